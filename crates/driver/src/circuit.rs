@@ -1,0 +1,320 @@
+//! What the user holds.
+
+use crate::endpoint::Shared;
+use crate::inbox::{Read, Reader};
+use crate::pump::Pump;
+use crate::sys::Producer;
+use engine::{CircuitId, CloseReason, Engine};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::Wire;
+
+/// A circuit that carries messages.
+///
+/// `try_` calls never block; [`send`](Circuit::send) and [`recv`](Circuit::recv) are built from
+/// them and [`wait`](Circuit::wait). A message leaves at once when nothing of this circuit is on
+/// its way; else it may wait for others to share a packet: until a batch is full, until
+/// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
+pub struct Circuit<E: Engine, W: Wire> {
+    shared: Arc<Shared<E, W>>,
+    id: CircuitId,
+    producer: Producer,
+    reader: Reader,
+    batch_bytes: u64,
+    flushed: u64,
+    flushes: u32,
+}
+
+/// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
+/// default window, so half of it is still open then.
+const LOOK_EVERY: u32 = 4;
+
+impl<E: Engine, W: Wire> Circuit<E, W> {
+    pub(crate) fn new(
+        shared: Arc<Shared<E, W>>,
+        id: CircuitId,
+        producer: Producer,
+        batch_bytes: u64,
+    ) -> Self {
+        Circuit {
+            shared,
+            id,
+            producer,
+            reader: Reader::default(),
+            batch_bytes,
+            flushed: 0,
+            flushes: 0,
+        }
+    }
+
+    /// Sends one message if there is room.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` without room, `InvalidInput` for a message larger than the store can ever
+    /// hold, `BrokenPipe` when the circuit ended, or the wire's.
+    #[inline]
+    pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        if !self.producer.append_record(message) {
+            self.make_room(message)?;
+        }
+        if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
+            self.push_out(false)?;
+        }
+        Ok(())
+    }
+
+    /// Receives one message: its length, or None at the end of the peer's stream.
+    ///
+    /// The part of a message beyond the buffer is dropped; the length tells.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when none is there, `ConnectionReset` when the circuit broke, or the wire's.
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            if let Read::Message(len) = self.reader.next(buffer) {
+                return Ok(Some(len));
+            }
+            if !self.refill()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Sends everything appended so far as far as the window allows.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.push_out(true)
+    }
+
+    /// Sleeps until something may have changed or `limit` passed; what is unsent is sent first.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        if self.producer.position() > self.flushed {
+            self.push_out(true)?;
+        }
+        self.shared.sleep(limit)
+    }
+
+    /// Sends one message, waiting for room up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Circuit::try_send), and `TimedOut`.
+    pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        // The clock is read only when there is something to wait for.
+        let mut end = None;
+        loop {
+            match self.try_send(message) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.pause(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Receives one message, waiting for it up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`.
+    pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        let mut end = None;
+        loop {
+            match self.try_recv(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.pause(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Ends this direction after what was sent.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.push_out(true)?;
+        let shared = Arc::clone(&self.shared);
+        let mut pump = shared.lock();
+        let now = shared.now();
+        pump.engine().finish(now, self.id);
+        pump.transmit(now, true)
+    }
+
+    /// Ends this direction and waits until the peer has everything, up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or the wire's.
+    pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            {
+                let mut pump = self.shared.lock();
+                self.shared.serve(&mut pump, true)?;
+                if pump.engine().in_flight(self.id) == 0 || pump.status(self.id).closed.is_some() {
+                    return Ok(());
+                }
+            }
+            self.pause(end)?;
+        }
+    }
+
+    /// Messages of the peer that could not be joined because bytes were lost.
+    pub fn damaged(&self) -> u64 {
+        self.reader.damaged()
+    }
+
+    /// The endpoint's engine counters and the calls of its wire (sends, receives).
+    pub fn counters(&self) -> (engine::Counters, (u64, u64)) {
+        let mut pump = self.shared.lock();
+        (pump.engine().counters(), pump.wire_calls())
+    }
+
+    /// Runs `look` on the wire's descriptor-bearing pump; for readiness in a user's own loop.
+    pub fn with_pump<R>(&self, look: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
+        look(&mut self.shared.lock())
+    }
+
+    pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        loop {
+            {
+                let mut pump = self.shared.lock();
+                self.shared.serve(&mut pump, false)?;
+                let status = pump.status(self.id);
+                if let Some(reason) = status.closed {
+                    return Err(error_of(reason));
+                }
+                if status.connected {
+                    return Ok(());
+                }
+            }
+            self.pause(end)?;
+        }
+    }
+
+    fn pause(&mut self, end: Instant) -> io::Result<()> {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.wait(left)
+    }
+
+    #[cold]
+    fn make_room(&mut self, message: &[u8]) -> io::Result<()> {
+        if message.len() > self.producer.message_max() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "a message of {} bytes does not fit into the send store; the limit is {}",
+                    message.len(),
+                    self.producer.message_max()
+                ),
+            ));
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut pump = shared.lock();
+        shared.serve(&mut pump, true)?;
+        if pump.status(self.id).closed.is_some() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.flushed = pump.told(self.id);
+        drop(pump);
+        if self.producer.append_record(message) {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::WouldBlock.into())
+        }
+    }
+
+    fn push_out(&mut self, push: bool) -> io::Result<()> {
+        let push = push || self.producer.is_idle();
+        let shared = Arc::clone(&self.shared);
+        let mut pump = shared.lock();
+        let now = shared.now();
+        if let Some(spent) = self.reader.take_spent_if_empty() {
+            pump.give_back(now, self.id, spent);
+        }
+        self.flushes = self.flushes.wrapping_add(1);
+        if self.flushes.is_multiple_of(LOOK_EVERY) {
+            while pump.receive(now)? {}
+            pump.handle_timeout(now);
+        }
+        pump.transmit(now, push)?;
+        self.flushed = pump.told(self.id);
+        Ok(())
+    }
+
+    /// Gets the next chunk; false at the end of the stream.
+    fn refill(&mut self) -> io::Result<bool> {
+        let shared = Arc::clone(&self.shared);
+        let mut pump = shared.lock();
+        let now = shared.now();
+        if let Some(spent) = self.reader.take_spent() {
+            pump.give_back(now, self.id, spent);
+        }
+        let chunk = loop {
+            if let Some(chunk) = pump.take(self.id) {
+                break Some(chunk);
+            }
+            if !pump.receive(now)? {
+                break None;
+            }
+        };
+        pump.handle_timeout(now);
+        let unsent = self.producer.position() > self.flushed;
+        pump.transmit(now, chunk.is_none() && unsent)?;
+        self.flushed = pump.told(self.id);
+        match chunk {
+            Some(chunk) => self.reader.put(chunk),
+            None => return nothing_left(&pump, self.id),
+        }
+        Ok(true)
+    }
+}
+
+impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
+    fn drop(&mut self) {
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        pump.engine().finish(now, self.id);
+        // Nobody is left to tell about an error of the last packets.
+        let _ = pump.transmit(now, true);
+        pump.detach(self.id);
+    }
+}
+
+fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<bool> {
+    let status = pump.status(id);
+    match status.closed {
+        _ if status.finished => Ok(false),
+        Some(reason) => Err(error_of(reason)),
+        None => Err(io::ErrorKind::WouldBlock.into()),
+    }
+}
+
+fn error_of(reason: CloseReason) -> io::Error {
+    match reason {
+        CloseReason::Graceful => io::ErrorKind::UnexpectedEof.into(),
+        CloseReason::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "the peer does not answer")
+        }
+        CloseReason::Refused => io::ErrorKind::ConnectionRefused.into(),
+        CloseReason::Aborted => io::ErrorKind::ConnectionReset.into(),
+    }
+}

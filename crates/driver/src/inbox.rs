@@ -1,0 +1,161 @@
+//! Bytes that arrived and wait for their user, where the wire put them.
+
+use engine::record;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run of user bytes within an arrival.
+#[derive(Clone, Debug)]
+pub struct Piece {
+    /// Where the bytes lie in the arrival.
+    pub range: Range<u32>,
+    /// Bytes were lost in front of it.
+    pub gap: bool,
+}
+
+/// The user bytes of one circuit in one arrival.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// The arrival.
+    pub octets: Arc<Vec<u8>>,
+    /// The circuit's pieces of it, in order.
+    pub pieces: Vec<Piece>,
+}
+
+impl Chunk {
+    /// User bytes in it.
+    pub fn len(&self) -> u64 {
+        self.pieces
+            .iter()
+            .map(|piece| u64::from(piece.range.end - piece.range.start))
+            .sum()
+    }
+
+    /// Whether it holds no user bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Takes records out of chunks, joining fragments.
+#[derive(Debug, Default)]
+pub struct Reader {
+    chunk: Option<Chunk>,
+    piece: usize,
+    at: usize,
+    /// Bytes of a message whose end has not come.
+    partial: Vec<u8>,
+    /// Whether the bytes in `partial` are the start of a message with nothing missing.
+    joined: bool,
+    damaged: u64,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// A message of this length is in the buffer, cut off if the buffer is shorter.
+    Message(usize),
+    /// The chunk is used up.
+    Empty,
+}
+
+impl Reader {
+    /// Gives the reader more; the chunk before must be used up.
+    pub fn put(&mut self, chunk: Chunk) {
+        debug_assert!(self.chunk.is_none());
+        self.chunk = Some(chunk);
+        self.piece = 0;
+        self.at = 0;
+    }
+
+    /// Messages that began or ended in lost bytes and could not be joined.
+    pub fn damaged(&self) -> u64 {
+        self.damaged
+    }
+
+    /// Takes the used-up chunk back.
+    pub fn take_spent(&mut self) -> Option<Chunk> {
+        self.chunk.take()
+    }
+
+    /// Takes the chunk back if no message is left in it.
+    pub fn take_spent_if_empty(&mut self) -> Option<Chunk> {
+        let chunk = self.chunk.as_ref()?;
+        let last = chunk.pieces.len().checked_sub(1)?;
+        let piece = &chunk.pieces[last];
+        let len = (piece.range.end - piece.range.start) as usize;
+        let spent = self.piece > last || (self.piece == last && self.at + record::HEAD_LEN > len);
+        if spent { self.chunk.take() } else { None }
+    }
+
+    /// Copies the next whole message into `buffer`.
+    #[inline]
+    pub fn next(&mut self, buffer: &mut [u8]) -> Read {
+        let Some(chunk) = &self.chunk else {
+            return Read::Empty;
+        };
+        while let Some(piece) = chunk.pieces.get(self.piece) {
+            let payload = &chunk.octets[piece.range.start as usize..piece.range.end as usize];
+            if self.at == 0 && piece.gap && self.joined {
+                self.damaged += 1;
+                self.joined = false;
+            }
+            let Some(fragment) = record::next(payload, self.at) else {
+                self.piece += 1;
+                self.at = 0;
+                continue;
+            };
+            self.at = fragment.bytes.end;
+            let bytes = &payload[fragment.bytes];
+            if fragment.first && fragment.last {
+                self.damaged += u64::from(std::mem::take(&mut self.joined));
+                return Read::Message(copy(bytes, buffer));
+            }
+            if join(
+                &mut self.partial,
+                &mut self.joined,
+                &mut self.damaged,
+                bytes,
+                fragment.first,
+            ) && fragment.last
+            {
+                self.joined = false;
+                return Read::Message(copy(&self.partial, buffer));
+            }
+        }
+        Read::Empty
+    }
+}
+
+fn copy(bytes: &[u8], buffer: &mut [u8]) -> usize {
+    let len = bytes.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&bytes[..len]);
+    bytes.len()
+}
+
+/// Adds a fragment to the message being joined; false when its beginning is missing or it grew
+/// past every limit.
+fn join(
+    partial: &mut Vec<u8>,
+    joined: &mut bool,
+    damaged: &mut u64,
+    bytes: &[u8],
+    first: bool,
+) -> bool {
+    if first {
+        *damaged += u64::from(*joined);
+        partial.clear();
+        *joined = true;
+    }
+    if *joined && partial.len() + bytes.len() > JOINED_MAX {
+        *damaged += 1;
+        *joined = false;
+    }
+    if *joined {
+        partial.extend_from_slice(bytes);
+    }
+    *joined
+}
+
+/// Longest message put together from fragments, 16 MiB: a peer that never ends one is cut off.
+const JOINED_MAX: usize = 16 << 20;

@@ -1,0 +1,226 @@
+//! The engine: dispatch only.
+
+use crate::api::Config;
+use crate::pdu::{HEADER_LEN, Header, Kind};
+use crate::procedure::{acknowledge, data, finish, open};
+use crate::state::{Circuit, Timer};
+use core::ops::Range;
+use engine::{
+    Address, Batch, CircuitId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
+    Instant, SegmentLayout, SplitMix64, TimerTable,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// An endpoint of `bare`: any number of circuits over one wire.
+#[derive(Debug)]
+pub struct Bare {
+    pub(crate) config: Config,
+    pub(crate) circuits: BTreeMap<CircuitId, Circuit>,
+    /// Circuits opened by peers, so that a repeated Open finds its first.
+    pub(crate) accepted: BTreeMap<(Address, u64), CircuitId>,
+    pub(crate) timers: TimerTable<(CircuitId, Timer)>,
+    /// Circuits that may have something to send, each once, served in turn.
+    pub(crate) ready: VecDeque<CircuitId>,
+    pub(crate) ready_set: BTreeSet<CircuitId>,
+    /// Packets without user bytes, waiting for the wire.
+    pub(crate) control: VecDeque<(CircuitId, Address, Header)>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) random: SplitMix64,
+    pub(crate) listening: bool,
+    next_id: u32,
+}
+
+/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+const CONTROL_MAX: usize = 1024;
+
+impl Bare {
+    /// An endpoint without circuits that refuses openings until told to listen.
+    pub fn new(config: Config) -> Self {
+        Bare {
+            random: SplitMix64::new(config.seed),
+            config,
+            circuits: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            timers: TimerTable::new(),
+            ready: VecDeque::new(),
+            ready_set: BTreeSet::new(),
+            control: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            listening: false,
+            next_id: 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, circuit: Circuit) -> Result<CircuitId, CommandError> {
+        if self.circuits.len() >= self.config.circuits_max || self.next_id == u32::MAX {
+            return Err(CommandError::TooManyCircuits);
+        }
+        let id = CircuitId(self.next_id);
+        self.next_id += 1;
+        self.circuits.insert(id, circuit);
+        Ok(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: CircuitId, reason: CloseReason) {
+        let Some(circuit) = self.circuits.remove(&id) else {
+            return;
+        };
+        self.accepted.remove(&(circuit.peer, circuit.token));
+        for timer in [
+            Timer::Open,
+            Timer::Ack,
+            Timer::Stall,
+            Timer::Final,
+            Timer::Linger,
+        ] {
+            self.timers.cancel((id, timer));
+        }
+        if circuit.closed {
+            return;
+        }
+        self.events.push_back(Event::Closed(id, reason));
+    }
+
+    pub(crate) fn set_timer(&mut self, id: CircuitId, timer: Timer, at: Instant) {
+        self.timers.set((id, timer), at);
+        self.counters.timers_set += 1;
+    }
+
+    pub(crate) fn mark_ready(&mut self, id: CircuitId) {
+        if self.ready_set.insert(id) {
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(crate) fn answer(&mut self, id: CircuitId, to: Address, header: Header) {
+        if self.control.len() < CONTROL_MAX {
+            self.control.push_back((id, to, header));
+        }
+    }
+
+    pub(crate) fn count_built(&mut self, payload: Range<u64>) {
+        self.counters.packets_built += 1;
+        self.counters.bytes_sent += payload.end - payload.start;
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Option<()> {
+        let header = Header::parse(packet)?;
+        match header.kind {
+            Kind::Open => open::handle_open(self, now, from, &header),
+            Kind::Opened => open::handle_opened(self, now, from, &header),
+            Kind::Refused => open::handle_refused(self, from, &header),
+            Kind::Data | Kind::Final => {
+                acknowledge::handle_acknowledged(self, now, from, &header)?;
+                data::handle_data(self, now, &header, packet.len() - HEADER_LEN, deliveries)
+            }
+        }
+    }
+}
+
+impl Engine for Bare {
+    fn layout(&self) -> SegmentLayout {
+        SegmentLayout {
+            header: HEADER_LEN,
+            payload: self.config.packet_len - HEADER_LEN,
+        }
+    }
+
+    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+        open::do_open(self, now, to)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.listening = accept;
+    }
+
+    fn extend(&mut self, _now: Instant, id: CircuitId, end: u64, push: bool) {
+        if let Some(circuit) = self.circuits.get_mut(&id) {
+            circuit.tx.end = circuit.tx.end.max(end);
+            if push {
+                circuit.tx.pushed = circuit.tx.end;
+            }
+            self.mark_ready(id);
+        }
+    }
+
+    fn consume(&mut self, now: Instant, id: CircuitId, bytes: u64) {
+        acknowledge::do_consume(self, now, id, bytes);
+    }
+
+    fn finish(&mut self, _now: Instant, id: CircuitId) {
+        if let Some(circuit) = self.circuits.get_mut(&id) {
+            circuit.tx.finishing = true;
+            circuit.tx.pushed = circuit.tx.end;
+            self.mark_ready(id);
+        }
+    }
+
+    fn abort(&mut self, _now: Instant, id: CircuitId) {
+        self.remove(id, CloseReason::Aborted);
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        self.counters.packets_parsed += 1;
+        if self.dispatch(now, from, packet, deliveries).is_none() {
+            self.counters.packets_discarded += 1;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some((id, timer)) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Open => open::handle_open_timeout(self, now, id),
+                Timer::Ack => acknowledge::handle_ack_timeout(self, id),
+                Timer::Stall => data::handle_stall(self, now, id),
+                Timer::Final => finish::handle_final_timeout(self, id),
+                Timer::Linger => self.remove(id, CloseReason::Graceful),
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+        if let Some((id, to, header)) = self.control.pop_front() {
+            batch.address_to(id, to);
+            batch.push(&header.emit(), 0..0);
+            self.counters.packets_built += 1;
+            return;
+        }
+        while let Some(id) = self.ready.pop_front() {
+            self.ready_set.remove(&id);
+            data::do_transmit(self, now, id, batch);
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.timers.deadline()
+    }
+
+    fn in_flight(&self, id: CircuitId) -> u64 {
+        self.circuits.get(&id).map_or(0, |c| c.tx.in_flight())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

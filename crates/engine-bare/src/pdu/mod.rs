@@ -1,0 +1,8 @@
+//! The bytes of `bare`.
+//!
+//! Every packet begins with one [`Header`]. [`Header::parse`] accepts any bytes and never panics;
+//! [`Header::emit`] writes exactly [`HEADER_LEN`] octets that parse to the same header.
+
+mod header;
+
+pub use header::{HEADER_LEN, Header, Kind};

@@ -1,0 +1,262 @@
+//! Three rings: bytes, a pair in virtual time, and many seeds with faults.
+
+use driver::inbox::{Read, Reader};
+use driver::sys::{Producer, ring};
+use engine::{Address, CircuitId, Engine, Instant, SplitMix64};
+use engine_bare::pdu::{HEADER_LEN, Header, Kind};
+use engine_bare::{Bare, Config};
+use link::LinkConfig;
+use sim::World;
+
+const MS: u64 = 1_000_000_000;
+
+#[test]
+fn a_header_has_these_octets() {
+    let header = Header {
+        kind: Kind::Data,
+        circuit: 0x0102_0304,
+        position: 0x1122_3344_5566_7788,
+        acknowledged: 9,
+    };
+    let octets = header.emit();
+    assert_eq!(
+        octets,
+        [
+            0xb7, 4, 0, 0, 1, 2, 3, 4, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,
+            0, 0, 0, 9
+        ]
+    );
+    assert_eq!(Header::parse(&octets), Some(header));
+}
+
+#[test]
+fn any_octets_parse_to_what_they_emit_or_not_at_all() {
+    let mut random = SplitMix64::new(5);
+    let mut parsed = 0;
+    for _ in 0..200_000 {
+        let mut octets: Vec<u8> = (0..random.below(40))
+            .map(|_| random.next_u64() as u8)
+            .collect();
+        if octets.len() >= 4 && random.below(2) == 0 {
+            octets[..4].copy_from_slice(&[0xb7, random.below(8) as u8, 0, 0]);
+        }
+        if let Some(header) = Header::parse(&octets) {
+            parsed += 1;
+            assert_eq!(header.emit()[..], octets[..HEADER_LEN]);
+        }
+    }
+    assert!(
+        parsed > 10_000,
+        "only {parsed} headers were valid: the test looks at nothing"
+    );
+}
+
+#[test]
+fn hostile_packets_neither_panic_nor_grow_the_engine() {
+    let mut random = SplitMix64::new(6);
+    let config = Config {
+        circuits_max: 8,
+        ..Config::default()
+    };
+    let mut bare = Bare::new(config);
+    bare.listen(true);
+    let mut batch = engine::Batch::new(46);
+    let mut deliveries = Vec::new();
+    for step in 0..200_000u64 {
+        let header = Header {
+            kind: [
+                Kind::Open,
+                Kind::Opened,
+                Kind::Refused,
+                Kind::Data,
+                Kind::Final,
+            ][random.below(5) as usize],
+            circuit: random.below(10) as u32,
+            position: random.next_u64() >> random.below(64),
+            acknowledged: random.next_u64() >> random.below(64),
+        };
+        let mut packet = header.emit().to_vec();
+        packet.resize(HEADER_LEN + random.below(1500) as usize, 0);
+        let from = Address::Station(random.below(3) as u32);
+        let now = Instant::from_nanos(step * 1000);
+        bare.handle_packet(now, from, &packet, &mut deliveries);
+        assert!(deliveries.iter().all(|d| d.range.end <= packet.len()));
+        deliveries.clear();
+        bare.handle_timeout(now);
+        batch.clear();
+        bare.transmit(now, &mut batch);
+        while bare.poll_event().is_some() {}
+    }
+}
+
+/// What one run in virtual time left behind.
+struct Outcome {
+    sent: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
+    trace: Vec<sim::TraceLine>,
+    retransmissions: u64,
+    bytes_lost: u64,
+    link_lost: u64,
+    closed: [bool; 2],
+}
+
+/// Sends `count` messages of random lengths from station 0 to station 1 and ends the circuit.
+fn run(count: usize, config: LinkConfig, seed: u64) -> Outcome {
+    let engines = [0, 1].map(|station| {
+        Bare::new(Config {
+            seed: seed + station,
+            ..Config::default()
+        })
+    });
+    let mut world = World::new(engines, config, seed);
+    world.pump(1).engine().listen(true);
+    let now = world.now();
+    let id = world
+        .pump(0)
+        .engine()
+        .connect(now, Address::Station(1))
+        .expect("room for one");
+    let layout = world.pump(0).engine().layout();
+    let (mut producer, consumer) = ring(layout, 64 << 10);
+    world.pump(0).attach(id, consumer);
+    let mut random = SplitMix64::new(seed);
+    let sent: Vec<Vec<u8>> = (0..count)
+        .map(|index| message(&mut random, index))
+        .collect();
+    let mut received = Vec::new();
+    let mut receiver = Receiver::default();
+    let mut next = 0;
+    let mut finished = false;
+    while world
+        .step(100_000 * MS)
+        .expect("a simulated wire does not fail")
+    {
+        next = append(&mut producer, &sent, next);
+        if next == sent.len() && !finished && world.pump(0).status(id).connected {
+            let now = world.now();
+            world
+                .pump(0)
+                .engine()
+                .extend(now, id, producer.position(), true);
+            world.pump(0).engine().finish(now, id);
+            finished = true;
+        }
+        receiver.take(&mut world, &mut received);
+    }
+    let peer = receiver.id.unwrap_or(CircuitId(0));
+    Outcome {
+        retransmissions: world.pump(0).engine().counters().retransmissions
+            + world.pump(1).engine().counters().retransmissions,
+        bytes_lost: world.pump(1).engine().counters().bytes_lost,
+        link_lost: world.link_counters(0).lost + world.link_counters(0).dropped,
+        closed: [
+            world.pump(0).status(id).closed.is_some(),
+            world.pump(1).status(peer).closed.is_some(),
+        ],
+        trace: world.trace().to_vec(),
+        sent,
+        received,
+    }
+}
+
+fn message(random: &mut SplitMix64, index: usize) -> Vec<u8> {
+    let len = [0, 1, 64, 1447, 1448, 5000][random.below(6) as usize];
+    (0..len).map(|at| (index * 31 + at) as u8).collect()
+}
+
+fn append(producer: &mut Producer, sent: &[Vec<u8>], mut next: usize) -> usize {
+    while next < sent.len() && producer.append_record(&sent[next]) {
+        next += 1;
+    }
+    next
+}
+
+#[derive(Default)]
+struct Receiver {
+    id: Option<CircuitId>,
+    reader: Reader,
+}
+
+impl Receiver {
+    fn take(&mut self, world: &mut World<Bare>, received: &mut Vec<Vec<u8>>) {
+        if let Some((id, _)) = world.pump(1).accept() {
+            self.id = Some(id);
+            let now = world.now();
+            // The receiver sends nothing: it ends its direction at once.
+            world.pump(1).engine().finish(now, id);
+        }
+        let Some(id) = self.id else {
+            return;
+        };
+        let mut buffer = vec![0; 8192];
+        while let Some(chunk) = world.pump(1).take(id) {
+            self.reader.put(chunk);
+            while let Read::Message(len) = self.reader.next(&mut buffer) {
+                received.push(buffer[..len].to_vec());
+            }
+            let spent = self.reader.take_spent().expect("the chunk just put");
+            let now = world.now();
+            world.pump(1).give_back(now, id, spent);
+        }
+    }
+}
+
+#[test]
+fn a_clean_link_brings_every_message_once_and_nothing_is_sent_twice() {
+    let config = LinkConfig {
+        rate_bps: Some(100_000_000),
+        delay_ps: MS,
+        ..LinkConfig::default()
+    };
+    let outcome = run(500, config, 11);
+    assert!(outcome.received == outcome.sent, "messages differ");
+    assert_eq!(outcome.retransmissions, 0);
+    assert_eq!(outcome.bytes_lost, 0);
+    assert_eq!(outcome.closed, [true, true]);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+    let config = LinkConfig {
+        rate_bps: Some(10_000_000),
+        delay_ps: MS,
+        loss_ppm: 50_000,
+        ..LinkConfig::default()
+    };
+    assert!(run(200, config, 21).trace == run(200, config, 21).trace);
+    assert!(run(200, config, 21).trace != run(200, config, 22).trace);
+}
+
+#[test]
+fn faults_lose_messages_but_never_invent_or_damage_one() {
+    for seed in 0..40 {
+        let config = LinkConfig {
+            rate_bps: Some(50_000_000),
+            delay_ps: MS,
+            reorder_ps: MS / 2,
+            loss_ppm: 20_000,
+            duplicate_ppm: 20_000,
+            reorder_ppm: 20_000,
+            ..LinkConfig::default()
+        };
+        let outcome = run(300, config, seed);
+        let mut rest = outcome.sent.iter();
+        for message in &outcome.received {
+            assert!(
+                rest.any(|sent| sent == message),
+                "seed {seed}: a message came twice, out of order or damaged"
+            );
+        }
+        assert_eq!(
+            outcome.closed,
+            [true, true],
+            "seed {seed}: the circuit did not end"
+        );
+        assert!(outcome.link_lost == 0 || outcome.bytes_lost > 0 || outcome.received.len() <= 300);
+        assert!(
+            outcome.received.len() > 150,
+            "seed {seed}: {} of 300",
+            outcome.received.len()
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! The trait every protocol implements, and the words it speaks in.
+
+use crate::{Batch, Counters, Instant};
+use core::ops::Range;
+use core::time::Duration;
+use std::net::SocketAddr;
+
+/// Where a packet comes from or goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Address {
+    /// An Internet address and port (UDP, raw IP with port 0).
+    Socket(SocketAddr),
+    /// A station of the simulator.
+    Station(u32),
+}
+
+/// Names a circuit within one engine. Never used again while the engine lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CircuitId(pub u32);
+
+/// How packets are cut, fixed for the life of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentLayout {
+    /// Octets of header in front of the user bytes of a full packet.
+    pub header: usize,
+    /// User bytes in a full packet.
+    pub payload: usize,
+}
+
+impl SegmentLayout {
+    /// Octets of a full packet.
+    pub fn packet(&self) -> usize {
+        self.header + self.payload
+    }
+}
+
+/// User bytes that arrived in order: a range of the packet just handled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The circuit they belong to.
+    pub circuit: CircuitId,
+    /// Where they lie in the packet.
+    pub range: Range<usize>,
+    /// Bytes were lost between the last delivery and this one.
+    pub gap: bool,
+}
+
+/// Something the host must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A circuit this side opened is ready.
+    Connected(CircuitId),
+    /// A peer opened a circuit.
+    Accepted(CircuitId, Address),
+    /// The send store may forget bytes below this position.
+    Released(CircuitId, u64),
+    /// The peer will send no more. All that came was delivered before this event.
+    Finished(CircuitId),
+    /// The circuit is gone.
+    Closed(CircuitId, CloseReason),
+}
+
+/// Why a circuit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Both sides said all they had to say.
+    Graceful,
+    /// The peer did not answer within the limit of retries.
+    TimedOut,
+    /// The peer refused, or knows no such circuit.
+    Refused,
+    /// One side gave up without waiting for the other.
+    Aborted,
+}
+
+/// A command that cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandError {
+    /// The engine holds as many circuits as it may.
+    TooManyCircuits,
+    /// No such circuit, or it is gone.
+    UnknownCircuit,
+}
+
+impl core::fmt::Display for CommandError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            CommandError::TooManyCircuits => "the endpoint holds as many circuits as it may",
+            CommandError::UnknownCircuit => "no such circuit",
+        })
+    }
+}
+
+impl std::error::Error for CommandError {}
+
+/// A transport protocol as a function of its inputs.
+///
+/// The host calls in this order, again and again:
+///
+/// 1. any number of inputs: [`handle_packet`](Engine::handle_packet),
+///    [`handle_timeout`](Engine::handle_timeout), commands;
+/// 2. [`transmit`](Engine::transmit) until it leaves the batch empty;
+/// 3. [`poll_event`](Engine::poll_event) until None;
+/// 4. [`deadline`](Engine::deadline), and sleep until then or the next input.
+///
+/// Any input or transmission may change the deadline. `now` never goes back. Equal inputs in equal
+/// order give equal outputs: nothing else may influence an engine.
+pub trait Engine {
+    /// How this engine cuts packets.
+    fn layout(&self) -> SegmentLayout;
+
+    /// Opens a circuit to `to`. [`Event::Connected`] or [`Event::Closed`] follows.
+    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError>;
+
+    /// Whether circuits opened by peers are accepted; they are refused before the first call.
+    fn listen(&mut self, accept: bool);
+
+    /// The circuit's send store now holds the bytes up to position `end`.
+    ///
+    /// `push` says that the user waits for them to leave: a part-filled packet need not wait for
+    /// more.
+    fn extend(&mut self, now: Instant, circuit: CircuitId, end: u64, push: bool);
+
+    /// The user took `bytes` more of what was delivered.
+    fn consume(&mut self, now: Instant, circuit: CircuitId, bytes: u64);
+
+    /// Ends the circuit's sending direction after the bytes in its store.
+    fn finish(&mut self, now: Instant, circuit: CircuitId);
+
+    /// Ends the circuit at once, both directions.
+    fn abort(&mut self, now: Instant, circuit: CircuitId);
+
+    /// Takes in one packet. User bytes it brings in order are appended to `deliveries`.
+    ///
+    /// The packet is hostile until shown otherwise: nothing in it makes this panic, loop long or
+    /// use memory without bound.
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    );
+
+    /// The deadline has come.
+    fn handle_timeout(&mut self, now: Instant);
+
+    /// Fills `batch` (empty when given) with the next packets to send, none when there are none.
+    fn transmit(&mut self, now: Instant, batch: &mut Batch);
+
+    /// The next event, oldest first.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// When [`handle_timeout`](Engine::handle_timeout) wants to be called.
+    fn deadline(&self) -> Option<Instant>;
+
+    /// Bytes sent on `circuit` that the peer has not yet said it has, and that still count
+    /// against the window; 0 for an unknown circuit.
+    fn in_flight(&self, circuit: CircuitId) -> u64;
+
+    /// The work done so far.
+    fn counters(&self) -> Counters;
+
+    /// How long the host may keep a short message back to let it share a packet.
+    fn linger(&self) -> Duration {
+        Duration::from_millis(1)
+    }
+}

@@ -1,0 +1,107 @@
+//! Messages in packets: records cut into fragments that a packet can explain alone.
+//!
+//! A packet's payload is a row of fragments, each behind four octets in big-endian order:
+//!
+//! ```text
+//!  0 1 2 3                             31
+//! +-+-+----------------------------------+
+//! |F|L|        length of fragment        |   F first, L last fragment of its message
+//! +-+-+----------------------------------+
+//! ```
+//!
+//! A head of zero ends the row: what follows is filler, there so that all packets of a batch are
+//! equally long. No fragment crosses a packet, so a lost packet damages only the messages it
+//! carried bytes of.
+
+use core::ops::Range;
+
+/// Octets before each fragment.
+pub const HEAD_LEN: usize = 4;
+
+/// A packet with less room than this is filled up: a head and one byte.
+pub const ROOM_MIN: usize = HEAD_LEN + 1;
+
+const FIRST: u32 = 1 << 31;
+const LAST: u32 = 1 << 30;
+const LENGTH: u32 = LAST - 1;
+
+/// The longest message, bounded by the 30 bits of a fragment's length.
+pub const MESSAGE_MAX: usize = LENGTH as usize;
+
+/// The head of a fragment of `len` bytes.
+#[inline]
+pub fn head(len: usize, first: bool, last: bool) -> [u8; HEAD_LEN] {
+    let word = len as u32 | if first { FIRST } else { 0 } | if last { LAST } else { 0 };
+    word.to_be_bytes()
+}
+
+/// Upper bound of the store bytes a message of `len` takes when packets hold `payload` bytes.
+///
+/// Each packet it touches costs a head and may leave [`ROOM_MIN`] - 1 bytes unused; it touches at
+/// most two more than its length fills.
+#[inline]
+pub fn space_max(len: usize, payload: usize) -> usize {
+    if len + HEAD_LEN + ROOM_MIN <= payload {
+        return len + 2 * (HEAD_LEN + ROOM_MIN);
+    }
+    len + (len / (payload - HEAD_LEN - ROOM_MIN) + 2) * (HEAD_LEN + ROOM_MIN)
+}
+
+/// One fragment found in a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// Its bytes, as a range of the payload given to [`next`].
+    pub bytes: Range<usize>,
+    /// Whether a message begins here.
+    pub first: bool,
+    /// Whether a message ends here.
+    pub last: bool,
+}
+
+/// The fragment that begins at `at` in `payload`, or None where the row ends.
+///
+/// A head that promises more bytes than the packet has ends the row too: the peer is not trusted.
+#[inline]
+pub fn next(payload: &[u8], at: usize) -> Option<Fragment> {
+    let head = payload.get(at..at + HEAD_LEN)?;
+    let word = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
+    if word == 0 {
+        return None;
+    }
+    let start = at + HEAD_LEN;
+    let end = start + (word & LENGTH) as usize;
+    (end <= payload.len()).then_some(Fragment {
+        bytes: start..end,
+        first: word & FIRST != 0,
+        last: word & LAST != 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fragment_is_found_where_it_was_written() {
+        let mut payload = head(3, true, true).to_vec();
+        payload.extend_from_slice(b"abc");
+        payload.extend_from_slice(&[0; 4]);
+        let found = next(&payload, 0).expect("a fragment stands at 0");
+        assert_eq!(&payload[found.bytes.clone()], b"abc");
+        assert!(found.first && found.last);
+        assert_eq!(next(&payload, found.bytes.end), None);
+    }
+
+    #[test]
+    fn a_length_beyond_the_packet_ends_the_row() {
+        let payload = head(1000, true, false);
+        assert_eq!(next(&payload, 0), None);
+        assert_eq!(next(&payload[..2], 0), None);
+    }
+
+    #[test]
+    fn empty_messages_have_a_head_that_is_not_filler() {
+        let found = next(&head(0, true, true), 0).expect("an empty message is a message");
+        assert!(found.bytes.is_empty() && found.first && found.last);
+    }
+}

@@ -1,0 +1,161 @@
+//! Two stations, a link in each direction, one clock.
+
+use crate::queue::EventQueue;
+use crate::station::StationWire;
+use driver::Pump;
+use engine::{Address, Engine, Instant};
+use link::{Link, LinkConfig, LinkCounters};
+use std::io;
+
+/// Octets of frame around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 check sequence.
+const FRAME_OVERHEAD: usize = 46;
+
+/// A packet entering a link, as the trace shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceLine {
+    /// When, ps.
+    pub at_ps: u64,
+    /// From which station.
+    pub from: usize,
+    /// Its octets.
+    pub packet: Vec<u8>,
+    /// Whether it arrives.
+    pub arrives: bool,
+}
+
+/// Two stations facing each other. Station 0 is `Address::Station(0)`, likewise 1.
+pub struct World<E> {
+    pumps: [Pump<E, StationWire>; 2],
+    wires: [StationWire; 2],
+    links: [Link; 2],
+    queue: EventQueue<Arriving>,
+    now_ps: u64,
+    trace: Vec<TraceLine>,
+}
+
+struct Arriving {
+    to: usize,
+    packet: Vec<u8>,
+}
+
+impl<E: Engine> World<E> {
+    /// Stations running `engines`, joined by links of `config` whose faults follow `seed`.
+    pub fn new(engines: [E; 2], config: LinkConfig, seed: u64) -> World<E> {
+        let wires = engines
+            .each_ref()
+            .map(|e| StationWire::new(e.layout().packet()));
+        let mut paired = engines.into_iter().zip(wires.iter().cloned());
+        let pumps = std::array::from_fn(|_| {
+            let (engine, wire) = paired.next().expect("two engines, two wires");
+            Pump::new(engine, wire)
+        });
+        World {
+            pumps,
+            wires,
+            links: [0, 1].map(|direction| Link::new(config, seed, direction)),
+            queue: EventQueue::new(),
+            now_ps: 0,
+            trace: Vec::new(),
+        }
+    }
+
+    /// The pump of a station, for commands and for its user.
+    pub fn pump(&mut self, station: usize) -> &mut Pump<E, StationWire> {
+        &mut self.pumps[station]
+    }
+
+    /// The time as engines see it.
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ps / 1000)
+    }
+
+    /// What the link out of `station` did.
+    pub fn link_counters(&self, station: usize) -> LinkCounters {
+        self.links[station].counters()
+    }
+
+    /// Every packet so far, in the order they entered a link.
+    pub fn trace(&self) -> &[TraceLine] {
+        &self.trace
+    }
+
+    /// Lets both stations send what they have, then goes on to the next event: an arrival or a
+    /// deadline. False when neither exists or it lies beyond `limit_ps`.
+    ///
+    /// # Errors
+    ///
+    /// The pump's; none are known on a simulated wire.
+    pub fn step(&mut self, limit_ps: u64) -> io::Result<bool> {
+        for station in 0..2 {
+            self.pumps[station].transmit(self.now(), true)?;
+            self.carry(station);
+        }
+        let Some(at_ps) = self.next_ps().filter(|&at_ps| at_ps <= limit_ps) else {
+            return Ok(false);
+        };
+        self.now_ps = self.now_ps.max(at_ps);
+        while self.queue.next_time().is_some_and(|at| at <= self.now_ps) {
+            self.arrive()?;
+        }
+        for station in 0..2 {
+            let now = self.now();
+            self.pumps[station].handle_timeout(now);
+        }
+        Ok(true)
+    }
+
+    fn next_ps(&self) -> Option<u64> {
+        let deadlines = self.pumps.iter().filter_map(|pump| pump.deadline());
+        let deadlines = deadlines.map(|at| at.as_nanos().saturating_mul(1000));
+        deadlines.chain(self.queue.next_time()).min()
+    }
+
+    fn arrive(&mut self) -> io::Result<()> {
+        let Some((_, Arriving { to, packet })) = self.queue.pop() else {
+            return Ok(());
+        };
+        let from = Address::Station(1 - to as u32);
+        self.wires[to]
+            .mailbox
+            .borrow_mut()
+            .incoming
+            .push_back((from, packet));
+        let now = self.now();
+        self.pumps[to].receive(now)?;
+        Ok(())
+    }
+
+    /// Moves a station's outgoing packets onto its link.
+    fn carry(&mut self, station: usize) {
+        loop {
+            let taken = self.wires[station]
+                .mailbox
+                .borrow_mut()
+                .outgoing
+                .pop_front();
+            let Some((_, mut packet)) = taken else {
+                return;
+            };
+            let verdict = self.links[station].offer(self.now_ps, packet.len() + FRAME_OVERHEAD);
+            self.trace.push(TraceLine {
+                at_ps: self.now_ps,
+                from: station,
+                packet: packet.clone(),
+                arrives: verdict.arrival_ps.is_some(),
+            });
+            if let Some(bit) = verdict.corrupt_bit {
+                let octet = (bit / 8) as usize;
+                if let Some(octet) = packet.get_mut(octet) {
+                    *octet ^= 1 << (bit % 8);
+                }
+            }
+            for at_ps in [verdict.arrival_ps, verdict.copy_ps].into_iter().flatten() {
+                let arriving = Arriving {
+                    to: 1 - station,
+                    packet: packet.clone(),
+                };
+                self.queue.push(at_ps, 0, arriving);
+            }
+        }
+    }
+}

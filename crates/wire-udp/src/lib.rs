@@ -1,0 +1,103 @@
+//! UDP as a wire, with the kernel's segmentation and coalescing.
+//!
+//! [`UdpWire`] implements [`wire::Wire`]. Its system calls live in [`sys`], the only place with
+//! unsafe code, and are shared with the kernel's own UDP transports, so that what is compared
+//! differs in the protocol alone.
+//!
+//! A segmented send (UDP_SEGMENT, Linux 4.18) hands up to 64 equal datagrams to the kernel as one
+//! buffer of at most 65,507 octets; a coalescing receive (UDP_GRO, Linux 5.0) gets them back as
+//! one. Where the kernel lacks either, the wire sends and receives one datagram a call and says so
+//! in its capabilities.
+
+pub mod sys;
+
+use engine::Address;
+use std::io::{self, IoSlice};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use wire::{Arrival, Capabilities, Wire};
+
+/// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
+pub const UDP_PAYLOAD_MAX: usize = 65_507;
+
+/// Datagrams one segmented send may hold; UDP_MAX_SEGMENTS of Linux before 6.9, 128 since.
+const SEGMENTS_MAX: usize = 64;
+
+/// Octets of kernel buffer asked for in each direction.
+///
+/// The kernel charges buffer space for its own bookkeeping too (about twice the payload), and a
+/// window of 512 KiB must fit for each of a few circuits.
+pub const BUFFER_LEN: usize = 4 << 20;
+
+/// A UDP socket as a wire.
+#[derive(Debug)]
+pub struct UdpWire {
+    socket: UdpSocket,
+    segmented: bool,
+}
+
+impl UdpWire {
+    /// Binds a socket to `local`, port 0 for one the kernel picks.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the address.
+    pub fn bind(local: SocketAddr) -> io::Result<UdpWire> {
+        let socket = UdpSocket::bind(local)?;
+        socket.set_nonblocking(true)?;
+        sys::set_buffers(socket.as_fd(), BUFFER_LEN);
+        let segmented =
+            sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
+        Ok(UdpWire { socket, segmented })
+    }
+
+    /// The address it is bound to.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; none are known for a bound socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Whether the kernel segments and coalesces for this socket.
+    pub fn is_segmented(&self) -> bool {
+        self.segmented
+    }
+}
+
+impl Wire for UdpWire {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            packet_max: UDP_PAYLOAD_MAX,
+            segments_max: if self.segmented { SEGMENTS_MAX } else { 1 },
+            batch_bytes_max: UDP_PAYLOAD_MAX,
+            receive_len: 65_536,
+        }
+    }
+
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Socket(to) = to else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a UDP wire needs an Internet address",
+            ));
+        };
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let segment_size = (total > segment_size).then_some(segment_size);
+        sys::send_segmented(self.socket.as_fd(), Some(to), slices, segment_size)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let arrival = sys::receive_coalesced(self.socket.as_fd(), buffer)?;
+        Ok(Arrival {
+            from: Address::Socket(arrival.from),
+            len: arrival.len,
+            segment_size: arrival.segment_size,
+        })
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+}

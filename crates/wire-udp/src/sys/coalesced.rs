@@ -1,0 +1,83 @@
+//! One recvmsg that may bring several equal datagrams.
+
+use super::address::RawAddress;
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Datagrams that arrived as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Coalesced {
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// Octets in the buffer.
+    pub len: usize,
+    /// Octets of each datagram but the last.
+    pub segment_size: usize,
+}
+
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Receives into `buffer` without blocking.
+///
+/// # Errors
+///
+/// `WouldBlock` when nothing is there, `InvalidData` when what came was longer than the buffer or
+/// has no Internet address, else what the kernel says.
+pub fn receive_coalesced(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Coalesced> {
+    let mut raw = RawAddress::zeroed();
+    let mut control = Control([0; 64]);
+    let mut slice = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: msghdr is plain data for which all zeros is a value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_name = (&raw mut raw.storage).cast();
+    message.msg_namelen = raw.len;
+    message.msg_iov = &raw mut slice;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: every pointer in `message` refers to live memory of the length given.
+    let received =
+        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if message.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "a datagram was longer than the buffer",
+        ));
+    }
+    let from = raw
+        .to_socket()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))?;
+    let len = received as usize;
+    Ok(Coalesced {
+        from,
+        len,
+        segment_size: segment_size(&message).unwrap_or(len).max(1),
+    })
+}
+
+/// The size the kernel attached when it coalesced.
+fn segment_size(message: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the kernel filled the control buffer; the macros stay within its length.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: a non-null header from the macros lies within the control buffer.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_UDP && kind == libc::UDP_GRO {
+            // SAFETY: the kernel puts an int into a UDP_GRO message.
+            let size = unsafe { libc::CMSG_DATA(header).cast::<i32>().read_unaligned() };
+            return usize::try_from(size).ok().filter(|&size| size > 0);
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}

@@ -1,0 +1,120 @@
+//! Many datagrams a call: sendmmsg and recvmmsg, with their tables made once.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Equal datagrams for sendmmsg on a connected socket, all with the same octets.
+pub struct ManySender {
+    headers: Vec<libc::mmsghdr>,
+    // Headers point into these; they are never resized.
+    _slices: Vec<libc::iovec>,
+    _octets: Vec<u8>,
+}
+
+impl ManySender {
+    /// A table of `count` datagrams that each hold `octets`.
+    pub fn new(octets: &[u8], count: usize) -> ManySender {
+        let mut octets = octets.to_vec();
+        let mut slices = vec![
+            libc::iovec {
+                iov_base: octets.as_mut_ptr().cast(),
+                iov_len: octets.len(),
+            };
+            count
+        ];
+        let headers = slices.iter_mut().map(header_of).collect();
+        ManySender {
+            headers,
+            _slices: slices,
+            _octets: octets,
+        }
+    }
+
+    /// Sends the first `count` of them; gives how many the kernel took.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the first; `flags` decides whether it blocks.
+    pub fn send(&mut self, socket: BorrowedFd<'_>, count: usize, flags: i32) -> io::Result<usize> {
+        let count = count.min(self.headers.len());
+        // SAFETY: the headers point to live slices and octets owned by self.
+        let sent = unsafe {
+            libc::sendmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                count as libc::c_uint,
+                flags,
+            )
+        };
+        usize::try_from(sent).map_err(|_| io::Error::last_os_error())
+    }
+}
+
+/// Buffers for recvmmsg.
+pub struct ManyReceiver {
+    headers: Vec<libc::mmsghdr>,
+    // Headers point into these; they are never resized.
+    _slices: Vec<libc::iovec>,
+    octets: Vec<u8>,
+    buffer_len: usize,
+}
+
+impl ManyReceiver {
+    /// Room for `count` datagrams of up to `buffer_len` octets.
+    pub fn new(buffer_len: usize, count: usize) -> ManyReceiver {
+        let mut octets = vec![0u8; buffer_len * count];
+        let mut slices: Vec<libc::iovec> = octets
+            .chunks_exact_mut(buffer_len.max(1))
+            .map(|chunk| libc::iovec {
+                iov_base: chunk.as_mut_ptr().cast(),
+                iov_len: buffer_len,
+            })
+            .collect();
+        let headers = slices.iter_mut().map(header_of).collect();
+        ManyReceiver {
+            headers,
+            _slices: slices,
+            octets,
+            buffer_len,
+        }
+    }
+
+    /// Receives at least one datagram (unless `flags` forbid waiting); gives how many.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn receive(&mut self, socket: BorrowedFd<'_>, flags: i32) -> io::Result<usize> {
+        // SAFETY: the headers point to live slices and octets owned by self.
+        let received = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                self.headers.as_mut_ptr(),
+                self.headers.len() as libc::c_uint,
+                flags | libc::MSG_WAITFORONE,
+                std::ptr::null_mut(),
+            )
+        };
+        usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// The octets of datagram `index` of the last call.
+    pub fn datagram(&self, index: usize) -> &[u8] {
+        let len = (self.headers[index].msg_len as usize).min(self.buffer_len);
+        &self.octets[index * self.buffer_len..][..len]
+    }
+}
+
+fn header_of(slice: &mut libc::iovec) -> libc::mmsghdr {
+    // SAFETY: mmsghdr is plain data for which all zeros is a value.
+    let mut header: libc::mmsghdr = unsafe { mem::zeroed() };
+    header.msg_hdr.msg_iov = slice;
+    header.msg_hdr.msg_iovlen = 1;
+    header
+}
+
+// SAFETY: the raw pointers refer to heap memory owned by the same value and moved with it.
+unsafe impl Send for ManySender {}
+// SAFETY: as above.
+unsafe impl Send for ManyReceiver {}

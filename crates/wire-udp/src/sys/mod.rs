@@ -1,0 +1,13 @@
+//! The system calls, behind safe functions.
+#![allow(unsafe_code)]
+
+mod address;
+mod coalesced;
+mod many;
+mod options;
+mod segmented;
+
+pub use coalesced::{Coalesced, receive_coalesced};
+pub use many::{ManyReceiver, ManySender};
+pub use options::{can_segment, option, set_buffers, set_coalescing, set_option};
+pub use segmented::send_segmented;

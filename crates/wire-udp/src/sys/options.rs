@@ -1,0 +1,83 @@
+//! Socket options.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Sets an integer option of a socket.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe one live i32.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast(),
+            mem::size_of::<i32>() as libc::socklen_t,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Reads an integer option of a socket.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
+    let mut value = 0i32;
+    let mut len = mem::size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the pointers describe one live i32 and its length.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 {
+        Ok(value)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Asks for `len` octets of buffer in both directions: beyond the system's limit where the
+/// privilege allows, else up to it. What the kernel granted can be read back.
+pub fn set_buffers(socket: BorrowedFd<'_>, len: usize) {
+    let len = i32::try_from(len).unwrap_or(i32::MAX);
+    let pairs = [
+        (libc::SO_RCVBUFFORCE, libc::SO_RCVBUF),
+        (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ];
+    for (force, plain) in pairs {
+        if set_option(socket, libc::SOL_SOCKET, force, len).is_err() {
+            // The kernel caps the plain form silently; nothing is left to do about an error.
+            let _ = set_option(socket, libc::SOL_SOCKET, plain, len);
+        }
+    }
+}
+
+/// Turns UDP_GRO on or off.
+///
+/// # Errors
+///
+/// The kernel is older than 5.0.
+pub fn set_coalescing(socket: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    set_option(socket, libc::SOL_UDP, libc::UDP_GRO, i32::from(on))
+}
+
+/// Whether the kernel knows UDP_SEGMENT.
+pub fn can_segment(socket: BorrowedFd<'_>) -> bool {
+    option(socket, libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
+}

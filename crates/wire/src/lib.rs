@@ -1,0 +1,67 @@
+//! The contract of a medium.
+//!
+//! A [`Wire`] moves packets and knows nothing of protocols. It sends up to n equal packets to one
+//! destination in a call and receives likewise, because that is where the time goes: on a loopback
+//! a kernel moves 64 KiB handed over at once ten times as fast as 45 packets handed over one by
+//! one. A wire that cannot do it says so in its [`Capabilities`], and the batches get shorter.
+#![forbid(unsafe_code)]
+
+use engine::Address;
+use std::io::{self, IoSlice};
+use std::os::fd::BorrowedFd;
+
+/// What a wire can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Octets of the largest packet.
+    pub packet_max: usize,
+    /// Packets a call sends at most.
+    pub segments_max: usize,
+    /// Octets a call sends at most, over all its packets.
+    pub batch_bytes_max: usize,
+    /// Octets a receive buffer must have to take the largest arrival whole.
+    pub receive_len: usize,
+}
+
+impl Capabilities {
+    /// How many packets of `packet_len` octets one call may carry, at least 1.
+    pub fn segments(&self, packet_len: usize) -> usize {
+        let by_bytes = self.batch_bytes_max / packet_len.max(1);
+        self.segments_max.min(by_bytes).max(1)
+    }
+}
+
+/// One or more packets that arrived together from one sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// Who sent them.
+    pub from: Address,
+    /// Octets in the buffer.
+    pub len: usize,
+    /// Octets of each packet but the last.
+    pub segment_size: usize,
+}
+
+/// A medium.
+pub trait Wire {
+    /// What this wire can do; constant.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Sends the octets of `slices`, cut every `segment_size` octets into packets, to `to`.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing was taken because a queue is full; the caller keeps the packets.
+    /// Any other error is the medium's.
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
+
+    /// Receives what arrived, into `buffer` of [`Capabilities::receive_len`] octets.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there.
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
+
+    /// A descriptor that is readable when something is there; None in virtual time.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+}
