@@ -1,1 +1,41 @@
-//! x
+//! Transports behind one contract.
+//!
+//! A *transport* is a way to move messages between two processes: a kernel protocol, a way of
+//! calling one, or an engine of this project. All of them are used the same way:
+//!
+//! ```
+//! use std::time::{Duration, Instant};
+//! use towpath::{Options, find};
+//!
+//! let tcp = find("tcp").expect("a known transport");
+//! let options = Options::default();
+//! let mut listener = tcp.listen(&options)?;
+//! let rendezvous = listener.rendezvous()?;
+//! // In life the rendezvous travels to another process.
+//! let mut client = tcp.connect(&rendezvous, 0, &options)?;
+//! let mut server = listener.accept(Instant::now() + Duration::from_secs(1))?;
+//! client.send(b"hello")?;
+//! client.flush()?;
+//! let mut buffer = [0; 64];
+//! assert_eq!(server.recv(&mut buffer)?, Some(5));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Where to start reading:
+//!
+//! * [`contract`] - [`Transport`], [`Listener`], [`Circuit`]: what each call promises.
+//! * [`options`] - what can be set, and what an unset option means.
+//! * [`registry`] - all transports of this build, and how to add one.
+//! * `transport/` - one file each.
+
+pub mod contract;
+pub mod options;
+pub mod registry;
+mod socket;
+pub mod transport;
+
+pub use contract::{
+    Arrived, Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+};
+pub use options::{Family, Options};
+pub use registry::{UnknownTransport, all, find};

@@ -1,0 +1,236 @@
+//! The folder of a run.
+
+use crate::{Machine, Plan, Summary, Trial};
+use serde::Serialize;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+
+/// A run's folder being written.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    trials: File,
+}
+
+/// Everything in a run's folder.
+#[derive(Clone, Debug)]
+pub struct RunData {
+    /// The folder.
+    pub path: PathBuf,
+    /// What was asked for.
+    pub plan: Plan,
+    /// The hosts.
+    pub machine: Machine,
+    /// What was measured.
+    pub trials: Vec<Trial>,
+    /// What it says; None when the run was killed before it could write it.
+    pub summary: Option<Summary>,
+}
+
+/// A folder that cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder is there and holds something.
+    #[error("{0} exists and is not empty; give another --out")]
+    Exists(PathBuf),
+    /// The system refused.
+    #[error("cannot write {path}: {source}; check the disk and give another --out if need be")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A value that has no JSON or TOML form.
+    #[error("cannot write {0}: {1}")]
+    Encode(PathBuf, String),
+}
+
+/// A folder that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// A file is missing or unreadable.
+    #[error("cannot read {path}: {source}; is {folder} the folder of a run?")]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// The folder it should be in.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file says something else than it should.
+    #[error("{path} is damaged: {what}")]
+    Damaged {
+        /// Which file, with the line for trials.
+        path: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Bytes of a trial's line at most: a histogram is below 1 MiB, a series below 1 MiB.
+const LINE_MAX: usize = 16 << 20;
+
+impl Folder {
+    /// Makes the folder (and those above it) and writes plan and machine.
+    ///
+    /// # Errors
+    ///
+    /// When it exists with content, or the system refuses.
+    pub fn create(path: &Path, plan: &Plan, machine: &Machine) -> Result<Folder, WriteError> {
+        fs::create_dir_all(path).map_err(at(path))?;
+        if fs::read_dir(path).map_err(at(path))?.next().is_some() {
+            return Err(WriteError::Exists(path.to_owned()));
+        }
+        let plan_text = toml::to_string_pretty(plan)
+            .map_err(|error| WriteError::Encode(path.join("plan.toml"), error.to_string()))?;
+        write_whole(&path.join("plan.toml"), plan_text.as_bytes())?;
+        write_json(&path.join("machine.json"), machine)?;
+        let trials_path = path.join("trials.jsonl");
+        let mut options = OpenOptions::new();
+        let trials = options.create_new(true).append(true).open(&trials_path);
+        Ok(Folder {
+            trials: trials.map_err(at(&trials_path))?,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a trial, in one write, so that a killed run leaves whole lines.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses, a full disk for example.
+    pub fn append(&mut self, trial: &Trial) -> Result<(), WriteError> {
+        let path = self.path.join("trials.jsonl");
+        let mut line = serde_json::to_vec(trial)
+            .map_err(|error| WriteError::Encode(path.clone(), error.to_string()))?;
+        line.push(b'\n');
+        self.trials.write_all(&line).map_err(at(&path))
+    }
+
+    /// Writes the summary and makes everything durable. The folder is then never changed again.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn finish(self, summary: &Summary) -> Result<PathBuf, WriteError> {
+        let trials_path = self.path.join("trials.jsonl");
+        self.trials.sync_all().map_err(at(&trials_path))?;
+        write_json(&self.path.join("summary.json"), summary)?;
+        Ok(self.path)
+    }
+}
+
+impl RunData {
+    /// Reads a folder. The files may come from a stranger.
+    ///
+    /// # Errors
+    ///
+    /// When a file but `summary.json` is missing, or any is damaged. The last line of the trials
+    /// may be cut off: a run that was killed left it so, and it is ignored.
+    pub fn read(folder: &Path) -> Result<RunData, ReadError> {
+        let plan_text = read_text(folder, "plan.toml")?;
+        let plan: Plan = toml::from_str(&plan_text)
+            .map_err(|error| damaged(folder.join("plan.toml").display(), error))?;
+        plan.check()
+            .map_err(|error| damaged(folder.join("plan.toml").display(), error))?;
+        let machine_text = read_text(folder, "machine.json")?;
+        let machine = serde_json::from_str(&machine_text)
+            .map_err(|error| damaged(folder.join("machine.json").display(), error))?;
+        let summary_path = folder.join("summary.json");
+        let summary = match fs::read_to_string(&summary_path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(unreadable(folder, "summary.json", error)),
+            Ok(text) => Some(
+                serde_json::from_str(&text)
+                    .map_err(|error| damaged(summary_path.display(), error))?,
+            ),
+        };
+        Ok(RunData {
+            path: folder.to_owned(),
+            plan,
+            machine,
+            trials: read_trials(folder)?,
+            summary,
+        })
+    }
+}
+
+fn read_trials(folder: &Path) -> Result<Vec<Trial>, ReadError> {
+    let path = folder.join("trials.jsonl");
+    let file = File::open(&path).map_err(|error| unreadable(folder, "trials.jsonl", error))?;
+    let mut reader = BufReader::new(file);
+    let mut trials = Vec::new();
+    let mut line = Vec::new();
+    for number in 1.. {
+        line.clear();
+        let read = io::Read::take(&mut reader, LINE_MAX as u64).read_until(b'\n', &mut line);
+        let read = read.map_err(|error| unreadable(folder, "trials.jsonl", error))?;
+        if read == 0 || !line.ends_with(b"\n") && read < LINE_MAX {
+            break;
+        }
+        let trial = serde_json::from_slice(&line)
+            .map_err(|error| damaged(format!("{}:{number}", path.display()), error))?;
+        trials.push(trial);
+    }
+    Ok(trials)
+}
+
+fn read_text(folder: &Path, name: &str) -> Result<String, ReadError> {
+    fs::read_to_string(folder.join(name)).map_err(|error| unreadable(folder, name, error))
+}
+
+fn unreadable(folder: &Path, name: &str, source: io::Error) -> ReadError {
+    ReadError::Io {
+        path: folder.join(name),
+        folder: folder.to_owned(),
+        source,
+    }
+}
+
+fn damaged(path: impl ToString, what: impl ToString) -> ReadError {
+    ReadError::Damaged {
+        path: path.to_string(),
+        what: what.to_string(),
+    }
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
+    let mut text = serde_json::to_vec_pretty(value)
+        .map_err(|error| WriteError::Encode(path.to_owned(), error.to_string()))?;
+    text.push(b'\n');
+    write_whole(path, &text)
+}
+
+/// Writes a file so that under its name there is all of it or nothing.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let partial = path.with_extension("partial");
+    let write = || -> io::Result<()> {
+        let mut file = File::create(&partial)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&partial, path)
+    };
+    write().map_err(|source| {
+        // Nothing is lost by a partial file that cannot be removed either.
+        let _ = fs::remove_file(&partial);
+        WriteError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    })
+}
+
+fn at(path: &Path) -> impl FnOnce(io::Error) -> WriteError + '_ {
+    move |source| WriteError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}

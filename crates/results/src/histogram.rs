@@ -1,0 +1,98 @@
+//! Histograms: HDR, version 2, in base64.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use serde::{Deserialize, Serialize};
+
+/// A histogram as it stands in a result file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// Unit of the values, `ns`.
+    pub unit: String,
+    /// An HDR histogram, V2 encoding (not deflated), base64.
+    pub hdr_v2: String,
+}
+
+/// A histogram that cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum HistogramError {
+    /// Not base64.
+    #[error("the histogram is not base64: {0}")]
+    Base64(#[from] base64::DecodeError),
+    /// Not HDR V2.
+    #[error("the histogram is not HDR V2: {0}")]
+    Hdr(String),
+    /// More than any histogram of ours takes.
+    #[error("the histogram is {0} characters long, more than the limit of {LEN_MAX}")]
+    TooLong(usize),
+}
+
+/// Characters of an encoded histogram at most. A full one of [`new_histogram`] has about 50,000
+/// counts of at most 9 bytes, a third more in base64.
+const LEN_MAX: usize = 1 << 20;
+
+/// An empty histogram for delays: 1 ns to 60 s, three significant digits, never resized.
+pub fn new_histogram() -> hdrhistogram::Histogram<u64> {
+    hdrhistogram::Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("constant bounds")
+}
+
+impl Histogram {
+    /// Encodes `histogram`, whose values are in `unit`.
+    ///
+    /// # Errors
+    ///
+    /// None are known for the histograms of this crate.
+    pub fn encode(
+        histogram: &hdrhistogram::Histogram<u64>,
+        unit: &str,
+    ) -> Result<Self, HistogramError> {
+        let mut bytes = Vec::new();
+        V2Serializer::new()
+            .serialize(histogram, &mut bytes)
+            .map_err(|error| HistogramError::Hdr(format!("{error:?}")))?;
+        Ok(Histogram {
+            unit: unit.to_owned(),
+            hdr_v2: STANDARD.encode(bytes),
+        })
+    }
+
+    /// Decodes it. The input may come from a stranger.
+    ///
+    /// # Errors
+    ///
+    /// When it is not what it should be.
+    pub fn decode(&self) -> Result<hdrhistogram::Histogram<u64>, HistogramError> {
+        if self.hdr_v2.len() > LEN_MAX {
+            return Err(HistogramError::TooLong(self.hdr_v2.len()));
+        }
+        let bytes = STANDARD.decode(&self.hdr_v2)?;
+        Deserializer::new()
+            .deserialize(&mut bytes.as_slice())
+            .map_err(|error| HistogramError::Hdr(format!("{error:?}")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_survives_the_file() {
+        let mut histogram = new_histogram();
+        for value in [5, 50, 500, 50_000_000] {
+            histogram.saturating_record(value);
+        }
+        let encoded = Histogram::encode(&histogram, "ns").expect("it encodes");
+        assert_eq!(encoded.decode().expect("it decodes"), histogram);
+    }
+
+    #[test]
+    fn rubbish_is_an_error() {
+        let rubbish = Histogram {
+            unit: "ns".into(),
+            hdr_v2: "AAAA".into(),
+        };
+        assert!(rubbish.decode().is_err());
+    }
+}

@@ -1,0 +1,35 @@
+//! What a run leaves behind: one immutable folder, and the types to read and write it.
+//!
+//! | file | what it holds | type |
+//! | --- | --- | --- |
+//! | `plan.toml` | what was asked for, seed and command line included | [`Plan`] |
+//! | `machine.json` | what the hosts are | [`Machine`] |
+//! | `trials.jsonl` | one line a trial, in the order they ran | [`Trial`] |
+//! | `summary.json` | estimates and verdicts, written last | [`Summary`] |
+//!
+//! `summary.json` is written in one step at the end, so a folder without it is a run that was
+//! killed; its trials are still whole lines. The JSON schema of version 1 is in
+//! `docs/schema/`; new factors, metrics and evidence are new keys of maps and do not change it.
+#![forbid(unsafe_code)]
+
+mod cell;
+mod folder;
+mod histogram;
+mod machine;
+pub mod metric;
+mod plan;
+mod summary;
+mod trial;
+
+pub use cell::{Cell, Factor};
+pub use folder::{Folder, ReadError, RunData, WriteError};
+pub use histogram::{Histogram, HistogramError, new_histogram};
+pub use machine::{Fact, Finding, Machine, Severity};
+pub use plan::{BlockPlan, Plan};
+pub use summary::{
+    CellSummary, Crossover, Estimate, Fit, FitPiece, RunStatus, Summary, Verdict, VerdictKind,
+};
+pub use trial::{Cpu, Ledger, Series, Status, Trial};
+
+/// Version of the result schema these types read and write.
+pub const SCHEMA_VERSION: u32 = 1;

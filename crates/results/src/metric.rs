@@ -1,0 +1,87 @@
+//! The measures: names, units, and which direction is better.
+
+/// A measure as reports show it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Metric {
+    /// Key in a trial's `metrics`, unit last.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub label: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Whether more is better.
+    pub more_is_better: bool,
+}
+
+/// Messages the receiver got a second: the primary measure of `throughput`.
+pub const MESSAGES_PER_S: &str = "messages_per_s";
+/// User bits the receiver got, 10^6 a second.
+pub const MBIT_PER_S: &str = "mbit_per_s";
+/// Median round trip: the primary measure of `delay`.
+pub const DELAY_P50_US: &str = "delay_p50_us";
+/// Messages delivered a second at an offered load: the primary measure of `offered`.
+pub const DELIVERED_PER_S: &str = "delivered_per_s";
+/// Set-up, request, tear-down: the primary measure of `connect`.
+pub const CONNECTIONS_PER_S: &str = "connections_per_s";
+
+/// All measures, in the order they are shown.
+pub const METRICS: &[Metric] = &[
+    metric(MESSAGES_PER_S, "messages received", "/s", true),
+    metric(MBIT_PER_S, "throughput received", "Mbit/s", true),
+    metric(DELAY_P50_US, "round trip, median", "us", false),
+    metric("delay_p90_us", "round trip, 90 %", "us", false),
+    metric("delay_p99_us", "round trip, 99 %", "us", false),
+    metric("delay_p999_us", "round trip, 99.9 %", "us", false),
+    metric("delay_mean_us", "round trip, mean", "us", false),
+    metric(DELIVERED_PER_S, "messages delivered", "/s", true),
+    metric("offered_per_s", "messages offered", "/s", true),
+    metric("loss_fraction", "messages lost", "", false),
+    metric("lag_p99_us", "generator lag, 99 %", "us", false),
+    metric(CONNECTIONS_PER_S, "connections", "/s", true),
+    metric("connection_p50_us", "connection, median", "us", false),
+    metric("sent_per_s", "messages sent", "/s", true),
+    metric("cpu_ns_per_message", "CPU, both ends", "ns/message", false),
+    metric("cpu_ns_per_byte", "CPU, both ends", "ns/B", false),
+    metric(
+        "sender_cpu_ns_per_message",
+        "CPU, sender",
+        "ns/message",
+        false,
+    ),
+    metric(
+        "receiver_cpu_ns_per_message",
+        "CPU, receiver",
+        "ns/message",
+        false,
+    ),
+    metric("fairness", "fairness (Jain)", "", true),
+];
+
+const fn metric(
+    name: &'static str,
+    label: &'static str,
+    unit: &'static str,
+    more_is_better: bool,
+) -> Metric {
+    Metric {
+        name,
+        label,
+        unit,
+        more_is_better,
+    }
+}
+
+/// The measure of that name.
+pub fn find(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// The measure verdicts of a workload are about.
+pub fn primary(workload: &str) -> &'static str {
+    match workload {
+        "delay" => DELAY_P50_US,
+        "offered" => DELIVERED_PER_S,
+        "connect" => CONNECTIONS_PER_S,
+        _ => MESSAGES_PER_S,
+    }
+}

@@ -1,0 +1,116 @@
+//! Trials: what was measured.
+
+use crate::{Cell, Histogram};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One trial: fresh processes, one cell, one measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// Version of the result schema.
+    pub version: u32,
+    /// Its place in the order trials ran in, from 0.
+    pub index: u64,
+    /// Its block; 0 for pilots, which take no part in verdicts.
+    pub block: u32,
+    /// What it measured.
+    pub cell: Cell,
+    /// The second run of the baseline in a block.
+    pub control: bool,
+    /// Whether its numbers count.
+    pub status: Status,
+    /// Why they do not; empty for ok.
+    #[serde(default)]
+    pub reason: String,
+    /// What disturbed it although it counts: steal, drops, retransmissions, a load, ...
+    #[serde(default)]
+    pub disturbed: Vec<String>,
+    /// Start, seconds since 1970.
+    pub started_s: f64,
+    /// Seconds the measured span lasted.
+    pub span_s: f64,
+    /// Seconds at the front of the span that were cut off as warm-up.
+    pub warm_up_s: f64,
+    /// Measures by name; see [`crate::metric`].
+    pub metrics: BTreeMap<String, f64>,
+    /// Evidence for a "because" line, by name, e.g. `wakeups_per_message`.
+    #[serde(default)]
+    pub evidence: BTreeMap<String, f64>,
+    /// Distributions by name, e.g. `delay`.
+    #[serde(default)]
+    pub histograms: BTreeMap<String, Histogram>,
+    /// Time series by name, e.g. `messages_per_s`.
+    #[serde(default)]
+    pub series: BTreeMap<String, Series>,
+    /// Where the messages went.
+    #[serde(default)]
+    pub ledger: Option<Ledger>,
+    /// Host CPU the two workers took.
+    #[serde(default)]
+    pub cpu: BTreeMap<String, Cpu>,
+    /// Options as they took effect, read back, by `side.name`, e.g. `sender.congestion`.
+    #[serde(default)]
+    pub effective: BTreeMap<String, String>,
+}
+
+/// Whether a trial counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    /// It counts.
+    Ok,
+    /// It ran, but its numbers do not mean what they should.
+    Invalid,
+    /// It did not run to its end.
+    Failed,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// Values over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Unit of the values.
+    pub unit: String,
+    /// Ends of the slices, seconds since the span began, ascending.
+    pub at_s: Vec<f64>,
+    /// One value a slice.
+    pub values: Vec<f64>,
+}
+
+/// Where the messages of a trial went: sent = delivered + lost_host + lost_link + corrupt +
+/// in_flight, and received = delivered + duplicates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Messages the sending user handed over.
+    pub sent: u64,
+    /// Messages the receiving user got, each counted once.
+    pub delivered: u64,
+    /// Messages lost in a host: a full receive buffer.
+    pub lost_host: u64,
+    /// Messages lost on the link.
+    pub lost_link: u64,
+    /// Messages discarded because they were damaged.
+    pub corrupt: u64,
+    /// Messages on their way when the trial ended.
+    pub in_flight: u64,
+    /// Messages received again.
+    pub duplicates: u64,
+    /// Messages nobody can account for; 0 when the ledger closes.
+    pub unaccounted: i64,
+}
+
+/// CPU time of one side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Seconds the worker's threads ran, user and system, to the nanosecond (schedstat).
+    pub task_s: f64,
+    /// Seconds in user mode, by ticks.
+    pub user_s: f64,
+    /// Seconds in the kernel, by ticks.
+    pub system_s: f64,
+    /// Times the worker slept and was woken.
+    pub voluntary_switches: u64,
+    /// Times it was taken off the processor.
+    pub involuntary_switches: u64,
+}

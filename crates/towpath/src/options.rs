@@ -1,0 +1,72 @@
+//! What can be set on a circuit.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Options of a listener and its circuits. Both ends get the same.
+///
+/// An unset (`None`) option means: leave what the system does. What took effect is read back, see
+/// [`crate::Circuit::effective`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// IPv4 or IPv6.
+    pub family: Family,
+    /// Address the listener binds to; None for the loopback of the family.
+    pub bind: Option<IpAddr>,
+    /// Bytes of the messages to come; transports that make packets of one size use it.
+    pub message_len: usize,
+    /// Circuits the listener prepares for.
+    pub circuits: usize,
+    /// Bytes a byte stream's receiver asks for in one call.
+    pub read_len: usize,
+    /// Socket buffers in both directions, bytes.
+    pub buffers: Option<usize>,
+    /// TCP_NODELAY.
+    pub nodelay: Option<bool>,
+    /// TCP congestion control, by the kernel's name. Always set, because the system's default
+    /// changes results.
+    pub congestion: String,
+    /// Packets a batched or segmented call carries at most; None for as many as fit.
+    pub batch: Option<usize>,
+    /// Network interface of link-layer transports.
+    pub interface: Option<String>,
+    /// Ethernet type of link-layer transports. 0x88b5 is set aside for experiments (IEEE 802).
+    pub ethertype: u16,
+}
+
+/// Internet protocol version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4.
+    #[default]
+    V4,
+    /// IPv6.
+    V6,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            family: Family::V4,
+            bind: None,
+            message_len: 1024,
+            circuits: 1,
+            read_len: 64 << 10,
+            buffers: None,
+            nodelay: None,
+            congestion: "cubic".into(),
+            batch: None,
+            interface: None,
+            ethertype: 0x88b5,
+        }
+    }
+}
+
+impl Options {
+    /// The address a listener binds to.
+    pub fn bind_address(&self) -> IpAddr {
+        self.bind.unwrap_or(match self.family {
+            Family::V4 => Ipv4Addr::LOCALHOST.into(),
+            Family::V6 => Ipv6Addr::LOCALHOST.into(),
+        })
+    }
+}

@@ -1,0 +1,45 @@
+//! All transports of this build.
+//!
+//! To add one, write a file in `transport/` with a unit struct that implements [`Transport`], and
+//! add it to [`all`]. `examples/add_transport.rs` is a complete one.
+
+use crate::contract::Transport;
+use crate::transport::{null, tcp};
+
+/// Every transport, in the order tables show them.
+pub fn all() -> &'static [&'static dyn Transport] {
+    &[&tcp::Tcp, &null::Null]
+}
+
+/// The transport called `name`.
+///
+/// # Errors
+///
+/// When there is none of that name; the message lists those there are.
+pub fn find(name: &str) -> Result<&'static dyn Transport, UnknownTransport> {
+    let found = all().iter().find(|transport| transport.name() == name);
+    found.copied().ok_or_else(|| UnknownTransport {
+        name: name.to_owned(),
+    })
+}
+
+/// No transport has that name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownTransport {
+    /// The name asked for.
+    pub name: String,
+}
+
+impl std::fmt::Display for UnknownTransport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names: Vec<&str> = all().iter().map(|transport| transport.name()).collect();
+        write!(
+            f,
+            "unknown transport '{}'; there are {}",
+            self.name,
+            names.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for UnknownTransport {}

@@ -1,0 +1,4 @@
+//! One file a transport.
+
+pub mod null;
+pub mod tcp;
