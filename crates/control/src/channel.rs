@@ -1,0 +1,263 @@
+//! Frames over a stream socket.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Octets of a frame at most: a report of 64 circuits with a histogram of 64 KiB each.
+pub const FRAME_MAX: usize = 8 << 20;
+
+/// Descriptors that travel with a frame at most; two pipes of two for each of 32 circuits.
+const DESCRIPTORS_MAX: usize = 128;
+
+/// One end of a control channel.
+#[derive(Debug)]
+pub struct Channel {
+    socket: OwnedFd,
+}
+
+/// A frame that could not be sent or received.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The peer is gone.
+    #[error("the other process is gone")]
+    Closed,
+    /// Nothing came in time.
+    #[error("the other process did not answer within {0:?}")]
+    TimedOut(Duration),
+    /// A frame longer than [`FRAME_MAX`].
+    #[error("a frame of {0} octets exceeds the limit of {FRAME_MAX}")]
+    TooLong(usize),
+    /// Octets that are no message.
+    #[error("a frame that is no message: {0}")]
+    Malformed(postcard::Error),
+    /// The system refused.
+    #[error("the control channel: {0}")]
+    Io(#[from] io::Error),
+}
+
+impl From<rustix::io::Errno> for ChannelError {
+    fn from(error: rustix::io::Errno) -> Self {
+        ChannelError::Io(error.into())
+    }
+}
+
+impl Channel {
+    /// A channel over a connected stream socket.
+    pub fn new(socket: OwnedFd) -> Channel {
+        Channel { socket }
+    }
+
+    /// The socket, to wait on together with others.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Sends a message, and descriptors with it.
+    ///
+    /// # Errors
+    ///
+    /// [`ChannelError::Closed`], [`ChannelError::TooLong`] or the system's.
+    pub fn send(
+        &mut self,
+        message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(), ChannelError> {
+        let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
+        if body.len() > FRAME_MAX || descriptors.len() > DESCRIPTORS_MAX {
+            return Err(ChannelError::TooLong(body.len()));
+        }
+        let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+        frame.extend_from_slice(&body);
+        let mut sent = self.send_front(&frame, descriptors)?;
+        while sent < frame.len() {
+            sent += self.send_front(&frame[sent..], &[])?;
+        }
+        Ok(())
+    }
+
+    /// Receives a message and the descriptors that came with it.
+    ///
+    /// # Errors
+    ///
+    /// Every [`ChannelError`]; after one but `TimedOut` the channel is of no use.
+    pub fn receive<T: DeserializeOwned>(
+        &mut self,
+        limit: Duration,
+    ) -> Result<(T, Vec<OwnedFd>), ChannelError> {
+        let end = Instant::now() + limit;
+        let mut descriptors = Vec::new();
+        let mut head = [0u8; 4];
+        self.fill(&mut head, &mut descriptors, end, limit)?;
+        let len = u32::from_le_bytes(head) as usize;
+        if len > FRAME_MAX {
+            return Err(ChannelError::TooLong(len));
+        }
+        let mut body = Vec::new();
+        while body.len() < len {
+            // Memory grows with what really came, not with what was announced.
+            let start = body.len();
+            body.resize(len.min(start + (64 << 10)), 0);
+            self.fill(&mut body[start..], &mut descriptors, end, limit)?;
+        }
+        let message = postcard::from_bytes(&body).map_err(ChannelError::Malformed)?;
+        Ok((message, descriptors))
+    }
+
+    fn send_front(
+        &mut self,
+        bytes: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<usize, ChannelError> {
+        let mut space =
+            vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        match sendmsg(
+            &self.socket,
+            &[IoSlice::new(bytes)],
+            &mut control,
+            SendFlags::NOSIGNAL,
+        ) {
+            Ok(sent) => Ok(sent),
+            Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
+                Err(ChannelError::Closed)
+            }
+            Err(rustix::io::Errno::INTR) => Ok(0),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn fill(
+        &mut self,
+        bytes: &mut [u8],
+        descriptors: &mut Vec<OwnedFd>,
+        end: Instant,
+        limit: Duration,
+    ) -> Result<(), ChannelError> {
+        let mut filled = 0;
+        while filled < bytes.len() {
+            self.wait(end, limit)?;
+            let mut space =
+                vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+            let mut control = RecvAncillaryBuffer::new(&mut space);
+            let mut slice = [IoSliceMut::new(&mut bytes[filled..])];
+            let got = recvmsg(
+                &self.socket,
+                &mut slice,
+                &mut control,
+                RecvFlags::CMSG_CLOEXEC,
+            );
+            match got {
+                Ok(got) if got.bytes == 0 => return Err(ChannelError::Closed),
+                Ok(got) => filled += got.bytes,
+                Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+                Err(rustix::io::Errno::CONNRESET) => return Err(ChannelError::Closed),
+                Err(error) => return Err(error.into()),
+            }
+            for message in control.drain() {
+                if let RecvAncillaryMessage::ScmRights(received) = message {
+                    descriptors.extend(received.take(DESCRIPTORS_MAX));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&self, end: Instant, limit: Duration) -> Result<(), ChannelError> {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let span = Timespec {
+                tv_sec: left.as_secs() as i64,
+                tv_nsec: i64::from(left.subsec_nanos()),
+            };
+            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&span)) {
+                Ok(0) => return Err(ChannelError::TimedOut(limit)),
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    const LIMIT: Duration = Duration::from_secs(5);
+
+    fn pair() -> (Channel, UnixStream) {
+        let (left, right) = UnixStream::pair().expect("a socket pair");
+        (Channel::new(left.into()), right)
+    }
+
+    #[test]
+    fn messages_and_descriptors_arrive() {
+        let (mut left, right) = pair();
+        let mut right = Channel::new(right.into());
+        let (file, _other) = UnixStream::pair().expect("a socket pair");
+        left.send(&("hello".to_owned(), 7u32), &[file.as_fd()])
+            .expect("it is sent");
+        let (message, descriptors) = right.receive::<(String, u32)>(LIMIT).expect("it comes");
+        assert_eq!(message, ("hello".to_owned(), 7));
+        assert_eq!(descriptors.len(), 1);
+    }
+
+    #[test]
+    fn an_announced_length_is_not_trusted() {
+        let (mut left, mut right) = pair();
+        right
+            .write_all(&u32::MAX.to_le_bytes())
+            .expect("it is sent");
+        let result = left.receive::<String>(LIMIT);
+        assert!(matches!(result, Err(ChannelError::TooLong(_))));
+    }
+
+    #[test]
+    fn a_peer_that_goes_away_within_a_frame_is_noticed() {
+        let (mut left, mut right) = pair();
+        right.write_all(&[100, 0, 0, 0, 1, 2]).expect("it is sent");
+        drop(right);
+        let result = left.receive::<String>(LIMIT);
+        assert!(matches!(result, Err(ChannelError::Closed)));
+    }
+
+    #[test]
+    fn any_octets_are_a_message_or_an_error() {
+        let mut state = 1u64;
+        for _ in 0..2000 {
+            let (mut left, mut right) = pair();
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(99);
+            let len = (state >> 40) as usize % 200;
+            let body: Vec<u8> = (0..len).map(|at| (state >> (at % 57)) as u8).collect();
+            right
+                .write_all(&(len as u32).to_le_bytes())
+                .expect("it is sent");
+            right.write_all(&body).expect("it is sent");
+            drop(right);
+            let _ = left.receive::<crate::ToWorker>(LIMIT);
+        }
+    }
+
+    #[test]
+    fn silence_ends_at_the_deadline() {
+        let (mut left, _right) = pair();
+        let result = left.receive::<String>(Duration::from_millis(1));
+        assert!(matches!(result, Err(ChannelError::TimedOut(_))));
+    }
+}

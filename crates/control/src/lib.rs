@@ -1,0 +1,38 @@
+//! The protocol between a measuring process and its workers.
+//!
+//! A worker is told what to do by [`ToWorker`] messages and answers with [`FromWorker`]. They
+//! travel in [`Channel`] frames: a length of four octets, checked against a limit, and the message
+//! in postcard form. Every read has a deadline. Descriptors may travel with a frame on this host.
+//!
+//! ```text
+//! controller            listening worker        connecting worker
+//!   Listen  ------------->
+//!           <------------- Listening
+//!   Connect ------------------------------------->
+//!           <------------------------------------- Connected
+//!           <------------- Accepted
+//!   Go      ------------->              (the side that receives first)
+//!           <------------- Running
+//!   Go      ------------------------------------->
+//!           <------------------------------------- Running
+//!           <------------------------------------- SourceDone
+//!   PeerDone ------------>
+//!           <------------- Finished
+//!           <------------------------------------- Finished
+//! ```
+//!
+//! Everything received is checked before use; nothing in a frame makes the receiver allocate more
+//! than the frame is long.
+#![forbid(unsafe_code)]
+
+mod channel;
+mod message;
+
+pub use channel::{Channel, ChannelError, FRAME_MAX};
+pub use message::{
+    Arrivals, CircuitReport, CpuUse, FromWorker, Job, Leg, Limits, Mix, Rate, RendezvousFrame,
+    Role, Settings, Side, Slice, ToWorker, WorkerReport, Workload,
+};
+
+/// Version of the protocol, exchanged first.
+pub const PROTOCOL_VERSION: u32 = 1;

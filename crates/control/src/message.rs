@@ -1,0 +1,257 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// To a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToWorker {
+    /// Prepare, as the listening side.
+    Listen(Job),
+    /// Prepare, as the connecting side, towards these listeners, one a leg.
+    Connect(Job, Vec<RendezvousFrame>),
+    /// Begin.
+    Go,
+    /// The peer sent everything, this many messages.
+    PeerDone(u64),
+    /// Stop now and report.
+    Stop,
+}
+
+/// From a worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromWorker {
+    /// The listeners are ready, one a leg.
+    Listening(Vec<RendezvousFrame>),
+    /// All circuits are made.
+    Connected,
+    /// All circuits are accepted.
+    Accepted,
+    /// The measuring threads run.
+    Running,
+    /// Everything was sent, this many messages.
+    SourceDone(u64),
+    /// The end, with what was measured.
+    Finished(Box<WorkerReport>),
+    /// It cannot be done.
+    Failed(String),
+}
+
+/// How to find a listener; its descriptors travel with the frame, in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RendezvousFrame {
+    /// 0 process, 1 host, 2 network.
+    pub reach: u8,
+    /// The transport's address.
+    pub bytes: Vec<u8>,
+    /// How many of the frame's descriptors are its.
+    pub descriptors: u32,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// Which side of the set-up.
+    pub side: Side,
+    /// What it does with its circuits.
+    pub role: Role,
+    /// What is measured.
+    pub workload: Workload,
+    /// The circuits.
+    pub legs: Vec<Leg>,
+    /// Options of the circuits.
+    pub settings: Settings,
+    /// Bytes of a message.
+    pub message_len: u64,
+    /// Two sizes instead of one.
+    pub mix: Option<Mix>,
+    /// When to stop.
+    pub limits: Limits,
+    /// Open loop: how fast.
+    pub rate: Option<Rate>,
+    /// Processor to run on.
+    pub pin: Option<u32>,
+    /// Nice value, -20 to 19.
+    pub priority: Option<i32>,
+    /// Spin on non-blocking calls instead of sleeping.
+    pub busy_poll: bool,
+    /// Decides random choices.
+    pub seed: u64,
+}
+
+/// Which side of the set-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Side {
+    /// Waits for the peer.
+    Listen,
+    /// Goes to the peer.
+    Connect,
+}
+
+/// What a worker does with its circuits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// Sends.
+    Source,
+    /// Receives.
+    Sink,
+    /// Sends and receives.
+    Both,
+    /// Asks and waits for the answer.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Workload {
+    /// As many messages as will go, one way.
+    Throughput,
+    /// Request and reply, closed loop.
+    Delay,
+    /// Messages at given times, one way, open loop.
+    Offered,
+    /// Set-up, request, reply, tear-down.
+    Connect,
+}
+
+/// Circuits of one transport.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leg {
+    /// Its name.
+    pub transport: String,
+    /// How many.
+    pub circuits: u32,
+}
+
+/// Options of the circuits; see the library's options for their meaning.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settings {
+    /// IPv6 instead of IPv4.
+    pub ipv6: bool,
+    /// Bytes a byte stream's receiver asks for.
+    pub read_len: u64,
+    /// Socket buffers, bytes.
+    pub buffers: Option<u64>,
+    /// TCP_NODELAY.
+    pub nodelay: Option<bool>,
+    /// TCP congestion control.
+    pub congestion: String,
+    /// Packets a batched call carries.
+    pub batch: Option<u64>,
+    /// Network interface.
+    pub interface: Option<String>,
+    /// Ethernet type.
+    pub ethertype: u16,
+}
+
+/// Two message sizes in random order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mix {
+    /// Bytes of a small message.
+    pub small: u64,
+    /// Bytes of a full one.
+    pub full: u64,
+    /// How many of a hundred are small.
+    pub small_percent: u32,
+}
+
+/// When to stop: whichever comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Messages (round trips, connections) of each circuit.
+    pub messages: u64,
+    /// Time, ns.
+    pub time_ns: u64,
+    /// Length of a slice of the time series, ns.
+    pub slice_ns: u64,
+}
+
+/// How fast an open loop sends.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Messages a second on each circuit.
+    pub per_s: f64,
+    /// How they are spaced.
+    pub arrivals: Arrivals,
+}
+
+/// How messages of an open loop are spaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Arrivals {
+    /// All gaps alike.
+    Fixed,
+    /// Exponential gaps: a Poisson process.
+    Exponential,
+}
+
+/// What a worker measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// One entry a circuit.
+    pub circuits: Vec<CircuitReport>,
+    /// What it cost, from Go to the end.
+    pub cpu: CpuUse,
+    /// Options as they took effect.
+    pub effective: BTreeMap<String, String>,
+}
+
+/// What one circuit's thread measured. Times are CLOCK_MONOTONIC of the worker's host, ns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CircuitReport {
+    /// Its transport.
+    pub transport: String,
+    /// Messages handed to the transport.
+    pub sent: u64,
+    /// Messages received; on a byte stream reads.
+    pub received: u64,
+    /// User bytes received.
+    pub received_bytes: u64,
+    /// Calls that moved something.
+    pub calls: u64,
+    /// When it began.
+    pub first_ns: u64,
+    /// When the last message was sent or received.
+    pub last_ns: u64,
+    /// The time series.
+    pub slices: Vec<Slice>,
+    /// HDR histograms by name, in the text form of results.
+    pub histograms: BTreeMap<String, String>,
+    /// The transport's counts.
+    pub counts: BTreeMap<String, u64>,
+    /// Other measures by name.
+    pub measures: BTreeMap<String, f64>,
+    /// Options as they took effect.
+    pub effective: BTreeMap<String, String>,
+    /// Why the numbers do not count.
+    pub invalid: Option<String>,
+    /// Why it ended before its time.
+    pub error: Option<String>,
+}
+
+/// Cumulative counts at a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slice {
+    /// When, ns.
+    pub at_ns: u64,
+    /// Messages so far (reads on a byte stream).
+    pub messages: u64,
+    /// Bytes so far.
+    pub bytes: u64,
+}
+
+/// CPU of a worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuUse {
+    /// Time its threads ran, ns.
+    pub task_ns: u64,
+    /// Ticks in user mode, as ns.
+    pub user_ns: u64,
+    /// Ticks in the kernel, as ns.
+    pub system_ns: u64,
+    /// Times it slept and was woken.
+    pub voluntary_switches: u64,
+    /// Times it was taken off the processor.
+    pub involuntary_switches: u64,
+}
