@@ -1,0 +1,189 @@
+//! What happened between two snapshots.
+
+use crate::snapshot::{Counters, Interface, Snapshot, Ticks};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the host did between two snapshots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Time between them.
+    pub span: Duration,
+    /// Ticks of each processor, by its number.
+    pub cpus: BTreeMap<u32, Ticks>,
+    /// Seconds the kernel's softirq threads ran; None when they cannot be seen.
+    pub softirq_thread_s: Option<f64>,
+    /// One-minute load average at the end.
+    pub load1: f64,
+    /// The network stack's counts.
+    pub counters: Counters,
+    /// Interfaces by name; one that came meanwhile counts from zero.
+    pub interfaces: BTreeMap<String, Interface>,
+}
+
+/// Seconds of processor time, summed over processors, by what they were spent on. The kernel
+/// samples all but `idle_s` at its ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CpuTime {
+    /// User mode.
+    pub user_s: f64,
+    /// The kernel.
+    pub system_s: f64,
+    /// Interrupts.
+    pub irq_s: f64,
+    /// Deferred interrupt work, the network's among it.
+    pub softirq_s: f64,
+    /// Taken by the hypervisor.
+    pub steal_s: f64,
+    /// Nothing to do.
+    pub idle_s: f64,
+}
+
+/// Ticks a second in /proc/stat (USER_HZ), the same on all Linux architectures in use.
+const TICKS_PER_S: f64 = 100.0;
+
+impl Snapshot {
+    /// What happened from this one to a later one.
+    pub fn until(&self, later: &Snapshot) -> Difference {
+        let softirq_ns = later.softirq_thread_ns.zip(self.softirq_thread_ns);
+        let softirq_ns = softirq_ns.map(|(end, start)| end.saturating_sub(start));
+        let cpus = later.cpus.iter().map(|(cpu, end)| {
+            let start = self.cpus.get(cpu).copied().unwrap_or(*end);
+            (*cpu, ticks_between(start, *end))
+        });
+        let interfaces = later.interfaces.iter().map(|(name, end)| {
+            let start = self.interfaces.get(name).copied().unwrap_or_default();
+            (name.clone(), interface_between(start, *end))
+        });
+        Difference {
+            span: later.at.saturating_duration_since(self.at),
+            cpus: cpus.collect(),
+            softirq_thread_s: softirq_ns.map(|ns| ns as f64 / 1e9),
+            load1: later.load1,
+            counters: counters_between(self.counters, later.counters),
+            interfaces: interfaces.collect(),
+        }
+    }
+}
+
+impl Difference {
+    /// Processor time over all processors.
+    pub fn cpu(&self) -> CpuTime {
+        let sum = |of: fn(&Ticks) -> u64| self.cpus.values().map(of).sum::<u64>() as f64;
+        CpuTime {
+            user_s: sum(|cpu| cpu.user) / TICKS_PER_S,
+            system_s: sum(|cpu| cpu.system) / TICKS_PER_S,
+            irq_s: sum(|cpu| cpu.irq) / TICKS_PER_S,
+            softirq_s: sum(|cpu| cpu.softirq) / TICKS_PER_S,
+            steal_s: sum(|cpu| cpu.steal) / TICKS_PER_S,
+            idle_s: sum(|cpu| cpu.idle) / TICKS_PER_S,
+        }
+    }
+
+    /// Processor seconds there were.
+    pub fn capacity_s(&self) -> f64 {
+        self.span.as_secs_f64() * self.cpus.len() as f64
+    }
+
+    /// Processor seconds neither idle nor stolen. The kernel times idleness exactly, so this is
+    /// better than the sum of the sampled parts; its error is about a tick (10 ms) a processor.
+    pub fn busy_s(&self) -> f64 {
+        let cpu = self.cpu();
+        (self.capacity_s() - cpu.idle_s - cpu.steal_s).max(0.0)
+    }
+
+    /// Share of the processors' time the hypervisor took, from 0 to 1.
+    pub fn steal_fraction(&self) -> f64 {
+        fraction(self.cpu().steal_s, self.capacity_s())
+    }
+
+    /// Processor seconds spent on something else than the processes measured, which took `own_s`.
+    /// Where softirq threads cannot be seen this is a lower bound.
+    pub fn foreign_s(&self, own_s: f64) -> f64 {
+        let cpu = self.cpu();
+        let not_ours = match self.softirq_thread_s {
+            Some(softirq_s) => self.busy_s() - softirq_s,
+            None => self.busy_s() - cpu.softirq_s - cpu.irq_s,
+        };
+        (not_ours - own_s).max(0.0)
+    }
+
+    /// Mean bytes of a packet an interface sent; None when it sent none. On the loopback a
+    /// packet may be a super-packet of up to 64 KiB, and link and network headers count.
+    pub fn packet_bytes_mean(&self, interface: &str) -> Option<f64> {
+        let counts = self.interfaces.get(interface)?;
+        (counts.send_packets > 0).then(|| counts.send_bytes as f64 / counts.send_packets as f64)
+    }
+
+    /// The figures as evidence of a trial, by name, unit last; `interface` is the one the traffic
+    /// ran over. `host_ticks` is how many sampled ticks stand behind the split of the time.
+    pub fn evidence(&self, interface: &str) -> BTreeMap<String, f64> {
+        let cpu = self.cpu();
+        let sampled_s = cpu.user_s + cpu.system_s + cpu.irq_s + cpu.softirq_s + cpu.steal_s;
+        let mut evidence = BTreeMap::from([
+            ("host_user_s", cpu.user_s),
+            ("host_system_s", cpu.system_s),
+            ("host_irq_s", cpu.irq_s),
+            ("host_softirq_s", cpu.softirq_s),
+            ("host_steal_s", cpu.steal_s),
+            ("host_busy_s", self.busy_s()),
+            ("host_ticks", (sampled_s * TICKS_PER_S).round()),
+            ("host_load1", self.load1),
+            ("host_span_s", self.span.as_secs_f64()),
+        ]);
+        if let Some(softirq_s) = self.softirq_thread_s {
+            evidence.insert("host_softirq_thread_s", softirq_s);
+        }
+        if let Some(counts) = self.interfaces.get(interface) {
+            evidence.insert("interface_packets", counts.send_packets as f64);
+        }
+        if let Some(bytes) = self.packet_bytes_mean(interface) {
+            evidence.insert("packet_bytes_mean", bytes);
+        }
+        let owned = evidence.into_iter();
+        owned
+            .map(|(name, value)| (name.to_owned(), value))
+            .collect()
+    }
+}
+
+pub(crate) fn fraction(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+fn ticks_between(start: Ticks, end: Ticks) -> Ticks {
+    Ticks {
+        user: end.user.saturating_sub(start.user),
+        system: end.system.saturating_sub(start.system),
+        irq: end.irq.saturating_sub(start.irq),
+        softirq: end.softirq.saturating_sub(start.softirq),
+        steal: end.steal.saturating_sub(start.steal),
+        idle: end.idle.saturating_sub(start.idle),
+    }
+}
+
+fn counters_between(start: Counters, end: Counters) -> Counters {
+    let grew = |of: fn(&Counters) -> u64| of(&end).saturating_sub(of(&start));
+    Counters {
+        udp_receive_buffer_drops: grew(|c| c.udp_receive_buffer_drops),
+        udp_send_buffer_drops: grew(|c| c.udp_send_buffer_drops),
+        udp_receive_errors: grew(|c| c.udp_receive_errors),
+        tcp_segments_sent: grew(|c| c.tcp_segments_sent),
+        tcp_retransmissions: grew(|c| c.tcp_retransmissions),
+        tcp_timeouts: grew(|c| c.tcp_timeouts),
+        tcp_listen_drops: grew(|c| c.tcp_listen_drops),
+        softnet_drops: grew(|c| c.softnet_drops),
+        softnet_squeezes: grew(|c| c.softnet_squeezes),
+    }
+}
+
+fn interface_between(start: Interface, end: Interface) -> Interface {
+    Interface {
+        receive_bytes: end.receive_bytes.saturating_sub(start.receive_bytes),
+        receive_packets: end.receive_packets.saturating_sub(start.receive_packets),
+        send_bytes: end.send_bytes.saturating_sub(start.send_bytes),
+        send_packets: end.send_packets.saturating_sub(start.send_packets),
+        errors: end.errors.saturating_sub(start.errors),
+        drops: end.drops.saturating_sub(start.drops),
+    }
+}

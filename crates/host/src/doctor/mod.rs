@@ -1,0 +1,129 @@
+//! The survey judged: what of it matters for the test at hand, and what to do.
+
+mod cpu;
+mod load;
+mod network;
+
+use crate::survey::Survey;
+use results::{Finding, Severity};
+
+/// What will be measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Test {
+    /// Workloads: `throughput`, `delay`, `offered`, `connect`.
+    pub workloads: Vec<String>,
+    /// Transports, by name.
+    pub transports: Vec<String>,
+    /// Sender and receiver are each bound to a processor.
+    pub pinned: bool,
+    /// Ends spin instead of sleeping.
+    pub busy_poll: bool,
+    /// Circuits at a time.
+    pub circuits: usize,
+    /// Socket buffers that will be asked for, bytes.
+    pub buffers: Option<usize>,
+    /// Congestion control that will be set on TCP; empty for the system's.
+    pub congestion: String,
+}
+
+impl Default for Test {
+    /// Throughput and delay of the kernel's usual transports, as `towpath race` without arguments
+    /// measures them.
+    fn default() -> Test {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Test {
+            workloads: names(&["throughput", "delay"]),
+            transports: names(&["tcp", "udp", "udp-segmented", "unix-stream"]),
+            pinned: false,
+            busy_poll: false,
+            circuits: 1,
+            buffers: None,
+            congestion: "cubic".into(),
+        }
+    }
+}
+
+impl Test {
+    /// Whether a workload is among those measured.
+    fn has(&self, workload: &str) -> bool {
+        self.workloads.iter().any(|name| name == workload)
+    }
+
+    /// Whether a delay decides a verdict.
+    fn has_delay(&self) -> bool {
+        self.has("delay") || self.has("offered")
+    }
+
+    /// Whether a transport of this kind takes part: its name begins so.
+    fn uses(&self, kind: &str) -> bool {
+        self.transports.iter().any(|name| name.starts_with(kind))
+    }
+
+    /// Whether datagrams are sent faster than a receiver may take them.
+    fn floods_udp(&self) -> bool {
+        let datagrams = self.uses("udp") || self.uses("bare") || self.uses("quic");
+        datagrams && (self.has("throughput") || self.has("offered"))
+    }
+}
+
+/// What about this host matters for `test`: worst first. What is as it should be is said too.
+/// Takes about an eighth of a second.
+pub fn doctor(test: &Test) -> Vec<Finding> {
+    judge(&Survey::take(), test)
+}
+
+pub(crate) fn judge(survey: &Survey, test: &Test) -> Vec<Finding> {
+    let checks = [cpu::CHECKS, load::CHECKS, network::CHECKS];
+    let checks = checks.into_iter().flatten();
+    let mut findings: Vec<Finding> = checks.filter_map(|check| check(survey, test)).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// A check gives None when the host does not show what it needs, or when it touches nothing.
+type Check = fn(&Survey, &Test) -> Option<Finding>;
+
+fn good(what: impl Into<String>) -> Option<Finding> {
+    finding(Severity::Good, what, "", "")
+}
+
+fn note(
+    what: impl Into<String>,
+    effect: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Option<Finding> {
+    finding(Severity::Note, what, effect, remedy)
+}
+
+fn warning(
+    what: impl Into<String>,
+    effect: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Option<Finding> {
+    finding(Severity::Warning, what, effect, remedy)
+}
+
+fn bad(
+    what: impl Into<String>,
+    effect: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Option<Finding> {
+    finding(Severity::Bad, what, effect, remedy)
+}
+
+fn finding(
+    severity: Severity,
+    what: impl Into<String>,
+    effect: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Option<Finding> {
+    Some(Finding {
+        severity,
+        what: what.into(),
+        effect: effect.into(),
+        remedy: remedy.into(),
+    })
+}
+
+#[cfg(test)]
+mod tests;

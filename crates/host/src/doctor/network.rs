@@ -1,0 +1,168 @@
+//! Limits and defaults of the network stack.
+
+use super::{Check, Test, bad, good, note, warning};
+use crate::survey::Survey;
+use results::Finding;
+
+pub(super) const CHECKS: &[Check] = &[
+    loopback,
+    congestion,
+    receive_buffer,
+    buffers_asked,
+    ports,
+    busy_read,
+    multipath,
+    raw_ethernet,
+    open_files,
+];
+
+fn loopback(survey: &Survey, _: &Test) -> Option<Finding> {
+    if survey.network.loopback_up? {
+        return None;
+    }
+    bad(
+        "the loopback interface is down",
+        "nothing but pipes and Unix sockets can connect",
+        "as root: ip link set lo up",
+    )
+}
+
+fn congestion(survey: &Survey, test: &Test) -> Option<Finding> {
+    let default = survey.network.congestion.as_deref()?;
+    if !test.uses("tcp") && !test.uses("mptcp") {
+        return None;
+    }
+    let wanted = test.congestion.as_str();
+    if wanted.is_empty() || wanted == default {
+        return good(format!("TCP's congestion control is {default}"));
+    }
+    let available = survey.network.congestion_available.as_deref();
+    let words = available.map(|names| names.split_whitespace().any(|name| name == wanted));
+    if words == Some(false) {
+        return bad(
+            format!("TCP's congestion control {wanted} is not loaded"),
+            "setting it fails without root",
+            format!("as root: modprobe tcp_{wanted}; or --congestion {default}"),
+        );
+    }
+    note(
+        format!("this host's TCP uses {default} by default"),
+        format!("trials set {wanted} and read it back, so figures may differ from other programs'"),
+        format!("--congestion {default} measures what other programs get"),
+    )
+}
+
+/// Bytes of receive buffer that hold what a sender can send while the receiver is off its
+/// processor for a millisecond at 10 Gbit/s, doubled for the kernel's own bookkeeping.
+const RECEIVE_BUFFER_WANTED: u64 = 2_500_000;
+
+fn receive_buffer(survey: &Survey, test: &Test) -> Option<Finding> {
+    let most = survey.network.receive_buffer_max?;
+    if !test.floods_udp() {
+        return None;
+    }
+    if most >= RECEIVE_BUFFER_WANTED {
+        return good(format!("receive buffers may have {most} B (rmem_max)"));
+    }
+    warning(
+        format!("receive buffers may have {most} B at most (rmem_max)"),
+        "UDP has no flow control: what does not fit is lost, and loss decides the figure",
+        format!("as root: sysctl -w net.core.rmem_max={}", 4 << 20),
+    )
+}
+
+fn buffers_asked(survey: &Survey, test: &Test) -> Option<Finding> {
+    let asked = u64::try_from(test.buffers?).unwrap_or(u64::MAX);
+    let least = [
+        survey.network.receive_buffer_max,
+        survey.network.send_buffer_max,
+    ];
+    let least = least.into_iter().flatten().min()?;
+    if asked <= least {
+        return None;
+    }
+    warning(
+        format!("the buffers asked for ({asked} B) are above rmem_max or wmem_max ({least} B)"),
+        "the kernel cuts them down; what took effect is read back and stored",
+        format!("as root: sysctl -w net.core.rmem_max={asked} net.core.wmem_max={asked}"),
+    )
+}
+
+/// Ports that last a trial of a second at 50,000 connections a second.
+const PORTS_WANTED: u64 = 50_000;
+
+fn ports(survey: &Survey, test: &Test) -> Option<Finding> {
+    let ports = survey.network.port_count()?;
+    let touches = test.uses("tcp") || test.uses("mptcp");
+    if !test.has("connect") || !touches {
+        return None;
+    }
+    if ports >= PORTS_WANTED {
+        return good(format!("{ports} ports are there for clients"));
+    }
+    let what = format!("{ports} ports are there for clients");
+    let remedy = "as root: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
+    match survey.network.time_wait_reuse {
+        Some(0) => warning(
+            format!("{what}, and none is used again within a minute (tcp_tw_reuse = 0)"),
+            "a trial of many connections runs out of ports and is invalid",
+            format!("{remedy}; sysctl -w net.ipv4.tcp_tw_reuse=2"),
+        ),
+        _ => note(
+            what,
+            "a long trial of many connections may run out of ports; it is then invalid",
+            remedy,
+        ),
+    }
+}
+
+fn busy_read(survey: &Survey, test: &Test) -> Option<Finding> {
+    let us = survey.network.busy_read_us?;
+    if us == 0 || !test.has_delay() {
+        return None;
+    }
+    note(
+        format!("the kernel polls {us} us for blocking readers (net.core.busy_read)"),
+        "delays over a network card are shorter and cost more processor time; the loopback is not \
+         touched",
+        "sysctl -w net.core.busy_read=0 gives the usual setting",
+    )
+}
+
+fn multipath(survey: &Survey, test: &Test) -> Option<Finding> {
+    if !test.uses("mptcp") || survey.network.mptcp? {
+        return None;
+    }
+    warning(
+        "multipath TCP is switched off",
+        "its trials fail: it would silently be plain TCP",
+        "as root: sysctl -w net.mptcp.enabled=1",
+    )
+}
+
+fn raw_ethernet(survey: &Survey, test: &Test) -> Option<Finding> {
+    if !test.uses("raw-ether") || survey.kernel.root {
+        return None;
+    }
+    warning(
+        "this process is not root's",
+        "raw-ether needs the right to open packet sockets and may be left out",
+        "run as root, or setcap cap_net_raw+ep on the program",
+    )
+}
+
+/// Descriptors a worker has open beside its circuits.
+const FILES_SPARE: u64 = 64;
+
+fn open_files(survey: &Survey, test: &Test) -> Option<Finding> {
+    let most = survey.kernel.files_max?;
+    let wanted = FILES_SPARE + 4 * u64::try_from(test.circuits).unwrap_or(u64::MAX / 8);
+    if most >= wanted {
+        return None;
+    }
+    bad(
+        format!("a process may have {most} files open"),
+        format!("{} circuits need {wanted}", test.circuits),
+        format!("ulimit -n {wanted}, or fewer --circuits"),
+    )
+}

@@ -1,0 +1,31 @@
+//! The kernel threads that do a processor's deferred network work when there is much of it. Their
+//! time belongs to the traffic measured, although it is in nobody's account.
+
+use crate::files::Files;
+use std::sync::OnceLock;
+
+/// Nanoseconds these threads ran since they began; None when they cannot be seen, in a container
+/// for example.
+pub(crate) fn ran_ns() -> Option<u64> {
+    let files = Files::system();
+    let threads = THREADS.get_or_init(|| find(&files));
+    let ran = |pid: &String| {
+        let numbers = files.numbers(&format!("proc/{pid}/schedstat"))?;
+        numbers.first().copied()
+    };
+    (!threads.is_empty()).then(|| threads.iter().filter_map(ran).sum())
+}
+
+/// They live as long as the system, so they are looked for once.
+static THREADS: OnceLock<Vec<String>> = OnceLock::new();
+
+/// Process 2 is the parent of all kernel threads.
+fn find(files: &Files) -> Vec<String> {
+    let children = files.line("proc/2/task/2/children").unwrap_or_default();
+    let is_softirq = |pid: &&str| {
+        let name = files.line(&format!("proc/{pid}/comm"));
+        name.is_some_and(|name| name.starts_with("ksoftirqd/"))
+    };
+    let found = children.split_whitespace().filter(is_softirq);
+    found.map(str::to_owned).collect()
+}

@@ -1,0 +1,47 @@
+//! One look at the host. Every value may be missing.
+
+pub(crate) mod clock;
+mod cpu;
+mod kernel;
+mod load;
+mod network;
+
+pub(crate) use clock::Clock;
+pub(crate) use cpu::Cpu;
+pub(crate) use kernel::Kernel;
+pub(crate) use load::Load;
+pub(crate) use network::Network;
+
+use crate::files::Files;
+
+/// What was seen of the host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Survey {
+    pub(crate) cpu: Cpu,
+    pub(crate) kernel: Kernel,
+    pub(crate) clock: Clock,
+    pub(crate) network: Network,
+    pub(crate) load: Load,
+}
+
+impl Survey {
+    /// Looks at this host for about an eighth of a second.
+    pub(crate) fn take() -> Survey {
+        Survey::of(&Files::system())
+    }
+
+    /// Looks at a tree of files. What no file tells is asked of the running system, and only when
+    /// the tree is its own.
+    pub(crate) fn of(files: &Files) -> Survey {
+        Survey {
+            cpu: Cpu::of(files),
+            kernel: Kernel::of(files),
+            clock: Clock::of(files),
+            network: Network::of(files),
+            load: Load::of(files),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

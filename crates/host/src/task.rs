@@ -1,0 +1,155 @@
+//! What a process has cost so far.
+
+use crate::files::Files;
+use rustix::time::{ClockId, clock_gettime};
+use std::ops::Sub;
+
+/// CPU time and context switches of a process, all its threads together, since it began.
+///
+/// Subtract two to get the cost of what lies between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TaskCpu {
+    /// Seconds its threads ran, user and system, to the nanosecond, from the scheduler. On most
+    /// kernels interrupts that came meanwhile are included.
+    pub task_s: f64,
+    /// Seconds in user mode. The kernel splits `task_s` by sampling at its ticks.
+    pub user_s: f64,
+    /// Seconds in the kernel, split likewise.
+    pub system_s: f64,
+    /// Times a thread went to sleep.
+    pub voluntary_switches: u64,
+    /// Times a thread was taken off its processor.
+    pub involuntary_switches: u64,
+}
+
+impl TaskCpu {
+    /// Of the calling process. Threads that have ended count for the times, not for the switches.
+    pub fn of_self() -> TaskCpu {
+        let mut cpu = read(&Files::system(), "self");
+        // The clock brings the running thread's time up to date; schedstat lags by up to a tick.
+        let now = clock_gettime(ClockId::ProcessCPUTime);
+        cpu.task_s = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
+        cpu
+    }
+
+    /// Of another process; None when there is no such process. `task_s` counts the threads alive
+    /// and may lag by a tick (1 to 10 ms) for one that is running.
+    pub fn of(pid: u32) -> Option<TaskCpu> {
+        let files = Files::system();
+        let name = pid.to_string();
+        files
+            .exists(&format!("proc/{name}"))
+            .then(|| read(&files, &name))
+    }
+}
+
+impl Sub for TaskCpu {
+    type Output = TaskCpu;
+
+    /// What was added since `earlier`. A thread that ended between the two takes its switches
+    /// with it, so those are never below zero but may be too few.
+    fn sub(self, earlier: TaskCpu) -> TaskCpu {
+        TaskCpu {
+            task_s: (self.task_s - earlier.task_s).max(0.0),
+            user_s: (self.user_s - earlier.user_s).max(0.0),
+            system_s: (self.system_s - earlier.system_s).max(0.0),
+            voluntary_switches: self
+                .voluntary_switches
+                .saturating_sub(earlier.voluntary_switches),
+            involuntary_switches: self
+                .involuntary_switches
+                .saturating_sub(earlier.involuntary_switches),
+        }
+    }
+}
+
+impl From<TaskCpu> for results::Cpu {
+    fn from(cpu: TaskCpu) -> results::Cpu {
+        results::Cpu {
+            task_s: cpu.task_s,
+            user_s: cpu.user_s,
+            system_s: cpu.system_s,
+            voluntary_switches: cpu.voluntary_switches,
+            involuntary_switches: cpu.involuntary_switches,
+        }
+    }
+}
+
+fn read(files: &Files, process: &str) -> TaskCpu {
+    let mut cpu = TaskCpu::default();
+    let stat = files.text(&format!("proc/{process}/stat"));
+    if let Some((user, system)) = stat.as_deref().and_then(ticks_of_stat) {
+        let per_s = rustix::param::clock_ticks_per_second() as f64;
+        cpu.user_s = user as f64 / per_s;
+        cpu.system_s = system as f64 / per_s;
+    }
+    let tasks = format!("proc/{process}/task");
+    for thread in files.names(&tasks) {
+        let schedstat = files.numbers(&format!("{tasks}/{thread}/schedstat"));
+        let ran_ns = schedstat.and_then(|numbers| numbers.first().copied());
+        cpu.task_s += ran_ns.unwrap_or(0) as f64 / 1e9;
+        let status = files.text(&format!("{tasks}/{thread}/status"));
+        let (voluntary, involuntary) = switches_of_status(&status.unwrap_or_default());
+        cpu.voluntary_switches += voluntary;
+        cpu.involuntary_switches += involuntary;
+    }
+    cpu
+}
+
+/// Ticks in user mode and in the kernel: fields 14 and 15 of /proc/PID/stat. The name before them
+/// may hold blanks and parentheses.
+fn ticks_of_stat(stat: &str) -> Option<(u64, u64)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let user = fields.next()?.parse().ok()?;
+    let system = fields.next()?.parse().ok()?;
+    Some((user, system))
+}
+
+fn switches_of_status(status: &str) -> (u64, u64) {
+    let value = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|rest| rest.trim().parse().ok()).unwrap_or(0)
+    };
+    (
+        value("voluntary_ctxt_switches:"),
+        value("nonvoluntary_ctxt_switches:"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 10 0 0 0 250 125 0 0 20 0 1 0 99";
+        assert_eq!(ticks_of_stat(stat), Some((250, 125)));
+        assert_eq!(ticks_of_stat("7 (a"), None);
+    }
+
+    #[test]
+    fn switches_are_told_apart() {
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t3\nnonvoluntary_ctxt_switches:\t4\n";
+        assert_eq!(switches_of_status(status), (3, 4));
+    }
+
+    #[test]
+    fn work_is_seen_and_sleep_is_counted() {
+        let before = TaskCpu::of_self();
+        let mut sum = 0_u64;
+        while (TaskCpu::of_self() - before).task_s < 0.005 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let cost = TaskCpu::of_self() - before;
+        assert!(cost.task_s >= 0.005, "{cost:?}");
+        assert!(cost.voluntary_switches >= 1, "{cost:?}");
+    }
+
+    #[test]
+    fn another_process_can_be_read() {
+        assert!(TaskCpu::of(std::process::id()).is_some());
+        assert_eq!(TaskCpu::of(u32::MAX), None);
+    }
+}
