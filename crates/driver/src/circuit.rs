@@ -24,6 +24,8 @@ pub struct Circuit<E: Engine, W: Wire> {
     batch_bytes: u64,
     flushed: u64,
     flushes: u32,
+    /// Arrivals at the endpoint when this circuit last looked.
+    seen: u64,
 }
 
 /// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
@@ -45,6 +47,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             batch_bytes,
             flushed: 0,
             flushes: 0,
+            seen: 0,
         }
     }
 
@@ -102,7 +105,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         if self.producer.position() > self.flushed {
             self.push_out(true)?;
         }
-        self.shared.sleep(limit)
+        self.shared.sleep(limit, self.seen)
     }
 
     /// Sends one message, waiting for room up to `limit`.
@@ -168,6 +171,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 if pump.engine().in_flight(self.id) == 0 || pump.status(self.id).closed.is_some() {
                     return Ok(());
                 }
+                self.seen = pump.arrivals();
             }
             self.pause(end)?;
         }
@@ -202,6 +206,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 if status.connected {
                     return Ok(());
                 }
+                self.seen = pump.arrivals();
             }
             self.pause(end)?;
         }
@@ -234,6 +239,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         self.flushed = pump.told(self.id);
+        self.seen = pump.arrivals();
         drop(pump);
         if self.producer.append_record(message) {
             Ok(())
@@ -282,7 +288,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.flushed = pump.told(self.id);
         match chunk {
             Some(chunk) => self.reader.put(chunk),
-            None => return nothing_left(&pump, self.id),
+            None => {
+                self.seen = pump.arrivals();
+                return nothing_left(&pump, self.id);
+            }
         }
         Ok(true)
     }

@@ -6,6 +6,7 @@ use crate::sys;
 use engine::{Address, CircuitId, Engine, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
@@ -34,6 +35,8 @@ pub(crate) struct Shared<E, W> {
     /// Counts user visits, so that the helper sees whether there were any.
     visits: AtomicU64,
     store_bytes: usize,
+    /// The wire's, to sleep on without the lock; None in virtual time.
+    descriptor: Option<OwnedFd>,
 }
 
 impl<E, W> Clone for Endpoint<E, W> {
@@ -49,9 +52,11 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     ///
     /// # Errors
     ///
-    /// When no thread can be started.
+    /// When no thread can be started, or the process is out of descriptors.
     pub fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
+        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         let shared = Arc::new(Shared {
+            descriptor: descriptor.transpose()?,
             pump: Mutex::new(Pump::new(engine, wire)),
             start: std::time::Instant::now(),
             waiting: AtomicU32::new(0),
@@ -96,13 +101,14 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
         let end = std::time::Instant::now() + limit;
         loop {
-            {
+            let seen = {
                 let mut pump = self.shared.lock();
                 self.shared.serve(&mut pump, false)?;
                 if let Some((id, _from)) = pump.accept() {
                     return Ok(self.attach(&mut pump, id));
                 }
-            }
+                pump.arrivals()
+            };
             let left = end.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 return Err(io::Error::new(
@@ -110,7 +116,7 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            self.shared.sleep(left)?;
+            self.shared.sleep(left, seen)?;
         }
     }
 
@@ -150,18 +156,26 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     }
 
     /// Sleeps until something arrives, the engine's deadline comes, or `limit` passes.
-    pub(crate) fn sleep(&self, limit: Duration) -> io::Result<()> {
-        let (deadline, descriptor) = {
-            let pump = self.lock();
-            let raw = pump.wire().descriptor().map(|fd| fd.try_clone_to_owned());
-            (pump.deadline(), raw.transpose()?)
-        };
-        let Some(descriptor) = descriptor else {
+    ///
+    /// `seen` is the number of arrivals when the caller last looked: when the helper took in more
+    /// since, there is nothing to sleep for, and the wire would not wake the caller any more.
+    pub(crate) fn sleep(&self, limit: Duration, seen: u64) -> io::Result<()> {
+        let Some(descriptor) = &self.descriptor else {
             return Ok(());
         };
+        let (deadline, flags) = {
+            let pump = self.lock();
+            if pump.arrivals() != seen {
+                return Ok(());
+            }
+            // While the lock is held, so that the helper stays out from here on.
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, pump.is_blocked());
+            (pump.deadline(), flags)
+        };
         let until = deadline.map_or(limit, |at| at.since(self.now()).min(limit));
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let mut ready = [PollFd::new(&descriptor, PollFlags::IN)];
+        let mut ready = [PollFd::new(descriptor, flags)];
         let result = poll(&mut ready, Some(&timespec(until)));
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         match result {
@@ -200,9 +214,14 @@ fn help<E: Engine, W: Wire>(weak: &Weak<Shared<E, W>>) {
 }
 
 fn help_once<E: Engine, W: Wire>(shared: &Shared<E, W>) -> io::Result<()> {
-    match shared.pump.try_lock() {
-        Ok(mut pump) => shared.serve(&mut pump, true),
-        Err(TryLockError::Poisoned(poisoned)) => shared.serve(&mut poisoned.into_inner(), true),
-        Err(TryLockError::WouldBlock) => Ok(()),
+    let mut pump = match shared.pump.try_lock() {
+        Ok(pump) => pump,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return Ok(()),
+    };
+    if shared.waiting.load(Ordering::Relaxed) > 0 {
+        // A user came back and sleeps on the wire: what arrives must wake that one.
+        return Ok(());
     }
+    shared.serve(&mut pump, true)
 }

@@ -36,6 +36,8 @@ struct Held {
     connected: bool,
     finished: bool,
     closed: Option<CloseReason>,
+    /// Its user is gone; the store stays until the engine has sent what is in it.
+    orphan: bool,
 }
 
 /// How a circuit stands, as its user sees it.
@@ -96,14 +98,32 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         (self.sends, self.arrivals)
     }
 
+    /// Arrivals taken in so far.
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Whether packets wait for the wire to have room.
+    pub fn is_blocked(&self) -> bool {
+        !self.batch.is_empty()
+    }
+
     /// Gives circuit `id` the store its user writes to.
     pub fn attach(&mut self, id: CircuitId, store: Consumer) {
         self.circuits.entry(id).or_default().store = Some(store);
     }
 
-    /// Forgets a circuit whose user is gone.
+    /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
     pub fn detach(&mut self, id: CircuitId) {
-        self.circuits.remove(&id);
+        match self.circuits.get_mut(&id) {
+            Some(held) if held.closed.is_none() => {
+                held.orphan = true;
+                held.inbox.clear();
+            }
+            _ => {
+                self.circuits.remove(&id);
+            }
+        }
     }
 
     /// A circuit a peer opened, oldest first.
@@ -254,7 +274,9 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         for (id, pieces) in groups {
             let octets = Arc::clone(&octets);
             let held = self.circuits.entry(id).or_default();
-            held.inbox.push_back(Chunk { octets, pieces });
+            if !held.orphan {
+                held.inbox.push_back(Chunk { octets, pieces });
+            }
         }
     }
 
@@ -336,6 +358,9 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             Event::Closed(id, reason) => {
                 if let Some(held) = self.circuits.get_mut(&id) {
                     held.closed = Some(reason);
+                    if held.orphan {
+                        self.circuits.remove(&id);
+                    }
                 }
             }
         }

@@ -203,7 +203,8 @@ pub trait Circuit: Send {
     fn effective(&self) -> BTreeMap<String, String>;
 
     /// Counts of the transport, as evidence: `retransmissions`, `receive_drops`, `packets_sent`,
-    /// `packets_received`, `calls`, ... What a transport cannot know it leaves out.
+    /// `packets_received`, `send_calls`, `receive_calls` (calls of the system, tries included),
+    /// `no_buffers` (sends a device queue refused), ... What a transport cannot know it leaves out.
     fn counts(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
@@ -227,6 +228,14 @@ impl Arrived {
         self.messages += 1;
         self.bytes += len as u64;
         self.calls += 1;
+    }
+
+    /// Adds what another call or run brought.
+    #[inline]
+    pub fn merge(&mut self, more: Arrived) {
+        self.messages += more.messages;
+        self.bytes += more.bytes;
+        self.calls += more.calls;
     }
 }
 

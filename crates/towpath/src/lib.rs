@@ -29,9 +29,13 @@
 //! * `transport/` - one file each.
 
 pub mod contract;
+mod datagram;
+mod local;
 pub mod options;
 pub mod registry;
 mod socket;
+mod stream;
+mod sys;
 pub mod transport;
 
 pub use contract::{

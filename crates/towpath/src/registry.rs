@@ -4,11 +4,30 @@
 //! add it to [`all`]. `examples/add_transport.rs` is a complete one.
 
 use crate::contract::Transport;
-use crate::transport::{null, tcp};
+use crate::transport::{
+    bare, mptcp, null, pipe, tcp, tcp_batched, udp, udp_batched, udp_connected, udp_lite,
+    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream,
+};
 
 /// Every transport, in the order tables show them.
 pub fn all() -> &'static [&'static dyn Transport] {
-    &[&tcp::Tcp, &null::Null]
+    &[
+        &tcp::Tcp,
+        &tcp_batched::TcpBatched,
+        &mptcp::Mptcp,
+        &udp::Udp,
+        &udp_connected::UdpConnected,
+        &udp_nochecksum::UdpNochecksum,
+        &udp_batched::UdpBatched,
+        &udp_segmented::UdpSegmented,
+        &udp_lite::UdpLite,
+        &unix_stream::UnixStream,
+        &unix_seqpacket::UnixSeqpacket,
+        &unix_dgram::UnixDgram,
+        &pipe::Pipe,
+        &bare::Bare,
+        &null::Null,
+    ]
 }
 
 /// The transport called `name`.

@@ -2,13 +2,16 @@
 
 use crate::contract::{Interest, PATIENCE};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
-use socket2::{SockRef, Socket};
+use socket2::{SockAddr, SockRef, Socket};
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// The address of a rendezvous as bytes, and back.
 pub(crate) fn encode_address(address: SocketAddr) -> Vec<u8> {
@@ -25,10 +28,96 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
     })
 }
 
+/// Line `index` of a rendezvous that lists one address a circuit.
+pub(crate) fn line(bytes: &[u8], index: usize) -> io::Result<&[u8]> {
+    bytes
+        .split(|&byte| byte == b'\n')
+        .nth(index)
+        .ok_or_else(|| {
+            let text = format!(
+                "the listener did not prepare for circuit {index}; give both ends the same number"
+            );
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })
+}
+
+/// A name nobody else on this host uses, in the abstract space: no file is made or left behind.
+pub(crate) fn unique_name(role: &str) -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let random = RandomState::new().build_hasher().finish();
+    let process = std::process::id();
+    format!("\0towpath-{role}-{process}-{count}-{random:016x}")
+}
+
+/// An abstract name as bytes without its leading zero, and back.
+pub(crate) fn encode_name(name: &str) -> Vec<u8> {
+    name.trim_start_matches('\0').as_bytes().to_vec()
+}
+
+pub(crate) fn decode_name(bytes: &[u8]) -> io::Result<SockAddr> {
+    let text = std::str::from_utf8(bytes).ok();
+    let text = text.filter(|text| text.starts_with("towpath-") && !text.contains('\0'));
+    let text = text.ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "the rendezvous is no name of a local socket",
+        )
+    })?;
+    SockAddr::unix(format!("\0{text}"))
+}
+
+/// How long a peer may take to answer a new connection: a few lost openings of TCP, which are
+/// repeated after 1, 3 and 7 seconds.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// Connects `socket`, then sets its patience, which would cut short the opening too.
+pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+    socket.set_write_timeout(Some(CONNECT_LIMIT))?;
+    socket.connect(address).map_err(|error| {
+        let late = [libc::EINPROGRESS, libc::EAGAIN].map(Some);
+        if late.contains(&error.raw_os_error()) {
+            let text = "the listener did not answer in 10 seconds";
+            return io::Error::new(io::ErrorKind::TimedOut, text);
+        }
+        error
+    })?;
+    set_patience(socket)
+}
+
+/// An error of a send or a receive. A signal in the middle of a wait is the end of the wait.
+#[cold]
+pub(crate) fn error_of(errno: Errno) -> io::Error {
+    match errno {
+        Errno::INTR => io::ErrorKind::WouldBlock.into(),
+        errno => errno.into(),
+    }
+}
+
 /// Makes blocking calls of `socket` give up after [`PATIENCE`].
 pub(crate) fn set_patience(socket: &Socket) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))
+}
+
+/// The next connection of a listening socket with patience; `TimedOut` at `deadline`.
+pub(crate) fn accept(listening: &Socket, deadline: Instant) -> io::Result<Socket> {
+    loop {
+        match listening.accept() {
+            Ok((socket, _)) => return Ok(socket),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+        if Instant::now() >= deadline {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
+        }
+    }
+}
+
+/// Whether a try to accept may go on: nobody came yet, a signal, or a peer that left again.
+fn is_passing(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+    matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
 }
 
 /// Sets both buffers when asked to.
@@ -74,7 +163,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<
     } else {
         SendFlags::NOSIGNAL | SendFlags::DONTWAIT
     };
-    Ok(rustix::net::send(fd, bytes, flags)?)
+    rustix::net::send(fd, bytes, flags).map_err(error_of)
 }
 
 /// Receives on a socket; `block` waits for something up to [`PATIENCE`].
@@ -85,7 +174,10 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Re
     } else {
         RecvFlags::DONTWAIT
     };
-    Ok(rustix::net::recv(fd, buffer, flags)?.0)
+    match rustix::net::recv(fd, buffer, flags) {
+        Ok((len, _)) => Ok(len),
+        Err(errno) => Err(error_of(errno)),
+    }
 }
 
 /// The tail of a message of which a byte stream took only the front.

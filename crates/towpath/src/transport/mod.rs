@@ -1,4 +1,17 @@
 //! One file a transport.
 
+pub mod bare;
+pub mod mptcp;
 pub mod null;
+pub mod pipe;
 pub mod tcp;
+pub mod tcp_batched;
+pub mod udp;
+pub mod udp_batched;
+pub mod udp_connected;
+pub mod udp_lite;
+pub mod udp_nochecksum;
+pub mod udp_segmented;
+pub mod unix_dgram;
+pub mod unix_seqpacket;
+pub mod unix_stream;

@@ -1,15 +1,14 @@
 //! tcp: the kernel's TCP, one call a message.
 
-use crate::contract::{
-    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
-};
+use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
-use crate::socket::{self, Rest};
+use crate::stream::{Look, StreamEnd};
+use crate::{socket, sys};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 /// The transport.
@@ -21,14 +20,6 @@ pub struct Tcp;
 pub(crate) struct TcpListening {
     socket: Socket,
     options: Options,
-}
-
-/// One end of a TCP connection.
-#[derive(Debug)]
-pub(crate) struct TcpCircuit {
-    pub(crate) socket: Socket,
-    rest: Rest,
-    read_len: usize,
 }
 
 impl Transport for Tcp {
@@ -58,11 +49,7 @@ impl Transport for Tcp {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        Ok(Box::new(TcpCircuit::connect(
-            rendezvous,
-            options,
-            Protocol::TCP,
-        )?))
+        Ok(Box::new(connect(rendezvous, options, Protocol::TCP)?))
     }
 }
 
@@ -99,7 +86,6 @@ fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io:
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
-    socket::set_patience(&socket)?;
     Ok(socket)
 }
 
@@ -108,6 +94,7 @@ impl TcpListening {
         let address = SocketAddr::new(options.bind_address(), 0);
         let socket = new_socket(address, options, protocol)?;
         socket.bind(&SockAddr::from(address))?;
+        socket::set_patience(&socket)?;
         // Enough for a connect workload that the listener falls behind in for a moment.
         socket.listen(1024)?;
         Ok(TcpListening {
@@ -116,17 +103,8 @@ impl TcpListening {
         })
     }
 
-    pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<TcpCircuit> {
-        loop {
-            match self.socket.accept() {
-                Ok((socket, _)) => return TcpCircuit::accepted(socket, &self.options),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error),
-            }
-            if Instant::now() >= deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
-            }
-        }
+    pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<StreamEnd> {
+        accepted(socket::accept(&self.socket, deadline)?, &self.options)
     }
 }
 
@@ -146,92 +124,46 @@ impl Listener for TcpListening {
     }
 }
 
-impl TcpCircuit {
-    pub(crate) fn connect(
-        rendezvous: &Rendezvous,
-        options: &Options,
-        protocol: Protocol,
-    ) -> io::Result<TcpCircuit> {
-        let address = socket::decode_address(&rendezvous.bytes)?;
-        let socket = new_socket(address, options, protocol)?;
-        socket.connect(&SockAddr::from(address))?;
-        Ok(TcpCircuit {
-            socket,
-            rest: Rest::default(),
-            read_len: options.read_len,
-        })
-    }
+/// Connects a socket of `protocol`.
+pub(crate) fn connect(
+    rendezvous: &Rendezvous,
+    options: &Options,
+    protocol: Protocol,
+) -> io::Result<StreamEnd> {
+    let address = socket::decode_address(&rendezvous.bytes)?;
+    let socket = new_socket(address, options, protocol)?;
+    socket::connect(&socket, &SockAddr::from(address))?;
+    Ok(StreamEnd::new(socket, options, LOOK))
+}
 
-    fn accepted(socket: Socket, options: &Options) -> io::Result<TcpCircuit> {
-        socket.set_tcp_congestion(options.congestion.as_bytes())?;
-        if let Some(nodelay) = options.nodelay {
-            socket.set_tcp_nodelay(nodelay)?;
-        }
-        socket::set_patience(&socket)?;
-        Ok(TcpCircuit {
-            socket,
-            rest: Rest::default(),
-            read_len: options.read_len,
-        })
+fn accepted(socket: Socket, options: &Options) -> io::Result<StreamEnd> {
+    socket.set_tcp_congestion(options.congestion.as_bytes())?;
+    if let Some(nodelay) = options.nodelay {
+        socket.set_tcp_nodelay(nodelay)?;
     }
+    socket::set_patience(&socket)?;
+    Ok(StreamEnd::new(socket, options, LOOK))
+}
 
-    #[inline]
-    fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
-        let len = buffer.len().min(self.read_len);
-        let got = socket::recv(self.socket.as_fd(), &mut buffer[..len], block)?;
-        Ok((got > 0 || len == 0).then_some(got))
+const LOOK: Look = Look { effective, counts };
+
+pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
+    if let Ok(name) = socket.tcp_congestion() {
+        let name = String::from_utf8_lossy(&name);
+        into.insert("congestion".into(), name.trim_end_matches('\0').to_owned());
+    }
+    if let Ok(nodelay) = socket.tcp_nodelay() {
+        into.insert("nodelay".into(), nodelay.to_string());
+    }
+    if let Ok(info) = sys::tcp_info(socket.as_fd()) {
+        into.insert("segment_max".into(), info.segment_max.to_string());
     }
 }
 
-impl Circuit for TcpCircuit {
-    #[inline]
-    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.rest.send(self.socket.as_fd(), message, false)
-    }
-
-    #[inline]
-    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, false)
-    }
-
-    #[inline]
-    fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.rest.send(self.socket.as_fd(), message, true)
-    }
-
-    #[inline]
-    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.read(buffer, true)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.rest.push(self.socket.as_fd(), true)
-    }
-
-    fn finish(&mut self) -> io::Result<()> {
-        self.flush()?;
-        self.socket.shutdown(std::net::Shutdown::Write)
-    }
-
-    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        socket::wait(self.socket.as_fd(), interest, deadline)
-    }
-
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
-    }
-
-    fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = BTreeMap::new();
-        socket::effective_buffers(self.socket.as_fd(), &mut effective);
-        if let Ok(name) = self.socket.tcp_congestion() {
-            let name = String::from_utf8_lossy(&name);
-            effective.insert("congestion".into(), name.trim_end_matches('\0').to_owned());
-        }
-        if let Ok(nodelay) = self.socket.tcp_nodelay() {
-            effective.insert("nodelay".into(), nodelay.to_string());
-        }
-        effective.insert("read_len".into(), self.read_len.to_string());
-        effective
+pub(crate) fn counts(socket: &Socket, into: &mut BTreeMap<String, u64>) {
+    if let Ok(info) = sys::tcp_info(socket.as_fd()) {
+        into.insert("retransmissions".into(), info.retransmissions.into());
+        into.insert("packets_sent".into(), info.segments_sent.into());
+        into.insert("packets_received".into(), info.segments_received.into());
     }
 }

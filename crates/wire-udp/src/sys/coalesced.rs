@@ -27,6 +27,19 @@ struct Control([u8; 64]);
 /// `WouldBlock` when nothing is there, `InvalidData` when what came was longer than the buffer or
 /// has no Internet address, else what the kernel says.
 pub fn receive_coalesced(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Coalesced> {
+    receive_coalesced_with(socket, buffer, libc::MSG_DONTWAIT)
+}
+
+/// Receives into `buffer`; `flags` decide whether it blocks, as the socket's timeout does.
+///
+/// # Errors
+///
+/// As [`receive_coalesced`].
+pub fn receive_coalesced_with(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: i32,
+) -> io::Result<Coalesced> {
     let mut raw = RawAddress::zeroed();
     let mut control = Control([0; 64]);
     let mut slice = libc::iovec {
@@ -42,8 +55,7 @@ pub fn receive_coalesced(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resul
     message.msg_control = control.0.as_mut_ptr().cast();
     message.msg_controllen = control.0.len() as _;
     // SAFETY: every pointer in `message` refers to live memory of the length given.
-    let received =
-        unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, libc::MSG_DONTWAIT) };
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     if received < 0 {
         return Err(io::Error::last_os_error());
     }

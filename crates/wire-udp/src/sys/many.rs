@@ -4,47 +4,55 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Equal datagrams for sendmmsg on a connected socket, all with the same octets.
+/// A table for sending one message several times with sendmmsg, on a connected socket.
 pub struct ManySender {
     headers: Vec<libc::mmsghdr>,
     // Headers point into these; they are never resized.
-    _slices: Vec<libc::iovec>,
-    _octets: Vec<u8>,
+    slices: Vec<libc::iovec>,
 }
 
 impl ManySender {
-    /// A table of `count` datagrams that each hold `octets`.
-    pub fn new(octets: &[u8], count: usize) -> ManySender {
-        let mut octets = octets.to_vec();
-        let mut slices = vec![
-            libc::iovec {
-                iov_base: octets.as_mut_ptr().cast(),
-                iov_len: octets.len(),
-            };
-            count
-        ];
+    /// A table for up to `count` datagrams a call.
+    pub fn new(count: usize) -> ManySender {
+        let empty = libc::iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: 0,
+        };
+        let mut slices = vec![empty; count];
         let headers = slices.iter_mut().map(header_of).collect();
-        ManySender {
-            headers,
-            _slices: slices,
-            _octets: octets,
-        }
+        ManySender { headers, slices }
     }
 
-    /// Sends the first `count` of them; gives how many the kernel took.
+    /// Datagrams a call can send.
+    pub fn capacity(&self) -> usize {
+        self.headers.len()
+    }
+
+    /// Sends `message` up to `count` times; gives how often the kernel took it.
     ///
     /// # Errors
     ///
-    /// What the kernel says about the first; `flags` decides whether it blocks.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, count: usize, flags: i32) -> io::Result<usize> {
+    /// What the kernel says about the first; `flags` decide whether it blocks.
+    pub fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        message: &[u8],
+        count: usize,
+        flags: i32,
+    ) -> io::Result<usize> {
         let count = count.min(self.headers.len());
-        // SAFETY: the headers point to live slices and octets owned by self.
+        for slice in &mut self.slices[..count] {
+            slice.iov_base = message.as_ptr().cast_mut().cast();
+            slice.iov_len = message.len();
+        }
+        // SAFETY: the headers point to slices owned by self, those to `message`, which the kernel
+        // only reads.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 count as libc::c_uint,
-                flags,
+                flags | libc::MSG_NOSIGNAL,
             )
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -80,23 +88,37 @@ impl ManyReceiver {
         }
     }
 
-    /// Receives at least one datagram (unless `flags` forbid waiting); gives how many.
+    /// Receives at least one datagram (unless `flags` forbid waiting) and at most `count`; gives
+    /// how many.
     ///
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn receive(&mut self, socket: BorrowedFd<'_>, flags: i32) -> io::Result<usize> {
+    pub fn receive(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        count: usize,
+        flags: i32,
+    ) -> io::Result<usize> {
         // SAFETY: the headers point to live slices and octets owned by self.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                self.headers.len() as libc::c_uint,
+                count.min(self.headers.len()) as libc::c_uint,
                 flags | libc::MSG_WAITFORONE,
                 std::ptr::null_mut(),
             )
         };
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// Octets of datagram `index` of the last call, and whether it was cut off.
+    #[inline]
+    pub fn arrived(&self, index: usize) -> (usize, bool) {
+        let header = &self.headers[index];
+        let cut = header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0;
+        (header.msg_len as usize, cut)
     }
 
     /// The octets of datagram `index` of the last call.

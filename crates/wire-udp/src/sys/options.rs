@@ -52,6 +52,33 @@ pub fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> 
     }
 }
 
+/// Datagrams the kernel dropped because this socket's receive buffer was full, since it was made
+/// (SO_MEMINFO, Linux 4.12).
+///
+/// # Errors
+///
+/// What the kernel says; older ones do not know.
+pub fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // SK_MEMINFO_VARS values, the drops last.
+    let mut values = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+    let mut len = mem::size_of_val(&values) as libc::socklen_t;
+    // SAFETY: the pointers describe the live array and its length.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            values.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 {
+        Ok(u64::from(values[libc::SK_MEMINFO_DROPS as usize]))
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
 /// Asks for `len` octets of buffer in both directions: beyond the system's limit where the
 /// privilege allows, else up to it. What the kernel granted can be read back.
 pub fn set_buffers(socket: BorrowedFd<'_>, len: usize) {

@@ -23,6 +23,21 @@ pub fn send_segmented(
     slices: &[IoSlice<'_>],
     segment_size: Option<usize>,
 ) -> io::Result<()> {
+    send_segmented_with(socket, to, slices, segment_size, libc::MSG_DONTWAIT)
+}
+
+/// As [`send_segmented`]; `flags` decide whether it blocks, as the socket's timeout does.
+///
+/// # Errors
+///
+/// As [`send_segmented`].
+pub fn send_segmented_with(
+    socket: BorrowedFd<'_>,
+    to: Option<SocketAddr>,
+    slices: &[IoSlice<'_>],
+    segment_size: Option<usize>,
+    flags: i32,
+) -> io::Result<()> {
     let mut raw = to.map(RawAddress::new);
     let mut control = Control([0; 32]);
     // SAFETY: msghdr is plain data for which all zeros is a value.
@@ -37,24 +52,18 @@ pub fn send_segmented(
     if let Some(size) = segment_size {
         attach_segment_size(&mut message, &mut control, size);
     }
-    let result = send_once(socket, &message);
+    let result = send_once(socket, &message, flags);
     match result {
         Err(error) if error.raw_os_error() == Some(libc::ECONNREFUSED) => {
-            send_once(socket, &message)
+            send_once(socket, &message, flags)
         }
         other => other,
     }
 }
 
-fn send_once(socket: BorrowedFd<'_>, message: &libc::msghdr) -> io::Result<()> {
+fn send_once(socket: BorrowedFd<'_>, message: &libc::msghdr, flags: i32) -> io::Result<()> {
     // SAFETY: every pointer in `message` refers to memory that outlives the call.
-    let sent = unsafe {
-        libc::sendmsg(
-            socket.as_raw_fd(),
-            message,
-            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
-        )
-    };
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), message, flags | libc::MSG_NOSIGNAL) };
     if sent < 0 {
         return Err(io::Error::last_os_error());
     }

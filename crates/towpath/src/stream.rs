@@ -1,0 +1,121 @@
+//! What the byte streams over sockets share: one end of a connection.
+
+use crate::contract::{Circuit, Interest};
+use crate::options::Options;
+use crate::socket::{self, Rest};
+use socket2::Socket;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+/// One end of a connection, one call a message.
+#[derive(Debug)]
+pub(crate) struct StreamEnd {
+    pub(crate) socket: Socket,
+    rest: Rest,
+    read_len: usize,
+    send_calls: u64,
+    receive_calls: u64,
+    look: Look,
+}
+
+/// What a transport reads back of its sockets, beyond the buffers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// Options in effect.
+    pub(crate) effective: fn(&Socket, &mut BTreeMap<String, String>),
+    /// Counts.
+    pub(crate) counts: fn(&Socket, &mut BTreeMap<String, u64>),
+}
+
+impl StreamEnd {
+    /// Wraps a connected socket.
+    pub(crate) fn new(socket: Socket, options: &Options, look: Look) -> StreamEnd {
+        StreamEnd {
+            socket,
+            rest: Rest::default(),
+            read_len: options.read_len,
+            send_calls: 0,
+            receive_calls: 0,
+            look,
+        }
+    }
+
+    /// Has a transport of another kind read back.
+    pub(crate) fn with_look(self, look: Look) -> StreamEnd {
+        StreamEnd { look, ..self }
+    }
+
+    /// Writes part of `bytes`: how many.
+    #[inline]
+    pub(crate) fn write(&mut self, bytes: &[u8], block: bool) -> io::Result<usize> {
+        self.send_calls += 1;
+        socket::send(self.socket.as_fd(), bytes, block)
+    }
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        self.receive_calls += 1;
+        let len = buffer.len().min(self.read_len);
+        let got = socket::recv(self.socket.as_fd(), &mut buffer[..len], block)?;
+        Ok((got > 0 || len == 0).then_some(got))
+    }
+}
+
+impl Circuit for StreamEnd {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.send_calls += 1;
+        self.rest.send(self.socket.as_fd(), message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, false)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.send_calls += 1;
+        self.rest.send(self.socket.as_fd(), message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, true)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.rest.push(self.socket.as_fd(), true)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.flush()?;
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        socket::wait(self.socket.as_fd(), interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        socket::effective_buffers(self.socket.as_fd(), &mut effective);
+        effective.insert("read_len".into(), self.read_len.to_string());
+        (self.look.effective)(&self.socket, &mut effective);
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        counts.insert("send_calls".into(), self.send_calls);
+        counts.insert("receive_calls".into(), self.receive_calls);
+        (self.look.counts)(&self.socket, &mut counts);
+        counts
+    }
+}

@@ -1,0 +1,6 @@
+//! System calls that no library offers safely.
+#![allow(unsafe_code)]
+
+mod tcp_info;
+
+pub(crate) use tcp_info::{mptcp_info, tcp_info};

@@ -1,0 +1,104 @@
+//! mptcp: the kernel's Multipath TCP (RFC 8684), one send a message.
+//!
+//! Where the peer or something on the way does not speak it, the kernel goes on as plain TCP
+//! without a word. A circuit that would measure that fails instead.
+
+use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::options::Options;
+use crate::stream::{Look, StreamEnd};
+use crate::sys;
+use crate::transport::tcp::{self, TcpListening};
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::Instant;
+
+/// The transport.
+#[derive(Debug)]
+pub struct Mptcp;
+
+impl Transport for Mptcp {
+    fn name(&self) -> &'static str {
+        "mptcp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel Multipath TCP, one send a message; a fall-back to TCP is an error"
+    }
+
+    fn class(&self) -> Class {
+        tcp::CLASS
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let probe = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::MPTCP));
+        probe.map_err(|error| Unavailable {
+            reason: format!("this kernel gives no Multipath TCP socket: {error}"),
+            remedy: "set net.mptcp.enabled=1 with sysctl, on a kernel built with CONFIG_MPTCP"
+                .into(),
+        })?;
+        tcp::congestion_available(options)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let listening = TcpListening::bind(options, Protocol::MPTCP)?;
+        Ok(Box::new(MptcpListening(listening)))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let end = tcp::connect(rendezvous, options, Protocol::MPTCP)?;
+        Ok(Box::new(multipath(end)?))
+    }
+}
+
+#[derive(Debug)]
+struct MptcpListening(TcpListening);
+
+impl Listener for MptcpListening {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.0.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        Ok(Box::new(multipath(self.0.accept_circuit(deadline)?)?))
+    }
+}
+
+/// Makes sure that the connection speaks Multipath TCP.
+fn multipath(end: StreamEnd) -> io::Result<StreamEnd> {
+    if fell_back(&end.socket) {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the connection fell back to plain TCP: the peer or the path does not speak MPTCP; \
+             race tcp instead",
+        ));
+    }
+    Ok(end.with_look(Look { effective, counts }))
+}
+
+fn fell_back(socket: &Socket) -> bool {
+    // A listener hands out plain TCP sockets for peers that asked for no more.
+    let plain = !matches!(socket.protocol(), Ok(Some(Protocol::MPTCP)));
+    plain || sys::mptcp_info(socket.as_fd()).is_ok_and(|info| info.fell_back())
+}
+
+fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
+    tcp::effective(socket, into);
+    let protocol = if fell_back(socket) { "tcp" } else { "mptcp" };
+    into.insert("protocol".into(), protocol.into());
+}
+
+fn counts(socket: &Socket, into: &mut BTreeMap<String, u64>) {
+    tcp::counts(socket, into);
+    into.insert("fell_back".into(), u64::from(fell_back(socket)));
+    if let Ok(info) = sys::mptcp_info(socket.as_fd()) {
+        // The first subflow is not counted by the kernel.
+        into.insert("subflows".into(), u64::from(info.subflows) + 1);
+    }
+}

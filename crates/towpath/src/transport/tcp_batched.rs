@@ -1,0 +1,192 @@
+//! tcp-batched: the kernel's TCP behind a buffer of the application's own.
+//!
+//! What a careful application does: short messages are put together and written 64 KiB at a time.
+//! A message leaves when the buffer is full, at a flush, or when the user waits or receives.
+
+use crate::contract::{
+    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+};
+use crate::options::Options;
+use crate::stream::StreamEnd;
+use crate::transport::tcp::{self, TcpListening};
+use socket2::Protocol;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+/// The transport.
+#[derive(Debug)]
+pub struct TcpBatched;
+
+/// Bytes of the application's buffer: the kernel's largest segment handed down at once.
+const BUFFER_LEN: usize = 64 << 10;
+
+impl Transport for TcpBatched {
+    fn name(&self) -> &'static str {
+        "tcp-batched"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel TCP behind the application's own 64 KiB buffer"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reach: Reach::Network,
+            offload: "64 KiB a write; segmentation and coalescing by the kernel",
+            ..tcp::CLASS
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        tcp::congestion_available(options)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Ok(Box::new(BatchedListening(TcpListening::bind(
+            options,
+            Protocol::TCP,
+        )?)))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let end = tcp::connect(rendezvous, options, Protocol::TCP)?;
+        Ok(Box::new(BatchedCircuit::new(end)))
+    }
+}
+
+#[derive(Debug)]
+struct BatchedListening(TcpListening);
+
+impl Listener for BatchedListening {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        self.0.rendezvous()
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        Ok(Box::new(BatchedCircuit::new(
+            self.0.accept_circuit(deadline)?,
+        )))
+    }
+}
+
+#[derive(Debug)]
+struct BatchedCircuit {
+    end: StreamEnd,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer that were written.
+    written: usize,
+}
+
+impl BatchedCircuit {
+    fn new(end: StreamEnd) -> Self {
+        BatchedCircuit {
+            end,
+            buffer: Vec::with_capacity(BUFFER_LEN),
+            written: 0,
+        }
+    }
+
+    #[inline]
+    fn append(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        if self.buffer.len() + message.len() > BUFFER_LEN {
+            return self.append_to_full(message, block);
+        }
+        self.buffer.extend_from_slice(message);
+        Ok(())
+    }
+
+    #[cold]
+    fn append_to_full(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        self.write_out(block)?;
+        if message.len() < BUFFER_LEN {
+            self.buffer.extend_from_slice(message);
+            return Ok(());
+        }
+        if block {
+            self.end.send(message)
+        } else {
+            self.end.try_send(message)
+        }
+    }
+
+    fn write_out(&mut self, block: bool) -> io::Result<()> {
+        while self.written < self.buffer.len() {
+            self.written += self.end.write(&self.buffer[self.written..], block)?;
+        }
+        self.buffer.clear();
+        self.written = 0;
+        Ok(())
+    }
+
+    /// Writes out what it can before the user turns to receiving.
+    #[inline]
+    fn let_go(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        match self.write_out(false) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            other => other,
+        }
+    }
+}
+
+impl Circuit for BatchedCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.append(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.let_go()?;
+        self.end.try_recv(buffer)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.append(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.let_go()?;
+        self.end.recv(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.write_out(true)?;
+        self.end.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.write_out(true)?;
+        self.end.finish()
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.let_go()?;
+        self.end.wait(interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.end.descriptor()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.end.effective();
+        effective.insert("batch_bytes".into(), BUFFER_LEN.to_string());
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.end.counts()
+    }
+}

@@ -1,0 +1,67 @@
+//! udp: the kernel's UDP, one sendto a message.
+
+use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::datagram::{Flavour, Listening, Port, Space, dress_plain, plain};
+use crate::options::Options;
+use socket2::Protocol;
+use std::io;
+
+/// The transport.
+#[derive(Debug)]
+pub struct Udp;
+
+static FLAVOUR: Flavour = Flavour {
+    space: Space::Internet(Protocol::UDP),
+    connected: false,
+    prepare: plain,
+};
+
+impl Transport for Udp {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel UDP, one sendto a message"
+    }
+
+    fn class(&self) -> Class {
+        CLASS
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Listening::bind(&FLAVOUR, options, dress_plain)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        dress_plain(
+            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+            options,
+        )
+    }
+}
+
+/// What plain UDP promises.
+pub(crate) const CLASS: Class = Class {
+    reliable: false,
+    ordered: false,
+    encrypted: false,
+    stream: false,
+    kernel: true,
+    connectionless: true,
+    connects: true,
+    flow_control: false,
+    reach: Reach::Network,
+    checksum: "Internet, 16 bit",
+    congestion: "",
+    offload: "none",
+};

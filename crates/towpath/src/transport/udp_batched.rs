@@ -1,0 +1,227 @@
+//! udp-batched: the kernel's UDP, many messages a call (sendmmsg, recvmmsg).
+//!
+//! Each datagram still goes through the network stack alone; what is saved is the entry into the
+//! kernel. Single sends and receives are one datagram a call, as in `udp-connected`.
+
+use crate::contract::{
+    Arrived, Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable,
+};
+use crate::datagram::{Flavour, Listening, Port, Space, plain};
+use crate::options::Options;
+use crate::transport::udp;
+use rustix::io::Errno;
+use socket2::Protocol;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use wire_udp::sys::{ManyReceiver, ManySender};
+
+/// The transport.
+#[derive(Debug)]
+pub struct UdpBatched;
+
+static FLAVOUR: Flavour = Flavour {
+    space: Space::Internet(Protocol::UDP),
+    connected: true,
+    prepare: plain,
+};
+
+/// Datagrams a call carries unless told otherwise. Beyond about 32 the saving flattens: the entry
+/// into the kernel is then a few percent of the call.
+const BATCH: usize = 32;
+
+/// The most the kernel takes in one call (UIO_MAXIOV).
+const BATCH_MAX: usize = 1024;
+
+/// Smallest receive buffer of a message: one full Ethernet frame, so that short messages of a mix
+/// do not need a restart.
+const MESSAGE_MIN: usize = 2048;
+
+impl Transport for UdpBatched {
+    fn name(&self) -> &'static str {
+        "udp-batched"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel UDP, 32 messages a sendmmsg and a recvmmsg"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            offload: "sendmmsg and recvmmsg",
+            ..udp::CLASS
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Listening::bind(&FLAVOUR, options, dress)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        dress(
+            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+            options,
+        )
+    }
+}
+
+fn dress(port: Port, options: &Options) -> io::Result<Box<dyn Circuit>> {
+    let batch = options.batch.unwrap_or(BATCH).clamp(1, BATCH_MAX);
+    Ok(Box::new(BatchedCircuit {
+        port,
+        sender: ManySender::new(batch),
+        receiver: None,
+        message_len: options.message_len.max(MESSAGE_MIN),
+    }))
+}
+
+struct BatchedCircuit {
+    port: Port,
+    sender: ManySender,
+    /// Made by the first batched receive: circuits that only send need no buffers.
+    receiver: Option<ManyReceiver>,
+    message_len: usize,
+}
+
+impl BatchedCircuit {
+    fn send_many(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        self.port.calls.send += 1;
+        let socket = self.port.socket.as_fd();
+        let sent = match self.sender.send(socket, message, count, 0) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                self.sender.send(socket, message, count, 0)
+            }
+            sent => sent,
+        };
+        sent.map_err(|error| match Errno::from_io_error(&error) {
+            Some(errno) => self.port.send_error(errno, message.len()),
+            None => error,
+        })
+    }
+
+    fn recv_many(&mut self) -> io::Result<Arrived> {
+        let batch = self.sender.capacity();
+        let len = self.message_len;
+        let receiver = self
+            .receiver
+            .get_or_insert_with(|| ManyReceiver::new(len, batch));
+        let socket = self.port.socket.as_fd();
+        self.port.calls.receive += 1;
+        let got = match receiver.receive(socket, batch, 0) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                receiver.receive(socket, batch, 0)?
+            }
+            got => got?,
+        };
+        let mut bytes = 0;
+        for index in 0..got {
+            let (len, cut) = receiver.arrived(index);
+            if cut {
+                return Err(cut_off(self.message_len));
+            }
+            bytes += len as u64;
+        }
+        Ok(Arrived {
+            messages: got as u64,
+            bytes,
+            calls: 1,
+        })
+    }
+}
+
+#[cold]
+fn cut_off(limit: usize) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!(
+            "a message was longer than the {limit} bytes prepared for; name its size at both ends"
+        ),
+    )
+}
+
+impl Circuit for BatchedCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.port.send(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.port.recv(buffer, false).map(Some)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.port.send(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.port.recv(buffer, true).map(Some)
+    }
+
+    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        if !self.port.is_connected() {
+            self.port.send(message, true)?;
+            return Ok(1);
+        }
+        let mut done = 0;
+        while done < count {
+            match self.send_many(message, count - done) {
+                Ok(sent) => done += sent,
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Messages arrive in buffers of the circuit's own; `buffer` stays as it is.
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
+        let mut arrived = Arrived::default();
+        if !self.port.is_settled() {
+            arrived.add(self.port.recv(buffer, true)?);
+            return Ok(Some(arrived));
+        }
+        for _ in 0..calls {
+            match self.recv_many() {
+                Ok(more) => arrived.merge(more),
+                Err(_) if arrived.calls > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(arrived))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        self.port.wait(interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.port.socket.as_fd())
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.port.effective();
+        effective.insert("batch".into(), self.sender.capacity().to_string());
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.port.counts()
+    }
+}

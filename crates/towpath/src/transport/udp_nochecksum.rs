@@ -1,0 +1,80 @@
+//! udp-nochecksum: as `udp`, but datagrams leave without a checksum (SO_NO_CHECK).
+//!
+//! Over IPv4 only: IPv6 has no header checksum, so its UDP must have one (RFC 8200, 8.1).
+//! A loopback never computes checksums, so there only the saved preparation shows.
+
+use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::datagram::{Flavour, Listening, PlainCircuit, Port, Space};
+use crate::options::Options;
+use crate::transport::udp;
+use socket2::{Protocol, Socket};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+
+/// The transport.
+#[derive(Debug)]
+pub struct UdpNochecksum;
+
+static FLAVOUR: Flavour = Flavour {
+    space: Space::Internet(Protocol::UDP),
+    connected: false,
+    prepare,
+};
+
+impl Transport for UdpNochecksum {
+    fn name(&self) -> &'static str {
+        "udp-nochecksum"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel UDP without checksum, one sendto a message"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            checksum: "none",
+            ..udp::CLASS
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        match options.bind_address() {
+            IpAddr::V4(_) => Ok(()),
+            IpAddr::V6(_) => Err(Unavailable {
+                reason: "UDP over IPv6 must have a checksum".into(),
+                remedy: "use IPv4 for this transport".into(),
+            }),
+        }
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Listening::bind(&FLAVOUR, options, dress)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        dress(
+            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+            options,
+        )
+    }
+}
+
+fn prepare(socket: &Socket) -> io::Result<()> {
+    wire_udp::sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
+}
+
+fn dress(port: Port, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+    let set = wire_udp::sys::option(port.socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK)?;
+    let checksum: &[_] = if set != 0 {
+        &[("checksum", "none")]
+    } else {
+        &[("checksum", "Internet, 16 bit")]
+    };
+    Ok(Box::new(PlainCircuit::new(port, checksum)))
+}

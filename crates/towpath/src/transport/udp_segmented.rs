@@ -1,0 +1,285 @@
+//! udp-segmented: the kernel's UDP, many messages handed over as one buffer that the kernel cuts
+//! (UDP_SEGMENT), and received as one where they arrived together (UDP_GRO).
+//!
+//! Unlike `udp-batched`, the messages go through the network stack together. Single sends are one
+//! datagram a call.
+
+use crate::contract::{
+    Arrived, Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable,
+};
+use crate::datagram::{Flavour, Listening, Port, Space};
+use crate::options::Options;
+use crate::transport::udp;
+use rustix::io::Errno;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use wire_udp::{UDP_PAYLOAD_MAX, sys};
+
+/// The transport.
+#[derive(Debug)]
+pub struct UdpSegmented;
+
+static FLAVOUR: Flavour = Flavour {
+    space: Space::Internet(Protocol::UDP),
+    connected: true,
+    prepare,
+};
+
+/// Datagrams one segmented send may hold (UDP_MAX_SEGMENTS; 128 since Linux 6.9).
+const SEGMENTS_MAX: usize = 64;
+
+/// Octets of the largest arrival.
+const ARRIVAL_MAX: usize = 65_536;
+
+fn prepare(socket: &Socket) -> io::Result<()> {
+    sys::set_coalescing(socket.as_fd(), true)
+}
+
+impl Transport for UdpSegmented {
+    fn name(&self) -> &'static str {
+        "udp-segmented"
+    }
+
+    fn summary(&self) -> &'static str {
+        "kernel UDP, up to 64 messages a call cut by the kernel (UDP_SEGMENT, UDP_GRO)"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            offload: "segmentation and coalescing by the kernel",
+            ..udp::CLASS
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        let probe = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
+        let known =
+            probe.is_ok_and(|socket| prepare(&socket).is_ok() && sys::can_segment(socket.as_fd()));
+        known.then_some(()).ok_or_else(|| Unavailable {
+            reason: "this kernel has no UDP segmentation".into(),
+            remedy: "use Linux 5.0 or newer; udp-batched works without".into(),
+        })
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Listening::bind(&FLAVOUR, options, dress)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        dress(
+            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+            options,
+        )
+    }
+}
+
+fn dress(port: Port, options: &Options) -> io::Result<Box<dyn Circuit>> {
+    let segments_max = options.batch.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX);
+    Ok(Box::new(SegmentedCircuit {
+        port,
+        segments_max,
+        refused: false,
+        segments: segments_for(segments_max, options.message_len),
+        arrival: Vec::new(),
+        left: 0..0,
+        segment_size: 1,
+    }))
+}
+
+/// Messages of `len` bytes that one send carries.
+fn segments_for(segments_max: usize, len: usize) -> usize {
+    segments_max.min(UDP_PAYLOAD_MAX / len.max(1)).max(1)
+}
+
+struct SegmentedCircuit {
+    port: Port,
+    segments_max: usize,
+    /// The path took no segmented send: a device without it, or messages over its packet size.
+    refused: bool,
+    /// Messages the last run sent in a call.
+    segments: usize,
+    /// An arrival of which single receives have not taken all.
+    arrival: Vec<u8>,
+    left: Range<usize>,
+    segment_size: usize,
+}
+
+impl SegmentedCircuit {
+    /// Sends `count` copies of `message` in one call.
+    fn send_segments(&mut self, message: &[u8], count: usize) -> io::Result<()> {
+        self.port.calls.send += 1;
+        let slices = [IoSlice::new(message); SEGMENTS_MAX];
+        let size = (count > 1).then_some(message.len());
+        let socket = self.port.socket.as_fd();
+        sys::send_segmented_with(socket, None, &slices[..count], size, 0)
+    }
+
+    #[cold]
+    fn explain(&mut self, error: io::Error, message: &[u8], count: usize) -> io::Result<()> {
+        match Errno::from_io_error(&error) {
+            Some(Errno::INVAL | Errno::MSGSIZE | Errno::IO) if count > 1 => {
+                self.refused = true;
+                self.segments_max = 1;
+                Ok(())
+            }
+            Some(errno) => Err(self.port.send_error(errno, message.len())),
+            None => Err(error),
+        }
+    }
+
+    /// Receives what arrived together into `buffer`.
+    fn recv_together(&mut self, buffer: &mut [u8], block: bool) -> io::Result<(usize, usize)> {
+        self.port.calls.receive += 1;
+        let flags = if block { 0 } else { libc::MSG_DONTWAIT };
+        let socket = self.port.socket.as_fd();
+        let got = match sys::receive_coalesced_with(socket, buffer, flags) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                sys::receive_coalesced_with(socket, buffer, flags)?
+            }
+            got => got?,
+        };
+        if !self.port.is_settled() {
+            self.port.learn(got.from.into())?;
+        }
+        Ok((got.len, got.segment_size))
+    }
+
+    fn recv_one(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        if self.left.is_empty() {
+            let mut arrival = std::mem::take(&mut self.arrival);
+            arrival.resize(ARRIVAL_MAX, 0);
+            let got = self.recv_together(&mut arrival, block);
+            self.arrival = arrival;
+            let (len, segment_size) = got?;
+            self.left = 0..len;
+            self.segment_size = segment_size;
+        }
+        let end = self.left.end.min(self.left.start + self.segment_size);
+        let message = &self.arrival[self.left.start..end];
+        let len = message.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&message[..len]);
+        self.left.start = end;
+        Ok(Some(len))
+    }
+
+    /// Counts what single receives left, then one more call.
+    fn recv_counted(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
+        let (len, segment_size) = if self.left.is_empty() {
+            self.recv_into_either(buffer)?
+        } else {
+            (std::mem::take(&mut self.left).len(), self.segment_size)
+        };
+        Ok(Arrived {
+            messages: len.div_ceil(segment_size).max(1) as u64,
+            bytes: len as u64,
+            calls: 1,
+        })
+    }
+
+    fn recv_into_either(&mut self, buffer: &mut [u8]) -> io::Result<(usize, usize)> {
+        if buffer.len() >= ARRIVAL_MAX {
+            return self.recv_together(buffer, true);
+        }
+        let mut arrival = std::mem::take(&mut self.arrival);
+        arrival.resize(ARRIVAL_MAX, 0);
+        let got = self.recv_together(&mut arrival, true);
+        self.arrival = arrival;
+        got
+    }
+}
+
+impl Circuit for SegmentedCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.port.send(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.recv_one(buffer, false)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.port.send(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.recv_one(buffer, true)
+    }
+
+    fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
+        if !self.port.is_connected() {
+            self.port.send(message, true)?;
+            return Ok(1);
+        }
+        let mut done = 0;
+        while done < count {
+            self.segments = segments_for(self.segments_max, message.len());
+            let together = self.segments.min(count - done);
+            let sent = match self.send_segments(message, together) {
+                Ok(()) => Ok(together),
+                Err(error) => self.explain(error, message, together).map(|()| 0),
+            };
+            match sent {
+                Ok(sent) => done += sent,
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// With a `buffer` under 64 KiB, messages arrive in one of the circuit's own.
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
+        let mut arrived = Arrived::default();
+        for _ in 0..calls {
+            match self.recv_counted(buffer) {
+                Ok(more) => arrived.merge(more),
+                Err(_) if arrived.calls > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Some(arrived))
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        if interest == Interest::Read && !self.left.is_empty() {
+            return Ok(());
+        }
+        self.port.wait(interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.port.socket.as_fd())
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.port.effective();
+        let segmentation = match (self.refused, self.segments) {
+            (true, _) => "off: refused by the path".to_owned(),
+            (false, 1) => "off: one message fills a call".to_owned(),
+            (false, segments) => format!("on, {segments} segments"),
+        };
+        effective.insert("segmentation".into(), segmentation);
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        self.port.counts()
+    }
+}

@@ -1,0 +1,62 @@
+//! unix-dgram: datagrams between local sockets.
+//!
+//! The kernel keeps at most `net.unix.max_dgram_qlen` messages for a receiver that is not connected
+//! to the sender, and blocks the sender beyond that; once both ends are connected to each other,
+//! the sender's buffer is the limit.
+
+use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::datagram::{Flavour, Listening, Port, Space, dress_plain, plain};
+use crate::options::Options;
+use crate::transport::udp;
+use std::io;
+
+/// The transport.
+#[derive(Debug)]
+pub struct UnixDgram;
+
+static FLAVOUR: Flavour = Flavour {
+    space: Space::Unix,
+    connected: true,
+    prepare: plain,
+};
+
+impl Transport for UnixDgram {
+    fn name(&self) -> &'static str {
+        "unix-dgram"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local datagram sockets, one send a message"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reliable: true,
+            ordered: true,
+            flow_control: true,
+            reach: Reach::Host,
+            checksum: "none: memory",
+            ..udp::CLASS
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        Listening::bind(&FLAVOUR, options, dress_plain)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        dress_plain(
+            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+            options,
+        )
+    }
+}

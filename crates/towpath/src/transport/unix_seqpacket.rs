@@ -1,0 +1,159 @@
+//! unix-seqpacket: messages in order between connected local sockets.
+//!
+//! A message of no bytes looks like the end to its receiver, so none can be sent.
+
+use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
+use crate::local::{self, LocalListening};
+use crate::options::Options;
+use crate::socket;
+use crate::transport::unix_stream;
+use socket2::{Socket, Type};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+
+/// The transport.
+#[derive(Debug)]
+pub struct UnixSeqpacket;
+
+impl Transport for UnixSeqpacket {
+    fn name(&self) -> &'static str {
+        "unix-seqpacket"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local sequenced-packet sockets, one send a message"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            stream: false,
+            ..unix_stream::CLASS
+        }
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        LocalListening::bind(Type::SEQPACKET, options, dress)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let socket = local::connect(Type::SEQPACKET, rendezvous, options)?;
+        Ok(dress(socket, options))
+    }
+}
+
+fn dress(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
+    Box::new(PacketEnd {
+        socket,
+        send_calls: 0,
+        receive_calls: 0,
+    })
+}
+
+#[derive(Debug)]
+struct PacketEnd {
+    socket: Socket,
+    send_calls: u64,
+    receive_calls: u64,
+}
+
+impl PacketEnd {
+    #[inline]
+    fn write(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        if message.is_empty() {
+            return Err(empty());
+        }
+        self.send_calls += 1;
+        match socket::send(self.socket.as_fd(), message, block) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(self.explain(error, message.len())),
+        }
+    }
+
+    #[cold]
+    fn explain(&self, error: io::Error, len: usize) -> io::Error {
+        if error.raw_os_error() != Some(libc::EMSGSIZE) {
+            return error;
+        }
+        let limit = self.socket.send_buffer_size().unwrap_or(0);
+        io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "a message of {len} bytes does not fit into the socket's send buffer of {limit}; \
+                 raise it with --buffers, or send smaller messages"
+            ),
+        )
+    }
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        self.receive_calls += 1;
+        let got = socket::recv(self.socket.as_fd(), buffer, block)?;
+        Ok((got > 0).then_some(got))
+    }
+}
+
+#[cold]
+fn empty() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "a message of 0 bytes would look like the end; send at least 1 byte",
+    )
+}
+
+impl Circuit for PacketEnd {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, false)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, true)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        socket::wait(self.socket.as_fd(), interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        socket::effective_buffers(self.socket.as_fd(), &mut effective);
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        BTreeMap::from([
+            ("send_calls".into(), self.send_calls),
+            ("receive_calls".into(), self.receive_calls),
+        ])
+    }
+}

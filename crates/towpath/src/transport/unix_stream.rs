@@ -1,0 +1,68 @@
+//! unix-stream: byte streams between local sockets, one send a message.
+
+use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::local::{self, LocalListening};
+use crate::options::Options;
+use crate::stream::{Look, StreamEnd};
+use socket2::{Socket, Type};
+use std::io;
+
+/// The transport.
+#[derive(Debug)]
+pub struct UnixStream;
+
+/// What a connection between local sockets promises.
+pub(crate) const CLASS: Class = Class {
+    reliable: true,
+    ordered: true,
+    encrypted: false,
+    stream: true,
+    kernel: true,
+    connectionless: false,
+    connects: true,
+    flow_control: true,
+    reach: Reach::Host,
+    checksum: "none: memory",
+    congestion: "",
+    offload: "none",
+};
+
+impl Transport for UnixStream {
+    fn name(&self) -> &'static str {
+        "unix-stream"
+    }
+
+    fn summary(&self) -> &'static str {
+        "local stream sockets, one send a message"
+    }
+
+    fn class(&self) -> Class {
+        CLASS
+    }
+
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        LocalListening::bind(Type::STREAM, options, dress)
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        _index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let socket = local::connect(Type::STREAM, rendezvous, options)?;
+        Ok(dress(socket, options))
+    }
+}
+
+fn dress(socket: Socket, options: &Options) -> Box<dyn Circuit> {
+    let nothing_more = Look {
+        effective: |_, _| {},
+        counts: |_, _| {},
+    };
+    Box::new(StreamEnd::new(socket, options, nothing_more))
+}

@@ -1,0 +1,428 @@
+//! What every transport must do, whatever it is. Those that cannot run here are skipped aloud.
+
+mod support;
+
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+use support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, recv_one, send};
+use towpath::{Circuit, Family, Options, Reach, all};
+
+const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
+
+/// Whether a message of `len` bytes can be sent at all.
+fn allowed(subject: &Subject, len: usize) -> bool {
+    match subject.name() {
+        "unix-seqpacket" => len > 0,
+        // A veth pair's frames hold 1500 octets, less the header of 6.
+        "raw-ether" => len <= 1494,
+        _ => true,
+    }
+}
+
+#[test]
+fn messages_of_every_length_arrive_intact_and_in_order() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.pair();
+        for (salt, len) in LENGTHS.into_iter().enumerate() {
+            if !allowed(subject, len) {
+                continue;
+            }
+            let message = pattern(len, salt);
+            send(&mut *pair.client, &message);
+            let got = if subject.transport.class().stream {
+                recv_bytes(&mut *pair.server, len)
+            } else {
+                recv_one(&mut *pair.server)
+            };
+            assert!(
+                got == message,
+                "{}: {len} bytes came changed",
+                subject.name()
+            );
+        }
+    });
+}
+
+#[test]
+fn messages_arrive_over_ipv6() {
+    let options = Options {
+        family: Family::V6,
+        ..Options::default()
+    };
+    for_each(&options, |subject| {
+        if subject.transport.class().reach == Reach::Network && subject.name() != "raw-ether" {
+            subject.met_pair();
+        }
+    });
+}
+
+#[test]
+fn a_burst_keeps_its_order() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.met_pair();
+        let messages: Vec<Vec<u8>> = (0..20).map(|salt| pattern(64, salt)).collect();
+        for message in &messages {
+            pair.client.send(message).expect("room for a few");
+        }
+        flush(&mut *pair.client);
+        let got = if subject.transport.class().stream {
+            recv_bytes(&mut *pair.server, 20 * 64)
+        } else {
+            (0..20).flat_map(|_| recv_one(&mut *pair.server)).collect()
+        };
+        assert!(
+            got == messages.concat(),
+            "{}: the order changed",
+            subject.name()
+        );
+    });
+}
+
+#[test]
+fn runs_take_and_bring_whole_messages() {
+    for len in [64, 1400] {
+        let options = Options {
+            message_len: len,
+            // Room for a run on connectionless transports, which lose what does not fit.
+            buffers: Some(1 << 20),
+            ..Options::default()
+        };
+        for_each(&options, |subject| {
+            let mut pair = subject.met_pair();
+            let message = pattern(len, 3);
+            let taken = pair.client.send_run(&message, 40).expect("room for a run");
+            assert!((1..=40).contains(&taken), "{}", subject.name());
+            flush(&mut *pair.client);
+            let arrived = recv_runs(&mut *pair.server, (taken * len) as u64);
+            assert_eq!(arrived.bytes, (taken * len) as u64, "{}", subject.name());
+            if !subject.transport.class().stream {
+                assert_eq!(arrived.messages, taken as u64, "{}", subject.name());
+            }
+            assert!(arrived.calls >= 1);
+        });
+    }
+}
+
+fn recv_runs(circuit: &mut dyn Circuit, bytes: u64) -> towpath::Arrived {
+    let mut all = towpath::Arrived::default();
+    let mut buffer = vec![0; 64 << 10];
+    let deadline = Instant::now() + LIMIT;
+    while all.bytes < bytes {
+        match circuit.recv_run(&mut buffer, 8) {
+            Ok(arrived) => all.merge(arrived.expect("not the end")),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(
+            Instant::now() < deadline,
+            "{} of {bytes} bytes came",
+            all.bytes
+        );
+    }
+    all
+}
+
+#[test]
+fn runs_and_single_receives_mix() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.met_pair();
+        let message = pattern(100, 9);
+        let taken = pair.client.send_run(&message, 10).expect("room for a run");
+        flush(&mut *pair.client);
+        let mut bytes = recv_one(&mut *pair.server).len();
+        bytes += recv_one_more(&mut *pair.server, taken * 100 - bytes);
+        let rest = (taken * 100 - bytes) as u64;
+        assert_eq!(
+            recv_runs(&mut *pair.server, rest).bytes,
+            rest,
+            "{}",
+            subject.name()
+        );
+    });
+}
+
+/// Receives once more if anything is to come.
+fn recv_one_more(circuit: &mut dyn Circuit, left: usize) -> usize {
+    if left == 0 {
+        return 0;
+    }
+    recv_one(circuit).len()
+}
+
+#[test]
+fn nothing_there_is_would_block() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.met_pair();
+        let mut buffer = [0; 64];
+        for circuit in [&mut pair.client, &mut pair.server] {
+            let error = circuit.try_recv(&mut buffer).expect_err("nothing is there");
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
+            let error = circuit.recv(&mut buffer).expect_err("nothing comes");
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
+            let error = circuit.recv_run(&mut buffer, 4).expect_err("nothing comes");
+            assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
+        }
+    });
+}
+
+#[test]
+fn the_end_comes_after_everything_else() {
+    for_each(&Options::default(), |subject| {
+        if subject.transport.class().connectionless {
+            return;
+        }
+        let mut pair = subject.met_pair();
+        send(&mut *pair.client, b"last words");
+        pair.client.finish().expect("the end is sent");
+        let mut bytes = Vec::new();
+        while let Some(more) = recv(&mut *pair.server) {
+            bytes.extend(more);
+        }
+        assert_eq!(bytes, b"last words", "{}", subject.name());
+        // The other direction is still open.
+        send(&mut *pair.server, b"answer");
+        assert_eq!(recv_one(&mut *pair.client), b"answer", "{}", subject.name());
+    });
+}
+
+#[test]
+fn requests_and_replies_go_both_ways() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.pair();
+        for round in 0..50 {
+            let request = pattern(64, round);
+            send(&mut *pair.client, &request);
+            assert_eq!(recv_one(&mut *pair.server), request, "{}", subject.name());
+            let reply = pattern(64, round + 1);
+            send(&mut *pair.server, &reply);
+            assert_eq!(recv_one(&mut *pair.client), reply, "{}", subject.name());
+        }
+    });
+}
+
+#[test]
+fn three_circuits_stay_apart() {
+    let options = Options {
+        circuits: 3,
+        ..Options::default()
+    };
+    for_each(&options, |subject| {
+        let (_listener, mut clients, mut servers) = subject.open();
+        for (index, client) in clients.iter_mut().enumerate() {
+            send(&mut **client, &[index as u8; 8]);
+        }
+        let mut seen = Vec::new();
+        for server in &mut servers {
+            let got = recv_one(&mut **server);
+            send(&mut **server, &got);
+            seen.push(got[0]);
+        }
+        seen.sort_unstable();
+        assert_eq!(seen, [0, 1, 2], "{}", subject.name());
+        for (index, client) in clients.iter_mut().enumerate() {
+            assert_eq!(
+                recv_one(&mut **client),
+                [index as u8; 8],
+                "{}",
+                subject.name()
+            );
+        }
+    });
+}
+
+#[test]
+fn one_listener_serves_one_client_after_another() {
+    for_each(&Options::default(), |subject| {
+        if !subject.transport.class().connects {
+            return;
+        }
+        let transport = subject.transport;
+        let mut listener = transport.listen(&subject.listening).expect("a listener");
+        let rendezvous = listener.rendezvous().expect("an address");
+        std::thread::scope(|scope| {
+            let clients = scope.spawn(|| {
+                for round in 0..5u8 {
+                    let client = transport.connect(&rendezvous, 0, &subject.connecting);
+                    let mut client = client.expect("the listener answers");
+                    send(&mut *client, &[round; 32]);
+                    assert_eq!(recv_one(&mut *client), [round; 32], "{}", transport.name());
+                }
+            });
+            for _ in 0..5 {
+                let mut server = listener.accept(Instant::now() + LIMIT).expect("a client");
+                let request = recv_one(&mut *server);
+                send(&mut *server, &request);
+                // A connection-oriented client says that it has the reply by leaving.
+                if !transport.class().connectionless {
+                    assert_eq!(recv(&mut *server), None, "{}", transport.name());
+                }
+            }
+            clients.join().expect("every client was served");
+        });
+    });
+}
+
+#[test]
+fn a_message_that_cannot_be_sent_is_an_error_that_names_its_size() {
+    for_each(&Options::default(), |subject| {
+        if subject.transport.class().stream {
+            return;
+        }
+        let mut pair = subject.met_pair();
+        let huge = vec![0; 8 << 20];
+        for sent in [
+            pair.client.try_send(&huge),
+            pair.client.send(&huge),
+            pair.client.send_run(&huge, 4).map(drop),
+        ] {
+            let error = sent.expect_err("too large");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::InvalidInput,
+                "{}: {error}",
+                subject.name()
+            );
+            assert!(
+                error.to_string().contains("8388608"),
+                "{}: {error}",
+                subject.name()
+            );
+        }
+        send(&mut *pair.client, b"still usable");
+        assert_eq!(
+            recv_one(&mut *pair.server),
+            b"still usable",
+            "{}",
+            subject.name()
+        );
+    });
+}
+
+#[test]
+fn a_full_circuit_holds_the_sender_and_loses_nothing() {
+    for_each(&Options::default(), |subject| {
+        if !subject.transport.class().flow_control {
+            return;
+        }
+        let mut pair = subject.met_pair();
+        let mut sent = Vec::new();
+        let mut count = 0;
+        loop {
+            let message = pattern(1000, count);
+            match pair.client.try_send(&message) {
+                Ok(()) => sent.extend(message),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::WouldBlock, "{}", subject.name());
+                    break;
+                }
+            }
+            count += 1;
+            assert!(count < 100_000, "{}: never full", subject.name());
+        }
+        let mut got: Vec<u8> = Vec::new();
+        let deadline = Instant::now() + LIMIT;
+        while got.len() < sent.len() {
+            // The rest of a message that went in part, or of a buffer, leaves when there is room.
+            let _ = pair.client.flush();
+            let mut buffer = vec![0; 64 << 10];
+            match pair.server.recv(&mut buffer) {
+                Ok(more) => got.extend(&buffer[..more.expect("not the end")]),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            assert!(
+                Instant::now() < deadline,
+                "{}: {} bytes",
+                subject.name(),
+                got.len()
+            );
+        }
+        assert!(got == sent, "{}: bytes changed", subject.name());
+    });
+}
+
+#[test]
+fn a_peer_that_vanishes_is_an_end_or_an_error_and_never_a_hang() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.met_pair();
+        drop(pair.server);
+        drop(pair.listener);
+        let mut buffer = [0; 64];
+        let connectionless = subject.transport.class().connectionless;
+        let deadline = Instant::now() + LIMIT;
+        let mut told = false;
+        for _ in 0..20 {
+            let _ = pair.client.send(b"anybody there?");
+            told = match pair.client.recv(&mut buffer) {
+                Ok(None) => true,
+                Ok(Some(len)) => panic!("{}: {len} bytes from nobody", subject.name()),
+                Err(error) => error.kind() != ErrorKind::WouldBlock,
+            };
+            if told || Instant::now() > deadline {
+                break;
+            }
+        }
+        assert!(told || connectionless, "{}: never told", subject.name());
+        assert!(Instant::now() < deadline, "{}: hung", subject.name());
+    });
+}
+
+#[test]
+fn waiting_ends_at_its_deadline_and_when_something_comes() {
+    for_each(&Options::default(), |subject| {
+        let mut pair = subject.met_pair();
+        let soon = Instant::now() + Duration::from_millis(5);
+        pair.server
+            .wait(towpath::Interest::Read, soon)
+            .expect("nothing fails");
+        send(&mut *pair.client, b"now");
+        let mut buffer = [0; 64];
+        let deadline = Instant::now() + LIMIT;
+        let got = loop {
+            pair.server
+                .wait(towpath::Interest::Read, deadline)
+                .expect("nothing fails");
+            match pair.server.try_recv(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                got => break got.expect("a message"),
+            }
+            assert!(Instant::now() < deadline, "{}", subject.name());
+        };
+        assert_eq!(got, Some(3), "{}", subject.name());
+    });
+}
+
+#[test]
+fn options_and_counts_are_told() {
+    let options = Options {
+        buffers: Some(256 << 10),
+        ..Options::default()
+    };
+    for_each(&options, |subject| {
+        let pair = subject.met_pair();
+        let effective = pair.client.effective();
+        let buffer = effective.get("send_buffer").map(|len| len.parse::<usize>());
+        let buffer = buffer.and_then(Result::ok).unwrap_or(0);
+        assert!(buffer >= 256 << 10, "{}: {effective:?}", subject.name());
+        let counts = pair.client.counts();
+        assert!(
+            counts.get("send_calls") > Some(&0),
+            "{}: {counts:?}",
+            subject.name()
+        );
+    });
+}
+
+#[test]
+fn names_are_unique_and_found() {
+    let mut names: Vec<&str> = all().iter().map(|transport| transport.name()).collect();
+    for name in &names {
+        assert_eq!(towpath::find(name).expect("its name").name(), *name);
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count);
+    let Err(unknown) = towpath::find("tpc") else {
+        panic!("there is no transport tpc");
+    };
+    assert!(unknown.to_string().contains("tcp"), "{unknown}");
+}

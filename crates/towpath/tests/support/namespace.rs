@@ -1,0 +1,91 @@
+//! A network namespace with two linked interfaces, for what must not touch the host's.
+
+use super::Subject;
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use towpath::{Options, find};
+
+/// A namespace that is removed when it goes out of scope.
+struct Namespace {
+    name: String,
+}
+
+impl Namespace {
+    /// Makes one with the interfaces `near` and `far` linked to each other.
+    fn new() -> Result<Namespace, String> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("towpath-test-{}-{count}", std::process::id());
+        ip(&["netns", "add", &name])?;
+        let namespace = Namespace { name };
+        let link = "link add near type veth peer name far";
+        for command in [link, "link set near up", "link set far up"] {
+            let words: Vec<&str> = command.split(' ').collect();
+            ip(&[&["-n", &namespace.name], &words[..]].concat())?;
+        }
+        Ok(namespace)
+    }
+
+    /// Moves the calling thread into it.
+    fn enter(&self) -> Result<(), String> {
+        let file = File::open(format!("/run/netns/{}", self.name));
+        let file = file.map_err(|error| error.to_string())?;
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
+            .map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Namespace {
+    fn drop(&mut self) {
+        if let Err(error) = ip(&["netns", "delete", &self.name]) {
+            eprintln!("the namespace {} stays behind: {error}", self.name);
+        }
+    }
+}
+
+fn ip(arguments: &[&str]) -> Result<(), String> {
+    let output = Command::new("ip").args(arguments).output();
+    let output = output.map_err(|error| format!("cannot run 'ip': {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("ip {}: {text}", arguments.join(" ")))
+}
+
+/// Runs `test` for raw-ether between two linked interfaces; false when it was skipped.
+pub fn with_raw_ether(options: &Options, test: &(impl Fn(&Subject) + Sync)) -> bool {
+    let namespace = match Namespace::new() {
+        Ok(namespace) => namespace,
+        Err(why) => {
+            eprintln!("SKIPPED: raw-ether: {why}");
+            return false;
+        }
+    };
+    let on = |interface: &str| Options {
+        interface: Some(interface.to_owned()),
+        ..options.clone()
+    };
+    let subject = Subject {
+        transport: find("raw-ether").expect("a known transport"),
+        listening: on("far"),
+        connecting: on("near"),
+    };
+    // Only the thread moves; the test's others stay where they are.
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            namespace.enter().expect("root may enter its namespace");
+            match subject.transport.available(&subject.listening) {
+                Ok(()) => test(&subject),
+                Err(why) => panic!("raw-ether on a veth pair: {}", why.reason),
+            }
+        });
+        if let Err(panic) = inside.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+    true
+}
