@@ -1,0 +1,89 @@
+//! Two runs instead of two transports.
+
+use crate::contests::key;
+use crate::mean::Mean;
+use crate::verdict::{Question, answers, more_is_better};
+use results::{Cell, Status, Trial, Verdict, metric};
+use std::collections::BTreeMap;
+
+/// Compares the cells two runs share: `after` against `before`, each on the primary metric of
+/// its workload. The blocks of different runs are not pairs, so the logarithms are compared by
+/// Welch's t test (on trimmed means, as Yuen, 1974); Holm's correction holds the whole list at
+/// `alpha`. In each verdict the baseline is `<transport> before`.
+///
+/// Trials of one run share whatever state the machine was in. A verdict here says that the two
+/// runs differ; whether the software or the machine changed in between it cannot say.
+pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64) -> Vec<Verdict> {
+    let old = logarithms(before);
+    let mut questions = Vec::new();
+    let mut means = Vec::new();
+    for (name, (cell, values)) in in_order(after) {
+        let Some((_, others)) = old.get(&name) else {
+            continue;
+        };
+        let transport = cell.transport();
+        questions.push(Question {
+            contest: cell.without(Cell::TRANSPORT),
+            metric: metric::primary(&cell.workload()).to_owned(),
+            baseline: format!("{transport} before"),
+            contestant: transport,
+            log_ratios: Vec::new(),
+        });
+        means.push(difference(&values, others));
+    }
+    answers(&questions, &means, alpha, equal_within)
+}
+
+/// The verdicts that are worse by more than `threshold` (0.03 for 3 %) beyond doubt: the whole
+/// interval lies on the far side of it.
+pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
+    let worse = |verdict: &&Verdict| {
+        if more_is_better(&verdict.metric) {
+            verdict.high < 1.0 - threshold
+        } else {
+            verdict.low > 1.0 + threshold
+        }
+    };
+    verdicts.iter().filter(worse).collect()
+}
+
+type Logarithms = BTreeMap<String, (Cell, Vec<f64>)>;
+
+/// Logarithms of the primary metric of the trials that count, by cell.
+fn logarithms(trials: &[Trial]) -> Logarithms {
+    let mut cells = Logarithms::new();
+    for trial in trials {
+        let name = metric::primary(&trial.cell.workload());
+        let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
+        let counts = trial.status == Status::Ok && trial.block > 0 && !trial.control;
+        if counts && log.is_finite() {
+            let entry = cells.entry(key(&trial.cell));
+            let (_, values) = entry.or_insert_with(|| (trial.cell.clone(), Vec::new()));
+            values.push(log);
+        }
+    }
+    cells
+}
+
+/// The cells in the order of their workload, size and transport.
+fn in_order(trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+    let mut cells: Vec<_> = logarithms(trials).into_iter().collect();
+    cells.sort_by_cached_key(|(name, (cell, _))| {
+        let size = cell.size().unwrap_or(u64::MAX);
+        (cell.workload(), size, name.clone())
+    });
+    cells
+}
+
+/// The difference of two means with Welch's degrees of freedom.
+fn difference(values: &[f64], others: &[f64]) -> Option<Mean> {
+    let (ours, theirs) = (Mean::of(values)?, Mean::of(others)?);
+    let (our_square, their_square) = (ours.standard_error.powi(2), theirs.standard_error.powi(2));
+    let sum = our_square + their_square;
+    Some(Mean {
+        mean: ours.mean - theirs.mean,
+        standard_error: sum.sqrt(),
+        df: sum.powi(2) / (our_square.powi(2) / ours.df + their_square.powi(2) / theirs.df),
+        n: ours.n.min(theirs.n),
+    })
+}

@@ -1,0 +1,195 @@
+//! Trials sorted into contests, and the questions they can answer.
+
+use crate::verdict::Question;
+use results::{Cell, Plan, Status, Trial, metric};
+use std::collections::BTreeMap;
+
+/// The trials of one contest: all that share every factor but the transport.
+#[derive(Clone, Debug)]
+pub struct Contest<'a> {
+    /// The cell without the transport.
+    pub cell: Cell,
+    /// The measure its verdicts are about.
+    pub metric: &'static str,
+    /// Transports that ran, in the order of the plan.
+    pub transports: Vec<String>,
+    /// All its trials but the pilots, as they ran.
+    pub trials: Vec<&'a Trial>,
+}
+
+/// Sorts the trials of a run into contests, in the order of the plan: by workload, other
+/// factors, size. Pilots (block 0) take no part.
+pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
+    let mut places = BTreeMap::new();
+    let mut contests: Vec<Contest> = Vec::new();
+    for trial in trials.iter().filter(|trial| trial.block > 0) {
+        let cell = trial.cell.without(Cell::TRANSPORT);
+        let place = *places.entry(key(&cell)).or_insert(contests.len());
+        if place == contests.len() {
+            contests.push(Contest {
+                metric: metric::primary(&cell.workload()),
+                cell,
+                transports: Vec::new(),
+                trials: Vec::new(),
+            });
+        }
+        let contest = &mut contests[place];
+        let transport = trial.cell.transport();
+        if !contest.transports.contains(&transport) {
+            contest.transports.push(transport);
+        }
+        contest.trials.push(trial);
+    }
+    in_plan_order(plan, &mut contests);
+    contests
+}
+
+fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
+    let mut others: Vec<String> = Vec::new();
+    let other = |cell: &Cell| key(&cell.without(Cell::SIZE).without(Cell::WORKLOAD));
+    for contest in contests.iter_mut() {
+        let name = other(&contest.cell);
+        if !others.contains(&name) {
+            others.push(name);
+        }
+        contest
+            .transports
+            .sort_by_key(|name| place(&plan.transports, name));
+    }
+    contests.sort_by_cached_key(|contest| {
+        let size = contest.cell.size().unwrap_or(u64::MAX);
+        (
+            place(&plan.workloads, &contest.cell.workload()),
+            place(&others, &other(&contest.cell)),
+            place(&plan.sizes, &size),
+        )
+    });
+}
+
+/// Where an item stands in a list; after all others when it does not.
+fn place<T: PartialEq>(list: &[T], item: &T) -> usize {
+    let found = list.iter().position(|other| other == item);
+    found.unwrap_or(usize::MAX)
+}
+
+/// A cell as text that tells it from every other.
+pub(crate) fn key(cell: &Cell) -> String {
+    let factors = cell.0.iter();
+    factors
+        .map(|(name, value)| format!("{name}={value:?};"))
+        .collect()
+}
+
+impl<'a> Contest<'a> {
+    /// The trials of a transport that count, by block; the first of a block when there are more.
+    pub fn counted(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
+        let mut by_block = BTreeMap::new();
+        for &trial in &self.trials {
+            let wanted = trial.status == Status::Ok && trial.control == control;
+            if wanted && trial.cell.transport() == transport {
+                by_block.entry(trial.block).or_insert(trial);
+            }
+        }
+        by_block
+    }
+
+    /// Blocks in which both a contestant and the baseline counted: (block, contestant, baseline).
+    pub fn pairs(
+        &self,
+        contestant: &str,
+        control: bool,
+        baseline: &str,
+    ) -> Vec<(u32, &'a Trial, &'a Trial)> {
+        let others = self.counted(baseline, false);
+        let pair = |(block, trial)| Some((block, trial, *others.get(&block)?));
+        let counted = self.counted(contestant, control);
+        counted.into_iter().filter_map(pair).collect()
+    }
+
+    /// Log-ratios of the contest's metric, by block.
+    fn log_ratios(&self, contestant: &str, control: bool, baseline: &str) -> BTreeMap<u32, f64> {
+        let log = |trial: &Trial| trial.metrics.get(self.metric).map(|value| value.ln());
+        let ratio = |(block, ours, theirs): (u32, &Trial, &Trial)| {
+            let ratio = log(ours)? - log(theirs)?;
+            ratio.is_finite().then_some((block, ratio))
+        };
+        let pairs = self.pairs(contestant, control, baseline);
+        pairs.into_iter().filter_map(ratio).collect()
+    }
+
+    fn question(&self, contestant: &str, control: bool, baseline: &str) -> Option<Question> {
+        let log_ratios = self.log_ratios(contestant, control, baseline);
+        (!log_ratios.is_empty()).then(|| Question {
+            contest: self.cell.clone(),
+            metric: self.metric.to_owned(),
+            contestant: contestant.to_owned(),
+            baseline: baseline.to_owned(),
+            log_ratios: log_ratios.into_values().collect(),
+        })
+    }
+}
+
+/// One question a contest and contestant, in order. A contestant that never counted beside the
+/// baseline is not asked about.
+pub fn questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
+    let of_contest = |contest: &Contest| -> Vec<Question> {
+        let rivals = contest.transports.iter().filter(|name| *name != baseline);
+        let ask = |name: &String| contest.question(name, false, baseline);
+        rivals.filter_map(ask).collect()
+    };
+    contests.iter().flat_map(of_contest).collect()
+}
+
+/// The baseline against itself, one question a contest.
+pub fn control_questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
+    let ask = |contest: &Contest| contest.question(baseline, true, baseline);
+    contests.iter().filter_map(ask).collect()
+}
+
+/// Questions over all contests of a metric, one a contestant and metric that ran in two or more.
+pub fn overall_questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
+    let mut metrics: Vec<&str> = Vec::new();
+    for contest in contests {
+        if !metrics.contains(&contest.metric) {
+            metrics.push(contest.metric);
+        }
+    }
+    let of_metric = |metric: &&str| -> Vec<Question> {
+        let same: Vec<&Contest> = contests.iter().filter(|c| c.metric == *metric).collect();
+        let mut rivals: Vec<&String> = Vec::new();
+        for name in same.iter().flat_map(|contest| &contest.transports) {
+            if name != baseline && !rivals.contains(&name) {
+                rivals.push(name);
+            }
+        }
+        let ask = |name: &String| overall_question(&same, name, baseline);
+        rivals.into_iter().filter_map(ask).collect()
+    };
+    metrics.iter().flat_map(of_metric).collect()
+}
+
+/// The mean log-ratio over contests, block by block. Only blocks with all contests count, so
+/// that the mean is always over the same ones; a contest with less than half the blocks of the
+/// fullest is left out rather than leaving out the blocks.
+fn overall_question(contests: &[&Contest], contestant: &str, baseline: &str) -> Option<Question> {
+    let mut ratios: Vec<BTreeMap<u32, f64>> = contests
+        .iter()
+        .map(|contest| contest.log_ratios(contestant, false, baseline))
+        .collect();
+    let fullest = ratios.iter().map(BTreeMap::len).max()?;
+    ratios.retain(|blocks| !blocks.is_empty() && 2 * blocks.len() >= fullest);
+    if ratios.len() < 2 {
+        return None;
+    }
+    let mean = |block: &u32| -> Option<f64> {
+        let values: Option<Vec<f64>> = ratios.iter().map(|by| by.get(block).copied()).collect();
+        values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    Some(Question {
+        contest: Cell::default(),
+        metric: contests.first()?.metric.to_owned(),
+        contestant: contestant.to_owned(),
+        baseline: baseline.to_owned(),
+        log_ratios: ratios[0].keys().filter_map(mean).collect(),
+    })
+}

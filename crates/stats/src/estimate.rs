@@ -1,0 +1,163 @@
+//! Medians with their intervals, fairness, and which percentiles may be shown.
+
+use results::Estimate;
+
+/// The value in the middle of `values`, the mean of the middle two when their number is even.
+/// NaN when there are none.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(values, 0.5)
+}
+
+/// The `q`-quantile of `values`, interpolated between the two values next to it (Hyndman and
+/// Fan's type 7). NaN when there are none.
+pub fn quantile(values: &[f64], q: f64) -> f64 {
+    quantile_of_sorted(&sorted(values), q)
+}
+
+/// The three quartiles of `values`.
+pub fn quartiles(values: &[f64]) -> [f64; 3] {
+    let sorted = sorted(values);
+    [0.25, 0.5, 0.75].map(|q| quantile_of_sorted(&sorted, q))
+}
+
+/// The median of `values` with its 95 % interval, made of two of the values themselves: it
+/// supposes nothing about their distribution. Below 6 values no such interval exists, and the
+/// smallest and the largest are given.
+pub fn estimate(values: &[f64]) -> Estimate {
+    if values.is_empty() {
+        return Estimate::default();
+    }
+    let sorted = sorted(values);
+    let rank = median_rank(sorted.len());
+    Estimate {
+        median: quantile_of_sorted(&sorted, 0.5),
+        low: sorted[rank],
+        high: sorted[sorted.len() - 1 - rank],
+        n: u32::try_from(sorted.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Jain's fairness of shares: 1 when all are equal, 1/n when one has everything, and 1 when
+/// nobody has anything. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 {
+        return 1.0;
+    }
+    sum * sum / (shares.len() as f64 * squares)
+}
+
+/// Samples a percentile needs before it may be shown: 10 / (1 - q), so that about ten samples
+/// lie beyond it.
+pub fn samples_needed(q: f64) -> u64 {
+    // 1 - 0.9 is a little below 0.1; the hair is taken off before rounding up.
+    (10.0 / (1.0 - q) - 1e-6).ceil() as u64
+}
+
+/// Index, from either end of n sorted values, of the ends of the median's 95 % interval: the
+/// largest k for which fewer than k + 1 of n fair coins show heads with at most 2.5 %.
+fn median_rank(n: usize) -> usize {
+    if n > 1000 {
+        return (0.5 * (n as f64 - 1.96 * (n as f64).sqrt())).floor() as usize;
+    }
+    let mut term = 0.5f64.powi(n as i32);
+    let mut sum = term;
+    let mut rank = 0;
+    while sum <= 0.025 && rank < n / 2 {
+        rank += 1;
+        term *= (n - rank + 1) as f64 / rank as f64;
+        sum += term;
+    }
+    rank.saturating_sub(1)
+}
+
+fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
+    if sorted.is_empty() {
+        return f64::NAN;
+    }
+    let place = q.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = place.ceil() as usize;
+    let share = place - below as f64;
+    if share == 0.0 {
+        return sorted[below];
+    }
+    sorted[below] + share * (sorted[above] - sorted[below])
+}
+
+fn sorted(values: &[f64]) -> Vec<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+
+    #[test]
+    fn quartiles_are_interpolated() {
+        assert_eq!(quartiles(&[4.0, 1.0, 3.0, 2.0, 5.0]), [2.0, 3.0, 4.0]);
+        assert_eq!(median(&[1.0, 2.0, 4.0, 9.0]), 3.0);
+        assert_eq!(quantile(&[1.0, 2.0], 0.25), 1.25);
+        assert!(median(&[]).is_nan());
+    }
+
+    #[test]
+    fn the_ranks_are_those_of_the_sign_test() {
+        // Printed in tables of the sign test: n, and the rank (from 1) of the lower end.
+        for (n, rank) in [
+            (6, 1),
+            (8, 1),
+            (9, 2),
+            (10, 2),
+            (12, 3),
+            (15, 4),
+            (20, 6),
+            (25, 8),
+            (50, 18),
+            (100, 40),
+        ] {
+            assert_eq!(median_rank(n) + 1, rank, "n = {n}");
+        }
+        // Exact and approximate ranks meet.
+        assert!(median_rank(1000).abs_diff(median_rank(1001)) <= 1);
+    }
+
+    #[test]
+    fn below_six_values_the_interval_is_the_range() {
+        let five = estimate(&[3.0, 9.0, 1.0, 5.0, 4.0]);
+        assert_eq!(
+            (five.low, five.median, five.high, five.n),
+            (1.0, 4.0, 9.0, 5)
+        );
+        assert_eq!(estimate(&[2.0]).low, 2.0);
+        assert_eq!(estimate(&[]), Estimate::default());
+    }
+
+    #[test]
+    fn the_interval_covers_the_median_as_often_as_it_says() {
+        let mut random = SplitMix64::new(1);
+        let covered = (0..2000).filter(|_| {
+            let values: Vec<f64> = (0..12).map(|_| random.unit().powi(3)).collect();
+            let interval = estimate(&values);
+            (interval.low..=interval.high).contains(&0.125)
+        });
+        assert!(covered.count() >= 1880, "95 % of 2000 less two deviations");
+    }
+
+    #[test]
+    fn fairness_goes_from_one_nth_to_one() {
+        assert_eq!(jain(&[5.0, 5.0, 5.0, 5.0]), 1.0);
+        assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), 0.25);
+        assert_eq!(jain(&[]), 1.0);
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_samples_beyond_it() {
+        let needed = [0.5, 0.9, 0.99, 0.999, 0.9999].map(samples_needed);
+        assert_eq!(needed, [20, 100, 1000, 10_000, 100_000]);
+    }
+}

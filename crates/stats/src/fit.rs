@@ -1,0 +1,274 @@
+//! The cost model: time per message = fixed + per byte * size, in one to three straight pieces.
+//!
+//! Errors count relative to the value, or the largest messages would decide alone. The pieces
+//! join (a jump between two measured sizes could not be told from a bend), and they bend at
+//! measured sizes. How many there are is decided by the Bayesian information criterion (Schwarz,
+//! 1978), so that a bend must earn the two numbers it costs.
+
+use results::FitPiece;
+
+/// Most pieces of a fit.
+pub const PIECES_MAX: usize = 3;
+
+/// Sizes below which nothing is fitted.
+pub const SIZES_MIN: usize = 3;
+
+/// Deviations below this are noise however well a line follows them: half a percent is less
+/// than medians of a few trials repeat to.
+const DEVIATION_MIN: f64 = 0.005;
+
+/// A fitted cost model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// Pieces, ascending, without gaps.
+    pub pieces: Vec<FitPiece>,
+    /// Largest relative deviation of a point from the line.
+    pub deviation_max: f64,
+}
+
+/// Fits costs at sizes, given as (size, cost) in any order. None for fewer than [`SIZES_MIN`]
+/// different sizes, or costs that are not positive.
+pub fn fit(points: &[(f64, f64)]) -> Option<Model> {
+    let mut points = points.to_vec();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    points.dedup_by(|a, b| a.0 == b.0);
+    let sound = |&(size, cost): &(f64, f64)| size.is_finite() && cost.is_finite() && cost > 0.0;
+    if points.len() < SIZES_MIN || !points.iter().all(sound) {
+        return None;
+    }
+    let candidates = (1..=PIECES_MAX).flat_map(|pieces| knots(points.len(), pieces));
+    let fitted = candidates.filter_map(|knots| Line::through(&points, &knots));
+    let best = fitted.min_by(|a, b| a.criterion(&points).total_cmp(&b.criterion(&points)))?;
+    Some(best.model(&points))
+}
+
+/// What a model says a message of `size` costs; the outermost pieces go on beyond their ends.
+pub fn cost(pieces: &[FitPiece], size: f64) -> f64 {
+    let piece = pieces
+        .iter()
+        .find(|piece| size <= piece.to)
+        .or(pieces.last());
+    piece.map_or(f64::NAN, |piece| piece.fixed + piece.per_byte * size)
+}
+
+/// All ways to put the inner knots of `pieces` pieces on the points, each piece at least two
+/// steps long and two points more than numbers to find.
+fn knots(points: usize, pieces: usize) -> Vec<Vec<usize>> {
+    const STEPS: usize = 2;
+    let last = points - 1;
+    let inner = STEPS..=last.saturating_sub(STEPS);
+    match pieces {
+        1 => vec![vec![]],
+        2 if points >= 6 => inner.map(|knot| vec![knot]).collect(),
+        3 if points >= 9 => inner
+            .clone()
+            .flat_map(|a| {
+                inner
+                    .clone()
+                    .filter(move |b| *b >= a + STEPS)
+                    .map(move |b| vec![a, b])
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// A continuous line with bends: value = c0 + c1 s + c2 (s - k1)+ + c3 (s - k2)+.
+struct Line {
+    knots: Vec<f64>,
+    coefficients: Vec<f64>,
+}
+
+impl Line {
+    /// The line of least relative squares with bends at these points.
+    fn through(points: &[(f64, f64)], knots: &[usize]) -> Option<Line> {
+        let knots: Vec<f64> = knots.iter().map(|&knot| points[knot].0).collect();
+        let weighted = |&(size, cost): &(f64, f64)| {
+            let row = basis(size, &knots);
+            row.into_iter().map(|value| value / cost).collect()
+        };
+        let rows: Vec<Vec<f64>> = points.iter().map(weighted).collect();
+        let coefficients = least_squares(&rows)?;
+        let line = Line {
+            knots,
+            coefficients,
+        };
+        let positive = points.iter().all(|&(size, _)| line.value(size) > 0.0);
+        positive.then_some(line)
+    }
+
+    fn value(&self, size: f64) -> f64 {
+        let terms = basis(size, &self.knots);
+        terms
+            .iter()
+            .zip(&self.coefficients)
+            .map(|(a, b)| a * b)
+            .sum()
+    }
+
+    fn deviation(&self, &(size, cost): &(f64, f64)) -> f64 {
+        (self.value(size) / cost - 1.0).abs()
+    }
+
+    /// The Bayesian information criterion; a bend costs its place and its slope.
+    fn criterion(&self, points: &[(f64, f64)]) -> f64 {
+        let n = points.len() as f64;
+        let squares = points.iter().map(|point| self.deviation(point).powi(2));
+        let variance = (squares.sum::<f64>() / n).max(DEVIATION_MIN.powi(2));
+        let numbers = 2.0 + 2.0 * self.knots.len() as f64;
+        n * variance.ln() + numbers * n.ln()
+    }
+
+    fn model(&self, points: &[(f64, f64)]) -> Model {
+        let ends = [points[0].0, points[points.len() - 1].0];
+        let bounds: Vec<f64> = [&ends[..1], &self.knots, &ends[1..]].concat();
+        let (mut fixed, mut per_byte) = (self.coefficients[0], self.coefficients[1]);
+        let mut pieces = Vec::new();
+        for (index, bound) in bounds.windows(2).enumerate() {
+            if index > 0 {
+                let bend = self.coefficients[index + 1];
+                fixed -= bend * bound[0];
+                per_byte += bend;
+            }
+            pieces.push(FitPiece {
+                from: bound[0],
+                to: bound[1],
+                fixed,
+                per_byte,
+            });
+        }
+        let deviations = points.iter().map(|point| self.deviation(point));
+        Model {
+            pieces,
+            deviation_max: deviations.fold(0.0, f64::max),
+        }
+    }
+}
+
+fn basis(size: f64, knots: &[f64]) -> Vec<f64> {
+    let bends = knots.iter().map(|knot| (size - knot).max(0.0));
+    [1.0, size].into_iter().chain(bends).collect()
+}
+
+/// The c for which the sum over rows of (row . c - 1)^2 is least, by the modified Gram-Schmidt
+/// method; None when the columns are not independent.
+fn least_squares(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
+    let width = rows.first()?.len();
+    let column = |index: usize| -> Vec<f64> { rows.iter().map(|row| row[index]).collect() };
+    let mut columns: Vec<Vec<f64>> = (0..width).map(column).collect();
+    let mut target = vec![1.0; rows.len()];
+    let mut upper = vec![vec![0.0; width]; width];
+    let mut right = vec![0.0; width];
+    for index in 0..width {
+        let norm = dot(&columns[index], &columns[index]).sqrt();
+        let size = rows
+            .iter()
+            .map(|row| row[index].powi(2))
+            .sum::<f64>()
+            .sqrt();
+        if norm <= 1e-10 * size {
+            return None;
+        }
+        let unit: Vec<f64> = columns[index].iter().map(|value| value / norm).collect();
+        upper[index][index] = norm;
+        for later in index + 1..width {
+            upper[index][later] = remove(&unit, &mut columns[later]);
+        }
+        right[index] = remove(&unit, &mut target);
+    }
+    let mut solution = vec![0.0; width];
+    for index in (0..width).rev() {
+        let known = dot(&upper[index][index + 1..], &solution[index + 1..]);
+        solution[index] = (right[index] - known) / upper[index][index];
+    }
+    Some(solution)
+}
+
+/// Takes the part along `unit` out of `vector` and returns its length.
+fn remove(unit: &[f64], vector: &mut [f64]) -> f64 {
+    let along = dot(unit, vector);
+    for (value, part) in vector.iter_mut().zip(unit) {
+        *value -= along * part;
+    }
+    along
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+
+    fn doubling(count: u32) -> impl Iterator<Item = f64> {
+        (0..count).map(|power| f64::from(1u32 << power))
+    }
+
+    fn near(value: f64, wanted: f64) -> bool {
+        (value / wanted - 1.0).abs() < 0.05
+    }
+
+    #[test]
+    fn the_1984_line_is_found_again() {
+        // Cabrera's 10 Mbit/s TCP: about 5.5 ms and 1.27 us a byte below the page size.
+        let points: Vec<_> = doubling(11).map(|s| (s, 5.5e6 + 1270.0 * s)).collect();
+        let model = fit(&points).expect("eleven sizes");
+        let [piece] = model.pieces[..] else {
+            panic!("one piece: {model:?}")
+        };
+        assert!(
+            near(piece.fixed, 5.5e6) && near(piece.per_byte, 1270.0),
+            "{piece:?}"
+        );
+        assert_eq!((piece.from, piece.to), (1.0, 1024.0));
+        assert!(model.deviation_max < 1e-9);
+    }
+
+    #[test]
+    fn a_bend_is_found_where_it_is_and_noise_adds_none() {
+        let bent = |s: f64| {
+            if s <= 512.0 {
+                800.0 + 0.1 * s
+            } else {
+                851.2 + 0.5 * (s - 512.0)
+            }
+        };
+        let mut right = 0;
+        for seed in 0..100 {
+            let mut random = SplitMix64::new(seed);
+            let mut noise = || 1.0 + 0.02 * (random.unit() - 0.5);
+            let points: Vec<_> = doubling(15).map(|s| (s, bent(s) * noise())).collect();
+            let model = fit(&points).expect("fifteen sizes");
+            let joined = model
+                .pieces
+                .windows(2)
+                .all(|pair| pair[0].to == pair[1].from);
+            assert!(joined, "{model:?}");
+            let last = model.pieces.last().expect("at least one piece");
+            assert!(near(last.per_byte, 0.5), "{model:?}");
+            right += usize::from(model.pieces.len() == 2 && (256.0..=1024.0).contains(&last.from));
+        }
+        assert!(right >= 85, "{right} of 100");
+    }
+
+    #[test]
+    fn three_pieces_when_there_are_three() {
+        let cost =
+            |s: f64| 100.0 + 0.2 * s + 2.0 * (s - 64.0).max(0.0) - 1.9 * (s - 4096.0).max(0.0);
+        let points: Vec<_> = doubling(17).map(|s| (s, cost(s))).collect();
+        let model = fit(&points).expect("seventeen sizes");
+        let ends: Vec<f64> = model.pieces.iter().map(|piece| piece.to).collect();
+        assert_eq!(ends, [64.0, 4096.0, 65536.0]);
+        assert!((super::cost(&model.pieces, 1000.0) - cost(1000.0)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn few_or_broken_points_are_no_model() {
+        assert_eq!(fit(&[(1.0, 2.0), (2.0, 3.0)]), None);
+        assert_eq!(fit(&[(1.0, 2.0), (2.0, 3.0), (2.0, 3.0)]), None);
+        assert_eq!(fit(&[(1.0, 2.0), (2.0, 0.0), (3.0, 1.0)]), None);
+        assert!(fit(&[(64.0, 500.0), (1024.0, 600.0), (16384.0, 2000.0)]).is_some());
+    }
+}

@@ -1,0 +1,82 @@
+//! The verdicts of a race, and when it may stop.
+
+use crate::because;
+use crate::contests::{Contest, contests, control_questions, overall_questions, questions};
+use crate::verdict::judge;
+use results::{Cell, Plan, Trial, Verdict, VerdictKind};
+
+/// All that a race can say so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judgement {
+    /// One a contest and contestant other than the baseline.
+    pub verdicts: Vec<Verdict>,
+    /// One a contestant and metric, over all contests.
+    pub overall: Vec<Verdict>,
+    /// The baseline against itself, one a contest; a family of its own.
+    pub control: Vec<Verdict>,
+}
+
+impl Judgement {
+    /// Whether more blocks could change nothing but digits: every verdict, cell by cell and
+    /// overall, is faster, slower or equal. A race may stop here, at a look, and nowhere else.
+    pub fn decided(&self) -> bool {
+        let verdicts = self.verdicts.iter().chain(&self.overall);
+        verdicts
+            .into_iter()
+            .all(|verdict| verdict.kind != VerdictKind::NotEnoughData)
+    }
+}
+
+/// Judges a race as it stands after its last block.
+pub fn judge_race(plan: &Plan, trials: &[Trial]) -> Judgement {
+    let blocks = trials.iter().map(|trial| trial.block).max().unwrap_or(0);
+    let alpha = alpha_of_look(plan, blocks);
+    judge_contests(plan, &contests(plan, trials), alpha)
+}
+
+/// Whether verdicts may be looked at after this many blocks.
+pub fn is_look(plan: &Plan, blocks: u32) -> bool {
+    plan.blocks.looks.contains(&blocks)
+}
+
+/// The level of one look: the level of the run divided by the number of looks. A run that ended
+/// between looks, for want of time, spends one of the looks it did not reach; one that went on
+/// after the last look has one more.
+pub fn alpha_of_look(plan: &Plan, blocks: u32) -> f64 {
+    let looks = &plan.blocks.looks;
+    let beyond = looks.last().is_none_or(|&last| blocks > last);
+    plan.alpha / (looks.len() + usize::from(beyond)) as f64
+}
+
+pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], alpha: f64) -> Judgement {
+    let mut family = questions(contests, &plan.baseline);
+    let cells = family.len();
+    family.extend(overall_questions(contests, &plan.baseline));
+    let mut verdicts = judge(&family, alpha, plan.equal_within);
+    let mut overall = verdicts.split_off(cells);
+    overall.extend(single(&verdicts, &overall));
+    for verdict in &mut verdicts {
+        verdict.because = because::of_verdict(verdict, contests);
+    }
+    let controls = control_questions(contests, &plan.baseline);
+    Judgement {
+        verdicts,
+        overall,
+        control: judge(&controls, alpha, plan.equal_within),
+    }
+}
+
+/// A contestant that ran in one contest of a metric needs no question over all of them: the
+/// answer is the one it has.
+fn single(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<Verdict> {
+    let same = |a: &Verdict, b: &Verdict| a.metric == b.metric && a.contestant == b.contestant;
+    let alone = |verdict: &&Verdict| {
+        let twice = verdicts.iter().filter(|other| same(verdict, other)).count() > 1;
+        !twice && !overall.iter().any(|other| same(verdict, other))
+    };
+    let spread = |verdict: &Verdict| Verdict {
+        contest: Cell::default(),
+        ..verdict.clone()
+    };
+    verdicts.iter().filter(alone).map(spread).collect()
+}

@@ -1,0 +1,166 @@
+//! Where the warm-up of a trial ends: MSER-5.
+//!
+//! The front of a series is cut so that the mean of the rest is known best: of all cuts, the one
+//! with the smallest standard error (White, 1997; in batches of five slices, White, Cobb and
+//! Spratt, 2000). A cut too short leaves the slow start in and with it a large spread; a cut too
+//! long leaves few values. When the best cut lies in the last half, the series never settled.
+
+/// What a series of slices says about its steady state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steady {
+    /// Steady from this slice on; 0 when there was no warm-up to see.
+    From(usize),
+    /// It still changed in its last half.
+    Never,
+    /// Too few slices to tell ([`SLICES_MIN`]).
+    TooShort,
+}
+
+/// Slices below which nothing can be told.
+pub const SLICES_MIN: usize = 10;
+
+/// Slices of a batch, when there are at least [`BATCHES_MIN`] of them.
+const BATCH: usize = 5;
+
+/// Batches below which single slices are used instead.
+const BATCHES_MIN: usize = 10;
+
+/// A quarter of the batches is never cut: the spread of the last few says little, and their
+/// chance agreement would be taken for steadiness.
+const KEPT_MIN: f64 = 0.25;
+
+/// A best cut in the last half means that the series never settled only when the level after it
+/// differs from the level before by this many standard errors ...
+const LEVEL_ERRORS: f64 = 5.0;
+
+/// ... and by this share. Chance alone puts 1 in 8 best cuts of pure noise into the last half,
+/// and a drift of a percent is less than trials differ by.
+const LEVEL_SHARE: f64 = 0.02;
+
+/// Finds the end of the warm-up of a series of rates, one a slice of equal length.
+pub fn steady_state(slices: &[f64]) -> Steady {
+    if slices.len() < SLICES_MIN || slices.iter().any(|value| !value.is_finite()) {
+        return Steady::TooShort;
+    }
+    let batch = if slices.len() >= BATCH * BATCHES_MIN {
+        BATCH
+    } else {
+        1
+    };
+    // What does not fill a batch is left out at the front, where the warm-up is.
+    let rest = slices.len() % batch;
+    let means: Vec<f64> = slices[rest..]
+        .chunks_exact(batch)
+        .map(|chunk| chunk.iter().sum::<f64>() / batch as f64)
+        .collect();
+    let errors = squared_errors(&means);
+    let half = means.len() / 2;
+    let (cut, least) = smallest(&errors[..half]);
+    let (late, late_error) = smallest(&errors[half..]);
+    if late_error < least && differs(&means[cut..half + late], &means[half + late..]) {
+        return Steady::Never;
+    }
+    Steady::From(if cut == 0 { 0 } else { rest + cut * batch })
+}
+
+/// Whether the levels of two stretches differ beyond doubt and by an amount that matters.
+fn differs(before: &[f64], after: &[f64]) -> bool {
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let square = |values: &[f64]| {
+        let (mean, n) = (mean(values), values.len() as f64);
+        let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+        squares / (n * (n - 1.0).max(1.0))
+    };
+    let step = (mean(after) - mean(before)).abs();
+    let error = (square(before) + square(after)).sqrt();
+    step > LEVEL_ERRORS * error && step > LEVEL_SHARE * mean(after).abs()
+}
+
+/// The squared standard error of the mean of what each cut leaves, from cut 0 to the last that
+/// leaves [`KEPT_MIN`]: the sum of squares over the square of the count.
+fn squared_errors(values: &[f64]) -> Vec<f64> {
+    let kept_min = ((values.len() as f64 * KEPT_MIN) as usize).max(3);
+    let mut errors = Vec::with_capacity(values.len());
+    let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+    // From the end, adding one value at a time (Welford).
+    for (kept, value) in values.iter().rev().enumerate() {
+        count += 1.0;
+        let off = value - mean;
+        mean += off / count;
+        squares += off * (value - mean);
+        if kept + 1 >= kept_min {
+            errors.push(squares / (count * count));
+        }
+    }
+    errors.reverse();
+    errors
+}
+
+/// Place and value of the smallest; the first of equal ones.
+fn smallest(values: &[f64]) -> (usize, f64) {
+    let ordered = values.iter().copied().enumerate();
+    ordered
+        .min_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((0, f64::INFINITY))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+
+    fn noisy(seed: u64, level: impl Fn(usize) -> f64, len: usize) -> Vec<f64> {
+        let mut random = SplitMix64::new(seed);
+        let noise = |random: &mut SplitMix64| 0.05 * (random.unit() + random.unit() - 1.0);
+        (0..len)
+            .map(|slice| level(slice) * (1.0 + noise(&mut random)))
+            .collect()
+    }
+
+    #[test]
+    fn a_slow_start_is_cut_off() {
+        for seed in 0..50 {
+            let series = noisy(seed, |slice| if slice < 23 { 40.0 } else { 100.0 }, 100);
+            let Steady::From(cut) = steady_state(&series) else {
+                panic!("steady from 23 on")
+            };
+            assert!((20..=45).contains(&cut), "seed {seed}: cut at {cut}");
+        }
+    }
+
+    #[test]
+    fn a_gradual_start_is_cut_where_it_ends() {
+        let rise = |slice: usize| 100.0 * (1.0 - (-(slice as f64) / 8.0).exp());
+        let Steady::From(cut) = steady_state(&noisy(3, rise, 200)) else {
+            panic!("steady soon")
+        };
+        assert!((15..=60).contains(&cut), "cut at {cut}");
+    }
+
+    #[test]
+    fn noise_alone_is_steady() {
+        let never = (0..1000).filter(|&seed| {
+            let series = noisy(seed, |_| 100.0, 100);
+            steady_state(&series) == Steady::Never
+        });
+        let never = never.count();
+        assert!(never <= 5, "{never} of 1000");
+    }
+
+    #[test]
+    fn a_change_near_the_end_is_no_steady_state() {
+        for seed in 0..50 {
+            let series = noisy(seed, |slice| if slice < 70 { 60.0 } else { 100.0 }, 100);
+            assert_eq!(steady_state(&series), Steady::Never, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn few_slices_are_taken_one_by_one_and_fewer_not_at_all() {
+        let mut series = noisy(5, |_| 100.0, 20);
+        series[0] = 10.0;
+        assert!(matches!(steady_state(&series), Steady::From(1..=6)));
+        assert_eq!(steady_state(&series[..9]), Steady::TooShort);
+        assert_eq!(steady_state(&[f64::NAN; 20]), Steady::TooShort);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a reader must know before believing a summary, one sentence each.
+
+use crate::contests::Contest;
+use crate::race::Judgement;
+use crate::words;
+use results::{Ledger, Status, Trial, VerdictKind};
+use std::collections::BTreeMap;
+
+/// Share of disturbed trials from which it is worth a word.
+const DISTURBED_MIN: f64 = 0.1;
+
+/// All warnings of a run.
+pub fn warnings(contests: &[Contest], judgement: &Judgement) -> Vec<String> {
+    let trials: Vec<&Trial> = contests
+        .iter()
+        .flat_map(|contest| contest.trials.iter().copied())
+        .collect();
+    let mut warnings = uncounted(&trials);
+    warnings.extend(disturbed(&trials));
+    warnings.extend(control(judgement));
+    warnings.extend(ledgers(&trials));
+    warnings.extend(no_ratio(contests));
+    warnings.extend(histograms(&trials));
+    warnings
+}
+
+/// Trials that do not count, one warning a transport.
+fn uncounted(trials: &[&Trial]) -> Vec<String> {
+    let mut by_transport: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
+    for trial in trials
+        .iter()
+        .filter(|trial| trial.status != Status::Interrupted)
+    {
+        let (all, reasons) = by_transport.entry(trial.cell.transport()).or_default();
+        *all += 1;
+        if trial.status != Status::Ok {
+            reasons.push(trial.reason.as_str());
+        }
+    }
+    let some = by_transport
+        .into_iter()
+        .filter(|(_, (_, reasons))| !reasons.is_empty());
+    let warning = |(transport, (all, reasons)): (String, (usize, Vec<&str>))| {
+        let bad = reasons.len();
+        let reason = most_common(reasons);
+        let often = if bad > 1 { ", most often" } else { "" };
+        format!("{bad} of {all} trials of {transport} do not count{often}: {reason}")
+    };
+    some.map(warning).collect()
+}
+
+/// Trials that count but were disturbed.
+fn disturbed(trials: &[&Trial]) -> Option<String> {
+    let ok: Vec<&&Trial> = trials
+        .iter()
+        .filter(|trial| trial.status == Status::Ok)
+        .collect();
+    let touched = ok
+        .iter()
+        .filter(|trial| !trial.disturbed.is_empty())
+        .count();
+    if touched == 0 || (touched as f64) < DISTURBED_MIN * ok.len() as f64 {
+        return None;
+    }
+    // Figures differ from trial to trial: only what stands before them names the disturbance.
+    let causes = ok
+        .iter()
+        .flat_map(|trial| &trial.disturbed)
+        .map(|text| before_figures(text));
+    let cause = most_common(causes.collect());
+    let all = ok.len();
+    Some(format!(
+        "{touched} of {all} trials were disturbed, most often by {cause}"
+    ))
+}
+
+/// The control: the baseline against itself must come out equal.
+fn control(judgement: &Judgement) -> Vec<String> {
+    let differing = judgement
+        .control
+        .iter()
+        .filter(|verdict| matches!(verdict.kind, VerdictKind::Faster | VerdictKind::Slower));
+    let differs = |verdict| {
+        let sentence = words::sentence(verdict);
+        format!("the control differs: {sentence}; distrust differences of that size")
+    };
+    let mut warnings: Vec<String> = differing.map(differs).collect();
+    let open = judgement
+        .control
+        .iter()
+        .filter(|verdict| verdict.kind == VerdictKind::NotEnoughData);
+    let width = |verdict: &&results::Verdict| verdict.high / verdict.low;
+    if let Some(widest) = open.max_by(|a, b| width(a).total_cmp(&width(b))) {
+        let sentence = words::sentence(widest);
+        warnings.push(format!(
+            "the control is not yet equal to the baseline: {sentence}"
+        ));
+    }
+    warnings
+}
+
+/// Ledgers that do not close.
+fn ledgers(trials: &[&Trial]) -> Option<String> {
+    let open = |trial: &&&Trial| trial.ledger.as_ref().is_some_and(|ledger| !closes(ledger));
+    let open: Vec<&&Trial> = trials.iter().filter(open).collect();
+    let names: Vec<String> = open.iter().map(|trial| trial.cell.transport()).collect();
+    let worst = most_common(names.iter().map(String::as_str).collect());
+    let count = open.len();
+    (count > 0).then(|| {
+        format!("the ledger of {count} trials does not close, most often of {worst}: messages are unaccounted for")
+    })
+}
+
+/// sent = delivered + lost (host) + lost (link) + corrupt + in flight, to the last message.
+fn closes(ledger: &Ledger) -> bool {
+    let Ledger {
+        delivered,
+        lost_host,
+        lost_link,
+        corrupt,
+        in_flight,
+        ..
+    } = *ledger;
+    let found = [delivered, lost_host, lost_link, corrupt, in_flight];
+    let found: u128 = found.into_iter().map(u128::from).sum();
+    ledger.unaccounted == 0 && found == u128::from(ledger.sent)
+}
+
+/// Trials that count, without a value a ratio could be made of.
+fn no_ratio(contests: &[Contest]) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for contest in contests {
+        for transport in &contest.transports {
+            let counted = contest.counted(transport, false);
+            let value = |trial: &&Trial| trial.metrics.get(contest.metric).copied();
+            let none = counted
+                .values()
+                .filter(|trial| !value(trial).is_some_and(|v| v > 0.0))
+                .count();
+            if none > 0 {
+                let place = words::place(&contest.cell);
+                let metric = contest.metric;
+                warnings.push(format!("{place} {transport} has no {metric} above 0 in {none} trials; they are in no ratio"));
+            }
+        }
+    }
+    warnings
+}
+
+/// Histograms that cannot be merged.
+fn histograms(trials: &[&Trial]) -> Option<String> {
+    let broken = |histogram: &results::Histogram| {
+        let part = histogram.decode().ok();
+        !part.is_some_and(|part| results::new_histogram().add(&part).is_ok())
+    };
+    let counted = trials.iter().filter(|trial| trial.status == Status::Ok);
+    let broken = counted
+        .flat_map(|trial| trial.histograms.values())
+        .filter(|h| broken(h))
+        .count();
+    (broken > 0).then(|| format!("{broken} histograms cannot be read or merged and are left out"))
+}
+
+fn before_figures(text: &str) -> &str {
+    let end = text
+        .find(|c: char| c.is_ascii_digit() || c == ':')
+        .unwrap_or(text.len());
+    match text[..end].trim() {
+        "" => text,
+        name => name,
+    }
+}
+
+/// The text that is there most often; the first in order of equal ones.
+fn most_common(texts: Vec<&str>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for text in texts {
+        *counts.entry(text).or_default() += 1;
+    }
+    let most = counts.iter().rev().max_by_key(|(_, count)| **count);
+    most.map_or_else(String::new, |(text, _)| (*text).to_owned())
+}
