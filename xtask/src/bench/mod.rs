@@ -1,0 +1,25 @@
+//! Benchmarks, by name. Each is a file here and a line in [`BENCHES`].
+
+use crate::fail;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Runs in the workspace's folder with the rest of the command line.
+type Bench = fn(root: &Path, arguments: &[&str]) -> ExitCode;
+
+/// Name, what it measures, how it runs.
+const BENCHES: &[(&str, &str, Bench)] = &[];
+
+/// Runs the benchmark named first, or lists all.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let Some((name, rest)) = arguments.split_first() else {
+        for (name, summary, _) in BENCHES {
+            println!("{name:12} {summary}");
+        }
+        return ExitCode::SUCCESS;
+    };
+    match BENCHES.iter().find(|(known, _, _)| known == name) {
+        Some((_, _, bench)) => bench(root, rest),
+        None => fail(&format!("no benchmark is called '{name}'")),
+    }
+}

@@ -1,0 +1,133 @@
+//! Everything that must hold, cheapest first.
+
+use crate::{fail, tidy};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// How many checks and tests came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    passed: u64,
+    failed: u64,
+}
+
+impl Tally {
+    fn add(&mut self, other: Tally) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+
+    fn of(ok: bool) -> Tally {
+        Tally {
+            passed: u64::from(ok),
+            failed: u64::from(!ok),
+        }
+    }
+}
+
+/// Runs all checks, even when one fails. The last line is `N passed, N failed`: tests, and one for
+/// each other check.
+pub fn run(root: &Path) -> ExitCode {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    tally.add(step("formatting", || cargo(root, "fmt --all --check")));
+    tally.add(step("tidy", || Tally::of(tidy::check(root))));
+    let clippy = "clippy --locked --workspace --all-targets --features xtask/pages -- -D warnings";
+    tally.add(step("clippy", || cargo(root, clippy)));
+    let doc = "doc --locked --workspace --no-deps --document-private-items";
+    tally.add(step("documentation", || cargo(root, doc)));
+    tally.add(step("tests", || test(root)));
+    println!("\nall checks took {:.0} s", start.elapsed().as_secs_f64());
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    match tally.failed {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    }
+}
+
+fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
+    println!("\n== {name}");
+    let start = Instant::now();
+    let tally = run();
+    let verdict = if tally.failed == 0 { "ok" } else { "FAILED" };
+    println!(
+        "== {name}: {verdict} ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    tally
+}
+
+/// Cargo with these arguments, warnings in documentation being errors.
+fn command(root: &Path, arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root)
+        .args(arguments.split_whitespace())
+        .env("RUSTDOCFLAGS", "-D warnings");
+    command
+}
+
+fn cargo(root: &Path, arguments: &str) -> Tally {
+    match command(root, arguments).status() {
+        Ok(status) => Tally::of(status.success()),
+        Err(error) => {
+            fail(&format!("cannot run cargo: {error}"));
+            Tally::of(false)
+        }
+    }
+}
+
+fn test(root: &Path) -> Tally {
+    let mut command = command(root, "test --locked --workspace --no-fail-fast");
+    let child = command.stdout(Stdio::piped()).spawn();
+    let mut child = match child {
+        Ok(child) => child,
+        Err(error) => {
+            fail(&format!("cannot run cargo: {error}"));
+            return Tally::of(false);
+        }
+    };
+    let mut tally = Tally::default();
+    if let Some(output) = child.stdout.take() {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            println!("{line}");
+            tally.add(results_of(&line).unwrap_or_default());
+        }
+    }
+    let ended_well = child.wait().is_ok_and(|status| status.success());
+    if !ended_well && tally.failed == 0 {
+        // Nothing failed that was counted: a test did not compile, or killed its process.
+        tally.failed = 1;
+    }
+    tally
+}
+
+/// The counts in `test result: ok. 3 passed; 0 failed; ...`.
+fn results_of(line: &str) -> Option<Tally> {
+    let rest = line.strip_prefix("test result: ")?;
+    let count = |name: &str| {
+        let (before, _) = rest.split_once(name)?;
+        before.split_whitespace().last()?.parse().ok()
+    };
+    Some(Tally {
+        passed: count(" passed")?,
+        failed: count(" failed")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_read_from_the_closing_line() {
+        let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered \
+                    out; finished in 0.13s";
+        let tally = results_of(line).expect("a closing line");
+        assert_eq!((tally.passed, tally.failed), (12, 3));
+        assert_eq!(results_of("test one ... ok"), None);
+        assert_eq!(results_of("test result: odd"), None);
+    }
+}

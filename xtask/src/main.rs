@@ -1,0 +1,56 @@
+//! The project's own chores. `cargo xtask` lists them.
+//!
+//! * `ci` - everything that must hold before a change is merged, cheapest first.
+//! * `tidy` - the house rules no compiler knows.
+//! * `man`, `completions` - from the program's argument definitions.
+//! * `bench` - benchmarks against other programs.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod ci;
+mod pages;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: cargo xtask CHORE
+
+chores:
+  ci            all checks: formatting, tidy, clippy, documentation, tests
+  tidy          the house rules no compiler knows
+  man           man pages to target/man
+  completions   shell completions to target/completions
+  bench NAME    a benchmark; without a name, lists them";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci"] => ci::run(&root()),
+        ["tidy"] => tidy::run(&root()),
+        ["man"] => pages::man(&root()),
+        ["completions"] => pages::completions(&root()),
+        ["bench", rest @ ..] => bench::run(&root(), rest),
+        [] | ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("unknown chore '{}'\n\n{USAGE}", words.join(" "));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> PathBuf {
+    let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
+    xtask.parent().unwrap_or(xtask).to_owned()
+}
+
+/// One line to the user, and the exit code of a failure.
+fn fail(message: &str) -> ExitCode {
+    eprintln!("xtask: {message}");
+    ExitCode::FAILURE
+}
