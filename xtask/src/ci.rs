@@ -34,7 +34,7 @@ pub fn run(root: &Path) -> ExitCode {
     let mut tally = Tally::default();
     tally.add(step("formatting", || cargo(root, "fmt --all --check")));
     tally.add(step("tidy", || Tally::of(tidy::check(root))));
-    let clippy = "clippy --locked --workspace --all-targets --features xtask/pages -- -D warnings";
+    let clippy = "clippy --locked --workspace --all-targets -- -D warnings";
     tally.add(step("clippy", || cargo(root, clippy)));
     let doc = "doc --locked --workspace --no-deps --document-private-items";
     tally.add(step("documentation", || cargo(root, doc)));

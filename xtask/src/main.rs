@@ -19,7 +19,7 @@ const USAGE: &str = "usage: cargo xtask CHORE
 chores:
   ci            all checks: formatting, tidy, clippy, documentation, tests
   tidy          the house rules no compiler knows
-  man           man pages to target/man
+  man           the man page to target/man
   completions   shell completions to target/completions
   bench NAME    a benchmark; without a name, lists them";
 

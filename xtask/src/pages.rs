@@ -1,80 +1,56 @@
-//! Man pages and completions, from the program's argument definitions.
+//! Man page and completions. The program prints them from its argument definitions.
 
-#[cfg(feature = "pages")]
-mod written {
-    use crate::fail;
-    use clap_complete::Shell;
-    use std::path::Path;
-    use std::process::ExitCode;
+use crate::fail;
+use std::path::Path;
+use std::process::{Command, ExitCode};
 
-    /// Writes a page for the program and one for each of its commands.
-    pub fn man(root: &Path) -> ExitCode {
-        let folder = root.join("target/man");
-        let write = || {
-            std::fs::create_dir_all(&folder)?;
-            clap_mangen::generate_to(towpath_cli::command(), &folder)
-        };
-        done(write(), &folder)
-    }
+/// Shells there are completions for, and the names their files must have.
+const SHELLS: &[(&str, &str)] = &[
+    ("bash", "towpath.bash"),
+    ("fish", "towpath.fish"),
+    ("zsh", "_towpath"),
+];
 
-    /// Writes one file for each shell.
-    pub fn completions(root: &Path) -> ExitCode {
-        let folder = root.join("target/completions");
-        let write = || {
-            std::fs::create_dir_all(&folder)?;
-            for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
-                let mut command = towpath_cli::command();
-                clap_complete::generate_to(shell, &mut command, "towpath", &folder)?;
-            }
-            Ok(())
-        };
-        done(write(), &folder)
-    }
-
-    fn done(outcome: std::io::Result<()>, folder: &Path) -> ExitCode {
-        match outcome {
-            Ok(()) => {
-                println!("written to {}", folder.display());
-                ExitCode::SUCCESS
-            }
-            Err(error) => fail(&format!("cannot write to {}: {error}", folder.display())),
-        }
-    }
+/// Writes `target/man/towpath.1`.
+pub fn man(root: &Path) -> ExitCode {
+    finish(write(root, &["man"], "target/man/towpath.1"))
 }
 
-#[cfg(feature = "pages")]
-pub use written::{completions, man};
-
-/// The pages need the whole program; the other chores should not wait for it to compile.
-#[cfg(not(feature = "pages"))]
-mod again {
-    use crate::fail;
-    use std::path::Path;
-    use std::process::{Command, ExitCode};
-
-    /// Builds xtask with the program in it and runs it again.
-    pub fn man(root: &Path) -> ExitCode {
-        again(root, "man")
-    }
-
-    /// As [`man`], for completions.
-    pub fn completions(root: &Path) -> ExitCode {
-        again(root, "completions")
-    }
-
-    fn again(root: &Path, chore: &str) -> ExitCode {
-        let mut command = Command::new(env!("CARGO"));
-        command
-            .current_dir(root)
-            .args(["run", "--quiet", "--package", "xtask"])
-            .args(["--features", "pages", "--", chore]);
-        match command.status() {
-            Ok(status) if status.success() => ExitCode::SUCCESS,
-            Ok(_) => ExitCode::FAILURE,
-            Err(error) => fail(&format!("cannot run cargo: {error}")),
-        }
-    }
+/// Writes one file for each shell to `target/completions`.
+pub fn completions(root: &Path) -> ExitCode {
+    let written = SHELLS.iter().try_for_each(|(shell, name)| {
+        let file = format!("target/completions/{name}");
+        write(root, &["completions", shell], &file)
+    });
+    finish(written)
 }
 
-#[cfg(not(feature = "pages"))]
-pub use again::{completions, man};
+/// Writes what the program prints to a file below the workspace.
+fn write(root: &Path, arguments: &[&str], file: &str) -> Result<(), String> {
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(root)
+        .args(["run", "--quiet", "--package", "towpath-cli", "--"])
+        .args(arguments);
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot run cargo: {error}"))?;
+    if !output.status.success() || output.stdout.is_empty() {
+        return Err(format!("towpath {} printed nothing", arguments.join(" ")));
+    }
+    let path = root.join(file);
+    let folder = path.parent().unwrap_or(root);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, output.stdout))
+        .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+    println!("{file}");
+    Ok(())
+}
+
+fn finish(written: Result<(), String>) -> ExitCode {
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => fail(&message),
+    }
+}
