@@ -1,0 +1,177 @@
+//! A measure against the message size: medians on lines, every trial as a dot, intervals, and the
+//! cost model where there is one.
+
+use super::{Axis, Line, Mark, Plot, Whisker};
+use crate::quantity;
+use crate::view::{Entry, Setting, View};
+use results::{Cell, Fit, metric};
+
+/// How a measure is to be shown.
+pub(crate) struct Shape {
+    /// The measure.
+    pub metric: &'static str,
+    /// The name of the y axis, unit included.
+    pub title: &'static str,
+    /// Logarithmic whatever the span.
+    pub log: bool,
+    /// Whether the fitted lines are drawn.
+    pub fits: bool,
+}
+
+/// Names stand at the lines up to this many; beyond, the legend has to do.
+pub(crate) const NAMES_MAX: usize = 9;
+
+/// Draws it; None without any plain size to draw.
+pub(crate) fn chart(view: &View, setting: &Setting, shape: &Shape) -> Option<Plot> {
+    let shown: Vec<&Entry> = setting
+        .entries
+        .iter()
+        .filter(|entry| entry.cell.size().is_some() && entry.estimate(shape.metric).is_some())
+        .collect();
+    let mut sizes: Vec<u64> = shown.iter().filter_map(|entry| entry.cell.size()).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    if sizes.is_empty() {
+        return None;
+    }
+    let title = format!("{} against message size, {}", shape.title, setting.title());
+    let mut plot = Plot::new(title, Axis::sizes(&sizes), y_axis(shape, &shown));
+    for entry in &shown {
+        marks(&mut plot, view, entry, shape);
+    }
+    for contestant in 0..view.contestants.len() {
+        line(&mut plot, view, setting, contestant, shape);
+    }
+    if plot.names.len() > NAMES_MAX {
+        plot.names.clear();
+    }
+    Some(plot)
+}
+
+fn y_axis(shape: &Shape, shown: &[&Entry]) -> Axis {
+    let mut values = Vec::new();
+    for entry in shown {
+        values.extend(entry.points(shape.metric).iter().map(|point| point.1));
+        if let Some(estimate) = entry.estimate(shape.metric) {
+            values.extend([estimate.median, estimate.low, estimate.high]);
+        }
+    }
+    let label = |value: f64| tick(shape.metric, value);
+    match shape.log {
+        true => Axis::log(shape.title, &values, label),
+        false => Axis::fitting(shape.title, &values, label),
+    }
+}
+
+/// A tick's label: the value, its prefix, and for times the unit.
+pub(crate) fn tick(metric: &str, value: f64) -> String {
+    let trim = |text: String| match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            let number = number.trim_end_matches('0').trim_end_matches('.');
+            format!("{number} {unit}").trim_end().to_owned()
+        }
+        _ => text.trim_end().to_owned(),
+    };
+    match metric::find(metric).map_or("", |metric| metric.unit) {
+        "us" => trim(quantity::time_ns(value * 1e3)),
+        "ns/message" => trim(quantity::time_ns(value)),
+        "Mbit/s" => trim(quantity::si(value * 1e6, "")),
+        _ => trim(quantity::si(value, "")),
+    }
+}
+
+fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
+    let (Some(estimate), Some(size)) = (entry.estimate(shape.metric), entry.cell.size()) else {
+        return;
+    };
+    let contestant = entry.contestant;
+    let middle = (view.contestants.len() as f64 - 1.0) / 2.0;
+    // A little apart, so that equal contestants do not hide one another.
+    let x = plot
+        .x
+        .beside(size.max(1) as f64, (contestant as f64 - middle) * 0.006);
+    let label = view.label(contestant);
+    let place = format!("{label} at {}", entry.column().label);
+    for (block, value) in entry.points(shape.metric) {
+        plot.marks.push(Mark {
+            contestant,
+            at: (x, value),
+            raw: true,
+            hint: format!(
+                "{place}, block {block}: {}",
+                quantity::measure(shape.metric, value)
+            ),
+        });
+    }
+    plot.whiskers.push(Whisker {
+        contestant,
+        x,
+        low: estimate.low,
+        high: estimate.high,
+    });
+    plot.marks.push(Mark {
+        contestant,
+        at: (x, estimate.median),
+        raw: false,
+        hint: format!(
+            "{place}: median {} ({} to {}) of {} trials",
+            quantity::measure(shape.metric, estimate.median),
+            quantity::measure(shape.metric, estimate.low),
+            quantity::measure(shape.metric, estimate.high),
+            estimate.n,
+        ),
+    });
+}
+
+fn line(plot: &mut Plot, view: &View, setting: &Setting, contestant: usize, shape: &Shape) {
+    let medians: Vec<(f64, f64)> = setting
+        .of(contestant)
+        .filter_map(|entry| {
+            let size = entry.cell.size()?.max(1) as f64;
+            Some((size, entry.estimate(shape.metric)?.median))
+        })
+        .collect();
+    let Some(last) = medians.last().copied() else {
+        return;
+    };
+    plot.names
+        .push((contestant, view.label(contestant).to_owned(), last.1));
+    match fitted(view, setting, contestant, shape) {
+        Some(points) => plot.lines.push(Line {
+            contestant,
+            model: true,
+            points,
+        }),
+        None => plot.lines.push(Line {
+            contestant,
+            model: false,
+            points: medians,
+        }),
+    }
+}
+
+/// The fitted line, in steps fine enough for a logarithmic axis.
+fn fitted(
+    view: &View,
+    setting: &Setting,
+    contestant: usize,
+    shape: &Shape,
+) -> Option<Vec<(f64, f64)>> {
+    let name = view.contestants[contestant].name.as_str();
+    let cell = setting.cell.clone().with(Cell::TRANSPORT, name);
+    let fits = &view.run.summary.as_ref()?.fits;
+    let wanted = |fit: &&Fit| fit.metric == shape.metric && fit.cell == cell;
+    let fit = fits.iter().find(wanted).filter(|_| shape.fits)?;
+    let mut points = Vec::new();
+    for piece in &fit.pieces {
+        let from = piece.from.max(1.0);
+        if !(from.is_finite() && piece.to.is_finite() && from <= piece.to) {
+            continue;
+        }
+        for step in 0..=24 {
+            let size = from * (piece.to / from).powf(f64::from(step) / 24.0);
+            points.push((size, piece.fixed + piece.per_byte * size));
+        }
+    }
+    (points.len() > 1).then_some(points)
+}

@@ -1,0 +1,281 @@
+//! Who wins, in words, and how sure that is: the first section of a page and the last lines in a
+//! terminal.
+
+use crate::view::View;
+use crate::{quantity, words};
+use results::{Cell, Summary, Verdict, VerdictKind, metric};
+use serde::Serialize;
+
+/// The transport that only measures the harness: it takes part, but it cannot win.
+const FLOOR: &str = "null";
+
+/// What a run says in words.
+#[derive(Serialize)]
+pub(crate) struct Findings {
+    /// One sentence a workload.
+    pub headline: Vec<String>,
+    /// What was raced, and against whom.
+    pub context: String,
+    /// One entry a contest, in the order of the plan.
+    pub contests: Vec<Contest>,
+    /// Over all cells, one line a contestant and measure.
+    pub overall: Vec<Line>,
+    /// How sure all this is.
+    pub sure: Vec<String>,
+    /// What a reader must know.
+    pub warnings: Vec<String>,
+}
+
+/// One contest: the line that matters most, and the others.
+#[derive(Serialize)]
+pub(crate) struct Contest {
+    /// The workload.
+    pub workload: String,
+    /// Size and what else was varied.
+    pub place: String,
+    /// The winner's line, or that there is none.
+    pub leader: Line,
+    /// The others, best first.
+    pub others: Vec<Line>,
+}
+
+/// One verdict.
+#[derive(Serialize)]
+pub(crate) struct Line {
+    /// `faster`, `slower`, `equal` or `open`.
+    pub kind: &'static str,
+    /// A sign that says the same without colour.
+    pub sign: &'static str,
+    /// The sentence.
+    pub text: String,
+}
+
+/// Puts a run in words.
+pub(crate) fn findings(view: &View) -> Findings {
+    let summary = view.run.summary.as_ref();
+    Findings {
+        headline: summary.map_or_else(no_summary, headline),
+        context: context(view),
+        contests: summary.map(contests).unwrap_or_default(),
+        overall: summary
+            .map(|s| s.overall.iter().map(line).collect())
+            .unwrap_or_default(),
+        sure: summary
+            .map(|summary| sure(view, summary))
+            .unwrap_or_default(),
+        warnings: summary
+            .map(|s| {
+                s.warnings
+                    .iter()
+                    .map(|text| quantity::clean(text, 500))
+                    .collect()
+            })
+            .unwrap_or_default(),
+    }
+}
+
+fn no_summary() -> Vec<String> {
+    vec!["No verdict: the run did not reach its end.".into()]
+}
+
+/// A verdict with its sign, for lists.
+pub(crate) fn line(verdict: &Verdict) -> Line {
+    let (kind, sign) = kind(verdict.kind);
+    Line {
+        kind,
+        sign,
+        text: words::sentence(verdict),
+    }
+}
+
+/// Class and sign of a verdict; the sign says the same without colour.
+pub(crate) fn kind(kind: VerdictKind) -> (&'static str, &'static str) {
+    match kind {
+        VerdictKind::Faster => ("faster", "\u{25b2}"),
+        VerdictKind::Slower => ("slower", "\u{25bc}"),
+        VerdictKind::Equal => ("equal", "="),
+        VerdictKind::NotEnoughData => ("open", "?"),
+    }
+}
+
+/// One sentence a measure: the one that beats the baseline by most over all cells.
+fn headline(summary: &Summary) -> Vec<String> {
+    let mut metrics: Vec<&str> = Vec::new();
+    for verdict in &summary.overall {
+        if !metrics.contains(&verdict.metric.as_str()) {
+            metrics.push(&verdict.metric);
+        }
+    }
+    if metrics.is_empty() {
+        return vec!["No verdict over all: see the contests one by one.".into()];
+    }
+    let sentences = metrics.iter().map(|metric| {
+        let about: Vec<&Verdict> = summary
+            .overall
+            .iter()
+            .filter(|v| v.metric == *metric)
+            .collect();
+        best_of(&about, metric)
+    });
+    sentences.collect()
+}
+
+fn best_of(verdicts: &[&Verdict], name: &str) -> String {
+    let baseline = quantity::clean(&verdicts[0].baseline, 40);
+    let Some(best) = leader(verdicts).filter(|best| best.kind == VerdictKind::Faster) else {
+        let open = verdicts
+            .iter()
+            .any(|v| v.kind == VerdictKind::NotEnoughData);
+        let sure = if open { " for certain" } else { "" };
+        return format!("Nothing beats {baseline}{sure} in {}.", words::thing(name));
+    };
+    let who = quantity::clean(&best.contestant, 40);
+    let times = quantity::digits(best.ratio);
+    match name {
+        metric::DELAY_P50_US => {
+            format!("{who} answers soonest, in {times} of the time {baseline} takes.")
+        }
+        metric::CONNECTIONS_PER_S => {
+            format!("{who} connects most often, {times} times as often as {baseline}.")
+        }
+        name if words::more_is_better(name) => {
+            let what = words::thing(name);
+            format!("{who} moves the most {what}, {times} times as many as {baseline}.")
+        }
+        name => format!(
+            "{who} has the least {}, {times} of {baseline}'s.",
+            words::thing(name)
+        ),
+    }
+}
+
+/// The verdict that leads: the best by ratio of those that are faster, else the first.
+fn leader<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
+    let racing = verdicts
+        .iter()
+        .filter(|verdict| verdict.contestant != FLOOR);
+    let faster = racing
+        .clone()
+        .filter(|verdict| verdict.kind == VerdictKind::Faster);
+    let best = faster.max_by(|a, b| gain(a).total_cmp(&gain(b)));
+    best.or_else(|| racing.clone().next())
+        .or(verdicts.first())
+        .copied()
+}
+
+/// How much better, whichever direction is better.
+fn gain(verdict: &Verdict) -> f64 {
+    match words::more_is_better(&verdict.metric) {
+        true => verdict.ratio,
+        false => 1.0 / verdict.ratio,
+    }
+}
+
+fn contests(summary: &Summary) -> Vec<Contest> {
+    let mut places: Vec<(&Cell, &str)> = Vec::new();
+    for verdict in &summary.verdicts {
+        if !places.contains(&(&verdict.contest, verdict.metric.as_str())) {
+            places.push((&verdict.contest, &verdict.metric));
+        }
+    }
+    let contests = places.into_iter().filter_map(|(cell, metric)| {
+        let here = |verdict: &&Verdict| verdict.contest == *cell && verdict.metric == metric;
+        let verdicts: Vec<&Verdict> = summary.verdicts.iter().filter(here).collect();
+        let first = leader(&verdicts)?;
+        let mut others: Vec<&Verdict> = verdicts
+            .into_iter()
+            .filter(|verdict| !std::ptr::eq(*verdict, first))
+            .collect();
+        others.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
+        Some(Contest {
+            workload: quantity::words(&cell.workload()),
+            place: words::place(cell),
+            leader: lead(first),
+            others: others.into_iter().map(line).collect(),
+        })
+    });
+    contests.collect()
+}
+
+/// The line of a contest's leader; when even it is not faster, that is the news.
+fn lead(verdict: &Verdict) -> Line {
+    let mut line = line(verdict);
+    if matches!(verdict.kind, VerdictKind::Slower | VerdictKind::Equal) {
+        let baseline = quantity::clean(&verdict.baseline, 40);
+        line.text = format!("nothing beats {baseline}. {}", line.text);
+    }
+    line
+}
+
+fn context(view: &View) -> String {
+    let plan = &view.run.plan;
+    let started = view.run.trials.first().map(|trial| trial.started_s);
+    let mut parts = vec![format!("{} transports", view.contestants.len())];
+    if !plan.sizes.is_empty() {
+        parts.push(format!("{} message sizes", plan.sizes.len()));
+    }
+    parts.push(format!("{} trials", view.run.trials.len()));
+    if let Some(summary) = &view.run.summary {
+        parts.push(quantity::span_s(summary.elapsed_s));
+    }
+    if let Some(date) = started.and_then(quantity::date) {
+        parts.push(date);
+    }
+    let baseline = quantity::clean(&plan.baseline, 40);
+    format!(
+        "{}. Everything is compared with {baseline}.",
+        parts.join(", ")
+    )
+}
+
+fn sure(view: &View, summary: &Summary) -> Vec<String> {
+    let plan = &view.run.plan;
+    let mut lines = vec![format!(
+        "The chance of even one false \u{201c}faster\u{201d}, \u{201c}slower\u{201d} or \
+         \u{201c}equal\u{201d} in this whole race is at most {} %. \u{201c}Equal\u{201d} means \
+         within {} %.",
+        quantity::digits(plan.alpha * 100.0),
+        quantity::digits(plan.equal_within * 100.0),
+    )];
+    lines.push(format!(
+        "{} blocks: in each, every transport ran once, in fresh processes, in an order drawn from \
+         seed {}. Ratios compare trials of the same block.",
+        summary.blocks, plan.seed
+    ));
+    lines.push(control(plan.control, &plan.baseline, &summary.control));
+    let bad = view.marked_trials().count();
+    if bad > 0 {
+        lines.push(format!(
+            "{bad} trials did not count or were disturbed; they are listed below."
+        ));
+    }
+    lines
+}
+
+fn control(asked: bool, baseline: &str, control: &[Verdict]) -> String {
+    let baseline = quantity::clean(baseline, 40);
+    if !asked || control.is_empty() {
+        return "No control ran: nothing here shows that the method finds no difference where \
+                there is none."
+            .into();
+    }
+    let different = |v: &&Verdict| matches!(v.kind, VerdictKind::Faster | VerdictKind::Slower);
+    let wrong = control.iter().filter(different).count();
+    let worst = control
+        .iter()
+        .map(|v| (v.ratio - 1.0).abs())
+        .fold(0.0, f64::max);
+    let worst = quantity::digits(worst * 100.0);
+    match wrong {
+        0 => format!(
+            "The control, {baseline} against itself, showed no difference in any of {} contests \
+             (at most {worst} % apart), as it should.",
+            control.len()
+        ),
+        _ => format!(
+            "Careful: the control, {baseline} against itself, differed in {wrong} of {} contests \
+             (by up to {worst} %). Differences of that size mean little here.",
+            control.len()
+        ),
+    }
+}

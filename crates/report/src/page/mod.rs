@@ -1,0 +1,171 @@
+//! The HTML page: what every section shows, as text ready to print, and the template that holds it.
+
+mod charts;
+pub(crate) mod comparison;
+mod data;
+mod how;
+mod machine;
+mod model;
+mod table;
+mod timeline;
+mod trials;
+mod workload;
+
+use crate::view::View;
+use crate::{findings, quantity};
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value};
+use minijinja::{AutoEscape, Environment};
+use results::{RunData, RunStatus};
+use serde::Serialize;
+
+const STYLE: &str = include_str!("../../templates/style.css");
+const SCRIPT: &str = include_str!("../../templates/script.js");
+const CHART_SCRIPT: &str = include_str!("../../vendor/uPlot.iife.min.js");
+const CHART_STYLE: &str = include_str!("../../vendor/uPlot.min.css");
+
+#[derive(Serialize)]
+struct Page {
+    title: String,
+    incomplete: Option<String>,
+    verdict: findings::Findings,
+    legend: Vec<LegendItem>,
+    workloads: Vec<workload::Section>,
+    model: model::Section,
+    timeline: Option<timeline::Section>,
+    trials: trials::Section,
+    machine: machine::Section,
+    how: how::Section,
+    data: String,
+    style: &'static str,
+    chart_style: &'static str,
+    script: &'static str,
+    chart_script: &'static str,
+}
+
+/// A contestant in the legend.
+#[derive(Serialize)]
+struct LegendItem {
+    index: usize,
+    label: String,
+    class: String,
+    glyph: String,
+    baseline: bool,
+}
+
+/// One report as a complete HTML document: no network, no file beside it.
+///
+/// It is built from what the folder holds, whole or not; strings from it are escaped.
+pub fn html(run: &RunData) -> String {
+    let view = View::new(run);
+    let page = Page {
+        title: title(&view),
+        incomplete: incomplete(run),
+        verdict: findings::findings(&view),
+        legend: legend(&view),
+        workloads: workload::sections(&view),
+        model: model::section(&view),
+        timeline: timeline::section(&view),
+        trials: trials::section(&view),
+        machine: machine::section(run),
+        how: how::section(run),
+        data: data::embedded(&view),
+        style: STYLE,
+        chart_style: CHART_STYLE,
+        script: SCRIPT,
+        chart_script: CHART_SCRIPT,
+    };
+    render("report.html", &page)
+}
+
+/// Renders one of the templates; they are part of the program, so a fault in one is ours and is
+/// shown instead of the page.
+pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
+    let mut templates = Environment::new();
+    templates.set_auto_escape_callback(|_| AutoEscape::Html);
+    let tidy = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .build();
+    if let Ok(tidy) = tidy {
+        templates.set_syntax(tidy);
+    }
+    let added = [
+        ("report.html", include_str!("../../templates/report.html")),
+        (
+            "workload.html",
+            include_str!("../../templates/workload.html"),
+        ),
+        ("back.html", include_str!("../../templates/back.html")),
+        ("compare.html", include_str!("../../templates/compare.html")),
+    ]
+    .into_iter()
+    .try_for_each(|(name, text)| templates.add_template(name, text));
+    let text = added.and_then(|()| {
+        templates
+            .get_template(name)?
+            .render(Value::from(Serde(page)))
+    });
+    text.unwrap_or_else(|error| {
+        format!(
+            "<!doctype html><p>{}",
+            quantity::clean(&error.to_string(), 300)
+        )
+    })
+}
+
+fn title(view: &View) -> String {
+    let names = view
+        .contestants
+        .iter()
+        .map(|contestant| contestant.label.as_str());
+    let names: Vec<&str> = names.take(8).collect();
+    format!("Race of {}", names.join(", "))
+}
+
+/// What to say first when the run did not come to its end.
+fn incomplete(run: &RunData) -> Option<String> {
+    let Some(summary) = &run.summary else {
+        return Some(format!(
+            "This run was cut off before it could sum up: it left {} trials and no verdict. What \
+             follows shows those trials as they are.",
+            run.trials.len()
+        ));
+    };
+    let reason = quantity::clean(&summary.reason, 300);
+    let because = if reason.is_empty() {
+        String::new()
+    } else {
+        format!(" ({reason})")
+    };
+    let kept = format!(
+        "{} whole blocks and {} trials",
+        summary.blocks,
+        run.trials.len()
+    );
+    match summary.status {
+        RunStatus::Complete => None,
+        RunStatus::Interrupted => Some(format!(
+            "This run was stopped before its end{because}. It keeps {kept}; its verdicts rest on \
+             less than was planned."
+        )),
+        RunStatus::Failed => Some(format!(
+            "This run failed{because}. It keeps {kept}; read its verdicts with care."
+        )),
+    }
+}
+
+fn legend(view: &View) -> Vec<LegendItem> {
+    let items = view
+        .contestants
+        .iter()
+        .enumerate()
+        .map(|(index, contestant)| LegendItem {
+            index,
+            label: contestant.label.clone(),
+            class: contestant.class.clone(),
+            glyph: crate::chart::glyph(index),
+            baseline: view.baseline == Some(index),
+        });
+    items.collect()
+}

@@ -1,0 +1,93 @@
+//! The cost model: what a message costs by itself and by the byte, and where two change places.
+
+use crate::view::View;
+use crate::{quantity, words};
+use results::{Crossover, Fit, FitPiece};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct Section {
+    fits: Vec<FitRow>,
+    crossovers: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct FitRow {
+    label: String,
+    what: String,
+    pieces: Vec<Piece>,
+    deviation: String,
+}
+
+#[derive(Serialize)]
+struct Piece {
+    range: String,
+    fixed: String,
+    per_byte: String,
+}
+
+/// Fits a page lists at most; a race has a handful a transport.
+const ROWS_MAX: usize = 200;
+
+pub(super) fn section(view: &View) -> Section {
+    let summary = view.run.summary.as_ref();
+    let fits = summary.iter().flat_map(|summary| &summary.fits);
+    let crossovers = summary.iter().flat_map(|summary| &summary.crossovers);
+    Section {
+        fits: fits.take(ROWS_MAX).map(row).collect(),
+        crossovers: crossovers.take(ROWS_MAX).map(crossover).collect(),
+    }
+}
+
+fn row(fit: &Fit) -> FitRow {
+    let rest = words::other_factors(&fit.cell);
+    let what = match fit.metric.as_str() {
+        "time_per_message_ns" => "time a message".to_owned(),
+        "delay_p50_us" => "round trip".to_owned(),
+        other => quantity::words(other),
+    };
+    FitRow {
+        label: quantity::clean(&fit.cell.transport(), 40),
+        what: if rest.is_empty() {
+            what
+        } else {
+            format!("{what}, {rest}")
+        },
+        pieces: fit
+            .pieces
+            .iter()
+            .map(|part| piece(part, nanoseconds(&fit.metric)))
+            .collect(),
+        deviation: format!("{} %", quantity::digits(fit.deviation_max * 100.0)),
+    }
+}
+
+/// Nanoseconds in a unit of the metric.
+fn nanoseconds(metric: &str) -> f64 {
+    if metric.ends_with("_us") { 1e3 } else { 1.0 }
+}
+
+fn piece(piece: &FitPiece, scale: f64) -> Piece {
+    let size = |value: f64| quantity::bytes(value.clamp(0.0, 1e15).round() as u64);
+    Piece {
+        range: format!("{} to {}", size(piece.from), size(piece.to)),
+        fixed: quantity::time_ns(piece.fixed * scale),
+        per_byte: quantity::time_ns(piece.per_byte * scale),
+    }
+}
+
+fn crossover(crossover: &Crossover) -> String {
+    let size = quantity::grouped(crossover.size);
+    let rest = words::other_factors(&crossover.contest);
+    let workload = quantity::words(&crossover.contest.workload());
+    let place = if rest.is_empty() {
+        workload
+    } else {
+        format!("{workload}, {rest}")
+    };
+    format!(
+        "{place}: {} is better below about {size} B, {} above.",
+        quantity::clean(&crossover.below, 40),
+        quantity::clean(&crossover.above, 40),
+    )
+}

@@ -1,0 +1,106 @@
+//! Trials that do not count or were disturbed, and the ledger of those that lost messages.
+
+use super::timeline::label;
+use crate::quantity;
+use crate::view::View;
+use results::{Ledger, Status, Trial};
+use serde::Serialize;
+
+#[derive(Serialize)]
+pub(super) struct Section {
+    total: usize,
+    good: usize,
+    marked: Vec<Row>,
+    more: usize,
+    ledger: Vec<LedgerRow>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    index: u64,
+    label: String,
+    status: &'static str,
+    reason: String,
+}
+
+#[derive(Serialize)]
+struct LedgerRow {
+    label: String,
+    counts: Vec<String>,
+}
+
+/// Rows a list shows at most; the files hold the rest.
+const ROWS_MAX: usize = 200;
+
+pub(super) fn section(view: &View) -> Section {
+    let trials = &view.run.trials;
+    let marked: Vec<Row> = view.marked_trials().map(row).collect();
+    let lossy = trials
+        .iter()
+        .filter_map(|trial| Some((trial, trial.ledger.as_ref()?)));
+    let lossy = lossy.filter(|(_, ledger)| ledger.delivered != ledger.sent || !closes(ledger));
+    Section {
+        total: trials.len(),
+        good: trials
+            .iter()
+            .filter(|trial| trial.status == Status::Ok)
+            .count(),
+        more: marked.len().saturating_sub(ROWS_MAX),
+        marked: marked.into_iter().take(ROWS_MAX).collect(),
+        ledger: lossy
+            .take(ROWS_MAX)
+            .map(|(trial, ledger)| ledger_row(trial, ledger))
+            .collect(),
+    }
+}
+
+fn closes(ledger: &Ledger) -> bool {
+    ledger.unaccounted == 0
+}
+
+fn row(trial: &Trial) -> Row {
+    let status = match trial.status {
+        Status::Ok => "disturbed",
+        Status::Invalid => "invalid",
+        Status::Failed => "failed",
+        Status::Interrupted => "interrupted",
+    };
+    let mut reasons: Vec<String> = Vec::new();
+    if !trial.reason.is_empty() {
+        reasons.push(quantity::clean(&trial.reason, 300));
+    }
+    reasons.extend(
+        trial
+            .disturbed
+            .iter()
+            .take(8)
+            .map(|what| quantity::clean(what, 200)),
+    );
+    Row {
+        index: trial.index,
+        label: label(trial),
+        status,
+        reason: reasons.join("; "),
+    }
+}
+
+fn ledger_row(trial: &Trial, ledger: &Ledger) -> LedgerRow {
+    let counts = [
+        ledger.sent,
+        ledger.delivered,
+        ledger.lost_host,
+        ledger.lost_link,
+        ledger.corrupt,
+        ledger.in_flight,
+        ledger.duplicates,
+    ];
+    let mut counts: Vec<String> = counts
+        .iter()
+        .map(|n| quantity::grouped(*n as f64))
+        .collect();
+    counts.push(quantity::grouped(ledger.unaccounted as f64));
+    LedgerRow {
+        label: label(trial),
+        counts,
+    }
+}

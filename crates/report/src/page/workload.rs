@@ -1,0 +1,221 @@
+//! One section a setting: what was measured, the table, the charts.
+
+use super::charts::Figure;
+use super::table::{Table, table};
+use crate::chart::sizes::{self, Shape};
+use crate::chart::{bars, distribution, draw, improvement, offered, percentiles};
+use crate::quantity;
+use crate::view::{Setting, View};
+use crate::words;
+use results::metric;
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+#[derive(Serialize)]
+pub(super) struct Section {
+    id: String,
+    title: String,
+    explained: &'static str,
+    measure: String,
+    table: Table,
+    figures: Vec<Figure>,
+    improvements: Vec<Improvement>,
+    percentiles: Vec<Figure>,
+    cpu: Vec<Figure>,
+    packets: Vec<Figure>,
+    evidence: Vec<EvidenceTable>,
+}
+
+/// The ratios against one baseline, of which the reader picks one.
+#[derive(Serialize)]
+struct Improvement {
+    label: String,
+    chosen: bool,
+    svg: String,
+}
+
+/// Median evidence at one size.
+#[derive(Serialize)]
+struct EvidenceTable {
+    place: String,
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+}
+
+pub(super) fn sections(view: &View) -> Vec<Section> {
+    let settings = view.settings.iter().enumerate();
+    settings
+        .map(|(place, setting)| section(view, setting, place))
+        .collect()
+}
+
+fn section(view: &View, setting: &Setting, place: usize) -> Section {
+    Section {
+        id: format!("w{place}"),
+        title: capital(&setting.title()),
+        explained: explained(&setting.workload),
+        measure: words::thing(metric::primary(&setting.workload)),
+        table: table(view, setting),
+        figures: figures(view, setting),
+        improvements: improvements(view, setting),
+        percentiles: distributions(view, setting, "ns"),
+        cpu: cpu(view, setting),
+        packets: distributions(view, setting, "B"),
+        evidence: evidence(view, setting),
+    }
+}
+
+fn explained(workload: &str) -> &'static str {
+    match workload {
+        "throughput" => {
+            "One side sends messages of one size as fast as it can. Counted is what the receiver got: more is better."
+        }
+        "delay" => {
+            "One side asks, the other answers, one request at a time. The time from asking to the answer: less is better."
+        }
+        "offered" => {
+            "Messages are offered at a set rate whether or not the transport keeps up. Delay runs from the moment a message was due."
+        }
+        "connect" => "Connect, one request, close, over and over: more is better.",
+        _ => "Medians over fresh trials.",
+    }
+}
+
+fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
+    if setting.workload == "offered" {
+        let columns = setting.columns();
+        let plots = columns
+            .iter()
+            .flat_map(|column| offered::charts(view, setting, column));
+        return plots
+            .map(|plot| Figure::new(&capital(&plot.description), &plot))
+            .collect();
+    }
+    let shapes = [
+        (
+            metric::MESSAGES_PER_S,
+            "messages received a second",
+            false,
+            false,
+            "Messages a second",
+        ),
+        (
+            metric::MBIT_PER_S,
+            "bit/s received",
+            true,
+            false,
+            "Throughput, both axes logarithmic",
+        ),
+        (
+            metric::DELAY_P50_US,
+            "round trip, median",
+            false,
+            true,
+            "Delay; dotted lines are the cost model's fit",
+        ),
+        (
+            metric::CONNECTIONS_PER_S,
+            "connections a second",
+            false,
+            false,
+            "Connections a second",
+        ),
+    ];
+    let figures = shapes
+        .into_iter()
+        .filter_map(|(metric, title, log, fits, caption)| {
+            let shape = Shape {
+                metric,
+                title,
+                log,
+                fits,
+            };
+            Some(Figure::new(caption, &sizes::chart(view, setting, &shape)?))
+        });
+    figures.collect()
+}
+
+/// One picture for each possible baseline; the plan's is shown first.
+fn improvements(view: &View, setting: &Setting) -> Vec<Improvement> {
+    let chosen = view.baseline.unwrap_or(0);
+    if setting.workload == "offered" {
+        return Vec::new();
+    }
+    let every = (0..view.contestants.len()).filter_map(|baseline| {
+        let plot = improvement::chart(view, setting, baseline)?;
+        Some(Improvement {
+            label: view.label(baseline).to_owned(),
+            chosen: baseline == chosen,
+            svg: draw(&plot),
+        })
+    });
+    every.collect()
+}
+
+/// Distributions of every name whose values have the unit, one figure a name and size.
+fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
+    let trials = setting.entries.iter().flat_map(|entry| entry.good());
+    let named = trials.flat_map(|trial| &trial.histograms);
+    let names: BTreeSet<&String> = named
+        .filter(|(_, h)| h.unit == unit)
+        .map(|(n, _)| n)
+        .collect();
+    let mut figures = Vec::new();
+    for name in names {
+        for column in setting.columns() {
+            let plot = match unit {
+                "ns" => percentiles::chart(view, setting, &column, name),
+                _ => distribution::chart(view, setting, &column, name),
+            };
+            let caption = format!("{} at {}", capital(&quantity::words(name)), column.label);
+            figures.extend(plot.map(|plot| Figure::new(&caption, &plot)));
+        }
+    }
+    figures
+}
+
+fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
+    let columns = setting.columns();
+    let drawn = columns.iter().filter_map(|column| {
+        let caption = format!("At {}", column.label);
+        Some(Figure::new(&caption, &bars::chart(view, setting, column)?))
+    });
+    drawn.collect()
+}
+
+fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
+    let columns = setting.columns();
+    let tables = columns.iter().map(|column| {
+        let entries: Vec<_> = (0..view.contestants.len())
+            .filter_map(|contestant| setting.entry(contestant, column))
+            .collect();
+        let keys = entries
+            .iter()
+            .flat_map(|entry| entry.summary.evidence.keys());
+        let keys: BTreeSet<&String> = keys.collect();
+        let rows = entries.iter().map(|entry| {
+            let texts = keys
+                .iter()
+                .map(|key| match entry.summary.evidence.get(*key) {
+                    Some(value) => quantity::digits(*value),
+                    None => quantity::NOTHING.to_owned(),
+                });
+            (view.label(entry.contestant).to_owned(), texts.collect())
+        });
+        EvidenceTable {
+            place: column.label.clone(),
+            rows: rows.collect(),
+            columns: keys.iter().map(|key| quantity::words(key)).collect(),
+        }
+    });
+    tables.filter(|table| !table.columns.is_empty()).collect()
+}
+
+/// The text with its first letter large.
+pub(super) fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    match letters.next() {
+        Some(first) => first.to_uppercase().chain(letters).collect(),
+        None => String::new(),
+    }
+}

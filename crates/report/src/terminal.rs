@@ -1,0 +1,200 @@
+//! A run for a terminal: a table a setting, then the verdicts.
+
+use crate::findings::{self, Line};
+use crate::quantity;
+use crate::view::{Column, Setting, View};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use results::{RunData, metric};
+
+/// Invisible characters that stand for a change of colour until the table has its widths; names
+/// from files cannot hold them, see [`quantity::clean`].
+const BOLD: char = '\u{2061}';
+const GREEN: char = '\u{2062}';
+const RED: char = '\u{2063}';
+const PLAIN: char = '\u{2064}';
+
+/// Narrower than this no table can be.
+const WIDTH_MIN: usize = 40;
+
+/// A run as text of at most `width` columns where that can be: for each setting a table of medians
+/// with the ratio to the baseline, then the verdicts in words. `colour` adds ANSI colours.
+pub fn table(run: &RunData, colour: bool, width: usize) -> String {
+    let view = View::new(run);
+    let width = width.max(WIDTH_MIN);
+    let mut text = String::new();
+    for setting in &view.settings {
+        let heading = heading(&view, setting);
+        text.push_str(&format!("{BOLD}{heading}{PLAIN}\n"));
+        text.push_str(&tables(&view, setting, width));
+        text.push('\n');
+    }
+    text.push_str(&verdicts(&view, width));
+    paint(&text, colour)
+}
+
+fn heading(view: &View, setting: &Setting) -> String {
+    let metric = metric::primary(&setting.workload);
+    let label = metric::find(metric).map_or(metric, |metric| metric.label);
+    let better = if crate::words::more_is_better(metric) {
+        "more"
+    } else {
+        "less"
+    };
+    let baseline = view.baseline.map_or("", |baseline| view.label(baseline));
+    let ratio = if baseline.is_empty() {
+        String::new()
+    } else {
+        format!("; ratio to {baseline}")
+    };
+    format!("{}: {label}, {better} is better{ratio}", setting.title())
+}
+
+/// The setting's table, cut into several when the sizes do not fit beside one another.
+fn tables(view: &View, setting: &Setting, width: usize) -> String {
+    let columns = setting.columns();
+    let mut parts = 1;
+    loop {
+        let chunk = columns.len().div_ceil(parts).max(1);
+        let drawn: Vec<String> = columns
+            .chunks(chunk)
+            .map(|columns| part(view, setting, columns))
+            .collect();
+        let widest = drawn
+            .iter()
+            .map(|table| table_width(table))
+            .max()
+            .unwrap_or(0);
+        if widest <= width || chunk == 1 {
+            return drawn.concat();
+        }
+        parts += 1;
+    }
+}
+
+fn part(view: &View, setting: &Setting, columns: &[Column]) -> String {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
+    table.load_style(TableStyle::new().header_separator(rule));
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let mut header = vec![Cell::new("")];
+    for column in columns {
+        header.push(Cell::new(&column.label).set_alignment(CellAlignment::Right));
+        header.push(Cell::new(""));
+    }
+    table.set_header(header);
+    for contestant in 0..view.contestants.len() {
+        if setting.of(contestant).next().is_some() {
+            table.add_row(row(view, setting, contestant, columns));
+        }
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) -> Vec<Cell> {
+    let metric = metric::primary(&setting.workload);
+    let mut cells = vec![Cell::new(quantity::clean(view.label(contestant), 20))];
+    for column in columns {
+        let entry = setting.best(contestant, column, metric);
+        let value = entry.and_then(|entry| entry.estimate(metric));
+        let value = value.map_or(quantity::NOTHING.into(), |e| {
+            quantity::measure(metric, e.median)
+        });
+        cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
+        let kind = entry.and_then(|entry| view.verdict(entry, metric));
+        let kind = kind.map_or("", |verdict| findings::kind(verdict.kind).0);
+        let ratio = entry.and_then(|entry| view.ratio(setting, entry, metric));
+        let text = ratio
+            .map(|ratio| ratio_text(ratio, kind))
+            .unwrap_or_default();
+        cells.push(Cell::new(text));
+    }
+    cells
+}
+
+fn ratio_text(ratio: f64, kind: &str) -> String {
+    let text = quantity::ratio(ratio);
+    match kind {
+        "faster" => format!("{GREEN}{text}{PLAIN}"),
+        "slower" => format!("{RED}{text}{PLAIN}"),
+        "open" => format!("{text} ?"),
+        "equal" => format!("{text} ="),
+        _ => text,
+    }
+}
+
+fn verdicts(view: &View, width: usize) -> String {
+    let findings = findings::findings(view);
+    let mut text = String::new();
+    for line in &findings.headline {
+        text.push_str(&wrap(&format!("{BOLD}{line}{PLAIN}"), width, 0));
+    }
+    for contest in &findings.contests {
+        let Line {
+            kind,
+            sign,
+            text: words,
+        } = &contest.leader;
+        let colour = match *kind {
+            "faster" => GREEN,
+            "slower" => RED,
+            _ => PLAIN,
+        };
+        let workload = &contest.workload;
+        text.push_str(&wrap(
+            &format!("{colour}{sign}{PLAIN} {workload} {words}"),
+            width,
+            2,
+        ));
+    }
+    for line in findings.sure.iter().chain(&findings.warnings) {
+        text.push_str(&wrap(line, width, 0));
+    }
+    text
+}
+
+/// Breaks a line at spaces; lines after the first are indented.
+fn wrap(line: &str, width: usize, indent: usize) -> String {
+    let mut text = String::new();
+    let mut used = 0;
+    for word in line.split(' ') {
+        let length = word.chars().filter(|c| !(BOLD..=PLAIN).contains(c)).count();
+        if used > 0 && used + 1 + length > width {
+            text.push('\n');
+            text.push_str(&" ".repeat(indent));
+            used = indent;
+        } else if used > 0 {
+            text.push(' ');
+            used += 1;
+        }
+        text.push_str(word);
+        used += length;
+    }
+    text.push('\n');
+    text
+}
+
+fn table_width(table: &str) -> usize {
+    let invisible = |c: &char| !(BOLD..=PLAIN).contains(c);
+    let widths = table
+        .lines()
+        .map(|line| line.chars().filter(invisible).count());
+    widths.max().unwrap_or(0)
+}
+
+fn paint(text: &str, colour: bool) -> String {
+    let code = |character| match character {
+        BOLD => "\u{1b}[1m",
+        GREEN => "\u{1b}[32m",
+        RED => "\u{1b}[31m",
+        _ => "\u{1b}[0m",
+    };
+    let mut painted = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            BOLD..=PLAIN if colour => painted.push_str(code(character)),
+            BOLD..=PLAIN => {}
+            other => painted.push(other),
+        }
+    }
+    painted
+}

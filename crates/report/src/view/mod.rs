@@ -1,0 +1,112 @@
+//! A run sorted for showing: contestants in a fixed order, cells gathered into settings.
+
+mod estimate;
+mod setting;
+
+pub(crate) use estimate::geometric_mean;
+pub(crate) use setting::{Column, Entry, Setting};
+
+use crate::quantity;
+use results::{Cell, RunData, Status, Trial, Verdict};
+use std::collections::BTreeMap;
+
+/// A run as reports walk through it.
+pub(crate) struct View<'a> {
+    /// What was read.
+    pub run: &'a RunData,
+    /// Every transport, in the order of the plan; a chart's colours follow the index.
+    pub contestants: Vec<Contestant>,
+    /// Index of the baseline, None when the plan names one that never ran.
+    pub baseline: Option<usize>,
+    /// One entry a workload and whatever else was varied besides transport and size.
+    pub settings: Vec<Setting<'a>>,
+}
+
+/// A transport in the race.
+pub(crate) struct Contestant {
+    /// Its name as the files have it.
+    pub name: String,
+    /// Its name fit to print.
+    pub label: String,
+    /// What it promises, empty when the run does not say.
+    pub class: String,
+}
+
+/// Contestants a report tells apart at most; a race has fewer than twenty.
+const CONTESTANTS_MAX: usize = 64;
+
+impl<'a> View<'a> {
+    /// Sorts a run.
+    pub fn new(run: &'a RunData) -> View<'a> {
+        let contestants = contestants(run);
+        let baseline = contestants
+            .iter()
+            .position(|contestant| contestant.name == run.plan.baseline);
+        let settings = setting::collect(run, &contestants);
+        View {
+            run,
+            contestants,
+            baseline,
+            settings,
+        }
+    }
+
+    /// A contestant's printable name.
+    pub fn label(&self, contestant: usize) -> &str {
+        &self.contestants[contestant].label
+    }
+
+    /// The verdict on an entry's contestant, when there is one.
+    pub fn verdict(&self, entry: &Entry, metric: &str) -> Option<&'a Verdict> {
+        let contest = entry.cell.without(Cell::TRANSPORT);
+        let name = &self.contestants[entry.contestant].name;
+        let summary = self.run.summary.as_ref()?;
+        summary.verdicts.iter().find(|verdict| {
+            verdict.metric == metric && verdict.contestant == *name && verdict.contest == contest
+        })
+    }
+
+    /// An entry's ratio to the baseline: the verdict's, else that of the medians, which decides
+    /// nothing. None for the baseline itself.
+    pub fn ratio(&self, setting: &Setting, entry: &Entry, metric: &str) -> Option<f64> {
+        let baseline = self
+            .baseline
+            .filter(|baseline| *baseline != entry.contestant)?;
+        let ratio = match self.verdict(entry, metric) {
+            Some(verdict) => verdict.ratio,
+            None => {
+                let base = setting.best(baseline, &entry.column(), metric)?;
+                entry.estimate(metric)?.median / base.estimate(metric)?.median
+            }
+        };
+        ratio.is_finite().then_some(ratio)
+    }
+
+    /// Trials whose numbers do not count, with those that were disturbed.
+    pub fn marked_trials(&self) -> impl Iterator<Item = &'a Trial> {
+        let trials = self.run.trials.iter();
+        trials.filter(|trial| trial.status != Status::Ok || !trial.disturbed.is_empty())
+    }
+}
+
+fn contestants(run: &RunData) -> Vec<Contestant> {
+    let planned = run.plan.transports.iter().cloned();
+    let seen = run.trials.iter().map(|trial| trial.cell.transport());
+    let mut found: Vec<Contestant> = Vec::new();
+    let mut known = BTreeMap::new();
+    for name in planned.chain(seen) {
+        if name.is_empty() || found.len() == CONTESTANTS_MAX || known.contains_key(&name) {
+            continue;
+        }
+        known.insert(name.clone(), ());
+        let class = run.plan.options.get(&format!("class.{name}"));
+        found.push(Contestant {
+            label: quantity::clean(&name, 40),
+            class: class
+                .map(|class| quantity::clean(class, 200))
+                .unwrap_or_default(),
+            name,
+        });
+    }
+    found
+}

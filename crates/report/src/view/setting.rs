@@ -1,0 +1,202 @@
+//! Settings: what one table and one set of charts is about.
+
+use super::{Contestant, estimate};
+use crate::{quantity, words};
+use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// One workload under one set of other factors, every transport and size of it.
+pub(crate) struct Setting<'a> {
+    /// The factors all its entries share.
+    pub cell: Cell,
+    /// The workload.
+    pub workload: String,
+    /// Its cells, by contestant, then by size.
+    pub entries: Vec<Entry<'a>>,
+}
+
+/// One cell with its trials.
+pub(crate) struct Entry<'a> {
+    /// Index of the contestant.
+    pub contestant: usize,
+    /// The whole cell.
+    pub cell: Cell,
+    /// Its estimates.
+    pub summary: Cow<'a, CellSummary>,
+    /// All its trials that took part, controls and pilots apart.
+    pub trials: Vec<&'a Trial>,
+}
+
+/// A column of a setting's table: a size, or what stands for it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Column {
+    /// Bytes, when it is a plain size.
+    pub size: Option<u64>,
+    /// How it is named.
+    pub label: String,
+}
+
+/// Factor of the open-loop workload: messages offered a second, or how they were chosen.
+const RATES: [&str; 3] = ["rate", "rate_per_s", "offered_per_s"];
+
+impl<'a> Setting<'a> {
+    /// What it is called: the workload, with the factors it was run under.
+    pub fn title(&self) -> String {
+        let rest = words::other_factors(&self.cell);
+        let name = quantity::words(&self.workload);
+        match (name.is_empty(), rest.is_empty()) {
+            (true, _) => rest,
+            (false, true) => name,
+            (false, false) => format!("{name}, {rest}"),
+        }
+    }
+
+    /// Its columns in ascending order.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns: Vec<Column> = self.entries.iter().map(Entry::column).collect();
+        columns.sort();
+        columns.dedup();
+        columns
+    }
+
+    /// The entries of a contestant.
+    pub fn of(&self, contestant: usize) -> impl Iterator<Item = &Entry<'a>> {
+        let entries = self.entries.iter();
+        entries.filter(move |entry| entry.contestant == contestant)
+    }
+
+    /// The entry of a contestant in a column.
+    pub fn entry(&self, contestant: usize, column: &Column) -> Option<&Entry<'a>> {
+        self.of(contestant).find(|entry| entry.column() == *column)
+    }
+
+    /// The entry that stands in a table's cell: of several offered rates, the one that brought
+    /// most.
+    pub fn best(&self, contestant: usize, column: &Column, metric: &str) -> Option<&Entry<'a>> {
+        let here = self
+            .of(contestant)
+            .filter(|entry| entry.column() == *column);
+        let value = |entry: &Entry| {
+            entry
+                .estimate(metric)
+                .map_or(f64::NEG_INFINITY, |e| e.median)
+        };
+        here.max_by(|a, b| value(a).total_cmp(&value(b)))
+    }
+
+    /// Whether any entry has the measure.
+    pub fn has(&self, metric: &str) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.estimate(metric).is_some())
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The column it stands in.
+    pub fn column(&self) -> Column {
+        let size = self.cell.size();
+        let label = match size {
+            Some(size) => quantity::bytes(size),
+            None => quantity::clean(&self.cell.text(Cell::SIZE), 24),
+        };
+        Column { size, label }
+    }
+
+    /// The estimate of a measure, when it is a number.
+    pub fn estimate(&self, metric: &str) -> Option<Estimate> {
+        let found = self.summary.metrics.get(metric).copied()?;
+        found.median.is_finite().then_some(found)
+    }
+
+    /// Trials that count.
+    pub fn good(&self) -> impl Iterator<Item = &'a Trial> {
+        let trials = self.trials.iter().copied();
+        trials.filter(|trial| trial.status == Status::Ok)
+    }
+
+    /// A measure of every trial that counts, with its block.
+    pub fn points(&self, metric: &str) -> Vec<(u32, f64)> {
+        let values = self.good().filter_map(|trial| {
+            let value = trial.metrics.get(metric).copied()?;
+            value.is_finite().then_some((trial.block, value))
+        });
+        values.collect()
+    }
+}
+
+/// Sorts the cells of a run into settings.
+pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<Setting<'a>> {
+    let mut settings: Vec<Setting<'a>> = Vec::new();
+    for (cell, trials) in cells(run) {
+        let name = cell.transport();
+        let Some(contestant) = contestants.iter().position(|c| c.name == name) else {
+            continue;
+        };
+        let shared = shared_factors(&cell);
+        let place = settings.iter().position(|setting| setting.cell == shared);
+        let place = place.unwrap_or_else(|| {
+            settings.push(Setting {
+                workload: shared.workload(),
+                cell: shared,
+                entries: Vec::new(),
+            });
+            settings.len() - 1
+        });
+        settings[place].entries.push(Entry {
+            contestant,
+            summary: summary(run, &cell, &trials),
+            cell,
+            trials,
+        });
+    }
+    let order = |workload: &String| run.plan.workloads.iter().position(|w| w == workload);
+    settings.sort_by_key(|setting| order(&setting.workload).unwrap_or(usize::MAX));
+    for setting in &mut settings {
+        setting
+            .entries
+            .sort_by_key(|entry| (entry.contestant, entry.column()));
+    }
+    settings
+}
+
+/// Every cell that was tried or summarised, in the order of the first trial.
+fn cells(run: &RunData) -> Vec<(Cell, Vec<&Trial>)> {
+    let mut found: Vec<(Cell, Vec<&Trial>)> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut place = |cell: &Cell, found: &mut Vec<(Cell, Vec<&Trial>)>| {
+        *places.entry(key(cell)).or_insert_with(|| {
+            found.push((cell.clone(), Vec::new()));
+            found.len() - 1
+        })
+    };
+    for trial in run.trials.iter().filter(|t| t.block > 0 && !t.control) {
+        let place = place(&trial.cell, &mut found);
+        found[place].1.push(trial);
+    }
+    for summary in run.summary.iter().flat_map(|summary| &summary.cells) {
+        place(&summary.cell, &mut found);
+    }
+    found
+}
+
+fn summary<'a>(run: &'a RunData, cell: &Cell, trials: &[&Trial]) -> Cow<'a, CellSummary> {
+    let mut written = run.summary.iter().flat_map(|summary| &summary.cells);
+    match written.find(|summary| summary.cell == *cell) {
+        Some(summary) => Cow::Borrowed(summary),
+        None => Cow::Owned(estimate::of_trials(cell, trials)),
+    }
+}
+
+fn shared_factors(cell: &Cell) -> Cell {
+    let mut shared = cell.without(Cell::TRANSPORT).without(Cell::SIZE);
+    if cell.workload() == "offered" {
+        shared = RATES.iter().fold(shared, |cell, rate| cell.without(rate));
+    }
+    shared
+}
+
+/// Maps are ordered, so equal cells give equal text.
+fn key(cell: &Cell) -> String {
+    format!("{:?}", cell.0)
+}

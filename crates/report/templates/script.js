@@ -1,0 +1,73 @@
+// Everything here is a convenience; the page says the same without it.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  root.classList.add("script");
+
+  const toggle = (n) => {
+    const items = document.querySelectorAll(`.legend li[data-n="${n}"]`);
+    const shown = items[0].getAttribute("aria-pressed") === "false";
+    for (const item of items) item.setAttribute("aria-pressed", String(shown));
+    for (const part of document.querySelectorAll(`.chart .n${n}`)) part.classList.toggle("off", !shown);
+  };
+  for (const item of document.querySelectorAll(".legend li")) {
+    item.setAttribute("role", "button");
+    item.setAttribute("tabindex", "0");
+    item.setAttribute("aria-pressed", "true");
+    item.addEventListener("click", () => toggle(item.dataset.n));
+    item.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      toggle(item.dataset.n);
+    });
+  }
+
+  const { trials } = JSON.parse(document.getElementById("data").textContent);
+  const select = document.getElementById("trial");
+  if (!select || trials.length === 0 || typeof uPlot !== "function") return;
+  const plots = document.getElementById("plots");
+  const still = document.getElementById("still");
+  const moving = document.getElementById("moving");
+  trials.forEach((trial, place) => select.add(new Option(trial.label, place)));
+  const first = trials.findIndex((trial) => trial.label === still.querySelector(".note").textContent);
+  select.value = Math.max(first, 0);
+
+  const value = (name) => getComputedStyle(root).getPropertyValue(name).trim();
+  const short = (number) => {
+    const size = Math.abs(number);
+    for (const [scale, prefix] of [[1e9, "G"], [1e6, "M"], [1e3, "k"]])
+      if (size >= scale) return +(number / scale).toPrecision(3) + " " + prefix;
+    return String(+number.toPrecision(3));
+  };
+  const width = () => Math.max(plots.clientWidth, 200);
+  let shown = [];
+
+  const draw = () => {
+    for (const plot of shown) plot.destroy();
+    const trial = trials[select.value];
+    const colour = value(`--c${trial.contestant % 8}`);
+    const axis = { stroke: value("--soft"), grid: { stroke: value("--grid"), width: 1 }, ticks: { stroke: value("--grid"), width: 1 } };
+    shown = trial.series.filter((series) => series.at.length > 1).map((series) => new uPlot({
+      title: series.title,
+      width: width(),
+      height: 260,
+      cursor: { drag: { x: true, y: false } },
+      scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.08 : 1] } },
+      axes: [{ ...axis, label: "seconds", labelSize: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(short) }],
+      series: [
+        { label: "at", value: (_, at) => (at == null ? "" : at.toFixed(3) + " s") },
+        { label: "value", stroke: colour, width: 1.6, value: (_, v) => (v == null ? "" : short(v)) },
+      ],
+    }, [series.at, series.values], plots));
+  };
+  still.hidden = true;
+  moving.hidden = false;
+  draw();
+  select.addEventListener("change", draw);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  let waiting = 0;
+  addEventListener("resize", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { for (const plot of shown) plot.setSize({ width: width(), height: 260 }); }, 100);
+  });
+})();

@@ -1,0 +1,160 @@
+//! What a page must hold, whatever the run.
+
+mod synthetic;
+
+use results::RunStatus;
+use std::path::Path;
+use synthetic::{HOSTILE, run};
+
+#[test]
+fn the_verdict_comes_first_and_all_sections_are_there() {
+    let page = report::html(&run());
+    let place = |text: &str| {
+        page.find(text)
+            .unwrap_or_else(|| panic!("{text} is missing"))
+    };
+    assert!(place("<h1>") < place("id=\"verdict\""));
+    let sections = [
+        "verdict", "w0", "w1", "model", "time", "trials", "machine", "repeat",
+    ];
+    let places: Vec<usize> = sections
+        .iter()
+        .map(|id| place(&format!("id=\"{id}\"")))
+        .collect();
+    assert!(places.is_sorted(), "{places:?}");
+    for text in [
+        "bare moves the most messages",
+        "0.9 wake-ups a message against 2.1",
+        "at most 5.00 %",
+        "tcp against itself, showed no difference in any of 6 contests",
+        "16 KiB",
+        "reliable, ordered, stream, kernel",
+        "towpath race --sizes 64,1KiB,16KiB --out &#x27;it",
+        "steal 4.2 % of the span",
+        "the receiver ran out of ports",
+        "tcp is better below about 4,000 B, udp above",
+        "this is a virtual machine",
+    ] {
+        place(text);
+    }
+}
+
+#[test]
+fn hostile_strings_stay_text() {
+    let page = report::html(&run());
+    assert!(!page.contains("<script>alert"), "a name became a script");
+    assert!(!page.contains("<img"), "a reason became an image");
+    assert!(!page.contains('\u{1b}'), "a control character came through");
+    assert!(page.contains("&lt;script&gt;alert(1)"));
+    // The data, uPlot and the page's own, and no more.
+    assert_eq!(page.matches("<script").count(), 3);
+    assert_eq!(page.matches("</script").count(), 3);
+}
+
+#[test]
+fn numbers_are_finite_everywhere() {
+    let page = report::html(&run());
+    let own = page
+        .split("<script>")
+        .next()
+        .expect("the part before the scripts");
+    for rubbish in ["NaN", "inf ", "inf\"", "infinity"] {
+        assert!(!own.contains(rubbish), "{rubbish} in the page");
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_else() {
+    let page = report::html(&run());
+    assert!(
+        page.contains("default-src 'none'"),
+        "the page's own lock is missing"
+    );
+    let markup = page
+        .split("<script>")
+        .next()
+        .expect("the part before the scripts");
+    let tags = markup
+        .split('<')
+        .skip(1)
+        .filter_map(|rest| rest.split_once('>'));
+    for (tag, _) in tags {
+        let loads = ["src=", "<link", "iframe", "object", "xlink", "srcset"];
+        let found = loads.iter().find(|attribute| tag.contains(**attribute));
+        assert!(found.is_none(), "<{tag}> loads something");
+        assert!(
+            !tag.contains("href=") || tag.contains("href=\"#"),
+            "<{tag}> leads away"
+        );
+    }
+    for word in ["@import", "url("] {
+        assert!(!markup.contains(word), "{word} in the style");
+    }
+}
+
+#[test]
+fn every_trial_that_counts_is_a_dot() {
+    let run = run();
+    let page = report::html(&run);
+    let hint = "tcp at 64 B, block 3: ";
+    assert!(page.contains(hint), "block 3 of tcp is not drawn");
+    let hostile_name = format!(
+        "{} at 64 B, block 2",
+        HOSTILE.replace('<', "&lt;").replace('>', "&gt;")
+    );
+    assert!(page.contains(&hostile_name));
+}
+
+#[test]
+fn a_run_without_its_end_says_so_first() {
+    let mut killed = run();
+    killed.summary = None;
+    killed.trials.truncate(50);
+    let page = report::html(&killed);
+    let banner = page.find("This run was cut off").expect("a banner");
+    assert!(banner < page.find("<h1>").expect("a headline"));
+    assert!(page.contains("No verdict"));
+    assert!(
+        page.contains("<svg class=\"chart\""),
+        "trials are still drawn"
+    );
+
+    let mut stopped = run();
+    if let Some(summary) = &mut stopped.summary {
+        summary.status = RunStatus::Interrupted;
+        summary.reason = "Ctrl-C".into();
+    }
+    assert!(report::html(&stopped).contains("stopped before its end (Ctrl-C)"));
+}
+
+#[test]
+fn an_empty_run_is_a_page_too() {
+    let mut empty = run();
+    empty.trials.clear();
+    empty.summary = None;
+    empty.machine.facts.clear();
+    empty.plan.transports.clear();
+    assert!(report::html(&empty).contains("</html>"));
+    assert!(report::table(&empty, false, 80).contains("No verdict"));
+    assert_eq!(report::csv(&empty).lines().count(), 1);
+}
+
+#[test]
+fn the_same_run_gives_the_same_page() {
+    assert!(report::html(&run()) == report::html(&run()));
+}
+
+#[test]
+fn vendored_files_are_the_ones_described() {
+    let vendor = Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor");
+    let readme = std::fs::read_to_string(vendor.join("README.md")).expect("vendor/README.md");
+    for name in ["uPlot.iife.min.js", "uPlot.min.css", "LICENSE-uPlot"] {
+        let line = readme.lines().find(|line| line.contains(name));
+        let line = line.unwrap_or_else(|| panic!("{name} is not described"));
+        let size = std::fs::metadata(vendor.join(name)).expect(name).len();
+        assert!(
+            line.contains(&format!(" {size} ")),
+            "{name} has {size} bytes"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The terminal's table, the CSV export and the comparison.
+
+mod synthetic;
+
+use synthetic::run;
+
+#[test]
+fn a_table_a_workload_then_the_verdicts() {
+    let text = report::table(&run(), false, 100);
+    let place = |what: &str| {
+        text.find(what)
+            .unwrap_or_else(|| panic!("no {what} in\n{text}"))
+    };
+    assert!(place("throughput: messages received") < place("delay: round trip"));
+    assert!(place("delay: round trip") < place("bare moves the most messages"));
+    let tcp = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("tcp "))
+        .expect("tcp's row");
+    assert_eq!(tcp.matches("/s").count(), 3, "{tcp}");
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [60, 80, 120] {
+        for colour in [false, true] {
+            for line in report::table(&run(), colour, width).lines() {
+                let plain = without_codes(line);
+                assert!(
+                    plain.chars().count() <= width,
+                    "{} > {width}: {plain}",
+                    plain.len()
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_is_only_added() {
+    let coloured = report::table(&run(), true, 100);
+    assert!(coloured.contains("\u{1b}[32m"));
+    let plain: String = coloured
+        .lines()
+        .map(|line| without_codes(line) + "\n")
+        .collect();
+    assert_eq!(plain, report::table(&run(), false, 100));
+}
+
+#[test]
+fn every_trial_is_a_row_of_equal_length() {
+    let run = run();
+    let text = report::csv(&run);
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let names = reader.headers().expect("a header").clone();
+    let column = |name: &str| names.iter().position(|n| n == name).expect(name);
+    let rows: Vec<csv::StringRecord> = reader.records().map(|row| row.expect("a row")).collect();
+    assert_eq!(rows.len(), run.trials.len());
+    assert_eq!(&rows[9][column("status")], "invalid");
+    assert_eq!(
+        &rows[23][column("metric.messages_per_s")],
+        "",
+        "NaN is no number"
+    );
+    let rate: f64 = rows[0][column("metric.messages_per_s")]
+        .parse()
+        .expect("a number");
+    assert_eq!(rate, run.trials[0].metrics["messages_per_s"]);
+    assert_eq!(&rows[6][column("factor.transport")], synthetic::HOSTILE);
+}
+
+#[test]
+fn formulas_are_defused() {
+    let mut run = run();
+    run.trials[0].reason = "=HYPERLINK(\"x\")".into();
+    assert!(report::csv(&run).contains("\"'=HYPERLINK"));
+}
+
+#[test]
+fn a_comparison_puts_bad_news_first() {
+    let run = run();
+    let verdicts = run.summary.expect("a summary").verdicts;
+    let text = report::compare_text(&verdicts);
+    assert!(text.starts_with('\u{25bc}'), "{text}");
+    assert!(
+        text.lines()
+            .last()
+            .expect("a sum")
+            .contains("of 36 cells compared")
+    );
+    let page = report::compare_html(&verdicts, "before", "<b>after</b>");
+    assert!(page.contains("&lt;b&gt;after") && !page.contains("<b>after"));
+    assert!(!page.contains("<script"));
+}
+
+fn without_codes(line: &str) -> String {
+    let mut plain = String::new();
+    let mut inside = false;
+    for character in line.chars() {
+        match character {
+            '\u{1b}' => inside = true,
+            'm' if inside => inside = false,
+            other if !inside => plain.push(other),
+            _ => {}
+        }
+    }
+    plain
+}
