@@ -1,0 +1,455 @@
+//! A whole race.
+
+use crate::assemble;
+use crate::place::Place;
+use crate::spec::{Contest, RaceSpec};
+use crate::trial::{self, TrialError, TrialSpec};
+use control::{Limits, Workload};
+use engine::SplitMix64;
+use results::{
+    Folder, Machine, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial, VerdictKind,
+    WriteError,
+};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Seconds a pilot measures.
+const PILOT_S: f64 = 0.12;
+
+/// Seconds a trial measures at least.
+const TRIAL_MIN_S: f64 = 0.05;
+
+/// What a trial should reach: half the spread between trials that a quiet machine shows.
+const WANTED: stats::Wanted = stats::Wanted {
+    relative_error: 0.005,
+    min_s: 0.1,
+    max_s: 10.0,
+};
+
+/// Points of a trial's time series.
+const SLICES: f64 = 200.0;
+
+/// What a race reports while it runs.
+#[derive(Debug)]
+pub enum Progress<'a> {
+    /// How much there is to do, before anything is done.
+    Planned {
+        /// Trials at most, pilots included.
+        trials: u64,
+        /// Seconds they will take.
+        expected_s: f64,
+    },
+    /// A trial begins.
+    Started {
+        /// Trials done so far.
+        done: u64,
+        /// Trials at most.
+        trials: u64,
+        /// What it measures.
+        what: &'a str,
+        /// Its block, 0 for a pilot.
+        block: u32,
+    },
+    /// A trial is done.
+    Done(&'a Trial),
+    /// A look was taken.
+    Look {
+        /// After this many blocks.
+        blocks: u32,
+        /// Verdicts that stand.
+        decided: usize,
+        /// All verdicts.
+        of: usize,
+    },
+}
+
+/// Hears of progress.
+pub trait Observer {
+    /// Called from the thread that runs the race, between trials.
+    fn progress(&mut self, progress: &Progress<'_>);
+}
+
+/// Why a race could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum RaceError {
+    /// The result cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// There is nothing to measure.
+    #[error("{0}")]
+    Nothing(String),
+}
+
+/// Runs a race into `folder`; gives the folder and the summary.
+///
+/// `stop` ends it after the trial that runs; what is there is kept and summarised.
+///
+/// # Errors
+///
+/// When the result cannot be written. Trials that fail are part of the result.
+pub fn run(
+    spec: &RaceSpec,
+    machine: &Machine,
+    folder: &Path,
+    places: (&dyn Place, &dyn Place),
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<(PathBuf, Summary), RaceError> {
+    let plan = plan_of(spec);
+    let folder = Folder::create(folder, &plan, machine)?;
+    let contests = spec.contests();
+    if contests.is_empty() || spec.contestants.is_empty() {
+        return Err(RaceError::Nothing(
+            "there is nothing to race; give transports and sizes".into(),
+        ));
+    }
+    let race = Race {
+        spec,
+        plan,
+        places,
+        stop,
+        observer,
+        folder,
+        contests,
+        began: Instant::now(),
+        random: SplitMix64::new(spec.seed),
+        trials: Vec::new(),
+        needs: BTreeMap::new(),
+        planned: 0,
+        overhead_s: 0.03,
+    };
+    race.run()
+}
+
+struct Race<'a> {
+    spec: &'a RaceSpec,
+    plan: Plan,
+    places: (&'a dyn Place, &'a dyn Place),
+    stop: &'a AtomicBool,
+    observer: &'a mut dyn Observer,
+    folder: Folder,
+    contests: Vec<Contest>,
+    began: Instant,
+    random: SplitMix64,
+    trials: Vec<Trial>,
+    /// What the pilots found, by contest and contestant.
+    needs: BTreeMap<(usize, usize), Need>,
+    planned: u64,
+    /// Seconds a trial takes beyond what it measures.
+    overhead_s: f64,
+}
+
+/// What a pilot found.
+#[derive(Clone, Copy, Debug)]
+struct Need {
+    /// Messages (round trips, connections) a second of one circuit.
+    per_s: f64,
+    /// Seconds a trial should measure.
+    trial_s: f64,
+    /// Messages a second of the whole contestant, for loads in per cent.
+    capacity_per_s: f64,
+}
+
+impl Race<'_> {
+    fn run(mut self) -> Result<(PathBuf, Summary), RaceError> {
+        self.announce();
+        self.pilots()?;
+        let looks = self.spec.blocks.looks.clone();
+        let mut summary = None;
+        for block in 1..=self.spec.blocks.max {
+            if !self.block(block)? {
+                break;
+            }
+            if looks.contains(&block)
+                && block >= self.spec.blocks.min
+                && self.look(block, &mut summary)
+            {
+                break;
+            }
+        }
+        let (status, reason) = self.status();
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        let summary = stats::summarise(&self.plan, &self.trials, status, &reason, elapsed_s);
+        let path = self.folder.finish(&summary)?;
+        Ok((path, summary))
+    }
+
+    fn status(&self) -> (RunStatus, String) {
+        if self.stop.load(Ordering::Relaxed) {
+            return (RunStatus::Interrupted, "stopped by the user".into());
+        }
+        if !self
+            .trials
+            .iter()
+            .any(|trial| trial.status == Status::Ok && trial.block > 0)
+        {
+            let reason = self.trials.iter().find(|trial| !trial.reason.is_empty());
+            let reason = reason.map_or("no trial succeeded", |trial| trial.reason.as_str());
+            return (RunStatus::Failed, reason.into());
+        }
+        (RunStatus::Complete, String::new())
+    }
+
+    fn per_block(&self) -> u64 {
+        let contestants = self.spec.contestants.len() + usize::from(self.spec.control);
+        (self.contests.len() * contestants) as u64
+    }
+
+    fn announce(&mut self) {
+        let pilots = (self.contests.len() * self.spec.contestants.len()) as u64;
+        self.planned = pilots + self.per_block() * u64::from(self.spec.blocks.max);
+        let expected_s = match self.spec.trial_s {
+            Some(trial_s) => self.planned as f64 * (trial_s + self.overhead_s),
+            None => self.spec.time_s,
+        };
+        self.observer.progress(&Progress::Planned {
+            trials: self.planned,
+            expected_s,
+        });
+    }
+
+    /// One short trial of each cell: does it work, how fast is it, how long must a trial be?
+    fn pilots(&mut self) -> Result<(), RaceError> {
+        for contest in 0..self.contests.len() {
+            for contestant in 0..self.spec.contestants.len() {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                self.pilot(contest, contestant)?;
+            }
+        }
+        let measured: Vec<f64> = self
+            .trials
+            .iter()
+            .filter(|trial| trial.status == Status::Ok)
+            .map(|trial| trial.span_s)
+            .collect();
+        if !measured.is_empty() {
+            let each_s = self.began.elapsed().as_secs_f64() / self.trials.len() as f64;
+            self.overhead_s = (each_s - stats::estimate::median(&measured)).clamp(0.005, 1.0);
+        }
+        Ok(())
+    }
+
+    fn pilot(&mut self, contest: usize, contestant: usize) -> Result<(), RaceError> {
+        let mut shape = self.contests[contest].clone();
+        if shape.workload == Workload::Offered {
+            // The capacity of a closed loop; its cell is that of the offered load all the same.
+            shape.workload = Workload::Throughput;
+        }
+        let trial = TrialSpec {
+            contest: shape,
+            contestant: self.spec.contestants[contestant].clone(),
+            limits: limits(u64::MAX, PILOT_S.min(self.spec.trial_s.unwrap_or(PILOT_S))),
+            rate_per_s: None,
+            seed: self.random.next_u64(),
+        };
+        let made = self.trial(&trial, 0, false)?;
+        if made.status == Status::Ok || made.status == Status::Invalid {
+            let need = need_of(&made, &trial, self.spec);
+            self.needs.insert((contest, contestant), need);
+        }
+        Ok(())
+    }
+
+    /// One block: each cell once, contestants of a contest back to back. False when stopped.
+    fn block(&mut self, block: u32) -> Result<bool, RaceError> {
+        let mut order: Vec<usize> = (0..self.contests.len()).collect();
+        self.random.shuffle(&mut order);
+        let share_s = self.share_s(block);
+        for contest in order {
+            let mut lineup: Vec<(usize, bool)> = (0..self.spec.contestants.len())
+                .map(|at| (at, false))
+                .collect();
+            let baseline = self
+                .spec
+                .contestants
+                .iter()
+                .position(|name| *name == self.spec.baseline);
+            if let (true, Some(baseline)) = (self.spec.control, baseline) {
+                lineup.push((baseline, true));
+            }
+            self.random.shuffle(&mut lineup);
+            for (contestant, control) in lineup {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(false);
+                }
+                if let Some(trial) = self.trial_spec(contest, contestant, share_s) {
+                    self.trial(&trial, block, control)?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Seconds a trial of this block may measure.
+    fn share_s(&self, block: u32) -> f64 {
+        if let Some(trial_s) = self.spec.trial_s {
+            return trial_s;
+        }
+        let left_s = self.spec.time_s - self.began.elapsed().as_secs_f64();
+        let blocks = self.spec.blocks.max - block + 1;
+        let trials = self.per_block() * u64::from(blocks);
+        (left_s / trials as f64 - self.overhead_s).max(TRIAL_MIN_S)
+    }
+
+    /// The trial of a cell; None when its pilot failed.
+    fn trial_spec(&mut self, contest: usize, contestant: usize, share_s: f64) -> Option<TrialSpec> {
+        let need = *self.needs.get(&(contest, contestant))?;
+        let shape = self.contests[contest].clone();
+        let wanted_s = if self.spec.trial_s.is_some() {
+            share_s
+        } else {
+            need.trial_s
+        };
+        let trial_s = wanted_s.min(share_s).max(TRIAL_MIN_S);
+        let percent = shape
+            .load_percent
+            .map(|part| need.capacity_per_s * f64::from(part) / 100.0);
+        let rate_per_s = shape.rate_per_s.or(percent);
+        let limits = match shape.workload {
+            Workload::Offered => limits(u64::MAX, trial_s.max(0.1)),
+            _ => limits(
+                ((need.per_s * trial_s) as u64).max(10),
+                (trial_s * 2.0).max(0.1),
+            ),
+        };
+        Some(TrialSpec {
+            contest: shape,
+            contestant: self.spec.contestants[contestant].clone(),
+            limits,
+            rate_per_s,
+            seed: self.random.next_u64(),
+        })
+    }
+
+    fn trial(&mut self, trial: &TrialSpec, block: u32, control: bool) -> Result<Trial, RaceError> {
+        let what = describe(trial);
+        let done = self.trials.len() as u64;
+        self.observer.progress(&Progress::Started {
+            done,
+            trials: self.planned,
+            what: &what,
+            block,
+        });
+        let started_s = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0.0, |since| since.as_secs_f64());
+        let outcome = trial::run(self.spec, trial, self.places, self.stop);
+        if let Err(TrialError::Interrupted) = outcome {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+        let place = assemble::Place {
+            index: done,
+            block,
+            control,
+            started_s,
+        };
+        let made = assemble::trial(self.spec, trial, place, &outcome);
+        self.folder.append(&made)?;
+        self.observer.progress(&Progress::Done(&made));
+        self.trials.push(made.clone());
+        Ok(made)
+    }
+
+    /// Looks at the verdicts; true when there is no need to go on.
+    fn look(&mut self, block: u32, summary: &mut Option<Summary>) -> bool {
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        let seen = stats::summarise(
+            &self.plan,
+            &self.trials,
+            RunStatus::Interrupted,
+            "",
+            elapsed_s,
+        );
+        let open = |kind: VerdictKind| kind == VerdictKind::NotEnoughData;
+        let decided = seen
+            .verdicts
+            .iter()
+            .filter(|verdict| !open(verdict.kind))
+            .count();
+        let of = seen.verdicts.len();
+        self.observer.progress(&Progress::Look {
+            blocks: block,
+            decided,
+            of,
+        });
+        *summary = Some(seen);
+        decided == of
+    }
+}
+
+fn limits(messages: u64, time_s: f64) -> Limits {
+    Limits {
+        messages,
+        time_ns: (time_s * 1e9) as u64,
+        slice_ns: (time_s * 1e9 / SLICES).max(200_000.0) as u64,
+    }
+}
+
+fn describe(trial: &TrialSpec) -> String {
+    let factors = trial
+        .contest
+        .cell
+        .0
+        .iter()
+        .filter(|(name, _)| *name != "workload");
+    let factors: Vec<String> = factors
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    format!(
+        "{} {} {}",
+        trial.contest.cell.workload(),
+        trial.contestant,
+        factors.join(", ")
+    )
+}
+
+/// How long a trial of this cell must be, from its pilot.
+fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec) -> Need {
+    let circuits = f64::from(spec.circuits) * trial.contestant.split('+').count() as f64;
+    let total = ["messages_per_s", "connections_per_s"]
+        .iter()
+        .find_map(|name| pilot.metrics.get(*name));
+    // Messages that a transport loses are sent all the same.
+    let total = total
+        .copied()
+        .unwrap_or(1.0)
+        .max(pilot.metrics.get("sent_per_s").copied().unwrap_or(0.0));
+    let rates = pilot
+        .series
+        .get("messages_per_s")
+        .map(|series| series.values.clone())
+        .unwrap_or_default();
+    let slice_s = pilot.span_s / rates.len().max(1) as f64;
+    Need {
+        per_s: total / circuits.max(1.0),
+        trial_s: stats::pilot(&rates, slice_s, &WANTED).span_s,
+        capacity_per_s: pilot
+            .metrics
+            .get("messages_per_s")
+            .copied()
+            .unwrap_or(total),
+    }
+}
+
+fn plan_of(spec: &RaceSpec) -> Plan {
+    Plan {
+        version: SCHEMA_VERSION,
+        command: spec.command.clone(),
+        seed: spec.seed,
+        transports: spec.contestants.clone(),
+        baseline: spec.baseline.clone(),
+        control: spec.control,
+        workloads: spec.workloads.clone(),
+        sizes: spec.sizes.clone(),
+        blocks: spec.blocks.clone(),
+        alpha: spec.alpha,
+        equal_within: spec.equal_within,
+        time_s: spec.time_s,
+        trial_s: spec.trial_s.unwrap_or(0.0),
+        options: spec.options(),
+    }
+}

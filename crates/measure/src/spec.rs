@@ -1,0 +1,224 @@
+//! What a race is asked to do, and the cells that follow from it.
+
+use control::{Arrivals, Mix, Settings};
+use results::{BlockPlan, Cell};
+use std::collections::BTreeMap;
+
+/// Everything a race is told.
+#[derive(Clone, Debug)]
+pub struct RaceSpec {
+    /// The command line as typed, for the plan.
+    pub command: Vec<String>,
+    /// Contestants: names of transports, or several joined by `+` that run together.
+    pub contestants: Vec<String>,
+    /// The contestant the others are compared with.
+    pub baseline: String,
+    /// Workloads, in order: `throughput`, `delay`, `offered`, `connect`.
+    pub workloads: Vec<String>,
+    /// Message sizes, bytes.
+    pub sizes: Vec<u64>,
+    /// Two sizes in random order, as one more contest of throughput.
+    pub mix: Option<Mix>,
+    /// Circuits of each transport.
+    pub circuits: u32,
+    /// Socket buffers to sweep, bytes; empty for the system's default.
+    pub buffers: Vec<u64>,
+    /// Offered loads: messages a second, or parts of each transport's own capacity.
+    pub loads: Loads,
+    /// How messages of an open loop are spaced.
+    pub arrivals: Arrivals,
+    /// Options of the circuits.
+    pub settings: Settings,
+    /// Who sends.
+    pub direction: Direction,
+    /// Processors of the sending (asking) and the receiving (answering) side.
+    pub pin: (Option<u32>, Option<u32>),
+    /// Priorities of the two sides.
+    pub priority: (Option<i32>, Option<i32>),
+    /// Spin instead of sleeping in delay trials.
+    pub busy_poll: bool,
+    /// Blocks and looks.
+    pub blocks: BlockPlan,
+    /// Whether the baseline runs twice a block.
+    pub control: bool,
+    /// Probability of any false verdict.
+    pub alpha: f64,
+    /// Ratios within 1 +- this are equal.
+    pub equal_within: f64,
+    /// Seconds for everything.
+    pub time_s: f64,
+    /// Seconds of a trial; None to divide the time.
+    pub trial_s: Option<f64>,
+    /// Decides every random choice.
+    pub seed: u64,
+}
+
+/// Which side of a circuit sends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// The connecting side.
+    #[default]
+    Forward,
+    /// The listening side.
+    Reverse,
+    /// Both at once.
+    Both,
+}
+
+/// The loads of workload `offered`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Loads {
+    /// Messages a second.
+    PerSecond(Vec<f64>),
+    /// Per cent of the capacity that a closed-loop pilot finds.
+    Percent(Vec<u32>),
+}
+
+/// The automatic sweep: far below the knee, around it, beyond it.
+pub const SWEEP_PERCENT: [u32; 8] = [10, 30, 50, 70, 80, 90, 100, 115];
+
+/// One contest: a cell without its transport, which all contestants run back to back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contest {
+    /// The factors.
+    pub cell: Cell,
+    /// The workload.
+    pub workload: control::Workload,
+    /// Bytes of a message; the mean of a mix.
+    pub size: u64,
+    /// The mix, if it is one.
+    pub mix: Option<Mix>,
+    /// Socket buffers.
+    pub buffers: Option<u64>,
+    /// Offered load: messages a second.
+    pub rate_per_s: Option<f64>,
+    /// Offered load: per cent of the contestant's capacity.
+    pub load_percent: Option<u32>,
+}
+
+impl RaceSpec {
+    /// All contests, in the order of the plan.
+    pub fn contests(&self) -> Vec<Contest> {
+        let mut contests = Vec::new();
+        for workload in &self.workloads {
+            for contest in self.sized(workload) {
+                contests.extend(self.buffered(contest));
+            }
+        }
+        contests
+    }
+
+    /// The values of the options, by name, for the plan.
+    pub fn options(&self) -> BTreeMap<String, String> {
+        let mut options = BTreeMap::new();
+        let mut put = |name: &str, value: String| options.insert(name.to_owned(), value);
+        put("circuits", self.circuits.to_string());
+        put("direction", format!("{:?}", self.direction).to_lowercase());
+        put("busy_poll", self.busy_poll.to_string());
+        put("read_len", self.settings.read_len.to_string());
+        put("congestion", self.settings.congestion.clone());
+        put(
+            "family",
+            if self.settings.ipv6 { "IPv6" } else { "IPv4" }.into(),
+        );
+        put("arrivals", format!("{:?}", self.arrivals).to_lowercase());
+        for (name, cpu) in [("pin.sender", self.pin.0), ("pin.receiver", self.pin.1)] {
+            put(name, cpu.map_or("none".into(), |cpu| cpu.to_string()));
+        }
+        for (name, nice) in [
+            ("priority.sender", self.priority.0),
+            ("priority.receiver", self.priority.1),
+        ] {
+            if let Some(nice) = nice {
+                put(name, nice.to_string());
+            }
+        }
+        if let Some(nodelay) = self.settings.nodelay {
+            put("nodelay", nodelay.to_string());
+        }
+        options
+    }
+
+    fn sized(&self, workload: &str) -> Vec<Contest> {
+        let kind = kind_of(workload);
+        let base = Cell::default().with(Cell::WORKLOAD, workload);
+        let base = if self.circuits > 1 {
+            base.with("circuits", u64::from(self.circuits))
+        } else {
+            base
+        };
+        let plain = |size: u64| Contest {
+            cell: base.clone().with(Cell::SIZE, size),
+            workload: kind,
+            size,
+            mix: None,
+            buffers: None,
+            rate_per_s: None,
+            load_percent: None,
+        };
+        let mut contests: Vec<Contest> = self.sizes.iter().map(|&size| plain(size)).collect();
+        if kind == control::Workload::Offered {
+            contests = contests
+                .into_iter()
+                .flat_map(|contest| self.loaded(contest))
+                .collect();
+        }
+        if let (Some(mix), control::Workload::Throughput) = (self.mix, kind) {
+            let small = u64::from(mix.small_percent);
+            let mean = (mix.small * small + mix.full * (100 - small)) / 100;
+            let mut contest = plain(mean);
+            let name = format!("{small} % {} B, rest {} B", mix.small, mix.full);
+            contest.cell = contest.cell.with("mix", name);
+            contest.mix = Some(mix);
+            contests.push(contest);
+        }
+        contests
+    }
+
+    fn loaded(&self, contest: Contest) -> Vec<Contest> {
+        let at = |name: &str, value: u64| {
+            let mut contest = contest.clone();
+            contest.cell = contest.cell.with(name, value);
+            contest
+        };
+        match &self.loads {
+            Loads::PerSecond(rates) => rates
+                .iter()
+                .map(|&rate| Contest {
+                    rate_per_s: Some(rate),
+                    ..at("rate_per_s", rate as u64)
+                })
+                .collect(),
+            Loads::Percent(parts) => parts
+                .iter()
+                .map(|&part| Contest {
+                    load_percent: Some(part),
+                    ..at("load_percent", u64::from(part))
+                })
+                .collect(),
+        }
+    }
+
+    fn buffered(&self, contest: Contest) -> Vec<Contest> {
+        if self.buffers.len() <= 1 {
+            let buffers = self.buffers.first().copied();
+            return vec![Contest { buffers, ..contest }];
+        }
+        let with = |&len: &u64| Contest {
+            cell: contest.cell.clone().with("buffers", len),
+            buffers: Some(len),
+            ..contest.clone()
+        };
+        self.buffers.iter().map(with).collect()
+    }
+}
+
+/// The workload of that name; `throughput` for any other, which the command line never passes on.
+pub fn kind_of(workload: &str) -> control::Workload {
+    match workload {
+        "delay" => control::Workload::Delay,
+        "offered" => control::Workload::Offered,
+        "connect" => control::Workload::Connect,
+        _ => control::Workload::Throughput,
+    }
+}

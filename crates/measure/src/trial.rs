@@ -1,0 +1,329 @@
+//! One trial: two fresh workers, set up, started, collected.
+
+use crate::place::{Place, WorkerHandle};
+use crate::spec::{Contest, Direction, RaceSpec};
+use control::{FromWorker, Job, Leg, Limits, Rate, Role, Side, ToWorker, WorkerReport, Workload};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What a trial is to do.
+#[derive(Clone, Debug)]
+pub struct TrialSpec {
+    /// The contest.
+    pub contest: Contest,
+    /// The contestant.
+    pub contestant: String,
+    /// Messages, and the longest time.
+    pub limits: Limits,
+    /// Messages a second of the whole contestant, for an open loop.
+    pub rate_per_s: Option<f64>,
+    /// Seed of this trial.
+    pub seed: u64,
+}
+
+/// What the two workers of a trial measured.
+#[derive(Clone, Debug)]
+pub struct Collected {
+    /// The sending (asking) side.
+    pub sender: WorkerReport,
+    /// The receiving (answering) side.
+    pub receiver: WorkerReport,
+    /// Host counters over the measured time.
+    pub host: host::Difference,
+}
+
+/// Why a trial brought no numbers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrialError {
+    /// It cannot be done or broke off.
+    #[error("{0}")]
+    Failed(String),
+    /// The user stopped it.
+    #[error("stopped by the user")]
+    Interrupted,
+}
+
+/// How long setting up may take.
+const SETUP_LIMIT: Duration = Duration::from_secs(15);
+
+/// How much longer than its limit a trial may take before it is given up.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How often a wait looks whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Runs one trial.
+///
+/// # Errors
+///
+/// A [`TrialError`]; the workers are gone in any case.
+pub fn run(
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    places: (&dyn Place, &dyn Place),
+    stop: &AtomicBool,
+) -> Result<Collected, TrialError> {
+    let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
+    let listener = spawn(places.1)?;
+    let connector = match spawn(places.0) {
+        Ok(connector) => connector,
+        Err(error) => {
+            listener.end();
+            return Err(error);
+        }
+    };
+    let mut pair = Pair {
+        listener,
+        connector,
+        stop,
+    };
+    let result = pair.run(spec, trial);
+    let Pair {
+        listener,
+        connector,
+        ..
+    } = pair;
+    connector.end();
+    listener.end();
+    result
+}
+
+fn failed(what: String) -> TrialError {
+    TrialError::Failed(what)
+}
+
+struct Pair<'a> {
+    listener: WorkerHandle,
+    connector: WorkerHandle,
+    stop: &'a AtomicBool,
+}
+
+impl Pair<'_> {
+    fn run(&mut self, spec: &RaceSpec, trial: &TrialSpec) -> Result<Collected, TrialError> {
+        let jobs = Jobs::of(spec, trial);
+        self.set_up(&jobs)?;
+        let before = host::Snapshot::take();
+        self.go(&jobs)?;
+        let (listener, connector) = self.collect(&jobs, trial)?;
+        let host = before.until(&host::Snapshot::take());
+        let (sender, receiver) = match spec.direction {
+            Direction::Reverse if has_direction(trial) => (listener, connector),
+            _ => (connector, listener),
+        };
+        Ok(Collected {
+            sender,
+            receiver,
+            host,
+        })
+    }
+
+    fn set_up(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
+        send(
+            &mut self.listener,
+            &ToWorker::Listen(jobs.listener.clone()),
+            &[],
+        )?;
+        let (message, descriptors) = receive(&mut self.listener, SETUP_LIMIT, self.stop)?;
+        let FromWorker::Listening(frames) = message else {
+            return Err(unexpected(message));
+        };
+        let connect = ToWorker::Connect(jobs.connector.clone(), frames);
+        send(&mut self.connector, &connect, &descriptors)?;
+        drop(descriptors);
+        match receive(&mut self.connector, SETUP_LIMIT, self.stop)?.0 {
+            FromWorker::Connected => {}
+            other => return Err(unexpected(other)),
+        }
+        match receive(&mut self.listener, SETUP_LIMIT, self.stop)?.0 {
+            FromWorker::Accepted => Ok(()),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Starts the receiving side first.
+    fn go(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
+        let stop = self.stop;
+        let listener_sends = matches!(jobs.listener.role, Role::Source);
+        let order = if listener_sends {
+            [&mut self.connector, &mut self.listener]
+        } else {
+            [&mut self.listener, &mut self.connector]
+        };
+        for worker in order {
+            send(worker, &ToWorker::Go, &[])?;
+            match receive(worker, SETUP_LIMIT, stop)?.0 {
+                FromWorker::Running => {}
+                other => return Err(unexpected(other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the active side, tells the other, and takes both reports.
+    fn collect(
+        &mut self,
+        jobs: &Jobs,
+        trial: &TrialSpec,
+    ) -> Result<(WorkerReport, WorkerReport), TrialError> {
+        let limit = Duration::from_nanos(trial.limits.time_ns) + GRACE;
+        let stop = self.stop;
+        let listener_leads = matches!(jobs.listener.role, Role::Source);
+        let (leader, follower) = if listener_leads {
+            (&mut self.listener, &mut self.connector)
+        } else {
+            (&mut self.connector, &mut self.listener)
+        };
+        let sent = await_done(leader, limit, stop)?;
+        // A follower that has seen the end by itself is done and reads nothing more.
+        let _ = leader_done(follower, sent);
+        let leading = finished(leader, limit, stop)?;
+        await_done(follower, limit, stop)?;
+        let following = finished(follower, limit, stop)?;
+        Ok(if listener_leads {
+            (leading, following)
+        } else {
+            (following, leading)
+        })
+    }
+}
+
+fn leader_done(follower: &mut WorkerHandle, sent: u64) -> Result<(), TrialError> {
+    send(follower, &ToWorker::PeerDone(sent), &[])
+}
+
+fn await_done(
+    worker: &mut WorkerHandle,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<u64, TrialError> {
+    match receive(worker, limit, stop)?.0 {
+        FromWorker::SourceDone(sent) => Ok(sent),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn finished(
+    worker: &mut WorkerHandle,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<WorkerReport, TrialError> {
+    match receive(worker, limit, stop)?.0 {
+        FromWorker::Finished(report) => Ok(*report),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn unexpected(message: FromWorker) -> TrialError {
+    match message {
+        FromWorker::Failed(what) => failed(what),
+        other => failed(format!("a worker answered out of order: {other:?}")),
+    }
+}
+
+fn send(
+    worker: &mut WorkerHandle,
+    message: &ToWorker,
+    descriptors: &[OwnedFd],
+) -> Result<(), TrialError> {
+    let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+    let sent = worker.channel.send(message, &borrowed);
+    sent.map_err(|error| failed(error.to_string()))
+}
+
+/// Receives, looking now and then whether the user wants to stop.
+fn receive(
+    worker: &mut WorkerHandle,
+    limit: Duration,
+    stop: &AtomicBool,
+) -> Result<(FromWorker, Vec<OwnedFd>), TrialError> {
+    let end = Instant::now() + limit;
+    while !stop.load(Ordering::Relaxed) {
+        if worker.is_readable(LOOK) {
+            let received = worker.channel.receive(SETUP_LIMIT);
+            return received.map_err(|error| failed(format!("a worker: {error}")));
+        }
+        if Instant::now() > end {
+            return Err(failed(format!("a worker did not answer within {limit:?}")));
+        }
+    }
+    Err(TrialError::Interrupted)
+}
+
+/// Whether the direction of a workload can be turned round.
+fn has_direction(trial: &TrialSpec) -> bool {
+    matches!(
+        trial.contest.workload,
+        Workload::Throughput | Workload::Offered
+    )
+}
+
+struct Jobs {
+    listener: Job,
+    connector: Job,
+}
+
+impl Jobs {
+    fn of(spec: &RaceSpec, trial: &TrialSpec) -> Jobs {
+        let (connector_role, listener_role) = roles(spec, trial);
+        let reversed = matches!(listener_role, Role::Source);
+        let (near, far) = if reversed { (1, 0) } else { (0, 1) };
+        let job = |side, role, place| Job {
+            side,
+            role,
+            workload: trial.contest.workload,
+            legs: legs(spec, trial),
+            settings: settings(spec, trial),
+            message_len: trial.contest.size,
+            mix: trial.contest.mix,
+            limits: trial.limits,
+            rate: rate(spec, trial),
+            pin: [spec.pin.0, spec.pin.1][place],
+            priority: [spec.priority.0, spec.priority.1][place],
+            busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
+            seed: trial.seed,
+        };
+        Jobs {
+            connector: job(Side::Connect, connector_role, near),
+            listener: job(Side::Listen, listener_role, far),
+        }
+    }
+}
+
+fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
+    match (trial.contest.workload, spec.direction) {
+        (Workload::Delay | Workload::Connect, _) => (Role::Client, Role::Server),
+        (Workload::Throughput, Direction::Both) => (Role::Both, Role::Both),
+        (_, Direction::Reverse) => (Role::Sink, Role::Source),
+        _ => (Role::Source, Role::Sink),
+    }
+}
+
+fn legs(spec: &RaceSpec, trial: &TrialSpec) -> Vec<Leg> {
+    let leg = |name: &str| Leg {
+        transport: name.to_owned(),
+        circuits: spec.circuits,
+    };
+    trial.contestant.split('+').map(leg).collect()
+}
+
+/// Nagle's algorithm would hold back the second half of a request or a reply.
+fn settings(spec: &RaceSpec, trial: &TrialSpec) -> control::Settings {
+    let mut settings = spec.settings.clone();
+    settings.buffers = trial.contest.buffers.or(settings.buffers);
+    if trial.contest.workload != Workload::Throughput && settings.nodelay.is_none() {
+        settings.nodelay = Some(true);
+    }
+    settings
+}
+
+fn rate(spec: &RaceSpec, trial: &TrialSpec) -> Option<Rate> {
+    let circuits = legs(spec, trial)
+        .iter()
+        .map(|leg| leg.circuits)
+        .sum::<u32>();
+    trial.rate_per_s.map(|per_s| Rate {
+        per_s: per_s / f64::from(circuits.max(1)),
+        arrivals: spec.arrivals,
+    })
+}

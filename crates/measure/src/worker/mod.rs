@@ -1,0 +1,135 @@
+//! The inside of a worker process.
+//!
+//! The main thread talks to the controller; each circuit has a measuring thread. A worker does one
+//! job and ends when the controller closes the channel.
+
+mod cpu;
+mod setup;
+mod threads;
+
+use crate::workload::Flags;
+use control::{Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+use threads::Circuits;
+
+/// How long the controller may take between two steps. It gives up sooner itself.
+const STEP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a worker on `socket` until the controller closes it.
+pub fn main(socket: OwnedFd) {
+    let mut channel = Channel::new(socket);
+    if let Err(failure) = serve(&mut channel) {
+        // A controller that is gone hears nothing, and has nothing to hear.
+        let _ = channel.send(&FromWorker::Failed(failure.0), &[]);
+    }
+    // Circuits stay until the controller has both reports and closes the channel.
+    let _ = channel.receive::<ToWorker>(STEP_LIMIT);
+}
+
+/// Why a job cannot be done, in words for the user.
+struct Failure(String);
+
+impl From<ChannelError> for Failure {
+    fn from(error: ChannelError) -> Self {
+        Failure(error.to_string())
+    }
+}
+
+fn serve(channel: &mut Channel) -> Result<(), Failure> {
+    let (first, descriptors) = channel.receive::<ToWorker>(STEP_LIMIT)?;
+    match first {
+        ToWorker::Listen(job) => {
+            prepare(&job)?;
+            let listeners = setup::listen(&job).map_err(Failure)?;
+            let (frames, descriptors) = setup::frames(&listeners).map_err(Failure)?;
+            let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+            channel.send(&FromWorker::Listening(frames), &borrowed)?;
+            let circuits = setup::accept(&job, listeners).map_err(Failure)?;
+            channel.send(&FromWorker::Accepted, &[])?;
+            measure(channel, &job, circuits)
+        }
+        ToWorker::Connect(job, frames) => {
+            prepare(&job)?;
+            let circuits = setup::connect(&job, frames, descriptors).map_err(Failure)?;
+            channel.send(&FromWorker::Connected, &[])?;
+            measure(channel, &job, circuits)
+        }
+        _ => Err(Failure("the controller began out of order".into())),
+    }
+}
+
+/// Goes to its processor and priority before anything else, so that helper threads follow.
+fn prepare(job: &Job) -> Result<(), Failure> {
+    cpu::place(job.pin, job.priority).map_err(Failure)
+}
+
+fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), Failure> {
+    match channel.receive::<ToWorker>(STEP_LIMIT)?.0 {
+        ToWorker::Go => {}
+        ToWorker::Stop => return Ok(()),
+        _ => return Err(Failure("the controller went on out of order".into())),
+    }
+    let before = cpu::used();
+    let flags = Arc::new(Flags::default());
+    let (bell, ring) = UnixStream::pair().map_err(|error| Failure(error.to_string()))?;
+    let running = threads::start(circuits, job, &flags, ring);
+    channel.send(&FromWorker::Running, &[])?;
+    watch(channel, &flags, &bell)?;
+    let (reports, circuits) = running.join();
+    let sent: u64 = reports.iter().map(|report| report.sent).sum();
+    channel.send(&FromWorker::SourceDone(sent), &[])?;
+    let report = WorkerReport {
+        effective: cpu::effective(&reports),
+        cpu: cpu::since(&before, &reports),
+        circuits: reports,
+    };
+    channel.send(&FromWorker::Finished(Box::new(report)), &[])?;
+    // The circuits end with the process: a transport may still have to repeat its last packets.
+    std::mem::forget(circuits);
+    Ok(())
+}
+
+/// Passes on what the controller says until all threads are done.
+fn watch(channel: &mut Channel, flags: &Flags, bell: &UnixStream) -> Result<(), Failure> {
+    loop {
+        let control = channel.descriptor();
+        let mut ready = [
+            PollFd::new(&control, PollFlags::IN),
+            PollFd::new(bell, PollFlags::IN),
+        ];
+        match poll(&mut ready, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Failure(error.to_string())),
+        }
+        let (spoken, done) = (
+            !ready[0].revents().is_empty(),
+            !ready[1].revents().is_empty(),
+        );
+        if done {
+            return Ok(());
+        }
+        if spoken {
+            match channel.receive::<ToWorker>(STEP_LIMIT) {
+                Ok((ToWorker::PeerDone(sent), _)) => flags.peer_is_done(sent),
+                Ok(_) => flags.stop(),
+                Err(error) => {
+                    flags.stop();
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+}
+
+/// An empty report of a circuit that could not be measured.
+fn failed(transport: &str, error: String) -> CircuitReport {
+    CircuitReport {
+        transport: transport.to_owned(),
+        error: Some(error),
+        ..Default::default()
+    }
+}

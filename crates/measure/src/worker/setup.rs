@@ -1,0 +1,193 @@
+//! From a job to circuits.
+
+use super::threads::{CircuitSlot, Circuits, Task};
+use control::{Job, RendezvousFrame, Settings, Side, Workload};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport, find};
+
+/// How long peers may take to meet.
+const MEET_LIMIT: Duration = Duration::from_secs(10);
+
+/// Octets of the message that opens a circuit of a connectionless transport.
+const PRIME: [u8; 1] = [0x5a];
+
+/// A listener and what it listens for.
+pub(super) struct Listening {
+    transport: &'static dyn Transport,
+    options: Options,
+    listener: Box<dyn Listener>,
+}
+
+/// The listeners of a job, one a leg.
+pub(super) fn listen(job: &Job) -> Result<Vec<Listening>, String> {
+    let listen_one = |leg: &control::Leg| {
+        let transport = transport(&leg.transport)?;
+        let options = options(job, leg.circuits as usize);
+        let listener = transport
+            .listen(&options)
+            .map_err(|error| format!("{} cannot listen: {error}", leg.transport))?;
+        Ok(Listening {
+            transport,
+            options,
+            listener,
+        })
+    };
+    job.legs.iter().map(listen_one).collect()
+}
+
+/// The rendezvous of the listeners, and their descriptors in order.
+pub(super) fn frames(
+    listeners: &[Listening],
+) -> Result<(Vec<RendezvousFrame>, Vec<OwnedFd>), String> {
+    let mut frames = Vec::new();
+    let mut descriptors = Vec::new();
+    for listening in listeners {
+        let rendezvous = listening
+            .listener
+            .rendezvous()
+            .map_err(|error| error.to_string())?;
+        frames.push(RendezvousFrame {
+            reach: rendezvous.reach as u8,
+            bytes: rendezvous.bytes,
+            descriptors: rendezvous.descriptors.len() as u32,
+        });
+        descriptors.extend(rendezvous.descriptors);
+    }
+    Ok((frames, descriptors))
+}
+
+/// Waits for the peer's circuits.
+pub(super) fn accept(job: &Job, listeners: Vec<Listening>) -> Result<Circuits, String> {
+    let mut circuits = Vec::new();
+    for mut listening in listeners {
+        let transport = listening.transport;
+        if job.workload == Workload::Connect {
+            let listener = listening.listener;
+            circuits.push(CircuitSlot {
+                transport,
+                task: Task::Serve(listener),
+            });
+            continue;
+        }
+        for _ in 0..listening.options.circuits {
+            let accepted = listening.listener.accept(Instant::now() + MEET_LIMIT);
+            let mut circuit =
+                accepted.map_err(|error| format!("{}: no peer came: {error}", transport.name()))?;
+            if transport.class().connectionless {
+                receive_prime(circuit.as_mut(), transport.name())?;
+            }
+            circuits.push(CircuitSlot {
+                transport,
+                task: Task::Move(circuit),
+            });
+        }
+    }
+    Ok(Circuits { slots: circuits })
+}
+
+/// Makes circuits to the peer's listeners.
+pub(super) fn connect(
+    job: &Job,
+    frames: Vec<RendezvousFrame>,
+    descriptors: Vec<OwnedFd>,
+) -> Result<Circuits, String> {
+    debug_assert_eq!(job.side, Side::Connect);
+    if frames.len() != job.legs.len() {
+        return Err("the listener tells of another number of legs".into());
+    }
+    let mut descriptors = descriptors.into_iter();
+    let mut slots = Vec::new();
+    for (leg, frame) in job.legs.iter().zip(frames) {
+        let transport = transport(&leg.transport)?;
+        let options = options(job, leg.circuits as usize);
+        let rendezvous = Rendezvous {
+            reach: reach(frame.reach),
+            bytes: frame.bytes,
+            descriptors: descriptors
+                .by_ref()
+                .take(frame.descriptors as usize)
+                .collect(),
+        };
+        if job.workload == Workload::Connect {
+            slots.push(CircuitSlot {
+                transport,
+                task: Task::Connect(rendezvous, options),
+            });
+            continue;
+        }
+        for index in 0..leg.circuits as usize {
+            let connected = transport.connect(&rendezvous, index, &options);
+            let mut circuit =
+                connected.map_err(|error| format!("{} cannot connect: {error}", leg.transport))?;
+            if transport.class().connectionless {
+                send_prime(circuit.as_mut(), transport.name())?;
+            }
+            slots.push(CircuitSlot {
+                transport,
+                task: Task::Move(circuit),
+            });
+        }
+    }
+    Ok(Circuits { slots })
+}
+
+/// A connectionless circuit is opened by its first message, which is not measured.
+fn send_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
+    let sent = circuit.send(&PRIME).and_then(|()| circuit.flush());
+    sent.map_err(|error| format!("{name}: the opening message was not sent: {error}"))
+}
+
+fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
+    let end = Instant::now() + MEET_LIMIT;
+    let mut buffer = vec![0; 65_536];
+    loop {
+        match circuit.recv(&mut buffer) {
+            Ok(_) => return Ok(()),
+            Err(error) if crate::workload::is_pause(&error) && Instant::now() < end => {}
+            Err(error) => return Err(format!("{name}: the opening message did not come: {error}")),
+        }
+    }
+}
+
+fn transport(name: &str) -> Result<&'static dyn Transport, String> {
+    find(name).map_err(|error| error.to_string())
+}
+
+fn reach(code: u8) -> Reach {
+    match code {
+        0 => Reach::Process,
+        1 => Reach::Host,
+        _ => Reach::Network,
+    }
+}
+
+/// The library's options from a job.
+pub(crate) fn options(job: &Job, circuits: usize) -> Options {
+    let Settings {
+        ipv6,
+        read_len,
+        buffers,
+        nodelay,
+        congestion,
+        batch,
+        interface,
+        ethertype,
+    } = job.settings.clone();
+    let longest = job
+        .mix
+        .map_or(job.message_len, |mix| mix.small.max(mix.full));
+    Options {
+        family: if ipv6 { Family::V6 } else { Family::V4 },
+        bind: None,
+        message_len: longest as usize,
+        circuits,
+        read_len: read_len as usize,
+        buffers: buffers.map(|len| len as usize),
+        nodelay,
+        congestion,
+        batch: batch.map(|count| count as usize),
+        interface,
+        ethertype,
+    }
+}

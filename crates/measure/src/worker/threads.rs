@@ -1,0 +1,126 @@
+//! The measuring threads.
+
+use super::{cpu, failed};
+use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
+use control::{CircuitReport, Job, Role, Workload};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use towpath::{Circuit, Listener, Options, Rendezvous, Transport};
+
+/// Circuits ready to be measured.
+pub(super) struct Circuits {
+    pub(super) slots: Vec<CircuitSlot>,
+}
+
+/// What one thread works on.
+pub(super) struct CircuitSlot {
+    pub(super) transport: &'static dyn Transport,
+    pub(super) task: Task,
+}
+
+pub(super) enum Task {
+    /// Move messages on a circuit that is there.
+    Move(Box<dyn Circuit>),
+    /// Make circuits again and again.
+    Connect(Rendezvous, Options),
+    /// Accept circuits again and again.
+    Serve(Box<dyn Listener>),
+}
+
+/// Threads at work.
+pub(super) struct Running {
+    threads: Vec<(&'static str, JoinHandle<(CircuitReport, CircuitSlot)>)>,
+}
+
+/// Starts a thread for each circuit. `ring` closes when the last one is done.
+pub(super) fn start(
+    circuits: Circuits,
+    job: &Job,
+    flags: &Arc<Flags>,
+    ring: UnixStream,
+) -> Running {
+    // Closed, and so readable at the other end, when the last thread drops its share.
+    let ring = Arc::new(ring);
+    let spawn = |(index, slot): (usize, CircuitSlot)| {
+        let (flags, ring) = (Arc::clone(flags), Arc::clone(&ring));
+        let mut job = job.clone();
+        job.seed = engine::SplitMix64::at(job.seed, index as u64);
+        let name = slot.transport.name();
+        let work = move || {
+            let result = measure_one(slot, &job, &flags);
+            drop(ring);
+            result
+        };
+        (name, std::thread::spawn(work))
+    };
+    let threads = circuits.slots.into_iter().enumerate().map(spawn).collect();
+    Running { threads }
+}
+
+impl Running {
+    /// Waits for all threads; their circuits come back so that they outlive the measurement.
+    pub(super) fn join(self) -> (Vec<CircuitReport>, Vec<CircuitSlot>) {
+        let mut reports = Vec::new();
+        let mut slots = Vec::new();
+        for (name, thread) in self.threads {
+            match thread.join() {
+                Ok((report, slot)) => {
+                    reports.push(report);
+                    slots.push(slot);
+                }
+                Err(_) => reports.push(failed(name, "the measuring thread panicked".into())),
+            }
+        }
+        (reports, slots)
+    }
+}
+
+fn measure_one(mut slot: CircuitSlot, job: &Job, flags: &Flags) -> (CircuitReport, CircuitSlot) {
+    let class = slot.transport.class();
+    let before = cpu::thread_switches();
+    let mut report = match &mut slot.task {
+        Task::Connect(rendezvous, options) => {
+            connect::client(slot.transport, rendezvous, options, job, flags)
+        }
+        Task::Serve(listener) => connect::server(
+            listener.as_mut(),
+            job,
+            flags,
+            class.stream,
+            class.connectionless,
+        ),
+        Task::Move(circuit) => {
+            let circuit = circuit.as_mut();
+            let before = circuit.counts();
+            let mut report = match (job.workload, job.role) {
+                (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
+                (Workload::Offered, _) => {
+                    offered::sink(circuit, job, flags, class.stream, class.connectionless)
+                }
+                (_, Role::Source) => source::run(circuit, job, flags),
+                (_, Role::Sink) => {
+                    sink::run(circuit, job, flags, class.stream, class.connectionless)
+                }
+                (_, Role::Both) => both::run(circuit, job, flags, class.connectionless),
+                (_, Role::Client) => client::run(circuit, job, flags, class.stream, class.reliable),
+                (_, Role::Server) => server::run(circuit, job, flags, class.stream),
+            };
+            report.effective = circuit.effective();
+            report.counts = circuit.counts();
+            for (name, count) in &mut report.counts {
+                *count = count.saturating_sub(before.get(name).copied().unwrap_or(0));
+            }
+            report
+        }
+    };
+    let after = cpu::thread_switches();
+    report
+        .counts
+        .insert(cpu::VOLUNTARY.into(), after.0 - before.0);
+    report
+        .counts
+        .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
+    report.transport = slot.transport.name().to_owned();
+    (report, slot)
+}

@@ -1,0 +1,181 @@
+//! client: asks, waits for the answer, and times both together.
+
+use super::message::Messages;
+use super::server::Exchange;
+use super::slices::Slices;
+use super::{Flags, source};
+use crate::clock::now_ns;
+use control::{CircuitReport, Job};
+use hdrhistogram::Histogram as Hdr;
+use results::{Histogram, new_histogram};
+use std::collections::BTreeMap;
+use towpath::Circuit;
+
+/// Delays kept one by one, so that warm-up can be cut off afterwards; 4 B each, 32 MiB in all.
+/// Later ones go straight into the histogram.
+const SAMPLES_MAX: usize = 8 << 20;
+
+/// An answer that takes longer than this is lost, on a transport that loses.
+const LOST_NS: u64 = 200_000_000;
+
+/// Longest wait on one that does not.
+const GIVE_UP_NS: u64 = 5_000_000_000;
+
+/// Samples of one batch whose mean enters the test for steady state.
+const BATCHES: usize = 100;
+
+/// Asks until a limit is reached or it is stopped.
+pub(crate) fn run(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    flags: &Flags,
+    stream: bool,
+    reliable: bool,
+) -> CircuitReport {
+    let mut messages = Messages::new(job);
+    let mut buffer = vec![0; super::sink::buffer_len(job)];
+    let exchange = Exchange::new(job, stream);
+    let start_ns = now_ns();
+    let end_ns = start_ns + job.limits.time_ns;
+    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
+    let mut delays = Delays::new(job.limits.messages);
+    let mut report = CircuitReport {
+        first_ns: start_ns,
+        ..Default::default()
+    };
+    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS };
+    let mut lost = 0u64;
+    while report.sent < job.limits.messages {
+        let asked_ns = now_ns();
+        let late = || now_ns() > asked_ns + patience_ns || flags.is_stopped();
+        let answer = exchange
+            .send(circuit, messages.next(), late)
+            .and_then(|()| exchange.receive(circuit, &mut buffer, late));
+        report.last_ns = now_ns();
+        report.sent += 1;
+        match answer {
+            Ok(Some(len)) => {
+                delays.record(report.last_ns - asked_ns);
+                report.received += 1;
+                report.received_bytes += len as u64;
+            }
+            Ok(None) if flags.is_stopped() => break,
+            Ok(None) if !reliable => lost += 1,
+            Ok(None) => {
+                report.error = Some("the peer does not answer".into());
+                break;
+            }
+            Err(error) => {
+                report.error = Some(error.to_string());
+                break;
+            }
+        }
+        slices.record(report.last_ns, report.received, report.received_bytes);
+        if report.last_ns >= end_ns || flags.is_stopped() {
+            break;
+        }
+    }
+    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    report.error = report.error.or_else(|| source::finish(circuit, flags));
+    report.measures.insert("lost".into(), lost as f64);
+    delays.finish(&mut report);
+    report
+}
+
+/// Delays, one by one while there is room.
+#[derive(Debug)]
+pub(crate) struct Delays {
+    samples: Vec<u32>,
+    histogram: Hdr<u64>,
+}
+
+impl Delays {
+    pub(crate) fn new(expected: u64) -> Delays {
+        let room = usize::try_from(expected)
+            .unwrap_or(SAMPLES_MAX)
+            .min(SAMPLES_MAX);
+        Delays {
+            samples: Vec::with_capacity(room),
+            histogram: new_histogram(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, delay_ns: u64) {
+        match u32::try_from(delay_ns) {
+            Ok(delay_ns) if self.samples.len() < self.samples.capacity() => {
+                self.samples.push(delay_ns);
+            }
+            // Above 4.29 s, or no room: no sample is ever dropped.
+            _ => self.histogram.saturating_record(delay_ns),
+        }
+    }
+
+    /// Cuts off the warm-up and puts the rest into the report.
+    pub(crate) fn finish(mut self, report: &mut CircuitReport) {
+        let cut = self.warm_up();
+        let warm_up_ns: u64 = self.samples[..cut]
+            .iter()
+            .map(|&delay| u64::from(delay))
+            .sum();
+        let kept = &self.samples[cut..];
+        for &delay_ns in kept {
+            self.histogram.saturating_record(u64::from(delay_ns));
+        }
+        let count = self.histogram.len();
+        report
+            .measures
+            .insert("warm_up_s".into(), warm_up_ns as f64 * 1e-9);
+        if count == 0 {
+            return;
+        }
+        let values = [
+            ("delay_p50_us", self.histogram.value_at_quantile(0.5) as f64),
+            ("delay_mean_us", self.histogram.mean()),
+        ];
+        let exact = exact_median(kept).map(|median| ("delay_p50_us", median));
+        for (name, value_ns) in values.into_iter().chain(exact) {
+            report.measures.insert(name.into(), value_ns / 1000.0);
+        }
+        for (name, q) in [
+            ("delay_p90_us", 0.9),
+            ("delay_p99_us", 0.99),
+            ("delay_p999_us", 0.999),
+        ] {
+            if count >= stats::estimate::samples_needed(q) {
+                let value_ns = self.histogram.value_at_quantile(q);
+                report
+                    .measures
+                    .insert(name.into(), value_ns as f64 / 1000.0);
+            }
+        }
+        if let Ok(encoded) = Histogram::encode(&self.histogram, "ns") {
+            report.histograms = BTreeMap::from([("delay".to_owned(), encoded.hdr_v2)]);
+        }
+    }
+
+    /// How many samples at the front are warm-up.
+    fn warm_up(&self) -> usize {
+        let len = self.samples.len() / BATCHES;
+        if len < 10 {
+            return 0;
+        }
+        let mean =
+            |batch: &[u32]| batch.iter().map(|&v| f64::from(v)).sum::<f64>() / batch.len() as f64;
+        let means: Vec<f64> = self.samples.chunks_exact(len).map(mean).collect();
+        match stats::steady_state(&means) {
+            stats::Steady::From(cut) => cut * len,
+            _ => 0,
+        }
+    }
+}
+
+/// The median itself: a histogram's three digits are coarse for ratios near 1.
+fn exact_median(samples: &[u32]) -> Option<f64> {
+    if samples.is_empty() {
+        return None;
+    }
+    let mut sorted = samples.to_vec();
+    let (_, median, _) = sorted.select_nth_unstable(samples.len() / 2);
+    Some(f64::from(*median))
+}

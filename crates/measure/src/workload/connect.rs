@@ -1,0 +1,125 @@
+//! connect: set-up, one request, one reply, tear-down, again and again.
+
+use super::client::Delays;
+use super::message::Messages;
+use super::server::Exchange;
+use super::slices::Slices;
+use super::{Flags, is_pause, sink};
+use crate::clock::now_ns;
+use control::{CircuitReport, Job};
+use std::io;
+use std::time::{Duration, Instant};
+use towpath::{Listener, Options, Rendezvous, Transport};
+
+/// Longest wait for the reply of one connection, ns.
+const GIVE_UP_NS: u64 = 2_000_000_000;
+
+/// Connects, asks, reads the answer and closes until a limit is reached.
+pub(crate) fn client(
+    transport: &dyn Transport,
+    rendezvous: &Rendezvous,
+    options: &Options,
+    job: &Job,
+    flags: &Flags,
+) -> CircuitReport {
+    let mut messages = Messages::new(job);
+    let mut buffer = vec![0; sink::buffer_len(job)];
+    let exchange = Exchange::new(job, transport.class().stream);
+    let start_ns = now_ns();
+    let end_ns = start_ns + job.limits.time_ns;
+    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
+    let mut delays = Delays::new(job.limits.messages);
+    let mut report = CircuitReport {
+        first_ns: start_ns,
+        last_ns: start_ns,
+        ..Default::default()
+    };
+    while report.sent < job.limits.messages && report.last_ns < end_ns && !flags.is_stopped() {
+        let began_ns = now_ns();
+        let late = || now_ns() > began_ns + GIVE_UP_NS || flags.is_stopped();
+        let once = || -> io::Result<Option<usize>> {
+            let mut circuit = transport.connect(rendezvous, 0, options)?;
+            exchange.send(circuit.as_mut(), messages.next(), late)?;
+            let len = exchange.receive(circuit.as_mut(), &mut buffer, late)?;
+            drop(circuit);
+            Ok(len)
+        };
+        let result = { once }();
+        report.last_ns = now_ns();
+        report.sent += 1;
+        match result {
+            Ok(Some(len)) => {
+                delays.record(report.last_ns - began_ns);
+                report.received += 1;
+                report.received_bytes += len as u64;
+                slices.record(report.last_ns, report.received, report.received_bytes);
+            }
+            Ok(None) => *report.measures.entry("lost".into()).or_default() += 1.0,
+            Err(error) => {
+                fail(&mut report, &error);
+                break;
+            }
+        }
+    }
+    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    delays.finish(&mut report);
+    report
+}
+
+fn fail(report: &mut CircuitReport, error: &io::Error) {
+    let out_of_ports = matches!(
+        error.kind(),
+        io::ErrorKind::AddrNotAvailable | io::ErrorKind::AddrInUse
+    );
+    if out_of_ports {
+        report.invalid = Some(format!(
+            "out of ports after {} connections; measure for a shorter time, or widen \
+             net.ipv4.ip_local_port_range and allow net.ipv4.tcp_tw_reuse",
+            report.received
+        ));
+    } else {
+        report.error = Some(error.to_string());
+    }
+}
+
+/// Accepts, answers and lets go until told that the client is done.
+pub(crate) fn server(
+    listener: &mut dyn Listener,
+    job: &Job,
+    flags: &Flags,
+    stream: bool,
+    connectionless: bool,
+) -> CircuitReport {
+    let mut buffer = vec![0; sink::buffer_len(job)];
+    let exchange = Exchange::new(job, stream);
+    let mut report = CircuitReport {
+        first_ns: now_ns(),
+        ..Default::default()
+    };
+    let is_over = || flags.peer_sent().is_some() || flags.is_stopped();
+    while !is_over() {
+        let mut circuit = match listener.accept(Instant::now() + Duration::from_millis(20)) {
+            Ok(circuit) => circuit,
+            Err(error) if is_pause(&error) || error.kind() == io::ErrorKind::TimedOut => continue,
+            Err(error) => {
+                report.error = Some(error.to_string());
+                break;
+            }
+        };
+        // A connection that breaks is the client's to report.
+        if let Ok(Some(len)) = exchange.receive(circuit.as_mut(), &mut buffer, is_over)
+            && exchange
+                .send(circuit.as_mut(), &buffer[..len], is_over)
+                .is_ok()
+        {
+            report.received += 1;
+            report.sent += 1;
+            if !connectionless {
+                // The client closes first, so that waiting states stay on its side.
+                let _ = exchange.receive(circuit.as_mut(), &mut buffer, is_over);
+            }
+        }
+    }
+    report.last_ns = now_ns();
+    report
+}

@@ -1,0 +1,84 @@
+//! The measuring loops.
+
+pub(crate) mod both;
+pub(crate) mod client;
+pub(crate) mod connect;
+pub(crate) mod message;
+pub(crate) mod offered;
+pub(crate) mod server;
+pub(crate) mod sink;
+pub(crate) mod slices;
+pub(crate) mod source;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// What the worker's control thread tells its measuring threads.
+#[derive(Debug, Default)]
+pub(crate) struct Flags {
+    stop: AtomicBool,
+    peer_done: AtomicBool,
+    peer_sent: AtomicU64,
+}
+
+impl Flags {
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn peer_is_done(&self, sent: u64) {
+        self.peer_sent.store(sent, Ordering::Relaxed);
+        self.peer_done.store(true, Ordering::Release);
+    }
+
+    /// How many messages the peer sent in all, once it sent them.
+    pub(crate) fn peer_sent(&self) -> Option<u64> {
+        let done = self.peer_done.load(Ordering::Acquire);
+        done.then(|| self.peer_sent.load(Ordering::Relaxed))
+    }
+}
+
+pub(crate) fn is_pause(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// How many messages to move between two looks at the clock.
+///
+/// A run is made longer while it takes less than 20 us, so that the clock's 20 to 30 ns stay
+/// below two in a thousand, and shorter when it takes more than 100 us, so that slices and limits
+/// are kept.
+#[derive(Debug)]
+pub(crate) struct RunLength {
+    pub(crate) messages: usize,
+    last_ns: u64,
+}
+
+const RUN_SHORT_NS: u64 = 20_000;
+const RUN_LONG_NS: u64 = 100_000;
+const RUN_MAX: usize = 8192;
+
+impl RunLength {
+    pub(crate) fn new(now_ns: u64) -> RunLength {
+        RunLength {
+            messages: 1,
+            last_ns: now_ns,
+        }
+    }
+
+    pub(crate) fn adapt(&mut self, now_ns: u64) {
+        let took_ns = now_ns - self.last_ns;
+        self.last_ns = now_ns;
+        if took_ns < RUN_SHORT_NS {
+            self.messages = (self.messages * 2).min(RUN_MAX);
+        } else if took_ns > RUN_LONG_NS {
+            self.messages = (self.messages / 2).max(1);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! offered: an open loop that sends at given times, whatever comes of it.
+//!
+//! A delay runs from the time a message was *meant* to be sent. When the transport holds the
+//! sender back, the messages behind wait and their delay says so. When the loop itself is late,
+//! that is the generator's lag: it is measured, and a point it could not keep is invalid.
+
+use super::client::Delays;
+use super::message::{Messages, STAMP_LEN, put_stamp, stamp};
+use super::slices::Slices;
+use super::{Flags, is_pause, sink, source};
+use crate::clock::now_ns;
+use control::{Arrivals, CircuitReport, Job, Rate};
+use engine::SplitMix64;
+use std::io;
+use std::time::Duration;
+use towpath::Circuit;
+
+/// Gaps longer than this are slept through, all but the last part.
+const SLEEP_ABOVE_NS: u64 = 300_000;
+
+/// The part of a gap that is spun through, because a sleeper wakes up late.
+const SPIN_NS: u64 = 150_000;
+
+/// The generator kept its pace if at the end it was not behind by more than this part of the span.
+const BEHIND_MAX: f64 = 0.01;
+
+/// Sends on schedule until a limit is reached.
+pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> CircuitReport {
+    let Some(rate) = job.rate else {
+        return CircuitReport {
+            error: Some("no rate given".into()),
+            ..Default::default()
+        };
+    };
+    let mut messages = Messages::new(job);
+    let mut schedule = Schedule::new(rate, job.seed);
+    let start_ns = now_ns();
+    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
+    let mut lag = Delays::new(job.limits.messages.min(1 << 20));
+    let mut report = CircuitReport {
+        first_ns: start_ns,
+        last_ns: start_ns,
+        ..Default::default()
+    };
+    let mut free_ns = start_ns;
+    let mut blocked_ns = 0;
+    let mut generator_behind_ns = 0;
+    while report.sent < job.limits.messages {
+        let intended_ns = start_ns + schedule.next_ns();
+        if intended_ns >= start_ns + job.limits.time_ns || flags.is_stopped() {
+            break;
+        }
+        let at_ns = sleep_until(intended_ns);
+        generator_behind_ns = at_ns.saturating_sub(intended_ns.max(free_ns));
+        lag.record(generator_behind_ns);
+        put_stamp(messages.next_mut(), report.sent, intended_ns);
+        match send_once(circuit, messages.next(), flags) {
+            Ok(waited_ns) => blocked_ns += waited_ns,
+            Err(error) => {
+                report.error = Some(error.to_string());
+                break;
+            }
+        }
+        report.sent += 1;
+        free_ns = now_ns();
+        report.last_ns = free_ns;
+        slices.record(free_ns, report.sent, 0);
+    }
+    let behind_ns = report.last_ns.saturating_sub(start_ns + job.limits.time_ns);
+    report.slices = slices.finish(report.last_ns, report.sent, 0);
+    report.error = report.error.or_else(|| source::finish(circuit, flags));
+    judge(
+        &mut report,
+        rate,
+        behind_ns.saturating_sub(blocked_ns),
+        generator_behind_ns,
+    );
+    report
+        .measures
+        .insert("blocked_s".into(), blocked_ns as f64 * 1e-9);
+    lag_into(lag, &mut report);
+    report
+}
+
+/// Marks a point invalid that the generator could not keep.
+fn judge(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u64) {
+    let span_s = (report.last_ns - report.first_ns) as f64 * 1e-9;
+    let reached_per_s = report.sent as f64 / span_s.max(1e-9);
+    report
+        .measures
+        .insert("offered_per_s".into(), reached_per_s);
+    let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
+    if late_s > BEHIND_MAX * span_s && late_s > 0.001 {
+        report.invalid = Some(format!(
+            "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too long; \
+             offer less, or use a batched transport",
+            rate.per_s
+        ));
+    }
+}
+
+fn lag_into(lag: Delays, report: &mut CircuitReport) {
+    let mut lags = CircuitReport::default();
+    lag.finish(&mut lags);
+    if let Some(&p99) = lags.measures.get("delay_p99_us") {
+        report.measures.insert("lag_p99_us".into(), p99);
+    }
+}
+
+/// Tries until the transport takes the message; gives how long it did not.
+fn send_once(circuit: &mut dyn Circuit, message: &[u8], flags: &Flags) -> io::Result<u64> {
+    let mut since_ns = None;
+    loop {
+        match circuit.try_send(message) {
+            Ok(()) => return Ok(since_ns.map_or(0, |since| now_ns() - since)),
+            Err(error) if is_pause(&error) => {
+                since_ns.get_or_insert_with(now_ns);
+                if flags.is_stopped() {
+                    return Err(error);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn sleep_until(at_ns: u64) -> u64 {
+    loop {
+        let now = now_ns();
+        if now >= at_ns {
+            return now;
+        }
+        if at_ns - now > SLEEP_ABOVE_NS {
+            std::thread::sleep(Duration::from_nanos(at_ns - now - SPIN_NS));
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Times to send at, ns from the start.
+struct Schedule {
+    rate: Rate,
+    random: SplitMix64,
+    at_s: f64,
+}
+
+impl Schedule {
+    fn new(rate: Rate, seed: u64) -> Schedule {
+        Schedule {
+            rate,
+            random: SplitMix64::new(seed),
+            at_s: 0.0,
+        }
+    }
+
+    fn next_ns(&mut self) -> u64 {
+        let at_ns = (self.at_s * 1e9) as u64;
+        let gap = match self.rate.arrivals {
+            Arrivals::Fixed => 1.0,
+            Arrivals::Exponential => -(1.0 - self.random.unit()).ln(),
+        };
+        self.at_s += gap / self.rate.per_s;
+        at_ns
+    }
+}
+
+/// Receives stamped messages and times each from its intended sending.
+pub(crate) fn sink(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    flags: &Flags,
+    stream: bool,
+    connectionless: bool,
+) -> CircuitReport {
+    let mut buffer = vec![0; sink::buffer_len(job)];
+    let start_ns = now_ns();
+    let mut state = Receiving {
+        message_len: job.message_len as usize,
+        delays: Delays::new(job.limits.messages),
+        slices: Slices::new(start_ns, job.limits.slice_ns),
+        front: Vec::new(),
+        report: CircuitReport {
+            first_ns: start_ns,
+            last_ns: start_ns,
+            ..Default::default()
+        },
+    };
+    let mut quiet_since_ns = None;
+    loop {
+        match circuit.recv(&mut buffer) {
+            Ok(Some(len)) => {
+                state.take(&buffer[..len], stream);
+                quiet_since_ns = None;
+            }
+            Ok(None) => break,
+            Err(error) if is_pause(&error) => {
+                let since = *quiet_since_ns.get_or_insert_with(now_ns);
+                let limit_ns = if connectionless {
+                    15_000_000
+                } else {
+                    2_000_000_000
+                };
+                if flags.peer_sent().is_some() && now_ns() - since > limit_ns {
+                    break;
+                }
+            }
+            Err(error) => {
+                state.report.error = Some(error.to_string());
+                break;
+            }
+        }
+        let all_here = flags
+            .peer_sent()
+            .is_some_and(|sent| state.report.received >= sent);
+        if flags.is_stopped() || (all_here && connectionless) {
+            break;
+        }
+    }
+    state.finish()
+}
+
+struct Receiving {
+    message_len: usize,
+    delays: Delays,
+    slices: Slices,
+    /// The front of a message whose rest has not come, on a byte stream.
+    front: Vec<u8>,
+    report: CircuitReport,
+}
+
+impl Receiving {
+    fn take(&mut self, bytes: &[u8], stream: bool) {
+        self.report.last_ns = now_ns();
+        self.report.calls += 1;
+        self.report.received_bytes += bytes.len() as u64;
+        if stream {
+            self.take_stream(bytes);
+        } else {
+            self.count(bytes);
+        }
+        let report = &self.report;
+        self.slices
+            .record(report.last_ns, report.received, report.received_bytes);
+    }
+
+    fn take_stream(&mut self, mut bytes: &[u8]) {
+        while self.front.len() + bytes.len() >= self.message_len {
+            let (rest, after) = bytes.split_at(self.message_len - self.front.len());
+            if self.front.is_empty() {
+                self.count(rest);
+            } else {
+                let mut front = std::mem::take(&mut self.front);
+                front.extend_from_slice(rest);
+                self.count(&front);
+                front.clear();
+                self.front = front;
+            }
+            bytes = after;
+        }
+        self.front.extend_from_slice(bytes);
+    }
+
+    fn count(&mut self, message: &[u8]) {
+        debug_assert!(message.len() >= STAMP_LEN);
+        if let Some((_, intended_ns)) = stamp(message) {
+            self.delays
+                .record(self.report.last_ns.saturating_sub(intended_ns));
+            self.report.received += 1;
+        }
+    }
+
+    fn finish(self) -> CircuitReport {
+        let Receiving {
+            delays,
+            slices,
+            mut report,
+            ..
+        } = self;
+        report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+        delays.finish(&mut report);
+        report
+    }
+}

@@ -1,0 +1,134 @@
+//! server: sends back every message it gets.
+
+use super::{Flags, is_pause, sink};
+use crate::clock::now_ns;
+use control::{CircuitReport, Job};
+use std::io;
+use towpath::Circuit;
+
+/// Answers until the peer ended or it is told that it did.
+pub(crate) fn run(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    flags: &Flags,
+    stream: bool,
+) -> CircuitReport {
+    let mut buffer = vec![0; sink::buffer_len(job)];
+    let first_ns = now_ns();
+    let mut report = CircuitReport {
+        first_ns,
+        ..Default::default()
+    };
+    let call = Exchange::new(job, stream);
+    loop {
+        let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
+            Ok(Some(len)) => len,
+            Ok(None) => break,
+            Err(error) => {
+                report.error = Some(error.to_string());
+                break;
+            }
+        };
+        report.received += 1;
+        report.received_bytes += len as u64;
+        if let Err(error) = call.send(circuit, &buffer[..len], || flags.is_stopped()) {
+            report.error = Some(error.to_string());
+            break;
+        }
+        report.sent += 1;
+        if flags.peer_sent().is_some() {
+            break;
+        }
+    }
+    report.last_ns = now_ns();
+    report
+}
+
+/// Sending and receiving whole messages of one length, sleeping or spinning.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange {
+    message_len: usize,
+    stream: bool,
+    spin: bool,
+}
+
+/// Failed tries of a spinning loop between two looks at the flags.
+const SPINS: u32 = 4096;
+
+impl Exchange {
+    pub(crate) fn new(job: &Job, stream: bool) -> Exchange {
+        Exchange {
+            message_len: job.message_len as usize,
+            stream,
+            spin: job.busy_poll,
+        }
+    }
+
+    /// Sends a message; gives up when `is_over`.
+    #[inline]
+    pub(crate) fn send(
+        &self,
+        circuit: &mut dyn Circuit,
+        message: &[u8],
+        is_over: impl Fn() -> bool,
+    ) -> io::Result<()> {
+        let mut spins = 0;
+        loop {
+            let result = if self.spin {
+                circuit.try_send(message)
+            } else {
+                circuit.send(message)
+            };
+            match result {
+                Ok(()) => return circuit.flush(),
+                Err(error) if is_pause(&error) => {
+                    spins += 1;
+                    if (!self.spin || spins % SPINS == 0) && is_over() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Receives one whole message; None at the end or when `is_over`.
+    #[inline]
+    pub(crate) fn receive(
+        &self,
+        circuit: &mut dyn Circuit,
+        buffer: &mut [u8],
+        is_over: impl Fn() -> bool,
+    ) -> io::Result<Option<usize>> {
+        let mut filled = 0;
+        let mut spins = 0u32;
+        loop {
+            let room = if self.stream {
+                &mut buffer[filled..self.message_len]
+            } else {
+                &mut buffer[..]
+            };
+            let result = if self.spin {
+                circuit.try_recv(room)
+            } else {
+                circuit.recv(room)
+            };
+            match result {
+                Ok(Some(len)) => {
+                    filled += len;
+                    if !self.stream || filled >= self.message_len {
+                        return Ok(Some(filled));
+                    }
+                }
+                Ok(None) => return Ok(None),
+                Err(error) if is_pause(&error) => {
+                    spins = spins.wrapping_add(1);
+                    if (!self.spin || spins.is_multiple_of(SPINS)) && is_over() {
+                        return Ok(None);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The time series of a loop, in memory set aside beforehand.
+
+use control::Slice;
+
+/// Slices kept at most: 16 MiB of time series would be no use to anybody.
+const SLICES_MAX: usize = 4096;
+
+/// Cumulative counts, taken at most once every `every_ns`.
+#[derive(Debug)]
+pub(crate) struct Slices {
+    every_ns: u64,
+    next_ns: u64,
+    taken: Vec<Slice>,
+}
+
+impl Slices {
+    pub(crate) fn new(start_ns: u64, every_ns: u64) -> Slices {
+        Slices {
+            every_ns: every_ns.max(1),
+            next_ns: start_ns,
+            taken: Vec::with_capacity(SLICES_MAX),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, at_ns: u64, messages: u64, bytes: u64) {
+        if at_ns >= self.next_ns {
+            self.take(at_ns, messages, bytes);
+        }
+    }
+
+    #[cold]
+    fn take(&mut self, at_ns: u64, messages: u64, bytes: u64) {
+        self.next_ns = at_ns + self.every_ns;
+        if self.taken.len() < SLICES_MAX {
+            self.taken.push(Slice {
+                at_ns,
+                messages,
+                bytes,
+            });
+        }
+    }
+
+    /// The series, with the counts at the end as its last slice.
+    pub(crate) fn finish(mut self, at_ns: u64, messages: u64, bytes: u64) -> Vec<Slice> {
+        self.taken.push(Slice {
+            at_ns,
+            messages,
+            bytes,
+        });
+        self.taken
+    }
+}

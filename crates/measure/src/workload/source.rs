@@ -1,0 +1,64 @@
+//! source: as many messages as will go, one call a message.
+
+use super::message::Messages;
+use super::slices::Slices;
+use super::{Flags, RunLength, is_pause};
+use crate::clock::now_ns;
+use control::{CircuitReport, Job};
+use std::io;
+use towpath::Circuit;
+
+/// Sends until a limit is reached or it is stopped.
+pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> CircuitReport {
+    let mut messages = Messages::new(job);
+    let start_ns = now_ns();
+    let end_ns = start_ns + job.limits.time_ns;
+    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
+    let mut length = RunLength::new(start_ns);
+    let (mut sent, mut error, mut last_ns) = (0u64, None, start_ns);
+    while sent < job.limits.messages {
+        let want = length.messages.min((job.limits.messages - sent) as usize);
+        match send(circuit, &mut messages, want) {
+            Ok(count) => sent += count as u64,
+            Err(failed) if is_pause(&failed) => {}
+            Err(failed) => {
+                error = Some(failed.to_string());
+                break;
+            }
+        }
+        last_ns = now_ns();
+        length.adapt(last_ns);
+        slices.record(last_ns, sent, 0);
+        if last_ns >= end_ns || flags.is_stopped() {
+            break;
+        }
+    }
+    error = error.or_else(|| finish(circuit, flags));
+    CircuitReport {
+        sent,
+        first_ns: start_ns,
+        last_ns,
+        slices: slices.finish(last_ns, sent, 0),
+        error,
+        ..CircuitReport::default()
+    }
+}
+
+#[inline]
+fn send(circuit: &mut dyn Circuit, messages: &mut Messages, count: usize) -> io::Result<usize> {
+    if messages.is_uniform() {
+        return circuit.send_run(messages.next(), count);
+    }
+    circuit.send(messages.next()).map(|()| 1)
+}
+
+/// Ends the circuit's direction; what is held back may need room first.
+pub(crate) fn finish(circuit: &mut dyn Circuit, flags: &Flags) -> Option<String> {
+    loop {
+        match circuit.finish() {
+            Ok(()) => return None,
+            Err(error) if is_pause(&error) && !flags.is_stopped() => {}
+            Err(error) => return Some(error.to_string()),
+        }
+    }
+}
