@@ -17,9 +17,12 @@ pub struct Curve {
     pub model: Model,
 }
 
+/// The points of a curve to be: the cell's key, the cell, the metric, the points.
+type Group = (String, Cell, &'static str, Vec<(f64, Estimate)>);
+
 /// The curves of all contestants that ran at enough sizes, in the order of the cells.
 pub fn curves(cells: &[CellSummary]) -> Vec<Curve> {
-    let mut groups: Vec<(String, Cell, &'static str, Vec<(f64, Estimate)>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for summary in cells {
         let (Some((metric, cost)), Some(size)) = (cost_of(summary), summary.cell.size()) else {
             continue;

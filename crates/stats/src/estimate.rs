@@ -83,7 +83,8 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     if share == 0.0 {
         return sorted[below];
     }
-    sorted[below] + share * (sorted[above] - sorted[below])
+    // Not `a + share * (b - a)`, which overflows between values far apart.
+    (1.0 - share) * sorted[below] + share * sorted[above]
 }
 
 fn sorted(values: &[f64]) -> Vec<f64> {

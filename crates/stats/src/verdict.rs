@@ -143,3 +143,98 @@ fn blocks_needed(mean: &Mean, alpha: f64, equal_within: f64) -> Option<u32> {
     }
     u32::try_from(enough).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::student_quantile;
+
+    fn question(log_ratios: &[f64]) -> Question {
+        Question {
+            contest: Cell::default(),
+            metric: metric::MESSAGES_PER_S.to_owned(),
+            contestant: "udp".into(),
+            baseline: "tcp".into(),
+            log_ratios: log_ratios.to_vec(),
+        }
+    }
+
+    fn alone(log_ratios: &[f64]) -> Verdict {
+        judge(&[question(log_ratios)], 0.05, 0.03).remove(0)
+    }
+
+    #[test]
+    fn the_interval_is_that_of_paired_t() {
+        let logs = [0.30, 0.34, 0.32, 0.31, 0.33];
+        let verdict = alone(&logs);
+        let half = student_quantile(0.975, 4.0) * (0.001f64 / 4.0 / 5.0).sqrt();
+        assert!((verdict.ratio - 0.32f64.exp()).abs() < 1e-12);
+        assert!((verdict.low - (0.32 - half).exp()).abs() < 1e-12);
+        assert!((verdict.high - (0.32 + half).exp()).abs() < 1e-12);
+        assert_eq!(
+            (verdict.kind, verdict.pairs, verdict.alpha),
+            (VerdictKind::Faster, 5, 0.05)
+        );
+        assert_eq!(verdict.blocks_needed, None);
+    }
+
+    #[test]
+    fn kinds_follow_the_interval_and_the_direction_of_the_metric() {
+        for (low, high, more, less) in [
+            (1.1, 1.2, VerdictKind::Faster, VerdictKind::Slower),
+            (0.8, 0.9, VerdictKind::Slower, VerdictKind::Faster),
+            (0.97, 1.03, VerdictKind::Equal, VerdictKind::Equal),
+            (1.01, 1.02, VerdictKind::Equal, VerdictKind::Equal),
+            (
+                0.9,
+                1.02,
+                VerdictKind::NotEnoughData,
+                VerdictKind::NotEnoughData,
+            ),
+            (1.01, 1.05, VerdictKind::Faster, VerdictKind::Slower),
+        ] {
+            assert_eq!(kind(low, high, metric::MESSAGES_PER_S, 0.03), more);
+            assert_eq!(kind(low, high, metric::DELAY_P50_US, 0.03), less);
+        }
+    }
+
+    #[test]
+    fn the_blocks_asked_for_would_do_and_fewer_would_not() {
+        let logs = [0.10, -0.05, 0.12, 0.02, 0.01];
+        let verdict = alone(&logs);
+        assert_eq!(verdict.kind, VerdictKind::NotEnoughData);
+        let needed = verdict.blocks_needed.expect("within 1000") as usize;
+        assert!(needed > 5);
+        let mean = Mean::of(&logs).expect("five values");
+        assert!(mean.half_width_with(needed, 0.05) < 0.04);
+        assert!(mean.half_width_with(needed - 2, 0.05) > 0.03);
+    }
+
+    #[test]
+    fn equals_need_blocks_until_the_interval_fits_the_band() {
+        let needed = alone(&[0.05, -0.05, 0.05, -0.05, 0.0]).blocks_needed;
+        // A deviation of 5 % (trimming widens it), 3 % wanted at t about 2.1: 12 or more.
+        assert!(
+            needed.is_some_and(|blocks| (12..=30).contains(&blocks)),
+            "{needed:?}"
+        );
+        let hopeless = alone(&[2.0, -2.0, 1.0, -1.0, 0.0]).blocks_needed;
+        assert_eq!(hopeless, None);
+    }
+
+    #[test]
+    fn two_pairs_decide_nothing() {
+        let verdict = alone(&[1.0, 1.0]);
+        assert_eq!(
+            (verdict.kind, verdict.pairs),
+            (VerdictKind::NotEnoughData, 2)
+        );
+        assert!(verdict.low < 0.001 && verdict.high > 1000.0);
+    }
+
+    #[test]
+    fn absurd_ratios_stay_finite() {
+        let verdict = alone(&[600.0, -600.0, 700.0]);
+        assert!(verdict.low > 0.0 && verdict.high.is_finite());
+    }
+}

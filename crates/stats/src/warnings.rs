@@ -151,7 +151,7 @@ fn no_ratio(contests: &[Contest]) -> Vec<String> {
 fn histograms(trials: &[&Trial]) -> Option<String> {
     let broken = |histogram: &results::Histogram| {
         let part = histogram.decode().ok();
-        !part.is_some_and(|part| results::new_histogram().add(&part).is_ok())
+        part.is_none_or(|part| results::new_histogram().add(&part).is_err())
     };
     let counted = trials.iter().filter(|trial| trial.status == Status::Ok);
     let broken = counted

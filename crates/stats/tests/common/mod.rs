@@ -1,0 +1,120 @@
+//! Races that never ran: plans, and trials with noise drawn from a seed.
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+use engine::SplitMix64;
+use results::{BlockPlan, Cell, Plan, SCHEMA_VERSION, Status, Trial, metric};
+use std::collections::BTreeMap;
+
+pub const SIZES: [u64; 3] = [64, 1024, 16_384];
+
+pub fn plan(transports: &[&str]) -> Plan {
+    Plan {
+        version: SCHEMA_VERSION,
+        command: vec!["towpath".into(), "race".into()],
+        seed: 1,
+        transports: transports.iter().map(|&name| name.to_owned()).collect(),
+        baseline: transports[0].to_owned(),
+        control: true,
+        workloads: vec!["throughput".into()],
+        sizes: SIZES.to_vec(),
+        blocks: BlockPlan {
+            min: 5,
+            max: 20,
+            looks: vec![5, 10, 20],
+        },
+        alpha: 0.05,
+        equal_within: 0.03,
+        time_s: 60.0,
+        trial_s: 0.2,
+        options: BTreeMap::new(),
+    }
+}
+
+pub fn trial(block: u32, transport: &str, workload: &str, size: u64, value: f64) -> Trial {
+    let cell = Cell::default()
+        .with(Cell::TRANSPORT, transport)
+        .with(Cell::WORKLOAD, workload)
+        .with(Cell::SIZE, size);
+    Trial {
+        version: SCHEMA_VERSION,
+        index: 0,
+        block,
+        cell,
+        control: false,
+        status: Status::Ok,
+        reason: String::new(),
+        disturbed: Vec::new(),
+        started_s: 0.0,
+        span_s: 0.2,
+        warm_up_s: 0.0,
+        metrics: BTreeMap::from([(metric::primary(workload).to_owned(), value)]),
+        evidence: BTreeMap::new(),
+        histograms: BTreeMap::new(),
+        series: BTreeMap::new(),
+        ledger: None,
+        cpu: BTreeMap::new(),
+        effective: BTreeMap::new(),
+    }
+}
+
+/// The noise of a machine: lognormal, and in a share of the trials a slow phase.
+pub struct Noise {
+    pub random: SplitMix64,
+    pub deviation: f64,
+    pub slow_share: f64,
+    pub slow_rate: f64,
+}
+
+impl Noise {
+    /// 3 % noise, and 12 % of the trials at 0.8 of the speed.
+    pub fn usual(seed: u64) -> Noise {
+        Noise {
+            random: SplitMix64::new(seed),
+            deviation: 0.03,
+            slow_share: 0.12,
+            slow_rate: 0.8,
+        }
+    }
+
+    /// 3 % noise alone.
+    pub fn calm(seed: u64) -> Noise {
+        Noise {
+            slow_share: 0.0,
+            ..Noise::usual(seed)
+        }
+    }
+
+    pub fn factor(&mut self) -> f64 {
+        let slow = if self.random.unit() < self.slow_share {
+            self.slow_rate
+        } else {
+            1.0
+        };
+        // Box and Muller.
+        let radius = (-2.0 * (1.0 - self.random.unit()).ln()).sqrt();
+        let normal = radius * (std::f64::consts::TAU * self.random.unit()).cos();
+        slow * (self.deviation * normal).exp()
+    }
+}
+
+/// All trials of one block: every transport of the plan at every size, and the control. A
+/// transport's speed is `speed(transport, size)`.
+pub fn block(
+    plan: &Plan,
+    number: u32,
+    noise: &mut Noise,
+    speed: impl Fn(&str, u64) -> f64,
+) -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for &size in &plan.sizes {
+        for transport in &plan.transports {
+            let rate = 1e6 * speed(transport, size) * noise.factor();
+            trials.push(trial(number, transport, "throughput", size, rate));
+        }
+        let rate = 1e6 * speed(&plan.baseline, size) * noise.factor();
+        let mut control = trial(number, &plan.baseline, "throughput", size, rate);
+        control.control = true;
+        trials.push(control);
+    }
+    trials
+}
