@@ -1,5 +1,10 @@
 //! Benchmarks, by name. Each is a file here and a line in [`BENCHES`].
 
+mod bar;
+mod harness;
+mod ours;
+mod peers;
+
 use crate::fail;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +13,11 @@ use std::process::ExitCode;
 type Bench = fn(root: &Path, arguments: &[&str]) -> ExitCode;
 
 /// Name, what it measures, how it runs.
-const BENCHES: &[(&str, &str, Bench)] = &[];
+const BENCHES: &[(&str, &str, Bench)] = &[(
+    "harness",
+    "the measuring loops against iperf3, sockperf and the machine",
+    harness::run,
+)];
 
 /// Runs the benchmark named first, or lists all.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {

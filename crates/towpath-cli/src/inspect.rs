@@ -1,0 +1,207 @@
+//! `towpath transports` and `towpath doctor`.
+
+use crate::{CliError, DONE};
+use comfy_table::{ContentArrangement, Table, presets};
+use measure::RaceSpec;
+use results::Severity;
+use serde_json::json;
+use std::io::IsTerminal;
+use towpath::{Class, Options, Reach, Transport, Unavailable};
+
+/// Lists the transports.
+///
+/// # Errors
+///
+/// None are known.
+pub fn transports(as_json: bool) -> Result<u8, CliError> {
+    let options = Options::default();
+    if as_json {
+        let all: Vec<_> = towpath::all()
+            .iter()
+            .map(|transport| describe(*transport, &options))
+            .collect();
+        anstream::println!(
+            "{}",
+            serde_json::to_string_pretty(&all).map_err(CliError::failed)?
+        );
+        return Ok(DONE);
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width() as u16);
+    table.set_header(["transport", "here", "what it is", "class"]);
+    for transport in towpath::all() {
+        let missing = transport.available(&options).err();
+        let here = if missing.is_none() { "yes" } else { "no" };
+        let what = match missing {
+            None => transport.summary().to_owned(),
+            Some(Unavailable { reason, remedy }) => {
+                format!("{}\nnot here: {reason}; {remedy}", transport.summary())
+            }
+        };
+        table.add_row([
+            transport.name(),
+            here,
+            &what,
+            &class_line(&transport.class()),
+        ]);
+    }
+    anstream::println!("{table}");
+    Ok(DONE)
+}
+
+/// A class in words.
+pub fn class_line(class: &Class) -> String {
+    let word = |yes: bool, one: &'static str, other: &'static str| if yes { one } else { other };
+    let mut words = vec![
+        word(class.stream, "byte stream", "messages").to_owned(),
+        word(class.reliable, "reliable", "may lose").to_owned(),
+        word(class.ordered, "ordered", "unordered").to_owned(),
+        word(class.encrypted, "encrypted", "not encrypted").to_owned(),
+        word(class.kernel, "kernel", "user process").to_owned(),
+        match class.reach {
+            Reach::Process => "related processes",
+            Reach::Host => "one host",
+            Reach::Network => "network",
+        }
+        .to_owned(),
+        format!("checksum: {}", class.checksum),
+    ];
+    if !class.congestion.is_empty() {
+        words.push(format!("congestion control: {}", class.congestion));
+    }
+    words.push(format!("offload: {}", class.offload));
+    words.join(", ")
+}
+
+fn describe(transport: &dyn Transport, options: &Options) -> serde_json::Value {
+    let class = transport.class();
+    let missing = transport.available(options).err();
+    json!({
+        "name": transport.name(),
+        "summary": transport.summary(),
+        "available": missing.is_none(),
+        "reason": missing.as_ref().map(|missing| &missing.reason),
+        "remedy": missing.as_ref().map(|missing| &missing.remedy),
+        "class": {
+            "stream": class.stream, "reliable": class.reliable, "ordered": class.ordered,
+            "encrypted": class.encrypted, "kernel": class.kernel,
+            "connectionless": class.connectionless, "connects": class.connects,
+            "flow_control": class.flow_control, "reach": format!("{:?}", class.reach).to_lowercase(),
+            "checksum": class.checksum, "congestion": class.congestion, "offload": class.offload,
+        },
+    })
+}
+
+/// Those of `wanted` that can be used, and a word on each of the others.
+pub fn split_available(wanted: &[&str], options: &Options) -> (Vec<String>, Vec<String>) {
+    let mut here = Vec::new();
+    let mut missing = Vec::new();
+    for name in wanted {
+        match towpath::find(name).map(|transport| transport.available(options)) {
+            Ok(Ok(())) => here.push((*name).to_owned()),
+            Ok(Err(why)) => missing.push(format!("{name} ({}; {})", why.reason, why.remedy)),
+            Err(error) => missing.push(error.to_string()),
+        }
+    }
+    (here, missing)
+}
+
+/// Examines the machine.
+///
+/// # Errors
+///
+/// None are known.
+pub fn doctor(as_json: bool) -> Result<u8, CliError> {
+    let machine = host::machine(&host::Test::default());
+    if as_json {
+        anstream::println!(
+            "{}",
+            serde_json::to_string_pretty(&machine).map_err(CliError::failed)?
+        );
+        return Ok(DONE);
+    }
+    let mut group = String::new();
+    for fact in &machine.facts {
+        if fact.group != group {
+            group.clone_from(&fact.group);
+            anstream::println!("\n{group}");
+        }
+        anstream::println!("  {:<28} {}", fact.name, fact.value);
+    }
+    anstream::println!();
+    for finding in &machine.findings {
+        let style = style_of(finding.severity);
+        anstream::println!(
+            "{style}{}{style:#}: {}",
+            word_of(finding.severity),
+            finding.what
+        );
+        for (label, text) in [("effect", &finding.effect), ("remedy", &finding.remedy)] {
+            if !text.is_empty() {
+                anstream::println!("    {label}: {text}");
+            }
+        }
+    }
+    Ok(DONE)
+}
+
+fn style_of(severity: Severity) -> anstyle::Style {
+    let colour = match severity {
+        Severity::Good => anstyle::AnsiColor::Green,
+        Severity::Note => anstyle::AnsiColor::Cyan,
+        Severity::Warning => anstyle::AnsiColor::Yellow,
+        Severity::Bad => anstyle::AnsiColor::Red,
+    };
+    anstyle::Style::new().fg_color(Some(colour.into())).bold()
+}
+
+fn word_of(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Good => "good",
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Bad => "bad",
+    }
+}
+
+/// Whether standard output takes colour.
+pub fn wants_colour() -> bool {
+    std::io::stdout().is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Columns of the terminal, 100 where there is none.
+pub fn width() -> usize {
+    let columns = std::env::var("COLUMNS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    columns
+        .or_else(|| {
+            rustix::termios::tcgetwinsize(std::io::stdout())
+                .ok()
+                .map(|size| size.ws_col as usize)
+        })
+        .filter(|&columns: &usize| columns >= 40)
+        .unwrap_or(100)
+}
+
+/// What doctor needs to know of a race.
+pub fn test_of(spec: &RaceSpec) -> host::Test {
+    host::Test {
+        workloads: spec.workloads.clone(),
+        transports: spec
+            .contestants
+            .iter()
+            .flat_map(|name| name.split('+'))
+            .map(str::to_owned)
+            .collect(),
+        pinned: spec.pin.0.is_some(),
+        busy_poll: spec.busy_poll,
+        circuits: spec.circuits as usize,
+        buffers: spec.buffers.iter().max().map(|&len| len as usize),
+        congestion: spec.settings.congestion.clone(),
+    }
+}

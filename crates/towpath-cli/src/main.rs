@@ -1,0 +1,8 @@
+//! The program; everything is in the library.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    towpath_cli::main()
+}

@@ -1,0 +1,301 @@
+//! Values of options: sizes, times, ranges. Every error names the value and what would be right.
+
+use control::Mix;
+use std::time::Duration;
+
+/// Largest message, 64 MiB: beyond it buffers, not transports, would be measured.
+const SIZE_MAX: u64 = 64 << 20;
+
+/// `64`, `1KiB`, `16k` (1024 each), `2MB` (10^6) as bytes.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("'{text}' is no size; write for example 64, 1KiB or 16KiB"))?;
+    let factor: u64 = match unit.trim() {
+        "" | "B" => 1,
+        "k" | "K" | "KiB" => 1 << 10,
+        "M" | "MiB" => 1 << 20,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        other => {
+            return Err(format!(
+                "unknown unit '{other}' in '{text}'; use B, KiB, MiB, kB or MB"
+            ));
+        }
+    };
+    let bytes = number
+        .checked_mul(factor)
+        .filter(|&bytes| bytes <= SIZE_MAX);
+    bytes.ok_or_else(|| format!("'{text}' is more than the largest message, 64 MiB"))
+}
+
+/// A list of sizes, `64,1KiB,16KiB`, or a range `1..16KiB`, doubling.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let Some((from, to)) = part.split_once("..") else {
+            all.push(size(part)?);
+            continue;
+        };
+        let (from, to) = (size(from)?, size(to)?);
+        if from == 0 || from > to {
+            return Err(format!(
+                "'{part}' is no range; the first size must be at least 1 and not above the second"
+            ));
+        }
+        let doubling = std::iter::successors(Some(from), |&size| size.checked_mul(2));
+        all.extend(doubling.take_while(|&size| size <= to));
+        if all.last() != Some(&to) {
+            all.push(to);
+        }
+    }
+    if all.contains(&0) {
+        return Err(
+            "a message of 0 bytes cannot be told from the end of a byte stream; begin at 1".into(),
+        );
+    }
+    Ok(all)
+}
+
+/// `60s`, `500ms`, `2m`, `1h`, or seconds.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is no time; write for example 60s, 500ms or 2m");
+    let digits = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+        .count();
+    let (number, unit) = text.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit {
+        "" | "s" => number,
+        "ms" => number / 1e3,
+        "us" => number / 1e6,
+        "m" | "min" => number * 60.0,
+        "h" => number * 3600.0,
+        _ => return Err(wrong()),
+    };
+    if !(seconds > 0.0 && seconds <= 86_400.0) {
+        return Err(format!(
+            "'{text}' is out of range; a time lies between 1us and 24h"
+        ));
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+/// `5`, or `5..20`: from so many to at most so many.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn blocks(text: &str) -> Result<(u32, u32), String> {
+    let wrong = || format!("'{text}' is no number of blocks; write for example 5 or 5..20");
+    let number = |text: &str| text.parse::<u32>().map_err(|_| wrong());
+    let (min, max) = match text.split_once("..") {
+        Some((min, max)) => (number(min)?, number(max)?),
+        None => (number(text)?, number(text)?),
+    };
+    if min < 1 || min > max || max > 1000 {
+        return Err(format!(
+            "'{text}' blocks: the first must be 1 or more, the second not below it nor above 1000"
+        ));
+    }
+    Ok((min, max))
+}
+
+/// `3%`, `3` or `0.03` as a fraction.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is no share; write for example 3%");
+    let fraction = match text.strip_suffix('%') {
+        Some(number) => number.trim().parse::<f64>().map_err(|_| wrong())? / 100.0,
+        None => text.parse::<f64>().map_err(|_| wrong())?,
+    };
+    if !(fraction > 0.0 && fraction < 1.0) {
+        return Err(format!(
+            "'{text}' is out of range; it must lie between 0 and 100 %"
+        ));
+    }
+    Ok(fraction)
+}
+
+/// `0,1` (sender, receiver), `0` (both), or `none`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn pins(text: &str) -> Result<(Option<u32>, Option<u32>), String> {
+    if text == "none" {
+        return Ok((None, None));
+    }
+    let number = |text: &str| {
+        text.trim().parse::<u32>().map_err(|_| {
+            format!("'{text}' is no CPU; write --pin SENDER,RECEIVER, for example 0,1, or none")
+        })
+    };
+    match text.split_once(',') {
+        Some((sender, receiver)) => Ok((Some(number(sender)?), Some(number(receiver)?))),
+        None => {
+            let cpu = number(text)?;
+            Ok((Some(cpu), Some(cpu)))
+        }
+    }
+}
+
+/// `sender=-20,receiver=19`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn priorities(text: &str) -> Result<(Option<i32>, Option<i32>), String> {
+    let mut found = (None, None);
+    for part in text.split(',') {
+        let (side, value) = part.split_once('=').ok_or_else(|| {
+            format!("'{part}' is no priority; write --priority sender=-20,receiver=19")
+        })?;
+        let nice: i32 = value
+            .parse()
+            .ok()
+            .filter(|nice| (-20..=19).contains(nice))
+            .ok_or_else(|| format!("'{value}' is no nice value; it lies between -20 and 19"))?;
+        match side {
+            "sender" => found.0 = Some(nice),
+            "receiver" => found.1 = Some(nice),
+            other => {
+                return Err(format!(
+                    "unknown side '{other}'; there are sender and receiver"
+                ));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// `64,1400` with 70 % small, or `64,1400,80%`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn mix(text: &str) -> Result<Mix, String> {
+    let parts: Vec<&str> = text.split(',').collect();
+    let (small, full, share) = match parts[..] {
+        [small, full] => (size(small)?, size(full)?, 0.7),
+        [small, full, share] => (size(small)?, size(full)?, percent(share)?),
+        _ => {
+            return Err(format!(
+                "'{text}' is no mix; write --mix SMALL,FULL[,SHARE], for example 64,1400,70%"
+            ));
+        }
+    };
+    if small == 0 || full == 0 {
+        return Err("the sizes of a mix begin at 1 B".into());
+    }
+    Ok(Mix {
+        small,
+        full,
+        small_percent: (share * 100.0).round() as u32,
+    })
+}
+
+/// `auto`, or messages a second: `1000,10000`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn rates(text: &str) -> Result<Vec<f64>, String> {
+    if text == "auto" {
+        return Ok(Vec::new());
+    }
+    let rate =
+        |text: &str| {
+            let plain = text.trim().replace('k', "e3").replace('M', "e6");
+            plain.parse::<f64>().ok().filter(|rate| *rate >= 1.0 && *rate <= 1e9).ok_or_else(|| {
+            format!("'{text}' is no rate; write messages a second, for example 1000,50k, or auto")
+        })
+        };
+    text.split(',').map(rate).collect()
+}
+
+/// An Ethernet type, `0x88b5`.
+///
+/// # Errors
+///
+/// A sentence naming the text.
+pub fn ethertype(text: &str) -> Result<u16, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let value = u16::from_str_radix(digits, 16)
+        .ok()
+        .filter(|&value| value >= 0x0600);
+    value.ok_or_else(|| format!("'{text}' is no Ethernet type; write it in hexadecimal from 0x0600 on, for example 0x88b5"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_the_usual_spellings() {
+        assert_eq!(size("64"), Ok(64));
+        assert_eq!(size("1KiB"), Ok(1024));
+        assert_eq!(size("16k"), Ok(16384));
+        assert_eq!(size("2MB"), Ok(2_000_000));
+        assert_eq!(sizes("1..8"), Ok(vec![1, 2, 4, 8]));
+        assert_eq!(sizes("64,1KiB"), Ok(vec![64, 1024]));
+        assert_eq!(sizes("1000..3000"), Ok(vec![1000, 2000, 3000]));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for text in [
+            "",
+            "x",
+            "64 parsecs",
+            "-1",
+            "0",
+            "9..1",
+            "99999999999999999999",
+            "1TiB",
+        ] {
+            let error = sizes(text).expect_err("no size");
+            assert!(!error.is_empty());
+        }
+        assert!(size("64Q").is_err_and(|error| error.contains("'Q'")));
+        assert!(time("soon").is_err_and(|error| error.contains("'soon'")));
+        assert!(blocks("20..5").is_err());
+        assert!(percent("0").is_err() && percent("200%").is_err());
+        assert!(pins("a,b").is_err());
+        assert!(priorities("sender=99").is_err());
+        assert!(rates("fast").is_err());
+        assert!(ethertype("12").is_err());
+    }
+
+    #[test]
+    fn values_that_are_right() {
+        assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(blocks("5..20"), Ok((5, 20)));
+        assert_eq!(percent("3%"), Ok(0.03));
+        assert_eq!(pins("0,1"), Ok((Some(0), Some(1))));
+        assert_eq!(
+            priorities("sender=-20,receiver=19"),
+            Ok((Some(-20), Some(19)))
+        );
+        assert_eq!(rates("1000,50k"), Ok(vec![1000.0, 50_000.0]));
+        assert_eq!(ethertype("0x88b5"), Ok(0x88b5));
+    }
+}

@@ -1,0 +1,178 @@
+//! Commands that only read results: report, show, fit, compare, export.
+
+use crate::args::{CompareArgs, ReportArgs, ResultArgs};
+use crate::inspect::{wants_colour, width};
+use crate::{AGAINST, CliError, DONE};
+use results::{Fit, RunData, RunStatus, Summary};
+use std::fs;
+use std::path::Path;
+
+/// Writes the report of a result again.
+///
+/// # Errors
+///
+/// When the result cannot be read or the report not written.
+pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
+    let out = args
+        .out
+        .clone()
+        .unwrap_or_else(|| args.folder.join("report.html"));
+    write_report(&args.folder, &out)?;
+    anstream::println!("report  {}", out.display());
+    Ok(DONE)
+}
+
+/// Writes the report of the result in `folder` to `out`, whole or not at all.
+///
+/// # Errors
+///
+/// As [`report`].
+pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
+    let run = read(folder)?;
+    let text = report::html(&run);
+    let partial = out.with_extension("partial");
+    let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, out));
+    written.map_err(|error| {
+        // A partial file that cannot be removed has another name and misleads nobody.
+        let _ = fs::remove_file(&partial);
+        CliError::failed(format!(
+            "cannot write {}: {error}; give another --out",
+            out.display()
+        ))
+    })
+}
+
+/// Prints table and verdicts.
+///
+/// # Errors
+///
+/// When the result cannot be read.
+pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
+    let run = read(&args.folder)?;
+    if args.json {
+        return print_json(&run.summary);
+    }
+    anstream::println!("{}", report::table(&run, wants_colour(), width()));
+    Ok(DONE)
+}
+
+/// Prints the trials as CSV.
+///
+/// # Errors
+///
+/// When the result cannot be read.
+pub fn export(args: &ResultArgs) -> Result<u8, CliError> {
+    let run = read(&args.folder)?;
+    if args.json {
+        return print_json(&run.trials);
+    }
+    anstream::print!("{}", report::csv(&run));
+    Ok(DONE)
+}
+
+/// Prints the cost models.
+///
+/// # Errors
+///
+/// When the result cannot be read, or has too few sizes.
+pub fn fit(args: &ResultArgs) -> Result<u8, CliError> {
+    let run = read(&args.folder)?;
+    let Some(summary) = &run.summary else {
+        return Err(CliError::failed("the result has no trials to fit"));
+    };
+    if args.json {
+        return print_json(&(&summary.fits, &summary.crossovers));
+    }
+    if summary.fits.is_empty() {
+        return Err(CliError::failed(
+            "too few sizes for a cost model; race with --sizes 1..64KiB, at least 4 sizes",
+        ));
+    }
+    for fit in &summary.fits {
+        print_fit(fit);
+    }
+    for crossover in &summary.crossovers {
+        anstream::println!(
+            "{} {}: {} below {:.0} B, {} above",
+            crossover.contest.workload(),
+            crossover.metric,
+            crossover.below,
+            crossover.size,
+            crossover.above
+        );
+    }
+    Ok(DONE)
+}
+
+fn print_fit(fit: &Fit) {
+    anstream::println!(
+        "{} {} ({}), largest deviation {:.1} %",
+        fit.cell.workload(),
+        fit.cell.transport(),
+        fit.metric,
+        fit.deviation_max * 100.0
+    );
+    for piece in &fit.pieces {
+        anstream::println!(
+            "  {:>8.0} to {:>8.0} B: {:.1} + {:.4} x size",
+            piece.from,
+            piece.to,
+            piece.fixed,
+            piece.per_byte
+        );
+    }
+}
+
+/// Compares two results.
+///
+/// # Errors
+///
+/// When one cannot be read, or they have no cell in common.
+pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
+    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let margin = args.fail_on.unwrap_or(a.plan.equal_within);
+    let verdicts = stats::compare(&a.trials, &b.trials, a.plan.alpha, margin);
+    if verdicts.is_empty() {
+        return Err(CliError::failed("the two results have no cell in common"));
+    }
+    if args.json {
+        print_json(&verdicts)?;
+    } else {
+        anstream::println!("{}", report::compare_text(&verdicts));
+    }
+    let worse = args
+        .fail_on
+        .is_some_and(|margin| !stats::worse_than(&verdicts, margin).is_empty());
+    Ok(if worse { AGAINST } else { DONE })
+}
+
+/// Reads a result; one that was killed gets its summary now.
+fn read(folder: &Path) -> Result<RunData, CliError> {
+    let mut run = RunData::read(folder).map_err(CliError::failed)?;
+    if run.summary.is_none() {
+        run.summary = Some(summarise(&run));
+    }
+    Ok(run)
+}
+
+fn summarise(run: &RunData) -> Summary {
+    let reason = "the run was killed before it could write its summary";
+    let first = run.trials.first().map_or(0.0, |trial| trial.started_s);
+    let last = run
+        .trials
+        .last()
+        .map_or(0.0, |trial| trial.started_s + trial.span_s);
+    stats::summarise(
+        &run.plan,
+        &run.trials,
+        RunStatus::Interrupted,
+        reason,
+        last - first,
+    )
+}
+
+fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
+    let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
+    anstream::println!("{text}");
+    Ok(DONE)
+}

@@ -1,0 +1,279 @@
+//! harness: the measuring itself against the tools people use, and against the machine.
+//!
+//! Ours and a peer run in turn, in changing order, on the same processors with the same call and
+//! read size and the same congestion control; a ratio is taken within each pair, and the median of
+//! the ratios is held against the target. An absent peer counts as short.
+
+use super::bar::{Bar, Target};
+use super::ours::{Ask, Ours};
+use super::peers::{self, Yardstick};
+use std::hint::black_box;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Pairs of each comparison.
+const PAIRS: usize = 9;
+
+/// Seconds of each trial.
+const SPAN_S: f64 = 1.0;
+
+/// Messages of the bare loop.
+const LOOP_MESSAGES: u64 = 20_000_000;
+
+/// Runs the benchmark; `arguments` may name the bars wanted.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match Ours::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut short = false;
+    let mut say = |bar: Bar| {
+        println!("{}", bar.line());
+        short |= bar.is_below_floor();
+    };
+    for comparison in comparisons() {
+        if wanted(comparison.name) {
+            say(compare(&mut ours, &comparison));
+        }
+    }
+    for (name, single) in SINGLES {
+        if wanted(name) {
+            say(single(&mut ours, name));
+        }
+    }
+    if short {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Ours against a peer.
+struct Comparison {
+    name: &'static str,
+    ask: Ask,
+    metric: &'static str,
+    peer: Box<dyn Fn() -> Result<f64, String>>,
+    target: Target,
+}
+
+fn comparisons() -> Vec<Comparison> {
+    let mut all = vec![
+        tcp("tcp-64", 64, 1.0),
+        tcp("tcp-1k", 1024, 1.0),
+        tcp("tcp-16k", 16384, 1.0),
+        tcp("tcp-128k", 131_072, 0.97),
+        udp("udp-1400", "udp", 1.0),
+        udp("udp-segmented-1400", "udp-segmented", 8.0),
+        delay("delay-tcp-1core", "tcp", 0, 1.00),
+        delay("delay-udp-1core", "udp", 0, 1.00),
+        delay("delay-tcp-2core", "tcp", 1, 1.03),
+        delay("delay-udp-2core", "udp", 1, 1.03),
+    ];
+    for (name, size) in [("bare-64", 64), ("bare-16k", 16384)] {
+        all.push(Comparison {
+            name,
+            ask: throughput("bare", size, &[]),
+            metric: "messages_per_s",
+            peer: Box::new(move || Yardstick::build()?.run(size, SPAN_S)),
+            target: Target::Goal {
+                floor: 0.5,
+                goal: 0.9,
+            },
+        });
+    }
+    all
+}
+
+fn throughput(transport: &'static str, size: u64, more: &[String]) -> Ask {
+    let mut all = vec!["--pin".to_owned(), "0,1".to_owned()];
+    all.extend_from_slice(more);
+    Ask {
+        transport,
+        workload: "throughput",
+        size,
+        span_s: SPAN_S,
+        more: all,
+    }
+}
+
+/// iperf3's receiver reads as many bytes as its sender writes, so ours does too.
+fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
+    Comparison {
+        name,
+        ask: throughput("tcp", size, &["--read-size".into(), size.to_string()]),
+        metric: "messages_per_s",
+        peer: Box::new(move || peers::iperf3(false, size, SPAN_S)),
+        target: Target::AtLeast(target),
+    }
+}
+
+fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
+    Comparison {
+        name,
+        ask: throughput(transport, 1400, &[]),
+        metric: "messages_per_s",
+        peer: Box::new(|| peers::iperf3(true, 1400, SPAN_S)),
+        target: Target::AtLeast(target),
+    }
+}
+
+fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -> Comparison {
+    Comparison {
+        name,
+        ask: Ask {
+            transport,
+            workload: "delay",
+            size: 64,
+            span_s: SPAN_S,
+            more: vec!["--pin".into(), format!("0,{other}")],
+        },
+        metric: "delay_p50_us",
+        peer: Box::new(move || peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
+        target: Target::AtMost(target),
+    }
+}
+
+fn compare(ours: &mut Ours, comparison: &Comparison) -> Bar {
+    let mut pairs = Vec::new();
+    let mut failure = None;
+    for round in 0..PAIRS {
+        match pair(ours, comparison, round % 2 == 0) {
+            Ok(pair) => pairs.push(pair),
+            Err(error) => failure = Some(error),
+        }
+    }
+    let ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
+    let note = match failure {
+        Some(error) if pairs.is_empty() => error,
+        _ => describe(&pairs, &ratios),
+    };
+    Bar {
+        name: comparison.name.into(),
+        value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
+        unit: "x",
+        target: comparison.target,
+        note,
+    }
+}
+
+fn pair(ours: &mut Ours, comparison: &Comparison, ours_first: bool) -> Result<(f64, f64), String> {
+    if ours_first {
+        let value = ours.metric(&comparison.ask, comparison.metric)?;
+        return Ok((value, (comparison.peer)()?));
+    }
+    let peer = (comparison.peer)()?;
+    Ok((ours.metric(&comparison.ask, comparison.metric)?, peer))
+}
+
+fn describe(pairs: &[(f64, f64)], ratios: &[f64]) -> String {
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        stats::estimate::median(&pairs.iter().map(of).collect::<Vec<_>>())
+    };
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ratios.iter().copied().fold(0.0, f64::max);
+    format!(
+        "{} pairs, ratio {least:.3} to {most:.3}; medians: ours {:.6}, peer {:.6}",
+        pairs.len(),
+        median(|pair| pair.0),
+        median(|pair| pair.1)
+    )
+}
+
+/// Bars without a peer.
+type Single = fn(&mut Ours, &str) -> Bar;
+
+const SINGLES: &[(&str, Single)] = &[
+    ("record-throughput", record_throughput),
+    ("record-delay", record_delay),
+    ("first-trial", first_trial),
+    ("rss-60s", rss_60s),
+];
+
+fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most: f64) -> Bar {
+    let (value, note) = match values {
+        Ok(values) => (
+            Some(stats::estimate::median(&values)),
+            format!("{} runs: {values:.2?}", values.len()),
+        ),
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: name.into(),
+        value,
+        unit,
+        target: Target::AtMost(most),
+        note,
+    }
+}
+
+/// What the sending loop adds to a message, over a loop that does nothing else: the null
+/// transport's rate against a bare loop.
+fn record_throughput(ours: &mut Ours, name: &str) -> Bar {
+    let one = |ours: &mut Ours| {
+        let rate = ours.metric(&throughput("null", 64, &[]), "sent_per_s")?;
+        Ok(1e9 / rate - bare_loop_ns())
+    };
+    single(name, (0..PAIRS).map(|_| one(ours)).collect(), "ns", 2.0)
+}
+
+fn bare_loop_ns() -> f64 {
+    let message = [7u8; 64];
+    let began = Instant::now();
+    for _ in 0..LOOP_MESSAGES {
+        black_box(&message[..]);
+    }
+    began.elapsed().as_nanos() as f64 / LOOP_MESSAGES as f64
+}
+
+/// What a round trip of the null transport takes beyond its two clock reads.
+fn record_delay(ours: &mut Ours, name: &str) -> Bar {
+    let ask = Ask {
+        transport: "null",
+        workload: "delay",
+        size: 64,
+        span_s: SPAN_S / 2.0,
+        more: vec!["--pin".into(), "0,1".into()],
+    };
+    let one = |ours: &mut Ours| {
+        let rate = ours.metric(&ask, "messages_per_s")?;
+        Ok(1e9 / rate - 2.0 * clock_read_ns())
+    };
+    single(name, (0..PAIRS).map(|_| one(ours)).collect(), "ns", 15.0)
+}
+
+fn clock_read_ns() -> f64 {
+    const READS: u32 = 2_000_000;
+    let began = Instant::now();
+    for _ in 0..READS {
+        black_box(Instant::now());
+    }
+    began.elapsed().as_nanos() as f64 / f64::from(READS)
+}
+
+fn first_trial(ours: &mut Ours, name: &str) -> Bar {
+    let mut ask = throughput("tcp", 64, &[]);
+    ask.span_s = 0.1;
+    single(
+        name,
+        (0..PAIRS).map(|_| ours.first_trial_s(&ask)).collect(),
+        "s",
+        0.5,
+    )
+}
+
+/// The most memory any process of a race takes in a minute's trial: of a busy-polling delay, which
+/// keeps the most samples.
+fn rss_60s(ours: &mut Ours, name: &str) -> Bar {
+    let ask = Ask {
+        transport: "udp",
+        workload: "delay",
+        size: 64,
+        span_s: 60.0,
+        more: vec!["--pin".into(), "0,1".into(), "--busy-poll".into()],
+    };
+    single(name, ours.memory_mb(&ask).map(|mb| vec![mb]), "MB", 100.0)
+}

@@ -1,0 +1,186 @@
+//! Other programs: found, run, and their output read.
+
+use serde_json::Value;
+use std::net::{TcpListener, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Time a server gets to open its port.
+const SERVER_START: Duration = Duration::from_millis(250);
+
+/// Whether a program is here; else how to get it.
+pub fn need(program: &str, package: &str) -> Result<(), String> {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
+    if found {
+        Ok(())
+    } else {
+        Err(format!("{program} is absent: apt-get install {package}"))
+    }
+}
+
+/// Messages a second that iperf3's receiver got.
+pub fn iperf3(udp: bool, size: u64, span_s: f64) -> Result<f64, String> {
+    need("iperf3", "iperf3")?;
+    let port = free_port()?;
+    let server = Ended::new(
+        Command::new("iperf3")
+            .args(["-s", "-1", "-p", &port])
+            .stdout(Stdio::null()),
+    )?;
+    std::thread::sleep(SERVER_START);
+    let mut client = Command::new("iperf3");
+    client.args(["-c", "127.0.0.1", "-p", &port, "-J", "-A", "0,1"]);
+    client.args(["-l", &size.to_string(), "-t", &format!("{}", span_s.ceil())]);
+    if udp {
+        client.args(["-u", "-b", "0"]);
+    } else {
+        client.args(["-C", "cubic"]);
+    }
+    let output = client
+        .output()
+        .map_err(|error| format!("iperf3: {error}"))?;
+    drop(server);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
+    received(&report["end"], udp, size)
+}
+
+fn received(end: &Value, udp: bool, size: u64) -> Result<f64, String> {
+    if udp {
+        let sum = &end["sum"];
+        let (packets, lost, seconds) = (
+            sum["packets"].as_f64(),
+            sum["lost_packets"].as_f64(),
+            sum["seconds"].as_f64(),
+        );
+        if let (Some(packets), Some(lost), Some(seconds)) = (packets, lost, seconds) {
+            return Ok((packets - lost) / seconds);
+        }
+    }
+    let bits = end["sum_received"]["bits_per_second"].as_f64();
+    bits.map(|bits| bits / 8.0 / size as f64)
+        .ok_or_else(|| format!("iperf3 said no rate: {end}"))
+}
+
+/// Median round trip of sockperf's ping-pong, us. It prints half of it.
+pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f64, String> {
+    need("sockperf", "sockperf")?;
+    need("taskset", "util-linux")?;
+    let port = free_port()?;
+    let common = |role: &str| {
+        let mut words = vec!["sockperf".to_owned(), role.to_owned()];
+        words.extend(["-i", "127.0.0.1", "-p", &port].map(str::to_owned));
+        words.extend(tcp.then(|| "--tcp".to_owned()));
+        words
+    };
+    let server = Ended::new(
+        Command::new("taskset")
+            .args(["-c", &cpus.1.to_string()])
+            .args(common("server"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )?;
+    std::thread::sleep(SERVER_START);
+    let output = Command::new("taskset")
+        .args(["-c", &cpus.0.to_string()])
+        .args(common("ping-pong"))
+        .args(["-m", &size.to_string(), "-t", &format!("{}", span_s.ceil())])
+        .output()
+        .map_err(|error| format!("sockperf: {error}"))?;
+    drop(server);
+    let text = String::from_utf8_lossy(&output.stdout);
+    let half = text.lines().find_map(|line| {
+        line.split_once("percentile 50.000 =")?
+            .1
+            .trim()
+            .parse::<f64>()
+            .ok()
+    });
+    half.map(|us| us * 2.0)
+        .ok_or_else(|| "sockperf said no median".into())
+}
+
+/// The windowed, batched sender that shows what segmented UDP can do, built from `source`.
+pub struct Yardstick {
+    program: PathBuf,
+}
+
+impl Yardstick {
+    /// Builds `utp2.c` of the folder named by TOWPATH_YARDSTICKS.
+    pub fn build() -> Result<Yardstick, String> {
+        let folder = std::env::var_os("TOWPATH_YARDSTICKS")
+            .ok_or("utp2 is absent: set TOWPATH_YARDSTICKS to the folder that holds utp2.c")?;
+        let program = std::env::temp_dir().join(format!("towpath-utp2-{}", std::process::id()));
+        let built = Command::new("cc")
+            .args(["-O2", "-march=native", "-w", "-o"])
+            .arg(&program)
+            .arg(Path::new(&folder).join("utp2.c"))
+            .status()
+            .map_err(|error| format!("cc: {error}; apt-get install gcc"))?;
+        if built.success() {
+            Ok(Yardstick { program })
+        } else {
+            Err("utp2.c does not build".into())
+        }
+    }
+
+    /// Messages a second it moved.
+    pub fn run(&self, size: u64, span_s: f64) -> Result<f64, String> {
+        let output = Command::new(&self.program)
+            .args([
+                "-s",
+                &size.to_string(),
+                "-t",
+                &span_s.to_string(),
+                "-a",
+                "0",
+                "-b",
+                "1",
+            ])
+            .output()
+            .map_err(|error| format!("utp2: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let rate = text
+            .split_whitespace()
+            .find_map(|word| word.strip_prefix("msgs_s=")?.parse().ok());
+        rate.ok_or_else(|| "utp2 said no rate".into())
+    }
+}
+
+impl Drop for Yardstick {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.program);
+    }
+}
+
+/// A server that ends when it is no longer needed.
+struct Ended(Child);
+
+impl Ended {
+    fn new(command: &mut Command) -> Result<Ended, String> {
+        let child = command.stdin(Stdio::null()).spawn();
+        child.map(Ended).map_err(|error| error.to_string())
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // One that ended by itself is only reaped.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody uses at the moment, for TCP and UDP.
+fn free_port() -> Result<String, String> {
+    for _ in 0..20 {
+        let tcp = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+        let port = tcp.local_addr().map_err(|error| error.to_string())?.port();
+        if UdpSocket::bind(("127.0.0.1", port)).is_ok() {
+            return Ok(port.to_string());
+        }
+    }
+    Err("no free port".into())
+}
