@@ -33,8 +33,8 @@ const KEPT_MIN: f64 = 0.25;
 /// differs from the level before by this many standard errors ...
 const LEVEL_ERRORS: f64 = 5.0;
 
-/// ... and by this share. Chance alone puts 1 in 8 best cuts of pure noise into the last half,
-/// and a drift of a percent is less than trials differ by.
+/// ... and by this share. Chance alone puts the best cut into the last half for 1 in 8 series of
+/// 100 slices of pure noise, and a drift of a percent is less than trials differ by.
 const LEVEL_SHARE: f64 = 0.02;
 
 /// Finds the end of the warm-up of a series of rates, one a slice of equal length.
