@@ -46,6 +46,7 @@ impl List {
         self.add("model", cpu.model.as_ref());
         self.add("processors", cpu.online);
         self.add("usable by this process", cpu.usable);
+        self.add("memory nodes (NUMA)", cpu.nodes);
         self.add("shared cores (SMT)", cpu.smt.map(on_off));
         let none = "none (the frequency is not the kernel's to choose)";
         self.add("frequency governor", cpu.governor.as_deref().or(Some(none)));
@@ -77,6 +78,7 @@ impl List {
         self.add("open files at most", kernel.files_max);
         self.add("perf_event_paranoid", kernel.perf_paranoid);
         self.add("root", Some(yes_no(kernel.root)));
+        self.add("may send raw packets", kernel.raw_packets.map(yes_no));
         self.add("container", kernel.container.as_deref().or(Some("no")));
     }
 
@@ -95,7 +97,7 @@ impl List {
         self.group = "network";
         self.add("tcp_congestion_control", network.congestion.as_ref());
         let available = network.congestion_available.as_ref();
-        self.add("tcp_available_congestion_control", available);
+        self.add("available congestion control", available);
         self.add("rmem_max", network.receive_buffer_max.map(bytes));
         self.add("rmem_default", network.receive_buffer_default.map(bytes));
         self.add("wmem_max", network.send_buffer_max.map(bytes));

@@ -10,6 +10,7 @@ pub(super) const CHECKS: &[Check] = &[
     turbo,
     battery,
     processors,
+    placement,
     quota,
     virtual_machine,
     idle,
@@ -93,6 +94,30 @@ fn processors(survey: &Survey, test: &Test) -> Option<Finding> {
         ),
         _ => good(format!("{count} processors are enough for this test")),
     }
+}
+
+fn placement(survey: &Survey, test: &Test) -> Option<Finding> {
+    let processors = survey.cpu.usable.or(survey.cpu.online)?;
+    if test.pinned || processors < 2 {
+        return None;
+    }
+    let nodes = survey.cpu.nodes.unwrap_or(1);
+    if nodes > 1 {
+        return warning(
+            format!("this host has {nodes} memory nodes, and the ends are not bound to processors"),
+            "trials differ by whether sender and receiver happen to be on one node",
+            "--pin with two processors of one node (lscpu -e lists them)",
+        );
+    }
+    if !test.has_delay() {
+        return None;
+    }
+    note(
+        "sender and receiver are not bound to processors",
+        "a round trip on one processor is several times shorter than one between two; the \
+         scheduler chooses, and may choose otherwise in the next trial",
+        "--pin 0,1 or --pin 0 measures one of the two",
+    )
 }
 
 fn quota(survey: &Survey, _: &Test) -> Option<Finding> {

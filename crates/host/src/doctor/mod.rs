@@ -26,14 +26,25 @@ pub struct Test {
     pub congestion: String,
 }
 
+/// The transports of a race nobody said more about.
+const USUAL: &[&str] = &[
+    "tcp",
+    "tcp-batched",
+    "udp",
+    "udp-segmented",
+    "unix-stream",
+    "quic",
+    "bare",
+];
+
 impl Default for Test {
-    /// Throughput and delay of the kernel's usual transports, as `towpath race` without arguments
+    /// Throughput and delay of the usual transports, as `towpath race` without arguments
     /// measures them.
     fn default() -> Test {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         Test {
             workloads: names(&["throughput", "delay"]),
-            transports: names(&["tcp", "udp", "udp-segmented", "unix-stream"]),
+            transports: names(USUAL),
             pinned: false,
             busy_poll: false,
             circuits: 1,

@@ -141,12 +141,12 @@ fn multipath(survey: &Survey, test: &Test) -> Option<Finding> {
 }
 
 fn raw_ethernet(survey: &Survey, test: &Test) -> Option<Finding> {
-    if !test.uses("raw-ether") || survey.kernel.root {
+    if !test.uses("raw-ether") || survey.kernel.raw_packets? {
         return None;
     }
     warning(
-        "this process is not root's",
-        "raw-ether needs the right to open packet sockets and may be left out",
+        "this process may not open packet sockets",
+        "raw-ether cannot run",
         "run as root, or setcap cap_net_raw+ep on the program",
     )
 }

@@ -101,9 +101,13 @@ fn other_work_is_weighed_against_the_processors() {
 #[test]
 fn two_processors_are_noted_and_one_is_a_warning() {
     let mut survey = Survey::default();
+    let test = Test {
+        pinned: true,
+        ..Test::default()
+    };
     let severity = |cpus: usize, survey: &mut Survey| {
         survey.cpu.online = Some(cpus);
-        said(survey, &Test::default(), "processor")
+        said(survey, &test, "processor")
             .expect("a finding")
             .severity
     };
@@ -124,4 +128,31 @@ fn the_worst_comes_first_and_every_fault_has_a_remedy() {
     for finding in findings.iter().filter(|one| one.severity > Severity::Good) {
         assert!(!finding.effect.is_empty() && !finding.remedy.is_empty());
     }
+}
+
+#[test]
+fn where_the_ends_run_matters_unless_they_are_pinned() {
+    let mut survey = Survey::default();
+    survey.cpu.online = Some(8);
+    let delay = test(&["delay"], &["tcp"]);
+    let finding = said(&survey, &delay, "not bound").expect("a finding");
+    assert_eq!(finding.severity, Severity::Note);
+    survey.cpu.nodes = Some(2);
+    let finding = said(&survey, &delay, "not bound").expect("a finding");
+    assert_eq!(finding.severity, Severity::Warning);
+    let pinned = Test {
+        pinned: true,
+        ..delay
+    };
+    assert_eq!(said(&survey, &pinned, "not bound"), None);
+}
+
+#[test]
+fn raw_ethernet_wants_a_right() {
+    let mut survey = Survey::default();
+    survey.kernel.raw_packets = Some(false);
+    let raw = test(&["throughput"], &["raw-ether"]);
+    assert!(said(&survey, &raw, "packet sockets").is_some());
+    survey.kernel.raw_packets = Some(true);
+    assert_eq!(said(&survey, &raw, "packet sockets"), None);
 }

@@ -12,6 +12,8 @@ pub(crate) struct Cpu {
     pub(crate) online: Option<usize>,
     /// Processors this process may run on.
     pub(crate) usable: Option<usize>,
+    /// Memory nodes: processors of one reach its memory faster than another's.
+    pub(crate) nodes: Option<usize>,
     /// Processors that share a core with another are in use.
     pub(crate) smt: Option<bool>,
     /// Who chooses the frequency; None when the kernel has no say in it.
@@ -48,6 +50,7 @@ impl Cpu {
             model: field(&info, "model name").or_else(|| field(&info, "Model")),
             online: files.line(&in_cpu("online")).and_then(|list| count(&list)),
             usable: usable(files),
+            nodes: nodes(files),
             smt: files.number::<u8>(&in_cpu("smt/active")).map(|on| on == 1),
             governor: files.line(&in_cpu("cpu0/cpufreq/scaling_governor")),
             frequency_max_khz: files.number(&in_cpu("cpu0/cpufreq/scaling_max_freq")),
@@ -89,6 +92,10 @@ fn usable(files: &Files) -> Option<usize> {
     }
     let set = sched_getaffinity(None).ok()?;
     Some(set.count() as usize)
+}
+
+fn nodes(files: &Files) -> Option<usize> {
+    count(&files.line("sys/devices/system/node/online")?)
 }
 
 fn turbo(files: &Files) -> Option<bool> {

@@ -27,6 +27,8 @@ pub(crate) struct Kernel {
     pub(crate) files_max: Option<u64>,
     /// The process has the rights of root.
     pub(crate) root: bool,
+    /// The process may open packet sockets.
+    pub(crate) raw_packets: Option<bool>,
     /// What kind of container this is.
     pub(crate) container: Option<String>,
     /// The program was built without optimisation.
@@ -48,6 +50,7 @@ impl Kernel {
             memory_free_bytes: kib(&memory, "MemAvailable:"),
             files_max: getrlimit(Resource::Nofile).current,
             root: rustix::process::geteuid().is_root(),
+            raw_packets: raw_packets(files),
             container: container(files),
             debug_build: cfg!(debug_assertions),
         }
@@ -81,6 +84,18 @@ fn kib(memory: &str, name: &str) -> Option<u64> {
     let line = memory.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     kib.checked_mul(1024)
+}
+
+/// The number of CAP_NET_RAW among the capabilities.
+const CAP_NET_RAW: u32 = 13;
+
+fn raw_packets(files: &Files) -> Option<bool> {
+    let status = files.text("proc/self/status")?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))?;
+    let capabilities = u64::from_str_radix(line.trim(), 16).ok()?;
+    Some(capabilities >> CAP_NET_RAW & 1 == 1)
 }
 
 fn container(files: &Files) -> Option<String> {

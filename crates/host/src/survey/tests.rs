@@ -115,6 +115,17 @@ fn steal_since_the_start_is_a_share_of_all_time() {
 }
 
 #[test]
+fn the_right_to_raw_packets_is_one_bit() {
+    let may = |status: &str| {
+        let tree = Tree::new("rights", &[("proc/self/status", status)]);
+        tree.survey().kernel.raw_packets
+    };
+    assert_eq!(may("CapEff:\t0000000000002000\n"), Some(true));
+    assert_eq!(may("CapEff:\t0000000000001000\n"), Some(false));
+    assert_eq!(may("CapEff:\n"), None);
+}
+
+#[test]
 fn rubbish_in_the_files_is_no_error() {
     let rubbish = "\u{0}?-: ,\n-1 x\n";
     let tree = Tree::new(
