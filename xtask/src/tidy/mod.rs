@@ -2,6 +2,7 @@
 
 mod engines;
 mod length;
+mod links;
 mod prose;
 mod source;
 mod structure;
@@ -30,7 +31,9 @@ pub fn check(root: &Path) -> bool {
             return false;
         }
     };
-    let faults = faults_of(&files);
+    let mut faults = faults_of(&files);
+    let exists = |path: &Path| root.join(path).exists();
+    faults.extend(files.iter().flat_map(|file| links::check(file, exists)));
     for fault in &faults {
         println!("{fault}");
     }
