@@ -5,7 +5,7 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    bare, mptcp, null, pipe, tcp, tcp_batched, udp, udp_batched, udp_connected, udp_lite,
+    bare, mptcp, null, pipe, quic, tcp, tcp_batched, udp, udp_batched, udp_connected, udp_lite,
     udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream,
 };
 
@@ -25,6 +25,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &unix_seqpacket::UnixSeqpacket,
         &unix_dgram::UnixDgram,
         &pipe::Pipe,
+        &quic::Quic,
         &bare::Bare,
         &null::Null,
     ]

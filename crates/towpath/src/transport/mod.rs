@@ -4,6 +4,7 @@ pub mod bare;
 pub mod mptcp;
 pub mod null;
 pub mod pipe;
+pub mod quic;
 pub mod tcp;
 pub mod tcp_batched;
 pub mod udp;

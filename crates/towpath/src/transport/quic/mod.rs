@@ -1,0 +1,185 @@
+//! quic: QUIC (RFC 9000) by the library `quinn-proto`, one write a message on one stream for each
+//! direction, encrypted.
+//!
+//! The library does no input or output of its own. It is driven here, in the user's thread, over
+//! UDP sockets with the kernel's segmentation and coalescing - the same calls that `udp-segmented`
+//! and the engines of this project use:
+//!
+//! * `hub` - a socket, the library's endpoint and the connections on them.
+//! * `shared` - a hub in several hands, and the helper thread for when none is there.
+//! * `circuit` - one connection and its two streams.
+//! * `keys` - TLS with a key made for each listener, which peers know from the rendezvous.
+//!
+//! A message leaves when about 64 KiB are written, at a flush, and when the user waits or receives;
+//! `try_send` lets it go at once.
+
+mod circuit;
+mod hub;
+mod keys;
+mod shared;
+
+use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::options::{Family, Options};
+use crate::socket;
+use circuit::QuicCircuit;
+use hub::Hub;
+use keys::Keys;
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use shared::Shared;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The transport.
+#[derive(Debug)]
+pub struct Quic;
+
+/// Bytes a circuit keeps that its peer has not acknowledged: several round trips' worth between two
+/// processes at 10 Gbit/s, and small enough for a second-level cache. The library's own default is
+/// ten times as much.
+const SEND_WINDOW: u64 = 1 << 20;
+
+/// A peer that was not heard for this long is gone. Longer than any pause between the phases of a
+/// measurement, during which nobody drives the connection.
+const IDLE_LIMIT: VarInt = VarInt::from_u32(60_000);
+
+/// How long a peer may take to answer a new connection.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+impl Transport for Quic {
+    fn name(&self) -> &'static str {
+        "quic"
+    }
+
+    fn summary(&self) -> &'static str {
+        "QUIC by quinn-proto over segmented UDP, one write a message on one stream, encrypted"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reliable: true,
+            ordered: true,
+            encrypted: true,
+            stream: true,
+            kernel: false,
+            connectionless: false,
+            connects: true,
+            flow_control: true,
+            reach: Reach::Network,
+            checksum: "AES-128-GCM tag, 128 bit; Internet, 16 bit, by UDP",
+            congestion: "as set, by the library",
+            offload: "UDP segmentation and coalescing by the kernel",
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        congestion(&options.congestion).map(drop)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let keys = Keys::generate()?;
+        let mut config = ServerConfig::with_crypto(keys.server()?);
+        config.transport_config(Arc::new(transport_config(options)?));
+        let config = Arc::new(config);
+        let local = SocketAddr::new(options.bind_address(), 0);
+        let hubs = (0..options.circuits.max(1))
+            .map(|_| Shared::new(Hub::bind(local, Some(Arc::clone(&config)), options)?))
+            .collect::<io::Result<_>>()?;
+        Ok(Box::new(QuicListening {
+            hubs,
+            key: keys.public(),
+            accepted: 0,
+            options: options.clone(),
+        }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        // Line 0 is the key, the others are one address a circuit.
+        let key = keys::decode(socket::line(&rendezvous.bytes, 0)?)?;
+        let peer = socket::decode_address(socket::line(&rendezvous.bytes, index + 1)?)?;
+        let mut config = ClientConfig::new(keys::client(key)?);
+        config.transport_config(Arc::new(transport_config(options)?));
+        let local: IpAddr = match options.family {
+            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
+            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut hub = Hub::bind(SocketAddr::new(local, 0), None, options)?;
+        let handle = hub.connect(config, peer)?;
+        let mut circuit = QuicCircuit::new(Shared::new(hub)?, handle, options);
+        circuit.establish(Instant::now() + CONNECT_LIMIT)?;
+        Ok(Box::new(circuit))
+    }
+}
+
+fn congestion(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, Unavailable> {
+    match name {
+        "cubic" => Ok(Arc::new(CubicConfig::default())),
+        "reno" => Ok(Arc::new(NewRenoConfig::default())),
+        "bbr" => Ok(Arc::new(BbrConfig::default())),
+        other => Err(Unavailable {
+            reason: format!("the QUIC library has no congestion control '{other}'"),
+            remedy: "choose cubic, reno or bbr with --congestion".into(),
+        }),
+    }
+}
+
+fn transport_config(options: &Options) -> io::Result<TransportConfig> {
+    let controller = congestion(&options.congestion)
+        .map_err(|why| io::Error::new(io::ErrorKind::Unsupported, why.reason))?;
+    let mut config = TransportConfig::default();
+    config
+        .congestion_controller_factory(controller)
+        .max_idle_timeout(Some(IdleTimeout::from(IDLE_LIMIT)))
+        .send_window(SEND_WINDOW);
+    Ok(config)
+}
+
+/// A hub for each circuit it prepares for, so that circuits in several threads share nothing.
+struct QuicListening {
+    hubs: Vec<Arc<Shared>>,
+    key: Vec<u8>,
+    accepted: usize,
+    options: Options,
+}
+
+impl Listener for QuicListening {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let mut lines = vec![keys::encode(&self.key)];
+        for hub in &self.hubs {
+            lines.push(socket::encode_address(hub.lock().socket().local_addr()?));
+        }
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: lines.join(&b'\n'),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let hub = &self.hubs[self.accepted % self.hubs.len()];
+        loop {
+            let (opened, seen) = {
+                let mut hub = hub.lock();
+                hub.serve_all()?;
+                (hub.accept()?, hub.arrivals())
+            };
+            if let Some(handle) = opened {
+                let mut circuit = QuicCircuit::new(Arc::clone(hub), handle, &self.options);
+                circuit.establish(deadline)?;
+                self.accepted += 1;
+                return Ok(Box::new(circuit));
+            }
+            if Instant::now() >= deadline {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
+            }
+            hub.sleep(None, seen, deadline)?;
+        }
+    }
+}
