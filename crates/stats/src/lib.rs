@@ -10,9 +10,9 @@
 //! * [`verdict`] - faster, slower, equal or not enough data, at a stated level over a whole run.
 //! * [`mean`] and [`holm`] - the two pieces a verdict is made of.
 //! * [`because`] and [`words`] - the same verdict for people.
-//! * [`steady`], [`series`], [`pilot`] - inside one trial: warm-up, noise, how long is enough.
+//! * [`steady`], [`series`], [`mod@pilot`] - inside one trial: warm-up, noise, how long is enough.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
-//! * [`compare`] - two runs instead of two transports.
+//! * [`mod@compare`] - two runs instead of two transports.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - the small parts.
 #![forbid(unsafe_code)]
 

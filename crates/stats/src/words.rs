@@ -11,34 +11,37 @@ pub fn sentence(verdict: &Verdict) -> String {
         same if same == contestant => "itself",
         other => other,
     };
+    let (verb, what) = phrase(&verdict.metric);
     let interval = interval(verdict.low, verdict.high);
     match verdict.kind {
         VerdictKind::Faster | VerdictKind::Slower => {
-            let (verb, what) = phrase(&verdict.metric);
             let ratio = ratio(verdict.ratio, verdict.low, verdict.high);
-            let because = match verdict.because.as_str() {
-                "" => String::new(),
-                because => format!("; because {because}"),
-            };
-            format!(
-                "{place} {contestant} {verb} {ratio}x the {what} of {baseline} ({interval}){because}"
-            )
+            let factor = format!("{ratio}x the {what} of {baseline} ({interval})");
+            let because = because(verdict);
+            format!("{place} {contestant} {verb} {factor}{because}")
         }
         VerdictKind::Equal => {
-            let (_, what) = phrase(&verdict.metric);
             let percent = percent(verdict.low, verdict.high);
-            format!(
-                "{place} {contestant} and {baseline} are equal within {percent} % in {what} ({interval})"
-            )
+            let equal = format!("equal within {percent} % in {what} ({interval})");
+            format!("{place} {contestant} and {baseline} are {equal}")
         }
         VerdictKind::NotEnoughData => {
-            let interval = match interval.as_str() {
-                _ if verdict.high / verdict.low > UNKNOWN => String::new(),
-                interval => format!(" ({interval})"),
+            let known = verdict.high / verdict.low <= UNKNOWN;
+            let interval = if known {
+                format!(" ({interval})")
+            } else {
+                String::new()
             };
             let more = more(verdict);
             format!("{place} {contestant} against {baseline}: not enough data{interval}{more}")
         }
+    }
+}
+
+fn because(verdict: &Verdict) -> String {
+    match verdict.because.as_str() {
+        "" => String::new(),
+        because => format!("; because {because}"),
     }
 }
 

@@ -5,6 +5,7 @@ mod common;
 
 use common::{Noise, block, plan};
 use results::{Plan, Trial, Verdict, VerdictKind};
+use stats::mean::Mean;
 use stats::{Judgement, is_look, judge_race};
 
 /// Runs a race block by block, looks when the plan says so, and stops when all is decided.
@@ -124,4 +125,21 @@ fn equals_are_mostly_called_equal_in_little_noise() {
             .count();
     }
     assert!(equal >= 290, "{equal} of 300");
+}
+
+#[test]
+fn stopping_at_the_first_significant_block_would_be_wrong_often() {
+    let false_at_some_block = |seed: &u64| {
+        let mut noise = Noise::calm(*seed);
+        let logs: Vec<f64> = (0..20)
+            .map(|_| (noise.factor() / noise.factor()).ln())
+            .collect();
+        let significant = |n| Mean::of(&logs[..n]).is_some_and(|mean| mean.p_value() < 0.05);
+        (3..=20).any(significant)
+    };
+    let wrong = (0..1000).filter(false_at_some_block).count();
+    assert!(
+        wrong > 150,
+        "{wrong} of 1000; then looks need no correction"
+    );
 }
