@@ -54,11 +54,11 @@ pub(crate) struct Line {
 pub(crate) fn findings(view: &View) -> Findings {
     let summary = view.run.summary.as_ref();
     Findings {
-        headline: summary.map_or_else(no_summary, headline),
+        headline: summary.map_or_else(no_summary, |summary| headline(view, summary)),
         context: context(view),
         contests: summary.map(contests).unwrap_or_default(),
         overall: summary
-            .map(|s| s.overall.iter().map(line).collect())
+            .map(|s| s.overall.iter().map(claim).collect())
             .unwrap_or_default(),
         sure: summary
             .map(|summary| sure(view, summary))
@@ -88,6 +88,14 @@ pub(crate) fn line(verdict: &Verdict) -> Line {
     }
 }
 
+/// The same for where the contest is named beside it.
+fn claim(verdict: &Verdict) -> Line {
+    Line {
+        text: words::claim(verdict),
+        ..line(verdict)
+    }
+}
+
 /// Class and sign of a verdict; the sign says the same without colour.
 pub(crate) fn kind(kind: VerdictKind) -> (&'static str, &'static str) {
     match kind {
@@ -98,8 +106,8 @@ pub(crate) fn kind(kind: VerdictKind) -> (&'static str, &'static str) {
     }
 }
 
-/// One sentence a measure: the one that beats the baseline by most over all cells.
-fn headline(summary: &Summary) -> Vec<String> {
+/// One sentence a measure: who beats the baseline by most over all cells.
+fn headline(view: &View, summary: &Summary) -> Vec<String> {
     let mut metrics: Vec<&str> = Vec::new();
     for verdict in &summary.overall {
         if !metrics.contains(&verdict.metric.as_str()) {
@@ -110,57 +118,80 @@ fn headline(summary: &Summary) -> Vec<String> {
         return vec!["No verdict over all: see the contests one by one.".into()];
     }
     let sentences = metrics.iter().map(|metric| {
-        let about: Vec<&Verdict> = summary
-            .overall
-            .iter()
-            .filter(|v| v.metric == *metric)
-            .collect();
-        best_of(&about, metric)
+        let about = summary.overall.iter().filter(|v| v.metric == *metric);
+        best_of(view, &about.collect::<Vec<_>>(), metric)
     });
     sentences.collect()
 }
 
-fn best_of(verdicts: &[&Verdict], name: &str) -> String {
-    let baseline = quantity::clean(&verdicts[0].baseline, 40);
-    let Some(best) = leader(verdicts).filter(|best| best.kind == VerdictKind::Faster) else {
+fn best_of(view: &View, verdicts: &[&Verdict], name: &str) -> String {
+    let Some(best) = winner(verdicts) else {
+        let baseline = quantity::clean(&verdicts[0].baseline, 40);
         let open = verdicts
             .iter()
             .any(|v| v.kind == VerdictKind::NotEnoughData);
         let sure = if open { " for certain" } else { "" };
-        return format!("Nothing beats {baseline}{sure} in {}.", words::thing(name));
+        return format!("{}: nothing beats {baseline}{sure}.", superlative(name));
     };
-    let who = quantity::clean(&best.contestant, 40);
-    let times = quantity::digits(best.ratio);
-    match name {
-        metric::DELAY_P50_US => {
-            format!("{who} answers soonest, in {times} of the time {baseline} takes.")
-        }
-        metric::CONNECTIONS_PER_S => {
-            format!("{who} connects most often, {times} times as often as {baseline}.")
-        }
+    let sentence = format!("{}: {}.", superlative(name), advantage(best));
+    if view.loses(&best.contestant) != Some(true) {
+        return sentence;
+    }
+    let reliable = verdicts.iter().copied();
+    let reliable = reliable.filter(|verdict| view.loses(&verdict.contestant) == Some(false));
+    match winner(&reliable.collect::<Vec<_>>()) {
+        Some(other) => format!(
+            "{sentence} Of those that lose nothing: {}.",
+            advantage(other)
+        ),
+        None => format!("{sentence} It may lose some."),
+    }
+}
+
+fn superlative(metric: &str) -> String {
+    match metric {
+        metric::DELAY_P50_US => "Soonest answer".into(),
+        name if words::more_is_better(name) => format!("Most {}", words::thing(name)),
+        name => format!("Least {}", words::thing(name)),
+    }
+}
+
+/// `bare, 5.34 times as many as tcp`.
+fn advantage(verdict: &Verdict) -> String {
+    let who = quantity::clean(&verdict.contestant, 40);
+    let baseline = quantity::clean(&verdict.baseline, 40);
+    match verdict.metric.as_str() {
         name if words::more_is_better(name) => {
-            let what = words::thing(name);
-            format!("{who} moves the most {what}, {times} times as many as {baseline}.")
+            let times = quantity::digits(verdict.ratio);
+            format!("{who}, {times} times as many as {baseline}")
         }
-        name => format!(
-            "{who} has the least {}, {times} of {baseline}'s.",
-            words::thing(name)
+        metric::DELAY_P50_US => {
+            let share = quantity::digits(verdict.ratio * 100.0);
+            format!("{who}, in {share} % of the time of {baseline}")
+        }
+        _ => format!(
+            "{who}, {} % of {baseline}",
+            quantity::digits(verdict.ratio * 100.0)
         ),
     }
 }
 
-/// The verdict that leads: the best by ratio of those that are faster, else the first.
-fn leader<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
+/// The best of those that are faster than the baseline.
+fn winner<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
     let racing = verdicts
         .iter()
         .filter(|verdict| verdict.contestant != FLOOR);
-    let faster = racing
-        .clone()
-        .filter(|verdict| verdict.kind == VerdictKind::Faster);
-    let best = faster.max_by(|a, b| gain(a).total_cmp(&gain(b)));
-    best.or_else(|| racing.clone().next())
-        .or(verdicts.first())
-        .copied()
+    let faster = racing.filter(|verdict| verdict.kind == VerdictKind::Faster);
+    faster.max_by(|a, b| gain(a).total_cmp(&gain(b))).copied()
+}
+
+/// The verdict that leads: the winner's, else the first.
+fn leader<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
+    let mut racing = verdicts
+        .iter()
+        .filter(|verdict| verdict.contestant != FLOOR);
+    let other = || racing.next().or(verdicts.first()).copied();
+    winner(verdicts).or_else(other)
 }
 
 /// How much better, whichever direction is better.
@@ -191,7 +222,7 @@ fn contests(summary: &Summary) -> Vec<Contest> {
             workload: quantity::words(&cell.workload()),
             place: words::place(cell),
             leader: lead(first),
-            others: others.into_iter().map(line).collect(),
+            others: others.into_iter().map(claim).collect(),
         })
     });
     contests.collect()
@@ -199,7 +230,7 @@ fn contests(summary: &Summary) -> Vec<Contest> {
 
 /// The line of a contest's leader; when even it is not faster, that is the news.
 fn lead(verdict: &Verdict) -> Line {
-    let mut line = line(verdict);
+    let mut line = claim(verdict);
     if matches!(verdict.kind, VerdictKind::Slower | VerdictKind::Equal) {
         let baseline = quantity::clean(&verdict.baseline, 40);
         line.text = format!("nothing beats {baseline}. {}", line.text);
@@ -234,8 +265,8 @@ fn sure(view: &View, summary: &Summary) -> Vec<String> {
         "The chance of even one false \u{201c}faster\u{201d}, \u{201c}slower\u{201d} or \
          \u{201c}equal\u{201d} in this whole race is at most {} %. \u{201c}Equal\u{201d} means \
          within {} %.",
-        quantity::digits(plan.alpha * 100.0),
-        quantity::digits(plan.equal_within * 100.0),
+        quantity::short(plan.alpha * 100.0),
+        quantity::short(plan.equal_within * 100.0),
     )];
     lines.push(format!(
         "{} blocks: in each, every transport ran once, in fresh processes, in an order drawn from \
@@ -265,7 +296,7 @@ fn control(asked: bool, baseline: &str, control: &[Verdict]) -> String {
         .iter()
         .map(|v| (v.ratio - 1.0).abs())
         .fold(0.0, f64::max);
-    let worst = quantity::digits(worst * 100.0);
+    let worst = quantity::short(worst * 100.0);
     match wrong {
         0 => format!(
             "The control, {baseline} against itself, showed no difference in any of {} contests \

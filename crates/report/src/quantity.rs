@@ -23,6 +23,16 @@ pub(crate) fn digits(value: f64) -> String {
     }
 }
 
+/// At most three significant digits: 5, 0.4, 12.3.
+pub(crate) fn short(value: f64) -> String {
+    let text = digits(value);
+    if text.contains('.') && !text.contains('e') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
 /// A whole number with commas between thousands.
 pub(crate) fn grouped(value: f64) -> String {
     if !value.is_finite() {
@@ -199,6 +209,8 @@ mod tests {
         assert_eq!(change(1.4), "+40 %");
         assert_eq!(change(0.985), "-1.5 %");
         assert_eq!(digits(1234.5), "1,234");
+        assert_eq!(short(5.0), "5");
+        assert_eq!(short(0.4), "0.4");
         assert_eq!(span_s(65.2), "1 min 5 s");
         assert_eq!(measure("mbit_per_s", 9_650.0), "9.65 Gbit/s");
     }

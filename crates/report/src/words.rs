@@ -1,57 +1,19 @@
-//! Verdicts in words. The only module that turns a verdict into a sentence.
+//! Verdicts, measures and places in words.
 
 use crate::quantity;
-use results::{Cell, Verdict, VerdictKind, metric};
+use results::{Cell, Verdict, metric};
 
-/// A verdict as one sentence, reason included.
+/// A verdict as one sentence, reason included, fit to print.
 pub(crate) fn sentence(verdict: &Verdict) -> String {
-    let place = place(&verdict.contest);
-    let start = if place.is_empty() {
-        String::new()
-    } else {
-        format!("{place} ")
-    };
-    let mut text = format!("{start}{}", claim(verdict));
-    if !verdict.because.is_empty() {
-        text.push_str(&format!(
-            "; because {}",
-            quantity::clean(&verdict.because, 300)
-        ));
-    }
-    text
+    quantity::clean(&stats::words::sentence(verdict), 700)
 }
 
-fn claim(verdict: &Verdict) -> String {
-    let who = quantity::clean(&verdict.contestant, 60);
-    let other = quantity::clean(&verdict.baseline, 60);
-    let ratio = quantity::ratio(verdict.ratio);
-    let range = range(verdict);
-    let what = thing(&verdict.metric);
-    match verdict.kind {
-        VerdictKind::Faster | VerdictKind::Slower if more_is_better(&verdict.metric) => {
-            format!("{who} moves {ratio} the {what} of {other} {range}")
-        }
-        VerdictKind::Faster | VerdictKind::Slower => {
-            format!("{who} takes {ratio} the {what} of {other} {range}")
-        }
-        VerdictKind::Equal => format!("{who} equals {other} in {what} {range}"),
-        VerdictKind::NotEnoughData => {
-            let more = match verdict.blocks_needed {
-                Some(blocks) => format!("about {blocks} blocks would tell"),
-                None => "more blocks might tell".into(),
-            };
-            format!("{who} against {other} is open in {what}: {ratio} {range}; {more}")
-        }
-    }
-}
-
-/// The interval of a verdict, in brackets.
-pub(crate) fn range(verdict: &Verdict) -> String {
-    format!(
-        "({} ... {})",
-        quantity::digits(verdict.low),
-        quantity::digits(verdict.high)
-    )
+/// The sentence without its place, for where the place is said beside it.
+pub(crate) fn claim(verdict: &Verdict) -> String {
+    let place = quantity::clean(&stats::words::place(&verdict.contest), 700);
+    let sentence = sentence(verdict);
+    let claim = sentence.strip_prefix(&place).map(str::trim_start);
+    claim.unwrap_or(&sentence).to_owned()
 }
 
 /// Whether a larger value of the measure is the better one.

@@ -56,7 +56,7 @@
       axes: [{ ...axis, label: "seconds", labelSize: 22 }, { ...axis, size: 64, values: (_, ticks) => ticks.map(short) }],
       series: [
         { label: "at", value: (_, at) => (at == null ? "" : at.toFixed(3) + " s") },
-        { label: "value", stroke: colour, width: 1.6, value: (_, v) => (v == null ? "" : short(v)) },
+        { label: "value", stroke: colour, width: 1.6, points: { show: false }, value: (_, v) => (v == null ? "" : short(v)) },
       ],
     }, [series.at, series.values], plots));
   };

@@ -163,7 +163,8 @@ fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
 fn log_ticks(from: f64, to: f64) -> Vec<f64> {
     let decades = (to / from).log10();
     let steps: &[f64] = match decades {
-        d if d < 2.2 => &[1.0, 2.0, 5.0],
+        d if d < 2.3 => &[1.0, 2.0, 5.0],
+        d if d < 3.6 => &[1.0, 3.0],
         _ => &[1.0],
     };
     let stride = (decades / 7.0).ceil().max(1.0) as usize;

@@ -39,7 +39,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column) -> Option<P
         let name = quantity::clean(view.label(cost.0), 15);
         (-(row as f64), name)
     });
-    let y = Axis::new(&column.label, false, ends, names.rev().collect());
+    let y = Axis::new("", false, ends, names.rev().collect());
     let mut plot = Plot::new(format!("CPU time a message at {}", column.label), x, y);
     plot.left = 108;
     for (row, cost) in costs.iter().enumerate() {

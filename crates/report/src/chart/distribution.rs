@@ -31,13 +31,6 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
     let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, format!("{} %", share * 100.0)));
     let y = Axis::new("share up to this size", false, (0.0, 1.03), ticks.to_vec());
     let mut plot = Plot::new(format!("spread of {what} at {}", column.label), x, y);
-    for line in &lines {
-        let label = view.label(line.contestant).to_owned();
-        plot.names.push((line.contestant, label, 1.0));
-    }
-    if plot.names.len() > sizes::NAMES_MAX {
-        plot.names.clear();
-    }
     plot.lines = lines;
     Some(plot)
 }

@@ -25,7 +25,7 @@ type Drawn = Result<(), DrawingAreaErrorKind<Infallible>>;
 pub(crate) fn draw(plot: &Plot) -> String {
     let height = match plot.bars.is_empty() {
         true => HEIGHT,
-        false => ABOVE + BELOW + rows(plot) * 24,
+        false => above_frame(plot) + BELOW + rows(plot) * 24,
     };
     let mut body = String::new();
     let mut above = String::new();
@@ -40,6 +40,11 @@ pub(crate) fn draw(plot: &Plot) -> String {
     )
 }
 
+/// Room above the frame; without a name there only enough for half a tick label.
+fn above_frame(plot: &Plot) -> i32 {
+    if plot.y.title().is_empty() { 8 } else { ABOVE }
+}
+
 fn rows(plot: &Plot) -> i32 {
     let mut rows: Vec<f64> = plot.bars.iter().map(|bar| bar.row).collect();
     rows.sort_by(f64::total_cmp);
@@ -51,7 +56,7 @@ fn draw_into(body: &mut String, above: &mut String, plot: &Plot, height: i32) ->
     let size = ((WIDTH * SCALE) as u32, (height * SCALE) as u32);
     let root = Backend { body, size }.into_drawing_area();
     let mut chart = ChartBuilder::on(&root)
-        .margin_top(ABOVE * SCALE)
+        .margin_top(above_frame(plot) * SCALE)
         .margin_right(right_room(plot) * SCALE)
         .x_label_area_size(BELOW * SCALE)
         .y_label_area_size(plot.left as i32 * SCALE)

@@ -16,7 +16,15 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
     sizes.sort_unstable();
     sizes.dedup();
     let name = view.label(baseline);
-    let title = format!("{} against {name}", words::thing(metric));
+    let better = if words::more_is_better(metric) {
+        "up"
+    } else {
+        "down"
+    };
+    let title = format!(
+        "{} against {name}; {better} is better",
+        words::thing(metric)
+    );
     let mut plot = Plot::new(
         format!("{title}, in per cent, by message size"),
         Axis::sizes(&sizes),
@@ -132,7 +140,7 @@ fn marks(plot: &mut Plot, view: &View, ratio: &Ratio) {
     for (block, value) in &ratio.blocks {
         plot.marks.push(Mark {
             contestant,
-            at: (x, *value),
+            at: (plot.x.beside(x, sizes::RAW_ASIDE), *value),
             raw: true,
             hint: format!("{place}, block {block}: {}", quantity::change(*value)),
         });

@@ -28,19 +28,28 @@ pub(super) fn names(mut wanted: Vec<(usize, String, i32)>, x: i32, range: (i32, 
     text
 }
 
-/// Moves ascending heights apart: down past each other first, then up from the lower edge.
-fn spread(mut heights: Vec<i32>, (top, bottom): (i32, i32)) -> Vec<i32> {
-    let mut free = top;
-    for height in &mut heights {
-        *height = (*height).max(free);
-        free = *height + DISTANCE;
+/// Moves ascending heights apart, neighbours that are too close as one group around their middle.
+fn spread(heights: Vec<i32>, (top, bottom): (i32, i32)) -> Vec<i32> {
+    // Heights less the room of the names above them: too close is then merely out of order.
+    let mut groups: Vec<(i32, i32)> = Vec::new();
+    for (place, height) in (0..).zip(heights) {
+        groups.push((height - place * DISTANCE, 1));
+        while let [.., before, last] = groups[..]
+            && before.0 / before.1 > last.0 / last.1
+        {
+            groups.truncate(groups.len() - 2);
+            groups.push((before.0 + last.0, before.1 + last.1));
+        }
     }
-    let mut free = bottom;
-    for height in heights.iter_mut().rev() {
-        *height = (*height).min(free);
-        free = *height - DISTANCE;
-    }
-    heights
+    let count: i32 = groups.iter().map(|group| group.1).sum();
+    let lowest = (bottom - (count - 1) * DISTANCE).max(top);
+    let middles = groups
+        .iter()
+        .flat_map(|(sum, count)| (0..*count).map(move |_| sum / count));
+    let apart = (0..).zip(middles);
+    apart
+        .map(|(place, middle)| middle.clamp(top, lowest) + place * DISTANCE)
+        .collect()
 }
 
 #[cfg(test)]
@@ -49,10 +58,9 @@ mod tests {
 
     #[test]
     fn names_keep_their_distance() {
-        let heights = spread(vec![100, 101, 102, 2900], (0, 3000));
-        assert!(heights.is_sorted());
+        let heights = spread(vec![1000, 1001, 1002, 2900], (0, 3000));
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= DISTANCE));
-        assert_eq!(heights[3], 2900);
+        assert_eq!(heights[1..], [1001, 1001 + DISTANCE, 2900]);
         let low = spread(vec![2990, 2995], (0, 3000));
         assert_eq!(low, [3000 - DISTANCE, 3000]);
     }

@@ -40,7 +40,7 @@ pub(super) fn mark(mark: &Mark, x: i32, y: i32) -> String {
             "<circle class=\"raw {classes}\" cx=\"{x}\" cy=\"{y}\" r=\"1.9\">{hint}</circle>"
         );
     }
-    let path = shape(mark.contestant, x, y, 4.2);
+    let path = shape(mark.contestant, x, y, 3.8);
     format!("<path class=\"mark {classes}\" d=\"{path}\">{hint}</path>")
 }
 

@@ -18,6 +18,9 @@ pub(crate) struct Shape {
     pub fits: bool,
 }
 
+/// How far beside the median single trials stand, as a share of the axis.
+pub(crate) const RAW_ASIDE: f64 = 0.022;
+
 /// Names stand at the lines up to this many; beyond, the legend has to do.
 pub(crate) const NAMES_MAX: usize = 9;
 
@@ -73,6 +76,7 @@ pub(crate) fn tick(metric: &str, value: f64) -> String {
         _ => text.trim_end().to_owned(),
     };
     match metric::find(metric).map_or("", |metric| metric.unit) {
+        _ if value == 0.0 => "0".into(),
         "us" => trim(quantity::time_ns(value * 1e3)),
         "ns/message" => trim(quantity::time_ns(value)),
         "Mbit/s" => trim(quantity::si(value * 1e6, "")),
@@ -95,7 +99,7 @@ fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
     for (block, value) in entry.points(shape.metric) {
         plot.marks.push(Mark {
             contestant,
-            at: (x, value),
+            at: (plot.x.beside(x, RAW_ASIDE), value),
             raw: true,
             hint: format!(
                 "{place}, block {block}: {}",

@@ -183,6 +183,16 @@ fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
     drawn.collect()
 }
 
+/// The evidence that explains most, in this order; the rest follows by name.
+const FIRST: [&str; 6] = [
+    "calls_per_message",
+    "wakeups_per_message",
+    "packets_per_message",
+    "mean_packet_bytes",
+    "retransmissions_per_1000",
+    "receive_drops_per_1000",
+];
+
 fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
     let columns = setting.columns();
     let tables = columns.iter().map(|column| {
@@ -192,7 +202,14 @@ fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
         let keys = entries
             .iter()
             .flat_map(|entry| entry.summary.evidence.keys());
-        let keys: BTreeSet<&String> = keys.collect();
+        let keys = keys.filter(|key| metric::find(key).is_none());
+        let mut keys: Vec<&String> = keys.collect::<BTreeSet<_>>().into_iter().collect();
+        keys.sort_by_key(|key| {
+            FIRST
+                .iter()
+                .position(|first| first == key)
+                .unwrap_or(FIRST.len())
+        });
         let rows = entries.iter().map(|entry| {
             let texts = keys
                 .iter()

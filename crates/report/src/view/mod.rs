@@ -56,6 +56,17 @@ impl<'a> View<'a> {
         &self.contestants[contestant].label
     }
 
+    /// Whether a contestant may lose messages, as far as the run says what it promises.
+    pub fn loses(&self, name: &str) -> Option<bool> {
+        let contestant = self.contestants.iter().find(|c| c.name == name)?;
+        let class = contestant.class.to_lowercase();
+        let loses = ["unreliable", "may lose", "not reliable"];
+        match loses.iter().any(|word| class.contains(word)) {
+            true => Some(true),
+            false => class.contains("reliable").then_some(false),
+        }
+    }
+
     /// The verdict on an entry's contestant, when there is one.
     pub fn verdict(&self, entry: &Entry, metric: &str) -> Option<&'a Verdict> {
         let contest = entry.cell.without(Cell::TRANSPORT);

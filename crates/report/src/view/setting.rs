@@ -38,7 +38,7 @@ pub(crate) struct Column {
 }
 
 /// Factor of the open-loop workload: messages offered a second, or how they were chosen.
-const RATES: [&str; 3] = ["rate", "rate_per_s", "offered_per_s"];
+const RATES: [&str; 2] = ["rate_per_s", "load_percent"];
 
 impl<'a> Setting<'a> {
     /// What it is called: the workload, with the factors it was run under.
