@@ -29,8 +29,15 @@ pub(crate) fn run(
         last_ns: start_ns,
         ..Default::default()
     };
+    let mut sent_bytes = 0;
     let result = loop {
-        let moved = match turn(circuit, &mut messages, &mut buffer, &mut report) {
+        let moved = match turn(
+            circuit,
+            &mut messages,
+            &mut buffer,
+            &mut report,
+            &mut sent_bytes,
+        ) {
             Ok(moved) => moved,
             Err(error) => break Err(error),
         };
@@ -47,6 +54,9 @@ pub(crate) fn run(
         }
     };
     report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    report
+        .measures
+        .insert("sent_bytes".into(), sent_bytes as f64);
     report.error = result.err().map(|error| error.to_string());
     if report.error.is_none() {
         report.error = source::finish(circuit, flags);
@@ -61,11 +71,16 @@ fn turn(
     messages: &mut Messages,
     buffer: &mut [u8],
     report: &mut CircuitReport,
+    sent_bytes: &mut u64,
 ) -> io::Result<bool> {
     let before = (report.sent, report.calls);
     for _ in 0..TURN {
-        match circuit.try_send(messages.next()) {
-            Ok(()) => report.sent += 1,
+        let message = messages.next();
+        match circuit.try_send(message) {
+            Ok(()) => {
+                report.sent += 1;
+                *sent_bytes += message.len() as u64;
+            }
             Err(error) if is_pause(&error) => break,
             Err(error) => return Err(error),
         }

@@ -5,6 +5,7 @@ use super::slices::Slices;
 use super::{Flags, RunLength, is_pause};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
+use std::collections::BTreeMap;
 use std::io;
 use towpath::Circuit;
 
@@ -15,11 +16,14 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
     let end_ns = start_ns + job.limits.time_ns;
     let mut slices = Slices::new(start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
-    let (mut sent, mut error, mut last_ns) = (0u64, None, start_ns);
+    let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
     while sent < job.limits.messages {
         let want = length.messages.min((job.limits.messages - sent) as usize);
         match send(circuit, &mut messages, want) {
-            Ok(count) => sent += count as u64,
+            Ok((count, len)) => {
+                sent += count as u64;
+                bytes += len;
+            }
             Err(failed) if is_pause(&failed) => {}
             Err(failed) => {
                 error = Some(failed.to_string());
@@ -28,7 +32,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
         }
         last_ns = now_ns();
         length.adapt(last_ns);
-        slices.record(last_ns, sent, 0);
+        slices.record(last_ns, sent, bytes);
         if last_ns >= end_ns || flags.is_stopped() {
             break;
         }
@@ -38,18 +42,29 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
         sent,
         first_ns: start_ns,
         last_ns,
-        slices: slices.finish(last_ns, sent, 0),
+        slices: slices.finish(last_ns, sent, bytes),
+        measures: BTreeMap::from([("sent_bytes".to_owned(), bytes as f64)]),
         error,
         ..CircuitReport::default()
     }
 }
 
+/// Sends up to `count` messages; gives how many were taken, and their bytes.
 #[inline]
-fn send(circuit: &mut dyn Circuit, messages: &mut Messages, count: usize) -> io::Result<usize> {
-    if messages.is_uniform() {
-        return circuit.send_run(messages.next(), count);
+fn send(
+    circuit: &mut dyn Circuit,
+    messages: &mut Messages,
+    count: usize,
+) -> io::Result<(usize, u64)> {
+    let uniform = messages.is_uniform();
+    let message = messages.next();
+    let len = message.len() as u64;
+    if uniform {
+        return circuit
+            .send_run(message, count)
+            .map(|count| (count, count as u64 * len));
     }
-    circuit.send(messages.next()).map(|()| 1)
+    circuit.send(message).map(|()| (1, len))
 }
 
 /// Ends the circuit's direction; what is held back may need room first.

@@ -1,0 +1,128 @@
+//! Round trips, connections, and the delays of an open loop.
+
+use super::rates::rate_series;
+use super::view::{View, send_span_s};
+use control::CircuitReport;
+use results::{Histogram, Trial};
+
+/// Round trips and connections: measures and histogram come from the asking side.
+pub(super) fn delays(made: &mut Trial, view: &View<'_>, kind: &str) {
+    let circuits: Vec<&CircuitReport> = view.senders().collect();
+    merge_delays(made, &circuits, "delay");
+    let done: u64 = circuits.iter().map(|report| report.received).sum();
+    let per_s = done as f64 / send_span_s(view).max(1e-9);
+    if kind == "connection" {
+        made.metrics.insert("connections_per_s".into(), per_s);
+        if let Some(p50) = made.metrics.remove("delay_p50_us") {
+            made.metrics.insert("connection_p50_us".into(), p50);
+        }
+    } else {
+        made.metrics.insert("messages_per_s".into(), per_s);
+        if circuits.len() > 1 {
+            for report in &circuits {
+                if let Some(&p50) = report.measures.get("delay_p50_us") {
+                    made.metrics
+                        .insert(format!("delay_p50_us.{}", report.transport), p50);
+                }
+            }
+        }
+    }
+    let lost: f64 = circuits
+        .iter()
+        .filter_map(|report| report.measures.get("lost"))
+        .sum();
+    made.metrics
+        .insert("loss_fraction".into(), lost / (done as f64 + lost).max(1.0));
+    if let Some(report) = circuits.first() {
+        made.series.insert(
+            "messages_per_s".into(),
+            rate_series(&report.slices, |s| s.messages as f64),
+        );
+    }
+}
+
+pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
+    let sinks: Vec<&CircuitReport> = view.receivers().collect();
+    merge_delays(made, &sinks, "delay");
+    let span_s = send_span_s(view).max(1e-9);
+    let sent = view.sent() as f64;
+    let delivered = view.delivered();
+    made.metrics.insert("offered_per_s".into(), sent / span_s);
+    made.metrics.insert(
+        "delivered_per_s".into(),
+        delivered / made.span_s.max(span_s),
+    );
+    made.metrics.insert(
+        "mbit_per_s".into(),
+        delivered * view.trial.contest.size as f64 * 8e-6 / made.span_s.max(span_s),
+    );
+    made.metrics.insert(
+        "loss_fraction".into(),
+        ((sent - delivered) / sent.max(1.0)).max(0.0),
+    );
+    let lag = view
+        .senders()
+        .filter_map(|report| report.measures.get("lag_p99_us"));
+    if let Some(lag) = lag.copied().reduce(f64::max) {
+        made.metrics.insert("lag_p99_us".into(), lag);
+    }
+    if let Some(rate) = view.trial.rate_per_s {
+        made.evidence.insert("asked_per_s".into(), rate);
+    }
+    if let Some(report) = sinks.first() {
+        made.series.insert(
+            "messages_per_s".into(),
+            rate_series(&report.slices, |s| s.messages as f64),
+        );
+    }
+}
+
+fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+    let encoded = circuits
+        .iter()
+        .filter_map(|report| report.histograms.get(name));
+    let mut merged = results::new_histogram();
+    for hdr_v2 in encoded {
+        let histogram = Histogram {
+            unit: "ns".into(),
+            hdr_v2: hdr_v2.clone(),
+        };
+        // Bounds are the same in every worker; one that does not decode is left out and shows in
+        // the sample count.
+        if let Ok(histogram) = histogram.decode() {
+            let _ = merged.add(&histogram);
+        }
+    }
+    if merged.is_empty() {
+        return;
+    }
+    for (metric, q) in [
+        ("delay_p50_us", 0.5),
+        ("delay_p90_us", 0.9),
+        ("delay_p99_us", 0.99),
+        ("delay_p999_us", 0.999),
+    ] {
+        if merged.len() >= stats::estimate::samples_needed(q) {
+            made.metrics
+                .insert(metric.into(), merged.value_at_quantile(q) as f64 / 1000.0);
+        }
+    }
+    made.metrics
+        .insert("delay_mean_us".into(), merged.mean() / 1000.0);
+    if let [only] = circuits {
+        let exact = ["delay_p50_us", "delay_mean_us"].into_iter();
+        for metric in exact {
+            if let Some(&value) = only.measures.get(metric) {
+                made.metrics.insert(metric.into(), value);
+            }
+        }
+    }
+    made.warm_up_s = circuits
+        .iter()
+        .filter_map(|report| report.measures.get("warm_up_s"))
+        .copied()
+        .fold(0.0, f64::max);
+    if let Ok(histogram) = Histogram::encode(&merged, "ns") {
+        made.histograms.insert("delay".into(), histogram);
+    }
+}

@@ -1,0 +1,123 @@
+//! Where the messages of a trial went, and whether its numbers count.
+
+use super::view::{View, is_stream};
+use control::Workload;
+use results::{Ledger, Status, Trial};
+
+/// Messages that one dropped buffer of a segmented transport may have held at most.
+const SEGMENTS_MAX: u64 = 128;
+
+/// The ledger; None where sending and receiving are not tied together.
+pub(super) fn ledger(view: &View<'_>) -> Option<Ledger> {
+    if view.trial.contestant == "null" {
+        return None;
+    }
+    Some(match view.trial.contest.workload {
+        Workload::Throughput | Workload::Offered => one_way(view),
+        Workload::Delay | Workload::Connect => asked(view),
+    })
+}
+
+/// Messages sent against messages received.
+fn one_way(view: &View<'_>) -> Ledger {
+    let sent = view.sent();
+    let received = received(view, sent);
+    let missing = sent.saturating_sub(received);
+    // The kernel counts dropped buffers, and one of them may hold many messages.
+    let held = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
+    let lost_host = view
+        .count("receive_drops")
+        .saturating_mul(held)
+        .min(missing);
+    Ledger {
+        sent,
+        delivered: received.min(sent),
+        lost_host,
+        duplicates: received.saturating_sub(sent),
+        unaccounted: (missing - lost_host) as i64,
+        ..Ledger::default()
+    }
+}
+
+/// Messages received. Of a mix on a byte stream only bytes are known: all of them are all of the
+/// messages.
+fn received(view: &View<'_>, sent: u64) -> u64 {
+    let streams = view.receivers().any(|report| is_stream(&report.transport));
+    if view.trial.contest.mix.is_none() || !streams {
+        return view.delivered().round() as u64;
+    }
+    if view.received_bytes() == view.sent_bytes() {
+        return sent;
+    }
+    (view.delivered().round() as u64).min(sent.saturating_sub(1))
+}
+
+/// Requests against replies.
+fn asked(view: &View<'_>) -> Ledger {
+    let sent: u64 = view.senders().map(|report| report.sent).sum();
+    let replies: u64 = view.senders().map(|report| report.received).sum();
+    let lost: f64 = view
+        .senders()
+        .filter_map(|report| report.measures.get("lost"))
+        .sum();
+    let missing = sent.saturating_sub(replies);
+    let lost_host = (lost as u64).min(missing);
+    Ledger {
+        sent,
+        delivered: replies.min(sent),
+        lost_host,
+        duplicates: replies.saturating_sub(sent),
+        unaccounted: (missing - lost_host) as i64,
+        ..Ledger::default()
+    }
+}
+
+/// Whether the numbers count, and what disturbed them.
+pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
+    if let Some(error) = view.all().find_map(|report| report.error.clone()) {
+        made.status = Status::Failed;
+        made.reason = error;
+    } else if let Some(reason) = view.all().find_map(|report| report.invalid.clone()) {
+        made.status = Status::Invalid;
+        made.reason = reason;
+    } else if let Some(reason) = ledger_fault(made, view) {
+        made.status = Status::Invalid;
+        made.reason = reason;
+    }
+    let own_s = made.cpu.values().map(|cpu| cpu.task_s).sum();
+    let unreliable = view
+        .trial
+        .contestant
+        .split('+')
+        .any(|name| towpath::find(name).is_ok_and(|transport| !transport.class().reliable));
+    let expected = host::Expected {
+        own_s,
+        drops: unreliable,
+        ..host::Expected::default()
+    };
+    made.disturbed
+        .extend(host::disturbances(&view.collected.host, &expected));
+    if let Some(ledger) = made.ledger.filter(|ledger| ledger.unaccounted != 0) {
+        made.disturbed.push(format!(
+            "the ledger does not close: {} messages unaccounted for",
+            ledger.unaccounted
+        ));
+    }
+}
+
+/// A reliable transport that lost or doubled messages has no valid numbers.
+fn ledger_fault(made: &Trial, view: &View<'_>) -> Option<String> {
+    let ledger = made.ledger?;
+    let reliable = view
+        .trial
+        .contestant
+        .split('+')
+        .all(|name| towpath::find(name).is_ok_and(|transport| transport.class().reliable));
+    let broken = ledger.delivered != ledger.sent || ledger.duplicates != 0;
+    (reliable && broken).then(|| {
+        format!(
+            "the ledger does not close: {} messages sent, {} delivered, {} twice",
+            ledger.sent, ledger.delivered, ledger.duplicates
+        )
+    })
+}

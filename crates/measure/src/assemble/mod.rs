@@ -1,0 +1,115 @@
+//! From the reports of two workers to a trial.
+//!
+//! * `view` - the reports, with what is needed to read them.
+//! * `rates` - throughput: warm-up, rates, shares.
+//! * `delays` - round trips, connections, open-loop delays.
+//! * `costs` - what a message cost, and the evidence for a verdict's reason.
+//! * `ledger` - where the messages went, and whether the numbers count.
+
+mod costs;
+mod delays;
+mod ledger;
+mod rates;
+mod view;
+
+use crate::spec::RaceSpec;
+use crate::trial::{Collected, TrialError, TrialSpec};
+use control::{WorkerReport, Workload};
+use results::{Cell, SCHEMA_VERSION, Status, Trial};
+use std::collections::BTreeMap;
+use view::View;
+
+/// What tells a trial from others of its cell.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Its place in the order of all trials.
+    pub index: u64,
+    /// Its block, 0 for a pilot.
+    pub block: u32,
+    /// Whether it is the baseline's second run.
+    pub control: bool,
+    /// When it started, seconds since 1970.
+    pub started_s: f64,
+}
+
+/// The trial that `outcome` makes.
+pub fn trial(
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    place: Place,
+    outcome: &Result<Collected, TrialError>,
+) -> Trial {
+    let mut made = empty(trial, place);
+    match outcome {
+        Ok(collected) => fill(&mut made, spec, trial, collected),
+        Err(TrialError::Interrupted) => {
+            made.status = Status::Interrupted;
+            made.reason = "stopped by the user".into();
+        }
+        Err(TrialError::Failed(what)) => {
+            made.status = Status::Failed;
+            made.reason.clone_from(what);
+        }
+    }
+    made
+}
+
+fn empty(trial: &TrialSpec, place: Place) -> Trial {
+    Trial {
+        version: SCHEMA_VERSION,
+        index: place.index,
+        block: place.block,
+        cell: trial
+            .contest
+            .cell
+            .clone()
+            .with(Cell::TRANSPORT, trial.contestant.as_str()),
+        control: place.control,
+        status: Status::Ok,
+        reason: String::new(),
+        disturbed: Vec::new(),
+        started_s: place.started_s,
+        span_s: 0.0,
+        warm_up_s: 0.0,
+        metrics: BTreeMap::new(),
+        evidence: BTreeMap::new(),
+        histograms: BTreeMap::new(),
+        series: BTreeMap::new(),
+        ledger: None,
+        cpu: BTreeMap::new(),
+        effective: BTreeMap::new(),
+    }
+}
+
+fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collected) {
+    let view = View {
+        spec,
+        trial,
+        collected,
+    };
+    made.span_s = view.span_s();
+    match trial.contest.workload {
+        Workload::Throughput => rates::throughput(made, &view),
+        Workload::Delay => delays::delays(made, &view, "delay"),
+        Workload::Offered => delays::offered(made, &view),
+        Workload::Connect => delays::delays(made, &view, "connection"),
+    }
+    costs::costs(made, &view);
+    made.ledger = ledger::ledger(&view);
+    made.effective = effective(collected);
+    ledger::judge(made, &view);
+    made.metrics.retain(|_, value| value.is_finite());
+    made.evidence.retain(|_, value| value.is_finite());
+}
+
+fn effective(collected: &Collected) -> BTreeMap<String, String> {
+    let side = |name: &'static str, report: &WorkerReport| {
+        let named = report.effective.clone().into_iter();
+        named
+            .map(move |(key, value)| (format!("{name}.{key}"), value))
+            .collect::<Vec<_>>()
+    };
+    let sender = side("sender", &collected.sender);
+    let receiver = side("receiver", &collected.receiver);
+    sender.into_iter().chain(receiver).collect()
+}

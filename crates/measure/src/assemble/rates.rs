@@ -1,0 +1,136 @@
+//! Throughput: warm-up, rates, shares.
+
+use super::ledger::ledger;
+use super::view::{View, send_span_s};
+use crate::spec::Direction;
+use control::Slice;
+use results::{Series, Trial};
+
+pub(super) fn throughput(made: &mut Trial, view: &View<'_>) {
+    let mut rates = Vec::new();
+    let both = view.spec.direction == Direction::Both;
+    let sinks = view.receivers().chain(view.senders().filter(|_| both));
+    for report in sinks {
+        let steady = Steady::of(&report.slices);
+        made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
+        if let Some(what) = steady.doubt {
+            made.disturbed.push(what);
+        }
+        let messages = view.messages(report, steady.messages, steady.bytes);
+        rates.push((
+            report.transport.as_str(),
+            messages / steady.span_s,
+            steady.bytes as f64 / steady.span_s,
+        ));
+    }
+    let messages_per_s: f64 = rates.iter().map(|(_, messages, _)| messages).sum();
+    let bytes_per_s: f64 = rates.iter().map(|(_, _, bytes)| bytes).sum();
+    let sent_per_s = view.sent() as f64 / send_span_s(view).max(1e-9);
+    made.metrics.insert("messages_per_s".into(), messages_per_s);
+    made.metrics.insert("mbit_per_s".into(), bytes_per_s * 8e-6);
+    made.metrics.insert("sent_per_s".into(), sent_per_s);
+    if let Some(ledger) = ledger(view).filter(|ledger| ledger.sent > 0) {
+        let lost = ledger.sent.saturating_sub(ledger.delivered);
+        made.metrics
+            .insert("loss_fraction".into(), lost as f64 / ledger.sent as f64);
+    }
+    shares(made, &rates, messages_per_s);
+    if let Some(report) = view.receivers().next() {
+        let per_message = |slice: &Slice| view.messages(report, slice.messages, slice.bytes);
+        made.series.insert(
+            "messages_per_s".into(),
+            rate_series(&report.slices, per_message),
+        );
+    }
+}
+
+/// Points of a time series kept in a result.
+const SERIES_MAX: usize = 250;
+
+/// What each circuit got of the whole, when there are several.
+fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
+    if rates.len() < 2 || total <= 0.0 {
+        return;
+    }
+    let all: Vec<f64> = rates.iter().map(|&(_, rate, _)| rate).collect();
+    made.metrics
+        .insert("fairness".into(), stats::estimate::jain(&all));
+    for &(transport, rate, _) in rates {
+        *made
+            .metrics
+            .entry(format!("share.{transport}"))
+            .or_default() += rate / total;
+        *made
+            .metrics
+            .entry(format!("messages_per_s.{transport}"))
+            .or_default() += rate;
+    }
+}
+
+/// The part of a series after its warm-up.
+struct Steady {
+    span_s: f64,
+    messages: u64,
+    bytes: u64,
+    warm_up_s: f64,
+    doubt: Option<String>,
+}
+
+impl Steady {
+    fn of(slices: &[Slice]) -> Steady {
+        let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
+            return Steady {
+                span_s: f64::INFINITY,
+                messages: 0,
+                bytes: 0,
+                warm_up_s: 0.0,
+                doubt: None,
+            };
+        };
+        let rates: Vec<f64> = slices
+            .windows(2)
+            .filter(|pair| pair[1].at_ns > pair[0].at_ns)
+            .map(|pair| {
+                (pair[1].messages - pair[0].messages) as f64
+                    / (pair[1].at_ns - pair[0].at_ns) as f64
+            })
+            .collect();
+        let steady = stats::steady_state(&rates);
+        let cut = match steady {
+            stats::Steady::From(cut) => cut,
+            _ => 0,
+        };
+        let start = slices.get(cut).unwrap_or(first);
+        Steady {
+            span_s: (last.at_ns.saturating_sub(start.at_ns) as f64 * 1e-9).max(1e-9),
+            messages: last.messages - start.messages,
+            bytes: last.bytes - start.bytes,
+            warm_up_s: start.at_ns.saturating_sub(first.at_ns) as f64 * 1e-9,
+            doubt: (steady == stats::Steady::Never)
+                .then(|| "no steady state within the trial".to_owned()),
+        }
+    }
+}
+
+/// Rates between slices, thinned out to what a chart can show.
+pub(super) fn rate_series(slices: &[Slice], count: impl Fn(&Slice) -> f64) -> Series {
+    let step = slices.len().div_ceil(SERIES_MAX).max(1);
+    let kept: Vec<&Slice> = slices.iter().step_by(step).collect();
+    let mut series = Series {
+        unit: "/s".into(),
+        ..Series::default()
+    };
+    let Some(first) = kept.first() else {
+        return series;
+    };
+    for pair in kept.windows(2).filter(|pair| pair[1].at_ns > pair[0].at_ns) {
+        let span_s = (pair[1].at_ns - pair[0].at_ns) as f64 * 1e-9;
+        series
+            .at_s
+            .push((pair[1].at_ns - first.at_ns) as f64 * 1e-9);
+        series
+            .values
+            .push((count(pair[1]) - count(pair[0])) / span_s);
+    }
+    series
+}

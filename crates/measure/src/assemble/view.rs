@@ -1,0 +1,107 @@
+//! The reports of a trial, with what is needed to read them.
+
+use crate::spec::{Direction, RaceSpec};
+use crate::trial::{Collected, TrialSpec};
+use control::{CircuitReport, Workload};
+
+/// The reports with what is needed to read them.
+pub(super) struct View<'a> {
+    pub(super) spec: &'a RaceSpec,
+    pub(super) trial: &'a TrialSpec,
+    pub(super) collected: &'a Collected,
+}
+
+impl View<'_> {
+    pub(super) fn receivers(&self) -> impl Iterator<Item = &CircuitReport> {
+        self.collected.receiver.circuits.iter()
+    }
+
+    pub(super) fn senders(&self) -> impl Iterator<Item = &CircuitReport> {
+        self.collected.sender.circuits.iter()
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = &CircuitReport> {
+        self.senders().chain(self.receivers())
+    }
+
+    pub(super) fn span_s(&self) -> f64 {
+        let first = self
+            .all()
+            .map(|report| report.first_ns)
+            .filter(|&at| at > 0)
+            .min();
+        let last = self.all().map(|report| report.last_ns).max();
+        last.unwrap_or(0).saturating_sub(first.unwrap_or(0)) as f64 * 1e-9
+    }
+
+    /// Messages from counts: a byte stream's reads are not messages.
+    pub(super) fn messages(&self, report: &CircuitReport, received: u64, bytes: u64) -> f64 {
+        if is_stream(&report.transport) && self.trial.contest.workload != Workload::Offered {
+            bytes as f64 / self.trial.contest.size.max(1) as f64
+        } else {
+            received as f64
+        }
+    }
+
+    pub(super) fn delivered(&self) -> f64 {
+        let one = |report| self.delivered_by(report);
+        let back: f64 = if self.spec.direction == Direction::Both {
+            self.senders().map(one).sum()
+        } else {
+            0.0
+        };
+        self.receivers().map(one).sum::<f64>() + back
+    }
+
+    pub(super) fn delivered_by(&self, report: &CircuitReport) -> f64 {
+        self.messages(report, report.received, report.received_bytes)
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        let back: u64 = if self.spec.direction == Direction::Both {
+            self.receivers().map(|report| report.sent).sum()
+        } else {
+            0
+        };
+        self.senders().map(|report| report.sent).sum::<u64>() + back
+    }
+
+    /// User bytes received, in both directions where both are used.
+    pub(super) fn received_bytes(&self) -> u64 {
+        let one = |report: &CircuitReport| report.received_bytes;
+        let back: u64 = match self.spec.direction {
+            Direction::Both => self.senders().map(one).sum(),
+            _ => 0,
+        };
+        self.receivers().map(one).sum::<u64>() + back
+    }
+
+    /// User bytes sent, as the sources counted them.
+    pub(super) fn sent_bytes(&self) -> u64 {
+        let one = |report: &CircuitReport| report.measures.get("sent_bytes").copied();
+        self.all().filter_map(one).sum::<f64>() as u64
+    }
+
+    /// Whether a transport hands many messages to the kernel as one buffer.
+    pub(super) fn is_segmented(&self) -> bool {
+        let mut names = self.trial.contestant.split('+');
+        names.any(|name| matches!(name, "udp-segmented" | "bare"))
+    }
+
+    pub(super) fn count(&self, name: &str) -> u64 {
+        self.all()
+            .filter_map(|report| report.counts.get(name))
+            .sum()
+    }
+}
+
+pub(super) fn is_stream(transport: &str) -> bool {
+    towpath::find(transport).is_ok_and(|transport| transport.class().stream)
+}
+
+pub(super) fn send_span_s(view: &View<'_>) -> f64 {
+    let spans = view
+        .senders()
+        .map(|report| report.last_ns.saturating_sub(report.first_ns));
+    spans.max().unwrap_or(0) as f64 * 1e-9
+}
