@@ -86,7 +86,7 @@ pub(crate) fn span_s(value: f64) -> String {
     }
     let whole = value.round();
     if whole < 60.0 {
-        return format!("{} s", digits(value));
+        return format!("{} s", short(value));
     }
     let (minutes, seconds) = ((whole / 60.0).floor(), whole % 60.0);
     if minutes < 60.0 {

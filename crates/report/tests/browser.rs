@@ -45,6 +45,7 @@ fn pages_are_quiet_and_fit_the_window() {
     let verdicts = run.summary.clone().expect("a summary").verdicts;
     let pages = [
         ("race", report::html(&run)),
+        ("offered", report::html(&synthetic::offered())),
         (
             "compare",
             report::compare_html(&verdicts, "monday", "tuesday"),

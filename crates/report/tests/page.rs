@@ -128,6 +128,21 @@ fn a_run_without_its_end_says_so_first() {
 }
 
 #[test]
+fn offered_load_has_its_three_curves() {
+    let page = report::html(&synthetic::offered());
+    for curve in [
+        "messages delivered a second",
+        "messages lost",
+        "delay from the intended",
+    ] {
+        assert!(page.contains(curve), "{curve} is not drawn");
+    }
+    // Four rates are four points of one curve, not four sections.
+    assert_eq!(page.matches("<h2>Offered").count(), 1);
+    assert!(page.contains("tcp offered 338 k/s: 338 k/s"));
+}
+
+#[test]
 fn an_empty_run_is_a_page_too() {
     let mut empty = run();
     empty.trials.clear();

@@ -38,6 +38,18 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn offered_load_is_one_row_a_transport() {
+    let text = report::table(&synthetic::offered(), false, 80);
+    assert_eq!(
+        text.lines()
+            .filter(|line| line.trim_start().starts_with("udp "))
+            .count(),
+        1
+    );
+    assert!(text.contains("No verdict"), "{text}");
+}
+
+#[test]
 fn colour_is_only_added() {
     let coloured = report::table(&run(), true, 100);
     assert!(coloured.contains("\u{1b}[32m"));

@@ -129,9 +129,8 @@ fn y_axis(title: &str, ratios: &[Ratio]) -> Axis {
 
 fn marks(plot: &mut Plot, view: &View, ratio: &Ratio) {
     let contestant = ratio.entry.contestant;
-    let size = ratio.entry.cell.size().unwrap_or(1).max(1) as f64;
-    let middle = (view.contestants.len() as f64 - 1.0) / 2.0;
-    let x = plot.x.beside(size, (contestant as f64 - middle) * 0.012);
+    let size = ratio.entry.cell.size().unwrap_or(1);
+    let x = sizes::aside(&plot.x, view, contestant, size);
     let place = format!(
         "{} at {}",
         view.label(contestant),
@@ -172,7 +171,10 @@ fn lines(plot: &mut Plot, view: &View, ratios: &[Ratio]) {
     for contestant in 0..view.contestants.len() {
         let own = ratios.iter().filter(|r| r.entry.contestant == contestant);
         let points: Vec<(f64, f64)> = own
-            .map(|r| (r.entry.cell.size().unwrap_or(1).max(1) as f64, r.middle))
+            .map(|r| {
+                let size = r.entry.cell.size().unwrap_or(1);
+                (sizes::aside(&plot.x, view, contestant, size), r.middle)
+            })
             .collect();
         if let Some(last) = points.last() {
             plot.names

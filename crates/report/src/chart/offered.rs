@@ -43,7 +43,7 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
         sizes::tick(OFFERED, v)
     });
     let label = |value: f64| match name {
-        "loss_fraction" => quantity::measure(name, value),
+        "loss_fraction" => format!("{} %", quantity::short(value * 100.0)),
         _ => sizes::tick(name, value),
     };
     let y = match name {
@@ -52,10 +52,37 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
     };
     let at = format!("{title} against the rate offered, {}", column.label);
     let mut plot = Plot::new(at, x, y);
+    raw(&mut plot, view, setting, column, name);
     for (contestant, points) in curves {
         add(&mut plot, view, contestant, points, name);
     }
     Some(plot)
+}
+
+/// Every trial that counts as a dot of its own.
+fn raw(plot: &mut Plot, view: &View, setting: &Setting, column: &Column, name: &str) {
+    let entries = setting
+        .entries
+        .iter()
+        .filter(|entry| entry.column() == *column);
+    for entry in entries {
+        let label = view.label(entry.contestant);
+        for trial in entry.good() {
+            let measures = (trial.metrics.get(OFFERED), trial.metrics.get(name));
+            if let (Some(offered), Some(value)) = measures {
+                plot.marks.push(Mark {
+                    contestant: entry.contestant,
+                    at: (*offered, *value),
+                    raw: true,
+                    hint: format!(
+                        "{label}, block {}: {}",
+                        trial.block,
+                        quantity::measure(name, *value)
+                    ),
+                });
+            }
+        }
+    }
 }
 
 fn curve(setting: &Setting, contestant: usize, column: &Column, name: &str) -> Vec<(f64, f64)> {
@@ -88,10 +115,9 @@ fn add(plot: &mut Plot, view: &View, contestant: usize, points: Vec<(f64, f64)>,
             ),
         });
     }
-    if let Some(last) = points
-        .last()
-        .filter(|_| view.contestants.len() <= sizes::NAMES_MAX)
-    {
+    // Losses and delays beyond the knee all end alike, so names there would tell nothing apart.
+    let named = name == metric::DELIVERED_PER_S && view.contestants.len() <= sizes::NAMES_MAX;
+    if let Some(last) = points.last().filter(|_| named) {
         plot.names.push((contestant, label.to_owned(), last.1));
     }
     plot.lines.push(Line {

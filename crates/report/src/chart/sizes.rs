@@ -84,16 +84,18 @@ pub(crate) fn tick(metric: &str, value: f64) -> String {
     }
 }
 
+/// The place of a size, a little apart for each contestant, so that equals do not hide one another.
+pub(crate) fn aside(x: &Axis, view: &View, contestant: usize, size: u64) -> f64 {
+    let middle = (view.contestants.len() as f64 - 1.0) / 2.0;
+    x.beside(size.max(1) as f64, (contestant as f64 - middle) * 0.008)
+}
+
 fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
     let (Some(estimate), Some(size)) = (entry.estimate(shape.metric), entry.cell.size()) else {
         return;
     };
     let contestant = entry.contestant;
-    let middle = (view.contestants.len() as f64 - 1.0) / 2.0;
-    // A little apart, so that equal contestants do not hide one another.
-    let x = plot
-        .x
-        .beside(size.max(1) as f64, (contestant as f64 - middle) * 0.006);
+    let x = aside(&plot.x, view, contestant, size);
     let label = view.label(contestant);
     let place = format!("{label} at {}", entry.column().label);
     for (block, value) in entry.points(shape.metric) {
@@ -131,8 +133,8 @@ fn line(plot: &mut Plot, view: &View, setting: &Setting, contestant: usize, shap
     let medians: Vec<(f64, f64)> = setting
         .of(contestant)
         .filter_map(|entry| {
-            let size = entry.cell.size()?.max(1) as f64;
-            Some((size, entry.estimate(shape.metric)?.median))
+            let x = aside(&plot.x, view, contestant, entry.cell.size()?);
+            Some((x, entry.estimate(shape.metric)?.median))
         })
         .collect();
     let Some(last) = medians.last().copied() else {

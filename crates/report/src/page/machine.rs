@@ -31,7 +31,7 @@ const ROWS_MAX: usize = 300;
 pub(super) fn section(run: &RunData) -> Section {
     let mut groups: Vec<Group> = Vec::new();
     for fact in run.machine.facts.iter().take(ROWS_MAX) {
-        let name = capital(&quantity::words(&fact.group));
+        let name = heading(&fact.group);
         let pair = (
             quantity::words(&fact.name),
             quantity::clean(&fact.value, 300),
@@ -45,7 +45,7 @@ pub(super) fn section(run: &RunData) -> Section {
         }
     }
     let mut findings: Vec<_> = run.machine.findings.iter().take(ROWS_MAX).collect();
-    findings.sort_by(|a, b| b.severity.cmp(&a.severity));
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     let findings = findings.into_iter().map(|finding| FindingText {
         severity: severity(finding.severity),
         what: quantity::clean(&finding.what, 300),
@@ -55,6 +55,14 @@ pub(super) fn section(run: &RunData) -> Section {
     Section {
         findings: findings.collect(),
         groups,
+    }
+}
+
+/// A group's name as a heading.
+fn heading(group: &str) -> String {
+    match group {
+        "cpu" => "CPU".into(),
+        other => capital(&quantity::words(other)),
     }
 }
 

@@ -50,6 +50,7 @@ pub(super) fn sections(view: &View) -> Vec<Section> {
 }
 
 fn section(view: &View, setting: &Setting, place: usize) -> Section {
+    let whole = !setting.is_swept();
     Section {
         id: format!("w{place}"),
         title: capital(&setting.title()),
@@ -58,10 +59,14 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
         table: table(view, setting),
         figures: figures(view, setting),
         improvements: improvements(view, setting),
-        percentiles: distributions(view, setting, "ns"),
-        cpu: cpu(view, setting),
-        packets: distributions(view, setting, "B"),
-        evidence: evidence(view, setting),
+        percentiles: whole
+            .then(|| distributions(view, setting, "ns"))
+            .unwrap_or_default(),
+        cpu: whole.then(|| cpu(view, setting)).unwrap_or_default(),
+        packets: whole
+            .then(|| distributions(view, setting, "B"))
+            .unwrap_or_default(),
+        evidence: whole.then(|| evidence(view, setting)).unwrap_or_default(),
     }
 }
 
@@ -74,7 +79,7 @@ fn explained(workload: &str) -> &'static str {
             "One side asks, the other answers, one request at a time. The time from asking to the answer: less is better."
         }
         "offered" => {
-            "Messages are offered at a set rate whether or not the transport keeps up. Delay runs from the moment a message was due."
+            "Messages are offered at a set rate whether or not the transport keeps up. Delay runs from the moment a message was due. The table shows the most each delivered at any rate."
         }
         "connect" => "Connect, one request, close, over and over: more is better.",
         _ => "Medians over fresh trials.",

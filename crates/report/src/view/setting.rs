@@ -4,7 +4,7 @@ use super::{Contestant, estimate};
 use crate::{quantity, words};
 use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One workload under one set of other factors, every transport and size of it.
 pub(crate) struct Setting<'a> {
@@ -83,6 +83,17 @@ impl<'a> Setting<'a> {
                 .map_or(f64::NEG_INFINITY, |e| e.median)
         };
         here.max_by(|a, b| value(a).total_cmp(&value(b)))
+    }
+
+    /// Whether a contestant has several cells at one size, as with several offered rates: then no
+    /// single cell stands for the size.
+    pub fn is_swept(&self) -> bool {
+        let places = self
+            .entries
+            .iter()
+            .map(|entry| (entry.contestant, entry.column()));
+        let mut seen = BTreeSet::new();
+        places.into_iter().any(|place| !seen.insert(place))
     }
 
     /// Whether any entry has the measure.

@@ -63,6 +63,40 @@ pub fn run() -> RunData {
     }
 }
 
+/// An open-loop race: the same contestants offered four rates, two of them beyond their knee.
+pub fn offered() -> RunData {
+    let mut run = run();
+    let mut trials = Vec::new();
+    let mut noise = Uniform(11);
+    for block in 1..=BLOCKS {
+        for percent in [25u64, 50, 100, 150] {
+            for (place, contestant) in CONTESTANTS.iter().enumerate() {
+                let index = trials.len() as u64;
+                let mut trial = trial(index, block, "delay", 1024, place, &mut noise);
+                trial.cell = trial
+                    .cell
+                    .with(Cell::WORKLOAD, "offered")
+                    .with("load_percent", percent);
+                load(&mut trial, percent as f64 / 100.0, 1e9 / contestant.1);
+                trials.push(trial);
+            }
+        }
+    }
+    run.plan.workloads = vec!["offered".into()];
+    run.trials = trials;
+    run.summary = None;
+    run
+}
+
+fn load(trial: &mut Trial, share: f64, capacity: f64) {
+    let offered = capacity * share;
+    let delivered = offered.min(capacity * 0.97);
+    set(trial, "offered_per_s", offered);
+    set(trial, metric::DELIVERED_PER_S, delivered);
+    set(trial, "loss_fraction", 1.0 - delivered / offered);
+    set(trial, "delay_p99_us", 20.0 / (1.05 - share.min(1.0)));
+}
+
 fn trial(
     index: u64,
     block: u32,
@@ -241,6 +275,10 @@ fn plan() -> Plan {
             (
                 "class.tcp".into(),
                 "reliable, ordered, stream, kernel, congestion control".into(),
+            ),
+            (
+                "class.tcp-batched".into(),
+                "reliable, ordered, stream, kernel".into(),
             ),
             (
                 "class.bare".into(),
