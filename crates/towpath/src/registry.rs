@@ -5,8 +5,8 @@
 
 use crate::contract::Transport;
 use crate::transport::{
-    bare, mptcp, null, pipe, quic, tcp, tcp_batched, udp, udp_batched, udp_connected, udp_lite,
-    udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream,
+    bare, mptcp, null, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched, udp_connected,
+    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream,
 };
 
 /// Every transport, in the order tables show them.
@@ -25,6 +25,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &unix_seqpacket::UnixSeqpacket,
         &unix_dgram::UnixDgram,
         &pipe::Pipe,
+        &raw_ether::RawEther,
         &quic::Quic,
         &bare::Bare,
         &null::Null,

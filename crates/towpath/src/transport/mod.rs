@@ -5,6 +5,7 @@ pub mod mptcp;
 pub mod null;
 pub mod pipe;
 pub mod quic;
+pub mod raw_ether;
 pub mod tcp;
 pub mod tcp_batched;
 pub mod udp;

@@ -1,0 +1,185 @@
+//! How to add a transport: a complete small one, tried at the end.
+//!
+//! `socketpair` joins two ends by a pair of unnamed local sockets that keep message boundaries. The
+//! listener makes the pair and passes the far end as a descriptor of the rendezvous. To bring it
+//! into every race, the file would go to `src/transport/` and the struct into `registry::all`; the
+//! conformance test then holds it to the contract.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::time::Instant;
+use towpath::contract::PATIENCE;
+use towpath::{
+    Circuit, Class, Interest, Listener, Options, Reach, Rendezvous, Transport, Unavailable,
+};
+
+/// The transport: what it is called, what it promises, how two ends meet.
+struct SocketPair;
+
+impl Transport for SocketPair {
+    fn name(&self) -> &'static str {
+        "socketpair"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a pair of unnamed local datagram sockets, one send a message"
+    }
+
+    // Be exact: rows of a race are read side by side with these.
+    fn class(&self) -> Class {
+        Class {
+            reliable: true,
+            ordered: true,
+            encrypted: false,
+            stream: false,
+            kernel: true,
+            connectionless: false,
+            // The pairs are made with the listener, so set-up cannot be repeated.
+            connects: false,
+            flow_control: true,
+            reach: Reach::Process,
+            checksum: "none: memory",
+            congestion: "",
+            offload: "none",
+        }
+    }
+
+    // Where something may be missing (a kernel feature, a privilege), try it here and say what
+    // would help.
+    fn available(&self, _options: &Options) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let pairs: io::Result<Vec<_>> = (0..options.circuits)
+            .map(|_| UnixDatagram::pair())
+            .collect();
+        let (near, far) = pairs?.into_iter().unzip();
+        Ok(Box::new(Pairs { near, far }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        _options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let far = rendezvous.descriptors.get(index);
+        let far = far.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        Ok(Box::new(End::new(far.into())?))
+    }
+}
+
+/// The waiting side.
+struct Pairs {
+    near: Vec<UnixDatagram>,
+    far: Vec<UnixDatagram>,
+}
+
+impl Listener for Pairs {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let far: io::Result<Vec<OwnedFd>> = self
+            .far
+            .iter()
+            .map(|socket| socket.as_fd().try_clone_to_owned())
+            .collect();
+        Ok(Rendezvous {
+            reach: Reach::Process,
+            bytes: Vec::new(),
+            descriptors: far?,
+        })
+    }
+
+    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        if self.near.is_empty() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        Ok(Box::new(End::new(self.near.remove(0))?))
+    }
+}
+
+/// One end. Keep the calls thin: they are raced.
+struct End {
+    socket: UnixDatagram,
+}
+
+impl End {
+    fn new(socket: UnixDatagram) -> io::Result<End> {
+        // Blocking calls give up after a while, so that the caller's loop can look around.
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        Ok(End { socket })
+    }
+
+    fn blocking(&self, block: bool) -> io::Result<()> {
+        self.socket.set_nonblocking(!block)
+    }
+}
+
+impl Circuit for End {
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.blocking(false)?;
+        self.socket.send(message).map(drop)
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.blocking(false)?;
+        self.socket.recv(buffer).map(Some)
+    }
+
+    // `send`, `recv` and the runs have provided forms built on the two above and `wait`. A
+    // transport whose system calls can wait by themselves does better, as here.
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.blocking(true)?;
+        self.socket.recv(buffer).map(Some)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.socket.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        use rustix::event::{PollFd, PollFlags, Timespec, poll};
+        let flags = match interest {
+            Interest::Read => PollFlags::IN,
+            Interest::Write => PollFlags::OUT,
+        };
+        let left = deadline.saturating_duration_since(Instant::now());
+        let limit = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        poll(&mut [PollFd::new(&self.socket, flags)], Some(&limit))?;
+        Ok(())
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    // Read back what took effect; do not repeat what was asked for.
+    fn effective(&self) -> BTreeMap<String, String> {
+        BTreeMap::new()
+    }
+}
+
+fn main() -> io::Result<()> {
+    let transport: &dyn Transport = &SocketPair;
+    let options = Options::default();
+    let mut listener = transport.listen(&options)?;
+    let rendezvous = listener.rendezvous()?;
+    let mut client = transport.connect(&rendezvous, 0, &options)?;
+    let mut server = listener.accept(Instant::now())?;
+    let taken = client.send_run(b"hello", 3)?;
+    let mut buffer = [0; 64];
+    let arrived = server.recv_run(&mut buffer, taken)?.unwrap_or_default();
+    assert_eq!((arrived.messages, arrived.bytes), (3, 15));
+    println!(
+        "{}: {} messages arrived",
+        transport.name(),
+        arrived.messages
+    );
+    Ok(())
+}

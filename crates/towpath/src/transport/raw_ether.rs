@@ -1,0 +1,266 @@
+//! raw-ether: Ethernet frames over packet sockets (AF_PACKET), one frame a message and a call.
+//!
+//! On the interface and with the Ethernet type that the user names. The header is described in
+//! `wire_ether`; there is no checksum but the frame's own.
+
+use crate::contract::{
+    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+};
+use crate::options::Options;
+use crate::socket;
+use rustix::io::Errno;
+use socket2::SockRef;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Instant;
+use wire_ether::{Address, EtherSocket, Frame, Interface};
+
+/// The transport.
+#[derive(Debug)]
+pub struct RawEther;
+
+impl Transport for RawEther {
+    fn name(&self) -> &'static str {
+        "raw-ether"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Ethernet frames over packet sockets on a named interface, one frame a message"
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reliable: false,
+            ordered: true,
+            encrypted: false,
+            stream: false,
+            kernel: true,
+            connectionless: true,
+            connects: true,
+            flow_control: false,
+            reach: Reach::Network,
+            checksum: "the frame's, 32 bit, where there is a wire",
+            congestion: "",
+            offload: "none",
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let name = options.interface.as_deref().ok_or_else(|| Unavailable {
+            reason: "no network interface is named".into(),
+            remedy: "name one with --interface, for example lo".into(),
+        })?;
+        let interface = Interface::find(name).map_err(|error| Unavailable {
+            reason: error.to_string(),
+            remedy: "name another with --interface".into(),
+        })?;
+        let probe = EtherSocket::open(interface, options.ethertype, free_port());
+        probe.map(drop).map_err(|error| Unavailable {
+            reason: format!("no packet socket on {name}: {error}"),
+            remedy: "run as root, or give the program the capability cap_net_raw".into(),
+        })
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let sockets = (0..options.circuits.max(1))
+            .map(|_| open(options))
+            .collect::<io::Result<_>>()?;
+        Ok(Box::new(RawListening {
+            sockets,
+            accepted: 0,
+        }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let line = socket::line(&rendezvous.bytes, index)?;
+        let text = std::str::from_utf8(line).ok();
+        let peer: Address = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+            let text = "the rendezvous is no Ethernet address";
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        let socket = open(options)?;
+        let header = Some(socket.header(peer));
+        Ok(Box::new(RawCircuit::new(socket, header)))
+    }
+}
+
+fn open(options: &Options) -> io::Result<EtherSocket> {
+    let name = options.interface.as_deref().ok_or_else(|| {
+        let text = "no network interface is named; name one with --interface";
+        io::Error::new(io::ErrorKind::InvalidInput, text)
+    })?;
+    let socket = EtherSocket::open(Interface::find(name)?, options.ethertype, free_port())?;
+    let look = SockRef::from(&socket);
+    look.set_read_timeout(Some(crate::contract::PATIENCE))?;
+    look.set_write_timeout(Some(crate::contract::PATIENCE))?;
+    if let Some(len) = options.buffers {
+        wire_udp::sys::set_buffers(socket.as_fd(), len);
+    }
+    Ok(socket)
+}
+
+/// A port that is likely nobody else's: nothing hands them out, so it is drawn from 65,535.
+fn free_port() -> u16 {
+    (RandomState::new().build_hasher().finish() % 65_535) as u16 + 1
+}
+
+struct RawListening {
+    sockets: Vec<EtherSocket>,
+    accepted: usize,
+}
+
+impl Listener for RawListening {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let lines: Vec<String> = self
+            .sockets
+            .iter()
+            .map(|socket| socket.address().to_string())
+            .collect();
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: lines.join("\n").into_bytes(),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let socket = self.sockets[self.accepted % self.sockets.len()].try_clone()?;
+        self.accepted += 1;
+        Ok(Box::new(RawCircuit::new(socket, None)))
+    }
+}
+
+#[derive(Debug)]
+struct RawCircuit {
+    socket: EtherSocket,
+    /// The header of frames to the peer, once it is known.
+    header: Option<Frame>,
+    send_calls: u64,
+    receive_calls: u64,
+    no_buffers: u64,
+    discarded: u64,
+}
+
+impl RawCircuit {
+    fn new(socket: EtherSocket, header: Option<Frame>) -> RawCircuit {
+        RawCircuit {
+            socket,
+            header,
+            send_calls: 0,
+            receive_calls: 0,
+            no_buffers: 0,
+            discarded: 0,
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, message: &[u8], block: bool) -> io::Result<()> {
+        self.send_calls += 1;
+        let Some(header) = self.header.as_mut() else {
+            return Err(self.explain(Errno::DESTADDRREQ, message.len()));
+        };
+        match self.socket.send(header, message, block) {
+            Ok(()) => Ok(()),
+            Err(errno) => Err(self.explain(errno, message.len())),
+        }
+    }
+
+    #[cold]
+    fn explain(&mut self, errno: Errno, len: usize) -> io::Error {
+        let limit = self.socket.interface().len_max();
+        match errno {
+            Errno::NOBUFS => {
+                self.no_buffers += 1;
+                io::ErrorKind::WouldBlock.into()
+            }
+            Errno::MSGSIZE => io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "a message of {len} bytes is larger than {limit} bytes, the largest frame of \
+                     this interface; send smaller messages or raise the interface's MTU"
+                ),
+            ),
+            Errno::DESTADDRREQ => io::Error::new(
+                io::ErrorKind::NotConnected,
+                "no message has arrived yet that told where the peer is; let it send first",
+            ),
+            other => socket::error_of(other),
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        self.receive_calls += 1;
+        let frame = self.socket.recv(buffer, block).map_err(socket::error_of)?;
+        let Some(frame) = frame else {
+            self.discarded += 1;
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        if self.header.is_none() {
+            self.header = Some(self.socket.header(frame.from));
+        }
+        Ok(Some(usize::from(frame.len).min(buffer.len())))
+    }
+}
+
+impl Circuit for RawCircuit {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, false)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, false)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.write(message, true)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, true)
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        socket::wait(self.socket.as_fd(), interest, deadline)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        socket::effective_buffers(self.socket.as_fd(), &mut effective);
+        let limit = self.socket.interface().len_max();
+        effective.insert("message_max".into(), limit.to_string());
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::from([
+            ("send_calls".into(), self.send_calls),
+            ("receive_calls".into(), self.receive_calls),
+            ("no_buffers".into(), self.no_buffers),
+            ("packets_discarded".into(), self.discarded),
+        ]);
+        if let Ok(drops) = wire_udp::sys::receive_drops(self.socket.as_fd()) {
+            counts.insert("receive_drops".into(), drops);
+        }
+        counts
+    }
+}

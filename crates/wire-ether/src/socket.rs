@@ -1,0 +1,156 @@
+//! A packet socket for one port.
+
+use crate::frame::{Address, Frame, HEADER_LEN, INNER_LEN, LEN_MAX};
+use crate::sys;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// A network interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// The kernel's number for it.
+    pub index: u32,
+    /// Its hardware address; zeros on the loopback.
+    pub hardware: [u8; 6],
+    /// Octets of its largest packet, the Ethernet header not counted.
+    pub packet_max: usize,
+}
+
+impl Interface {
+    /// Looks up the interface called `name` in this network namespace.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is none, or what the kernel says.
+    pub fn find(name: &str) -> io::Result<Interface> {
+        sys::interface(name)
+    }
+
+    /// User bytes of the largest frame.
+    pub fn len_max(&self) -> usize {
+        self.packet_max.saturating_sub(INNER_LEN).min(LEN_MAX)
+    }
+}
+
+/// A packet socket that receives the frames of one type for one port.
+#[derive(Debug)]
+pub struct EtherSocket {
+    socket: OwnedFd,
+    interface: Interface,
+    ethertype: u16,
+    port: u16,
+}
+
+impl EtherSocket {
+    /// Opens a socket on `interface` for `port`.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without CAP_NET_RAW, else what the kernel says.
+    pub fn open(interface: Interface, ethertype: u16, port: u16) -> io::Result<EtherSocket> {
+        let socket = sys::open(&interface, ethertype, port)?;
+        Ok(EtherSocket {
+            socket,
+            interface,
+            ethertype,
+            port,
+        })
+    }
+
+    /// Another descriptor of the same socket.
+    ///
+    /// # Errors
+    ///
+    /// When the process is out of descriptors.
+    pub fn try_clone(&self) -> io::Result<EtherSocket> {
+        Ok(EtherSocket {
+            socket: self.socket.try_clone()?,
+            ..*self
+        })
+    }
+
+    /// Where peers reach it.
+    pub fn address(&self) -> Address {
+        Address {
+            hardware: self.interface.hardware,
+            port: self.port,
+        }
+    }
+
+    /// The interface it is on.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// The header of frames to `to`, with the length to be filled in.
+    pub fn header(&self, to: Address) -> Frame {
+        Frame {
+            to,
+            from: self.address(),
+            ethertype: self.ethertype,
+            len: 0,
+        }
+    }
+
+    /// Sends `bytes` behind `header`, whose length is set here; `block` waits for room as long as
+    /// the socket's timeout says.
+    ///
+    /// # Errors
+    ///
+    /// EMSGSIZE beyond the largest frame, ENOBUFS when the interface's queue is full, else what the
+    /// kernel says.
+    #[inline]
+    pub fn send(&self, header: &mut Frame, bytes: &[u8], block: bool) -> Result<(), Errno> {
+        if bytes.len() > self.interface.len_max() {
+            return Err(Errno::MSGSIZE);
+        }
+        header.len = bytes.len() as u16;
+        let front = header.emit();
+        let slices = [IoSlice::new(&front), IoSlice::new(bytes)];
+        let flags = if block {
+            SendFlags::empty()
+        } else {
+            SendFlags::DONTWAIT
+        };
+        sendmsg(
+            &self.socket,
+            &slices,
+            &mut SendAncillaryBuffer::default(),
+            flags,
+        )?;
+        Ok(())
+    }
+
+    /// Receives one frame: its header; the user's bytes are in `buffer`, cut off at its end.
+    ///
+    /// None is a frame that lies about its length, which is dropped.
+    ///
+    /// # Errors
+    ///
+    /// EAGAIN when nothing is there; `block` waits as long as the socket's timeout says.
+    #[inline]
+    pub fn recv(&self, buffer: &mut [u8], block: bool) -> Result<Option<Frame>, Errno> {
+        let mut front = [0; HEADER_LEN];
+        let flags = if block {
+            RecvFlags::TRUNC
+        } else {
+            RecvFlags::TRUNC | RecvFlags::DONTWAIT
+        };
+        let mut slices = [IoSliceMut::new(&mut front), IoSliceMut::new(buffer)];
+        let mut control = RecvAncillaryBuffer::default();
+        let got = recvmsg(&self.socket, &mut slices, &mut control, flags)?;
+        // With TRUNC the kernel tells the frame's own length, cut off or not.
+        let arrived = got.bytes.checked_sub(HEADER_LEN);
+        Ok(arrived.and_then(|arrived| Frame::parse(&front, arrived)))
+    }
+}
+
+impl AsFd for EtherSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
