@@ -157,15 +157,11 @@ impl Race<'_> {
         self.announce();
         self.pilots()?;
         let looks = self.spec.blocks.looks.clone();
-        let mut summary = None;
         for block in 1..=self.spec.blocks.max {
             if !self.block(block)? {
                 break;
             }
-            if looks.contains(&block)
-                && block >= self.spec.blocks.min
-                && self.look(block, &mut summary)
-            {
+            if looks.contains(&block) && block >= self.spec.blocks.min && self.look(block) {
                 break;
             }
         }
@@ -355,29 +351,18 @@ impl Race<'_> {
     }
 
     /// Looks at the verdicts; true when there is no need to go on.
-    fn look(&mut self, block: u32, summary: &mut Option<Summary>) -> bool {
-        let elapsed_s = self.began.elapsed().as_secs_f64();
-        let seen = stats::summarise(
-            &self.plan,
-            &self.trials,
-            RunStatus::Interrupted,
-            "",
-            elapsed_s,
-        );
+    fn look(&mut self, block: u32) -> bool {
+        let judgement = stats::judge_race(&self.plan, &self.trials);
         let open = |kind: VerdictKind| kind == VerdictKind::NotEnoughData;
-        let decided = seen
-            .verdicts
-            .iter()
-            .filter(|verdict| !open(verdict.kind))
-            .count();
-        let of = seen.verdicts.len();
+        let all = judgement.verdicts.iter().chain(&judgement.overall);
+        let decided = all.clone().filter(|verdict| !open(verdict.kind)).count();
+        let of = all.count();
         self.observer.progress(&Progress::Look {
             blocks: block,
             decided,
             of,
         });
-        *summary = Some(seen);
-        decided == of
+        judgement.decided()
     }
 }
 

@@ -64,6 +64,10 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
         report.sent += 1;
         free_ns = now_ns();
         report.last_ns = free_ns;
+        // A generator this far behind will not catch up; the point is invalid as it is.
+        if free_ns > start_ns + job.limits.time_ns + job.limits.time_ns / 2 {
+            break;
+        }
         slices.record(free_ns, report.sent, 0);
     }
     let behind_ns = report.last_ns.saturating_sub(start_ns + job.limits.time_ns);
@@ -92,7 +96,8 @@ fn judge(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u6
     let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
     if late_s > BEHIND_MAX * span_s && late_s > 0.001 {
         report.invalid = Some(format!(
-            "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too long; \
+            "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too \
+             long, or other work took the processor; \
              offer less, or use a batched transport",
             rate.per_s
         ));
