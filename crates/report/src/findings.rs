@@ -277,7 +277,7 @@ fn sure(view: &View, summary: &Summary) -> Vec<String> {
     let bad = view.marked_trials().count();
     if bad > 0 {
         lines.push(format!(
-            "{bad} trials did not count or were disturbed; they are listed below."
+            "{bad} trials did not count or were disturbed; the report lists them."
         ));
     }
     lines

@@ -139,12 +139,9 @@ fn verdicts(view: &View, width: usize) -> String {
             "slower" => RED,
             _ => PLAIN,
         };
-        let workload = &contest.workload;
-        text.push_str(&wrap(
-            &format!("{colour}{sign}{PLAIN} {workload} {words}"),
-            width,
-            2,
-        ));
+        let place = format!("{} {}", contest.workload, contest.place);
+        let line = format!("{colour}{sign}{PLAIN} {}: {words}", place.trim());
+        text.push_str(&wrap(&line, width, 2));
     }
     for line in findings.sure.iter().chain(&findings.warnings) {
         text.push_str(&wrap(line, width, 0));

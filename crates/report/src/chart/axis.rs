@@ -72,7 +72,7 @@ impl Axis {
         let values: Vec<f64> = sizes.iter().map(|size| (*size).max(1) as f64).collect();
         let (low, high) = ends(values.iter().copied()).unwrap_or((1.0, 1024.0));
         let margin = if low < high {
-            (high / low).powf(0.05).max(1.2)
+            (high / low).powf(0.07).max(1.2)
         } else {
             2.0
         };

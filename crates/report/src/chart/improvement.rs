@@ -34,8 +34,11 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
     if equal.is_finite() && (0.0..1.0).contains(&equal) {
         plot.bands.push(((1.0 - equal).max(1e-6), 1.0 + equal));
     }
+    // Single trials for the plan's baseline only: a picture for each baseline would hold them all
+    // once more.
+    let raw = view.baseline == Some(baseline);
     for ratio in &ratios {
-        marks(&mut plot, view, ratio);
+        marks(&mut plot, view, ratio, raw);
     }
     lines(&mut plot, view, &ratios);
     Some(plot)
@@ -127,7 +130,7 @@ fn y_axis(title: &str, ratios: &[Ratio]) -> Axis {
     Axis::new(title, true, (low, high), ticks)
 }
 
-fn marks(plot: &mut Plot, view: &View, ratio: &Ratio) {
+fn marks(plot: &mut Plot, view: &View, ratio: &Ratio, raw: bool) {
     let contestant = ratio.entry.contestant;
     let size = ratio.entry.cell.size().unwrap_or(1);
     let x = sizes::aside(&plot.x, view, contestant, size);
@@ -136,7 +139,7 @@ fn marks(plot: &mut Plot, view: &View, ratio: &Ratio) {
         view.label(contestant),
         ratio.entry.column().label
     );
-    for (block, value) in &ratio.blocks {
+    for (block, value) in ratio.blocks.iter().filter(|_| raw) {
         plot.marks.push(Mark {
             contestant,
             at: (plot.x.beside(x, sizes::RAW_ASIDE), *value),

@@ -86,8 +86,10 @@ pub(crate) fn tick(metric: &str, value: f64) -> String {
 
 /// The place of a size, a little apart for each contestant, so that equals do not hide one another.
 pub(crate) fn aside(x: &Axis, view: &View, contestant: usize, size: u64) -> f64 {
-    let middle = (view.contestants.len() as f64 - 1.0) / 2.0;
-    x.beside(size.max(1) as f64, (contestant as f64 - middle) * 0.008)
+    let count = view.contestants.len() as f64;
+    let middle = (count - 1.0) / 2.0;
+    let step = (0.06 / count).min(0.008);
+    x.beside(size.max(1) as f64, (contestant as f64 - middle) * step)
 }
 
 fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {

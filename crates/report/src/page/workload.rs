@@ -50,7 +50,6 @@ pub(super) fn sections(view: &View) -> Vec<Section> {
 }
 
 fn section(view: &View, setting: &Setting, place: usize) -> Section {
-    let whole = !setting.is_swept();
     Section {
         id: format!("w{place}"),
         title: capital(&setting.title()),
@@ -59,14 +58,10 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
         table: table(view, setting),
         figures: figures(view, setting),
         improvements: improvements(view, setting),
-        percentiles: whole
-            .then(|| distributions(view, setting, "ns"))
-            .unwrap_or_default(),
-        cpu: whole.then(|| cpu(view, setting)).unwrap_or_default(),
-        packets: whole
-            .then(|| distributions(view, setting, "B"))
-            .unwrap_or_default(),
-        evidence: whole.then(|| evidence(view, setting)).unwrap_or_default(),
+        percentiles: distributions(view, setting, "ns"),
+        cpu: cpu(view, setting),
+        packets: distributions(view, setting, "B"),
+        evidence: evidence(view, setting),
     }
 }
 
@@ -159,6 +154,9 @@ fn improvements(view: &View, setting: &Setting) -> Vec<Improvement> {
 
 /// Distributions of every name whose values have the unit, one figure a name and size.
 fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
+    if setting.is_swept() {
+        return Vec::new();
+    }
     let trials = setting.entries.iter().flat_map(|entry| entry.good());
     let named = trials.flat_map(|trial| &trial.histograms);
     let names: BTreeSet<&String> = named
@@ -180,6 +178,9 @@ fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
 }
 
 fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
+    if setting.is_swept() {
+        return Vec::new();
+    }
     let columns = setting.columns();
     let drawn = columns.iter().filter_map(|column| {
         let caption = format!("At {}", column.label);
@@ -199,6 +200,9 @@ const FIRST: [&str; 6] = [
 ];
 
 fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
+    if setting.is_swept() {
+        return Vec::new();
+    }
     let columns = setting.columns();
     let tables = columns.iter().map(|column| {
         let entries: Vec<_> = (0..view.contestants.len())
