@@ -3,7 +3,7 @@
 
 use crate::view::View;
 use crate::{quantity, words};
-use results::{Cell, Summary, Verdict, VerdictKind, metric};
+use results::{Cell, Status, Summary, Verdict, VerdictKind, metric};
 use serde::Serialize;
 
 /// The transport that only measures the harness: it takes part, but it cannot win.
@@ -185,13 +185,17 @@ fn winner<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
     faster.max_by(|a, b| gain(a).total_cmp(&gain(b))).copied()
 }
 
-/// The verdict that leads: the winner's, else the first.
+/// The verdict that leads: the winner's, else the best by ratio.
 fn leader<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
-    let mut racing = verdicts
+    let racing = verdicts
         .iter()
         .filter(|verdict| verdict.contestant != FLOOR);
-    let other = || racing.next().or(verdicts.first()).copied();
-    winner(verdicts).or_else(other)
+    let best = || {
+        racing
+            .max_by(|a, b| gain(a).total_cmp(&gain(b)))
+            .or(verdicts.first())
+    };
+    winner(verdicts).or_else(|| best().copied())
 }
 
 /// How much better, whichever direction is better.
@@ -231,10 +235,16 @@ fn contests(summary: &Summary) -> Vec<Contest> {
 /// The line of a contest's leader; when even it is not faster, that is the news.
 fn lead(verdict: &Verdict) -> Line {
     let mut line = claim(verdict);
-    if matches!(verdict.kind, VerdictKind::Slower | VerdictKind::Equal) {
-        let baseline = quantity::clean(&verdict.baseline, 40);
-        line.text = format!("nothing beats {baseline}. {}", line.text);
-    }
+    let baseline = quantity::clean(&verdict.baseline, 40);
+    line.text = match verdict.kind {
+        VerdictKind::Faster => line.text,
+        VerdictKind::Slower | VerdictKind::Equal => {
+            format!("nothing beats {baseline}. {}", line.text)
+        }
+        VerdictKind::NotEnoughData => {
+            format!("nothing beats {baseline} for certain. {}", line.text)
+        }
+    };
     line
 }
 
@@ -269,15 +279,19 @@ fn sure(view: &View, summary: &Summary) -> Vec<String> {
         quantity::short(plan.equal_within * 100.0),
     )];
     lines.push(format!(
-        "{} blocks: in each, every transport ran once, in fresh processes, in an order drawn from \
+        "{}: in each, every transport ran once, in fresh processes, in an order drawn from \
          seed {}. Ratios compare trials of the same block.",
-        summary.blocks, plan.seed
+        plural(summary.blocks as usize, "block"),
+        plan.seed
     ));
     lines.push(control(plan.control, &plan.baseline, &summary.control));
-    let bad = view.marked_trials().count();
-    if bad > 0 {
+    let marked = view.marked_trials();
+    let (disturbed, bad): (Vec<_>, Vec<_>) = marked.partition(|t| t.status == Status::Ok);
+    if disturbed.len() + bad.len() > 0 {
         lines.push(format!(
-            "{bad} trials did not count or were disturbed; the report lists them."
+            "{} without a result that counts, {} disturbed; the report lists them.",
+            plural(bad.len(), "trial"),
+            disturbed.len()
         ));
     }
     lines
@@ -290,23 +304,37 @@ fn control(asked: bool, baseline: &str, control: &[Verdict]) -> String {
                 there is none."
             .into();
     }
-    let different = |v: &&Verdict| matches!(v.kind, VerdictKind::Faster | VerdictKind::Slower);
-    let wrong = control.iter().filter(different).count();
+    let count = |kinds: &[VerdictKind]| control.iter().filter(|v| kinds.contains(&v.kind)).count();
+    let wrong = count(&[VerdictKind::Faster, VerdictKind::Slower]);
+    let open = count(&[VerdictKind::NotEnoughData]);
     let worst = control
         .iter()
         .map(|v| (v.ratio - 1.0).abs())
         .fold(0.0, f64::max);
     let worst = quantity::short(worst * 100.0);
-    match wrong {
-        0 => format!(
-            "The control, {baseline} against itself, showed no difference in any of {} contests \
-             (at most {worst} % apart), as it should.",
+    let contests = plural(control.len(), "contest");
+    match (wrong, open) {
+        (0, 0) => format!(
+            "The control, {baseline} against itself, came out equal in {contests} of {} (at most \
+             {worst} % apart), as it should.",
             control.len()
+        ),
+        (0, _) => format!(
+            "The control, {baseline} against itself, showed no sure difference, but in {open} of \
+             {contests} it is not shown to be equal either (up to {worst} % apart). Trust no \
+             difference smaller than that."
         ),
         _ => format!(
-            "Careful: the control, {baseline} against itself, differed in {wrong} of {} contests \
-             (by up to {worst} %). Differences of that size mean little here.",
-            control.len()
+            "Careful: the control, {baseline} against itself, differed in {wrong} of {contests} \
+             (by up to {worst} %). Differences of that size mean little here."
         ),
+    }
+}
+
+/// `1 block`, `5 blocks`.
+fn plural(count: usize, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }

@@ -143,8 +143,11 @@ fn verdicts(view: &View, width: usize) -> String {
         let line = format!("{colour}{sign}{PLAIN} {}: {words}", place.trim());
         text.push_str(&wrap(&line, width, 2));
     }
-    for line in findings.sure.iter().chain(&findings.warnings) {
+    for line in &findings.sure {
         text.push_str(&wrap(line, width, 0));
+    }
+    for line in &findings.warnings {
+        text.push_str(&wrap(&format!("! {line}"), width, 2));
     }
     text
 }

@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use results::RunStatus;
+use results::{RunStatus, VerdictKind};
 use std::path::Path;
 use synthetic::{HOSTILE, run};
 
@@ -26,7 +26,7 @@ fn the_verdict_comes_first_and_all_sections_are_there() {
         "Most messages: bare, 5.",
         "0.9 wake-ups a message against 2.1",
         "at most 5 %",
-        "tcp against itself, showed no difference in any of 6 contests",
+        "tcp against itself, came out equal in 6 contests of 6",
         "16 KiB",
         "reliable, ordered, stream, kernel",
         "towpath race --sizes 64,1KiB,16KiB --out &#x27;it",
@@ -152,6 +152,21 @@ fn an_empty_run_is_a_page_too() {
     assert!(report::html(&empty).contains("</html>"));
     assert!(report::table(&empty, false, 80).contains("No verdict"));
     assert_eq!(report::csv(&empty).lines().count(), 1);
+}
+
+#[test]
+fn a_control_that_proves_nothing_is_not_praised() {
+    let mut open = run();
+    let control = &mut open.summary.as_mut().expect("a summary").control;
+    control[0].kind = VerdictKind::NotEnoughData;
+    control[0].ratio = 1.29;
+    let page = report::html(&open);
+    assert!(page.contains("in 1 of 6 contests it is not shown to be equal"));
+    assert!(page.contains("up to 29 % apart"));
+
+    let control = &mut open.summary.as_mut().expect("a summary").control;
+    control[1].kind = VerdictKind::Faster;
+    assert!(report::html(&open).contains("Careful: the control"));
 }
 
 #[test]
