@@ -4,7 +4,7 @@ use crate::endpoint::Shared;
 use crate::inbox::{Read, Reader};
 use crate::pump::Pump;
 use crate::sys::Producer;
-use engine::{CircuitId, CloseReason, Engine};
+use engine::{CircuitId, CloseReason, Engine, Framing};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +19,7 @@ use wire::Wire;
 pub struct Circuit<E: Engine, W: Wire> {
     shared: Arc<Shared<E, W>>,
     id: CircuitId,
+    framing: Framing,
     producer: Producer,
     reader: Reader,
     batch_bytes: u64,
@@ -36,6 +37,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
         shared: Arc<Shared<E, W>>,
         id: CircuitId,
+        framing: Framing,
         producer: Producer,
         batch_bytes: u64,
     ) -> Self {
@@ -43,7 +45,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             shared,
             id,
             producer,
-            reader: Reader::default(),
+            framing,
+            reader: Reader::new(framing),
             batch_bytes,
             flushed: 0,
             flushes: 0,
@@ -59,13 +62,22 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     /// hold, `BrokenPipe` when the circuit ended, or the wire's.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        if !self.producer.append_record(message) {
+        if !self.append(message) {
             self.make_room(message)?;
         }
         if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
             self.push_out(false)?;
         }
         Ok(())
+    }
+
+    #[inline]
+    fn append(&mut self, message: &[u8]) -> bool {
+        match self.framing {
+            Framing::Records => self.producer.append_record(message),
+            Framing::Stream => self.producer.append_bytes(message),
+            Framing::Messages => self.producer.append_message(message),
+        }
     }
 
     /// Receives one message: its length, or None at the end of the peer's stream.
@@ -241,7 +253,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.flushed = pump.told(self.id);
         self.seen = pump.arrivals();
         drop(pump);
-        if self.producer.append_record(message) {
+        if self.append(message) {
             Ok(())
         } else {
             Err(io::ErrorKind::WouldBlock.into())

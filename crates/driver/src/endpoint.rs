@@ -128,7 +128,9 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId) -> Circuit<E, W> {
         let (producer, consumer) = sys::ring(pump.engine().layout(), self.shared.store_bytes);
         pump.attach(id, consumer);
-        Circuit::new(Arc::clone(&self.shared), id, producer, pump.batch_bytes())
+        let framing = pump.engine().framing();
+        let batch_bytes = pump.batch_bytes();
+        Circuit::new(Arc::clone(&self.shared), id, framing, producer, batch_bytes)
     }
 }
 

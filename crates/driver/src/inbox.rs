@@ -1,6 +1,6 @@
 //! Bytes that arrived and wait for their user, where the wire put them.
 
-use engine::record;
+use engine::{Framing, record};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub struct Piece {
     pub range: Range<u32>,
     /// Bytes were lost in front of it.
     pub gap: bool,
+    /// A message ends with it.
+    pub end: bool,
 }
 
 /// The user bytes of one circuit in one arrival.
@@ -37,9 +39,11 @@ impl Chunk {
     }
 }
 
-/// Takes records out of chunks, joining fragments.
-#[derive(Debug, Default)]
+/// Takes what a user receives out of chunks: records or messages, joined from their parts, or
+/// bytes.
+#[derive(Debug)]
 pub struct Reader {
+    framing: Framing,
     chunk: Option<Chunk>,
     piece: usize,
     at: usize,
@@ -60,6 +64,19 @@ pub enum Read {
 }
 
 impl Reader {
+    /// A reader with nothing to read.
+    pub fn new(framing: Framing) -> Reader {
+        Reader {
+            framing,
+            chunk: None,
+            piece: 0,
+            at: 0,
+            partial: Vec::new(),
+            joined: false,
+            damaged: 0,
+        }
+    }
+
     /// Gives the reader more; the chunk before must be used up.
     pub fn put(&mut self, chunk: Chunk) {
         debug_assert!(self.chunk.is_none());
@@ -84,13 +101,83 @@ impl Reader {
         let last = chunk.pieces.len().checked_sub(1)?;
         let piece = &chunk.pieces[last];
         let len = (piece.range.end - piece.range.start) as usize;
-        let spent = self.piece > last || (self.piece == last && self.at + record::HEAD_LEN > len);
+        let unread = match self.framing {
+            Framing::Records => record::HEAD_LEN,
+            Framing::Stream | Framing::Messages => 1,
+        };
+        let spent = self.piece > last || (self.piece == last && self.at + unread > len);
         if spent { self.chunk.take() } else { None }
     }
 
-    /// Copies the next whole message into `buffer`.
+    /// Copies the next whole message, or of a byte stream what fits, into `buffer`.
     #[inline]
     pub fn next(&mut self, buffer: &mut [u8]) -> Read {
+        match self.framing {
+            Framing::Records => self.next_record(buffer),
+            Framing::Stream => self.next_bytes(buffer),
+            Framing::Messages => self.next_message(buffer),
+        }
+    }
+
+    #[inline]
+    fn next_bytes(&mut self, buffer: &mut [u8]) -> Read {
+        let Some(chunk) = &self.chunk else {
+            return Read::Empty;
+        };
+        let mut filled = 0;
+        while let Some(piece) = chunk.pieces.get(self.piece) {
+            let bytes =
+                &chunk.octets[piece.range.start as usize + self.at..piece.range.end as usize];
+            let take = bytes.len().min(buffer.len() - filled);
+            buffer[filled..filled + take].copy_from_slice(&bytes[..take]);
+            filled += take;
+            if take < bytes.len() {
+                self.at += take;
+                break;
+            }
+            self.piece += 1;
+            self.at = 0;
+        }
+        if filled > 0 {
+            Read::Message(filled)
+        } else {
+            Read::Empty
+        }
+    }
+
+    fn next_message(&mut self, buffer: &mut [u8]) -> Read {
+        let Some(chunk) = &self.chunk else {
+            return Read::Empty;
+        };
+        while let Some(piece) = chunk.pieces.get(self.piece) {
+            self.piece += 1;
+            let bytes = &chunk.octets[piece.range.start as usize..piece.range.end as usize];
+            if piece.gap {
+                // What was joined lost its end, and what follows lost its beginning.
+                self.damaged += u64::from(self.joined || !piece.end);
+                self.joined = false;
+            }
+            if piece.end && !self.joined {
+                return Read::Message(copy(bytes, buffer));
+            }
+            let first = !self.joined;
+            let whole = join(
+                &mut self.partial,
+                &mut self.joined,
+                &mut self.damaged,
+                bytes,
+                first,
+            );
+            if whole && piece.end {
+                self.joined = false;
+                return Read::Message(copy(&self.partial, buffer));
+            }
+        }
+        Read::Empty
+    }
+
+    #[inline]
+    fn next_record(&mut self, buffer: &mut [u8]) -> Read {
         let Some(chunk) = &self.chunk else {
             return Read::Empty;
         };

@@ -2,7 +2,7 @@
 
 use crate::inbox::{Chunk, Piece};
 use crate::sys::Consumer;
-use engine::{Address, Batch, CircuitId, CloseReason, Delivery, Engine, Event, Instant};
+use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Delivery, Engine, Event, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -53,6 +53,50 @@ pub struct CircuitStatus {
 
 /// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer.
 const COPY_BELOW: usize = 16 << 10;
+
+/// Pieces of one circuit that lie in one place: the arrival, or a copy the engine held.
+struct Group {
+    id: CircuitId,
+    held: Option<Vec<u8>>,
+    pieces: Vec<Piece>,
+}
+
+/// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
+/// where its packet begins in the arrival.
+fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize) {
+    let Delivery {
+        circuit: id,
+        bytes,
+        gap,
+        end,
+    } = delivery;
+    let piece = |range: std::ops::Range<usize>| Piece {
+        range: range.start as u32..range.end as u32,
+        gap,
+        end,
+    };
+    match bytes {
+        Bytes::Packet(range) => {
+            let piece = piece(start + range.start..start + range.end);
+            match groups.iter_mut().rev().find(|group| group.id == id) {
+                Some(group) if group.held.is_none() => group.pieces.push(piece),
+                _ => groups.push(Group {
+                    id,
+                    held: None,
+                    pieces: vec![piece],
+                }),
+            }
+        }
+        Bytes::Held(held) => {
+            let pieces = vec![piece(0..held.len())];
+            groups.push(Group {
+                id,
+                held: Some(held),
+                pieces,
+            });
+        }
+    }
+}
 
 impl<E: Engine, W: Wire> Pump<E, W> {
     /// Joins an engine and a wire.
@@ -232,28 +276,21 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.engine.deadline()
     }
 
+    /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
     fn handle(
         &mut self,
         now: Instant,
         from: Address,
         octets: &[u8],
         segment_size: usize,
-    ) -> Vec<(CircuitId, Vec<Piece>)> {
-        let mut groups: Vec<(CircuitId, Vec<Piece>)> = Vec::new();
+    ) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
         let mut start = 0;
         for packet in octets.chunks(segment_size.max(1)) {
             self.engine
                 .handle_packet(now, from, packet, &mut self.deliveries);
             for delivery in self.deliveries.drain(..) {
-                let piece = Piece {
-                    range: (start + delivery.range.start) as u32
-                        ..(start + delivery.range.end) as u32,
-                    gap: delivery.gap,
-                };
-                match groups.iter_mut().find(|(id, _)| *id == delivery.circuit) {
-                    Some((_, pieces)) => pieces.push(piece),
-                    None => groups.push((delivery.circuit, vec![piece])),
-                }
+                sort_in(&mut groups, delivery, start);
             }
             start += packet.len();
         }
@@ -261,21 +298,20 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Puts the deliveries of one arrival into the inboxes.
-    fn keep(&mut self, groups: Vec<(CircuitId, Vec<Piece>)>, mut buffer: Vec<u8>, len: usize) {
-        if groups.is_empty() {
+    fn keep(&mut self, groups: Vec<Group>, mut buffer: Vec<u8>, len: usize) {
+        if groups.iter().all(|group| group.held.is_some()) {
             self.spare = buffer;
-            return;
-        }
-        if len < COPY_BELOW {
+            buffer = Vec::new();
+        } else if len < COPY_BELOW {
             let copy = buffer[..len].to_vec();
             self.spare = std::mem::replace(&mut buffer, copy);
         }
-        let octets = Arc::new(buffer);
-        for (id, pieces) in groups {
-            let octets = Arc::clone(&octets);
-            let held = self.circuits.entry(id).or_default();
-            if !held.orphan {
-                held.inbox.push_back(Chunk { octets, pieces });
+        let arrival = Arc::new(buffer);
+        for Group { id, held, pieces } in groups {
+            let octets = held.map_or_else(|| Arc::clone(&arrival), Arc::new);
+            let user = self.circuits.entry(id).or_default();
+            if !user.orphan {
+                user.inbox.push_back(Chunk { octets, pieces });
             }
         }
     }
@@ -288,6 +324,8 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             let Some(store) = &held.store else {
                 continue;
             };
+            let engine = &mut self.engine;
+            store.take_ends(|end| engine.end_message(id, end));
             let head = store.head();
             let first = held.told.div_ceil(payload);
             let batches = (head / payload).saturating_sub(first) / self.segments;
@@ -314,7 +352,10 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             .get_mut(&id)
             .and_then(|held| held.store.as_mut())
         {
-            Some(store) => store.gather(&self.batch, &mut pieces),
+            Some(store) => {
+                self.batch.extend_checksums(|payload| store.sum(payload));
+                store.gather(&self.batch, &mut pieces);
+            }
             None => pieces.extend(
                 self.batch
                     .segments()

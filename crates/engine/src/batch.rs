@@ -10,6 +10,9 @@ pub struct Segment {
     pub header: Range<usize>,
     /// Positions of the user bytes that follow it, possibly none.
     pub payload: Range<u64>,
+    /// Offset in the header of an Internet checksum, over the header so far, that the host is to
+    /// extend over the payload. The header's length is even then.
+    pub checksum_at: Option<usize>,
 }
 
 /// Up to n packets of one circuit to one destination, all of the same size but the last, which
@@ -50,6 +53,12 @@ impl Batch {
 
     /// Adds a packet. The caller keeps the rule of equal sizes, which is checked in debug builds.
     pub fn push(&mut self, header: &[u8], payload: Range<u64>) {
+        self.push_summed(header, payload, None);
+    }
+
+    /// Adds a packet whose checksum, at `checksum_at` of its header, the host extends over the
+    /// payload; see [`Segment::checksum_at`].
+    pub fn push_summed(&mut self, header: &[u8], payload: Range<u64>, checksum_at: Option<usize>) {
         debug_assert!(self.room() > 0, "the wire takes no more segments");
         debug_assert!(
             self.segments.is_empty() || self.size_of_last() == self.segment_size(),
@@ -60,6 +69,7 @@ impl Batch {
         self.segments.push(Segment {
             header: start..self.headers.len(),
             payload,
+            checksum_at,
         });
         debug_assert!(self.size_of_last() <= self.segment_size());
     }
@@ -82,6 +92,20 @@ impl Batch {
     /// The header bytes of `segment`.
     pub fn header(&self, segment: &Segment) -> &[u8] {
         &self.headers[segment.header.clone()]
+    }
+
+    /// Extends the checksums that were asked for over their payloads, of which `sum_of` gives the
+    /// [`crate::checksum::sum`]. For hosts; once a batch.
+    pub fn extend_checksums(&mut self, sum_of: impl Fn(&Range<u64>) -> u16) {
+        for segment in &mut self.segments {
+            let Some(at) = segment.checksum_at.take() else {
+                continue;
+            };
+            let field = &mut self.headers[segment.header.start + at..][..2];
+            let check = u16::from_be_bytes([field[0], field[1]]);
+            let whole = crate::checksum::extend(check, sum_of(&segment.payload));
+            field.copy_from_slice(&whole.to_be_bytes());
+        }
     }
 
     /// The circuit and the destination, once named.

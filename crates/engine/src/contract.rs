@@ -34,15 +34,37 @@ impl SegmentLayout {
     }
 }
 
-/// User bytes that arrived in order: a range of the packet just handled.
+/// User bytes ready for their user, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The circuit they belong to.
     pub circuit: CircuitId,
-    /// Where they lie in the packet.
-    pub range: Range<usize>,
+    /// The bytes.
+    pub bytes: Bytes,
     /// Bytes were lost between the last delivery and this one.
     pub gap: bool,
+    /// A message ends with the last of them ([`Framing::Messages`] only).
+    pub end: bool,
+}
+
+/// Where delivered bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// In the packet just handled: nothing was copied.
+    Packet(Range<usize>),
+    /// In a copy the engine kept because they came before their turn.
+    Held(Vec<u8>),
+}
+
+/// How the bytes of a circuit are divided into what its user sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// Messages as [`crate::record`]s in the byte stream; the engine does not see them.
+    Records,
+    /// A byte stream.
+    Stream,
+    /// Messages whose ends the engine carries: see [`Engine::end_message`].
+    Messages,
 }
 
 /// Something the host must know.
@@ -120,6 +142,15 @@ pub trait Engine {
     /// `push` says that the user waits for them to leave: a part-filled packet need not wait for
     /// more.
     fn extend(&mut self, now: Instant, circuit: CircuitId, end: u64, push: bool);
+
+    /// How users of this engine send and receive.
+    fn framing(&self) -> Framing {
+        Framing::Records
+    }
+
+    /// A message of the circuit's store ends at position `end`, called in ascending order before
+    /// [`extend`](Engine::extend) covers it ([`Framing::Messages`] only).
+    fn end_message(&mut self, _circuit: CircuitId, _end: u64) {}
 
     /// The user took `bytes` more of what was delivered.
     fn consume(&mut self, now: Instant, circuit: CircuitId, bytes: u64);

@@ -10,6 +10,7 @@
 //! * [`contract`] - the [`Engine`] trait: the order of calls, and what each may change.
 //! * [`batch`] - what an engine hands to a wire: up to n equal segments to one destination.
 //! * [`record`] - how messages share packets: fragments that each packet can explain alone.
+//! * [`checksum`] - the Internet checksum, and how a host adds user bytes to it.
 //! * [`time`], [`timer`], [`random`], [`counters`] - the small parts every protocol needs.
 //!
 //! User bytes never pass through an engine on their way out. The user writes them into a *send
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+pub mod checksum;
 pub mod contract;
 pub mod counters;
 pub mod random;
@@ -27,7 +29,8 @@ pub mod timer;
 
 pub use batch::{Batch, Segment};
 pub use contract::{
-    Address, CircuitId, CloseReason, CommandError, Delivery, Engine, Event, SegmentLayout,
+    Address, Bytes, CircuitId, CloseReason, CommandError, Delivery, Engine, Event, Framing,
+    SegmentLayout,
 };
 pub use counters::Counters;
 pub use random::SplitMix64;

@@ -30,7 +30,15 @@ struct Ring {
     head: Alone<AtomicU64>,
     tail: Alone<AtomicU64>,
     idle: AtomicBool,
+    /// Ends of messages, for engines that carry them: a ring of its own.
+    ends: Box<[AtomicU64]>,
+    ends_put: Alone<AtomicU64>,
+    ends_taken: Alone<AtomicU64>,
 }
+
+/// Message ends that may wait for the pump: those of more messages than a batch has packets many
+/// times over.
+const ENDS_MAX: u64 = 4096;
 
 // SAFETY: the octets are split between producer and consumer by `head` and `tail` as described at
 // the top of this file; there is one of each, and both ends take `&mut self`.
@@ -67,6 +75,9 @@ pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
         head: Alone(AtomicU64::new(0)),
         tail: Alone(AtomicU64::new(0)),
         idle: AtomicBool::new(true),
+        ends: (0..ENDS_MAX).map(|_| AtomicU64::new(0)).collect(),
+        ends_put: Alone(AtomicU64::new(0)),
+        ends_taken: Alone(AtomicU64::new(0)),
     });
     let producer = Producer {
         ring: Arc::clone(&ring),
@@ -106,6 +117,44 @@ impl Producer {
         }
         self.ring.head.0.store(self.head, Ordering::Release);
         true
+    }
+
+    /// Appends `bytes` as they are; false when there is no room now.
+    #[inline]
+    pub fn append_bytes(&mut self, bytes: &[u8]) -> bool {
+        if !self.has_space(bytes.len() as u64) {
+            return false;
+        }
+        self.write_bytes(bytes);
+        self.ring.head.0.store(self.head, Ordering::Release);
+        true
+    }
+
+    /// Appends `message` and tells the consumer where it ends; false when there is no room now.
+    #[inline]
+    pub fn append_message(&mut self, message: &[u8]) -> bool {
+        let put = self.ring.ends_put.0.load(Ordering::Relaxed);
+        let waiting = put - self.ring.ends_taken.0.load(Ordering::Acquire);
+        if waiting >= ENDS_MAX || !self.has_space(message.len() as u64) {
+            return false;
+        }
+        self.write_bytes(message);
+        self.ring.ends[(put % ENDS_MAX) as usize].store(self.head, Ordering::Relaxed);
+        self.ring.ends_put.0.store(put + 1, Ordering::Release);
+        self.ring.head.0.store(self.head, Ordering::Release);
+        true
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (front, after) = rest.split_at(rest.len().min(self.room));
+            self.put(front);
+            if self.room == 0 {
+                self.next_slot();
+            }
+            rest = after;
+        }
     }
 
     /// The largest message that fits into an empty ring.
@@ -190,6 +239,31 @@ impl Consumer {
         self.ring.head.0.load(Ordering::Acquire)
     }
 
+    /// Takes the ends of messages that the producer told since the last call, oldest first.
+    pub fn take_ends(&self, mut each: impl FnMut(u64)) {
+        let put = self.ring.ends_put.0.load(Ordering::Acquire);
+        let taken = self.ring.ends_taken.0.load(Ordering::Relaxed);
+        for index in taken..put {
+            each(self.ring.ends[(index % ENDS_MAX) as usize].load(Ordering::Relaxed));
+        }
+        if put > taken {
+            self.ring.ends_taken.0.store(put, Ordering::Release);
+        }
+    }
+
+    /// The ones' complement sum of the bytes of `payload`, which lie in one slot.
+    ///
+    /// # Panics
+    ///
+    /// As [`gather`](Consumer::gather).
+    pub fn sum(&self, payload: &Range<u64>) -> u16 {
+        if payload.is_empty() {
+            return 0;
+        }
+        let octets = self.place(payload);
+        engine::checksum::sum(&self.piece(octets))
+    }
+
     /// Gives the bytes below `position` back to the producer.
     pub fn release(&mut self, position: u64) {
         let head = self.ring.head.0.load(Ordering::Relaxed);
@@ -233,13 +307,10 @@ impl Consumer {
         pieces.extend(run.map(|done| self.piece(done)));
     }
 
-    /// Finds the octets of `payload`, and puts `header` in front of them if there is its place.
-    fn locate(&self, payload: &Range<u64>, header: &[u8]) -> Placed {
+    /// Finds the octets of `payload`, which is not empty.
+    fn place(&self, payload: &Range<u64>) -> Range<usize> {
         let layout = self.ring.layout;
         let len = (payload.end - payload.start) as usize;
-        if len == 0 {
-            return Placed::Apart(0..0);
-        }
         assert!(
             payload.end <= self.head() && payload.start >= self.ring.tail.0.load(Ordering::Relaxed),
             "the engine names bytes outside the store"
@@ -247,9 +318,21 @@ impl Consumer {
         let within = (payload.start % layout.payload as u64) as usize;
         assert!(within + len <= layout.payload, "a packet crosses a slot");
         let start = self.ring.offset(payload.start);
-        if within != 0 || header.len() != layout.header {
-            return Placed::Apart(start..start + len);
+        start..start + len
+    }
+
+    /// Finds the octets of `payload`, and puts `header` in front of them if there is its place.
+    fn locate(&self, payload: &Range<u64>, header: &[u8]) -> Placed {
+        if payload.is_empty() {
+            return Placed::Apart(0..0);
         }
+        let layout = self.ring.layout;
+        let octets = self.place(payload);
+        let at_border = payload.start.is_multiple_of(layout.payload as u64);
+        if !at_border || header.len() != layout.header {
+            return Placed::Apart(octets);
+        }
+        let Range { start, end } = octets;
         let front = start - layout.header;
         // SAFETY: the header's place in front of a slot's bytes belongs to the consumer, which is
         // borrowed here and nowhere else.
@@ -257,7 +340,7 @@ impl Consumer {
             let target = self.ring.base().add(front);
             target.copy_from_nonoverlapping(header.as_ptr(), header.len());
         }
-        Placed::Whole(front..start + len)
+        Placed::Whole(front..end)
     }
 
     fn piece(&self, octets: Range<usize>) -> IoSlice<'_> {

@@ -5,7 +5,7 @@ use crate::pdu::{HEADER_LEN, Header, Kind};
 use crate::procedure::finish;
 use crate::state::{Circuit, Phase, Timer};
 use core::ops::Range;
-use engine::{Batch, CircuitId, CloseReason, Delivery, Event, Instant};
+use engine::{Batch, Bytes, CircuitId, CloseReason, Delivery, Event, Instant};
 
 /// Fills `batch` with what circuit `id` may send now, at least its acknowledgement if one is due.
 pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut Batch) {
@@ -137,8 +137,9 @@ pub(crate) fn handle_data(
         bare.counters.bytes_delivered += payload_len as u64;
         deliveries.push(Delivery {
             circuit: id,
-            range: HEADER_LEN..HEADER_LEN + payload_len,
+            bytes: Bytes::Packet(HEADER_LEN..HEADER_LEN + payload_len),
             gap: gap > 0,
+            end: false,
         });
         if !bare.timers.is_set((id, Timer::Ack)) {
             bare.set_timer(id, Timer::Ack, ack_at);
