@@ -31,6 +31,8 @@ pub struct Collected {
     pub receiver: WorkerReport,
     /// Host counters over the measured time.
     pub host: host::Difference,
+    /// CPU seconds the measuring process itself took meanwhile.
+    pub own_s: f64,
 }
 
 /// Why a trial brought no numbers.
@@ -103,10 +105,12 @@ impl Pair<'_> {
     fn run(&mut self, spec: &RaceSpec, trial: &TrialSpec) -> Result<Collected, TrialError> {
         let jobs = Jobs::of(spec, trial);
         self.set_up(&jobs)?;
+        let own = host::TaskCpu::of_self();
         let before = host::Snapshot::take();
         self.go(&jobs)?;
         let (listener, connector) = self.collect(&jobs, trial)?;
         let host = before.until(&host::Snapshot::take());
+        let own_s = (host::TaskCpu::of_self() - own).task_s;
         let (sender, receiver) = match spec.direction {
             Direction::Reverse if has_direction(trial) => (listener, connector),
             _ => (connector, listener),
@@ -115,6 +119,7 @@ impl Pair<'_> {
             sender,
             receiver,
             host,
+            own_s,
         })
     }
 
@@ -311,7 +316,8 @@ fn legs(spec: &RaceSpec, trial: &TrialSpec) -> Vec<Leg> {
 fn settings(spec: &RaceSpec, trial: &TrialSpec) -> control::Settings {
     let mut settings = spec.settings.clone();
     settings.buffers = trial.contest.buffers.or(settings.buffers);
-    if trial.contest.workload != Workload::Throughput && settings.nodelay.is_none() {
+    // The pilot of an open loop runs closed, and is an open loop's in all else.
+    if trial.contest.cell.workload() != "throughput" && settings.nodelay.is_none() {
         settings.nodelay = Some(true);
     }
     settings

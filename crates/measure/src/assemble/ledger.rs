@@ -84,7 +84,8 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
         made.status = Status::Invalid;
         made.reason = reason;
     }
-    let own_s = made.cpu.values().map(|cpu| cpu.task_s).sum();
+    let workers_s: f64 = made.cpu.values().map(|cpu| cpu.task_s).sum();
+    let own_s = workers_s + view.collected.own_s;
     let unreliable = view
         .trial
         .contestant
