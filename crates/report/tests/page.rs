@@ -170,6 +170,15 @@ fn a_control_that_proves_nothing_is_not_praised() {
 }
 
 #[test]
+fn a_delay_section_shows_delays_only() {
+    let page = report::html(&run());
+    let delay = &page[page.find("id=\"w1\"").expect("delay")..];
+    let delay = delay.split("</section>").next().expect("its end");
+    assert!(delay.contains("round trip, median against message size"));
+    assert!(!delay.contains("messages received a second"));
+}
+
+#[test]
 fn the_same_run_gives_the_same_page() {
     assert!(report::html(&run()) == report::html(&run()));
 }

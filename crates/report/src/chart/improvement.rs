@@ -30,6 +30,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
         Axis::sizes(&sizes),
         y_axis(&title, &ratios),
     );
+    plot.left = 64;
     let equal = view.run.plan.equal_within;
     if equal.is_finite() && (0.0..1.0).contains(&equal) {
         plot.bands.push(((1.0 - equal).max(1e-6), 1.0 + equal));

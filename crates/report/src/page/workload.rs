@@ -121,17 +121,19 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
             "Connections a second",
         ),
     ];
-    let figures = shapes
-        .into_iter()
-        .filter_map(|(metric, title, log, fits, caption)| {
-            let shape = Shape {
-                metric,
-                title,
-                log,
-                fits,
-            };
-            Some(Figure::new(caption, &sizes::chart(view, setting, &shape)?))
-        });
+    // A delay run counts messages too, but they say nothing that its delays do not.
+    let only = (setting.workload == "delay").then_some(metric::DELAY_P50_US);
+    let shapes = shapes.into_iter();
+    let shapes = shapes.filter(|shape| only.is_none_or(|only| shape.0 == only));
+    let figures = shapes.filter_map(|(metric, title, log, fits, caption)| {
+        let shape = Shape {
+            metric,
+            title,
+            log,
+            fits,
+        };
+        Some(Figure::new(caption, &sizes::chart(view, setting, &shape)?))
+    });
     figures.collect()
 }
 

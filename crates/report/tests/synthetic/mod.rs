@@ -227,6 +227,7 @@ fn delays(trial: &mut Trial, median_us: f64, noise: &mut Uniform) {
     }
     let quantile = |q: f64| histogram.value_at_quantile(q) as f64 / 1e3;
     set(trial, metric::DELAY_P50_US, quantile(0.5));
+    set(trial, metric::MESSAGES_PER_S, 1e6 / quantile(0.5));
     set(trial, "delay_p99_us", quantile(0.99));
     let encoded = Histogram::encode(&histogram, "ns").expect("a small histogram");
     trial.histograms.insert("delay".into(), encoded);
