@@ -157,7 +157,13 @@ impl Race<'_> {
         self.announce();
         self.pilots()?;
         let looks = self.spec.blocks.looks.clone();
-        for block in 1..=self.spec.blocks.max {
+        // Without one good pilot there is nothing to repeat.
+        let blocks = if self.needs.is_empty() {
+            0
+        } else {
+            self.spec.blocks.max
+        };
+        for block in 1..=blocks {
             if !self.block(block)? {
                 break;
             }
@@ -194,7 +200,7 @@ impl Race<'_> {
     }
 
     fn announce(&mut self) {
-        let pilots = (self.contests.len() * self.spec.contestants.len()) as u64;
+        let pilots = (self.pilot_contests().len() * self.spec.contestants.len()) as u64;
         self.planned = pilots + self.per_block() * u64::from(self.spec.blocks.max);
         let expected_s = match self.spec.trial_s {
             Some(trial_s) => self.planned as f64 * (trial_s + self.overhead_s),
@@ -208,7 +214,7 @@ impl Race<'_> {
 
     /// One short trial of each cell: does it work, how fast is it, how long must a trial be?
     fn pilots(&mut self) -> Result<(), RaceError> {
-        for contest in 0..self.contests.len() {
+        for contest in self.pilot_contests() {
             for contestant in 0..self.spec.contestants.len() {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
@@ -227,6 +233,26 @@ impl Race<'_> {
             self.overhead_s = (each_s - stats::estimate::median(&measured)).clamp(0.005, 1.0);
         }
         Ok(())
+    }
+
+    /// Contests that have a pilot: one for all loads of a sweep, whose parts are thus parts of
+    /// the same capacity.
+    fn pilot_contests(&self) -> Vec<usize> {
+        let all = 0..self.contests.len();
+        all.filter(|&contest| self.pilot_of(contest) == contest)
+            .collect()
+    }
+
+    /// The contest whose pilot serves this one.
+    fn pilot_of(&self, contest: usize) -> usize {
+        let shape = |at: usize| {
+            let cell = &self.contests[at].cell;
+            cell.without("load_percent").without("rate_per_s")
+        };
+        let wanted = shape(contest);
+        (0..contest)
+            .find(|&other| shape(other) == wanted)
+            .unwrap_or(contest)
     }
 
     fn pilot(&mut self, contest: usize, contestant: usize) -> Result<(), RaceError> {
@@ -293,7 +319,7 @@ impl Race<'_> {
 
     /// The trial of a cell; None when its pilot failed.
     fn trial_spec(&mut self, contest: usize, contestant: usize, share_s: f64) -> Option<TrialSpec> {
-        let need = *self.needs.get(&(contest, contestant))?;
+        let need = *self.needs.get(&(self.pilot_of(contest), contestant))?;
         let shape = self.contests[contest].clone();
         let wanted_s = if self.spec.trial_s.is_some() {
             share_s

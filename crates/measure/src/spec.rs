@@ -51,6 +51,8 @@ pub struct RaceSpec {
     pub trial_s: Option<f64>,
     /// Decides every random choice.
     pub seed: u64,
+    /// What else the plan should tell, by name, e.g. `class.tcp`.
+    pub notes: BTreeMap<String, String>,
 }
 
 /// Which side of a circuit sends.
@@ -110,7 +112,7 @@ impl RaceSpec {
 
     /// The values of the options, by name, for the plan.
     pub fn options(&self) -> BTreeMap<String, String> {
-        let mut options = BTreeMap::new();
+        let mut options = self.notes.clone();
         let mut put = |name: &str, value: String| options.insert(name.to_owned(), value);
         put("circuits", self.circuits.to_string());
         put("direction", format!("{:?}", self.direction).to_lowercase());
@@ -133,10 +135,34 @@ impl RaceSpec {
                 put(name, nice.to_string());
             }
         }
-        if let Some(nodelay) = self.settings.nodelay {
-            put("nodelay", nodelay.to_string());
+        let maybe = [
+            ("nodelay", self.settings.nodelay.map(|on| on.to_string())),
+            ("batch", self.settings.batch.map(|len| len.to_string())),
+            ("interface", self.settings.interface.clone()),
+            ("buffers", list(&self.buffers)),
+            ("mix", self.mix.as_ref().map(mix_text)),
+            ("loads", self.loads_text()),
+        ];
+        for (name, value) in maybe {
+            if let Some(value) = value {
+                put(name, value);
+            }
+        }
+        if self.settings.interface.is_some() {
+            put("ethertype", format!("{:#06x}", self.settings.ethertype));
         }
         options
+    }
+
+    /// The loads, where a workload has any.
+    fn loads_text(&self) -> Option<String> {
+        if !self.workloads.iter().any(|name| name == "offered") {
+            return None;
+        }
+        match &self.loads {
+            Loads::PerSecond(rates) => list(rates).map(|rates| format!("{rates} /s")),
+            Loads::Percent(parts) => list(parts).map(|parts| format!("{parts} % of capacity")),
+        }
     }
 
     fn sized(&self, workload: &str) -> Vec<Contest> {
@@ -167,8 +193,7 @@ impl RaceSpec {
             let small = u64::from(mix.small_percent);
             let mean = (mix.small * small + mix.full * (100 - small)) / 100;
             let mut contest = plain(mean);
-            let name = format!("{small} % {} B, rest {} B", mix.small, mix.full);
-            contest.cell = contest.cell.with("mix", name);
+            contest.cell = contest.cell.with("mix", mix_text(&mix));
             contest.mix = Some(mix);
             contests.push(contest);
         }
@@ -211,6 +236,22 @@ impl RaceSpec {
         };
         self.buffers.iter().map(with).collect()
     }
+}
+
+/// `70 % 64 B, rest 1400 B`.
+fn mix_text(mix: &Mix) -> String {
+    let Mix {
+        small,
+        full,
+        small_percent,
+    } = mix;
+    format!("{small_percent} % {small} B, rest {full} B")
+}
+
+/// Values with commas between them; None of none.
+fn list(values: &[impl ToString]) -> Option<String> {
+    let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
+    (!texts.is_empty()).then(|| texts.join(","))
 }
 
 /// The workload of that name; `throughput` for any other, which the command line never passes on.

@@ -12,6 +12,7 @@
 //! * [`because`] and [`words`] - the same verdict for people.
 //! * [`steady`], [`series`], [`mod@pilot`] - inside one trial: warm-up, noise, how long is enough.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
+//! * [`knee`] - the largest offered load a transport still carries.
 //! * [`mod@compare`] - two runs instead of two transports.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - the small parts.
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod distribution;
 pub mod estimate;
 pub mod fit;
 pub mod holm;
+pub mod knee;
 pub mod mean;
 pub mod pilot;
 pub mod race;
@@ -36,6 +38,7 @@ pub mod warnings;
 pub mod words;
 
 pub use compare::{compare, worse_than};
+pub use knee::{Knee, knees};
 pub use pilot::{Bound, Pilot, Wanted, pilot};
 pub use race::{Judgement, is_look, judge_race};
 pub use steady::{Steady, steady_state};

@@ -1,9 +1,9 @@
-//! `towpath transports` and `towpath doctor`.
+//! `towpath transports`, and what a terminal can show.
 
+use crate::print;
 use crate::{CliError, DONE};
 use comfy_table::{ContentArrangement, Table, presets};
 use measure::RaceSpec;
-use results::Severity;
 use serde_json::json;
 use std::io::IsTerminal;
 use towpath::{Class, Options, Reach, Transport, Unavailable};
@@ -12,7 +12,7 @@ use towpath::{Class, Options, Reach, Transport, Unavailable};
 ///
 /// # Errors
 ///
-/// None are known.
+/// When standard output cannot be written.
 pub fn transports(as_json: bool) -> Result<u8, CliError> {
     let options = Options::default();
     if as_json {
@@ -20,10 +20,7 @@ pub fn transports(as_json: bool) -> Result<u8, CliError> {
             .iter()
             .map(|transport| describe(*transport, &options))
             .collect();
-        anstream::println!(
-            "{}",
-            serde_json::to_string_pretty(&all).map_err(CliError::failed)?
-        );
+        print::json(&all)?;
         return Ok(DONE);
     }
     let mut table = Table::new();
@@ -48,7 +45,7 @@ pub fn transports(as_json: bool) -> Result<u8, CliError> {
             &class_line(&transport.class()),
         ]);
     }
-    anstream::println!("{table}");
+    print::line(table)?;
     Ok(DONE)
 }
 
@@ -107,64 +104,6 @@ pub fn split_available(wanted: &[&str], options: &Options) -> (Vec<String>, Vec<
         }
     }
     (here, missing)
-}
-
-/// Examines the machine.
-///
-/// # Errors
-///
-/// None are known.
-pub fn doctor(as_json: bool) -> Result<u8, CliError> {
-    let machine = host::machine(&host::Test::default());
-    if as_json {
-        anstream::println!(
-            "{}",
-            serde_json::to_string_pretty(&machine).map_err(CliError::failed)?
-        );
-        return Ok(DONE);
-    }
-    let mut group = String::new();
-    for fact in &machine.facts {
-        if fact.group != group {
-            group.clone_from(&fact.group);
-            anstream::println!("\n{group}");
-        }
-        anstream::println!("  {:<28} {}", fact.name, fact.value);
-    }
-    anstream::println!();
-    for finding in &machine.findings {
-        let style = style_of(finding.severity);
-        anstream::println!(
-            "{style}{}{style:#}: {}",
-            word_of(finding.severity),
-            finding.what
-        );
-        for (label, text) in [("effect", &finding.effect), ("remedy", &finding.remedy)] {
-            if !text.is_empty() {
-                anstream::println!("    {label}: {text}");
-            }
-        }
-    }
-    Ok(DONE)
-}
-
-fn style_of(severity: Severity) -> anstyle::Style {
-    let colour = match severity {
-        Severity::Good => anstyle::AnsiColor::Green,
-        Severity::Note => anstyle::AnsiColor::Cyan,
-        Severity::Warning => anstyle::AnsiColor::Yellow,
-        Severity::Bad => anstyle::AnsiColor::Red,
-    };
-    anstyle::Style::new().fg_color(Some(colour.into())).bold()
-}
-
-fn word_of(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Good => "good",
-        Severity::Note => "note",
-        Severity::Warning => "warning",
-        Severity::Bad => "bad",
-    }
 }
 
 /// Whether standard output takes colour.

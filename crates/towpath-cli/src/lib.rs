@@ -2,20 +2,24 @@
 //!
 //! * [`args`] - what may be typed.
 //! * [`parse`] - values: sizes, times, ranges.
-//! * [`race`], [`inspect`], [`results_commands`] - the commands.
+//! * [`race`], [`inspect`], [`doctor`], [`results_commands`] - the commands.
+//! * [`print`] - how words reach the user.
 //! * [`progress`] - what a terminal shows while a race runs.
 //!
 //! Nothing here measures or computes; it turns words into calls and results into words.
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod doctor;
 pub mod inspect;
 pub mod parse;
+pub mod print;
 pub mod progress;
 pub mod race;
 pub mod results_commands;
 
 use args::{Cli, Command};
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use std::fmt;
 use std::process::ExitCode;
@@ -65,17 +69,12 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version come this way too and are no failure.
-            let code = if error.use_stderr() { USAGE } else { DONE };
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
+        Err(error) => return refuse(&error),
     };
     match run(cli.command) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            anstream::eprintln!("towpath: {}", error.message);
+            print::note(format_args!("towpath: {}", error.message));
             ExitCode::from(error.code)
         }
     }
@@ -85,7 +84,7 @@ fn run(command: Command) -> Result<u8, CliError> {
     match command {
         Command::Race(args) => race::run(&args),
         Command::Transports(args) => inspect::transports(args.json),
-        Command::Doctor(args) => inspect::doctor(args.json),
+        Command::Doctor(args) => doctor::doctor(args.json),
         Command::Report(args) => results_commands::report(&args),
         Command::Fit(args) => results_commands::fit(&args),
         Command::Compare(args) => results_commands::compare(&args),
@@ -94,27 +93,52 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Worker => worker(),
         Command::Man => man(),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                shell,
-                &mut crate::command(),
-                "towpath",
-                &mut std::io::stdout(),
-            );
-            Ok(DONE)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut crate::command(), "towpath", &mut script);
+            print::bytes(&script).map(|()| DONE)
         }
     }
 }
 
+/// Help and version come as errors too and are none; a wrong argument is said in one line.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // A reader that has gone has seen enough of the help.
+        let _ = error.print();
+        return ExitCode::from(DONE);
+    }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        print::note(error.render().ansi());
+        return ExitCode::from(USAGE);
+    }
+    print::note(format_args!("towpath: {}", one_line(&error.to_string())));
+    ExitCode::from(USAGE)
+}
+
+/// What clap says, without its usage lines.
+fn one_line(text: &str) -> String {
+    let lines = text.lines().map(str::trim);
+    let telling =
+        lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let words: Vec<&str> = telling.filter(|line| !line.is_empty()).collect();
+    let line = words.join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    format!("{line}; see --help")
+}
+
 fn man() -> Result<u8, CliError> {
-    let page = clap_mangen::Man::new(command());
-    page.render(&mut std::io::stdout())
-        .map_err(CliError::failed)?;
-    Ok(DONE)
+    let mut page = Vec::new();
+    let man = clap_mangen::Man::new(command());
+    man.render(&mut page).map_err(CliError::failed)?;
+    print::bytes(&page).map(|()| DONE)
 }
 
 /// A worker's control channel is its standard input.
 fn worker() -> Result<u8, CliError> {
     use std::os::fd::AsFd;
+    // A race that was killed leaves no one behind. Where this cannot be had the worker notices
+    // its channel closing, later.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     // The controller ends its workers itself; a Ctrl-C at the terminal reaches them too and must
     // not take the trial that is being closed away.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));

@@ -1,8 +1,10 @@
 //! What a terminal shows while a race runs.
 
+use crate::print::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Observer, Progress};
 use results::{Status, Trial};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -14,6 +16,7 @@ pub struct Terminal {
     expected: Duration,
     began: Instant,
     said: Instant,
+    complaints: BTreeSet<String>,
 }
 
 /// How often progress is said where there is no terminal.
@@ -36,6 +39,7 @@ impl Terminal {
             expected: Duration::ZERO,
             began: now,
             said: now,
+            complaints: BTreeSet::new(),
         }
     }
 
@@ -53,7 +57,11 @@ impl Terminal {
             self.bar.set_style(style);
         }
         if !self.quiet {
-            anstream::eprintln!("{trials} trials, about {}", span(self.expected));
+            note(format_args!(
+                "{}, about {}",
+                count(trials, "trial"),
+                span(self.expected)
+            ));
         }
     }
 
@@ -69,22 +77,41 @@ impl Terminal {
             .set_message(format!("{stage}: {what}, {left} left"));
         if self.plain && !self.quiet && self.said.elapsed() > SAY_EVERY {
             self.said = Instant::now();
-            anstream::eprintln!("{done}/{trials} {stage}: {what}, about {left} left");
+            note(format_args!(
+                "{done}/{trials} {stage}: {what}, about {left} left"
+            ));
         }
     }
 
-    fn done(&self, trial: &Trial) {
-        if trial.block == 0 && trial.status != Status::Ok && !self.quiet {
-            let size = trial.cell.text("size");
-            self.bar.suspend(|| {
-                anstream::eprintln!(
-                    "left out: {} {} at {size} B: {}",
-                    trial.cell.workload(),
-                    trial.cell.transport(),
-                    trial.reason
-                );
-            });
+    /// Says why a trial does not count, once for each cell and reason.
+    fn done(&mut self, trial: &Trial) {
+        let counts = matches!(trial.status, Status::Ok | Status::Interrupted);
+        if counts || self.quiet {
+            return;
         }
+        let cell = &trial.cell;
+        let fate = match (trial.block, trial.status) {
+            (0, _) => "left out",
+            (_, Status::Invalid) => "does not count",
+            _ => "failed",
+        };
+        let size = size_text(cell.size().unwrap_or(0));
+        let (workload, transport) = (cell.workload(), cell.transport());
+        let line = format!("{fate}: {workload} {transport} at {size}: {}", trial.reason);
+        let kind: String = line.chars().filter(|c| !c.is_ascii_digit()).collect();
+        if self.complaints.insert(kind) {
+            self.bar.suspend(|| note(line));
+        }
+    }
+
+    fn look(&self, blocks: u32, decided: usize, of: usize) {
+        if self.quiet || of == 0 {
+            return;
+        }
+        let blocks = count(u64::from(blocks), "block");
+        let verdicts = count(of as u64, "verdict");
+        let line = format!("after {blocks} {decided} of {verdicts} stand");
+        self.bar.suspend(|| note(line));
     }
 }
 
@@ -106,15 +133,25 @@ impl Observer for Terminal {
                 decided,
                 of,
             } => {
-                if !self.quiet {
-                    self.bar.suspend(|| {
-                        anstream::eprintln!(
-                            "after {blocks} blocks {decided} of {of} verdicts stand"
-                        );
-                    });
-                }
+                self.look(*blocks, *decided, *of);
             }
         }
+    }
+}
+
+/// `1 trial`, `2 trials`.
+pub fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+/// Bytes as `--sizes` takes them.
+fn size_text(bytes: u64) -> String {
+    match bytes {
+        0 => "no size".into(),
+        whole if whole.is_multiple_of(1 << 20) => format!("{} MiB", whole >> 20),
+        whole if whole.is_multiple_of(1 << 10) => format!("{} KiB", whole >> 10),
+        other => format!("{other} B"),
     }
 }
 

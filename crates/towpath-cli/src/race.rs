@@ -1,13 +1,16 @@
 //! `towpath race`.
 
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
-use crate::progress::Terminal;
+use crate::inspect::{wants_colour, width};
+use crate::print::{self, note};
+use crate::progress::{Terminal, count};
+use crate::results_commands::{overview, write_report};
 use crate::{CliError, DONE, FAILED, parse};
 use control::{Arrivals, Settings};
 use measure::spec::{Direction, Loads, SWEEP_PERCENT};
 use measure::{RaceSpec, ThisHost};
-use results::{BlockPlan, RunData, RunStatus, Summary};
-use std::io::IsTerminal;
+use results::{BlockPlan, RunData, RunStatus};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -40,56 +43,45 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let program = std::env::current_exe().map_err(CliError::failed)?;
     let here = ThisHost::new(program, vec!["worker".into()]);
     if !args.json {
-        anstream::eprintln!("{}", headline(&spec));
+        note(headline(&spec));
     }
     let mut terminal = Terminal::new(args.json);
-    let result = measure::run(
-        &spec,
-        &machine,
-        &folder,
-        (&here, &here),
-        &stop,
-        &mut terminal,
-    );
+    let places: (&dyn measure::Place, &dyn measure::Place) = (&here, &here);
+    let result = measure::run(&spec, &machine, &folder, places, &stop, &mut terminal);
     terminal.finish();
     let (path, summary) = result.map_err(CliError::failed)?;
-    show(args, &path, &summary)?;
-    Ok(if summary.status == RunStatus::Failed {
-        FAILED
-    } else {
-        DONE
-    })
+    show(args, &path)?;
+    match summary.status {
+        RunStatus::Complete => Ok(DONE),
+        RunStatus::Interrupted => Err(CliError::failed(format!(
+            "the race was stopped; what was measured is kept in {}",
+            path.display()
+        ))),
+        RunStatus::Failed => Err(CliError::failed(format!(
+            "the race failed: {}",
+            summary.reason
+        ))),
+    }
 }
 
-fn show(args: &RaceArgs, path: &Path, summary: &Summary) -> Result<(), CliError> {
+/// Writes the report and prints what the race found.
+fn show(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
     let report = path.join("report.html");
-    if !args.no_report {
-        crate::results_commands::write_report(path, &report)?;
-    }
-    if args.json {
-        let text = serde_json::to_string_pretty(summary).map_err(CliError::failed)?;
-        anstream::println!("{text}");
-        return Ok(());
-    }
+    let written = if args.no_report {
+        Ok(())
+    } else {
+        write_report(path, &report)
+    };
     let run = RunData::read(path).map_err(CliError::failed)?;
-    anstream::println!(
-        "{}",
-        report::table(
-            &run,
-            crate::inspect::wants_colour(),
-            crate::inspect::width()
-        )
-    );
-    match summary.status {
-        RunStatus::Complete => {}
-        RunStatus::Interrupted => {
-            anstream::println!("The race was stopped; what was measured is kept.")
-        }
-        RunStatus::Failed => anstream::println!("The race failed: {}", summary.reason),
+    if args.json {
+        print::json(&run.summary)?;
+        return written;
     }
-    anstream::println!("result  {}", path.display());
+    print::line(overview(&run, wants_colour(), width()))?;
+    print::line(format_args!("\nresult  {}", path.display()))?;
+    written?;
     if !args.no_report {
-        anstream::println!("report  {}", report.display());
+        print::line(format_args!("report  {}", report.display()))?;
     }
     Ok(())
 }
@@ -98,29 +90,25 @@ fn show(args: &RaceArgs, path: &Path, summary: &Summary) -> Result<(), CliError>
 fn headline(spec: &RaceSpec) -> String {
     let cpu = |cpu: Option<u32>| cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
-        "Racing {} against {}: {}, {} sizes, {} blocks; sender on {}, receiver on {}; seed {}",
-        others(spec),
-        spec.baseline,
+        "Racing {}: {}, {}, {}; sender on {}, receiver on {}; seed {}",
+        line_up(spec),
         spec.workloads.join(" and "),
-        spec.sizes.len(),
-        spec.blocks.max,
+        count(spec.sizes.len() as u64, "size"),
+        count(u64::from(spec.blocks.max), "block"),
         cpu(spec.pin.0),
         cpu(spec.pin.1),
         spec.seed
     )
 }
 
-fn others(spec: &RaceSpec) -> String {
-    let others: Vec<&str> = spec
-        .contestants
-        .iter()
-        .map(String::as_str)
-        .filter(|name| *name != spec.baseline)
-        .collect();
+/// `udp, quic against tcp`.
+fn line_up(spec: &RaceSpec) -> String {
+    let all = spec.contestants.iter().map(String::as_str);
+    let others: Vec<&str> = all.filter(|name| *name != spec.baseline).collect();
     if others.is_empty() {
-        "nothing".into()
+        format!("{} alone", spec.baseline)
     } else {
-        others.join(", ")
+        format!("{} against {}", others.join(", "), spec.baseline)
     }
 }
 
@@ -174,9 +162,11 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     }
     let sizes = parse::sizes(&args.sizes).map_err(CliError::usage)?;
     check_sizes(args, &sizes)?;
+    check_pins(args)?;
     let pin = swap(args.swap, args.pin.unwrap_or_else(default_pins));
     let rates = parse::rates(&args.rate).map_err(CliError::usage)?;
     let buffers = args.buffers.as_deref().map(parse::sizes).transpose();
+    let notes = classes(&contestants);
     Ok(RaceSpec {
         command: std::env::args().collect(),
         contestants,
@@ -215,7 +205,20 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         time_s: args.time.as_secs_f64(),
         trial_s: args.trial.map(|time| time.as_secs_f64()),
         seed: args.seed.unwrap_or_else(clock_seed),
+        notes,
     })
+}
+
+/// What each transport promises, by `class.NAME`, so that a result can be judged on its own.
+fn classes(contestants: &[String]) -> BTreeMap<String, String> {
+    let parts = contestants.iter().flat_map(|name| name.split('+'));
+    let known = parts.filter_map(|name| towpath::find(name).ok());
+    known
+        .map(|transport| {
+            let class = crate::inspect::class_line(&transport.class());
+            (format!("class.{}", transport.name()), class)
+        })
+        .collect()
 }
 
 fn settings(args: &RaceArgs) -> Settings {
@@ -260,7 +263,7 @@ fn contestants(args: &RaceArgs, settings: &Settings) -> Result<Vec<String>, CliE
     };
     let (here, missing) = crate::inspect::split_available(&wanted, &options);
     if !missing.is_empty() && !args.json {
-        anstream::eprintln!("left out: {}", missing.join("; "));
+        note(format_args!("left out: {}", missing.join("; ")));
     }
     if here.is_empty() {
         return Err(CliError::failed(
@@ -283,6 +286,35 @@ pub(crate) fn options(settings: &Settings) -> Options {
         ethertype: settings.ethertype,
         ..Options::default()
     }
+}
+
+/// Whether the CPUs asked for are there for this process.
+fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
+    let Some((sender, receiver)) = args.pin else {
+        return Ok(());
+    };
+    let allowed = allowed_cpus();
+    for cpu in [sender, receiver].into_iter().flatten() {
+        if !allowed.contains(&cpu) {
+            let here: Vec<String> = allowed.iter().map(u32::to_string).collect();
+            return Err(CliError::usage(format!(
+                "there is no CPU {cpu} for this process; choose from {} with --pin",
+                here.join(",")
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Processors this process may run on.
+fn allowed_cpus() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    let all = 0..rustix::thread::CpuSet::MAX_CPU;
+    all.filter(|&cpu| set.is_set(cpu))
+        .filter_map(|cpu| u32::try_from(cpu).ok())
+        .collect()
 }
 
 fn check_sizes(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
@@ -316,12 +348,8 @@ fn block_plan((min, max): (u32, u32)) -> BlockPlan {
 
 /// Two processors where there are two, so that trials do not differ by where they landed.
 fn default_pins() -> (Option<u32>, Option<u32>) {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
-        return (None, None);
-    };
-    let mut allowed = (0..rustix::thread::CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu));
-    match (allowed.next(), allowed.next()) {
-        (Some(first), Some(second)) => (Some(first as u32), Some(second as u32)),
+    match allowed_cpus()[..] {
+        [first, second, ..] => (Some(first), Some(second)),
         _ => (None, None),
     }
 }
@@ -337,9 +365,4 @@ fn swap<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {
 fn clock_seed() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(1, |since| since.as_nanos() as u64 & 0xffff_ffff)
-}
-
-/// Whether output goes to a terminal, for callers that choose a layout.
-pub fn is_terminal() -> bool {
-    std::io::stdout().is_terminal()
 }

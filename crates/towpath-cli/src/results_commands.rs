@@ -2,6 +2,7 @@
 
 use crate::args::{CompareArgs, ReportArgs, ResultArgs};
 use crate::inspect::{wants_colour, width};
+use crate::print;
 use crate::{AGAINST, CliError, DONE};
 use results::{Fit, RunData, RunStatus, Summary};
 use std::fs;
@@ -18,7 +19,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
         .clone()
         .unwrap_or_else(|| args.folder.join("report.html"));
     write_report(&args.folder, &out)?;
-    anstream::println!("report  {}", out.display());
+    print::line(format_args!("report  {}", out.display()))?;
     Ok(DONE)
 }
 
@@ -52,8 +53,20 @@ pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
     if args.json {
         return print_json(&run.summary);
     }
-    anstream::println!("{}", report::table(&run, wants_colour(), width()));
+    print::line(overview(&run, wants_colour(), width()))?;
     Ok(DONE)
+}
+
+/// The table and verdicts of a run, with the knees of its sweeps.
+pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
+    let mut text = report::table(run, colour, width).trim_end().to_owned();
+    for knee in stats::knees(&run.trials) {
+        text.push_str(&format!(
+            "\n{}",
+            print::wrap(&stats::knee::sentence(&knee), width, 0, 2)
+        ));
+    }
+    text
 }
 
 /// Prints the trials as CSV.
@@ -66,7 +79,7 @@ pub fn export(args: &ResultArgs) -> Result<u8, CliError> {
     if args.json {
         return print_json(&run.trials);
     }
-    anstream::print!("{}", report::csv(&run));
+    print::bytes(report::csv(&run).as_bytes())?;
     Ok(DONE)
 }
 
@@ -89,23 +102,23 @@ pub fn fit(args: &ResultArgs) -> Result<u8, CliError> {
         ));
     }
     for fit in &summary.fits {
-        print_fit(fit);
+        print::line(fit_text(fit))?;
     }
     for crossover in &summary.crossovers {
-        anstream::println!(
+        print::line(format_args!(
             "{} {}: {} below {:.0} B, {} above",
             crossover.contest.workload(),
             crossover.metric,
             crossover.below,
             crossover.size,
             crossover.above
-        );
+        ))?;
     }
     Ok(DONE)
 }
 
-fn print_fit(fit: &Fit) {
-    anstream::println!(
+fn fit_text(fit: &Fit) -> String {
+    let mut text = format!(
         "{} {} ({}), largest deviation {:.1} %",
         fit.cell.workload(),
         fit.cell.transport(),
@@ -113,14 +126,12 @@ fn print_fit(fit: &Fit) {
         fit.deviation_max * 100.0
     );
     for piece in &fit.pieces {
-        anstream::println!(
-            "  {:>8.0} to {:>8.0} B: {:.1} + {:.4} x size",
-            piece.from,
-            piece.to,
-            piece.fixed,
-            piece.per_byte
-        );
+        text.push_str(&format!(
+            "\n  {:>8.0} to {:>8.0} B: {:.1} + {:.4} x size",
+            piece.from, piece.to, piece.fixed, piece.per_byte
+        ));
     }
+    text
 }
 
 /// Compares two results.
@@ -138,7 +149,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     if args.json {
         print_json(&verdicts)?;
     } else {
-        anstream::println!("{}", report::compare_text(&verdicts));
+        print::line(report::compare_text(&verdicts))?;
     }
     let worse = args
         .fail_on
@@ -172,7 +183,6 @@ fn summarise(run: &RunData) -> Summary {
 }
 
 fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
-    let text = serde_json::to_string_pretty(value).map_err(CliError::failed)?;
-    anstream::println!("{text}");
+    print::json(value)?;
     Ok(DONE)
 }

@@ -1,0 +1,197 @@
+//! The knee of an open loop: the largest offered load a transport still carries.
+//!
+//! A load is carried when at least [`CARRIED`] of what was offered is delivered, less than
+//! [`LOSS_MAX`] is lost, the generator kept its times in most trials, and the 99 % delay stays
+//! below [`DELAY_FACTOR`] times that of the lowest load. Beyond the knee a queue grows somewhere;
+//! where, the first of these that no longer holds tells.
+
+use crate::estimate::median;
+use crate::words;
+use results::{Cell, Status, Trial, metric};
+use std::collections::BTreeMap;
+
+/// Part of the offered messages that must arrive.
+pub const CARRIED: f64 = 0.99;
+/// Part of the messages that may be lost.
+pub const LOSS_MAX: f64 = 0.001;
+/// How many times the delay of the lowest load the delay may reach.
+pub const DELAY_FACTOR: f64 = 10.0;
+
+/// The factors that set a load apart.
+const LOADS: [&str; 2] = ["load_percent", "rate_per_s"];
+
+/// Where a transport stops carrying what is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Knee {
+    /// The cell without its load; it names the transport.
+    pub cell: Cell,
+    /// The largest load carried, messages a second; None when not even the lowest was.
+    pub carried: Option<Load>,
+    /// The next load above it that was tried, and what went wrong there; None when the sweep
+    /// ended before the knee.
+    pub beyond: Option<(Load, Limit)>,
+}
+
+/// One load of a sweep, medians over its trials.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Messages offered a second.
+    pub offered_per_s: f64,
+    /// Messages delivered a second.
+    pub delivered_per_s: f64,
+    /// Part of the messages that was lost.
+    pub loss_fraction: f64,
+    /// 99 % delay from the intended send time, in us; 0 when it was not measured.
+    pub delay_p99_us: f64,
+    /// Whether the generator kept its times in more than half of the trials.
+    pub kept: bool,
+}
+
+/// What went wrong beyond the knee.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// The generator could not offer this much.
+    Generator,
+    /// Messages were lost.
+    Loss,
+    /// Fewer were delivered than offered.
+    Behind,
+    /// The delay grew.
+    Delay,
+}
+
+/// The knee of each transport, size and other factors that `trials` sweep with at least two
+/// loads, in the order they first ran.
+pub fn knees(trials: &[Trial]) -> Vec<Knee> {
+    let mut sweeps: Vec<(Cell, BTreeMap<String, Vec<&Trial>>)> = Vec::new();
+    let counted = trials
+        .iter()
+        .filter(|trial| trial.block > 0 && !trial.control)
+        .filter(|trial| trial.cell.workload() == "offered")
+        .filter(|trial| matches!(trial.status, Status::Ok | Status::Invalid));
+    for trial in counted {
+        let cell = LOADS
+            .iter()
+            .fold(trial.cell.clone(), |cell, load| cell.without(load));
+        let load = LOADS.map(|name| trial.cell.text(name)).join("/");
+        let at = sweeps.iter().position(|(other, _)| *other == cell);
+        let at = at.unwrap_or_else(|| {
+            sweeps.push((cell, BTreeMap::new()));
+            sweeps.len() - 1
+        });
+        sweeps[at].1.entry(load).or_default().push(trial);
+    }
+    sweeps.into_iter().filter_map(knee).collect()
+}
+
+/// A knee as one sentence without a full stop.
+pub fn sentence(knee: &Knee) -> String {
+    let transport = knee.cell.transport();
+    let place = words::place(&knee.cell.without(Cell::TRANSPORT));
+    let beyond = knee.beyond.map(|(load, limit)| match limit {
+        Limit::Generator => "beyond, the generator cannot keep its times".to_owned(),
+        Limit::Loss => format!(
+            "at {} {} % is lost",
+            rate(load.offered_per_s),
+            digits(load.loss_fraction * 100.0)
+        ),
+        Limit::Behind => format!(
+            "at {} only {} arrive",
+            rate(load.offered_per_s),
+            rate(load.delivered_per_s)
+        ),
+        Limit::Delay => format!(
+            "at {} the 99 % delay is {} us",
+            rate(load.offered_per_s),
+            digits(load.delay_p99_us)
+        ),
+    });
+    match (knee.carried, beyond) {
+        (Some(load), Some(beyond)) => format!(
+            "{place} {transport} carries {} (99 % delay {} us); {beyond}",
+            rate(load.offered_per_s),
+            digits(load.delay_p99_us)
+        ),
+        (Some(load), None) => format!(
+            "{place} {transport} carries {} and perhaps more; offer more to find the knee",
+            rate(load.offered_per_s)
+        ),
+        (None, Some(beyond)) => {
+            format!("{place} {transport} carries none of the loads; {beyond}; offer less")
+        }
+        (None, None) => format!("{place} {transport}: nothing is known of its knee"),
+    }
+}
+
+fn knee((cell, sweep): (Cell, BTreeMap<String, Vec<&Trial>>)) -> Option<Knee> {
+    let mut loads: Vec<Load> = sweep.values().filter_map(|trials| load(trials)).collect();
+    loads.sort_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
+    let lowest = *loads.first()?;
+    let limits: Vec<Option<Limit>> = loads.iter().map(|load| limit(load, &lowest)).collect();
+    let last = limits.iter().rposition(Option::is_none);
+    let above = last.map_or(0, |last| last + 1);
+    let beyond = loads
+        .get(above)
+        .and_then(|load| Some((*load, limits[above]?)));
+    (loads.len() > 1).then(|| Knee {
+        cell,
+        carried: last.map(|last| loads[last]),
+        beyond,
+    })
+}
+
+/// What keeps a load from being carried, if anything does.
+fn limit(load: &Load, lowest: &Load) -> Option<Limit> {
+    let grown =
+        lowest.delay_p99_us > 0.0 && load.delay_p99_us >= DELAY_FACTOR * lowest.delay_p99_us;
+    if !load.kept {
+        Some(Limit::Generator)
+    } else if load.loss_fraction >= LOSS_MAX {
+        Some(Limit::Loss)
+    } else if load.delivered_per_s < CARRIED * load.offered_per_s {
+        Some(Limit::Behind)
+    } else {
+        grown.then_some(Limit::Delay)
+    }
+}
+
+/// Medians of one load: of the trials that count, or of those that do not when none does.
+fn load(trials: &[&Trial]) -> Option<Load> {
+    let ok: Vec<&Trial> = trials
+        .iter()
+        .filter(|trial| trial.status == Status::Ok)
+        .copied()
+        .collect();
+    let kept = ok.len() * 2 > trials.len();
+    let shown = if ok.is_empty() { trials } else { &ok };
+    let of = |name: &str| -> Option<f64> {
+        let values = shown.iter().filter_map(|trial| trial.metrics.get(name));
+        let values: Vec<f64> = values.copied().filter(|value| value.is_finite()).collect();
+        (!values.is_empty()).then(|| median(&values))
+    };
+    Some(Load {
+        offered_per_s: of("offered_per_s")?,
+        delivered_per_s: of(metric::DELIVERED_PER_S)?,
+        loss_fraction: of("loss_fraction").unwrap_or(0.0),
+        delay_p99_us: of("delay_p99_us").unwrap_or(0.0),
+        kept,
+    })
+}
+
+/// `306 k/s`.
+fn rate(per_s: f64) -> String {
+    match per_s {
+        big if big >= 1e6 => format!("{} M/s", digits(big / 1e6)),
+        mid if mid >= 1e3 => format!("{} k/s", digits(mid / 1e3)),
+        small => format!("{}/s", digits(small)),
+    }
+}
+
+/// Three digits that count.
+fn digits(value: f64) -> String {
+    match value.abs() {
+        big if big >= 100.0 => format!("{value:.0}"),
+        mid if mid >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,73 @@
+//! Where a sweep of offered loads has its knee.
+
+mod common;
+
+use results::{Status, Trial};
+use stats::knee::{Limit, sentence};
+use stats::knees;
+
+/// A trial at `offered` messages a second.
+fn point(offered: f64, delivered: f64, loss: f64, delay_p99_us: f64) -> Trial {
+    let mut trial = common::trial(1, "udp", "offered", 64, delivered);
+    trial.cell = trial.cell.with("rate_per_s", offered as u64);
+    for (name, value) in [
+        ("offered_per_s", offered),
+        ("delivered_per_s", delivered),
+        ("loss_fraction", loss),
+        ("delay_p99_us", delay_p99_us),
+    ] {
+        trial.metrics.insert(name.into(), value);
+    }
+    trial
+}
+
+#[test]
+fn the_knee_is_the_largest_load_carried() {
+    let trials = [
+        point(4e5, 3e5, 0.25, 900.0),
+        point(1e5, 1e5, 0.0, 10.0),
+        point(2e5, 2e5, 0.0005, 40.0),
+    ];
+    let knees = knees(&trials);
+    let [knee] = knees.as_slice() else {
+        panic!("one sweep, not {knees:?}");
+    };
+    assert_eq!(knee.carried.expect("one is").offered_per_s, 2e5);
+    let (beyond, limit) = knee.beyond.expect("one is not");
+    assert_eq!((beyond.offered_per_s, limit), (4e5, Limit::Loss));
+    assert_eq!(
+        sentence(knee),
+        "at 64 B udp carries 200 k/s (99 % delay 40.0 us); at 400 k/s 25.0 % is lost"
+    );
+}
+
+#[test]
+fn each_condition_is_a_limit_of_its_own() {
+    let low = || point(1e5, 1e5, 0.0, 10.0);
+    let mut late = point(3e5, 3e5, 0.0, 10.0);
+    late.status = Status::Invalid;
+    for (high, limit) in [
+        (point(3e5, 3e5, 0.0, 100.0), Limit::Delay),
+        (point(3e5, 2.9e5, 0.0, 10.0), Limit::Behind),
+        (point(3e5, 3e5, 0.001, 10.0), Limit::Loss),
+        (late, Limit::Generator),
+    ] {
+        let knees = knees(&[low(), high]);
+        assert_eq!(knees[0].beyond.expect("beyond").1, limit);
+        assert_eq!(knees[0].carried.expect("carried").offered_per_s, 1e5);
+    }
+}
+
+#[test]
+fn a_sweep_that_ends_too_soon_says_so() {
+    let knees = knees(&[point(1e5, 1e5, 0.0, 10.0), point(2e5, 2e5, 0.0, 12.0)]);
+    assert!(knees[0].beyond.is_none());
+    assert!(sentence(&knees[0]).contains("perhaps more"));
+}
+
+#[test]
+fn one_load_is_no_sweep() {
+    assert!(knees(&[point(1e5, 1e5, 0.0, 10.0)]).is_empty());
+    let delay = common::trial(1, "udp", "delay", 64, 10.0);
+    assert!(knees(&[delay]).is_empty());
+}
