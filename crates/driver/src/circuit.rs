@@ -93,7 +93,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             if let Read::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
-            if !self.refill()? {
+            if !self.refill(true)? {
                 return Ok(None);
             }
         }
@@ -146,11 +146,24 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
         loop {
-            match self.try_recv(buffer) {
+            if let Read::Message(len) = self.reader.next(buffer) {
+                return Ok(Some(len));
+            }
+            match self.refill(false) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.pause(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    let end = *end.get_or_insert_with(|| Instant::now() + limit);
+                    let left = end.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                    if !self.shared.await_arrival(self.seen, left)? {
+                        self.wait(left)?;
+                        self.shared.serve_once()?;
+                    }
                 }
-                other => return other,
+                Err(error) => return Err(error),
             }
         }
     }
@@ -169,7 +182,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         pump.transmit(now, true)
     }
 
-    /// Ends this direction and waits until the peer has everything, up to `limit`.
+    /// Waits until the peer has everything that was sent, up to `limit`.
     ///
     /// # Errors
     ///
@@ -261,7 +274,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     fn push_out(&mut self, push: bool) -> io::Result<()> {
-        let push = push || self.producer.is_idle();
+        let idle = self.producer.is_idle();
         let shared = Arc::clone(&self.shared);
         let mut pump = shared.lock();
         let now = shared.now();
@@ -269,17 +282,19 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             pump.give_back(now, self.id, spent);
         }
         self.flushes = self.flushes.wrapping_add(1);
-        if self.flushes.is_multiple_of(LOOK_EVERY) {
-            while pump.receive(now)? {}
+        // Nothing on its way means no acknowledgement to look for.
+        if !idle && self.flushes.is_multiple_of(LOOK_EVERY) {
+            shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
         }
-        pump.transmit(now, push)?;
+        pump.transmit(now, push || idle)?;
         self.flushed = pump.told(self.id);
         Ok(())
     }
 
-    /// Gets the next chunk; false at the end of the stream.
-    fn refill(&mut self) -> io::Result<bool> {
+    /// Gets the next chunk; false at the end of the stream. Looks at the wire only if told to: a
+    /// user about to wait there need not look first.
+    fn refill(&mut self, look: bool) -> io::Result<bool> {
         let shared = Arc::clone(&self.shared);
         let mut pump = shared.lock();
         let now = shared.now();
@@ -290,7 +305,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             if let Some(chunk) = pump.take(self.id) {
                 break Some(chunk);
             }
-            if !pump.receive(now)? {
+            if !look || shared.is_receiving() || !pump.receive(now)? {
                 break None;
             }
         };

@@ -7,10 +7,10 @@ use engine::{Address, CircuitId, Engine, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::Duration;
-use wire::Wire;
+use wire::{Receiver, Wire};
 
 /// How often the helper thread looks whether the user is still there.
 ///
@@ -37,6 +37,10 @@ pub(crate) struct Shared<E, W> {
     store_bytes: usize,
     /// The wire's, to sleep on without the lock; None in virtual time.
     descriptor: Option<OwnedFd>,
+    /// The wire's, to wait in a receive without the lock.
+    receiver: Option<Box<dyn Receiver>>,
+    /// A user waits in a receive, and nobody else may receive.
+    receiving: AtomicBool,
 }
 
 impl<E, W> Clone for Endpoint<E, W> {
@@ -57,6 +61,8 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         let shared = Arc::new(Shared {
             descriptor: descriptor.transpose()?,
+            receiver: wire.receiver(),
+            receiving: AtomicBool::new(false),
             pump: Mutex::new(Pump::new(engine, wire)),
             start: std::time::Instant::now(),
             waiting: AtomicU32::new(0),
@@ -148,13 +154,66 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     /// Takes in everything that arrived, acts on deadlines, sends.
     pub(crate) fn serve(&self, pump: &mut Pump<E, W>, push: bool) -> io::Result<()> {
         let now = self.now();
+        self.receive_all(pump, now)?;
+        pump.handle_timeout(now);
+        pump.transmit(now, push)
+    }
+
+    /// As [`serve`](Shared::serve), with the lock taken for it.
+    pub(crate) fn serve_once(&self) -> io::Result<()> {
+        let mut pump = self.lock();
+        self.serve(&mut pump, false)
+    }
+
+    /// Whether a user waits in a receive.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.receiving.load(Ordering::Relaxed)
+    }
+
+    /// Takes in everything that arrived, unless a user waits in a receive and does so itself.
+    pub(crate) fn receive_all(&self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
+        if self.receiving.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         for _ in 0..RECEIVES_MAX {
             if !pump.receive(now)? {
                 break;
             }
         }
-        pump.handle_timeout(now);
-        pump.transmit(now, push)
+        Ok(())
+    }
+
+    /// Takes in the next arrival, waiting for it in the receive itself: one system call instead
+    /// of a try, a poll and a receive. False when that is not possible: no receiver, another user
+    /// in it, something to send or a deadline within its patience or `limit`.
+    pub(crate) fn await_arrival(&self, seen: u64, limit: Duration) -> io::Result<bool> {
+        let Some(receiver) = &self.receiver else {
+            return Ok(false);
+        };
+        let mut buffer = {
+            let mut pump = self.lock();
+            let patience = receiver.patience();
+            let soon = pump
+                .deadline()
+                .is_some_and(|at| at.since(self.now()) < patience);
+            let busy = self.receiving.load(Ordering::Relaxed) || pump.is_blocked();
+            if pump.arrivals() != seen {
+                return Ok(true);
+            }
+            if soon || busy || limit < patience {
+                return Ok(false);
+            }
+            // While the lock is held, so that helper and other users stay out from here on.
+            self.receiving.store(true, Ordering::Relaxed);
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            pump.lend_buffer()
+        };
+        let arrival = receiver.receive(&mut buffer);
+        let mut pump = self.lock();
+        self.receiving.store(false, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        pump.take_in(self.now(), buffer, arrival)?;
+        Ok(true)
     }
 
     /// Sleeps until something arrives, the engine's deadline comes, or `limit` passes.

@@ -6,7 +6,7 @@ use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Delivery, Engine, Ev
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use wire::Wire;
+use wire::{Arrival, Wire};
 
 /// An engine and the wire it speaks over.
 ///
@@ -207,31 +207,51 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     ///
     /// The wire's, except `WouldBlock`.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
+        let mut buffer = self.lend_buffer();
+        let arrival = self.wire.receive(&mut buffer);
+        self.take_in(now, buffer, arrival)
+    }
+
+    /// A buffer to receive into, for [`take_in`](Pump::take_in).
+    pub fn lend_buffer(&mut self) -> Vec<u8> {
         let len = self.wire.capabilities().receive_len;
         let mut buffer = std::mem::take(&mut self.spare);
         if buffer.len() < len {
             buffer.resize(len, 0);
         }
-        match self.wire.receive(&mut buffer) {
-            Ok(arrival) => {
-                self.arrivals += 1;
-                let octets = &buffer[..arrival.len.min(len)];
-                let groups = self.handle(now, arrival.from, octets, arrival.segment_size);
-                self.keep(groups, buffer, arrival.len);
-                self.drain_events();
-                Ok(true)
-            }
+        buffer
+    }
+
+    /// Takes in what was received into a lent buffer; false when it was nothing.
+    ///
+    /// # Errors
+    ///
+    /// The wire's, except `WouldBlock`.
+    pub fn take_in(
+        &mut self,
+        now: Instant,
+        buffer: Vec<u8>,
+        arrival: io::Result<Arrival>,
+    ) -> io::Result<bool> {
+        let arrival = match arrival {
+            Ok(arrival) => arrival,
             Err(error) => {
                 self.spare = buffer;
-                match error.kind() {
+                return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
                     // An answer to a datagram sent earlier: the port it went to is closed. The
                     // engine's timers deal with a peer that is gone.
                     io::ErrorKind::ConnectionRefused => Ok(false),
                     _ => Err(error),
-                }
+                };
             }
-        }
+        };
+        self.arrivals += 1;
+        let octets = &buffer[..arrival.len.min(buffer.len())];
+        let groups = self.handle(now, arrival.from, octets, arrival.segment_size);
+        self.keep(groups, buffer, arrival.len);
+        self.drain_events();
+        Ok(true)
     }
 
     /// Lets the engine act on its deadline if it has come.

@@ -60,7 +60,9 @@ pub trait Listener: Send {
     /// The next circuit.
     ///
     /// Connection-oriented transports wait for a peer. A connectionless one gives a circuit at
-    /// once, which learns its peer from the first message it receives.
+    /// once, which learns its peer from the first message it receives; until then its sends give
+    /// `NotConnected`. With `options.circuits` above 1, circuit `n` accepted is circuit `n` of the
+    /// connecting side where the class is connectionless; others come in the order of connecting.
     ///
     /// # Errors
     ///
@@ -166,9 +168,11 @@ pub trait Circuit: Send {
 
     /// Sends on everything the circuit still holds back to fill a packet or a buffer.
     ///
+    /// A message that must leave now needs it, or a receive or a wait after it.
+    ///
     /// # Errors
     ///
-    /// The system's.
+    /// `WouldBlock` when there was no room for all of it within [`PATIENCE`], or the system's.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -178,7 +182,7 @@ pub trait Circuit: Send {
     ///
     /// # Errors
     ///
-    /// The system's.
+    /// `WouldBlock` as [`flush`](Circuit::flush), to be tried again, or the system's.
     fn finish(&mut self) -> io::Result<()>;
 
     /// Sleeps until the circuit may be ready or `deadline` has come. Flushes first.
@@ -255,7 +259,8 @@ pub struct Rendezvous {
     pub reach: Reach,
     /// Its address, in a form the transport alone understands.
     pub bytes: Vec<u8>,
-    /// Descriptors that travel with it.
+    /// Descriptors that travel with it. A pipe's end shows only when every copy of its writing end
+    /// is closed, so drop the rendezvous once all circuits are connected.
     pub descriptors: Vec<OwnedFd>,
 }
 

@@ -27,6 +27,10 @@
 //! * [`options`] - what can be set, and what an unset option means.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * `transport/` - one file each.
+//! * `datagram`, `stream`, `local`, `socket` - what the files of a kind share: ports that learn
+//!   their peer, ends of byte streams, listeners with a local name, socket options.
+//! * `sys/` - the system calls no library offers safely; the only unsafe code here. Those of UDP are
+//!   in `wire-udp`, shared with the engines' wire.
 
 pub mod contract;
 mod datagram;

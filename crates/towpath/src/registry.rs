@@ -1,7 +1,9 @@
 //! All transports of this build.
 //!
 //! To add one, write a file in `transport/` with a unit struct that implements [`Transport`], and
-//! add it to [`all`]. `examples/add_transport.rs` is a complete one.
+//! add it to [`all`]. `examples/add_transport.rs` is a complete one; run it with
+//! `cargo run -p towpath --example add_transport`. `tests/conformance.rs` then holds it to the
+//! contract without another line.
 
 use crate::contract::Transport;
 use crate::transport::{

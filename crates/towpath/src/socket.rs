@@ -8,7 +8,7 @@ use socket2::{SockAddr, SockRef, Socket};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +26,14 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
             "the rendezvous is no Internet address",
         )
     })
+}
+
+/// Any port of any address of this host, of the same family as `peer`.
+pub(crate) fn unspecified(peer: &SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
 }
 
 /// Line `index` of a rendezvous that lists one address a circuit.

@@ -230,6 +230,28 @@ fn three_circuits_stay_apart() {
 }
 
 #[test]
+fn circuits_may_connect_in_any_order() {
+    let options = Options {
+        circuits: 2,
+        ..Options::default()
+    };
+    for_each(&options, |subject| {
+        let transport = subject.transport;
+        let mut listener = transport.listen(&subject.listening).expect("a listener");
+        let rendezvous = listener.rendezvous().expect("an address");
+        std::thread::scope(|scope| {
+            let clients = scope.spawn(|| {
+                let connect = |index| transport.connect(&rendezvous, index, &subject.connecting);
+                [1, 0].map(|index| connect(index).expect("the listener answers"))
+            });
+            let deadline = Instant::now() + LIMIT;
+            let servers = [0, 1].map(|_| listener.accept(deadline).expect("a client"));
+            drop((clients.join().expect("both connected"), servers));
+        });
+    });
+}
+
+#[test]
 fn one_listener_serves_one_client_after_another() {
     for_each(&Options::default(), |subject| {
         if !subject.transport.class().connects {

@@ -15,7 +15,8 @@ use engine::Address;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use wire::{Arrival, Capabilities, Wire};
+use std::time::Duration;
+use wire::{Arrival, Capabilities, Receiver, Wire};
 
 /// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
 pub const UDP_PAYLOAD_MAX: usize = 65_507;
@@ -28,6 +29,9 @@ const SEGMENTS_MAX: usize = 64;
 /// The kernel charges buffer space for its own bookkeeping too (about twice the payload), and a
 /// window of 512 KiB must fit for each of a few circuits.
 pub const BUFFER_LEN: usize = 4 << 20;
+
+/// How long a waiting receive waits, so that its thread looks at other things now and then.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A UDP socket as a wire.
 #[derive(Debug)]
@@ -44,7 +48,8 @@ impl UdpWire {
     /// What the kernel says about the address.
     pub fn bind(local: SocketAddr) -> io::Result<UdpWire> {
         let socket = UdpSocket::bind(local)?;
-        socket.set_nonblocking(true)?;
+        // Only a waiting receive blocks; all other calls say themselves that they must not.
+        socket.set_read_timeout(Some(PATIENCE))?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         let segmented =
             sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
@@ -89,15 +94,38 @@ impl Wire for UdpWire {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrival = sys::receive_coalesced(self.socket.as_fd(), buffer)?;
-        Ok(Arrival {
-            from: Address::Socket(arrival.from),
-            len: arrival.len,
-            segment_size: arrival.segment_size,
-        })
+        sys::receive_coalesced(self.socket.as_fd(), buffer).map(arrival)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        let socket = self.socket.try_clone().ok()?;
+        Some(Box::new(UdpReceiver { socket }))
+    }
+}
+
+/// Waits on the same socket.
+struct UdpReceiver {
+    socket: UdpSocket,
+}
+
+impl Receiver for UdpReceiver {
+    fn patience(&self) -> Duration {
+        PATIENCE
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        sys::receive_coalesced_with(self.socket.as_fd(), buffer, 0).map(arrival)
+    }
+}
+
+fn arrival(coalesced: sys::Coalesced) -> Arrival {
+    Arrival {
+        from: Address::Socket(coalesced.from),
+        len: coalesced.len,
+        segment_size: coalesced.segment_size,
     }
 }

@@ -5,9 +5,9 @@
 //! others; a flush sends it on.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::options::{Family, Options};
+use crate::options::Options;
 use crate::socket;
 use driver::Endpoint;
 use engine::Address;
@@ -15,7 +15,7 @@ use engine_bare::{Bare as Engine, Config};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 use wire_udp::UdpWire;
 
@@ -84,11 +84,8 @@ impl Transport for Bare {
     ) -> io::Result<Box<dyn Circuit>> {
         let line = socket::line(&rendezvous.bytes, index)?;
         let peer = socket::decode_address(line)?;
-        let local: IpAddr = match options.family {
-            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
-            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let (endpoint, _, segmented) = endpoint(SocketAddr::new(local, 0), options)?;
+        let local = socket::unspecified(&peer);
+        let (endpoint, _, segmented) = endpoint(local, options)?;
         let circuit = endpoint.connect(Address::Socket(peer), CONNECT_LIMIT)?;
         Ok(Box::new(BareCircuit { circuit, segmented }))
     }
@@ -184,6 +181,17 @@ impl Circuit for BareCircuit {
         match self.circuit.try_send(message) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_waiting(message),
             other => other,
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.circuit.recv(buffer, PATIENCE) {
+            Ok(got) => Ok(got.map(|len| len.min(buffer.len()))),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Err(error) => Err(error),
         }
     }
 

@@ -19,7 +19,7 @@ mod keys;
 mod shared;
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::options::{Family, Options};
+use crate::options::Options;
 use crate::socket;
 use circuit::QuicCircuit;
 use hub::Hub;
@@ -28,7 +28,7 @@ use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewReno
 use quinn_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use shared::Shared;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,10 +36,12 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Quic;
 
-/// Bytes a circuit keeps that its peer has not acknowledged: several round trips' worth between two
-/// processes at 10 Gbit/s, and small enough for a second-level cache. The library's own default is
-/// ten times as much.
-const SEND_WINDOW: u64 = 1 << 20;
+/// Bytes a circuit keeps that its peer has not acknowledged; eight segmented sends, as in `bare`.
+///
+/// The library's own default is twenty times as much. It walks through what is unacknowledged
+/// message by message when it builds a packet, so that with 1 MiB of 64-byte messages two thirds of
+/// the time went into the walk.
+const SEND_WINDOW: u64 = 512 << 10;
 
 /// A peer that was not heard for this long is gone. Longer than any pause between the phases of a
 /// measurement, during which nobody drives the connection.
@@ -47,6 +49,9 @@ const IDLE_LIMIT: VarInt = VarInt::from_u32(60_000);
 
 /// How long a peer may take to answer a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// How long a listener with several sockets waits at one of them.
+const ACCEPT_TURN: Duration = Duration::from_millis(1);
 
 impl Transport for Quic {
     fn name(&self) -> &'static str {
@@ -106,11 +111,8 @@ impl Transport for Quic {
         let peer = socket::decode_address(socket::line(&rendezvous.bytes, index + 1)?)?;
         let mut config = ClientConfig::new(keys::client(key)?);
         config.transport_config(Arc::new(transport_config(options)?));
-        let local: IpAddr = match options.family {
-            Family::V4 => Ipv4Addr::UNSPECIFIED.into(),
-            Family::V6 => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let mut hub = Hub::bind(SocketAddr::new(local, 0), None, options)?;
+        let local = socket::unspecified(&peer);
+        let mut hub = Hub::bind(local, None, options)?;
         let handle = hub.connect(config, peer)?;
         let mut circuit = QuicCircuit::new(Shared::new(hub)?, handle, options);
         circuit.establish(Instant::now() + CONNECT_LIMIT)?;
@@ -163,8 +165,9 @@ impl Listener for QuicListening {
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        let hub = &self.hubs[self.accepted % self.hubs.len()];
+        let mut at = self.accepted % self.hubs.len();
         loop {
+            let hub = &self.hubs[at];
             let (opened, seen) = {
                 let mut hub = hub.lock();
                 hub.serve_all()?;
@@ -176,10 +179,17 @@ impl Listener for QuicListening {
                 self.accepted += 1;
                 return Ok(Box::new(circuit));
             }
-            if Instant::now() >= deadline {
+            let now = Instant::now();
+            if now >= deadline {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
             }
-            hub.sleep(None, seen, deadline)?;
+            // With several sockets, peers may come in any order: look at each in turn.
+            let turn = match self.hubs.len() {
+                1 => deadline,
+                _ => deadline.min(now + ACCEPT_TURN),
+            };
+            hub.sleep(None, seen, turn)?;
+            at = (at + 1) % self.hubs.len();
         }
     }
 }
