@@ -9,6 +9,7 @@
 use engine::Address;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
 /// What a wire can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,4 +65,24 @@ pub trait Wire {
 
     /// A descriptor that is readable when something is there; None in virtual time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
+
+    /// A second handle that can wait for an arrival, for a host that sleeps without holding the
+    /// wire; None when the wire has none.
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        None
+    }
+}
+
+/// A handle on a wire that waits. At most one thread at a time receives from a wire in any way:
+/// two could swap the order of what they took.
+pub trait Receiver: Send + Sync {
+    /// The longest a [`receive`](Receiver::receive) waits.
+    fn patience(&self) -> Duration;
+
+    /// Receives as [`Wire::receive`] does, waiting for an arrival.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing came for as long as its patience, or the medium's.
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival>;
 }
