@@ -66,6 +66,7 @@ pub fn run(
     places: (&dyn Place, &dyn Place),
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
+    can_do(trial)?;
     let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
     let listener = spawn(places.1)?;
     let connector = match spawn(places.0) {
@@ -89,6 +90,20 @@ pub fn run(
     connector.end();
     listener.end();
     result
+}
+
+/// Whether the transports can do the workload at all.
+fn can_do(trial: &TrialSpec) -> Result<(), TrialError> {
+    for name in trial.contestant.split('+') {
+        let connects = towpath::find(name).is_ok_and(|transport| transport.class().connects);
+        if trial.contest.workload == Workload::Connect && !connects {
+            return Err(failed(format!(
+                "{name} makes no connections, both its ends are made at once; \
+                 measure its throughput or delay"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn failed(what: String) -> TrialError {

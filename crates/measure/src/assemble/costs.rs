@@ -79,9 +79,11 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
 
 /// Calls of both sides: those a transport counts itself, else one a message or read.
 fn calls(view: &View<'_>) -> u64 {
-    let one = |report: &CircuitReport| match report.counts.get("calls") {
-        Some(&counted) => counted,
-        None => report.sent + report.calls.max(report.received),
+    let one = |report: &CircuitReport| {
+        let counted = |name: &str| report.counts.get(name).copied();
+        let sends = counted("send_calls").unwrap_or(report.sent);
+        let receives = counted("receive_calls").unwrap_or(report.calls.max(report.received));
+        sends + receives
     };
     view.all().map(one).sum()
 }

@@ -48,6 +48,9 @@ fn serve(channel: &mut Channel) -> Result<(), Failure> {
             let (frames, descriptors) = setup::frames(&listeners).map_err(Failure)?;
             let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             channel.send(&FromWorker::Listening(frames), &borrowed)?;
+            drop(borrowed);
+            // The end of a pipe is seen only when no copy of its other end is open.
+            drop(descriptors);
             let circuits = setup::accept(&job, listeners).map_err(Failure)?;
             channel.send(&FromWorker::Accepted, &[])?;
             measure(channel, &job, circuits)

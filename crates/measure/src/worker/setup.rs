@@ -9,6 +9,10 @@ use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport, 
 /// How long peers may take to meet.
 const MEET_LIMIT: Duration = Duration::from_secs(10);
 
+/// Messages that open a circuit of a connectionless transport: from the first a listener learns
+/// its peer, at the second a connecting one is sure of it.
+const PRIMES: usize = 2;
+
 /// Octets of the message that opens a circuit of a connectionless transport.
 const PRIME: [u8; 1] = [0x5a];
 
@@ -132,22 +136,26 @@ pub(super) fn connect(
     Ok(Circuits { slots })
 }
 
-/// A connectionless circuit is opened by its first message, which is not measured.
+/// A connectionless circuit is opened by its first messages, which are not measured.
 fn send_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
-    let sent = circuit.send(&PRIME).and_then(|()| circuit.flush());
-    sent.map_err(|error| format!("{name}: the opening message was not sent: {error}"))
+    let send = |_| circuit.send(&PRIME).and_then(|()| circuit.flush());
+    (0..PRIMES)
+        .try_for_each(send)
+        .map_err(|error| format!("{name}: the opening message was not sent: {error}"))
 }
 
 fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
     let end = Instant::now() + MEET_LIMIT;
     let mut buffer = vec![0; 65_536];
-    loop {
+    let mut received = 0;
+    while received < PRIMES {
         match circuit.recv(&mut buffer) {
-            Ok(_) => return Ok(()),
+            Ok(_) => received += 1,
             Err(error) if crate::workload::is_pause(&error) && Instant::now() < end => {}
             Err(error) => return Err(format!("{name}: the opening message did not come: {error}")),
         }
     }
+    Ok(())
 }
 
 fn transport(name: &str) -> Result<&'static dyn Transport, String> {

@@ -3,6 +3,7 @@
 use super::{cpu, failed};
 use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
 use control::{CircuitReport, Job, Role, Workload};
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -47,8 +48,10 @@ pub(super) fn start(
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
         let name = slot.transport.name();
+        // Read before the peer may begin: a thread may start late, and drops count from here on.
+        let before = counts(&slot);
         let work = move || {
-            let result = measure_one(slot, &job, &flags);
+            let result = measure_one(slot, &before, &job, &flags);
             drop(ring);
             result
         };
@@ -76,7 +79,20 @@ impl Running {
     }
 }
 
-fn measure_one(mut slot: CircuitSlot, job: &Job, flags: &Flags) -> (CircuitReport, CircuitSlot) {
+/// What a circuit has counted so far.
+fn counts(slot: &CircuitSlot) -> BTreeMap<String, u64> {
+    match &slot.task {
+        Task::Move(circuit) => circuit.counts(),
+        _ => BTreeMap::new(),
+    }
+}
+
+fn measure_one(
+    mut slot: CircuitSlot,
+    earlier: &BTreeMap<String, u64>,
+    job: &Job,
+    flags: &Flags,
+) -> (CircuitReport, CircuitSlot) {
     let class = slot.transport.class();
     let before = cpu::thread_switches();
     let mut report = match &mut slot.task {
@@ -92,7 +108,6 @@ fn measure_one(mut slot: CircuitSlot, job: &Job, flags: &Flags) -> (CircuitRepor
         ),
         Task::Move(circuit) => {
             let circuit = circuit.as_mut();
-            let before = circuit.counts();
             let mut report = match (job.workload, job.role) {
                 (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
                 (Workload::Offered, _) => {
@@ -109,7 +124,7 @@ fn measure_one(mut slot: CircuitSlot, job: &Job, flags: &Flags) -> (CircuitRepor
             report.effective = circuit.effective();
             report.counts = circuit.counts();
             for (name, count) in &mut report.counts {
-                *count = count.saturating_sub(before.get(name).copied().unwrap_or(0));
+                *count = count.saturating_sub(earlier.get(name).copied().unwrap_or(0));
             }
             report
         }

@@ -111,9 +111,10 @@ impl Delays {
         }
     }
 
-    /// Cuts off the warm-up and puts the rest into the report.
-    pub(crate) fn finish(mut self, report: &mut CircuitReport) {
+    /// Cuts off the warm-up and puts the rest into the report; gives the part that was cut.
+    pub(crate) fn finish(mut self, report: &mut CircuitReport) -> f64 {
         let cut = self.warm_up();
+        let part = cut as f64 / self.samples.len().max(1) as f64;
         let warm_up_ns: u64 = self.samples[..cut]
             .iter()
             .map(|&delay| u64::from(delay))
@@ -127,7 +128,7 @@ impl Delays {
             .measures
             .insert("warm_up_s".into(), warm_up_ns as f64 * 1e-9);
         if count == 0 {
-            return;
+            return part;
         }
         let values = [
             ("delay_p50_us", self.histogram.value_at_quantile(0.5) as f64),
@@ -152,6 +153,7 @@ impl Delays {
         if let Ok(encoded) = Histogram::encode(&self.histogram, "ns") {
             report.histograms = BTreeMap::from([("delay".to_owned(), encoded.hdr_v2)]);
         }
+        part
     }
 
     /// How many samples at the front are warm-up.
