@@ -3,8 +3,9 @@
 //! Where the peer or something on the way does not speak it, the kernel goes on as plain TCP
 //! without a word. A circuit that would measure that fails instead.
 
-use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
+use crate::socket;
 use crate::stream::{Look, StreamEnd};
 use crate::sys;
 use crate::transport::tcp::{self, TcpListening};
@@ -43,6 +44,8 @@ impl Transport for Mptcp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let listening = TcpListening::bind(options, Protocol::MPTCP)?;
+        // Unlike TCP's, a blocking accept knows no time limit and would wait for ever.
+        listening.socket.set_nonblocking(true)?;
         Ok(Box::new(MptcpListening(listening)))
     }
 
@@ -66,6 +69,7 @@ impl Listener for MptcpListening {
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        socket::wait(self.0.socket.as_fd(), Interest::Read, deadline)?;
         Ok(Box::new(multipath(self.0.accept_circuit(deadline)?)?))
     }
 }

@@ -18,7 +18,7 @@ pub struct Tcp;
 /// A listening TCP socket.
 #[derive(Debug)]
 pub(crate) struct TcpListening {
-    socket: Socket,
+    pub(crate) socket: Socket,
     options: Options,
 }
 
