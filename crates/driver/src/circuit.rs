@@ -328,6 +328,10 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
+        // What the user has read is told to the peer, who may be waiting to hear it.
+        if let Some(spent) = self.reader.take_spent() {
+            pump.give_back(now, self.id, spent);
+        }
         pump.engine().finish(now, self.id);
         // Nobody is left to tell about an error of the last packets.
         let _ = pump.transmit(now, true);
