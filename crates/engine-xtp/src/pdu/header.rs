@@ -1,0 +1,156 @@
+//! The header every packet begins with.
+
+use super::{Options, Reject};
+use engine::checksum;
+
+/// Octets of a header.
+pub const HEADER_LEN: usize = 32;
+
+/// Offset of the checksum in a header.
+pub const CHECK_AT: usize = 16;
+
+/// Top bit of a key: the key is the receiver's own, returned to it.
+pub const RTN: u64 = 1 << 63;
+
+/// XTP 4.0 in the top three bits of the packet type.
+const VERSION: u8 = 1 << 5;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// User bytes.
+    Data = 0,
+    /// The state of the receiving direction.
+    Cntl = 1,
+    /// Opens an association, with user bytes if there are any.
+    First = 2,
+    /// As `Cntl`, with the ranges that are missing or there.
+    Ecntl = 3,
+    /// As `Cntl`, with a key and a traffic specifier.
+    Tcntl = 5,
+    /// Joins a multicast association.
+    Jcntl = 7,
+    /// Says that something went wrong.
+    Diag = 8,
+}
+
+impl Format {
+    fn of(code: u8) -> Option<Format> {
+        Some(match code {
+            0 => Format::Data,
+            1 => Format::Cntl,
+            2 => Format::First,
+            3 => Format::Ecntl,
+            5 => Format::Tcntl,
+            7 => Format::Jcntl,
+            8 => Format::Diag,
+            _ => return None,
+        })
+    }
+}
+
+/// Header of every packet, 32 octets in network byte order.
+///
+/// ```text
+///  0                              16                             31
+/// +---------------------------------------------------------------+
+/// |R|  key (63)                                                   |
+/// |                                                               |
+/// +-----------------------------------------------+-----+---------+
+/// |  options (24)                                 |  1  | format  |
+/// +-----------------------------------------------+-----+---------+
+/// |  dlen: octets behind the header                               |
+/// +-------------------------------+-------------------------------+
+/// |  check                        |  sort                         |
+/// +-------------------------------+-------------------------------+
+/// |  sync                                                         |
+/// +---------------------------------------------------------------+
+/// |  seq (64)                                                     |
+/// |                                                               |
+/// +---------------------------------------------------------------+
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Names the context, with [`RTN`] in the top bit.
+    pub key: u64,
+    /// The option bits.
+    pub options: Options,
+    /// What the packet is.
+    pub format: Format,
+    /// Octets behind the header.
+    pub dlen: u32,
+    /// Checksum over the packet, or over the header alone with [`Options::NOCHECK`].
+    pub check: u16,
+    /// Priority, valid with [`Options::SORT`].
+    pub sort: u16,
+    /// Number of the sender's last status request.
+    pub sync: u32,
+    /// Number of the first user byte, or of the next one the sender will send.
+    pub seq: u64,
+}
+
+impl Header {
+    /// Reads and checks the header of `packet`, in the order of the reasons in [`Reject`].
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    #[inline]
+    pub fn parse(packet: &[u8]) -> Result<Header, Reject> {
+        let bytes: &[u8; HEADER_LEN] = packet.first_chunk().ok_or(Reject::Short)?;
+        if bytes[11] & 0xe0 != VERSION {
+            return Err(Reject::Version);
+        }
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let long = |at: usize| u64::from(word(at)) << 32 | u64::from(word(at + 4));
+        let dlen = word(12);
+        if dlen as usize != packet.len() - HEADER_LEN {
+            return Err(Reject::Length);
+        }
+        let options = Options(word(8) >> 8);
+        let covered = if options.has(Options::NOCHECK) {
+            HEADER_LEN
+        } else {
+            packet.len()
+        };
+        if checksum::sum(&packet[..covered]) != 0xffff {
+            return Err(Reject::Checksum);
+        }
+        Ok(Header {
+            key: long(0),
+            options,
+            format: Format::of(bytes[11] & 0x1f).ok_or(Reject::Format)?,
+            dlen,
+            check: u16::from_be_bytes([bytes[16], bytes[17]]),
+            sort: u16::from_be_bytes([bytes[18], bytes[19]]),
+            sync: word(20),
+            seq: long(24),
+        })
+    }
+
+    /// The header as octets, `check` as it stands.
+    #[inline]
+    pub fn emit(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = [0; HEADER_LEN];
+        let cmd = self.options.0 << 8 | u32::from(VERSION | self.format as u8);
+        bytes[0..8].copy_from_slice(&self.key.to_be_bytes());
+        bytes[8..12].copy_from_slice(&cmd.to_be_bytes());
+        bytes[12..16].copy_from_slice(&self.dlen.to_be_bytes());
+        bytes[16..18].copy_from_slice(&self.check.to_be_bytes());
+        bytes[18..20].copy_from_slice(&self.sort.to_be_bytes());
+        bytes[20..24].copy_from_slice(&self.sync.to_be_bytes());
+        bytes[24..32].copy_from_slice(&self.seq.to_be_bytes());
+        bytes
+    }
+
+    /// The header as octets with the checksum over itself alone, whatever `check` holds.
+    #[inline]
+    pub fn emit_summed(&self) -> [u8; HEADER_LEN] {
+        let mut bytes = Header { check: 0, ..*self }.emit();
+        let check = checksum::checksum(&bytes);
+        bytes[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+        bytes
+    }
+}

@@ -1,0 +1,41 @@
+//! The octets of XTP 4.0.
+//!
+//! Every packet is a [`Header`] of 32 octets and a [`Body`]. [`Packet::parse`] takes any octets,
+//! checks them in a fixed order - length, version, stated length, checksum, format, body - and
+//! names the first rule they break as a [`Reject`]. What it accepts, [`Packet::emit`] writes again
+//! octet for octet.
+
+mod address;
+mod control;
+mod diag;
+mod header;
+mod options;
+mod packet;
+mod reject;
+mod traffic;
+
+pub use address::{AddressSegment, Endpoints};
+pub use control::{Common, SPAN_LEN, Span, Spans};
+pub use diag::{Diag, DiagCode, DiagValue};
+pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN};
+pub use options::Options;
+pub use packet::{Body, Packet};
+pub use reject::{Reject, Rejects};
+pub use traffic::{Service, TrafficSpec, UNLIMITED};
+
+/// The `N` octets at `at`; None beyond the end.
+fn octets<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
+    octets(bytes, at).map(u16::from_be_bytes)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    octets(bytes, at).map(u32::from_be_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    octets(bytes, at).map(u64::from_be_bytes)
+}

@@ -1,0 +1,69 @@
+//! The option bits of a header.
+
+use core::ops::{BitOr, BitOrAssign};
+
+/// The 24 option bits of a packet.
+///
+/// Bits without a name are sent as zero and ignored on receipt, but kept by the codec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options(pub u32);
+
+impl Options {
+    /// No option.
+    pub const NONE: Options = Options(0);
+    /// The checksum covers the header only.
+    pub const NOCHECK: Options = Options(0x40_0000);
+    /// Status requests are answered when the bit changes, not each time it is seen.
+    pub const EDGE: Options = Options(0x20_0000);
+    /// Nothing is asked for again and nothing kept: gaps are delivered as gaps.
+    pub const NOERR: Options = Options(0x10_0000);
+    /// Belongs to a multicast association.
+    pub const MULTI: Options = Options(0x08_0000);
+    /// The allocation counts only buffers the receiving user posted.
+    pub const RES: Options = Options(0x04_0000);
+    /// The sort field is valid.
+    pub const SORT: Options = Options(0x02_0000);
+    /// The sender does not heed the allocation.
+    pub const NOFLOW: Options = Options(0x01_0000);
+    /// The receiver reports a gap at once.
+    pub const FASTNAK: Options = Options(0x00_8000);
+    /// Asks for a control packet now.
+    pub const SREQ: Options = Options(0x00_4000);
+    /// Asks for a control packet when everything up to here was delivered to the user.
+    pub const DREQ: Options = Options(0x00_2000);
+    /// The sender of the packet received all it ever will.
+    pub const RCLOSE: Options = Options(0x00_1000);
+    /// The outgoing stream ends with the last byte of the packet.
+    pub const WCLOSE: Options = Options(0x00_0800);
+    /// A message ends with the last byte of the packet.
+    pub const EOM: Options = Options(0x00_0400);
+    /// The context is released at once; no answer is expected.
+    pub const END: Options = Options(0x00_0200);
+    /// The data begin with a tag of eight octets.
+    pub const BTAG: Options = Options(0x00_0100);
+
+    /// Whether every bit of `other` is set.
+    pub const fn has(self, other: Options) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// These options, and `other` if `on`.
+    #[must_use]
+    pub const fn with(self, other: Options, on: bool) -> Options {
+        if on { Options(self.0 | other.0) } else { self }
+    }
+}
+
+impl BitOr for Options {
+    type Output = Options;
+
+    fn bitor(self, other: Options) -> Options {
+        Options(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Options {
+    fn bitor_assign(&mut self, other: Options) {
+        self.0 |= other.0;
+    }
+}

@@ -1,0 +1,235 @@
+//! A whole packet.
+
+use super::control::COMMON_LEN;
+use super::{
+    AddressSegment, CHECK_AT, Common, Diag, Format, HEADER_LEN, Header, Options, Reject, SPAN_LEN,
+    Spans, TrafficSpec, u32_at, u64_at,
+};
+use engine::checksum;
+
+/// What is behind the header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// DATA: user bytes, which begin with a tag if the options say so.
+    Data {
+        /// The bytes.
+        data: &'a [u8],
+    },
+    /// FIRST.
+    First {
+        /// Which port space, 0 when unspecified.
+        domain: u8,
+        /// Whom it is for.
+        address: AddressSegment<'a>,
+        /// Which service.
+        traffic: TrafficSpec,
+        /// User bytes.
+        data: &'a [u8],
+    },
+    /// CNTL.
+    Cntl(Common),
+    /// ECNTL.
+    Ecntl(Common, Spans<'a>),
+    /// TCNTL.
+    Tcntl {
+        /// The state of the receiving direction.
+        common: Common,
+        /// Zero.
+        reserved: u32,
+        /// The sender's own key, 0 for none.
+        xkey: u64,
+        /// Which service.
+        traffic: TrafficSpec,
+    },
+    /// JCNTL.
+    Jcntl {
+        /// The state of the receiving direction.
+        common: Common,
+        /// Zero.
+        reserved: u32,
+        /// The sender's own key, 0 for none.
+        xkey: u64,
+        /// Which port space, 0 when unspecified.
+        domain: u8,
+        /// The group.
+        address: AddressSegment<'a>,
+        /// Which service.
+        traffic: TrafficSpec,
+    },
+    /// DIAG.
+    Diag(Diag<'a>),
+}
+
+/// A header and a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The header.
+    pub header: Header,
+    /// The body.
+    pub body: Body<'a>,
+}
+
+/// Octets of a traffic control segment.
+const TRAFFIC_CONTROL_LEN: usize = 32;
+
+impl<'a> Packet<'a> {
+    /// Reads and checks a packet.
+    ///
+    /// # Errors
+    ///
+    /// The first rule it breaks.
+    pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, Reject> {
+        let header = Header::parse(octets)?;
+        let body = Body::parse(&header, &octets[HEADER_LEN..]).ok_or(Reject::Body)?;
+        Ok(Packet { header, body })
+    }
+
+    /// The packet as octets; `dlen` and `check` are taken from the header as they stand.
+    pub fn emit(&self) -> Vec<u8> {
+        let mut out = self.header.emit().to_vec();
+        self.body.emit(&mut out);
+        out
+    }
+
+    /// The packet as octets with `dlen` and `check` worked out.
+    pub fn emit_summed(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&[0; HEADER_LEN]);
+        self.body.emit(out);
+        let header = Header {
+            dlen: (out.len() - HEADER_LEN) as u32,
+            check: 0,
+            ..self.header
+        };
+        out[..HEADER_LEN].copy_from_slice(&header.emit());
+        let nocheck = header.options.has(Options::NOCHECK);
+        let covered = if nocheck { HEADER_LEN } else { out.len() };
+        let check = checksum::checksum(&out[..covered]);
+        out[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+impl<'a> Body<'a> {
+    /// The format of a packet with this body.
+    pub fn format(&self) -> Format {
+        match self {
+            Body::Data { .. } => Format::Data,
+            Body::First { .. } => Format::First,
+            Body::Cntl(_) => Format::Cntl,
+            Body::Ecntl(..) => Format::Ecntl,
+            Body::Tcntl { .. } => Format::Tcntl,
+            Body::Jcntl { .. } => Format::Jcntl,
+            Body::Diag(_) => Format::Diag,
+        }
+    }
+
+    /// Reads the octets behind `header`; None when they are not what the format demands.
+    pub fn parse(header: &Header, body: &'a [u8]) -> Option<Body<'a>> {
+        match header.format {
+            Format::Data => {
+                let tagged = header.options.has(Options::BTAG);
+                (!tagged || body.len() >= 8).then_some(Body::Data { data: body })
+            }
+            Format::First => parse_first(body),
+            Format::Cntl if body.len() == COMMON_LEN => Some(Body::Cntl(Common::parse(body)?)),
+            Format::Cntl => None,
+            Format::Ecntl => parse_ecntl(body),
+            Format::Tcntl => {
+                let rest = body.get(TRAFFIC_CONTROL_LEN..)?;
+                let traffic = TrafficSpec::parse(rest)?;
+                (traffic.len() == rest.len()).then_some(Body::Tcntl {
+                    common: Common::parse(body)?,
+                    reserved: u32_at(body, 20)?,
+                    xkey: u64_at(body, 24)?,
+                    traffic,
+                })
+            }
+            Format::Jcntl => parse_jcntl(body),
+            Format::Diag => Diag::parse(body).map(Body::Diag),
+        }
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        match self {
+            Body::Data { data } => out.extend_from_slice(data),
+            Body::First {
+                domain,
+                address,
+                traffic,
+                data,
+            } => {
+                address.emit(*domain, out);
+                traffic.emit(out);
+                out.extend_from_slice(data);
+            }
+            Body::Cntl(common) => common.emit(out),
+            Body::Ecntl(common, spans) => {
+                common.emit(out);
+                out.extend_from_slice(&(spans.len() as u32).to_be_bytes());
+                out.extend_from_slice(spans.0);
+            }
+            Body::Tcntl {
+                common,
+                reserved,
+                xkey,
+                traffic,
+            } => {
+                emit_traffic_control(common, *reserved, *xkey, out);
+                traffic.emit(out);
+            }
+            Body::Jcntl {
+                common,
+                reserved,
+                xkey,
+                domain,
+                address,
+                traffic,
+            } => {
+                emit_traffic_control(common, *reserved, *xkey, out);
+                address.emit(*domain, out);
+                traffic.emit(out);
+            }
+            Body::Diag(diag) => diag.emit(out),
+        }
+    }
+}
+
+fn parse_first(body: &[u8]) -> Option<Body<'_>> {
+    let (domain, address) = AddressSegment::parse(body)?;
+    let rest = &body[address.len()..];
+    let traffic = TrafficSpec::parse(rest)?;
+    Some(Body::First {
+        domain,
+        address,
+        traffic,
+        data: &rest[traffic.len()..],
+    })
+}
+
+fn parse_ecntl(body: &[u8]) -> Option<Body<'_>> {
+    let count = u32_at(body, COMMON_LEN)? as usize;
+    let spans = &body[COMMON_LEN + 4..];
+    (spans.len().checked_div(SPAN_LEN)? == count).then_some(())?;
+    Some(Body::Ecntl(Common::parse(body)?, Spans::new(spans)?))
+}
+
+fn parse_jcntl(body: &[u8]) -> Option<Body<'_>> {
+    let rest = body.get(TRAFFIC_CONTROL_LEN..)?;
+    let (domain, address) = AddressSegment::parse(rest)?;
+    let rest = &rest[address.len()..];
+    let traffic = TrafficSpec::parse(rest)?;
+    (traffic.len() == rest.len()).then_some(Body::Jcntl {
+        common: Common::parse(body)?,
+        reserved: u32_at(body, 20)?,
+        xkey: u64_at(body, 24)?,
+        domain,
+        address,
+        traffic,
+    })
+}
+
+fn emit_traffic_control(common: &Common, reserved: u32, xkey: u64, out: &mut Vec<u8>) {
+    common.emit(out);
+    out.extend_from_slice(&reserved.to_be_bytes());
+    out.extend_from_slice(&xkey.to_be_bytes());
+}
