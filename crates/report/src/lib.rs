@@ -3,7 +3,7 @@
 //!
 //! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to repeat it.
 //! * [`table`] - the same in short, for a terminal.
-//! * [`csv`] - every trial as a row.
+//! * [`csv()`] - every trial as a row.
 //! * [`compare_text`], [`compare_html`] - verdicts on two runs.
 //!
 //! Inside: `view` sorts a run into contestants and settings; `chart` draws one kind of picture a

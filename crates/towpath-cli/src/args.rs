@@ -33,27 +33,50 @@ pub enum Command {
     /// Race transports against one another.
     Race(Box<RaceArgs>),
     /// List the transports: what is here, what is not and why, and what each promises.
+    #[command(after_help = "Examples:
+  towpath transports
+  towpath transports --json")]
     Transports(OutputArgs),
     /// Say what about this machine would spoil a measurement, and what to do about it.
+    #[command(after_help = "Examples:
+  towpath doctor
+  towpath doctor --json")]
     Doctor(OutputArgs),
     /// Write the HTML report of a result again.
     Report(ReportArgs),
     /// Print the cost model of a result: time per message = fixed + per byte x size.
+    #[command(after_help = "Examples:
+  towpath race tcp unix-stream --sizes 1..64KiB --out sizes
+  towpath fit sizes")]
     Fit(ResultArgs),
     /// Compare two results cell by cell.
     Compare(CompareArgs),
     /// Print the trials of a result as CSV.
+    #[command(after_help = "Examples:
+  towpath export results/a > a.csv
+  towpath export results/a --json > a.json")]
     Export(ResultArgs),
     /// Print the table and verdicts of a result.
+    #[command(after_help = "Examples:
+  towpath show results/a
+  towpath show results/a --json")]
     Show(ResultArgs),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker,
     /// Print the man page.
-    #[command(hide = true)]
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  towpath man > towpath.1"
+    )]
     Man,
     /// Print completions for a shell.
-    #[command(hide = true)]
+    #[command(
+        hide = true,
+        after_help = "Examples:
+  towpath completions bash > /usr/share/bash-completion/completions/towpath"
+    )]
     Completions {
         /// Which shell.
         shell: clap_complete::Shell,
@@ -80,6 +103,9 @@ pub struct ResultArgs {
 
 /// A result and where its report goes.
 #[derive(Clone, Debug, Args)]
+#[command(after_help = "Examples:
+  towpath report results/a
+  towpath report results/a --out a.html")]
 pub struct ReportArgs {
     /// The folder of a run.
     pub folder: PathBuf,
@@ -91,7 +117,11 @@ pub struct ReportArgs {
 /// Two results.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Exit code 3 when a cell of B is worse than A by more than --fail-on, with confidence."
+    after_help = "Exit code 3 when a cell of B is worse than A by more than --fail-on, with confidence.
+
+Examples:
+  towpath compare before after
+  towpath compare before after --fail-on 3% --json"
 )]
 pub struct CompareArgs {
     /// The older result.

@@ -3,7 +3,7 @@
 //! * [`args`] - what may be typed.
 //! * [`parse`] - values: sizes, times, ranges.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`] - the commands.
-//! * [`print`] - how words reach the user.
+//! * [`mod@print`] - how words reach the user.
 //! * [`progress`] - what a terminal shows while a race runs.
 //!
 //! Nothing here measures or computes; it turns words into calls and results into words.
@@ -121,7 +121,7 @@ fn one_line(text: &str) -> String {
     let telling =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = telling.filter(|line| !line.is_empty()).collect();
-    let line = words.join(" ");
+    let line = words.join(" ").replace(" tip: ", "; tip: ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     format!("{line}; see --help")
 }

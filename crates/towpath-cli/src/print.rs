@@ -20,7 +20,7 @@ pub fn line(text: impl Display) -> Result<(), CliError> {
 ///
 /// # Errors
 ///
-/// As [`line`].
+/// As [`line()`].
 pub fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout();
     told(out.write_all(bytes).and_then(|()| out.flush()))
@@ -30,7 +30,7 @@ pub fn bytes(bytes: &[u8]) -> Result<(), CliError> {
 ///
 /// # Errors
 ///
-/// As [`line`].
+/// As [`line()`].
 pub fn json(value: &impl serde::Serialize) -> Result<(), CliError> {
     line(serde_json::to_string_pretty(value).map_err(CliError::failed)?)
 }

@@ -27,7 +27,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
 ///
 /// # Errors
 ///
-/// As [`report`].
+/// As [`report()`].
 pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
     let run = read(folder)?;
     let text = report::html(&run);
@@ -60,6 +60,11 @@ pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
 /// The table and verdicts of a run, with the knees of its sweeps.
 pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     let mut text = report::table(run, colour, width).trim_end().to_owned();
+    let ended = run.summary.iter();
+    for summary in ended.filter(|summary| summary.status != RunStatus::Complete) {
+        let line = format!("The race did not run to its end: {}.", summary.reason);
+        text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 0)));
+    }
     for knee in stats::knees(&run.trials) {
         text.push_str(&format!(
             "\n{}",

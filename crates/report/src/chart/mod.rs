@@ -1,7 +1,7 @@
 //! Charts as static SVG. Colours are roles that the style sheet fills in, so that one picture
 //! serves light, dark and paper.
 //!
-//! [`Plot`] says what to show; [`draw`] lets plotters lay out axes, grid and lines on
+//! [`Plot`] says what to show; [`draw()`] lets plotters lay out axes, grid and lines on
 //! [`backend::Backend`], and puts marks and names on top. One file beside this one knows one chart.
 
 mod axis;

@@ -1,11 +1,14 @@
 //! A run as a race of seven transports would leave it, with plausible numbers from a small
 //! generator, one invalid trial, one hostile name and one value that is not a number.
 
+mod setting;
+
 use results::{
-    BlockPlan, Cell, CellSummary, Cpu, Crossover, Estimate, Fact, Finding, Fit, FitPiece,
-    Histogram, Ledger, Machine, Plan, RunData, RunStatus, SCHEMA_VERSION, Series, Severity, Status,
-    Summary, Trial, Verdict, VerdictKind, metric, new_histogram,
+    Cell, CellSummary, Cpu, Crossover, Estimate, Fit, FitPiece, Histogram, Ledger, RunData,
+    RunStatus, SCHEMA_VERSION, Series, Status, Summary, Trial, Verdict, VerdictKind, metric,
+    new_histogram,
 };
+use setting::{machine, plan};
 use std::collections::BTreeMap;
 
 /// The name that tries to be markup.
@@ -243,104 +246,6 @@ fn spoil(trials: &mut [Trial]) {
         .insert(metric::MESSAGES_PER_S.into(), f64::NAN);
     trials[30].status = Status::Failed;
     trials[30].reason = "<img src=x onerror=alert(2)> \u{1b}[31m".into();
-}
-
-fn plan() -> Plan {
-    let words = [
-        "towpath",
-        "race",
-        "--sizes",
-        "64,1KiB,16KiB",
-        "--out",
-        "it's here",
-    ];
-    Plan {
-        version: SCHEMA_VERSION,
-        command: words.map(String::from).to_vec(),
-        seed: 7,
-        transports: CONTESTANTS.iter().map(|c| c.0.to_owned()).collect(),
-        baseline: "tcp".into(),
-        control: true,
-        workloads: WORKLOADS.map(String::from).to_vec(),
-        sizes: SIZES.to_vec(),
-        blocks: BlockPlan {
-            min: 5,
-            max: 20,
-            looks: vec![5, 10, 20],
-        },
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
-        trial_s: 0.25,
-        options: BTreeMap::from([
-            (
-                "class.tcp".into(),
-                "reliable, ordered, stream, kernel, congestion control".into(),
-            ),
-            (
-                "class.tcp-batched".into(),
-                "reliable, ordered, stream, kernel".into(),
-            ),
-            (
-                "class.bare".into(),
-                "unreliable, ordered, messages, user space; the limit row".into(),
-            ),
-            (
-                "class.udp".into(),
-                "unreliable, unordered, messages, kernel".into(),
-            ),
-            (
-                "class.quic".into(),
-                "reliable, ordered, stream, encrypted, user space".into(),
-            ),
-            ("read_size".into(), "64 KiB".into()),
-        ]),
-    }
-}
-
-fn machine() -> Machine {
-    let fact = |group: &str, name: &str, value: &str| Fact {
-        group: group.into(),
-        name: name.into(),
-        value: value.into(),
-    };
-    let finding = |severity, what: &str, effect: &str, remedy: &str| Finding {
-        severity,
-        what: what.into(),
-        effect: effect.into(),
-        remedy: remedy.into(),
-    };
-    Machine {
-        version: SCHEMA_VERSION,
-        facts: vec![
-            fact("cpu", "model", "AMD EPYC, 2 processors"),
-            fact("cpu", "frequency", "2.6 GHz, governor unknown"),
-            fact("kernel", "release", "6.18.44 SMP PREEMPT_DYNAMIC"),
-            fact("kernel", "congestion control", "bbr"),
-            fact("clock", "source", "tsc, 23 ns a read"),
-            fact("load", "average", "0.4 over a minute"),
-        ],
-        findings: vec![
-            finding(
-                Severity::Good,
-                "clock source is tsc",
-                "reading it takes 23 ns",
-                "",
-            ),
-            finding(
-                Severity::Warning,
-                "this is a virtual machine",
-                "the host may take the processors away; delays get long tails",
-                "run on bare metal, or trust ratios more than figures.",
-            ),
-            finding(
-                Severity::Note,
-                "2 processors",
-                "sender and receiver fill both",
-                "",
-            ),
-        ],
-    }
 }
 
 fn summary(trials: &[Trial]) -> Summary {

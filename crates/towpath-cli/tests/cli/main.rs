@@ -1,0 +1,17 @@
+//! The program as its users meet it: every test starts the real thing.
+//!
+//! * `workloads` - each workload with each transport, and what a result then holds.
+//! * `options` - what an option changes, and that it can be read back.
+//! * `refusals` - wrong input: one line, the right exit code, nothing left that looks whole.
+//! * `endings` - races that are stopped, killed, or lose a worker.
+//! * `reading` - show, report, compare, fit and export, on whole and on broken folders.
+//! * `surface` - help, man page, completions, JSON, colours, pipes.
+
+mod endings;
+mod options;
+mod reading;
+mod refusals;
+mod schema;
+mod support;
+mod surface;
+mod workloads;

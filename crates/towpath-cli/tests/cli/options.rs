@@ -1,0 +1,203 @@
+//! What options change, and that it is stored and read back.
+
+use crate::support::{Scratch, counts, race, trials_of};
+use results::RunData;
+
+fn quick(arguments: &[&str]) -> RunData {
+    let scratch = Scratch::new();
+    let mut all = arguments.to_vec();
+    all.extend(["--sizes", "1KiB", "--no-control"]);
+    race(&scratch, "run", &all)
+}
+
+#[track_caller]
+fn all_count(run: &RunData, names: &[&str]) {
+    for name in names {
+        let trials = trials_of(run, name);
+        assert!(!trials.is_empty(), "{name} did not run");
+        for trial in trials {
+            counts(trial);
+        }
+    }
+}
+
+#[track_caller]
+fn effective(run: &RunData, key: &str, value: &str) {
+    for trial in run.trials.iter().filter(|trial| trial.block > 0) {
+        assert_eq!(
+            trial.effective.get(key).map(String::as_str),
+            Some(value),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn ipv6() {
+    let names = ["tcp", "udp", "udp-segmented", "quic", "bare"];
+    let mut arguments = names.to_vec();
+    arguments.extend(["-6", "-w", "throughput,delay"]);
+    let run = quick(&arguments);
+    all_count(&run, &names);
+    assert_eq!(run.plan.options["family"], "IPv6");
+}
+
+#[test]
+fn directions() {
+    let names = ["tcp", "unix-stream", "udp"];
+    for (flag, name) in [("--reverse", "reverse"), ("--bidir", "both")] {
+        let mut arguments = names.to_vec();
+        arguments.extend([flag, "-w", "throughput,delay"]);
+        let run = quick(&arguments);
+        all_count(&run, &names);
+        assert_eq!(run.plan.options["direction"], name);
+    }
+}
+
+#[test]
+fn circuits_share_and_the_shares_add_up() {
+    let run = quick(&[
+        "tcp",
+        "unix-stream",
+        "--circuits",
+        "3",
+        "-w",
+        "throughput,delay",
+    ]);
+    all_count(&run, &["tcp", "unix-stream"]);
+    for trial in trials_of(&run, "tcp") {
+        assert_eq!(trial.cell.integer("circuits"), Some(3));
+        if trial.cell.workload() == "throughput" {
+            let fairness = trial.metrics["fairness"];
+            assert!(
+                (1.0 / 3.0 - 1e-9..=1.0 + 1e-9).contains(&fairness),
+                "{fairness}"
+            );
+        }
+    }
+}
+
+#[test]
+fn unlike_transports_share_one_trial() {
+    let run = quick(&["tcp+udp", "tcp", "-w", "throughput"]);
+    all_count(&run, &["tcp+udp", "tcp"]);
+    let metrics = &trials_of(&run, "tcp+udp")[0].metrics;
+    let sum = metrics["share.tcp"] + metrics["share.udp"];
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}");
+    assert!((0.5 - 1e-9..=1.0 + 1e-9).contains(&metrics["fairness"]));
+}
+
+#[test]
+fn a_mix_of_sizes_stands_beside_single_sizes() {
+    let run = quick(&["tcp", "udp", "--mix", "64,1400,70%", "-w", "throughput"]);
+    all_count(&run, &["tcp", "udp"]);
+    let mixes = run.trials.iter().map(|trial| trial.cell.text("mix"));
+    let mixes: Vec<String> = mixes.filter(|mix| !mix.is_empty()).collect();
+    assert!(!mixes.is_empty());
+    assert!(
+        mixes.iter().all(|mix| mix == "70 % 64 B, rest 1400 B"),
+        "{mixes:?}"
+    );
+    assert_eq!(run.plan.options["mix"], mixes[0]);
+}
+
+#[test]
+fn a_sweep_of_buffers_is_read_back() {
+    let run = quick(&["udp", "--buffers", "32KiB,64KiB", "-w", "throughput"]);
+    all_count(&run, &["udp"]);
+    for trial in trials_of(&run, "udp") {
+        let asked = trial.cell.integer("buffers").expect("a factor");
+        let granted: i64 = trial.effective["receiver.receive_buffer"]
+            .parse()
+            .expect("bytes");
+        assert_eq!(granted, 2 * asked, "the kernel doubles what is asked for");
+    }
+}
+
+#[test]
+fn pins_are_where_they_were_put() {
+    let run = quick(&["tcp", "--pin", "0", "-w", "delay"]);
+    effective(&run, "sender.cpus", "0");
+    effective(&run, "receiver.cpus", "0");
+    let free = quick(&["tcp", "--pin", "none", "-w", "delay"]);
+    assert_eq!(free.plan.options["pin.sender"], "none");
+    let cpus = &free.trials[0].effective["sender.cpus"];
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    assert_eq!(cpus != "0", several, "{cpus}");
+}
+
+#[test]
+fn swapped_ends_change_their_processors() {
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    if !several {
+        eprintln!("SKIPPED: swapping needs two processors");
+        return;
+    }
+    let run = quick(&["tcp", "--pin", "0,1", "--swap", "-w", "throughput"]);
+    effective(&run, "sender.cpus", "1");
+    effective(&run, "receiver.cpus", "0");
+}
+
+#[test]
+fn tcp_options_take_effect() {
+    let on = [
+        "tcp",
+        "--nodelay",
+        "on",
+        "--congestion",
+        "reno",
+        "-w",
+        "throughput",
+    ];
+    let run = quick(&on);
+    effective(&run, "sender.nodelay", "true");
+    effective(&run, "sender.congestion", "reno");
+    effective(&run, "receiver.congestion", "reno");
+    assert_eq!(run.plan.options["congestion"], "reno");
+    let off = quick(&["tcp", "--nodelay", "off", "-w", "delay"]);
+    effective(&off, "sender.nodelay", "false");
+}
+
+#[test]
+fn priorities_take_effect() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: raising a priority needs root");
+        return;
+    }
+    let run = quick(&[
+        "tcp",
+        "--priority",
+        "sender=-5,receiver=7",
+        "-w",
+        "throughput",
+    ]);
+    effective(&run, "sender.priority", "-5");
+    effective(&run, "receiver.priority", "7");
+}
+
+#[test]
+fn a_plan_is_enough_to_repeat_the_race() {
+    let arguments = [
+        "udp",
+        "tcp",
+        "--seed",
+        "7",
+        "-w",
+        "throughput",
+        "--blocks",
+        "2",
+    ];
+    let order = |run: &RunData| -> Vec<String> {
+        let trials = run.trials.iter();
+        trials.map(|trial| trial.cell.transport()).collect()
+    };
+    let (first, second) = (quick(&arguments), quick(&arguments));
+    assert_eq!(first.plan.seed, 7);
+    assert_eq!(order(&first), order(&second));
+    let words = &first.plan.command[1..];
+    assert_eq!(
+        words[..arguments.len() + 1],
+        [&["race"], &arguments[..]].concat()
+    );
+    assert!(first.plan.options["class.udp"].contains("may lose"));
+}

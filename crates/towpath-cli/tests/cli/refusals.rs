@@ -1,0 +1,177 @@
+//! Wrong input: one line that names the thing and the remedy, and no folder that looks whole.
+
+use crate::support::{Said, Scratch, towpath};
+use std::fs;
+use std::path::Path;
+
+/// What stands in the last line of the errors, which must be the only one of the program's own.
+#[track_caller]
+fn refused(said: &Said, code: i32, words: &[&str]) {
+    assert_eq!(said.code, code, "{}", said.err);
+    let own = said
+        .err
+        .lines()
+        .filter(|line| line.starts_with("towpath: "));
+    assert_eq!(own.count(), 1, "{}", said.err);
+    let last = said.err.lines().last().unwrap_or_default();
+    for word in words {
+        assert!(last.contains(word), "'{word}' is not in: {last}");
+    }
+    assert!(!said.err.contains("panicked"), "{}", said.err);
+}
+
+#[track_caller]
+fn refused_before_it_begins(arguments: &[&str], code: i32, words: &[&str]) {
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let mut all = vec!["race"];
+    all.extend(arguments);
+    all.extend(["--out", &out]);
+    let said = towpath(&all);
+    refused(&said, code, words);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    assert_eq!(said.out, "");
+    assert!(!scratch.path("run").exists(), "a folder was left");
+}
+
+#[test]
+fn words_that_mean_nothing() {
+    for (arguments, words) in [
+        (
+            &["tcpp"][..],
+            &["unknown transport 'tcpp'", "unix-stream"][..],
+        ),
+        (&["tcp+nosuch"], &["unknown transport 'nosuch'"]),
+        (&["tcp", "--sizes", "12x"], &["unknown unit 'x'", "KiB"]),
+        (&["tcp", "--sizes", "many"], &["'many' is no size"]),
+        (&["tcp", "--sizes", "0"], &["0 bytes", "begin at 1"]),
+        (&["tcp", "--sizes", "9..3"], &["'9..3' is no range"]),
+        (&["tcp", "--sizes", "1GiB"], &["unknown unit 'GiB'"]),
+        (
+            &["tcp", "--sizes", "999999999999999999999"],
+            &["is no size"],
+        ),
+        (&["tcp", "--sizes", "65MiB"], &["64 MiB"]),
+        (&["tcp", "-w", "speed"], &["'speed'", "throughput, delay"]),
+        (&["tcp", "--blocks", "9..3"], &["'9..3' blocks"]),
+        (&["tcp", "--blocks", "0"], &["'0' blocks"]),
+        (&["tcp", "--time", "soon"], &["'soon' is no time"]),
+        (&["tcp", "--trial", "0s"], &["'0s' is out of range"]),
+        (&["tcp", "--rate", "fast"], &["'fast' is no rate"]),
+        (&["tcp", "--mix", "64"], &["'64' is no mix"]),
+        (&["tcp", "--priority", "sender=40"], &["'40'", "-20 and 19"]),
+        (&["tcp", "--priority", "left=1"], &["unknown side 'left'"]),
+        (&["tcp", "--pin", "99"], &["no CPU 99", "--pin"]),
+        (&["tcp", "--pin", "one"], &["'one' is no CPU"]),
+        (&["tcp", "--circuits", "0"], &["'0'", "1..=64"]),
+        (
+            &["tcp", "--nodelay", "maybe"],
+            &["'maybe' is neither on nor off"],
+        ),
+        (&["tcp", "--baseline", "udp"], &["'udp' does not take part"]),
+        (&["tcp", "--buffers", "big"], &["'big' is no size"]),
+        (&["tcp", "--reverse", "--bidir"], &["--reverse", "--bidir"]),
+        (&["tcp", "--turbo"], &["'--turbo'", "--help"]),
+        (
+            &["tcp", "-w", "offered", "--sizes", "8"],
+            &["offered", "at least 16 B"],
+        ),
+    ] {
+        refused_before_it_begins(arguments, 2, words);
+    }
+}
+
+#[test]
+fn what_is_not_here() {
+    refused_before_it_begins(
+        &["tcp", "--congestion", "nosuch"],
+        1,
+        &["tcp cannot be used", "'nosuch'", "--congestion"],
+    );
+    refused_before_it_begins(
+        &["raw-ether"],
+        1,
+        &["raw-ether cannot be used", "--interface"],
+    );
+    refused_before_it_begins(
+        &["raw-ether", "--interface", "nosuch0"],
+        1,
+        &["raw-ether cannot be used", "nosuch0"],
+    );
+}
+
+#[test]
+fn a_folder_that_holds_something_is_left_as_it_is() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("run")).expect("a folder");
+    fs::write(scratch.path("run/mine"), "mine").expect("a file");
+    let said = towpath(&["race", "tcp", "--out", &scratch.text("run")]);
+    refused(&said, 1, &["exists and is not empty", "--out"]);
+    let left: Vec<_> = fs::read_dir(scratch.path("run"))
+        .expect("it is there")
+        .collect();
+    assert_eq!(left.len(), 1);
+}
+
+#[test]
+fn a_file_where_a_folder_should_be() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("file"), "mine").expect("a file");
+    let said = towpath(&["race", "tcp", "--out", &scratch.text("file/run")]);
+    refused(&said, 1, &["cannot write", "file/run", "--out"]);
+    assert_eq!(
+        fs::read_to_string(scratch.path("file")).expect("it is there"),
+        "mine"
+    );
+}
+
+/// A file system of a few pages, which needs root.
+struct Tiny<'a>(&'a Path);
+
+impl Tiny<'_> {
+    fn mount(at: &Path) -> Option<Tiny<'_>> {
+        fs::create_dir_all(at).expect("a folder");
+        let mut mount = std::process::Command::new("mount");
+        let mount = mount
+            .args(["-t", "tmpfs", "-o", "size=48k", "tmpfs"])
+            .arg(at);
+        let done = mount.output().is_ok_and(|output| output.status.success());
+        done.then_some(Tiny(at))
+    }
+}
+
+impl Drop for Tiny<'_> {
+    fn drop(&mut self) {
+        let unmounted = std::process::Command::new("umount").arg(self.0).status();
+        assert!(unmounted.is_ok_and(|status| status.success()));
+    }
+}
+
+#[test]
+fn a_full_disk() {
+    let scratch = Scratch::new();
+    let at = scratch.path("tiny");
+    let Some(_tiny) = Tiny::mount(&at) else {
+        eprintln!("SKIPPED: a small file system needs root");
+        return;
+    };
+    let out = scratch.text("tiny/run");
+    let arguments = [
+        "race", "tcp", "udp", "--trial", "20ms", "--blocks", "9", "--out", &out,
+    ];
+    let said = towpath(&arguments);
+    refused(&said, 1, &["cannot write", "No space left", "--out"]);
+    assert!(!scratch.path("tiny/run/summary.json").exists());
+    assert!(!scratch.path("tiny/run/report.html").exists());
+}
+
+#[test]
+fn a_race_in_which_nothing_works_fails() {
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let said = towpath(&[
+        "race", "udp", "--sizes", "1MiB", "--trial", "20ms", "--out", &out,
+    ]);
+    refused(&said, 1, &["the race failed", "1048576"]);
+    crate::schema::accepts_folder(&scratch.path("run"));
+}

@@ -1,0 +1,177 @@
+//! Running the program, and reading what it leaves.
+
+use results::{RunData, Status, Trial};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// A command that takes this long hangs.
+const HANG: Duration = Duration::from_secs(90);
+
+/// A folder of a test's own, gone with it.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("cli-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a folder to work in");
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).to_str().expect("UTF-8").to_owned()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is in the build folder and hurts nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_towpath"));
+    command.env_remove("NO_COLOR").env_remove("COLUMNS");
+    command
+}
+
+/// What a finished command said.
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Said {
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+/// Starts the program with its output piped.
+pub fn start(arguments: &[&str]) -> Child {
+    let mut command = program();
+    let command = command.args(arguments).stdin(Stdio::null());
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program starts")
+}
+
+/// Waits for it; one that hangs is ended and fails the test. What it says is less than a pipe
+/// holds only for commands that print little, so it is read meanwhile.
+#[track_caller]
+pub fn finish(child: Child) -> Said {
+    let id = child.id();
+    let waiting = std::thread::spawn(move || child.wait_with_output());
+    let end = Instant::now() + HANG;
+    while !waiting.is_finished() {
+        if Instant::now() > end {
+            signal(id, rustix::process::Signal::KILL);
+            panic!("the program hangs");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let output = waiting.join().expect("the waiting thread lives");
+    output.expect("the program was waited for").into()
+}
+
+#[track_caller]
+pub fn towpath(arguments: &[&str]) -> Said {
+    finish(start(arguments))
+}
+
+pub fn signal(process: u32, signal: rustix::process::Signal) {
+    let id = i32::try_from(process)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
+    // One that is gone needs no signal.
+    let _ = id.map(|id| rustix::process::kill_process(id, signal));
+}
+
+/// A short race that must succeed, read back and held against the schemas.
+#[track_caller]
+pub fn race(scratch: &Scratch, name: &str, arguments: &[&str]) -> RunData {
+    let out = scratch.text(name);
+    let mut all = vec!["race"];
+    all.extend(arguments);
+    all.extend(["--out", &out, "--no-report"]);
+    if !arguments.contains(&"--trial") {
+        all.extend(["--trial", "20ms"]);
+    }
+    if !arguments.contains(&"--blocks") {
+        all.extend(["--blocks", "1"]);
+    }
+    let said = towpath(&all);
+    assert_eq!(said.code, 0, "{}\n{}", said.err, said.out);
+    crate::schema::accepts_folder(&scratch.path(name));
+    RunData::read(&scratch.path(name)).expect("the result can be read")
+}
+
+/// Trials that are no pilots, of one transport.
+pub fn trials_of<'a>(run: &'a RunData, transport: &str) -> Vec<&'a Trial> {
+    let trials = run.trials.iter().filter(|trial| trial.block > 0);
+    trials
+        .filter(|trial| trial.cell.transport() == transport)
+        .collect()
+}
+
+/// The trial failed for no fault of the program's: a loaded machine cannot keep a schedule.
+pub fn counts(trial: &Trial) -> bool {
+    let excused = trial.status == Status::Invalid && trial.reason.starts_with("the generator");
+    assert!(
+        trial.status == Status::Ok || excused,
+        "{:?}: {}",
+        trial.cell,
+        trial.reason
+    );
+    trial.status == Status::Ok
+}
+
+/// Children of a process that still run.
+pub fn children(process: u32) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("/proc is there");
+    let ids = entries.flatten().filter_map(|entry| {
+        let name = entry.file_name();
+        name.to_str()?.parse::<u32>().ok()
+    });
+    ids.filter(|&id| parent_of(id) == Some(process)).collect()
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let (state, parent) = state_of(process)?;
+    (state != 'Z').then_some(parent)
+}
+
+/// Whether a process runs; one that ended and was not waited for does not.
+pub fn runs(process: u32) -> bool {
+    state_of(process).is_some_and(|(state, _)| state != 'Z' && state != 'X')
+}
+
+fn state_of(process: u32) -> Option<(char, u32)> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+/// Waits until `done`, or fails the test with `what`.
+#[track_caller]
+pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + HANG;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

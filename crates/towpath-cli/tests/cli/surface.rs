@@ -1,0 +1,170 @@
+//! Help, man page, completions, JSON, colours and pipes.
+
+use crate::support::{Said, Scratch, finish, program, towpath};
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+const COMMANDS: [&str; 10] = [
+    "race",
+    "transports",
+    "doctor",
+    "report",
+    "fit",
+    "compare",
+    "export",
+    "show",
+    "man",
+    "completions",
+];
+
+#[test]
+fn every_command_has_help_with_examples() {
+    let said = towpath(&["--help"]);
+    assert_eq!(said.code, 0);
+    assert!(said.out.contains("Examples:") && said.out.contains("Exit codes:"));
+    for command in COMMANDS {
+        let said = towpath(&[command, "--help"]);
+        assert_eq!(said.code, 0, "{command}");
+        let example = format!("\n  towpath {command}");
+        let (_, examples) = said.out.split_once("Examples:").unwrap_or_default();
+        assert!(examples.contains(&example), "{command}: {}", said.out);
+    }
+}
+
+#[test]
+fn no_command_is_wrong_usage_and_shows_the_commands() {
+    let said = towpath(&[]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("transports"), "{}", said.err);
+}
+
+#[test]
+fn man_page_and_completions_know_the_commands() {
+    let man = towpath(&["man"]);
+    assert_eq!(man.code, 0);
+    assert!(man.out.contains(".TH towpath") && man.out.contains("race"));
+    for shell in ["bash", "zsh", "fish"] {
+        let said = towpath(&["completions", shell]);
+        assert_eq!(said.code, 0, "{shell}");
+        assert!(said.out.contains("transports"), "{shell}");
+    }
+}
+
+#[track_caller]
+fn json(said: &Said) -> Value {
+    assert_eq!(said.code, 0, "{}", said.err);
+    serde_json::from_str(&said.out).expect("nothing but JSON on standard output")
+}
+
+#[test]
+fn json_is_all_there_is() {
+    let transports = json(&towpath(&["transports", "--json"]));
+    let names = transports.as_array().expect("a list").iter();
+    let names: Vec<&str> = names.filter_map(|one| one["name"].as_str()).collect();
+    for name in ["tcp", "udp", "unix-stream", "pipe", "quic", "bare", "null"] {
+        assert!(names.contains(&name), "{name}");
+    }
+    let doctor = json(&towpath(&["doctor", "--json"]));
+    assert!(doctor["findings"].is_array() && doctor["facts"].is_array());
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let race = [
+        "race",
+        "tcp",
+        "null",
+        "--sizes",
+        "64,128,256,512",
+        "--trial",
+        "20ms",
+        "--blocks",
+        "1",
+        "--json",
+        "--out",
+        &out,
+    ];
+    let summary = json(&towpath(&race));
+    assert_eq!(summary["status"], "complete");
+    assert_eq!(json(&towpath(&["show", &out, "--json"])), summary);
+    for command in ["export", "fit"] {
+        json(&towpath(&[command, &out, "--json"]));
+    }
+    json(&towpath(&["compare", &out, &out, "--json"]));
+}
+
+#[test]
+fn pipes_get_no_colours() {
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let race = [
+        "race", "tcp", "udp", "--sizes", "64", "--trial", "20ms", "--blocks", "1",
+    ];
+    for arguments in [
+        &[&race[..], &["--out", &out]].concat()[..],
+        &["show", &out],
+        &["doctor"],
+        &["transports"],
+        &["race", "nosuch"],
+        &["race", "--help"],
+    ] {
+        for no_color in [true, false] {
+            if no_color && arguments.contains(&"--out") {
+                continue;
+            }
+            let mut command = program();
+            let command = command.args(arguments);
+            if no_color {
+                command.env("NO_COLOR", "1");
+            }
+            let said: Said = command.output().expect("it runs").into();
+            let text = said.out + &said.err;
+            assert!(
+                !text.is_empty() && !text.contains('\u{1b}'),
+                "{arguments:?}: {text:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_takes_nothing_with_it() {
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let mut command = program();
+    let command = command.args(["race", "tcp", "--sizes", "64", "--trial", "20ms"]);
+    let command = command.args(["--blocks", "1", "--out", &out]);
+    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    // `| true`: the pipe is closed before the first line.
+    drop(child.stdout.take());
+    let said = finish(child);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(scratch.path("run/summary.json").exists());
+    assert!(scratch.path("run/report.html").exists());
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    let full = std::fs::File::create("/dev/full").expect("/dev/full is there");
+    let mut command = program();
+    let output = command.arg("transports").stdout(full).output();
+    let said: Said = output.expect("it runs").into();
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("standard output"), "{}", said.err);
+}
+
+#[test]
+fn progress_on_a_pipe_says_the_time_at_the_start_and_no_more_than_lines() {
+    let scratch = Scratch::new();
+    let mut command = program();
+    let command = command.args(["race", "tcp", "--sizes", "64", "--trial", "20ms"]);
+    let command = command.args(["--blocks", "1", "--out", &scratch.text("run")]);
+    let output = command.output().expect("it runs");
+    let lines: Vec<String> = BufReader::new(&output.stderr[..])
+        .lines()
+        .collect::<Result<_, _>>()
+        .expect("UTF-8");
+    assert!(lines[0].starts_with("Racing tcp alone"), "{lines:?}");
+    assert!(lines[1].contains("trials, about"), "{lines:?}");
+    assert!(lines.iter().all(|line| !line.contains('\r')), "{lines:?}");
+}

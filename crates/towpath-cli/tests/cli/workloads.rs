@@ -1,0 +1,181 @@
+//! Each workload with each transport this host has.
+
+use crate::support::{Scratch, counts, race, towpath, trials_of};
+use results::{RunData, Trial};
+use serde_json::Value;
+
+/// The transports that are here, and a loud word on the others.
+fn here() -> Vec<(String, Value)> {
+    let said = towpath(&["transports", "--json"]);
+    let all: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
+    let mut here = Vec::new();
+    for transport in all {
+        let name = transport["name"].as_str().expect("a name").to_owned();
+        if transport["available"] == true {
+            here.push((name, transport["class"].clone()));
+        } else if name != "raw-ether" {
+            eprintln!("SKIPPED: {name}: {}", transport["reason"]);
+        }
+    }
+    here
+}
+
+/// Races all of `names` and gives the run and the trials of each.
+fn race_all(names: &[&str], arguments: &[&str]) -> RunData {
+    let scratch = Scratch::new();
+    let mut all = names.to_vec();
+    all.extend(["--sizes", "64", "--no-control"]);
+    all.extend(arguments);
+    race(&scratch, "all", &all)
+}
+
+#[track_caller]
+fn closes(trial: &Trial, reliable: bool) {
+    let Some(ledger) = trial.ledger else {
+        assert_eq!(trial.cell.transport(), "null", "only null has no ledger");
+        return;
+    };
+    assert!(ledger.sent > 0, "{:?} sent nothing", trial.cell);
+    assert_eq!(ledger.duplicates, 0, "{:?}", trial.cell);
+    if reliable {
+        assert_eq!(ledger.delivered, ledger.sent, "{:?}", trial.cell);
+        assert_eq!(ledger.unaccounted, 0, "{:?}", trial.cell);
+    }
+}
+
+fn workload(arguments: &[&str], metric: &str, takes_part: impl Fn(&str, &Value) -> bool) {
+    let here = here();
+    let part: Vec<&(String, Value)> = here
+        .iter()
+        .filter(|(name, class)| takes_part(name, class))
+        .collect();
+    let names: Vec<&str> = part.iter().map(|(name, _)| name.as_str()).collect();
+    let run = race_all(&names, arguments);
+    for (name, class) in part {
+        let trials = trials_of(&run, name);
+        assert!(
+            !trials.is_empty(),
+            "{name} did not run: {:?}",
+            reasons(&run)
+        );
+        for trial in trials.into_iter().filter(|trial| counts(trial)) {
+            assert!(trial.metrics[metric] > 0.0, "{name}: {metric}");
+            closes(trial, class["reliable"] == true);
+        }
+    }
+}
+
+fn reasons(run: &RunData) -> Vec<&str> {
+    let reasons = run.trials.iter().map(|trial| trial.reason.as_str());
+    reasons.filter(|reason| !reason.is_empty()).collect()
+}
+
+fn everyone(_: &str, _: &Value) -> bool {
+    true
+}
+
+/// The null transport moves nothing, so nothing can be timed on its way.
+fn all_that_move(name: &str, _: &Value) -> bool {
+    name != "null"
+}
+
+#[test]
+fn throughput() {
+    workload(&["-w", "throughput"], "messages_per_s", everyone);
+}
+
+#[test]
+fn delay() {
+    workload(&["-w", "delay"], "delay_p50_us", everyone);
+}
+
+#[test]
+fn delay_spinning() {
+    let arguments = ["-w", "delay", "--busy-poll"];
+    workload(&arguments, "delay_p50_us", everyone);
+}
+
+#[test]
+fn offered_at_fixed_times() {
+    let arguments = ["-w", "offered", "--rate", "500,1k", "--arrivals", "fixed"];
+    workload(&arguments, "delivered_per_s", all_that_move);
+}
+
+#[test]
+fn offered_at_random_times() {
+    let arguments = ["-w", "offered", "--rate", "1000"];
+    workload(&arguments, "delivered_per_s", all_that_move);
+}
+
+#[test]
+fn connect() {
+    workload(&["-w", "connect"], "connections_per_s", |_, class| {
+        class["connects"] == true
+    });
+}
+
+#[test]
+fn what_makes_no_connections_says_so() {
+    let run = race_all(&["tcp", "pipe"], &["-w", "connect"]);
+    assert!(trials_of(&run, "pipe").is_empty());
+    let reasons = reasons(&run);
+    assert!(
+        reasons
+            .iter()
+            .any(|reason| reason.contains("no connections")),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn a_sweep_has_its_loads_and_says_when_the_generator_fell_behind() {
+    let run = race_all(&["tcp"], &["-w", "offered", "--rate", "1000,500M"]);
+    let trials = trials_of(&run, "tcp");
+    let at = |rate: &str| {
+        let found = trials
+            .iter()
+            .find(|trial| trial.cell.text("rate_per_s") == rate);
+        found.unwrap_or_else(|| panic!("no trial at {rate}"))
+    };
+    counts(at("1000"));
+    let beyond = at("500000000");
+    assert_eq!(beyond.status, results::Status::Invalid);
+    assert!(
+        beyond.reason.contains("of 500000000 messages/s"),
+        "{}",
+        beyond.reason
+    );
+}
+
+#[test]
+fn an_automatic_sweep_is_of_one_capacity() {
+    let run = race_all(&["unix-stream"], &["-w", "offered"]);
+    let pilots = run.trials.iter().filter(|trial| trial.block == 0).count();
+    assert_eq!(pilots, 1);
+    let asked = |percent: &str| {
+        let trials = trials_of(&run, "unix-stream").into_iter();
+        let mut of = trials.filter(|trial| trial.cell.text("load_percent") == percent);
+        of.next().expect("a trial").evidence["asked_per_s"]
+    };
+    assert!((asked("100") / asked("10") - 10.0).abs() < 0.01);
+}
+
+#[test]
+fn messages_of_a_mebibyte_go_where_they_fit_and_are_named_where_not() {
+    let scratch = Scratch::new();
+    let arguments = [
+        "udp",
+        "tcp",
+        "-w",
+        "throughput",
+        "--sizes",
+        "1MiB",
+        "--no-control",
+    ];
+    let run = race(&scratch, "large", &arguments);
+    let trial = trials_of(&run, "tcp")[0];
+    closes(trial, true);
+    assert!(trial.metrics["mbit_per_s"] > 0.0);
+    assert!(trials_of(&run, "udp").is_empty());
+    assert!(reasons(&run)[0].contains("1048576"), "{:?}", reasons(&run));
+}
