@@ -61,7 +61,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// A file says something else than it should.
-    #[error("{path} is damaged: {what}")]
+    #[error("{path} is damaged: {what}; restore it from a copy, or race again")]
     Damaged {
         /// Which file, with the line for trials.
         path: String,
@@ -137,8 +137,12 @@ impl RunData {
     /// may be cut off: a run that was killed left it so, and it is ignored.
     pub fn read(folder: &Path) -> Result<RunData, ReadError> {
         let plan_text = read_text(folder, "plan.toml")?;
-        let plan: Plan = toml::from_str(&plan_text)
-            .map_err(|error| damaged(folder.join("plan.toml").display(), error))?;
+        let plan: Plan = toml::from_str(&plan_text).map_err(|error| {
+            damaged(
+                folder.join("plan.toml").display(),
+                toml_fault(&plan_text, &error),
+            )
+        })?;
         plan.check()
             .map_err(|error| damaged(folder.join("plan.toml").display(), error))?;
         let machine_text = read_text(folder, "machine.json")?;
@@ -192,6 +196,16 @@ fn unreadable(folder: &Path, name: &str, source: io::Error) -> ReadError {
         path: folder.join(name),
         folder: folder.to_owned(),
         source,
+    }
+}
+
+/// What is wrong with a text, in one line: TOML's own words come with a drawing.
+fn toml_fault(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', ", ");
+    let before = error.span().and_then(|span| text.get(..span.start));
+    match before {
+        Some(before) => format!("line {}: {message}", before.matches('\n').count() + 1),
+        None => message,
     }
 }
 
