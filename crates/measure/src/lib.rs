@@ -10,6 +10,7 @@
 //! * [`trial`] - one trial: two fresh worker processes, set up, started, collected.
 //! * [`assemble`] - the numbers of a trial from the reports of its workers.
 //! * [`place`] - where workers run: this host here, others through the same trait.
+//! * [`packets`] - sizes of packets on the way, sampled in pilots.
 //! * [`worker`] - the inside of a worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `both`, `client`,
 //!   `server`, `offered`, `connect`. They are plain threads; they count, and read the clock once a
@@ -18,6 +19,7 @@
 
 pub mod assemble;
 pub mod clock;
+pub mod packets;
 pub mod place;
 pub mod race;
 pub mod spec;

@@ -1,14 +1,15 @@
 //! A whole race.
 
 use crate::assemble;
+use crate::packets::Watch;
 use crate::place::Place;
 use crate::spec::{Contest, RaceSpec};
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
 use results::{
-    Folder, Machine, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial, VerdictKind,
-    WriteError,
+    Folder, Histogram, Machine, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
+    VerdictKind, WriteError,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -359,7 +360,10 @@ impl Race<'_> {
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64());
+        let watched = self.spec.packet_sizes && block == 0;
+        let watch = watched.then(Watch::start).and_then(Result::ok);
         let outcome = trial::run(self.spec, trial, self.places, self.stop);
+        let packets = watch.and_then(Watch::finish);
         if let Err(TrialError::Interrupted) = outcome {
             self.stop.store(true, Ordering::Relaxed);
         }
@@ -369,7 +373,10 @@ impl Race<'_> {
             control,
             started_s,
         };
-        let made = assemble::trial(self.spec, trial, place, &outcome);
+        let mut made = assemble::trial(self.spec, trial, place, &outcome);
+        let sizes = packets.and_then(|sizes| Histogram::encode(&sizes, "B").ok());
+        made.histograms
+            .extend(sizes.map(|sizes| ("packet_size".to_owned(), sizes)));
         self.folder.append(&made)?;
         self.observer.progress(&Progress::Done(&made));
         self.trials.push(made.clone());

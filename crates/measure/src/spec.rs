@@ -49,6 +49,8 @@ pub struct RaceSpec {
     pub time_s: f64,
     /// Seconds of a trial; None to divide the time.
     pub trial_s: Option<f64>,
+    /// Sample the sizes of packets in pilots.
+    pub packet_sizes: bool,
     /// Decides every random choice.
     pub seed: u64,
     /// What else the plan should tell, by name, e.g. `class.tcp`.

@@ -238,6 +238,9 @@ pub struct RaceArgs {
     /// Throughput of a mix of two sizes too: SMALL,FULL[,SHARE of small].
     #[arg(long, value_name = "MIX", value_parser = parse::mix)]
     pub mix: Option<Mix>,
+    /// Sample the sizes of packets on the way, in the pilots; needs the right to raw packets.
+    #[arg(long)]
+    pub packet_sizes: bool,
     /// Offered loads: messages a second (1000,50k), or auto for a sweep of each transport's own
     /// capacity.
     #[arg(long, value_name = "RATES", default_value = "auto")]

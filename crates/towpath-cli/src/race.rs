@@ -163,6 +163,13 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let sizes = parse::sizes(&args.sizes).map_err(CliError::usage)?;
     check_sizes(args, &sizes)?;
     check_pins(args)?;
+    if args.packet_sizes {
+        measure::packets::available().map_err(|error| {
+            CliError::failed(format!(
+                "packets cannot be watched: {error}; run as root, or leave out --packet-sizes"
+            ))
+        })?;
+    }
     let pin = swap(args.swap, args.pin.unwrap_or_else(default_pins));
     let rates = parse::rates(&args.rate).map_err(CliError::usage)?;
     let buffers = args.buffers.as_deref().map(parse::sizes).transpose();
@@ -205,6 +212,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         time_s: args.time.as_secs_f64(),
         trial_s: args.trial.map(|time| time.as_secs_f64()),
         seed: args.seed.unwrap_or_else(clock_seed),
+        packet_sizes: args.packet_sizes,
         notes,
     })
 }

@@ -65,6 +65,9 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
         let line = format!("The race did not run to its end: {}.", summary.reason);
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 0)));
     }
+    for line in run.trials.iter().filter_map(packet_line) {
+        text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
+    }
     for knee in stats::knees(&run.trials) {
         text.push_str(&format!(
             "\n{}",
@@ -72,6 +75,31 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
         ));
     }
     text
+}
+
+/// Most frequent sizes of packets shown.
+const SIZES_SHOWN: usize = 5;
+
+/// The packets of a pilot that was watched: `packets of throughput tcp at 64 B: 61 % of 116 B, ...`.
+fn packet_line(trial: &results::Trial) -> Option<String> {
+    let sizes = trial.histograms.get("packet_size")?.decode().ok()?;
+    let counts = sizes.iter_recorded();
+    let mut counts: Vec<(u64, u64)> = counts
+        .map(|step| (step.count_at_value(), step.value_iterated_to()))
+        .collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    let percent = |count: u64| count as f64 * 100.0 / sizes.len() as f64;
+    counts.retain(|&(count, _)| percent(count) >= 0.5);
+    let shown = counts.iter().take(SIZES_SHOWN);
+    let shown = shown.map(|&(count, size)| format!("{:.0} % of {size} B", percent(count)));
+    let place = stats::words::place(&trial.cell.without(results::Cell::TRANSPORT));
+    Some(format!(
+        "packets of {} {} {place}: {}; mean {:.0} B",
+        trial.cell.workload(),
+        trial.cell.transport(),
+        shown.collect::<Vec<_>>().join(", "),
+        sizes.mean()
+    ))
 }
 
 /// Prints the trials as CSV.

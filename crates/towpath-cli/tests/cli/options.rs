@@ -102,6 +102,47 @@ fn a_mix_of_sizes_stands_beside_single_sizes() {
 }
 
 #[test]
+fn sizes_of_packets_are_sampled_in_the_pilots() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: watching packets needs root");
+        return;
+    }
+    let scratch = Scratch::new();
+    let arguments = [
+        "udp",
+        "--mix",
+        "64,1400",
+        "--packet-sizes",
+        "-w",
+        "throughput",
+    ];
+    let mut all = arguments.to_vec();
+    all.extend(["--sizes", "64", "--no-control"]);
+    let run = race(&scratch, "run", &all);
+    let mixed = run
+        .trials
+        .iter()
+        .find(|trial| !trial.cell.text("mix").is_empty());
+    let histogram = &mixed.expect("a mix").histograms["packet_size"];
+    let sizes = histogram.decode().expect("it can be read");
+    for size in [64 + 28, 1400 + 28] {
+        assert!(sizes.count_at(size) > 0, "no packet of {size} B");
+    }
+    let counting = run.trials.iter().filter(|trial| trial.block > 0);
+    assert!(
+        counting
+            .flat_map(|trial| trial.histograms.keys())
+            .all(|name| name != "packet_size")
+    );
+    let shown = crate::support::towpath(&["show", &scratch.text("run")]);
+    assert!(
+        shown.out.contains("packets of throughput udp"),
+        "{}",
+        shown.out
+    );
+}
+
+#[test]
 fn a_sweep_of_buffers_is_read_back() {
     let run = quick(&["udp", "--buffers", "32KiB,64KiB", "-w", "throughput"]);
     all_count(&run, &["udp"]);
