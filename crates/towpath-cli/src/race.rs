@@ -160,7 +160,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             contestants.join(", ")
         )));
     }
-    let sizes = parse::sizes(&args.sizes).map_err(CliError::usage)?;
+    let sizes = once_each(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
     check_sizes(args, &sizes)?;
     check_pins(args)?;
     if args.packet_sizes {
@@ -178,8 +178,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         command: std::env::args().collect(),
         contestants,
         baseline,
-        workloads: args
-            .workload
+        workloads: once_each(&args.workload)
             .iter()
             .map(|workload| name(*workload).to_owned())
             .collect(),
@@ -256,9 +255,7 @@ fn contestants(args: &RaceArgs, settings: &Settings) -> Result<Vec<String>, CliE
                 ))
             })?;
         }
-        let mut named = args.transports.clone();
-        named.dedup();
-        return Ok(named);
+        return Ok(once_each(&args.transports));
     }
     let wanted: Vec<&str> = if args.all {
         towpath::all()
@@ -360,6 +357,17 @@ fn default_pins() -> (Option<u32>, Option<u32>) {
         [first, second, ..] => (Some(first), Some(second)),
         _ => (None, None),
     }
+}
+
+/// The values in their order, none of them twice: what is asked for twice is one cell.
+fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    for value in values {
+        if !kept.contains(value) {
+            kept.push(value.clone());
+        }
+    }
+    kept
 }
 
 fn swap<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {

@@ -33,6 +33,13 @@ fn effective(run: &RunData, key: &str, value: &str) {
 }
 
 #[test]
+fn what_is_asked_for_twice_is_measured_once() {
+    let run = quick(&["tcp", "udp", "tcp", "-w", "delay,delay"]);
+    assert_eq!(run.plan.transports, ["tcp", "udp"]);
+    assert_eq!(trials_of(&run, "tcp").len(), 1);
+}
+
+#[test]
 fn ipv6() {
     let names = ["tcp", "udp", "udp-segmented", "quic", "bare"];
     let mut arguments = names.to_vec();
