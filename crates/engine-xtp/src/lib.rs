@@ -1,4 +1,36 @@
 //! The Xpress Transport Protocol 4.0, unicast, as a pure engine.
+//!
+//! XTP separates what other protocols tie together: whether losses are repaired, how flow is
+//! controlled, how fast to send and when to ask for the receiver's state are choices of the
+//! sender, made with option bits in each packet. The receiver mostly answers. The formats are
+//! those of XTP 4.0; what its published descriptions leave open is decided in
+//! `docs/decisions/0007-xtp-behaviour.md`.
+//!
+//! A walk through the rooms, which are the same in every engine:
+//!
+//! * [`api`] - configuration with the reason of each default.
+//! * [`association`] - the engine itself; it only dispatches.
+//! * `state`, `table`, `shared` - what one association remembers, how packets find it by key, and
+//!   what all share.
+//! * `procedure/` - one file a procedure: `setup`, `send`, `receive`, `request` (what a sender
+//!   asks), `reply` (what a receiver answers), `report` (what the sender makes of it), `close`.
+//! * `tx/`, `rx/` - the parts of either direction: round-trip time, rate, congestion, message ends;
+//!   bytes that came early.
+//! * [`pdu`] - the packets, as octets and as meaning.
+//!
+//! Positions of the send store are the sequence numbers on the wire: 64 bits, from 0.
 #![forbid(unsafe_code)]
 
+pub mod api;
+pub mod association;
 pub mod pdu;
+mod procedure;
+mod rx;
+mod shared;
+mod state;
+mod table;
+mod tx;
+mod types;
+
+pub use api::{Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning};
+pub use association::Xtp;

@@ -1,0 +1,224 @@
+//! Configuration, and what an endpoint tells about itself.
+
+use crate::pdu::Service;
+use core::time::Duration;
+use engine::Framing;
+
+/// Octets of a full packet unless configured otherwise: 1500 of an Ethernet frame less 20 of IPv4
+/// and 8 of UDP.
+pub const PACKET_LEN: usize = 1472;
+
+/// How losses are made good. The sender and the receiver each follow their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorControl {
+    /// Bytes that came before their turn are kept; only what is missing is sent again.
+    Selective,
+    /// Bytes that came before their turn are dropped; everything from the first loss on is sent
+    /// again.
+    GoBackN,
+    /// Nothing is kept and nothing sent again; gaps are delivered as gaps (NOERR).
+    None,
+}
+
+/// What keeps a sender from overrunning its receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowControl {
+    /// The receiver allocates a window beyond what its user took.
+    Allocation,
+    /// The receiver allocates only what its user posted (RES), see [`crate::Xtp::post`].
+    Reservation,
+    /// The sender heeds nothing (NOFLOW). What a receiver cannot take it drops.
+    Off,
+}
+
+/// What the spans of an ECNTL list. No text settles it, so both ends must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanMeaning {
+    /// Ranges that arrived beyond the first gap.
+    Received,
+    /// Ranges that did not.
+    Missing,
+}
+
+/// A limit on the sending rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Octets of XTP packets a second, at least 1.
+    pub rate_bytes_per_s: u32,
+    /// Octets sent at once, then none for `burst / rate` seconds.
+    pub burst_bytes: u32,
+}
+
+/// How the sender learns what the path takes. XTP itself has nothing of the kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Congestion {
+    /// The path is the user's own: only the peer and the rate limit the sender.
+    Off,
+    /// Slow start, one packet more a round trip, half after a loss.
+    Loss,
+    /// As `Loss`, and leaves slow start or shrinks by an eighth when the round trip takes more
+    /// than twice the shortest one seen.
+    Delay,
+}
+
+/// How an endpoint behaves. All associations of an engine share it.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Octets of a full packet, header included.
+    ///
+    /// At least 128; see [`PACKET_LEN`] for the default.
+    pub packet_len: usize,
+    /// Bytes a peer may send beyond what the user took.
+    ///
+    /// 1 MiB is sixteen segmented sends of 64 KiB, or 8 ms at a gigabit a second.
+    pub window: u64,
+    /// Bytes a sender may send before it heard an allocation, and a receiver allocates before the
+    /// peer's address is proven.
+    ///
+    /// 64 KiB is one segmented send. Times `unproven_max` it bounds what forged openings can take.
+    pub initial_window: u64,
+    /// Whether DATA packets are summed whole; headers and all other packets always are.
+    ///
+    /// On: UDP's own checksum is 16 bits too, but offloads and middle boxes see to that one.
+    pub checksum: bool,
+    /// Byte stream, or messages kept apart by EOM. [`Framing::Records`] works as the host's
+    /// affair.
+    pub framing: Framing,
+    /// How losses are made good.
+    pub error: ErrorControl,
+    /// Asks the peer to report each gap at once (FASTNAK). Off: status requests find gaps
+    /// within `status_every` bytes.
+    pub fastnak: bool,
+    /// What keeps the sender from overrunning its peer.
+    pub flow: FlowControl,
+    /// The service circuits opened here ask for.
+    pub service: Service,
+    /// Whether opening waits for the peer's answer. Implicit opening sends the first user bytes
+    /// with FIRST and loses no round trip.
+    pub explicit: bool,
+    /// Whether openings by peers wait for [`crate::Xtp::admit`] or [`crate::Xtp::refuse`].
+    pub supervised: bool,
+    /// The limit on this side's sending, and what it tells peers to keep to.
+    pub rate: Option<RateLimit>,
+    /// How the sender learns what the path takes.
+    pub congestion: Congestion,
+    /// What spans list.
+    pub spans: SpanMeaning,
+    /// Priority written into every packet (SORT).
+    pub sort: Option<u16>,
+    /// The port listened on and asked for; openings for another are refused.
+    pub port: u16,
+    /// The port openings say they come from.
+    pub source_port: u16,
+    /// Bytes between two status requests of a busy sender.
+    ///
+    /// 120 KiB is just under two segmented sends: a control packet every 85, and eight
+    /// requests a window.
+    pub status_every: u64,
+    /// An idle sender asks this long after the last byte it has no answer for.
+    ///
+    /// 1 ms: a lone loss is repaired in a millisecond and a round trip, and a conversation of
+    /// short messages pays for at most a thousand control packets a second.
+    pub status_delay: Duration,
+    /// How long a reply may wait to travel with the answer of a transaction.
+    ///
+    /// 10 ms, a fiftieth of the initial WTIMER: the initiator does not repeat itself meanwhile.
+    pub reply_delay: Duration,
+    /// WTIMER before the first round trip was measured.
+    ///
+    /// 500 ms is longer than nearly every path on Earth.
+    pub wait_initial: Duration,
+    /// Shortest WTIMER.
+    ///
+    /// 20 ms: a host that schedules its processes every few milliseconds is not taken for dead.
+    pub wait_min: Duration,
+    /// Longest WTIMER; it doubles with each retry.
+    pub wait_max: Duration,
+    /// Requests in a row without an answer before the association is given up.
+    ///
+    /// 8: with one packet in five lost each way, one association in ten thousand dies of it.
+    pub retries_max: u32,
+    /// CTIMEOUT: how long a synchronizing handshake may last, and an opening stay unproven.
+    ///
+    /// 30 s is what users wait for a host that reboots its switch.
+    pub handshake_max: Duration,
+    /// CTIMER: silence after which a peer is asked whether it is there; zero for never.
+    ///
+    /// 60 s keeps most address translators from forgetting a UDP flow.
+    pub keep_alive: Duration,
+    /// How long a closed key is kept to answer duplicates.
+    ///
+    /// 2 s: four times the longest round trip the initial WTIMER allows for.
+    pub quarantine: Duration,
+    /// Closed keys kept at most, about 100 bytes each; the oldest go first.
+    ///
+    /// 65,536 cover 2 s of 32,000 transactions a second.
+    pub quarantine_max: usize,
+    /// Associations an endpoint holds at most; each takes about 700 bytes when idle.
+    pub circuits_max: usize,
+    /// Of these, ones opened by peers whose address is not proven.
+    ///
+    /// 1024 with 64 KiB each bound what forged openings can take to 64 MiB.
+    pub unproven_max: usize,
+    /// How long the host may keep a short message back to let it share a packet.
+    ///
+    /// 1 ms, as the status delay.
+    pub linger: Duration,
+    /// Makes keys and first syncs. Equal seeds, equal bytes.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            packet_len: PACKET_LEN,
+            window: 1 << 20,
+            initial_window: 64 << 10,
+            checksum: true,
+            framing: Framing::Stream,
+            error: ErrorControl::Selective,
+            fastnak: false,
+            flow: FlowControl::Allocation,
+            service: Service::Stream,
+            explicit: true,
+            supervised: false,
+            rate: None,
+            congestion: Congestion::Off,
+            spans: SpanMeaning::Received,
+            sort: None,
+            port: 1,
+            source_port: 0,
+            status_every: 120 << 10,
+            status_delay: Duration::from_millis(1),
+            reply_delay: Duration::from_millis(10),
+            wait_initial: Duration::from_millis(500),
+            wait_min: Duration::from_millis(20),
+            wait_max: Duration::from_secs(10),
+            retries_max: 8,
+            handshake_max: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(60),
+            quarantine: Duration::from_secs(2),
+            quarantine_max: 65_536,
+            circuits_max: 65_536,
+            unproven_max: 1024,
+            linger: Duration::from_millis(1),
+            seed: 1,
+        }
+    }
+}
+
+/// What an endpoint holds right now. All but the constant ones return to zero when nothing is
+/// open and no key is in quarantine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Holdings {
+    /// Associations, open or opening.
+    pub associations: usize,
+    /// Of these, ones whose peer's address is not proven.
+    pub unproven: usize,
+    /// Closed keys in quarantine.
+    pub quarantined: usize,
+    /// User bytes kept because they came before their turn.
+    pub held_bytes: usize,
+    /// Timers armed.
+    pub timers: usize,
+}

@@ -1,0 +1,306 @@
+//! The engine: dispatch only.
+
+use crate::api::{Config, Holdings};
+use crate::pdu::{DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects};
+use crate::procedure::{arrive, close, receive, reply, request, send, setup};
+use crate::shared::Shared;
+use crate::state::{Context, TIMERS, Timer};
+use crate::table::{Slot, Table};
+use core::time::Duration;
+use engine::{
+    Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
+    SegmentLayout,
+};
+
+/// An endpoint of XTP: any number of associations over one wire.
+#[derive(Debug)]
+pub struct Xtp {
+    pub(crate) table: Table,
+    pub(crate) shared: Shared,
+    /// Contexts opened by peers whose address is not proven.
+    pub(crate) unproven: usize,
+}
+
+impl Xtp {
+    /// An endpoint without associations that refuses openings until told to listen.
+    ///
+    /// # Panics
+    ///
+    /// When packets are to be shorter than 128 octets or longer than 65,535.
+    pub fn new(config: Config) -> Self {
+        let range = 128..=usize::from(u16::MAX);
+        assert!(
+            range.contains(&config.packet_len),
+            "packet_len is out of range"
+        );
+        Xtp {
+            table: Table::default(),
+            shared: Shared::new(config),
+            unproven: 0,
+        }
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn rejects(&self) -> Rejects {
+        self.shared.rejects
+    }
+
+    /// What the endpoint holds right now. Looks at every association.
+    pub fn holdings(&self) -> Holdings {
+        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
+        Holdings {
+            associations: self.table.active(),
+            unproven: self.unproven,
+            quarantined: self.table.quarantined(),
+            held_bytes: self.table.contexts().map(|ctx| ctx.rx.held.bytes()).sum(),
+            timers: self.table.contexts().map(armed).sum(),
+        }
+    }
+
+    /// Admits an opening by a peer, if openings are supervised: answers go out from now on.
+    pub fn admit(&mut self, _now: Instant, id: CircuitId) {
+        self.with(id, |ctx, sh| {
+            ctx.supervised = false;
+            ctx.wake(sh);
+        });
+    }
+
+    /// Refuses an opening by a peer and tells it why. The circuit is closed as aborted.
+    pub fn refuse(&mut self, now: Instant, id: CircuitId, why: DiagValue) {
+        self.with(id, |ctx, sh| {
+            let (peer, key) = (ctx.peer, ctx.wire_key());
+            let allowed = ctx
+                .budget
+                .map_or(usize::MAX, |b| b.received.saturating_sub(b.sent) as usize);
+            sh.diagnose(peer, key, DiagCode::REFUSED, why, allowed);
+            ctx.end(sh, engine::CloseReason::Aborted, false);
+        });
+        self.settle(now, id);
+    }
+
+    /// The user of a circuit makes room for `bytes` more, in reservation mode.
+    pub fn post(&mut self, _now: Instant, id: CircuitId, bytes: u64) {
+        self.with(id, |ctx, sh| receive::do_post(ctx, sh, bytes));
+    }
+
+    /// Carries out `act` on a circuit, if there is one of that number.
+    fn with(&mut self, id: CircuitId, act: impl FnOnce(&mut Context, &mut Shared)) {
+        let slot = self.table.circuit(id);
+        if let Some(ctx) = slot.and_then(|slot| self.table.context(slot)) {
+            act(ctx, &mut self.shared);
+        }
+    }
+
+    /// Retires the circuit if it ended.
+    fn settle(&mut self, now: Instant, id: CircuitId) {
+        if let Some(slot) = self.table.circuit(id) {
+            self.settle_slot(now, slot);
+        }
+    }
+
+    fn settle_slot(&mut self, now: Instant, slot: usize) {
+        let Some(ctx) = self.table.context(slot).filter(|ctx| ctx.is_ended()) else {
+            return;
+        };
+        for timer in TIMERS {
+            self.shared.timers.cancel((ctx.id, timer));
+        }
+        self.unproven -= usize::from(ctx.budget.is_some());
+        let (span, max) = (
+            self.shared.config.quarantine,
+            self.shared.config.quarantine_max,
+        );
+        self.table.retire(slot, now, span, max);
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), Reject> {
+        let header = Header::parse(packet)?;
+        let summed = if header.options.has(Options::NOCHECK) {
+            HEADER_LEN
+        } else {
+            packet.len()
+        };
+        self.shared.counters.bytes_summed += summed as u64;
+        if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
+            return Err(Reject::Multicast);
+        }
+        let slot = match self.table.find(from, header.key) {
+            Some(slot) => slot,
+            None if header.format == Format::First && header.key & RTN == 0 => {
+                setup::handle_first(self, now, from, &header, packet)?
+            }
+            None => return Err(Reject::UnknownKey),
+        };
+        let Some(Slot::Active(ctx)) = self.table.slot(slot) else {
+            return self.answer_late(slot, from, &header, packet.len());
+        };
+        if ctx.peer != from {
+            return Err(Reject::ForeignSource);
+        }
+        let was_unproven = ctx.budget.is_some();
+        let done = arrive::handle_packet(ctx, &mut self.shared, now, &header, packet, deliveries);
+        self.unproven -= usize::from(was_unproven && ctx.budget.is_none());
+        if ctx.is_ended() {
+            self.settle_slot(now, slot);
+        }
+        done
+    }
+
+    fn answer_late(
+        &mut self,
+        slot: usize,
+        from: Address,
+        header: &Header,
+        len: usize,
+    ) -> Result<(), Reject> {
+        match self.table.slot(slot) {
+            Some(Slot::Inactive(inactive)) => {
+                close::answer_late(inactive, &mut self.shared, from, header, len)
+            }
+            _ => Err(Reject::UnknownKey),
+        }
+    }
+
+    fn handle_timer(&mut self, now: Instant, id: CircuitId, timer: Timer) {
+        self.with(id, |ctx, sh| {
+            if !ctx.ring(sh, timer, now) {
+                return;
+            }
+            match timer {
+                Timer::Wait => request::handle_wait(ctx, sh, now),
+                Timer::Status => request::handle_status(ctx, sh),
+                Timer::Idle => request::handle_idle(ctx, sh, now),
+                Timer::Rate => ctx.wake(sh),
+                Timer::Reply => reply::handle_reply_late(ctx, sh),
+            }
+        });
+        self.settle(now, id);
+    }
+}
+
+impl Engine for Xtp {
+    fn layout(&self) -> SegmentLayout {
+        SegmentLayout {
+            header: HEADER_LEN,
+            payload: self.shared.config.packet_len - HEADER_LEN,
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        self.shared.config.framing
+    }
+
+    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+        setup::do_connect(self, now, to)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.shared.listening = accept;
+    }
+
+    fn extend(&mut self, _now: Instant, id: CircuitId, end: u64, push: bool) {
+        self.with(id, |ctx, sh| {
+            if ctx.is_one_way() && !ctx.initiator || ctx.tx.finishing {
+                return;
+            }
+            ctx.tx.end = ctx.tx.end.max(end);
+            if push {
+                ctx.tx.pushed = ctx.tx.end;
+            }
+            setup::start_if_due(ctx, sh);
+            ctx.wake(sh);
+        });
+    }
+
+    fn end_message(&mut self, id: CircuitId, end: u64) {
+        self.with(id, |ctx, _| ctx.tx.ends.push(end));
+    }
+
+    fn consume(&mut self, _now: Instant, id: CircuitId, bytes: u64) {
+        self.with(id, |ctx, sh| receive::do_consume(ctx, sh, bytes));
+    }
+
+    fn finish(&mut self, _now: Instant, id: CircuitId) {
+        self.with(id, close::do_finish);
+    }
+
+    fn abort(&mut self, now: Instant, id: CircuitId) {
+        self.with(id, close::do_abort);
+        self.settle(now, id);
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        self.shared.counters.packets_parsed += 1;
+        if let Err(reason) = self.dispatch(now, from, packet, deliveries) {
+            self.shared.reject(reason);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.table.release_due(now);
+        while let Some((id, timer)) = self.shared.timers.pop_due(now) {
+            self.handle_timer(now, id, timer);
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+        if let Some((to, octets)) = self.shared.answers.pop_front() {
+            batch.address_to(CircuitId(0), to);
+            batch.push(&octets, 0..0);
+            return;
+        }
+        while let Some(slot) = self.shared.ready.pop_front() {
+            let slot = slot as usize;
+            let Some(ctx) = self.table.context(slot) else {
+                continue;
+            };
+            ctx.queued = false;
+            send::transmit(ctx, &mut self.shared, now, batch);
+            if ctx.is_ended() {
+                self.settle_slot(now, slot);
+            }
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let timers = self.shared.timers.deadline();
+        timers.into_iter().chain(self.table.quarantine_end()).min()
+    }
+
+    fn in_flight(&self, id: CircuitId) -> u64 {
+        let Some(ctx) = self.table.peek(id) else {
+            return 0;
+        };
+        let close = &ctx.close;
+        let closing = ctx.tx.finishing && close.wclose_sent && !close.rclose_received;
+        let unknown = ctx.first.due || closing && !ctx.is_one_way();
+        ctx.tx.in_flight().max(u64::from(unknown))
+    }
+
+    fn counters(&self) -> Counters {
+        self.shared.counters
+    }
+
+    fn linger(&self) -> Duration {
+        self.shared.config.linger
+    }
+}

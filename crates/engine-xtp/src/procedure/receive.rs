@@ -1,0 +1,181 @@
+//! Receiving user bytes.
+
+use crate::api::{ErrorControl, FlowControl};
+use crate::pdu::{Header, Options, Reject};
+use crate::shared::Shared;
+use crate::state::Context;
+use crate::types::SEQ_MAX;
+use core::ops::Range;
+use engine::{Bytes, Delivery, Instant};
+
+/// Runs of early bytes kept at most: one for every 64 bytes of the window.
+const BYTES_PER_RUN: u64 = 64;
+
+/// A sender told to heed no allocation is cut off at this many windows.
+const NOFLOW_WINDOWS: u64 = 4;
+
+/// Takes in the user bytes at `range` of `packet`.
+pub(crate) fn handle_data(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    header: &Header,
+    packet: &[u8],
+    range: Range<usize>,
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), Reject> {
+    let seq = header.seq;
+    let end = seq.saturating_add(range.len() as u64);
+    ctx.rx.noerr = header.options.has(Options::NOERR);
+    if range.is_empty() {
+        return Ok(());
+    }
+    if end > SEQ_MAX || ctx.rx.last.is_some_and(|last| end > last) {
+        return Err(Reject::State);
+    }
+    if end > limit(ctx, sh, header.options) {
+        return Err(Reject::BeyondWindow);
+    }
+    let eom = header.options.has(Options::EOM);
+    if seq > ctx.rx.next && !ctx.rx.noerr {
+        return hold(ctx, sh, now, header, &packet[range], eom);
+    }
+    if end > ctx.rx.next {
+        let gap = seq > ctx.rx.next;
+        skip_to(ctx, sh, seq);
+        let known = (ctx.rx.next - seq) as usize;
+        deliver(
+            ctx,
+            sh,
+            Bytes::Packet(range.start + known..range.end),
+            gap,
+            eom,
+            deliveries,
+        );
+        while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
+            deliver(
+                ctx,
+                sh,
+                Bytes::Held(piece.bytes),
+                false,
+                piece.end,
+                deliveries,
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Bytes from here on are not taken.
+fn limit(ctx: &Context, sh: &Shared, options: Options) -> u64 {
+    if options.has(Options::NOFLOW) || sh.config.flow == FlowControl::Off {
+        ctx.rx.taken() + NOFLOW_WINDOWS * sh.config.window
+    } else {
+        ctx.rx.told
+    }
+}
+
+/// Gives up what lies before `seq`.
+pub(crate) fn skip_to(ctx: &mut Context, sh: &mut Shared, seq: u64) {
+    if seq > ctx.rx.next {
+        let lost = seq - ctx.rx.next;
+        sh.counters.bytes_lost = sh.counters.bytes_lost.saturating_add(lost);
+        ctx.rx.next = seq;
+    }
+}
+
+#[inline]
+fn deliver(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    bytes: Bytes,
+    gap: bool,
+    end: bool,
+    deliveries: &mut Vec<Delivery>,
+) {
+    let len = match &bytes {
+        Bytes::Packet(range) => range.len(),
+        Bytes::Held(held) => held.len(),
+    } as u64;
+    ctx.rx.next += len;
+    ctx.rx.unread += len;
+    sh.counters.bytes_delivered += len;
+    deliveries.push(Delivery {
+        circuit: ctx.id,
+        bytes,
+        gap,
+        end,
+    });
+}
+
+/// Keeps bytes that came before their turn, or drops them when the sender goes back anyway.
+fn hold(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    header: &Header,
+    bytes: &[u8],
+    eom: bool,
+) -> Result<(), Reject> {
+    let opens_gap = header.seq > ctx.rx.held.end();
+    if opens_gap && header.options.has(Options::FASTNAK) {
+        report_gap(ctx, now);
+    }
+    if sh.config.error != ErrorControl::Selective {
+        return Ok(());
+    }
+    let runs_max = (sh.config.window / BYTES_PER_RUN) as usize;
+    let kept = ctx.rx.held.insert(header.seq, bytes, eom, runs_max);
+    let kept = kept.ok_or(Reject::BeyondWindow)?;
+    sh.counters.bytes_copied += kept as u64;
+    Ok(())
+}
+
+/// A gap is reported unasked, but no more than four times a round trip.
+fn report_gap(ctx: &mut Context, now: Instant) {
+    let pause = ctx.tx.rtt.smooth() / 4;
+    if ctx.rx.nak_at.is_none_or(|at| now >= at + pause) {
+        ctx.rx.nak_at = Some(now);
+        ctx.due.reply = true;
+    }
+}
+
+/// The user took `bytes`. Tells the peer unasked when a quarter of the window is open again.
+pub(crate) fn do_consume(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
+    ctx.rx.unread -= bytes.min(ctx.rx.unread);
+    let opened = allocation(ctx, sh).saturating_sub(ctx.rx.told);
+    let delivered = ctx.rx.report_at.is_some_and(|at| ctx.rx.taken() >= at);
+    if delivered {
+        ctx.rx.report_at = None;
+    }
+    let reopened = opened >= window(ctx, sh) / 4 && !ctx.rx.is_complete();
+    if (reopened && sh.config.flow != FlowControl::Reservation) || delivered {
+        ctx.due.reply = true;
+        ctx.wake(sh);
+    }
+}
+
+/// The user posted room for `bytes` more (reservation mode).
+pub(crate) fn do_post(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
+    ctx.rx.posted = ctx.rx.posted.saturating_add(bytes).min(SEQ_MAX);
+    if sh.config.flow == FlowControl::Reservation {
+        ctx.due.reply = true;
+        ctx.wake(sh);
+    }
+}
+
+/// What a control packet sent now would allocate. It never goes back.
+pub(crate) fn allocation(ctx: &Context, sh: &Shared) -> u64 {
+    let open = match sh.config.flow {
+        FlowControl::Reservation => ctx.rx.posted,
+        FlowControl::Allocation | FlowControl::Off => ctx.rx.taken() + window(ctx, sh),
+    };
+    open.max(ctx.rx.told)
+}
+
+fn window(ctx: &Context, sh: &Shared) -> u64 {
+    match ctx.budget {
+        None => sh.config.window,
+        Some(_) => sh.config.window.min(sh.config.initial_window),
+    }
+}

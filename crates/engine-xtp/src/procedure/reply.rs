@@ -1,0 +1,177 @@
+//! Building control packets. One answers a request, makes one, closes and ends, as it is due.
+
+use crate::api::SpanMeaning;
+use crate::pdu::{
+    Body, Common, Format, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
+};
+use crate::procedure::{close, receive, request, setup};
+use crate::shared::{Shared, plain};
+use crate::state::{Context, Timer};
+use engine::{Batch, CloseReason, Instant};
+
+/// Octets of a CNTL, of what an ECNTL adds before its spans, and of what a TCNTL adds before its
+/// traffic specifier.
+pub(crate) const CNTL_LEN: usize = HEADER_LEN + 20;
+const ECNTL_MORE: usize = 4;
+const TCNTL_MORE: usize = 12;
+
+/// The kinds of control packet.
+enum Kind {
+    Plain,
+    Spans(Vec<u8>),
+    Key,
+}
+
+/// The peer is owed a control packet: now, or for a transaction with its reply.
+pub(crate) fn owe(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let reply_comes =
+        ctx.service == Service::Transaction && !ctx.initiator && !ctx.close.wclose_sent;
+    if !reply_comes {
+        ctx.due.reply = true;
+        ctx.wake(sh);
+    } else if !ctx.is_armed(Timer::Reply) {
+        ctx.arm(sh, Timer::Reply, now + sh.config.reply_delay);
+    }
+}
+
+/// The reply of a transaction takes its time: answer without it.
+pub(crate) fn handle_reply_late(ctx: &mut Context, sh: &mut Shared) {
+    ctx.due.reply = true;
+    ctx.wake(sh);
+}
+
+/// Puts a control packet into `batch`, behind the data there if it fits.
+pub(crate) fn transmit_control(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    batch: &mut Batch,
+) {
+    let (kind, len) = choose(ctx, sh);
+    if !fits(batch, len) {
+        ctx.due.deferred = true;
+        return;
+    }
+    if !ctx.may_send(len) {
+        return;
+    }
+    let wclose = ctx.is_all_sent() && !ctx.is_one_way() || close::is_wclose_due(ctx);
+    let ask = (ctx.due.probe || close::is_wclose_due(ctx)) && ctx.service != Service::Datagram;
+    let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
+    let sync = if ask {
+        request::ask(ctx, sh, now)
+    } else {
+        ctx.tx.sync
+    };
+    close::note_sent(ctx, wclose, rclose);
+    let done = close::is_done(ctx);
+    let last = done || wclose && ctx.service == Service::Datagram;
+    let options = ctx
+        .options
+        .with(Options::SREQ, ask && !last)
+        .with(Options::WCLOSE, wclose)
+        .with(Options::RCLOSE, rclose)
+        .with(Options::END, last);
+    push(ctx, sh, batch, kind, options, sync);
+    ctx.due = crate::state::Due::default();
+    ctx.disarm(Timer::Reply);
+    if last {
+        ctx.end(sh, CloseReason::Graceful, done);
+    }
+}
+
+/// What the packet will be, and its length.
+fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
+    let spans_max = (sh.config.packet_len - CNTL_LEN - ECNTL_MORE) / SPAN_LEN;
+    if !ctx.rx.held.is_empty() && !ctx.rx.noerr {
+        let received = ctx.rx.held.spans(spans_max);
+        let spans = match sh.config.spans {
+            SpanMeaning::Received => received,
+            SpanMeaning::Missing => gaps(ctx.rx.next, &received),
+        };
+        let octets: Vec<u8> = spans.iter().flat_map(octets_of).collect();
+        let len = CNTL_LEN + ECNTL_MORE + octets.len();
+        if ctx.may_send(len) {
+            return (Kind::Spans(octets), len);
+        }
+    }
+    let len = CNTL_LEN + TCNTL_MORE + setup::traffic_spec(ctx, sh, false).len();
+    if !ctx.initiator && !ctx.key_used && ctx.may_send(len) {
+        return (Kind::Key, len);
+    }
+    (Kind::Plain, CNTL_LEN)
+}
+
+fn gaps(next: u64, received: &[Span]) -> Vec<Span> {
+    let mut left = next;
+    let gap = |span: &Span| {
+        let gap = Span {
+            left,
+            right: span.left,
+        };
+        left = span.right;
+        gap
+    };
+    received.iter().map(gap).collect()
+}
+
+fn octets_of(span: &Span) -> [u8; SPAN_LEN] {
+    let mut octets = [0; SPAN_LEN];
+    octets[..8].copy_from_slice(&span.left.to_be_bytes());
+    octets[8..].copy_from_slice(&span.right.to_be_bytes());
+    octets
+}
+
+/// Whether a packet of `len` octets may be the next of `batch`: it will be the last, and a batch
+/// ends with its first short packet.
+fn fits(batch: &Batch, len: usize) -> bool {
+    let Some(last) = batch.segments().last() else {
+        return true;
+    };
+    let last_len = last.header.len() + (last.payload.end - last.payload.start) as usize;
+    batch.room() > 0 && last_len == batch.segment_size() && len <= last_len
+}
+
+fn push(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    batch: &mut Batch,
+    kind: Kind,
+    options: Options,
+    sync: u32,
+) {
+    let alloc = receive::allocation(ctx, sh);
+    let common = Common {
+        rseq: ctx.rx.next,
+        alloc,
+        echo: ctx.rx.sync.unwrap_or(0),
+    };
+    let body = match &kind {
+        Kind::Plain => Body::Cntl(common),
+        Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
+        Kind::Key => Body::Tcntl {
+            common,
+            reserved: 0,
+            xkey: ctx.key,
+            traffic: setup::traffic_spec(ctx, sh, false),
+        },
+    };
+    let header = Header {
+        options,
+        sync,
+        sort: sh.config.sort.unwrap_or(0),
+        seq: ctx.tx.next,
+        ..plain(ctx.wire_key(), Format::Cntl)
+    };
+    let header = Header {
+        format: body.format(),
+        ..header
+    };
+    Packet { header, body }.emit_summed(&mut sh.scratch);
+    batch.push(&sh.scratch, ctx.tx.next..ctx.tx.next);
+    ctx.rx.told = alloc;
+    let len = sh.scratch.len();
+    ctx.spend(len);
+    sh.count_built(0);
+    sh.counters.bytes_summed += len as u64;
+}

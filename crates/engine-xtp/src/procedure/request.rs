@@ -1,0 +1,109 @@
+//! Status requests, WTIMER and the synchronizing handshake.
+
+use crate::pdu::{DiagCode, DiagValue, Service};
+use crate::procedure::send;
+use crate::shared::Shared;
+use crate::state::{Context, Phase, Timer};
+use crate::tx::Handshake;
+use engine::{CloseReason, Instant};
+
+/// Makes a status request: the sync of the packet that is to carry it.
+pub(crate) fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
+    let first = ctx.tx.requests.is_empty();
+    let sync = ctx.tx.ask(now);
+    let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
+    ctx.disarm(Timer::Status);
+    if first || tries > 0 {
+        let at = now + ctx.tx.rtt.wait(&sh.config, tries);
+        ctx.arm(sh, Timer::Wait, at);
+    }
+    sync
+}
+
+/// Sees to it that somebody will ask about what is on its way, or about a closed window.
+pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let quiet = ctx.tx.requests.is_empty() && ctx.tx.handshake.is_none();
+    if !quiet || ctx.is_armed(Timer::Status) || ctx.service == Service::Datagram {
+        return;
+    }
+    if ctx.tx.in_flight() > 0 {
+        ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
+    } else if send::is_blocked(ctx, sh) {
+        let wait = ctx.tx.rtt.wait(&sh.config, ctx.probes);
+        ctx.arm(sh, Timer::Status, now + wait);
+    }
+}
+
+/// Nobody asked about what is on its way: ask now.
+pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared) {
+    let blocked = send::is_blocked(ctx, sh);
+    if ctx.tx.requests.is_empty() && (ctx.tx.in_flight() > 0 || blocked) {
+        ctx.probes += u32::from(blocked);
+        ctx.due.probe = true;
+        ctx.wake(sh);
+    }
+}
+
+/// A request was not answered: stop sending and ask until somebody answers or it is too late.
+pub(crate) fn handle_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    if ctx.tx.requests.is_empty() && ctx.phase != Phase::Opening {
+        return;
+    }
+    let fresh = Handshake {
+        since: now,
+        tries: 0,
+        sync: ctx.tx.sync.wrapping_add(1),
+    };
+    let handshake = ctx.tx.handshake.get_or_insert(fresh);
+    handshake.tries += 1;
+    let late = now.since(handshake.since) >= sh.config.handshake_max;
+    if late || handshake.tries > sh.config.retries_max {
+        return give_up(ctx, sh);
+    }
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        congestion.on_silence();
+    }
+    ctx.first.due = ctx.phase == Phase::Opening;
+    ctx.due.probe = !ctx.first.due;
+    ctx.wake(sh);
+}
+
+/// Nothing was heard for a while: ask whether the peer is there.
+pub(crate) fn handle_idle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let unproven = ctx.budget.is_some();
+    let span = idle_span(ctx, sh);
+    let at = ctx.heard + span;
+    if at > now {
+        return ctx.arm(sh, Timer::Idle, at);
+    }
+    if unproven || ctx.service == Service::Datagram {
+        return ctx.end(sh, CloseReason::Aborted, false);
+    }
+    if ctx.tx.requests.is_empty() && ctx.phase == Phase::Active {
+        ctx.due.probe = true;
+        ctx.wake(sh);
+    }
+    ctx.arm(sh, Timer::Idle, now + span);
+}
+
+/// Starts the CTIMER, if there is one.
+pub(crate) fn watch(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let span = idle_span(ctx, sh);
+    if !span.is_zero() {
+        ctx.arm(sh, Timer::Idle, now + span);
+    }
+}
+
+fn idle_span(ctx: &Context, sh: &Shared) -> core::time::Duration {
+    if ctx.budget.is_some() || ctx.service == Service::Datagram {
+        sh.config.handshake_max
+    } else {
+        sh.config.keep_alive
+    }
+}
+
+fn give_up(ctx: &mut Context, sh: &mut Shared) {
+    let (peer, key) = (ctx.peer, ctx.wire_key());
+    sh.diagnose(peer, key, DiagCode::ABANDONED, DiagValue::UNSPECIFIED, 0);
+    ctx.end(sh, CloseReason::TimedOut, true);
+}

@@ -1,0 +1,226 @@
+//! Sending user bytes.
+
+use crate::api::{ErrorControl, FlowControl};
+use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
+use crate::procedure::{close, reply, request, setup};
+use crate::shared::Shared;
+use crate::state::{Context, Phase, Timer};
+use core::ops::Range;
+use engine::{Batch, CloseReason, Event, Instant};
+
+/// The bytes of one packet.
+struct Cut {
+    bytes: Range<u64>,
+    again: bool,
+    eom: bool,
+}
+
+/// Fills `batch` with what the context may send now.
+pub(crate) fn transmit(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
+    if ctx.is_ended() || ctx.supervised {
+        return;
+    }
+    batch.address_to(ctx.id, ctx.peer);
+    if ctx.phase == Phase::Opening && ctx.first.due {
+        setup::transmit_first(ctx, sh, now, batch);
+        ctx.wake(sh);
+        return;
+    }
+    if ctx.due.deferred {
+        reply::transmit_control(ctx, sh, now, batch);
+    }
+    if batch.is_empty() {
+        transmit_data(ctx, sh, now, batch);
+        request::settle(ctx, sh, now);
+        if ctx.due.reply || ctx.due.probe || close::is_wclose_due(ctx) {
+            reply::transmit_control(ctx, sh, now, batch);
+        }
+    }
+    if !batch.is_empty() {
+        ctx.wake(sh);
+    }
+}
+
+fn transmit_data(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
+    let mut next = next_cut(ctx, sh);
+    while let Some(cut) = next.take() {
+        let len = HEADER_LEN + (cut.bytes.end - cut.bytes.start) as usize;
+        let short = !batch.is_empty() && len < batch.segment_size();
+        let long = !batch.is_empty() && len > batch.segment_size();
+        if long || batch.room() == 0 || !may_send(ctx, sh, now, len) {
+            break;
+        }
+        advance(ctx, sh, &cut);
+        next = next_cut(ctx, sh);
+        push(ctx, sh, now, batch, &cut, next.is_none());
+        if short {
+            break;
+        }
+    }
+}
+
+/// Whether rate and the peer's proof let a packet of `len` octets go; if not, sees to it that
+/// sending goes on some time.
+fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> bool {
+    if !ctx.may_send(len) {
+        // The answer to the control packet proves the address.
+        ctx.due.reply |= !ctx.key_used;
+        return false;
+    }
+    let Some(bucket) = &mut ctx.tx.bucket else {
+        return true;
+    };
+    if bucket.allows(now) {
+        return true;
+    }
+    let at = bucket.next_refill();
+    ctx.arm(sh, Timer::Rate, at);
+    false
+}
+
+/// The next bytes to send: what was lost first, then what is new.
+#[inline]
+fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
+    if ctx.tx.handshake.is_some() || ctx.waits_for_answer() {
+        return None;
+    }
+    if let Some(lost) = ctx.tx.lost.front() {
+        let lost = lost.clone();
+        return Some(cut(ctx, sh, lost.start, lost.end, true));
+    }
+    let limit = limit(ctx, sh);
+    let tx = &ctx.tx;
+    if limit <= tx.next || ctx.waits_for_finish() && tx.end - tx.next < sh.payload_max() {
+        return None;
+    }
+    let (next, end, pushed, idle) = (tx.next, tx.end, tx.pushed, tx.in_flight() == 0);
+    let cut = cut(ctx, sh, next, end, false);
+    let whole = cut.bytes.end < end || cut.eom || cut.bytes.end.is_multiple_of(sh.payload_max());
+    if cut.bytes.end > limit {
+        // A part of a packet only when nothing else is on its way.
+        let bytes = cut.bytes.start..limit;
+        return idle.then_some(Cut {
+            bytes,
+            eom: false,
+            ..cut
+        });
+    }
+    (whole || pushed >= cut.bytes.end).then_some(cut)
+}
+
+/// Cuts a packet that begins at `start`: it ends at a slot's border, at the end of a message, at
+/// what the peer takes, or at `end`.
+#[inline]
+fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut {
+    let slot = sh.payload_max();
+    let border = (start / slot + 1) * slot;
+    let mut stop = end.min(border).min(start + ctx.tx.payload_max);
+    let message_end = ctx.tx.ends.after(start);
+    let eom = message_end.is_some_and(|message_end| message_end <= stop);
+    if let Some(message_end) = message_end.filter(|_| eom) {
+        stop = message_end;
+    }
+    Cut {
+        bytes: start..stop,
+        again,
+        eom,
+    }
+}
+
+/// Bytes below this may be sent.
+fn limit(ctx: &Context, sh: &Shared) -> u64 {
+    let tx = &ctx.tx;
+    let mut limit = tx.end;
+    if sh.config.flow != FlowControl::Off {
+        limit = limit.min(tx.alloc);
+    }
+    if let Some(congestion) = &tx.congestion {
+        limit = limit.min(tx.acknowledged.saturating_add(congestion.window()));
+    }
+    limit
+}
+
+/// Whether the peer, not the user, keeps the sender from going on.
+pub(crate) fn is_blocked(ctx: &Context, sh: &Shared) -> bool {
+    ctx.tx.next < ctx.tx.end && limit(ctx, sh) <= ctx.tx.next
+}
+
+fn advance(ctx: &mut Context, sh: &mut Shared, cut: &Cut) {
+    let tx = &mut ctx.tx;
+    if !cut.again {
+        tx.next = cut.bytes.end;
+        return;
+    }
+    tx.resent = true;
+    sh.counters.retransmissions += 1;
+    if let Some(front) = tx.lost.front_mut() {
+        front.start = cut.bytes.end;
+        if front.is_empty() {
+            tx.lost.pop_front();
+        }
+    }
+}
+
+fn push(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    batch: &mut Batch,
+    cut: &Cut,
+    last: bool,
+) {
+    let len = cut.bytes.end - cut.bytes.start;
+    ctx.tx.unasked += len;
+    let wclose = ctx.tx.finishing && cut.bytes.end == ctx.tx.end;
+    let end = wclose && ctx.service == Service::Datagram;
+    let complete = ctx.rx.is_complete() && !ctx.is_one_way();
+    let ask = ctx.service != Service::Datagram && wants_answer(ctx, sh, cut, wclose, last);
+    let sync = if ask {
+        request::ask(ctx, sh, now)
+    } else {
+        ctx.tx.sync
+    };
+    let eom = cut.eom || wclose && ctx.service != Service::Stream;
+    let options = ctx
+        .options
+        .with(Options::NOCHECK, !sh.config.checksum)
+        .with(Options::SREQ, ask)
+        .with(Options::EOM, eom)
+        .with(Options::WCLOSE, wclose)
+        .with(Options::RCLOSE, complete)
+        .with(Options::END, end);
+    let header = Header {
+        key: ctx.wire_key(),
+        options,
+        format: Format::Data,
+        dlen: len as u32,
+        check: 0,
+        sort: sh.config.sort.unwrap_or(0),
+        sync,
+        seq: cut.bytes.start,
+    };
+    let sum_at = sh.config.checksum.then_some(CHECK_AT);
+    batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
+    ctx.spend(HEADER_LEN + len as usize);
+    sh.count_built(len);
+    sh.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
+    close::note_sent(ctx, wclose, complete);
+    if sh.config.error == ErrorControl::None || ctx.service == Service::Datagram {
+        sh.events.push_back(Event::Released(ctx.id, ctx.tx.next));
+    }
+    if end {
+        ctx.end(sh, CloseReason::Graceful, false);
+    }
+}
+
+/// The sender's policy for status requests: one `status_every` bytes or quarter of the window,
+/// with the last retransmission, with the end, and when the window is used up.
+fn wants_answer(ctx: &Context, sh: &Shared, cut: &Cut, wclose: bool, last: bool) -> bool {
+    let tx = &ctx.tx;
+    let quarter = (tx.alloc.saturating_sub(tx.acknowledged) / 4).max(sh.payload_max());
+    let every = sh.config.status_every.min(quarter);
+    tx.unasked >= every
+        || wclose && !cut.again
+        || cut.again && tx.lost.is_empty()
+        || last && tx.requests.is_empty() && is_blocked(ctx, sh)
+}

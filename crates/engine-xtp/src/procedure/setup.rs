@@ -1,0 +1,289 @@
+//! Setting up: FIRST, from both sides.
+
+use crate::api::RateLimit;
+use crate::association::Xtp;
+use crate::pdu::{
+    AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
+    Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
+};
+use crate::procedure::{close, request};
+use crate::shared::{Shared, plain};
+use crate::state::{Budget, Context, Phase};
+use crate::tx::{Bucket, Controller};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use engine::{Address, Batch, CircuitId, CloseReason, CommandError, Event, Instant, checksum};
+
+/// Opens an association: FIRST goes at once, or with the first user bytes.
+pub(crate) fn do_connect(
+    xtp: &mut Xtp,
+    now: Instant,
+    to: Address,
+) -> Result<CircuitId, CommandError> {
+    if xtp.table.active() >= xtp.shared.config.circuits_max {
+        return Err(CommandError::TooManyCircuits);
+    }
+    let added = xtp.table.add(to, now, &mut xtp.shared.random);
+    let slot = added.ok_or(CommandError::TooManyCircuits)?;
+    let ctx = xtp
+        .table
+        .context(slot)
+        .ok_or(CommandError::UnknownCircuit)?;
+    let sh = &mut xtp.shared;
+    ctx.initiator = true;
+    ctx.service = sh.config.service;
+    ctx.phase = Phase::Opening;
+    prepare(ctx, sh, now);
+    let explicit = sh.config.explicit && ctx.service == Service::Stream;
+    ctx.first.explicit = explicit;
+    ctx.first.due = explicit;
+    if explicit {
+        ctx.wake(sh);
+    } else {
+        ctx.connected = true;
+        sh.events.push_back(Event::Connected(ctx.id));
+    }
+    if ctx.is_one_way() {
+        ctx.rx.last = Some(0);
+        ctx.close.rclose_sent = true;
+        sh.events.push_back(Event::Finished(ctx.id));
+    }
+    Ok(ctx.id)
+}
+
+/// What both sides set before the first packet.
+fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    ctx.options = sh.options(ctx.service);
+    ctx.tx.sync = sh.random.next_u64() as u32;
+    ctx.tx.saved_sync = ctx.tx.sync;
+    ctx.tx.alloc = sh.config.initial_window;
+    ctx.tx.payload_max = sh.payload_max();
+    ctx.rx.told = ctx.rx.next + sh.config.initial_window.min(sh.config.window);
+    ctx.tx.congestion = Controller::new(sh.config.congestion, sh.payload_max());
+    ctx.tx.bucket = sh.config.rate.map(|limit| Bucket::new(limit, now));
+    request::watch(ctx, sh, now);
+}
+
+/// Puts FIRST into `batch`, with the user bytes there are, or with those of the last time.
+pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
+    let mut octets = std::mem::take(&mut sh.scratch);
+    let traffic = traffic_spec(ctx, sh, true);
+    let address = address_segment(ctx.peer, sh);
+    let room = sh.payload_max() - (address.len() + traffic.len()) as u64;
+    if ctx.first.sent {
+        sh.counters.retransmissions += 1;
+    } else if !ctx.first.explicit {
+        let message_end = ctx.tx.ends.after(0).unwrap_or(u64::MAX);
+        ctx.first.data_len = ctx.tx.end.min(room).min(ctx.tx.alloc).min(message_end);
+        ctx.tx.next = ctx.first.data_len;
+    }
+    let data_len = ctx.first.data_len;
+    let wclose = ctx.tx.finishing && data_len == ctx.tx.end && !ctx.first.explicit;
+    let end = wclose && ctx.service == Service::Datagram;
+    let ask = ctx.service != Service::Datagram;
+    let sync = if ask {
+        request::ask(ctx, sh, now)
+    } else {
+        ctx.tx.sync
+    };
+    let message = ctx.tx.ends.after(data_len.saturating_sub(1)) == Some(data_len) && data_len > 0;
+    let options = ctx
+        .options
+        .with(Options::SREQ, ask)
+        .with(
+            Options::EOM,
+            message || wclose && ctx.service != Service::Stream,
+        )
+        .with(Options::WCLOSE, wclose)
+        .with(Options::END, end);
+    let header = Header {
+        options,
+        sync,
+        sort: sh.config.sort.unwrap_or(0),
+        dlen: (address.len() + traffic.len()) as u32 + data_len as u32,
+        ..plain(ctx.key, Format::First)
+    };
+    let body = Body::First {
+        domain: 0,
+        address,
+        traffic,
+        data: &[],
+    };
+    octets.clear();
+    octets.extend_from_slice(&Packet { header, body }.emit());
+    let check = checksum::checksum(&octets);
+    octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+    batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+    ctx.spend(octets.len() + data_len as usize);
+    sh.count_built(data_len);
+    sh.counters.bytes_summed += octets.len() as u64 + data_len;
+    sh.scratch = octets;
+    ctx.first.due = false;
+    ctx.first.sent = true;
+    close::note_sent(ctx, wclose, false);
+    if end {
+        ctx.end(sh, CloseReason::Graceful, false);
+    }
+}
+
+/// Bytes of FIRST were not sent yet and are there now.
+pub(crate) fn start_if_due(ctx: &mut Context, sh: &Shared) {
+    let some = ctx.tx.end > 0 && !ctx.waits_for_finish() || ctx.tx.finishing;
+    let full = ctx.tx.end >= sh.payload_max();
+    if ctx.phase == Phase::Opening && !ctx.first.sent && (some || full) {
+        ctx.first.due = true;
+    }
+}
+
+fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
+    let (dst_port, src_port) = (sh.config.port, sh.config.source_port);
+    let v4 = |dst_host: Ipv4Addr| {
+        AddressSegment::V4(Endpoints {
+            dst_host,
+            src_host: Ipv4Addr::UNSPECIFIED,
+            dst_port,
+            src_port,
+        })
+    };
+    match to {
+        Address::Station(station) => v4(Ipv4Addr::from(station)),
+        Address::Socket(socket) => match socket.ip() {
+            IpAddr::V4(host) => v4(host),
+            IpAddr::V6(dst_host) => AddressSegment::V6(Endpoints {
+                dst_host,
+                src_host: Ipv6Addr::UNSPECIFIED,
+                dst_port,
+                src_port,
+            }),
+        },
+    }
+}
+
+/// What this side says about its traffic. An opening without data says it in full, which makes
+/// it long enough to be answered with a key: an unproven address gets no more than it sent.
+pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSpec {
+    let config = &sh.config;
+    let empty = first && ctx.first.explicit;
+    let limited = config.rate.is_some() || config.packet_len != crate::api::PACKET_LEN;
+    if !empty && !limited {
+        return TrafficSpec::Plain(ctx.service, [0; 4]);
+    }
+    let (rate, burst) = config.rate.map_or((UNLIMITED, UNLIMITED), |limit| {
+        (limit.rate_bytes_per_s, limit.burst_bytes)
+    });
+    TrafficSpec::Limits {
+        service: ctx.service,
+        maxdata: (config.packet_len - HEADER_LEN) as u32,
+        inrate: rate,
+        inburst: burst,
+        outrate: rate,
+        outburst: burst,
+    }
+}
+
+/// Keeps to what the peer accepts.
+pub(crate) fn obey(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
+    let TrafficSpec::Limits {
+        maxdata,
+        inrate,
+        inburst,
+        ..
+    } = *traffic
+    else {
+        return;
+    };
+    ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(1)));
+    if inrate != UNLIMITED {
+        let limit = RateLimit {
+            rate_bytes_per_s: inrate,
+            burst_bytes: inburst,
+        };
+        let bucket = ctx.tx.bucket.get_or_insert_with(|| Bucket::new(limit, now));
+        bucket.tighten(limit);
+    }
+}
+
+/// A FIRST for no context yet: makes one, or says why not. The slot of the new context.
+pub(crate) fn handle_first(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    header: &Header,
+    packet: &[u8],
+) -> Result<usize, Reject> {
+    let body = Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)?;
+    let Body::First {
+        address, traffic, ..
+    } = body
+    else {
+        return Err(Reject::Body);
+    };
+    if header.key == 0 || header.key & RTN != 0 || header.seq > crate::types::SEQ_MAX {
+        return Err(Reject::Body);
+    }
+    if let Err((value, reason)) = admissible(xtp, &address, traffic.service()) {
+        if !header.options.has(Options::END) {
+            let key = header.key | RTN;
+            xtp.shared
+                .diagnose(from, key, DiagCode::REFUSED, value, packet.len());
+        }
+        return Err(reason);
+    }
+    let added = xtp.table.add(from, now, &mut xtp.shared.random);
+    let slot = added.ok_or(Reject::NoRoom)?;
+    xtp.table.name(from, header.key, slot);
+    xtp.unproven += 1;
+    let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
+    accept(ctx, &mut xtp.shared, now, header, &traffic);
+    Ok(slot)
+}
+
+fn accept(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    header: &Header,
+    traffic: &TrafficSpec,
+) {
+    ctx.remote = Some(header.key);
+    ctx.service = match traffic.service() {
+        Service::Unspecified => Service::Stream,
+        service => service,
+    };
+    ctx.connected = true;
+    ctx.supervised = sh.config.supervised;
+    ctx.budget = Some(Budget::default());
+    ctx.rx.next = header.seq;
+    prepare(ctx, sh, now);
+    obey(ctx, now, traffic);
+    if ctx.is_one_way() {
+        ctx.close.wclose_sent = true;
+        ctx.close.rclose_received = true;
+    }
+    sh.events.push_back(Event::Accepted(ctx.id, ctx.peer));
+}
+
+/// Whether an opening may be accepted; if not, what to tell the peer and what to count.
+fn admissible(
+    xtp: &Xtp,
+    address: &AddressSegment<'_>,
+    service: Service,
+) -> Result<(), (DiagValue, Reject)> {
+    let config = &xtp.shared.config;
+    if !xtp.shared.listening {
+        return Err((DiagValue::NO_LISTENER, Reject::Refused));
+    }
+    match address.service_port() {
+        None if !matches!(address, AddressSegment::Null(_)) => {
+            return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
+        }
+        Some(port) if port != config.port => return Err((DiagValue::NO_LISTENER, Reject::Refused)),
+        _ => {}
+    }
+    if matches!(service, Service::Other(_)) {
+        return Err((DiagValue::NO_PROVIDER, Reject::Refused));
+    }
+    if xtp.table.active() >= config.circuits_max || xtp.unproven >= config.unproven_max {
+        return Err((DiagValue::NO_RESOURCE, Reject::NoRoom));
+    }
+    Ok(())
+}

@@ -1,0 +1,7 @@
+//! The receiving direction.
+
+mod held;
+mod receiving;
+
+pub(crate) use held::Held;
+pub(crate) use receiving::Receiving;

@@ -1,0 +1,134 @@
+//! What the procedures of all associations share.
+
+use crate::api::{Config, ErrorControl, FlowControl};
+use crate::pdu::{
+    Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
+    Service,
+};
+use crate::state::Timer;
+use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64, TimerTable};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) timers: TimerTable<(CircuitId, Timer)>,
+    pub(crate) events: VecDeque<Event>,
+    /// Slots whose contexts may have something to send, served in turn.
+    pub(crate) ready: VecDeque<u32>,
+    /// Packets that belong to no context.
+    pub(crate) answers: VecDeque<(Address, Vec<u8>)>,
+    pub(crate) counters: Counters,
+    pub(crate) rejects: Rejects,
+    pub(crate) random: SplitMix64,
+    pub(crate) listening: bool,
+    /// Memory to build packets in.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+const ANSWERS_MAX: usize = 1024;
+
+impl Shared {
+    pub(crate) fn new(config: Config) -> Shared {
+        Shared {
+            random: SplitMix64::new(config.seed),
+            config,
+            timers: TimerTable::new(),
+            events: VecDeque::new(),
+            ready: VecDeque::new(),
+            answers: VecDeque::new(),
+            counters: Counters::default(),
+            rejects: Rejects::default(),
+            listening: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// User bytes in a full DATA packet.
+    pub(crate) fn payload_max(&self) -> u64 {
+        (self.config.packet_len - HEADER_LEN) as u64
+    }
+
+    pub(crate) fn set_timer(&mut self, id: CircuitId, timer: Timer, at: Instant) {
+        self.timers.set((id, timer), at);
+        self.counters.timers_set += 1;
+    }
+
+    pub(crate) fn count_built(&mut self, bytes: u64) {
+        self.counters.packets_built += 1;
+        self.counters.bytes_sent += bytes;
+    }
+
+    /// Options every packet of an association with `service` carries.
+    pub(crate) fn options(&self, service: Service) -> Options {
+        let config = &self.config;
+        let noerr = config.error == ErrorControl::None || service == Service::Datagram;
+        Options::NONE
+            .with(Options::NOERR, noerr)
+            .with(Options::FASTNAK, config.fastnak)
+            .with(Options::NOFLOW, config.flow == FlowControl::Off)
+            .with(Options::RES, config.flow == FlowControl::Reservation)
+            .with(Options::SORT, config.sort.is_some())
+    }
+
+    /// Queues a packet that belongs to no context.
+    pub(crate) fn answer(&mut self, to: Address, packet: &Packet<'_>) {
+        if self.answers.len() < ANSWERS_MAX {
+            let mut octets = Vec::new();
+            packet.emit_summed(&mut octets);
+            self.answers.push_back((to, octets));
+        }
+    }
+
+    /// Queues a DIAG of at most `octets_max` octets, without its text if need be. A peer whose
+    /// address is not proven gets no more than it sent.
+    pub(crate) fn diagnose(
+        &mut self,
+        to: Address,
+        key: u64,
+        code: DiagCode,
+        value: DiagValue,
+        octets_max: usize,
+    ) {
+        let text: &[u8] = match value {
+            DiagValue::NO_LISTENER => b"no listener\0",
+            DiagValue::NO_PROVIDER => b"no provider\0",
+            DiagValue::NO_RESOURCE => b"no resource\0",
+            _ => b"",
+        };
+        let fits = HEADER_LEN + 8 + text.len() <= octets_max;
+        let diag = Diag {
+            code,
+            value,
+            text: if fits { text } else { b"" },
+        };
+        self.answer(
+            to,
+            &Packet {
+                header: plain(key, Format::Diag),
+                body: Body::Diag(diag),
+            },
+        );
+    }
+
+    /// Counts a dropped packet.
+    pub(crate) fn reject(&mut self, reason: Reject) {
+        self.rejects.count(reason);
+        self.counters.packets_discarded += 1;
+    }
+}
+
+/// A header with nothing but a key; the length and the checksum are worked out later.
+pub(crate) fn plain(key: u64, format: Format) -> Header {
+    Header {
+        key,
+        options: Options::NONE,
+        format,
+        dlen: 0,
+        check: 0,
+        sort: 0,
+        sync: 0,
+        seq: 0,
+    }
+}

@@ -1,0 +1,256 @@
+//! What one association remembers, and the states of its life.
+
+use crate::pdu::{Options, RTN, Service};
+use crate::rx::Receiving;
+use crate::shared::Shared;
+use crate::tx::Sending;
+use engine::{Address, CircuitId, CloseReason, Event, Instant};
+
+/// A context in use. Listening is a property of the endpoint, the inactive state is
+/// [`crate::table::Inactive`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// FIRST is to be sent, or was sent and nothing came back.
+    Opening,
+    /// The peer was heard.
+    Active,
+    /// Over; the dispatcher puts its key into quarantine, if it had ever been seen.
+    Ended {
+        /// Whether late packets are to be answered with END.
+        quarantine: bool,
+    },
+}
+
+/// The close bits that are not told by [`Sending`] and [`Receiving`]. That the peer's WCLOSE
+/// arrived is `rx.last`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Closing {
+    pub(crate) wclose_sent: bool,
+    pub(crate) rclose_received: bool,
+    pub(crate) rclose_sent: bool,
+    /// The end of the peer's stream was reported to the host.
+    pub(crate) finished: bool,
+}
+
+/// The opening packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct First {
+    /// It is to be sent, again if `sent`.
+    pub(crate) due: bool,
+    pub(crate) sent: bool,
+    /// It goes without user bytes, and they wait for its answer.
+    pub(crate) explicit: bool,
+    /// User bytes it carries, the same each time.
+    pub(crate) data_len: u64,
+}
+
+/// Control packets to send.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Due {
+    /// The peer is owed a control packet.
+    pub(crate) reply: bool,
+    /// A status request of our own.
+    pub(crate) probe: bool,
+    /// It gave way to data once.
+    pub(crate) deferred: bool,
+}
+
+/// What an unproven address sent and got.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Budget {
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+/// Which timer of an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Timer {
+    /// WTIMER: a status request was not answered.
+    Wait,
+    /// Bytes are on their way that no request asks about.
+    Status,
+    /// CTIMER, and the life of an association whose peer is not proven.
+    Idle,
+    /// RTIMER: the bucket is full again.
+    Rate,
+    /// The reply of a transaction is not there yet.
+    Reply,
+}
+
+pub(crate) const TIMERS: [Timer; 5] = [
+    Timer::Wait,
+    Timer::Status,
+    Timer::Idle,
+    Timer::Rate,
+    Timer::Reply,
+];
+
+/// When a timer is due, and when the table will look. The table looks too early when a timer was
+/// moved on, which is cheaper than moving its entry with each packet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    due: Option<Instant>,
+    table: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    pub(crate) id: CircuitId,
+    pub(crate) slot: u32,
+    pub(crate) key: u64,
+    /// The peer's key, once known.
+    pub(crate) remote: Option<u64>,
+    pub(crate) peer: Address,
+    pub(crate) initiator: bool,
+    pub(crate) service: Service,
+    pub(crate) phase: Phase,
+    /// Connected or Accepted was reported.
+    pub(crate) connected: bool,
+    /// The user did not yet admit it.
+    pub(crate) supervised: bool,
+    pub(crate) first: First,
+    pub(crate) tx: Sending,
+    pub(crate) rx: Receiving,
+    pub(crate) close: Closing,
+    pub(crate) due: Due,
+    /// None once the peer has shown that it gets what is sent to it.
+    pub(crate) budget: Option<Budget>,
+    /// The peer used the key it was offered.
+    pub(crate) key_used: bool,
+    pub(crate) heard: Instant,
+    /// Options of every packet.
+    pub(crate) options: Options,
+    /// Waits in the queue of those with something to send.
+    pub(crate) queued: bool,
+    /// Status requests in a row into a closed window.
+    pub(crate) probes: u32,
+    clocks: [Clock; TIMERS.len()],
+}
+
+impl Context {
+    pub(crate) fn new(id: CircuitId, slot: u32, key: u64, peer: Address, now: Instant) -> Context {
+        Context {
+            id,
+            slot,
+            key,
+            remote: None,
+            peer,
+            initiator: false,
+            service: Service::Stream,
+            phase: Phase::Active,
+            connected: false,
+            supervised: false,
+            first: First::default(),
+            tx: Sending::default(),
+            rx: Receiving::default(),
+            close: Closing::default(),
+            due: Due::default(),
+            budget: None,
+            key_used: false,
+            heard: now,
+            options: Options::NONE,
+            queued: false,
+            probes: 0,
+            clocks: Default::default(),
+        }
+    }
+
+    /// The key packets to the peer carry: its own if known, else ours.
+    pub(crate) fn wire_key(&self) -> u64 {
+        self.remote.map_or(self.key, |key| key | RTN)
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended { .. })
+    }
+
+    /// All bytes of a stream that is at its end left at least once.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.tx.finishing && self.tx.next == self.tx.end
+    }
+
+    /// Requests and datagrams are sent when they are whole.
+    pub(crate) fn waits_for_finish(&self) -> bool {
+        let whole = matches!(
+            self.service,
+            Service::Transaction | Service::AckedDatagram | Service::Datagram
+        );
+        whole && !self.tx.finishing
+    }
+
+    /// User bytes and WCLOSE wait for the answer to FIRST, or for FIRST itself.
+    pub(crate) fn waits_for_answer(&self) -> bool {
+        self.phase == Phase::Opening && (self.first.explicit || !self.first.sent)
+    }
+
+    /// Only the initiator sends.
+    pub(crate) fn is_one_way(&self) -> bool {
+        matches!(self.service, Service::AckedDatagram | Service::Datagram)
+    }
+
+    /// Whether the address may be sent `octets` more.
+    pub(crate) fn may_send(&self, octets: usize) -> bool {
+        self.budget
+            .is_none_or(|budget| budget.sent + octets as u64 <= budget.received)
+    }
+
+    pub(crate) fn spend(&mut self, octets: usize) {
+        if let Some(budget) = &mut self.budget {
+            budget.sent += octets as u64;
+        }
+        if let Some(bucket) = &mut self.tx.bucket {
+            bucket.spend(octets);
+        }
+    }
+
+    /// Puts the context into the queue of those with something to send.
+    pub(crate) fn wake(&mut self, shared: &mut Shared) {
+        if !self.queued {
+            self.queued = true;
+            shared.ready.push_back(self.slot);
+        }
+    }
+
+    pub(crate) fn is_armed(&self, timer: Timer) -> bool {
+        self.clocks[timer as usize].due.is_some()
+    }
+
+    pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
+        let clock = &mut self.clocks[timer as usize];
+        clock.due = Some(at);
+        if clock.table.is_none_or(|table| table > at) {
+            clock.table = Some(at);
+            shared.set_timer(self.id, timer, at);
+        }
+    }
+
+    pub(crate) fn disarm(&mut self, timer: Timer) {
+        self.clocks[timer as usize].due = None;
+    }
+
+    /// The table looked: whether the timer is due, and if not yet, looks again.
+    pub(crate) fn ring(&mut self, shared: &mut Shared, timer: Timer, now: Instant) -> bool {
+        let clock = &mut self.clocks[timer as usize];
+        clock.table = None;
+        match clock.due {
+            Some(at) if at <= now => {
+                clock.due = None;
+                true
+            }
+            Some(at) => {
+                self.arm(shared, timer, at);
+                false
+            }
+            None => false,
+        }
+    }
+
+    /// Ends the association and tells the host why.
+    pub(crate) fn end(&mut self, shared: &mut Shared, reason: CloseReason, quarantine: bool) {
+        if self.is_ended() {
+            return;
+        }
+        self.phase = Phase::Ended { quarantine };
+        shared.events.push_back(Event::Closed(self.id, reason));
+    }
+}

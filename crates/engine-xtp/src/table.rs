@@ -1,0 +1,202 @@
+//! Contexts by key, by peer and by circuit, and the keys in quarantine.
+
+use crate::pdu::RTN;
+use crate::state::{Context, Phase};
+use crate::types::{SLOTS_MAX, key_of, slot_of};
+use core::time::Duration;
+use engine::{Address, CircuitId, Instant, SplitMix64};
+use std::collections::{BTreeMap, VecDeque};
+
+#[derive(Debug)]
+pub(crate) enum Slot {
+    Free,
+    Active(Box<Context>),
+    Inactive(Box<Inactive>),
+}
+
+/// What is left of a closed association, to answer duplicates.
+#[derive(Clone, Debug)]
+pub(crate) struct Inactive {
+    pub(crate) key: u64,
+    pub(crate) peer: Address,
+    pub(crate) remote: Option<u64>,
+    /// Everything was received, up to here.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+    pub(crate) graceful: bool,
+    pub(crate) proven: bool,
+    initiator: bool,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_circuit: BTreeMap<CircuitId, u32>,
+    /// Contexts of responders by the initiator's address and key.
+    by_peer: BTreeMap<(Address, u64), u32>,
+    /// The last answer of `by_peer`: packets come in trains.
+    last: Option<((Address, u64), u32)>,
+    quarantine: VecDeque<(Instant, u32)>,
+    active: usize,
+    next_circuit: u32,
+}
+
+impl Table {
+    /// Contexts in use.
+    pub(crate) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Keys in quarantine.
+    pub(crate) fn quarantined(&self) -> usize {
+        self.quarantine.len()
+    }
+
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = &Context> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Active(context) => Some(&**context),
+            _ => None,
+        })
+    }
+
+    /// Makes a context; None when there is no room.
+    pub(crate) fn add(
+        &mut self,
+        peer: Address,
+        now: Instant,
+        random: &mut SplitMix64,
+    ) -> Option<usize> {
+        if self.free.is_empty() && self.slots.len() >= SLOTS_MAX {
+            self.release_oldest();
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < SLOTS_MAX => {
+                self.slots.push(Slot::Free);
+                self.slots.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.next_circuit = self.next_circuit.checked_add(1)?;
+        let id = CircuitId(self.next_circuit);
+        let key = key_of(slot, random.next_u64());
+        let context = Context::new(id, slot, key, peer, now);
+        self.slots[slot as usize] = Slot::Active(Box::new(context));
+        self.by_circuit.insert(id, slot);
+        self.active += 1;
+        Some(slot as usize)
+    }
+
+    /// Lets packets of `peer` with its own key find the context at `slot`.
+    pub(crate) fn name(&mut self, peer: Address, key: u64, slot: usize) {
+        self.by_peer.insert((peer, key), slot as u32);
+    }
+
+    pub(crate) fn slot(&mut self, slot: usize) -> Option<&mut Slot> {
+        self.slots.get_mut(slot)
+    }
+
+    pub(crate) fn context(&mut self, slot: usize) -> Option<&mut Context> {
+        match self.slots.get_mut(slot) {
+            Some(Slot::Active(context)) => Some(context),
+            _ => None,
+        }
+    }
+
+    /// The context of a circuit, to look at.
+    pub(crate) fn peek(&self, id: CircuitId) -> Option<&Context> {
+        match self.slots.get(self.circuit(id)?)? {
+            Slot::Active(context) => Some(context),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn circuit(&self, id: CircuitId) -> Option<usize> {
+        self.by_circuit.get(&id).map(|&slot| slot as usize)
+    }
+
+    /// The slot of a packet's key: a key of ours that comes back, or one of the peer's.
+    #[inline]
+    pub(crate) fn find(&mut self, from: Address, key: u64) -> Option<usize> {
+        if key & RTN != 0 {
+            let key = key & !RTN;
+            let slot = slot_of(key);
+            let known = match self.slots.get(slot)? {
+                Slot::Free => return None,
+                Slot::Active(context) => context.key,
+                Slot::Inactive(inactive) => inactive.key,
+            };
+            return (known == key).then_some(slot);
+        }
+        match self.last {
+            Some((last, slot)) if last == (from, key) => Some(slot as usize),
+            _ => {
+                let slot = *self.by_peer.get(&(from, key))?;
+                self.last = Some(((from, key), slot));
+                Some(slot as usize)
+            }
+        }
+    }
+
+    /// Takes an ended context out of use; its key stays known for `span` if it asks for that.
+    pub(crate) fn retire(&mut self, slot: usize, now: Instant, span: Duration, max: usize) {
+        let Some(Slot::Active(context)) = self.slots.get(slot) else {
+            return;
+        };
+        let keep = context.phase == Phase::Ended { quarantine: true } && max > 0;
+        let inactive = Inactive {
+            key: context.key,
+            peer: context.peer,
+            remote: context.remote,
+            received: context.rx.next,
+            sent: context.tx.next,
+            graceful: context.rx.is_complete(),
+            proven: context.budget.is_none(),
+            initiator: context.initiator,
+        };
+        self.by_circuit.remove(&context.id);
+        self.active -= 1;
+        if keep {
+            while self.quarantine.len() >= max {
+                self.release_oldest();
+            }
+            self.slots[slot] = Slot::Inactive(Box::new(inactive));
+            self.quarantine.push_back((now + span, slot as u32));
+        } else {
+            self.forget(&inactive, slot as u32);
+        }
+    }
+
+    /// When the next key leaves quarantine.
+    pub(crate) fn quarantine_end(&self) -> Option<Instant> {
+        self.quarantine.front().map(|&(at, _)| at)
+    }
+
+    /// Lets go of keys whose quarantine is over.
+    pub(crate) fn release_due(&mut self, now: Instant) {
+        while self.quarantine_end().is_some_and(|at| at <= now) {
+            self.release_oldest();
+        }
+    }
+
+    fn release_oldest(&mut self) {
+        let Some((_, slot)) = self.quarantine.pop_front() else {
+            return;
+        };
+        if let Slot::Inactive(inactive) =
+            std::mem::replace(&mut self.slots[slot as usize], Slot::Free)
+        {
+            self.forget(&inactive, slot);
+        }
+    }
+
+    fn forget(&mut self, inactive: &Inactive, slot: u32) {
+        if let Some(remote) = inactive.remote.filter(|_| !inactive.initiator) {
+            self.by_peer.remove(&(inactive.peer, remote));
+            self.last = None;
+        }
+        self.slots[slot as usize] = Slot::Free;
+        self.free.push(slot);
+    }
+}

@@ -1,0 +1,179 @@
+//! Streams over a link without faults: what is sent, and what is not.
+
+mod pair;
+
+use engine::{CloseReason, SplitMix64};
+use engine_xtp::Config;
+use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, RTN};
+use pair::{Outcome, Plan, both, clean, joined, messages, run};
+
+fn plan(sends: Vec<Vec<u8>>) -> Plan {
+    Plan {
+        sends,
+        answers: false,
+    }
+}
+
+fn headers(outcome: &Outcome, from: usize) -> Vec<Header> {
+    let sent = outcome.trace.iter().filter(|line| line.from == from);
+    sent.map(|line| Header::parse(&line.packet).expect("an engine sends good packets"))
+        .collect()
+}
+
+fn count(outcome: &Outcome, from: usize, format: Format) -> usize {
+    headers(outcome, from)
+        .iter()
+        .filter(|header| header.format == format)
+        .count()
+}
+
+#[test]
+fn a_clean_link_brings_every_byte_once_and_nothing_is_sent_twice() {
+    for explicit in [true, false] {
+        let sent = messages(&mut SplitMix64::new(11), 2000);
+        let config = Config {
+            explicit,
+            ..Config::default()
+        };
+        let plans = [plan(sent.clone()), plan(Vec::new())];
+        let outcome = run(both(&config, 1), plans, clean(), 11);
+        assert!(
+            joined(&outcome.received[1]) == joined(&sent),
+            "bytes differ"
+        );
+        assert_eq!(
+            outcome.counters.map(|counters| counters.retransmissions),
+            [0, 0]
+        );
+        assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+        assert_eq!(outcome.holdings, [engine_xtp::Holdings::default(); 2]);
+        let bytes = joined(&sent).len() as u64;
+        assert_eq!(outcome.counters[0].bytes_sent, bytes);
+        let control = count(&outcome, 1, Format::Cntl) + count(&outcome, 1, Format::Tcntl);
+        let due = bytes / (64 << 10) + 8;
+        assert!(
+            control as u64 <= due,
+            "{control} control packets for {bytes} bytes"
+        );
+    }
+}
+
+#[test]
+fn both_directions_at_once_and_a_simultaneous_close() {
+    let sent = [21, 22].map(|seed| messages(&mut SplitMix64::new(seed), 500));
+    let plans = sent.clone().map(plan);
+    let outcome = run(both(&Config::default(), 3), plans, clean(), 5);
+    assert!(joined(&outcome.received[1]) == joined(&sent[0]));
+    assert!(joined(&outcome.received[0]) == joined(&sent[1]));
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    assert_eq!(
+        outcome.counters.map(|counters| counters.retransmissions),
+        [0, 0]
+    );
+    assert_eq!(outcome.holdings, [engine_xtp::Holdings::default(); 2]);
+}
+
+#[test]
+fn an_implicit_opening_carries_data_and_loses_no_round_trip() {
+    let config = Config {
+        explicit: false,
+        ..Config::default()
+    };
+    let plans = [plan(vec![b"hello".to_vec()]), plan(Vec::new())];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    let first = &outcome.trace[0];
+    assert_eq!((first.from, first.at_ps), (0, 0));
+    let header = Header::parse(&first.packet).expect("a good packet");
+    assert_eq!(header.format, Format::First);
+    assert_eq!(&first.packet[first.packet.len() - 5..], b"hello");
+    assert_eq!(joined(&outcome.received[1]), b"hello");
+}
+
+#[test]
+fn keys_are_exchanged_and_used() {
+    let sent = messages(&mut SplitMix64::new(7), 300);
+    let plans = [plan(sent), plan(Vec::new())];
+    let outcome = run(both(&Config::default(), 1), plans, clean(), 1);
+    assert!(count(&outcome, 1, Format::Tcntl) > 0, "no key was offered");
+    let data = headers(&outcome, 0)
+        .into_iter()
+        .filter(|header| header.format == Format::Data);
+    assert!(data.clone().count() > 100);
+    assert!(
+        data.clone().all(|header| header.key & RTN != 0),
+        "the key offered was not used"
+    );
+    assert!(
+        headers(&outcome, 1)
+            .iter()
+            .all(|header| header.key & RTN != 0)
+    );
+}
+
+#[test]
+fn full_packets_begin_at_slot_borders_with_a_plain_header() {
+    let config = Config {
+        explicit: false,
+        ..Config::default()
+    };
+    let plans = [plan(vec![vec![7; 60_000]]), plan(Vec::new())];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    let payload = 1440;
+    for line in outcome.trace.iter().filter(|line| line.from == 0) {
+        let header = Header::parse(&line.packet).expect("a good packet");
+        if header.format == Format::Data {
+            let len = (line.packet.len() - HEADER_LEN) as u64;
+            assert!(header.seq / payload == (header.seq + len - 1) / payload);
+            assert!(len < payload || header.seq.is_multiple_of(payload));
+        }
+    }
+    assert_eq!(joined(&outcome.received[1]).len(), 60_000);
+}
+
+#[test]
+fn a_side_may_go_on_sending_after_the_other_ended() {
+    let config = Config::default();
+    let answer = messages(&mut SplitMix64::new(8), 200);
+    let plans = [
+        plan(vec![b"question".to_vec()]),
+        Plan {
+            sends: answer.clone(),
+            answers: true,
+        },
+    ];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    assert!(joined(&outcome.received[0]) == joined(&answer));
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+}
+
+#[test]
+fn nobody_listening_is_said_at_once() {
+    let config = [
+        Config::default(),
+        Config {
+            port: 9,
+            ..Config::default()
+        },
+    ];
+    let outcome = run(config, [plan(vec![vec![1]]), plan(Vec::new())], clean(), 1);
+    assert_eq!(outcome.closed[0], Some(CloseReason::Refused));
+    assert_eq!(count(&outcome, 1, Format::Diag), 1);
+    assert_eq!(outcome.trace.len(), 2);
+    assert_eq!(outcome.holdings, [engine_xtp::Holdings::default(); 2]);
+}
+
+#[test]
+fn the_last_packet_of_a_close_says_end_and_none_is_answered() {
+    let plans = [plan(vec![b"bye".to_vec()]), plan(Vec::new())];
+    let outcome = run(both(&Config::default(), 1), plans, clean(), 1);
+    let ends = [0, 1].map(|side| {
+        headers(&outcome, side)
+            .iter()
+            .filter(|header| header.options.has(Options::END))
+            .count()
+    });
+    assert!(
+        ends[0] + ends[1] >= 1 && ends[0] <= 1 && ends[1] <= 1,
+        "{ends:?}"
+    );
+}
