@@ -6,7 +6,7 @@ use crate::shared::Shared;
 use crate::state::Context;
 use crate::types::SEQ_MAX;
 use core::ops::Range;
-use engine::{Bytes, Delivery, Instant};
+use engine::{Bytes, Delivery, Framing, Instant};
 
 /// Runs of early bytes kept at most: one for every 64 bytes of the window.
 const BYTES_PER_RUN: u64 = 64;
@@ -41,8 +41,13 @@ pub(crate) fn handle_data(
         return hold(ctx, sh, now, header, &packet[range], eom);
     }
     if end > ctx.rx.next {
-        let gap = seq > ctx.rx.next;
         skip_to(ctx, sh, seq);
+        if ctx.rx.torn {
+            skip_to(ctx, sh, end);
+            ctx.rx.torn = !eom;
+            return Ok(());
+        }
+        let gap = std::mem::take(&mut ctx.rx.gap);
         let known = (ctx.rx.next - seq) as usize;
         deliver(
             ctx,
@@ -75,12 +80,15 @@ fn limit(ctx: &Context, sh: &Shared, options: Options) -> u64 {
     }
 }
 
-/// Gives up what lies before `seq`.
+/// Gives up what lies before `seq`. A message that lost bytes goes whole: with no mark where
+/// messages begin, what follows a loss may be the tail of one until the next ends.
 pub(crate) fn skip_to(ctx: &mut Context, sh: &mut Shared, seq: u64) {
     if seq > ctx.rx.next {
         let lost = seq - ctx.rx.next;
         sh.counters.bytes_lost = sh.counters.bytes_lost.saturating_add(lost);
         ctx.rx.next = seq;
+        ctx.rx.gap = true;
+        ctx.rx.torn = sh.config.framing == Framing::Messages;
     }
 }
 

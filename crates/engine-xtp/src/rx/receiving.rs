@@ -26,6 +26,10 @@ pub(crate) struct Receiving {
     pub(crate) nak_at: Option<Instant>,
     /// The packet before asked for a report (EDGE).
     pub(crate) asked: bool,
+    /// Bytes were lost since the last delivery.
+    pub(crate) gap: bool,
+    /// Bytes were lost, and where a message begins is known only behind the next end of one.
+    pub(crate) torn: bool,
     /// The sender forbids asking again (NOERR).
     pub(crate) noerr: bool,
 }
