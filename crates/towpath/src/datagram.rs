@@ -283,7 +283,7 @@ fn new_socket(flavour: &Flavour, domain: Domain, options: &Options) -> io::Resul
     };
     let socket = Socket::new(domain, Type::DGRAM, protocol)?;
     socket::set_buffers(&socket, options.buffers);
-    socket::set_patience(&socket)?;
+    socket::set_patience(&socket, options.patience)?;
     (flavour.prepare)(&socket)?;
     Ok(socket)
 }

@@ -1,6 +1,6 @@
 //! What the connection-oriented local sockets share: a listener with an abstract name.
 
-use crate::contract::{Circuit, Listener, Reach, Rendezvous};
+use crate::contract::{Circuit, Listener, PATIENCE, Reach, Rendezvous};
 use crate::options::Options;
 use crate::socket;
 use socket2::{Domain, SockAddr, Socket, Type};
@@ -28,7 +28,7 @@ impl LocalListening {
         let socket = new_socket(kind, options)?;
         let name = socket::unique_name("server");
         socket.bind(&SockAddr::unix(&name)?)?;
-        socket::set_patience(&socket)?;
+        socket::set_patience(&socket, Some(PATIENCE))?;
         socket.listen(1024)?;
         Ok(Box::new(LocalListening {
             socket,
@@ -52,7 +52,11 @@ pub(crate) fn connect(
     options: &Options,
 ) -> io::Result<Socket> {
     let socket = new_socket(kind, options)?;
-    socket::connect(&socket, &socket::decode_name(&rendezvous.bytes)?)?;
+    socket::connect(
+        &socket,
+        &socket::decode_name(&rendezvous.bytes)?,
+        options.patience,
+    )?;
     Ok(socket)
 }
 
@@ -69,7 +73,7 @@ impl Listener for LocalListening {
         let socket = socket::accept(&self.socket, deadline)?;
         // Local sockets inherit neither: each end's options count for what it sends.
         socket::set_buffers(&socket, self.options.buffers);
-        socket::set_patience(&socket)?;
+        socket::set_patience(&socket, self.options.patience)?;
         Ok((self.dress)(socket, &self.options))
     }
 }

@@ -1,6 +1,8 @@
 //! What can be set on a circuit.
 
+use crate::contract::PATIENCE;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 /// Options of a listener and its circuits. Both ends get the same.
 ///
@@ -25,6 +27,10 @@ pub struct Options {
     /// TCP congestion control, by the kernel's name. Always set, because the system's default
     /// changes results.
     pub congestion: String,
+    /// How long a blocking call on a socket waits at most before it gives `WouldBlock`; None for
+    /// ever. A limit costs a timer each time a call sleeps, which shows in a delay; without one,
+    /// shutting the socket down for reading ends the wait.
+    pub patience: Option<Duration>,
     /// Packets a batched or segmented call carries at most; None for as many as fit.
     pub batch: Option<usize>,
     /// Network interface of link-layer transports.
@@ -54,6 +60,7 @@ impl Default for Options {
             buffers: None,
             nodelay: None,
             congestion: "cubic".into(),
+            patience: Some(PATIENCE),
             batch: None,
             interface: None,
             ethertype: 0x88b5,

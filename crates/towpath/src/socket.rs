@@ -1,6 +1,6 @@
 //! What the socket transports share.
 
-use crate::contract::{Interest, PATIENCE};
+use crate::contract::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -80,7 +80,11 @@ pub(crate) fn decode_name(bytes: &[u8]) -> io::Result<SockAddr> {
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 
 /// Connects `socket`, then sets its patience, which would cut short the opening too.
-pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
+pub(crate) fn connect(
+    socket: &Socket,
+    address: &SockAddr,
+    patience: Option<Duration>,
+) -> io::Result<()> {
     socket.set_write_timeout(Some(CONNECT_LIMIT))?;
     socket.connect(address).map_err(|error| {
         let late = [libc::EINPROGRESS, libc::EAGAIN].map(Some);
@@ -90,7 +94,7 @@ pub(crate) fn connect(socket: &Socket, address: &SockAddr) -> io::Result<()> {
         }
         error
     })?;
-    set_patience(socket)
+    set_patience(socket, patience)
 }
 
 /// An error of a send or a receive. A signal in the middle of a wait is the end of the wait.
@@ -102,10 +106,10 @@ pub(crate) fn error_of(errno: Errno) -> io::Error {
     }
 }
 
-/// Makes blocking calls of `socket` give up after [`PATIENCE`].
-pub(crate) fn set_patience(socket: &Socket) -> io::Result<()> {
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))
+/// Makes blocking calls of `socket` give up after `patience`.
+pub(crate) fn set_patience(socket: &Socket, patience: Option<Duration>) -> io::Result<()> {
+    socket.set_read_timeout(patience)?;
+    socket.set_write_timeout(patience)
 }
 
 /// The next connection of a listening socket with patience; `TimedOut` at `deadline`.
@@ -163,7 +167,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, interest: Interest, deadline: Instant) ->
     }
 }
 
-/// Sends on a socket; `block` waits for room up to [`PATIENCE`].
+/// Sends on a socket; `block` waits for room as long as its patience lasts.
 #[inline]
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<usize> {
     let flags = if block {
@@ -174,7 +178,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<
     rustix::net::send(fd, bytes, flags).map_err(error_of)
 }
 
-/// Receives on a socket; `block` waits for something up to [`PATIENCE`].
+/// Receives on a socket; `block` waits for something as long as its patience lasts.
 #[inline]
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Result<usize> {
     let flags = if block {

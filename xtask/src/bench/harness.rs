@@ -66,7 +66,8 @@ fn comparisons() -> Vec<Comparison> {
         tcp("tcp-1k", 1024, 1.0),
         tcp("tcp-16k", 16384, 1.0),
         tcp("tcp-128k", 131_072, 0.97),
-        udp("udp-1400", "udp", 1.0),
+        // iperf3 connects its socket; so does the transport compared.
+        udp("udp-1400", "udp-connected", 1.0),
         udp("udp-segmented-1400", "udp-segmented", 8.0),
         delay("delay-tcp-1core", "tcp", 0, 1.00),
         delay("delay-udp-1core", "udp", 0, 1.00),

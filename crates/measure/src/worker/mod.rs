@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
-use threads::Circuits;
+use threads::{Circuits, Wakers};
 
 /// How long the controller may take between two steps. It gives up sooner itself.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -79,9 +79,10 @@ fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), F
     let before = cpu::used();
     let flags = Arc::new(Flags::default());
     let (bell, ring) = UnixStream::pair().map_err(|error| Failure(error.to_string()))?;
+    let wakers = Wakers::of(&circuits, job);
     let running = threads::start(circuits, job, &flags, ring);
     channel.send(&FromWorker::Running, &[])?;
-    watch(channel, &flags, &bell)?;
+    watch(channel, &flags, &bell, &wakers)?;
     let (reports, circuits) = running.join();
     let sent: u64 = reports.iter().map(|report| report.sent).sum();
     channel.send(&FromWorker::SourceDone(sent), &[])?;
@@ -97,7 +98,12 @@ fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), F
 }
 
 /// Passes on what the controller says until all threads are done.
-fn watch(channel: &mut Channel, flags: &Flags, bell: &UnixStream) -> Result<(), Failure> {
+fn watch(
+    channel: &mut Channel,
+    flags: &Flags,
+    bell: &UnixStream,
+    wakers: &Wakers,
+) -> Result<(), Failure> {
     loop {
         let control = channel.descriptor();
         let mut ready = [
@@ -124,6 +130,7 @@ fn watch(channel: &mut Channel, flags: &Flags, bell: &UnixStream) -> Result<(), 
                     return Err(error.into());
                 }
             }
+            wakers.wake();
         }
     }
 }

@@ -4,6 +4,7 @@ use super::threads::{CircuitSlot, Circuits, Task};
 use control::{Job, RendezvousFrame, Settings, Side, Workload};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
+use towpath::contract::PATIENCE;
 use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport, find};
 
 /// How long peers may take to meet.
@@ -197,5 +198,12 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         batch: batch.map(|count| count as usize),
         interface,
         ethertype,
+        patience: patience(job),
     }
+}
+
+/// Round trips wait without a limit: a limit arms a timer each time an end sleeps, which on a
+/// virtual machine costs a microsecond or more. The worker ends the wait itself, see `Wakers`.
+fn patience(job: &Job) -> Option<Duration> {
+    (job.workload != Workload::Delay).then_some(PATIENCE)
 }

@@ -4,6 +4,7 @@ use super::{cpu, failed};
 use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
 use control::{CircuitReport, Job, Role, Workload};
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -27,6 +28,33 @@ pub(super) enum Task {
     Connect(Rendezvous, Options),
     /// Accept circuits again and again.
     Serve(Box<dyn Listener>),
+}
+
+/// Sockets whose readers wait without a limit, to end their wait.
+pub(super) struct Wakers(Vec<OwnedFd>);
+
+impl Wakers {
+    /// Those of `circuits`, for a job that waits without a limit.
+    pub(super) fn of(circuits: &Circuits, job: &Job) -> Wakers {
+        if job.workload != Workload::Delay {
+            return Wakers(Vec::new());
+        }
+        let socket = |slot: &CircuitSlot| match &slot.task {
+            Task::Move(circuit) if slot.transport.class().kernel => {
+                circuit.descriptor()?.try_clone_to_owned().ok()
+            }
+            _ => None,
+        };
+        Wakers(circuits.slots.iter().filter_map(socket).collect())
+    }
+
+    /// Ends all waits: a receive that finds nothing more says so at once from now on.
+    pub(super) fn wake(&self) {
+        for socket in &self.0 {
+            // What is no socket, or not connected, has no wait to end or is woken all the same.
+            let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
+        }
+    }
 }
 
 /// Threads at work.

@@ -54,6 +54,7 @@ pub(crate) fn run(
         report.last_ns = now_ns();
         report.sent += 1;
         match answer {
+            Ok(Some(0)) if flags.is_stopped() => break,
             Ok(Some(len)) => {
                 delays.record(report.last_ns - asked_ns);
                 report.received += 1;

@@ -22,6 +22,8 @@ pub(crate) fn run(
     let call = Exchange::new(job, stream);
     loop {
         let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
+            // A wait that was ended brings a message of no bytes.
+            Ok(Some(0)) if flags.peer_sent().is_some() => break,
             Ok(Some(len)) => len,
             Ok(None) => break,
             Err(error) => {

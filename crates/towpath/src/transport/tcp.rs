@@ -1,6 +1,8 @@
 //! tcp: the kernel's TCP, one call a message.
 
-use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    Circuit, Class, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
+};
 use crate::options::Options;
 use crate::stream::{Look, StreamEnd};
 use crate::{socket, sys};
@@ -94,7 +96,7 @@ impl TcpListening {
         let address = SocketAddr::new(options.bind_address(), 0);
         let socket = new_socket(address, options, protocol)?;
         socket.bind(&SockAddr::from(address))?;
-        socket::set_patience(&socket)?;
+        socket::set_patience(&socket, Some(PATIENCE))?;
         // Enough for a connect workload that the listener falls behind in for a moment.
         socket.listen(1024)?;
         Ok(TcpListening {
@@ -132,7 +134,7 @@ pub(crate) fn connect(
 ) -> io::Result<StreamEnd> {
     let address = socket::decode_address(&rendezvous.bytes)?;
     let socket = new_socket(address, options, protocol)?;
-    socket::connect(&socket, &SockAddr::from(address))?;
+    socket::connect(&socket, &SockAddr::from(address), options.patience)?;
     Ok(StreamEnd::new(socket, options, LOOK))
 }
 
@@ -141,7 +143,7 @@ fn accepted(socket: Socket, options: &Options) -> io::Result<StreamEnd> {
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
-    socket::set_patience(&socket)?;
+    socket::set_patience(&socket, options.patience)?;
     Ok(StreamEnd::new(socket, options, LOOK))
 }
 

@@ -65,8 +65,11 @@ pub fn receive_coalesced_with(
             "a datagram was longer than the buffer",
         ));
     }
+    // A socket that was shut down for reading gives no bytes from nobody.
+    let nobody = (received == 0).then_some(SocketAddr::from(([0, 0, 0, 0], 0)));
     let from = raw
         .to_socket()
+        .or(nobody)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))?;
     let len = received as usize;
     Ok(Coalesced {
