@@ -61,6 +61,9 @@ struct Group {
     pieces: Vec<Piece>,
 }
 
+/// Packets of a segmented send of 64 KiB, and so pieces of a usual arrival.
+const PIECES_USUAL: usize = 46;
+
 /// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
 /// where its packet begins in the arrival.
 fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize) {
@@ -80,11 +83,15 @@ fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize) {
             let piece = piece(start + range.start..start + range.end);
             match groups.iter_mut().rev().find(|group| group.id == id) {
                 Some(group) if group.held.is_none() => group.pieces.push(piece),
-                _ => groups.push(Group {
-                    id,
-                    held: None,
-                    pieces: vec![piece],
-                }),
+                _ => {
+                    let mut pieces = Vec::with_capacity(PIECES_USUAL);
+                    pieces.push(piece);
+                    groups.push(Group {
+                        id,
+                        held: None,
+                        pieces,
+                    });
+                }
             }
         }
         Bytes::Held(held) => {

@@ -15,6 +15,10 @@ use std::time::Instant;
 /// Pairs of each comparison.
 const PAIRS: usize = 9;
 
+/// Pairs of a delay between two processors: waking another processor varies from trial to trial by
+/// ten per cent and more.
+const PAIRS_WOKEN: usize = 15;
+
 /// Seconds of each trial.
 const SPAN_S: f64 = 1.0;
 
@@ -56,6 +60,7 @@ struct Comparison {
     name: &'static str,
     ask: Ask,
     metric: &'static str,
+    pairs: usize,
     peer: Box<dyn Fn() -> Result<f64, String>>,
     target: Target,
 }
@@ -79,6 +84,8 @@ fn comparisons() -> Vec<Comparison> {
             name,
             ask: throughput("bare", size, &[]),
             metric: "messages_per_s",
+            pairs: PAIRS,
+            pairs: PAIRS,
             peer: Box::new(move || Yardstick::build()?.run(size, SPAN_S)),
             target: Target::Goal {
                 floor: 0.5,
@@ -107,6 +114,7 @@ fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
         name,
         ask: throughput("tcp", size, &["--read-size".into(), size.to_string()]),
         metric: "messages_per_s",
+        pairs: PAIRS,
         peer: Box::new(move || peers::iperf3(false, size, SPAN_S)),
         target: Target::AtLeast(target),
     }
@@ -117,6 +125,7 @@ fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
         name,
         ask: throughput(transport, 1400, &[]),
         metric: "messages_per_s",
+        pairs: PAIRS,
         peer: Box::new(|| peers::iperf3(true, 1400, SPAN_S)),
         target: Target::AtLeast(target),
     }
@@ -133,6 +142,7 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
             more: vec!["--pin".into(), format!("0,{other}")],
         },
         metric: "delay_p50_us",
+        pairs: if other == 0 { PAIRS } else { PAIRS_WOKEN },
         peer: Box::new(move || peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
         target: Target::AtMost(target),
     }
@@ -141,7 +151,7 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
 fn compare(ours: &mut Ours, comparison: &Comparison) -> Bar {
     let mut pairs = Vec::new();
     let mut failure = None;
-    for round in 0..PAIRS {
+    for round in 0..comparison.pairs {
         match pair(ours, comparison, round % 2 == 0) {
             Ok(pair) => pairs.push(pair),
             Err(error) => failure = Some(error),

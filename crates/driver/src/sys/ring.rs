@@ -50,7 +50,8 @@ unsafe impl Send for Ring {}
 pub struct Producer {
     ring: Arc<Ring>,
     head: u64,
-    tail_seen: u64,
+    /// The ring has room for bytes below this position, when the tail was last looked at.
+    limit: u64,
     /// Offset in the octets where the next byte goes.
     at: usize,
     /// User bytes left in the slot.
@@ -82,7 +83,7 @@ pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
     let producer = Producer {
         ring: Arc::clone(&ring),
         head: 0,
-        tail_seen: 0,
+        limit: ring.capacity,
         at: layout.header,
         room: layout.payload,
     };
@@ -174,13 +175,15 @@ impl Producer {
         self.ring.idle.load(Ordering::Relaxed)
     }
 
+    #[inline]
     fn has_space(&mut self, space: u64) -> bool {
-        let limit = self.tail_seen + self.ring.capacity;
-        if self.head + space <= limit {
-            return true;
-        }
-        self.tail_seen = self.ring.tail.0.load(Ordering::Acquire);
-        self.head + space <= self.tail_seen + self.ring.capacity
+        self.head + space <= self.limit || self.has_space_now(space)
+    }
+
+    #[cold]
+    fn has_space_now(&mut self, space: u64) -> bool {
+        self.limit = self.ring.tail.0.load(Ordering::Acquire) + self.ring.capacity;
+        self.head + space <= self.limit
     }
 
     fn write_fragments(&mut self, message: &[u8]) {
@@ -201,12 +204,29 @@ impl Producer {
     /// Writes one fragment, which fits into the slot, and moves on when the slot is full.
     #[inline]
     fn write_fragment(&mut self, fragment: &[u8], first: bool, last: bool) {
-        self.put(&record::head(fragment.len(), first, last));
-        self.put(fragment);
+        let head = record::head(fragment.len(), first, last);
+        let len = head.len() + fragment.len();
+        assert!(len <= self.room, "a fragment stays within its slot");
+        // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
+        // made sure that the slot is the producer's.
+        unsafe {
+            let target = self.ring.base().add(self.at);
+            target.copy_from_nonoverlapping(head.as_ptr(), head.len());
+            let target = target.add(head.len());
+            target.copy_from_nonoverlapping(fragment.as_ptr(), fragment.len());
+        }
+        self.advance(len);
         if self.room < record::ROOM_MIN {
             self.put(&[0; record::ROOM_MIN][..self.room]);
             self.next_slot();
         }
+    }
+
+    #[inline]
+    fn advance(&mut self, len: usize) {
+        self.at += len;
+        self.room -= len;
+        self.head += len as u64;
     }
 
     #[inline]
@@ -218,11 +238,10 @@ impl Producer {
             let target = self.ring.base().add(self.at);
             target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
-        self.at += bytes.len();
-        self.room -= bytes.len();
-        self.head += bytes.len() as u64;
+        self.advance(bytes.len());
     }
 
+    #[cold]
     fn next_slot(&mut self) {
         let layout = self.ring.layout;
         self.at += layout.header;

@@ -23,9 +23,9 @@ use wire_udp::UdpWire;
 #[derive(Debug)]
 pub struct Bare;
 
-/// Bytes of a circuit's send store: three segmented sends, so that the user fills one while one is
-/// on its way and one is acknowledged, and all stay in a second-level cache.
-const STORE_LEN: usize = 192 << 10;
+/// Bytes of a circuit's send store: what is sent is forgotten at once, so this is room for the
+/// largest message (half of it, 128 KiB and a little) and stays in a second-level cache.
+const STORE_LEN: usize = 288 << 10;
 
 /// How long an opening may take; the engine itself gives up after two seconds of silence.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
