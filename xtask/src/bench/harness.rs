@@ -85,7 +85,6 @@ fn comparisons() -> Vec<Comparison> {
             ask: throughput("bare", size, &[]),
             metric: "messages_per_s",
             pairs: PAIRS,
-            pairs: PAIRS,
             peer: Box::new(move || Yardstick::build()?.run(size, SPAN_S)),
             target: Target::Goal {
                 floor: 0.5,
