@@ -117,6 +117,10 @@ pub(crate) struct Context {
     pub(crate) budget: Option<Budget>,
     /// The peer used the key it was offered.
     pub(crate) key_used: bool,
+    /// User bytes wait for the peer's address to be proven.
+    pub(crate) starved: bool,
+    /// The peer is still to be told what this side accepts.
+    pub(crate) limits_due: bool,
     pub(crate) heard: Instant,
     /// Options of every packet.
     pub(crate) options: Options,
@@ -147,6 +151,8 @@ impl Context {
             due: Due::default(),
             budget: None,
             key_used: false,
+            starved: false,
+            limits_due: false,
             heard: now,
             options: Options::NONE,
             queued: false,

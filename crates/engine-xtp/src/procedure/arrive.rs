@@ -68,9 +68,12 @@ fn note_heard(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
     if let Some(budget) = &mut ctx.budget {
         budget.received += len as u64;
     }
-    if header.key & RTN != 0 && !ctx.initiator {
+    if header.key & RTN != 0 && !ctx.initiator && !ctx.key_used {
         ctx.key_used = true;
         ctx.budget = None;
+        ctx.starved = false;
+        // Limits did not fit into what an unproven address may be sent.
+        ctx.due.reply |= ctx.limits_due;
     }
 }
 
@@ -102,7 +105,16 @@ fn handle_data(
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
     let seq = header.seq.saturating_add(range.len() as u64);
-    receive::handle_data(ctx, sh, now, header, packet, range, deliveries)?;
+    if header.options.has(Options::WCLOSE) {
+        close::check_wclose(ctx, seq)?;
+    }
+    if let Err(reason) = receive::handle_data(ctx, sh, now, header, packet, range, deliveries) {
+        ctx.rx.see_sync(header.sync);
+        if header.options.has(Options::SREQ) {
+            reply::owe(ctx, sh, now);
+        }
+        return Err(reason);
+    }
     close_and_answer(ctx, sh, now, header, seq)
 }
 
@@ -131,7 +143,7 @@ fn close_and_answer(
     } else if options.has(Options::DREQ) {
         ctx.rx.report_at = Some(seq);
     }
-    if ctx.due.reply {
+    if ctx.due.reply || ctx.due.probe {
         ctx.wake(sh);
     }
     Ok(())

@@ -126,11 +126,17 @@ pub(crate) fn handle_bits(
     Ok(())
 }
 
-fn handle_wclose(ctx: &mut Context, sh: &mut Shared, last: u64) -> Result<(), Reject> {
+/// Whether a stream may end at `last`: it ends once, and not before what came already.
+pub(crate) fn check_wclose(ctx: &Context, last: u64) -> Result<(), Reject> {
     let moved = ctx.rx.last.is_some_and(|known| known != last);
     if moved || last < ctx.rx.next || last < ctx.rx.held.end() || last > crate::types::SEQ_MAX {
         return Err(Reject::State);
     }
+    Ok(())
+}
+
+fn handle_wclose(ctx: &mut Context, sh: &mut Shared, last: u64) -> Result<(), Reject> {
+    check_wclose(ctx, last)?;
     if ctx.rx.noerr {
         receive::skip_to(ctx, sh, last);
     }

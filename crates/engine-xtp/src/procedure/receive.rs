@@ -3,7 +3,7 @@
 use crate::api::{ErrorControl, FlowControl};
 use crate::pdu::{Header, Options, Reject};
 use crate::shared::Shared;
-use crate::state::Context;
+use crate::state::{Context, Phase};
 use crate::types::SEQ_MAX;
 use core::ops::Range;
 use engine::{Bytes, Delivery, Framing, Instant};
@@ -33,10 +33,14 @@ pub(crate) fn handle_data(
     if end > SEQ_MAX || ctx.rx.last.is_some_and(|last| end > last) {
         return Err(Reject::State);
     }
-    if end > limit(ctx, sh, header.options) {
+    let limit = limit(ctx, sh, header.options);
+    if seq >= limit {
         return Err(Reject::BeyondWindow);
     }
-    let eom = header.options.has(Options::EOM);
+    // What lies beyond the allocation comes again.
+    let eom = header.options.has(Options::EOM) && end <= limit;
+    let end = end.min(limit);
+    let range = range.start..range.start + (end - seq) as usize;
     if seq > ctx.rx.next && !ctx.rx.noerr {
         return hold(ctx, sh, now, header, &packet[range], eom);
     }
@@ -182,8 +186,12 @@ pub(crate) fn allocation(ctx: &Context, sh: &Shared) -> u64 {
 }
 
 fn window(ctx: &Context, sh: &Shared) -> u64 {
-    match ctx.budget {
-        None => sh.config.window,
-        Some(_) => sh.config.window.min(sh.config.initial_window),
+    let mut window = sh.config.window;
+    if ctx.budget.is_some() || ctx.phase == Phase::Opening {
+        window = window.min(sh.config.initial_window);
+    }
+    match sh.config.rate {
+        Some(limit) if ctx.limits_due => window.min(u64::from(limit.burst_bytes)),
+        _ => window,
     }
 }

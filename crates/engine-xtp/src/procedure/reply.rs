@@ -3,6 +3,7 @@
 use crate::api::SpanMeaning;
 use crate::pdu::{
     Body, Common, Format, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
+    TrafficSpec,
 };
 use crate::procedure::{close, receive, request, setup};
 use crate::shared::{Shared, plain};
@@ -15,11 +16,14 @@ pub(crate) const CNTL_LEN: usize = HEADER_LEN + 20;
 const ECNTL_MORE: usize = 4;
 const TCNTL_MORE: usize = 12;
 
+/// Octets of a TCNTL that says nothing about rates.
+pub(crate) const TCNTL_LEN: usize = CNTL_LEN + TCNTL_MORE + 8;
+
 /// The kinds of control packet.
 enum Kind {
     Plain,
     Spans(Vec<u8>),
-    Key,
+    Traffic(TrafficSpec),
 }
 
 /// The peer is owed a control packet: now, or for a transaction with its reply.
@@ -52,7 +56,9 @@ pub(crate) fn transmit_control(
         ctx.due.deferred = true;
         return;
     }
-    if !ctx.may_send(len) {
+    // A starved sender saves what the peer sends until it can offer a key.
+    let useless = ctx.starved && !matches!(kind, Kind::Traffic(_));
+    if !ctx.may_send(len) || useless {
         return;
     }
     let wclose = ctx.is_all_sent() && !ctx.is_one_way() || close::is_wclose_due(ctx);
@@ -95,9 +101,13 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
             return (Kind::Spans(octets), len);
         }
     }
-    let len = CNTL_LEN + TCNTL_MORE + setup::traffic_spec(ctx, sh, false).len();
-    if !ctx.initiator && !ctx.key_used && ctx.may_send(len) {
-        return (Kind::Key, len);
+    if !ctx.initiator && !ctx.is_one_way() && (!ctx.key_used || ctx.limits_due) {
+        for traffic in [setup::traffic_spec(ctx, sh, false), setup::plain_spec(ctx)] {
+            let len = CNTL_LEN + TCNTL_MORE + traffic.len();
+            if ctx.may_send(len) {
+                return (Kind::Traffic(traffic), len);
+            }
+        }
     }
     (Kind::Plain, CNTL_LEN)
 }
@@ -140,6 +150,9 @@ fn push(
     options: Options,
     sync: u32,
 ) {
+    if matches!(kind, Kind::Traffic(TrafficSpec::Limits { .. })) {
+        ctx.limits_due = false;
+    }
     let alloc = receive::allocation(ctx, sh);
     let common = Common {
         rseq: ctx.rx.next,
@@ -149,11 +162,11 @@ fn push(
     let body = match &kind {
         Kind::Plain => Body::Cntl(common),
         Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
-        Kind::Key => Body::Tcntl {
+        Kind::Traffic(traffic) => Body::Tcntl {
             common,
             reserved: 0,
             xkey: ctx.key,
-            traffic: setup::traffic_spec(ctx, sh, false),
+            traffic: *traffic,
         },
     };
     let header = Header {

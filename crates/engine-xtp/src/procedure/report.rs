@@ -28,8 +28,10 @@ pub(crate) fn handle_report(
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
         return Err(Reject::Released);
     }
-    if common.alloc > ctx.tx.alloc {
+    // What was assumed before anything was heard does not count against the peer's word.
+    if common.alloc > ctx.tx.alloc || !ctx.tx.alloc_heard {
         ctx.tx.alloc = common.alloc;
+        ctx.tx.alloc_heard = true;
         ctx.probes = 0;
     }
     acknowledge(ctx, sh, common.rseq);
@@ -157,6 +159,7 @@ pub(crate) fn handle_traffic(ctx: &mut Context, now: Instant, xkey: u64, traffic
         return;
     }
     ctx.remote = Some(xkey);
-    // The next packet shows the peer that its answers arrive here. Data will do.
-    ctx.due.reply |= ctx.tx.next == ctx.tx.end;
+    // The next packet shows the peer that its answers arrive here. Data will do; without any, a
+    // request is repeated until it is known to have arrived.
+    ctx.due.probe |= ctx.tx.next == ctx.tx.end;
 }

@@ -62,9 +62,12 @@ fn transmit_data(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut B
 /// Whether rate and the peer's proof let a packet of `len` octets go; if not, sees to it that
 /// sending goes on some time.
 fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> bool {
-    if !ctx.may_send(len) {
-        // The answer to the control packet proves the address.
-        ctx.due.reply |= !ctx.key_used;
+    let whole = ctx.tx.finishing && ctx.tx.end - ctx.tx.next < len as u64;
+    let spare = if whole { 0 } else { reply::TCNTL_LEN };
+    if !ctx.may_send(len + spare) {
+        // Whoever uses the key that a TCNTL offers has proven the address.
+        ctx.due.probe |= !ctx.starved;
+        ctx.starved = true;
         return false;
     }
     let Some(bucket) = &mut ctx.tx.bucket else {

@@ -1,12 +1,12 @@
 //! Setting up: FIRST, from both sides.
 
-use crate::api::RateLimit;
+use crate::api::{PACKET_LEN, RateLimit};
 use crate::association::Xtp;
 use crate::pdu::{
     AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
     Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
 };
-use crate::procedure::{close, request};
+use crate::procedure::{close, receive, request};
 use crate::shared::{Shared, plain};
 use crate::state::{Budget, Context, Phase};
 use crate::tx::{Bucket, Controller};
@@ -57,7 +57,8 @@ fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     ctx.tx.saved_sync = ctx.tx.sync;
     ctx.tx.alloc = sh.config.initial_window;
     ctx.tx.payload_max = sh.payload_max();
-    ctx.rx.told = ctx.rx.next + sh.config.initial_window.min(sh.config.window);
+    ctx.limits_due = has_limits(sh);
+    ctx.rx.told = receive::allocation(ctx, sh);
     ctx.tx.congestion = Controller::new(sh.config.congestion, sh.payload_max());
     ctx.tx.bucket = sh.config.rate.map(|limit| Bucket::new(limit, now));
     request::watch(ctx, sh, now);
@@ -158,14 +159,21 @@ fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
     }
 }
 
-/// What this side says about its traffic. An opening without data says it in full, which makes
-/// it long enough to be answered with a key: an unproven address gets no more than it sent.
+/// A FIRST with fewer user bytes is shorter than the TCNTL that answers it.
+const SHORT_DATA: u64 = 16;
+
+/// What this side says about its traffic. A short opening says it in full, which makes it long
+/// enough to be answered with a key: an unproven address gets no more than it sent.
 pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSpec {
     let config = &sh.config;
-    let empty = first && ctx.first.explicit;
-    let limited = config.rate.is_some() || config.packet_len != crate::api::PACKET_LEN;
-    if !empty && !limited {
-        return TrafficSpec::Plain(ctx.service, [0; 4]);
+    let data_len = if ctx.first.sent {
+        ctx.first.data_len
+    } else {
+        ctx.tx.end
+    };
+    let short = first && !ctx.is_one_way() && (ctx.first.explicit || data_len < SHORT_DATA);
+    if !short && !has_limits(sh) {
+        return plain_spec(ctx);
     }
     let (rate, burst) = config.rate.map_or((UNLIMITED, UNLIMITED), |limit| {
         (limit.rate_bytes_per_s, limit.burst_bytes)
@@ -178,6 +186,15 @@ pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSp
         outrate: rate,
         outburst: burst,
     }
+}
+
+/// The service and nothing else.
+pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
+    TrafficSpec::Plain(ctx.service, [0; 4])
+}
+
+fn has_limits(sh: &Shared) -> bool {
+    sh.config.rate.is_some() || sh.config.packet_len != PACKET_LEN
 }
 
 /// Keeps to what the peer accepts.

@@ -38,6 +38,8 @@ pub(crate) struct Sending {
     pub(crate) acknowledged: u64,
     /// The peer's allocation.
     pub(crate) alloc: u64,
+    /// The peer said it; before, it is what this side takes for granted.
+    pub(crate) alloc_heard: bool,
     /// Longest payload the peer accepts.
     pub(crate) payload_max: u64,
     /// Ranges to send again, ascending.

@@ -90,6 +90,9 @@ impl User {
         {
             self.attach(world, station, id);
         }
+        if let Some(id) = self.id {
+            self.take(world, station, id);
+        }
         let (Some(id), Some(producer)) = (self.id, self.producer.as_mut()) else {
             return;
         };
@@ -113,7 +116,6 @@ impl User {
             world.pump(station).engine().finish(now, id);
             self.done = true;
         }
-        self.take(world, station, id);
     }
 
     fn take(&mut self, world: &mut World<Xtp>, station: usize, id: CircuitId) {

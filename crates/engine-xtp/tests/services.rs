@@ -1,0 +1,314 @@
+//! Transactions, datagrams, supervised openings, keep-alive, reservation, rate.
+
+mod pair;
+
+use core::time::Duration;
+use engine::{Address, Batch, CloseReason, Engine, Event, Framing, Instant};
+use engine_xtp::api::RateLimit;
+use engine_xtp::pdu::{DiagValue, Format, Header, Options, Service};
+use engine_xtp::{Config, FlowControl, Holdings, Xtp};
+use link::LinkConfig;
+use pair::{MS, Outcome, Plan, both, clean, joined, run, seeds};
+
+fn service(service: Service) -> Config {
+    Config {
+        service,
+        framing: Framing::Messages,
+        ..Config::default()
+    }
+}
+
+fn once(bytes: &[u8], answers: bool) -> Plan {
+    Plan {
+        sends: vec![bytes.to_vec()],
+        answers,
+    }
+}
+
+fn kinds(outcome: &Outcome) -> Vec<(usize, Format, bool)> {
+    let kind = |line: &sim::TraceLine| {
+        let header = Header::parse(&line.packet).expect("a good packet");
+        (line.from, header.format, header.options.has(Options::END))
+    };
+    outcome.trace.iter().map(kind).collect()
+}
+
+#[test]
+fn a_transaction_is_three_packets_and_one_round_trip() {
+    let config = service(Service::Transaction);
+    let plans = [
+        once(b"what is the time?", false),
+        once(b"half past nine", true),
+    ];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    assert_eq!(
+        kinds(&outcome),
+        [
+            (0, Format::First, false),
+            (1, Format::Data, false),
+            (0, Format::Cntl, true)
+        ]
+    );
+    assert_eq!(
+        outcome.received,
+        [
+            vec![b"half past nine".to_vec()],
+            vec![b"what is the time?".to_vec()]
+        ]
+    );
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+}
+
+#[test]
+fn a_large_reply_waits_until_the_address_is_proven() {
+    let config = service(Service::Transaction);
+    let reply = vec![3; 20_000];
+    let plans = [once(b"the file, please", false), once(&reply, true)];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    assert_eq!(outcome.received[0], [reply]);
+    let mut balance = 0;
+    for line in &outcome.trace {
+        let header = Header::parse(&line.packet).expect("a good packet");
+        if line.from == 0 && header.key & engine_xtp::pdu::RTN != 0 {
+            break;
+        }
+        balance += if line.from == 0 {
+            line.packet.len() as i64
+        } else {
+            -(line.packet.len() as i64)
+        };
+        assert!(
+            balance >= 0,
+            "more went to an unproven address than came from it"
+        );
+    }
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+}
+
+#[test]
+fn an_acknowledged_datagram_is_two_packets() {
+    let config = service(Service::AckedDatagram);
+    let plans = [once(b"note this", false), Plan::default()];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    assert_eq!(
+        kinds(&outcome),
+        [(0, Format::First, false), (1, Format::Cntl, true)]
+    );
+    assert_eq!(outcome.received[1], [b"note this".to_vec()]);
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+}
+
+#[test]
+fn an_unacknowledged_datagram_is_one_packet() {
+    let config = service(Service::Datagram);
+    let plans = [once(b"for what it is worth", false), Plan::default()];
+    let outcome = run(both(&config, 1), plans, clean(), 1);
+    assert_eq!(kinds(&outcome), [(0, Format::First, true)]);
+    assert_eq!(outcome.received[1], [b"for what it is worth".to_vec()]);
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+}
+
+#[test]
+fn services_survive_faults() {
+    for seed in 0..seeds(200) {
+        let kind = [
+            Service::Transaction,
+            Service::AckedDatagram,
+            Service::Datagram,
+        ][seed as usize % 3];
+        let link = LinkConfig {
+            loss_ppm: 100_000,
+            duplicate_ppm: 100_000,
+            reorder_ppm: 100_000,
+            reorder_ps: 3 * MS,
+            ..clean()
+        };
+        let request = vec![seed as u8; 1 + 997 * (seed as usize % 7)];
+        let reply = vec![seed as u8; 1 + 499 * (seed as usize % 11)];
+        let plans = [once(&request, false), once(&reply, true)];
+        let outcome = run(both(&service(kind), seed), plans, link, seed);
+        assert_eq!(
+            outcome.holdings,
+            [Holdings::default(); 2],
+            "seed {seed}, {kind:?}"
+        );
+        if kind == Service::Datagram {
+            assert!(outcome.received[1].len() <= 1, "seed {seed}");
+            continue;
+        }
+        assert_eq!(outcome.received[1], [request], "seed {seed}, {kind:?}");
+        assert!(
+            kind == Service::AckedDatagram || outcome.received[0] == [reply],
+            "seed {seed}"
+        );
+        assert_eq!(
+            outcome.closed[0],
+            Some(CloseReason::Graceful),
+            "seed {seed}, {kind:?}"
+        );
+    }
+}
+
+#[test]
+fn a_rate_is_kept_by_the_sender_and_by_one_who_is_told() {
+    for teller in [0, 1] {
+        let limit = RateLimit {
+            rate_bytes_per_s: 100_000,
+            burst_bytes: 5000,
+        };
+        let mut configs = both(&Config::default(), 1);
+        configs[teller].rate = Some(limit);
+        let plans = [once(&vec![1; 100_000], false), Plan::default()];
+        let outcome = run(configs, plans, clean(), 1);
+        assert_eq!(joined(&outcome.received[1]).len(), 100_000);
+        let sent = outcome.trace.iter().filter(|line| line.from == 0);
+        let last = sent
+            .clone()
+            .filter(|line| line.packet.len() > 500)
+            .next_back();
+        let last_ms = last.expect("data were sent").at_ps / MS;
+        assert!(
+            (950..1400).contains(&last_ms),
+            "side {teller} limits: {last_ms} ms"
+        );
+    }
+}
+
+#[test]
+fn reservation_sends_only_what_was_posted() {
+    let config = Config {
+        flow: FlowControl::Reservation,
+        initial_window: 0,
+        ..Config::default()
+    };
+    let (mut sender, mut receiver) = connected(config);
+    let now = Instant::from_nanos(5_000_000);
+    sender.0.extend(now, sender.1, 10_000, true);
+    exchange(now, &mut sender.0, &mut receiver.0);
+    assert_eq!(receiver.0.counters().bytes_delivered, 0);
+    receiver.0.post(now, receiver.1, 3000);
+    exchange(now, &mut sender.0, &mut receiver.0);
+    assert_eq!(receiver.0.counters().bytes_delivered, 3000);
+}
+
+#[test]
+fn a_supervised_opening_is_answered_after_the_user_decided() {
+    let [config, supervised] = both(&Config::default(), 1);
+    let supervised = Config {
+        supervised: true,
+        ..supervised
+    };
+    for admit in [true, false] {
+        let mut ends = [config.clone(), supervised.clone()].map(Xtp::new);
+        let now = Instant::from_nanos(1);
+        ends[1].listen(true);
+        let id = ends[0]
+            .connect(now, Address::Station(1))
+            .expect("room for one");
+        let [first, second] = &mut ends;
+        exchange(now, first, second);
+        assert_eq!(first.poll_event(), None, "answered too early");
+        let Some(Event::Accepted(peer, _)) = second.poll_event() else {
+            panic!("no opening was reported");
+        };
+        if admit {
+            second.admit(now, peer);
+        } else {
+            second.refuse(now, peer, DiagValue::NO_PROVIDER);
+        }
+        exchange(now, first, second);
+        let expected = if admit {
+            Event::Connected(id)
+        } else {
+            Event::Closed(id, CloseReason::Refused)
+        };
+        assert_eq!(first.poll_event(), Some(expected));
+    }
+}
+
+#[test]
+fn an_idle_association_is_kept_alive_and_a_dead_one_is_noticed() {
+    let config = Config {
+        keep_alive: Duration::from_secs(1),
+        ..Config::default()
+    };
+    let (mut first, mut second) = connected(config);
+    let mut now = Instant::from_nanos(2_000_000);
+    let end = now + Duration::from_secs(10);
+    while now < end {
+        now = first
+            .0
+            .deadline()
+            .into_iter()
+            .chain(second.0.deadline())
+            .min()
+            .expect("a keep-alive");
+        first.0.handle_timeout(now);
+        second.0.handle_timeout(now);
+        exchange(now, &mut first.0, &mut second.0);
+    }
+    assert_eq!((first.0.poll_event(), second.0.poll_event()), (None, None));
+    assert!(
+        first.0.counters().packets_built < 60,
+        "{:?}",
+        first.0.counters()
+    );
+    while let Some(at) = first.0.deadline() {
+        first.0.handle_timeout(at);
+        let mut batch = Batch::new(1);
+        first.0.transmit(at, &mut batch);
+        if first.0.holdings() == Holdings::default() {
+            break;
+        }
+    }
+    assert_eq!(
+        first.0.poll_event(),
+        Some(Event::Closed(first.1, CloseReason::TimedOut))
+    );
+}
+
+/// Two ends with an open circuit, and its number at each.
+fn connected(config: Config) -> ((Xtp, engine::CircuitId), (Xtp, engine::CircuitId)) {
+    let [mut first, mut second] = both(&config, 9).map(Xtp::new);
+    let now = Instant::from_nanos(1_000_000);
+    second.listen(true);
+    let id = first
+        .connect(now, Address::Station(1))
+        .expect("room for one");
+    exchange(now, &mut first, &mut second);
+    assert_eq!(first.poll_event(), Some(Event::Connected(id)));
+    let Some(Event::Accepted(peer, _)) = second.poll_event() else {
+        panic!("the circuit did not open");
+    };
+    ((first, id), (second, peer))
+}
+
+/// Carries packets between two ends until neither has any. User bytes are zeros.
+fn exchange(now: Instant, first: &mut Xtp, second: &mut Xtp) {
+    loop {
+        let there = carry(now, first, second, 0);
+        let back = carry(now, second, first, 1);
+        if !there && !back {
+            return;
+        }
+    }
+}
+
+fn carry(now: Instant, from: &mut Xtp, to: &mut Xtp, station: u32) -> bool {
+    let mut batch = Batch::new(1);
+    from.transmit(now, &mut batch);
+    batch.extend_checksums(|_| 0);
+    for segment in batch.segments() {
+        let mut packet = batch.header(segment).to_vec();
+        packet.resize(
+            packet.len() + (segment.payload.end - segment.payload.start) as usize,
+            0,
+        );
+        let mut deliveries = Vec::new();
+        to.handle_packet(now, Address::Station(station), &packet, &mut deliveries);
+    }
+    !batch.is_empty()
+}
