@@ -67,7 +67,7 @@ fn options(random: &mut SplitMix64) -> Config {
 }
 
 /// One run of `seed`: both sides send.
-fn one(seed: u64) -> (Config, [Vec<Vec<u8>>; 2], Outcome) {
+pub fn one(seed: u64) -> (Config, [Vec<Vec<u8>>; 2], Outcome) {
     let mut random = SplitMix64::new(seed);
     let link = faulty(&mut random);
     let config = options(&mut random);

@@ -89,7 +89,7 @@ pub(crate) fn transmit_control(
 /// What the packet will be, and its length.
 fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
     let spans_max = (sh.config.packet_len - CNTL_LEN - ECNTL_MORE) / SPAN_LEN;
-    if !ctx.rx.held.is_empty() && !ctx.rx.noerr {
+    if !ctx.rx.held.is_empty() && !ctx.rx.noerr && !ctx.starved {
         let received = ctx.rx.held.spans(spans_max);
         let spans = match sh.config.spans {
             SpanMeaning::Received => received,
