@@ -192,6 +192,14 @@ impl Reader {
                 self.at = 0;
                 continue;
             };
+            if fragment.first
+                && !fragment.last
+                && let Some(whole) = assemble(chunk, self.piece, self.at, buffer)
+            {
+                self.damaged += u64::from(std::mem::take(&mut self.joined));
+                (self.piece, self.at) = (whole.piece, whole.at);
+                return Read::Message(whole.len);
+            }
             self.at = fragment.bytes.end;
             let bytes = &payload[fragment.bytes];
             if fragment.first && fragment.last {
@@ -211,6 +219,42 @@ impl Reader {
             }
         }
         Read::Empty
+    }
+}
+
+/// Where a message put together within one chunk ends, and how long it is.
+struct Whole {
+    piece: usize,
+    at: usize,
+    len: usize,
+}
+
+/// Copies a message that begins at (`piece`, `at`) straight into `buffer`, if the chunk holds all
+/// of it without a gap. A message that goes on in the next chunk is joined in memory of its own
+/// instead, which costs a second copy.
+fn assemble(chunk: &Chunk, mut piece: usize, mut at: usize, buffer: &mut [u8]) -> Option<Whole> {
+    let mut len = 0;
+    let mut begun = false;
+    loop {
+        let part = chunk.pieces.get(piece)?;
+        let payload = &chunk.octets[part.range.start as usize..part.range.end as usize];
+        let fragment = record::next(payload, at)?;
+        if begun && (fragment.first || part.gap) {
+            return None;
+        }
+        begun = true;
+        let bytes = &payload[fragment.bytes.clone()];
+        let start = len.min(buffer.len());
+        let room = (buffer.len() - start).min(bytes.len());
+        buffer[start..start + room].copy_from_slice(&bytes[..room]);
+        len += bytes.len();
+        at = fragment.bytes.end;
+        if fragment.last {
+            return Some(Whole { piece, at, len });
+        }
+        // A message's fragments but the last fill their packets: the next is in the next packet.
+        piece += 1;
+        at = 0;
     }
 }
 

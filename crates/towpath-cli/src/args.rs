@@ -182,7 +182,7 @@ pub struct RaceArgs {
     pub circuits: u32,
     /// Blocks: each cell is measured once a block. A range stops at a look (5, 10, 20) where every
     /// verdict stands.
-    #[arg(long, value_name = "N or MIN..MAX", default_value = "5", value_parser = parse::blocks)]
+    #[arg(long, value_name = "N or MIN..MAX", default_value = "10", value_parser = parse::blocks)]
     pub blocks: (u32, u32),
     /// Time for the whole race.
     #[arg(long, default_value = "60s", value_parser = parse::time)]
