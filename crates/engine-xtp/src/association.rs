@@ -113,6 +113,14 @@ impl Xtp {
         self.table.retire(slot, now, span, max);
     }
 
+    fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
+        let header = Header::parse(packet)?;
+        let alone = header.options.has(Options::NOCHECK);
+        let summed = if alone { HEADER_LEN } else { packet.len() };
+        self.shared.counters.bytes_summed += summed as u64;
+        Ok(header)
+    }
+
     fn dispatch(
         &mut self,
         now: Instant,
@@ -120,13 +128,7 @@ impl Xtp {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let header = Header::parse(packet)?;
-        let summed = if header.options.has(Options::NOCHECK) {
-            HEADER_LEN
-        } else {
-            packet.len()
-        };
-        self.shared.counters.bytes_summed += summed as u64;
+        let header = self.parse(packet)?;
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }

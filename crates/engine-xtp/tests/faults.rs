@@ -165,6 +165,7 @@ fn without_error_control_gaps_are_reported_and_nothing_is_sent_again() {
         let config = Config {
             error: ErrorControl::None,
             framing: Framing::Messages,
+            explicit: seed.is_multiple_of(2),
             ..Config::default()
         };
         let link = LinkConfig {

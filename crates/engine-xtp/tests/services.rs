@@ -165,10 +165,7 @@ fn a_rate_is_kept_by_the_sender_and_by_one_who_is_told() {
         let outcome = run(configs, plans, clean(), 1);
         assert_eq!(joined(&outcome.received[1]).len(), 100_000);
         let sent = outcome.trace.iter().filter(|line| line.from == 0);
-        let last = sent
-            .clone()
-            .filter(|line| line.packet.len() > 500)
-            .next_back();
+        let last = sent.clone().rfind(|line| line.packet.len() > 500);
         let last_ms = last.expect("data were sent").at_ps / MS;
         assert!(
             (950..1400).contains(&last_ms),

@@ -33,28 +33,39 @@ pub(crate) fn handle_packet(
             deliveries,
         );
     }
-    let body = Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)?;
-    match body {
-        Body::Diag(diag) => {
-            close::handle_diag(ctx, sh, &diag);
-            return Ok(());
-        }
+    match Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)? {
         Body::First { data, .. } => {
             let range = packet.len() - data.len()..packet.len();
-            return handle_data(ctx, sh, now, header, packet, range, deliveries);
+            handle_data(ctx, sh, now, header, packet, range, deliveries)
         }
-        Body::Cntl(common) => report::handle_report(ctx, sh, now, &common, Spans::EMPTY)?,
-        Body::Ecntl(common, spans) => report::handle_report(ctx, sh, now, &common, spans)?,
+        Body::Diag(diag) => {
+            close::handle_diag(ctx, sh, &diag);
+            Ok(())
+        }
+        body => handle_control(ctx, sh, now, header, &body),
+    }
+}
+
+fn handle_control(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    header: &Header,
+    body: &Body<'_>,
+) -> Result<(), Reject> {
+    match body {
+        Body::Cntl(common) => report::handle_report(ctx, sh, now, common, Spans::EMPTY)?,
+        Body::Ecntl(common, spans) => report::handle_report(ctx, sh, now, common, *spans)?,
         Body::Tcntl {
             common,
             xkey,
             traffic,
             ..
         } => {
-            report::handle_report(ctx, sh, now, &common, Spans::EMPTY)?;
-            report::handle_traffic(ctx, now, xkey, &traffic);
+            report::handle_report(ctx, sh, now, common, Spans::EMPTY)?;
+            report::handle_traffic(ctx, now, *xkey, traffic);
         }
-        Body::Jcntl { .. } | Body::Data { .. } => return Err(Reject::Multicast),
+        _ => return Err(Reject::Multicast),
     }
     note_active(ctx, sh);
     if header.options.has(Options::NOERR) && header.seq <= crate::types::SEQ_MAX {

@@ -14,8 +14,14 @@ pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
 
 /// Whether both directions are closed and both sides know.
 pub(crate) fn is_done(ctx: &Context) -> bool {
+    is_done_with(ctx, false, false)
+}
+
+/// The same once a packet with these bits left.
+pub(crate) fn is_done_with(ctx: &Context, wclose: bool, rclose: bool) -> bool {
     let close = &ctx.close;
-    close.wclose_sent && close.rclose_received && close.rclose_sent && ctx.rx.is_complete()
+    let sent = (close.wclose_sent || wclose) && (close.rclose_sent || rclose);
+    sent && close.rclose_received && ctx.rx.is_complete()
 }
 
 /// A packet left with these bits.
@@ -164,9 +170,6 @@ fn handle_rclose(ctx: &mut Context, sh: &mut Shared, format: Format) {
     if ctx.close.wclose_sent && whole {
         report::acknowledge(ctx, sh, ctx.tx.next);
         ctx.close.rclose_received = true;
-        ctx.tx.requests.clear();
-        ctx.tx.handshake = None;
-        ctx.disarm(crate::state::Timer::Wait);
     } else if !data {
         do_abort(ctx, sh);
     }

@@ -45,34 +45,34 @@ pub(crate) fn handle_data(
         return hold(ctx, sh, now, header, &packet[range], eom);
     }
     if end > ctx.rx.next {
-        skip_to(ctx, sh, seq);
-        if ctx.rx.torn {
-            skip_to(ctx, sh, end);
-            ctx.rx.torn = !eom;
-            return Ok(());
-        }
-        let gap = std::mem::take(&mut ctx.rx.gap);
-        let known = (ctx.rx.next - seq) as usize;
-        deliver(
-            ctx,
-            sh,
-            Bytes::Packet(range.start + known..range.end),
-            gap,
-            eom,
-            deliveries,
-        );
-        while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
-            deliver(
-                ctx,
-                sh,
-                Bytes::Held(piece.bytes),
-                false,
-                piece.end,
-                deliveries,
-            );
-        }
+        take(ctx, sh, seq, range, eom, deliveries);
     }
     Ok(())
+}
+
+/// Delivers the bytes at `range` of the packet, which begin at `seq`, without those that came
+/// before, and what was held and comes next.
+#[inline]
+fn take(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    seq: u64,
+    range: Range<usize>,
+    eom: bool,
+    deliveries: &mut Vec<Delivery>,
+) {
+    skip_to(ctx, sh, seq);
+    if ctx.rx.torn {
+        skip_to(ctx, sh, seq + range.len() as u64);
+        ctx.rx.torn = !eom;
+        return;
+    }
+    let known = (ctx.rx.next - seq) as usize;
+    let bytes = Bytes::Packet(range.start + known..range.end);
+    deliver(ctx, sh, bytes, eom, deliveries);
+    while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
+        deliver(ctx, sh, Bytes::Held(piece.bytes), piece.end, deliveries);
+    }
 }
 
 /// Bytes from here on are not taken.
@@ -101,7 +101,6 @@ fn deliver(
     ctx: &mut Context,
     sh: &mut Shared,
     bytes: Bytes,
-    gap: bool,
     end: bool,
     deliveries: &mut Vec<Delivery>,
 ) {
@@ -115,7 +114,7 @@ fn deliver(
     deliveries.push(Delivery {
         circuit: ctx.id,
         bytes,
-        gap,
+        gap: std::mem::take(&mut ctx.rx.gap),
         end,
     });
 }

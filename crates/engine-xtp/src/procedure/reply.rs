@@ -2,13 +2,12 @@
 
 use crate::api::SpanMeaning;
 use crate::pdu::{
-    Body, Common, Format, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
-    TrafficSpec,
+    Body, Common, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans, TrafficSpec,
 };
-use crate::procedure::{close, receive, request, setup};
+use crate::procedure::{close, receive, request, send, setup};
 use crate::shared::{Shared, plain};
-use crate::state::{Context, Timer};
-use engine::{Batch, CloseReason, Instant};
+use crate::state::{Context, Due, Timer};
+use engine::{Batch, Instant};
 
 /// Octets of a CNTL, of what an ECNTL adds before its spans, and of what a TCNTL adds before its
 /// traffic specifier.
@@ -61,29 +60,25 @@ pub(crate) fn transmit_control(
     if !ctx.may_send(len) || useless {
         return;
     }
+    let options = options(ctx);
+    let sync = request::sync(ctx, sh, now, options);
+    push(ctx, sh, batch, kind, options, sync);
+    ctx.due = Due::default();
+    ctx.disarm(Timer::Reply);
+}
+
+/// The options of the packet, as it stands between the two sides.
+fn options(ctx: &Context) -> Options {
     let wclose = ctx.is_all_sent() && !ctx.is_one_way() || close::is_wclose_due(ctx);
-    let ask = (ctx.due.probe || close::is_wclose_due(ctx)) && ctx.service != Service::Datagram;
     let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
-    let sync = if ask {
-        request::ask(ctx, sh, now)
-    } else {
-        ctx.tx.sync
-    };
-    close::note_sent(ctx, wclose, rclose);
-    let done = close::is_done(ctx);
-    let last = done || wclose && ctx.service == Service::Datagram;
-    let options = ctx
-        .options
-        .with(Options::SREQ, ask && !last)
+    let datagram = ctx.service == Service::Datagram;
+    let last = close::is_done_with(ctx, wclose, rclose) || wclose && datagram;
+    let ask = (ctx.due.probe || close::is_wclose_due(ctx)) && !datagram && !last;
+    ctx.options
+        .with(Options::SREQ, ask)
         .with(Options::WCLOSE, wclose)
         .with(Options::RCLOSE, rclose)
-        .with(Options::END, last);
-    push(ctx, sh, batch, kind, options, sync);
-    ctx.due = crate::state::Due::default();
-    ctx.disarm(Timer::Reply);
-    if last {
-        ctx.end(sh, CloseReason::Graceful, done);
-    }
+        .with(Options::END, last)
 }
 
 /// What the packet will be, and its length.
@@ -150,41 +145,38 @@ fn push(
     options: Options,
     sync: u32,
 ) {
-    if matches!(kind, Kind::Traffic(TrafficSpec::Limits { .. })) {
-        ctx.limits_due = false;
-    }
-    let alloc = receive::allocation(ctx, sh);
     let common = Common {
         rseq: ctx.rx.next,
-        alloc,
+        alloc: receive::allocation(ctx, sh),
         echo: ctx.rx.sync.unwrap_or(0),
     };
-    let body = match &kind {
-        Kind::Plain => Body::Cntl(common),
-        Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
-        Kind::Traffic(traffic) => Body::Tcntl {
-            common,
-            reserved: 0,
-            xkey: ctx.key,
-            traffic: *traffic,
-        },
-    };
+    let body = body(ctx, &kind, common);
     let header = Header {
         options,
         sync,
         sort: sh.config.sort.unwrap_or(0),
         seq: ctx.tx.next,
-        ..plain(ctx.wire_key(), Format::Cntl)
-    };
-    let header = Header {
-        format: body.format(),
-        ..header
+        ..plain(ctx.wire_key(), body.format())
     };
     Packet { header, body }.emit_summed(&mut sh.scratch);
     batch.push(&sh.scratch, ctx.tx.next..ctx.tx.next);
-    ctx.rx.told = alloc;
+    ctx.rx.told = common.alloc;
     let len = sh.scratch.len();
-    ctx.spend(len);
-    sh.count_built(0);
-    sh.counters.bytes_summed += len as u64;
+    send::account(ctx, sh, options, len, 0, len as u64);
+}
+
+fn body<'a>(ctx: &mut Context, kind: &'a Kind, common: Common) -> Body<'a> {
+    match kind {
+        Kind::Plain => Body::Cntl(common),
+        Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
+        Kind::Traffic(traffic) => {
+            ctx.limits_due &= !matches!(traffic, TrafficSpec::Limits { .. });
+            Body::Tcntl {
+                common,
+                reserved: 0,
+                xkey: ctx.key,
+                traffic: *traffic,
+            }
+        }
+    }
 }

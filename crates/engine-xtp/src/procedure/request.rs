@@ -1,6 +1,6 @@
 //! Status requests, WTIMER and the synchronizing handshake.
 
-use crate::pdu::{DiagCode, DiagValue, Service};
+use crate::pdu::{DiagCode, DiagValue, Options, Service};
 use crate::procedure::send;
 use crate::shared::Shared;
 use crate::state::{Context, Phase, Timer};
@@ -8,7 +8,7 @@ use crate::tx::Handshake;
 use engine::{CloseReason, Instant};
 
 /// Makes a status request: the sync of the packet that is to carry it.
-pub(crate) fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
+fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
     let first = ctx.tx.requests.is_empty();
     let sync = ctx.tx.ask(now);
     let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
@@ -18,6 +18,16 @@ pub(crate) fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
         ctx.arm(sh, Timer::Wait, at);
     }
     sync
+}
+
+/// The sync of a packet with `options`: a new one if it makes a request.
+#[inline]
+pub(crate) fn sync(ctx: &mut Context, sh: &mut Shared, now: Instant, options: Options) -> u32 {
+    if options.has(Options::SREQ) {
+        ask(ctx, sh, now)
+    } else {
+        ctx.tx.sync
+    }
 }
 
 /// Sees to it that somebody will ask about what is on its way, or about a closed window.

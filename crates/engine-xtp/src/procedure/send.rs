@@ -3,7 +3,7 @@
 use crate::api::{ErrorControl, FlowControl};
 use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{close, reply, request, setup};
-use crate::shared::Shared;
+use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase, Timer};
 use core::ops::Range;
 use engine::{Batch, CloseReason, Event, Instant};
@@ -174,45 +174,63 @@ fn push(
 ) {
     let len = cut.bytes.end - cut.bytes.start;
     ctx.tx.unasked += len;
-    let wclose = ctx.tx.finishing && cut.bytes.end == ctx.tx.end;
-    let end = wclose && ctx.service == Service::Datagram;
-    let complete = ctx.rx.is_complete() && !ctx.is_one_way();
-    let ask = ctx.service != Service::Datagram && wants_answer(ctx, sh, cut, wclose, last);
-    let sync = if ask {
-        request::ask(ctx, sh, now)
-    } else {
-        ctx.tx.sync
+    let options = options(ctx, sh, cut, last);
+    let sync = request::sync(ctx, sh, now, options);
+    let header = Header {
+        options,
+        dlen: len as u32,
+        sort: sh.config.sort.unwrap_or(0),
+        sync,
+        seq: cut.bytes.start,
+        ..plain(ctx.wire_key(), Format::Data)
     };
+    let sum_at = sh.config.checksum.then_some(CHECK_AT);
+    batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
+    let summed = HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
+    let forget = sh.config.error == ErrorControl::None && ctx.phase == Phase::Active;
+    if forget || ctx.service == Service::Datagram {
+        sh.events.push_back(Event::Released(ctx.id, ctx.tx.next));
+    }
+    account(ctx, sh, options, HEADER_LEN, len, summed);
+}
+
+/// The options of a DATA packet with the bytes of `cut`.
+#[inline]
+fn options(ctx: &Context, sh: &Shared, cut: &Cut, last: bool) -> Options {
+    let wclose = ctx.tx.finishing && cut.bytes.end == ctx.tx.end;
+    let complete = ctx.rx.is_complete() && !ctx.is_one_way();
+    let datagram = ctx.service == Service::Datagram;
+    let ask = !datagram && wants_answer(ctx, sh, cut, wclose, last);
     let eom = cut.eom || wclose && ctx.service != Service::Stream;
-    let options = ctx
-        .options
+    ctx.options
         .with(Options::NOCHECK, !sh.config.checksum)
         .with(Options::SREQ, ask)
         .with(Options::EOM, eom)
         .with(Options::WCLOSE, wclose)
         .with(Options::RCLOSE, complete)
-        .with(Options::END, end);
-    let header = Header {
-        key: ctx.wire_key(),
-        options,
-        format: Format::Data,
-        dlen: len as u32,
-        check: 0,
-        sort: sh.config.sort.unwrap_or(0),
-        sync,
-        seq: cut.bytes.start,
-    };
-    let sum_at = sh.config.checksum.then_some(CHECK_AT);
-    batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
-    ctx.spend(HEADER_LEN + len as usize);
+        .with(Options::END, wclose && datagram)
+}
+
+/// Books a packet with `len` user bytes that went into the batch.
+#[inline]
+pub(crate) fn account(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    options: Options,
+    header_len: usize,
+    len: u64,
+    summed: u64,
+) {
+    ctx.spend(header_len + len as usize);
     sh.count_built(len);
-    sh.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
-    close::note_sent(ctx, wclose, complete);
-    if sh.config.error == ErrorControl::None || ctx.service == Service::Datagram {
-        sh.events.push_back(Event::Released(ctx.id, ctx.tx.next));
-    }
-    if end {
-        ctx.end(sh, CloseReason::Graceful, false);
+    sh.counters.bytes_summed += summed;
+    close::note_sent(
+        ctx,
+        options.has(Options::WCLOSE),
+        options.has(Options::RCLOSE),
+    );
+    if options.has(Options::END) {
+        ctx.end(sh, CloseReason::Graceful, ctx.service != Service::Datagram);
     }
 }
 

@@ -6,12 +6,12 @@ use crate::pdu::{
     AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
     Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
 };
-use crate::procedure::{close, receive, request};
+use crate::procedure::{receive, request, send};
 use crate::shared::{Shared, plain};
 use crate::state::{Budget, Context, Phase};
 use crate::tx::{Bucket, Controller};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use engine::{Address, Batch, CircuitId, CloseReason, CommandError, Event, Instant, checksum};
+use engine::{Address, Batch, CircuitId, CommandError, Event, Instant, checksum};
 
 /// Opens an association: FIRST goes at once, or with the first user bytes.
 pub(crate) fn do_connect(
@@ -33,6 +33,12 @@ pub(crate) fn do_connect(
     ctx.service = sh.config.service;
     ctx.phase = Phase::Opening;
     prepare(ctx, sh, now);
+    start(ctx, sh);
+    Ok(ctx.id)
+}
+
+/// Sends FIRST alone, or leaves it to the first user bytes.
+fn start(ctx: &mut Context, sh: &mut Shared) {
     let explicit = sh.config.explicit && ctx.service == Service::Stream;
     ctx.first.explicit = explicit;
     ctx.first.due = explicit;
@@ -47,7 +53,6 @@ pub(crate) fn do_connect(
         ctx.close.rclose_sent = true;
         sh.events.push_back(Event::Finished(ctx.id));
     }
-    Ok(ctx.id)
 }
 
 /// What both sides set before the first packet.
@@ -66,41 +71,17 @@ fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
 
 /// Puts FIRST into `batch`, with the user bytes there are, or with those of the last time.
 pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
-    let mut octets = std::mem::take(&mut sh.scratch);
     let traffic = traffic_spec(ctx, sh, true);
     let address = address_segment(ctx.peer, sh);
-    let room = sh.payload_max() - (address.len() + traffic.len()) as u64;
-    if ctx.first.sent {
-        sh.counters.retransmissions += 1;
-    } else if !ctx.first.explicit {
-        let message_end = ctx.tx.ends.after(0).unwrap_or(u64::MAX);
-        ctx.first.data_len = ctx.tx.end.min(room).min(ctx.tx.alloc).min(message_end);
-        ctx.tx.next = ctx.first.data_len;
-    }
+    let segments_len = (address.len() + traffic.len()) as u64;
+    choose_data(ctx, sh, sh.payload_max() - segments_len);
     let data_len = ctx.first.data_len;
-    let wclose = ctx.tx.finishing && data_len == ctx.tx.end && !ctx.first.explicit;
-    let end = wclose && ctx.service == Service::Datagram;
-    let ask = ctx.service != Service::Datagram;
-    let sync = if ask {
-        request::ask(ctx, sh, now)
-    } else {
-        ctx.tx.sync
-    };
-    let message = ctx.tx.ends.after(data_len.saturating_sub(1)) == Some(data_len) && data_len > 0;
-    let options = ctx
-        .options
-        .with(Options::SREQ, ask)
-        .with(
-            Options::EOM,
-            message || wclose && ctx.service != Service::Stream,
-        )
-        .with(Options::WCLOSE, wclose)
-        .with(Options::END, end);
+    let options = first_options(ctx);
     let header = Header {
         options,
-        sync,
+        sync: request::sync(ctx, sh, now, options),
         sort: sh.config.sort.unwrap_or(0),
-        dlen: (address.len() + traffic.len()) as u32 + data_len as u32,
+        dlen: (segments_len + data_len) as u32,
         ..plain(ctx.key, Format::First)
     };
     let body = Body::First {
@@ -109,21 +90,41 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
         traffic,
         data: &[],
     };
-    octets.clear();
-    octets.extend_from_slice(&Packet { header, body }.emit());
+    let mut octets = Packet { header, body }.emit();
     let check = checksum::checksum(&octets);
     octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
     batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
-    ctx.spend(octets.len() + data_len as usize);
-    sh.count_built(data_len);
-    sh.counters.bytes_summed += octets.len() as u64 + data_len;
-    sh.scratch = octets;
     ctx.first.due = false;
     ctx.first.sent = true;
-    close::note_sent(ctx, wclose, false);
-    if end {
-        ctx.end(sh, CloseReason::Graceful, false);
+    let summed = octets.len() as u64 + data_len;
+    send::account(ctx, sh, options, octets.len(), data_len, summed);
+}
+
+/// Chooses the user bytes that travel with FIRST, once and for all.
+fn choose_data(ctx: &mut Context, sh: &mut Shared, room: u64) {
+    if ctx.first.sent {
+        sh.counters.retransmissions += 1;
+    } else if !ctx.first.explicit {
+        let message_end = ctx.tx.ends.after(0).unwrap_or(u64::MAX);
+        let tx = &mut ctx.tx;
+        ctx.first.data_len = tx.end.min(room).min(tx.alloc).min(message_end);
+        tx.next = ctx.first.data_len;
     }
+}
+
+fn first_options(ctx: &mut Context) -> Options {
+    let len = ctx.first.data_len;
+    let wclose = ctx.tx.finishing && len == ctx.tx.end && !ctx.first.explicit;
+    let datagram = ctx.service == Service::Datagram;
+    let message = len > 0 && ctx.tx.ends.after(len - 1) == Some(len);
+    ctx.options
+        .with(Options::SREQ, !datagram)
+        .with(
+            Options::EOM,
+            message || wclose && ctx.service != Service::Stream,
+        )
+        .with(Options::WCLOSE, wclose)
+        .with(Options::END, wclose && datagram)
 }
 
 /// Bytes of FIRST were not sent yet and are there now.
