@@ -62,15 +62,13 @@ fn disturbed(trials: &[&Trial]) -> Option<String> {
     if touched == 0 || (touched as f64) < DISTURBED_MIN * ok.len() as f64 {
         return None;
     }
-    // Figures differ from trial to trial: only what stands before them names the disturbance.
-    let causes = ok
-        .iter()
-        .flat_map(|trial| &trial.disturbed)
-        .map(|text| before_figures(text));
-    let cause = most_common(causes.collect());
+    // Figures differ from trial to trial: the rest names the disturbance.
+    let causes = ok.iter().flat_map(|trial| &trial.disturbed);
+    let causes: Vec<String> = causes.map(|text| without_figures(text)).collect();
+    let cause = most_common(causes.iter().map(String::as_str).collect());
     let all = ok.len();
     Some(format!(
-        "{touched} of {all} trials were disturbed, most often by {cause}"
+        "{touched} of {all} trials were disturbed, most often: {cause}"
     ))
 }
 
@@ -161,14 +159,13 @@ fn histograms(trials: &[&Trial]) -> Option<String> {
     (broken > 0).then(|| format!("{broken} histograms cannot be read or merged and are left out"))
 }
 
-fn before_figures(text: &str) -> &str {
-    let end = text
-        .find(|c: char| c.is_ascii_digit() || c == ':')
-        .unwrap_or(text.len());
-    match text[..end].trim() {
-        "" => text,
-        name => name,
-    }
+/// The text with every figure left open.
+fn without_figures(text: &str) -> String {
+    let open = |word: &str| {
+        let figure = word.starts_with(|first: char| first.is_ascii_digit());
+        if figure { "..." } else { word }.to_owned()
+    };
+    text.split(' ').map(open).collect::<Vec<_>>().join(" ")
 }
 
 /// The text that is there most often; the first in order of equal ones.

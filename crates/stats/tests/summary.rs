@@ -234,7 +234,7 @@ fn what_spoils_a_run_is_said() {
     let warnings = complete(&plan, &trials).warnings;
     let said = |part: &str| warnings.iter().any(|warning| warning.contains(part));
     assert!(
-        said("45 of 45 trials were disturbed, most often by steal"),
+        said("45 of 45 trials were disturbed, most often: steal"),
         "{warnings:?}"
     );
     assert!(
