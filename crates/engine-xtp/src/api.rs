@@ -115,10 +115,11 @@ pub struct Config {
     /// 120 KiB is just under two segmented sends: a control packet every 85, and eight
     /// requests a window.
     pub status_every: u64,
-    /// An idle sender asks this long after the last byte it has no answer for.
+    /// When bytes have been on their way this long and no request asks about them, the next
+    /// packet with data does; when as much time passes without one, a CNTL.
     ///
-    /// 1 ms: a lone loss is repaired in a millisecond and a round trip, and a conversation of
-    /// short messages pays for at most a thousand control packets a second.
+    /// 1 ms: a lone loss is repaired in two milliseconds and a round trip, and a conversation of
+    /// short messages pays for at most a thousand answers a second.
     pub status_delay: Duration,
     /// How long a reply may wait to travel with the answer of a transaction.
     ///

@@ -176,7 +176,7 @@ impl Xtp {
             }
             match timer {
                 Timer::Wait => request::handle_wait(ctx, sh, now),
-                Timer::Status => request::handle_status(ctx, sh),
+                Timer::Status => request::handle_status(ctx, sh, now),
                 Timer::Idle => request::handle_idle(ctx, sh, now),
                 Timer::Rate => ctx.wake(sh),
                 Timer::Reply => reply::handle_reply_late(ctx, sh),

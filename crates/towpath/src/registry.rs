@@ -8,7 +8,7 @@
 use crate::contract::Transport;
 use crate::transport::{
     bare, mptcp, null, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched, udp_connected,
-    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream,
+    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xtp,
 };
 
 /// Every transport, in the order tables show them.
@@ -29,6 +29,8 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &pipe::Pipe,
         &raw_ether::RawEther,
         &quic::Quic,
+        &xtp::STREAM,
+        &xtp::MESSAGES,
         &bare::Bare,
         &null::Null,
     ]

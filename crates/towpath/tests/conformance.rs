@@ -12,7 +12,7 @@ const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
 /// Whether a message of `len` bytes can be sent at all.
 fn allowed(subject: &Subject, len: usize) -> bool {
     match subject.name() {
-        "unix-seqpacket" => len > 0,
+        "unix-seqpacket" | "xtp-message" => len > 0,
         // A veth pair's frames hold 1500 octets, less the header of 6.
         "raw-ether" => len <= 1494,
         _ => true,

@@ -44,10 +44,13 @@ pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     }
 }
 
-/// Nobody asked about what is on its way: ask now.
-pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared) {
+/// Nobody asked about what is on its way: the next data do, or if none come, a CNTL.
+pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     let blocked = send::is_blocked(ctx, sh);
-    if ctx.tx.requests.is_empty() && (ctx.tx.in_flight() > 0 || blocked) {
+    if !blocked && !ctx.tx.ask_next && ctx.tx.in_flight() > 0 {
+        ctx.tx.ask_next = true;
+        ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
+    } else if ctx.tx.requests.is_empty() && (ctx.tx.in_flight() > 0 || blocked) {
         ctx.probes += u32::from(blocked);
         ctx.due.probe = true;
         ctx.wake(sh);

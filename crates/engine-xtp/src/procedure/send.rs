@@ -241,6 +241,7 @@ fn wants_answer(ctx: &Context, sh: &Shared, cut: &Cut, wclose: bool, last: bool)
     let quarter = (tx.alloc.saturating_sub(tx.acknowledged) / 4).max(sh.payload_max());
     let every = sh.config.status_every.min(quarter);
     tx.unasked >= every
+        || tx.ask_next
         || wclose && !cut.again
         || cut.again && tx.lost.is_empty()
         || last && tx.requests.is_empty() && is_blocked(ctx, sh)

@@ -54,6 +54,8 @@ pub(crate) struct Sending {
     /// Reports that echo less were made before the last retransmission arrived.
     pub(crate) saved_sync: u32,
     pub(crate) requests: VecDeque<Request>,
+    /// The next DATA packet is to make a request.
+    pub(crate) ask_next: bool,
     /// Bytes sent since the last request.
     pub(crate) unasked: u64,
     pub(crate) handshake: Option<Handshake>,
@@ -80,6 +82,7 @@ impl Sending {
             at: now,
         });
         self.unasked = 0;
+        self.ask_next = false;
         if self.resent && self.lost.is_empty() {
             self.resent = false;
             self.saved_sync = self.sync;

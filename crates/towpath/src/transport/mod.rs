@@ -17,3 +17,4 @@ pub mod udp_segmented;
 pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
+pub mod xtp;
