@@ -226,9 +226,9 @@ pub struct RaceArgs {
     /// TCP_NODELAY on or off; by default on for delay and off for throughput.
     #[arg(long, value_name = "on or off", value_parser = on_or_off)]
     pub nodelay: Option<bool>,
-    /// TCP congestion control.
-    #[arg(long, default_value = "cubic")]
-    pub congestion: String,
+    /// TCP congestion control; by default cubic, or where only root may set that, the system's.
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
     /// Bytes a byte stream's receiver asks for in one call.
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse::size)]
     pub read_size: u64,

@@ -14,7 +14,10 @@ use towpath::{Class, Options, Reach, Transport, Unavailable};
 ///
 /// When standard output cannot be written.
 pub fn transports(as_json: bool) -> Result<u8, CliError> {
-    let options = Options::default();
+    let options = Options {
+        congestion: crate::race::default_congestion(),
+        ..Options::default()
+    };
     if as_json {
         let all: Vec<_> = towpath::all()
             .iter()

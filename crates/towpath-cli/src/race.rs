@@ -234,11 +234,47 @@ fn settings(args: &RaceArgs) -> Settings {
         read_len: args.read_size,
         buffers: None,
         nodelay: args.nodelay,
-        congestion: args.congestion.clone(),
+        congestion: congestion(args),
         batch: args.batch,
         interface: args.interface.clone(),
         ethertype: args.ethertype,
     }
+}
+
+/// The congestion control asked for, or the default; one that is not cubic is told.
+fn congestion(args: &RaceArgs) -> String {
+    if let Some(asked) = &args.congestion {
+        return asked.clone();
+    }
+    let chosen = default_congestion();
+    if chosen != USUAL_CONGESTION && !args.json {
+        crate::print::note(format!(
+            "TCP uses {chosen}, as this system does: only root may set {USUAL_CONGESTION} here"
+        ));
+    }
+    chosen
+}
+
+/// What most systems use.
+const USUAL_CONGESTION: &str = "cubic";
+
+/// Cubic, or where an ordinary user may not set that, what the system uses itself. It is always
+/// set, read back and stored.
+pub(crate) fn default_congestion() -> String {
+    let can_be_set = |name: &str| {
+        let options = Options {
+            congestion: name.to_owned(),
+            ..Options::default()
+        };
+        towpath::find("tcp").is_ok_and(|tcp| tcp.available(&options).is_ok())
+    };
+    let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let own = std::fs::read_to_string(path).unwrap_or_default();
+    let own = own.trim();
+    if can_be_set(USUAL_CONGESTION) || !can_be_set(own) {
+        return USUAL_CONGESTION.into();
+    }
+    own.to_owned()
 }
 
 /// The contestants; those named must be here, those of a list are left out with a word.
