@@ -2,6 +2,7 @@
 //!
 //! * [`args`] - what may be typed.
 //! * [`parse`] - values: sizes, times, ranges.
+//! * [`sharing`] - what several circuits at once did to each other.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`] - the commands.
 //! * [`mod@print`] - how words reach the user.
 //! * [`progress`] - what a terminal shows while a race runs.
@@ -17,6 +18,7 @@ pub mod print;
 pub mod progress;
 pub mod race;
 pub mod results_commands;
+pub mod sharing;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;

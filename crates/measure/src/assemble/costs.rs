@@ -69,13 +69,20 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
     }
     let ticks_s =
         (sender.user_ns + sender.system_ns + receiver.user_ns + receiver.system_ns) as f64 * 1e-9;
-    if ticks_s > 0.0 {
+    // The kernel samples this split at its ticks; below 200 of them it says nothing.
+    if ticks_s >= TICKS_MIN * TICK_S {
         let user_s = (sender.user_ns + receiver.user_ns) as f64 * 1e-9;
         made.evidence
             .insert("cpu_user_fraction".into(), user_s / ticks_s);
     }
     made.evidence.extend(host);
 }
+
+/// Ticks that must stand behind a split of CPU time.
+const TICKS_MIN: f64 = 200.0;
+
+/// The kernel's tick where it ticks 250 times a second, as most do.
+const TICK_S: f64 = 0.004;
 
 /// Calls of both sides: those a transport counts itself, else one a message or read.
 fn calls(view: &View<'_>) -> u64 {
