@@ -40,14 +40,6 @@ impl Bar {
         })
     }
 
-    /// Whether not even the floor is reached.
-    pub fn is_below_floor(&self) -> bool {
-        match (self.target, self.value) {
-            (Target::Goal { floor, .. }, Some(value)) => value < floor,
-            _ => !self.is_met(),
-        }
-    }
-
     /// `BAR <name> <value> <unit> <target> met|short`, and a note.
     pub fn line(&self) -> String {
         let value = self

@@ -36,7 +36,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let mut short = false;
     let mut say = |bar: Bar| {
         println!("{}", bar.line());
-        short |= bar.is_below_floor();
+        short |= !bar.is_met();
     };
     for comparison in comparisons() {
         if wanted(comparison.name) {
