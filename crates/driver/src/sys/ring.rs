@@ -3,7 +3,7 @@
 //! A slot is room for a header and behind it the user bytes of one full packet. Positions count
 //! user bytes only. When the consumer sends a full packet, it writes the header into the slot, so
 //! header and bytes, and neighbouring packets too, are one contiguous piece: a batch of 45 packets
-//! is one address for the kernel to copy from instead of 90, which is worth 15 to 25 % of the
+//! is one address for the kernel to copy from instead of 90, which is worth 10 to 25 % of the
 //! whole cost of a segmented send.
 //!
 //! The producer owns positions in [head, tail + capacity), the consumer those in [tail, head) and
