@@ -28,6 +28,33 @@ pub trait Transport: Send + Sync {
     /// The reason it cannot, and what would change that.
     fn available(&self, options: &Options) -> Result<(), Unavailable>;
 
+    /// The options only this transport knows, which [`Options::own`] may hold.
+    fn options(&self) -> &'static [OptionHelp] {
+        &[]
+    }
+
+    /// Whether `own` can be an [`Options::own`] of this transport. A transport with options checks
+    /// their values here, so that a race refuses a wrong one before it starts.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the option and what would be right.
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        let known = |key: &str| self.options().iter().any(|option| option.name == key);
+        match own.keys().find(|key| !known(key)) {
+            None => Ok(()),
+            Some(key) => {
+                let names: Vec<&str> = self.options().iter().map(|option| option.name).collect();
+                let has = if names.is_empty() {
+                    "has none of its own".to_owned()
+                } else {
+                    format!("has {}", names.join(", "))
+                };
+                Err(format!("{} has no option '{key}'; it {has}", self.name()))
+            }
+        }
+    }
+
     /// Waits for peers. Binds to a free port or name.
     ///
     /// # Errors
@@ -46,6 +73,17 @@ pub trait Transport: Send + Sync {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>>;
+}
+
+/// An option of one transport, for its users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionHelp {
+    /// Its name, as typed: `NAME=VALUE`.
+    pub name: &'static str,
+    /// The values it may have, the default first: `on|off`, or `BYTES`.
+    pub values: &'static str,
+    /// One line: what it does.
+    pub meaning: &'static str,
 }
 
 /// The waiting side.

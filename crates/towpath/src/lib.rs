@@ -43,7 +43,8 @@ mod sys;
 pub mod transport;
 
 pub use contract::{
-    Arrived, Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+    Arrived, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, all, find};

@@ -1,6 +1,7 @@
 //! What can be set on a circuit.
 
 use crate::contract::PATIENCE;
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ pub struct Options {
     pub interface: Option<String>,
     /// Ethernet type of link-layer transports. 0x88b5 is set aside for experiments (IEEE 802).
     pub ethertype: u16,
+    /// Options only this transport knows, by name; see [`crate::Transport::options`].
+    pub own: BTreeMap<String, String>,
 }
 
 /// Internet protocol version.
@@ -64,6 +67,7 @@ impl Default for Options {
             batch: None,
             interface: None,
             ethertype: 0x88b5,
+            own: BTreeMap::new(),
         }
     }
 }

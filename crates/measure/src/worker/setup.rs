@@ -199,6 +199,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         interface,
         ethertype,
         patience: patience(job),
+        ..Options::default()
     }
 }
 
