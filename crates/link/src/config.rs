@@ -1,0 +1,112 @@
+//! What one direction of a path is told to be.
+
+/// Picoseconds in a second.
+pub const PS_PER_S: u64 = 1_000_000_000_000;
+
+/// One direction of a path. Probabilities are in parts of a million.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkConfig {
+    /// Bits a second; None for a medium that takes no time.
+    pub rate_bps: Option<u64>,
+    /// Propagation delay, ps.
+    pub delay_ps: u64,
+    /// The delay of a frame lies anywhere within this of `delay_ps`, all values alike, ps. Frames
+    /// stay in order: one that would overtake waits for the one before.
+    pub jitter_ps: u64,
+    /// Extra delay of a reordered frame, ps.
+    pub reorder_ps: u64,
+    /// Octets that may wait for the medium, the frame on its way into it included.
+    pub queue_bytes: u64,
+    /// Frames lost, each on its own.
+    pub loss_ppm: u32,
+    /// Frames lost in runs, besides.
+    pub bursts: Option<GilbertElliott>,
+    /// Frames that arrive twice.
+    pub duplicate_ppm: u32,
+    /// Frames held back, so that later ones overtake them.
+    pub reorder_ppm: u32,
+    /// Frames with one bit turned over.
+    pub corrupt_ppm: u32,
+    /// The medium is cut: nothing arrives.
+    pub cut: bool,
+}
+
+impl Default for LinkConfig {
+    fn default() -> Self {
+        LinkConfig {
+            rate_bps: None,
+            delay_ps: 0,
+            jitter_ps: 0,
+            reorder_ps: 0,
+            queue_bytes: u64::MAX,
+            loss_ppm: 0,
+            bursts: None,
+            duplicate_ppm: 0,
+            reorder_ppm: 0,
+            corrupt_ppm: 0,
+            cut: false,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// Whether it may lose, double, damage or reorder frames.
+    pub fn has_faults(&self) -> bool {
+        let ppm = [
+            self.loss_ppm,
+            self.duplicate_ppm,
+            self.reorder_ppm,
+            self.corrupt_ppm,
+        ];
+        self.bursts.is_some() || ppm.iter().any(|&ppm| ppm > 0)
+    }
+
+    /// The part of all frames that the loss models take in the long run.
+    pub fn loss_mean(&self) -> f64 {
+        let alone = f64::from(self.loss_ppm) / 1e6;
+        let runs = self.bursts.map_or(0.0, |bursts| bursts.loss_mean());
+        1.0 - (1.0 - alone) * (1.0 - runs)
+    }
+}
+
+/// Losses in runs: a chain of a good and a bad state that moves at each frame, with a loss rate in
+/// each (Gilbert 1960, Elliott 1963). The chain starts in the good state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GilbertElliott {
+    /// Moves from good to bad.
+    pub to_bad_ppm: u32,
+    /// Moves from bad to good.
+    pub to_good_ppm: u32,
+    /// Frames lost in the bad state.
+    pub loss_bad_ppm: u32,
+    /// Frames lost in the good state.
+    pub loss_good_ppm: u32,
+}
+
+impl GilbertElliott {
+    /// Runs of losses of `run` frames in the mean that take `loss_ppm` of all frames: all frames
+    /// of the bad state, none of the good one. None when no chain has these figures.
+    pub fn of_runs(loss_ppm: u32, run: f64) -> Option<GilbertElliott> {
+        let loss = f64::from(loss_ppm) / 1e6;
+        let to_good = 1.0 / run;
+        let to_bad = to_good * loss / (1.0 - loss);
+        let possible = run >= 1.0 && loss > 0.0 && loss < 1.0 && to_bad <= 1.0;
+        possible.then(|| GilbertElliott {
+            to_bad_ppm: (to_bad * 1e6).round() as u32,
+            to_good_ppm: (to_good * 1e6).round() as u32,
+            loss_bad_ppm: 1_000_000,
+            loss_good_ppm: 0,
+        })
+    }
+
+    /// The part of all frames lost in the long run.
+    pub fn loss_mean(&self) -> f64 {
+        let (to_bad, to_good) = (f64::from(self.to_bad_ppm), f64::from(self.to_good_ppm));
+        let bad = if to_bad + to_good > 0.0 {
+            to_bad / (to_bad + to_good)
+        } else {
+            0.0
+        };
+        (bad * f64::from(self.loss_bad_ppm) + (1.0 - bad) * f64::from(self.loss_good_ppm)) / 1e6
+    }
+}

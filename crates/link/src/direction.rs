@@ -1,0 +1,230 @@
+//! One direction of a path: what becomes of each frame.
+
+use crate::config::{LinkConfig, PS_PER_S};
+use engine::SplitMix64;
+
+/// What becomes of one frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// When it arrives, ps; None when it is lost.
+    pub arrival_ps: Option<u64>,
+    /// When a second copy arrives, ps.
+    pub copy_ps: Option<u64>,
+    /// Which bit of it is turned over, counted from the frame's first.
+    pub corrupt_bit: Option<u64>,
+}
+
+/// What a link has done. Each frame offered is delivered, lost, dropped or cut off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Frames offered.
+    pub offered: u64,
+    /// Octets of them.
+    pub offered_bytes: u64,
+    /// Frames that arrive, copies not counted.
+    pub delivered: u64,
+    /// Octets of them.
+    pub delivered_bytes: u64,
+    /// Frames lost by the loss models.
+    pub lost: u64,
+    /// Frames dropped because the queue was full.
+    pub dropped: u64,
+    /// Frames that came while the medium was cut.
+    pub cut: u64,
+    /// Second copies made.
+    pub duplicated: u64,
+    /// Frames held back.
+    pub reordered: u64,
+    /// Frames damaged.
+    pub corrupted: u64,
+}
+
+impl std::ops::Sub for LinkCounters {
+    type Output = LinkCounters;
+
+    /// What was done since `earlier`.
+    fn sub(self, earlier: LinkCounters) -> LinkCounters {
+        LinkCounters {
+            offered: self.offered - earlier.offered,
+            offered_bytes: self.offered_bytes - earlier.offered_bytes,
+            delivered: self.delivered - earlier.delivered,
+            delivered_bytes: self.delivered_bytes - earlier.delivered_bytes,
+            lost: self.lost - earlier.lost,
+            dropped: self.dropped - earlier.dropped,
+            cut: self.cut - earlier.cut,
+            duplicated: self.duplicated - earlier.duplicated,
+            reordered: self.reordered - earlier.reordered,
+            corrupted: self.corrupted - earlier.corrupted,
+        }
+    }
+}
+
+/// One direction of a path.
+#[derive(Clone, Debug)]
+pub struct Link {
+    config: LinkConfig,
+    seed: u64,
+    free_at_ps: u64,
+    /// No frame that is not held back arrives before this.
+    in_order_ps: u64,
+    is_bad: bool,
+    counters: LinkCounters,
+}
+
+/// Which decision a random draw is for; each has its own stream.
+#[derive(Clone, Copy)]
+enum Draw {
+    Loss,
+    Duplicate,
+    Reorder,
+    Corrupt,
+    Bit,
+    Jitter,
+    State,
+    RunLoss,
+}
+
+impl Link {
+    /// A link whose decisions are a function of `seed` and `direction`.
+    pub fn new(config: LinkConfig, seed: u64, direction: u32) -> Link {
+        Link {
+            config,
+            seed: SplitMix64::at(seed, u64::from(direction)),
+            free_at_ps: 0,
+            in_order_ps: 0,
+            is_bad: false,
+            counters: LinkCounters::default(),
+        }
+    }
+
+    /// What becomes of a frame of `len` octets offered at `now_ps`. `now_ps` never goes back.
+    pub fn offer(&mut self, now_ps: u64, len: usize) -> Verdict {
+        let index = self.counters.offered;
+        self.counters.offered += 1;
+        self.counters.offered_bytes += len as u64;
+        let in_run = self.is_lost_in_run(index);
+        if self.config.cut {
+            self.counters.cut += 1;
+            return Verdict::default();
+        }
+        let Some(sent_ps) = self.enqueue(now_ps, len) else {
+            self.counters.dropped += 1;
+            return Verdict::default();
+        };
+        if in_run || self.decides(Draw::Loss, index, self.config.loss_ppm) {
+            self.counters.lost += 1;
+            return Verdict::default();
+        }
+        self.counters.delivered += 1;
+        self.counters.delivered_bytes += len as u64;
+        self.deliver(index, sent_ps, len)
+    }
+
+    /// What it has done so far.
+    pub fn counters(&self) -> LinkCounters {
+        self.counters
+    }
+
+    /// What it is now.
+    pub fn config(&self) -> &LinkConfig {
+        &self.config
+    }
+
+    /// Makes it something else from the next frame on. Frames under way arrive as decided.
+    pub fn change(&mut self, config: LinkConfig) {
+        self.config = config;
+    }
+
+    /// When the last bit leaves the sender, or None when the queue has no room.
+    fn enqueue(&mut self, now_ps: u64, len: usize) -> Option<u64> {
+        let Some(rate_bps) = self.config.rate_bps else {
+            return Some(now_ps);
+        };
+        let start_ps = self.free_at_ps.max(now_ps);
+        if self.config.queue_bytes != u64::MAX && start_ps > now_ps {
+            let waiting_bits = bits_in(start_ps - now_ps, rate_bps);
+            if waiting_bits / 8 + len as u64 > self.config.queue_bytes {
+                return None;
+            }
+        }
+        self.free_at_ps = start_ps + time_of(len, rate_bps);
+        Some(self.free_at_ps)
+    }
+
+    fn deliver(&mut self, index: u64, sent_ps: u64, len: usize) -> Verdict {
+        let arrival_ps = (sent_ps + self.delay_ps(index)).max(self.in_order_ps);
+        let mut verdict = Verdict {
+            arrival_ps: Some(arrival_ps),
+            ..Verdict::default()
+        };
+        if self.decides(Draw::Duplicate, index, self.config.duplicate_ppm) {
+            self.counters.duplicated += 1;
+            verdict.copy_ps = Some(arrival_ps);
+        }
+        if self.decides(Draw::Reorder, index, self.config.reorder_ppm) {
+            self.counters.reordered += 1;
+            verdict.arrival_ps = Some(arrival_ps + self.config.reorder_ps);
+        } else {
+            self.in_order_ps = arrival_ps;
+        }
+        if len > 0 && self.decides(Draw::Corrupt, index, self.config.corrupt_ppm) {
+            self.counters.corrupted += 1;
+            verdict.corrupt_bit = Some(self.draw(Draw::Bit, index) % (len as u64 * 8));
+        }
+        verdict
+    }
+
+    /// The delay of frame `index`: uniform within the jitter.
+    fn delay_ps(&self, index: u64) -> u64 {
+        let LinkConfig {
+            delay_ps,
+            jitter_ps,
+            ..
+        } = self.config;
+        if jitter_ps == 0 {
+            return delay_ps;
+        }
+        let width = u128::from(jitter_ps) * 2 + 1;
+        let part = (u128::from(self.draw(Draw::Jitter, index)) * width) >> 64;
+        (delay_ps + part as u64).saturating_sub(jitter_ps)
+    }
+
+    /// Moves the chain of runs on by one frame; whether it takes frame `index`.
+    fn is_lost_in_run(&mut self, index: u64) -> bool {
+        let Some(bursts) = self.config.bursts else {
+            return false;
+        };
+        let leaves = if self.is_bad {
+            bursts.to_good_ppm
+        } else {
+            bursts.to_bad_ppm
+        };
+        self.is_bad ^= self.decides(Draw::State, index, leaves);
+        let loss_ppm = if self.is_bad {
+            bursts.loss_bad_ppm
+        } else {
+            bursts.loss_good_ppm
+        };
+        self.decides(Draw::RunLoss, index, loss_ppm)
+    }
+
+    fn decides(&self, draw: Draw, index: u64, ppm: u32) -> bool {
+        ppm > 0 && self.draw(draw, index) % 1_000_000 < u64::from(ppm)
+    }
+
+    fn draw(&self, draw: Draw, index: u64) -> u64 {
+        SplitMix64::at(SplitMix64::at(self.seed, draw as u64), index)
+    }
+}
+
+/// Time `len` octets take at `rate_bps`, ps, rounded to nearest once.
+fn time_of(len: usize, rate_bps: u64) -> u64 {
+    let bits = len as u128 * 8;
+    let rate = u128::from(rate_bps.max(1));
+    ((bits * u128::from(PS_PER_S) + rate / 2) / rate) as u64
+}
+
+/// Bits sent in `span_ps` at `rate_bps`.
+fn bits_in(span_ps: u64, rate_bps: u64) -> u64 {
+    (u128::from(span_ps) * u128::from(rate_bps) / u128::from(PS_PER_S)) as u64
+}
