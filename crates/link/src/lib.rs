@@ -7,6 +7,7 @@
 //!
 //! * [`config`] - what a direction is told to be: rate, delay, queue, faults.
 //! * [`direction`] - the model: a frame in, its fate out.
+//! * [`mod@ether`] - a cable shared by any number of stations: CSMA/CD.
 //! * [`path`] - both directions, and how they change with time.
 //! * [`text`] - a path as a user writes it: `rate=10mbit,delay=5ms,loss=1%`.
 //!
@@ -16,10 +17,12 @@
 
 pub mod config;
 pub mod direction;
+pub mod ether;
 pub mod path;
 pub mod text;
 
 pub use config::{GilbertElliott, LinkConfig, PS_PER_S};
 pub use direction::{Link, LinkCounters, Verdict};
+pub use ether::{Ether, EtherConfig, EtherCounters, EtherEvent, EtherFrame, EtherTo};
 pub use path::{Change, Path};
 pub use text::PathError;
