@@ -1,0 +1,394 @@
+//! A thread that carries frames.
+
+use super::carrier::Carrier;
+use crate::error::TestbedError;
+use link::LinkCounters;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::num::NonZeroU64;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// A frame with its Ethernet header and, of a super-frame, the header in front of that.
+pub const FRAME_MAX: usize = 65_536 + 128;
+
+/// Frames read from one port before others have their turn and due frames are written.
+const BATCH: usize = 32;
+
+/// A sleep ends this much before a frame is due, ns: about what a virtual machine takes to wake a
+/// thread. The rest is spent looking at the clock.
+const WAKE_EARLY_NS: u64 = 20_000;
+
+/// Longest sleep, ns, so that a lost wake-up would only cost this.
+const SLEEP_MAX_NS: u64 = 1_000_000_000;
+
+/// A host's interface, as this process sees it.
+#[derive(Debug)]
+pub struct Port {
+    device: OwnedFd,
+}
+
+impl Port {
+    /// Frames go through `device`, which must not block.
+    pub(crate) fn new(device: OwnedFd) -> Port {
+        Port { device }
+    }
+
+    pub(crate) fn try_clone(&self) -> io::Result<Port> {
+        let device = self.device.try_clone()?;
+        Ok(Port { device })
+    }
+
+    /// The next frame the host sent; None when there is none.
+    fn read(&self, buffer: &mut [u8]) -> Option<usize> {
+        match rustix::io::read(&self.device, buffer) {
+            Ok(len) if len > 0 => Some(len),
+            _ => None,
+        }
+    }
+
+    /// Hands the host a frame; whether it took it.
+    fn write(&self, frame: &[u8]) -> bool {
+        loop {
+            match rustix::io::write(&self.device, frame) {
+                Ok(_) => return true,
+                Err(Errno::INTR) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// The ports of a lane that frames may be written to, by host number.
+#[derive(Debug)]
+pub struct Outlets {
+    ports: Vec<Option<Port>>,
+    written: u64,
+    refused: u64,
+}
+
+impl Outlets {
+    /// Writes a frame to the host numbered `to`, or to every one.
+    pub(crate) fn write(&mut self, to: Option<usize>, frame: &[u8]) {
+        match to {
+            Some(number) => {
+                let port = self.ports.get(number).and_then(Option::as_ref);
+                self.count(port.is_some_and(|port| port.write(frame)));
+            }
+            None => {
+                for at in 0..self.ports.len() {
+                    if let Some(port) = &self.ports[at] {
+                        let taken = port.write(frame);
+                        self.count(taken);
+                    }
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, taken: bool) {
+        if taken {
+            self.written += 1;
+        } else {
+            self.refused += 1;
+        }
+    }
+}
+
+/// How late frames were written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Frames that waited for their time.
+    pub frames: u64,
+    /// Sum of their lags, ns.
+    pub sum_ns: u64,
+    /// The largest, ns.
+    pub max_ns: u64,
+    /// Those late by more than 50 us.
+    pub late: u64,
+}
+
+/// A lag that shows in a delay, ns.
+const LATE_NS: u64 = 50_000;
+
+impl Lag {
+    /// Counts a frame that was due at `due_ps` and written at `now_ps`.
+    pub(crate) fn record(&mut self, due_ps: u64, now_ps: u64) {
+        let ns = now_ps.saturating_sub(due_ps) / 1000;
+        self.frames += 1;
+        self.sum_ns += ns;
+        self.max_ns = self.max_ns.max(ns);
+        self.late += u64::from(ns > LATE_NS);
+    }
+
+    /// Mean lag, us; 0 without frames.
+    pub fn mean_us(&self) -> f64 {
+        self.sum_ns as f64 / 1000.0 / self.frames.max(1) as f64
+    }
+}
+
+/// What a lane did since its measurement began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LaneReport {
+    /// The model's counts, in frames as they would be on a wire.
+    pub link: LinkCounters,
+    /// Frames handed to hosts, super-frames counted once.
+    pub written: u64,
+    /// Frames a host's interface did not take.
+    pub refused: u64,
+    /// Frames dropped because those under way filled the emulator's memory.
+    pub overflowed: u64,
+    /// Frames under way now.
+    pub in_flight: u64,
+    /// How late frames were.
+    pub lag: Lag,
+    /// Processor time of the lane, ns: reading, the model, and the hosts' receiving, which the
+    /// kernel does within the write.
+    pub cpu_ns: u64,
+    /// Time since the measurement began, ns.
+    pub elapsed_ns: u64,
+}
+
+/// What a lane is told.
+enum Order {
+    Begin(u64, Sender<()>),
+    End(Sender<LaneReport>),
+    Report(Sender<LaneReport>),
+    Stop,
+}
+
+/// A lane's thread.
+#[derive(Debug)]
+pub struct Lane {
+    orders: Sender<Order>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Says that there are orders: a flag to look at, a descriptor to wake from a sleep.
+#[derive(Debug)]
+struct Bell {
+    rung: AtomicBool,
+    event: OwnedFd,
+}
+
+impl Lane {
+    /// Carries frames from the ports of `from` to those of `to`.
+    pub(crate) fn start(
+        name: &str,
+        from: Vec<Option<Port>>,
+        to: Vec<Option<Port>>,
+        carrier: impl Carrier + 'static,
+    ) -> Result<Lane, TestbedError> {
+        let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| TestbedError::kernel("an event descriptor")(error.into()))?;
+        let bell = Arc::new(Bell {
+            rung: AtomicBool::new(false),
+            event,
+        });
+        let (orders, receiver) = channel();
+        let runner = Runner {
+            from,
+            outlets: Outlets {
+                ports: to,
+                written: 0,
+                refused: 0,
+            },
+            carrier,
+            orders: receiver,
+            bell: Arc::clone(&bell),
+            began: Began::default(),
+            buffer: vec![0; FRAME_MAX],
+        };
+        let thread = std::thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || runner.run())
+            .map_err(TestbedError::kernel("a thread for the link"))?;
+        Ok(Lane {
+            orders,
+            bell,
+            thread: Some(thread),
+        })
+    }
+
+    pub(crate) fn begin(&self, seed: u64) {
+        self.ask(|done| Order::Begin(seed, done));
+    }
+
+    pub(crate) fn end(&self) -> LaneReport {
+        self.ask(Order::End).unwrap_or_default()
+    }
+
+    pub(crate) fn report(&self) -> LaneReport {
+        self.ask(Order::Report).unwrap_or_default()
+    }
+
+    /// The lane's answer; None from one that is gone.
+    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Option<T> {
+        let (done, answer) = channel();
+        self.tell(order(done));
+        answer.recv().ok()
+    }
+
+    fn tell(&self, order: Order) {
+        if self.orders.send(order).is_ok() {
+            self.bell.rung.store(true, Ordering::Release);
+            // A counter that is full wakes the lane just as well.
+            let _ = rustix::io::write(&self.bell.event, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.tell(Order::Stop);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has ended as well.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Readings when a measurement began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Began {
+    at_ns: u64,
+    cpu_ns: u64,
+    written: u64,
+    refused: u64,
+}
+
+/// The inside of a lane.
+struct Runner<C> {
+    from: Vec<Option<Port>>,
+    outlets: Outlets,
+    carrier: C,
+    orders: Receiver<Order>,
+    bell: Arc<Bell>,
+    began: Began,
+    buffer: Vec<u8>,
+}
+
+impl<C: Carrier> Runner<C> {
+    fn run(mut self) {
+        // A thread's timers are late by 50 us unless it says that it minds. Where it may not say
+        // so, the lag shows it.
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        self.began = self.now();
+        loop {
+            if self.bell.rung.swap(false, Ordering::Acquire) && self.obey() {
+                return;
+            }
+            let mut now_ps = now_ps();
+            self.carrier.deliver(now_ps, &mut self.outlets);
+            let mut read = 0;
+            for at in 0..self.from.len() {
+                read += self.take_in(at);
+            }
+            if read > 0 {
+                continue;
+            }
+            now_ps = self::now_ps();
+            match self.carrier.due_ps() {
+                Some(due_ps) => {
+                    let left_ns = due_ps.saturating_sub(now_ps) / 1000;
+                    if left_ns > WAKE_EARLY_NS {
+                        self.sleep(left_ns - WAKE_EARLY_NS);
+                    }
+                }
+                None => self.sleep(SLEEP_MAX_NS),
+            }
+        }
+    }
+
+    /// Takes what the host at `at` has sent; gives the number of frames.
+    fn take_in(&mut self, at: usize) -> usize {
+        let Some(port) = &self.from[at] else {
+            return 0;
+        };
+        for count in 0..BATCH {
+            let Some(len) = port.read(&mut self.buffer) else {
+                return count;
+            };
+            let now_ps = now_ps();
+            self.carrier
+                .offer(now_ps, at, &mut self.buffer[..len], &mut self.outlets);
+        }
+        BATCH
+    }
+
+    /// Sleeps until a host sends, an order comes, or `ns` have passed.
+    fn sleep(&self, ns: u64) {
+        let ports = self.from.iter().flatten().map(|port| port.device.as_fd());
+        let all = ports.chain([self.bell.event.as_fd()]);
+        let mut waited: Vec<PollFd<'_>> = all
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let ns = ns.min(SLEEP_MAX_NS);
+        let span = Timespec {
+            tv_sec: (ns / 1_000_000_000) as i64,
+            tv_nsec: (ns % 1_000_000_000) as i64,
+        };
+        // A signal only makes the sleep shorter.
+        let _ = poll(&mut waited, Some(&span));
+    }
+
+    /// Does what was ordered; true when it is to stop.
+    fn obey(&mut self) -> bool {
+        let mut counter = [0; 8];
+        let _ = rustix::io::read(&self.bell.event, &mut counter);
+        while let Ok(order) = self.orders.try_recv() {
+            match order {
+                Order::Begin(seed, done) => {
+                    self.carrier.begin(now_ps(), seed);
+                    self.began = self.now();
+                    let _ = done.send(());
+                }
+                Order::End(done) => {
+                    let _ = done.send(self.report());
+                    self.carrier.end();
+                }
+                Order::Report(done) => {
+                    let _ = done.send(self.report());
+                }
+                Order::Stop => return true,
+            }
+        }
+        false
+    }
+
+    fn now(&self) -> Began {
+        Began {
+            at_ns: clock_ns(ClockId::Monotonic),
+            cpu_ns: clock_ns(ClockId::ThreadCPUTime),
+            written: self.outlets.written,
+            refused: self.outlets.refused,
+        }
+    }
+
+    fn report(&self) -> LaneReport {
+        let now = self.now();
+        LaneReport {
+            written: now.written - self.began.written,
+            refused: now.refused - self.began.refused,
+            cpu_ns: now.cpu_ns - self.began.cpu_ns,
+            elapsed_ns: now.at_ns - self.began.at_ns,
+            ..self.carrier.report()
+        }
+    }
+}
+
+fn clock_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// The links' clock: ps since the system began, which lasts for 200 days.
+fn now_ps() -> u64 {
+    clock_ns(ClockId::Monotonic).wrapping_mul(1000)
+}

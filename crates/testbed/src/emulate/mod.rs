@@ -1,0 +1,73 @@
+//! Links emulated in this process: frames read from one host's interface, kept as long as the
+//! model says, written to another's.
+//!
+//! * [`lane`] - a thread: read, ask the model, wait, write.
+//! * [`carrier`] - what a model makes of frames, and the frames it keeps meanwhile.
+//! * [`store`] - frames under way, by the time of their arrival.
+//! * [`superframe`] - many segments in one frame, and what they are on a wire.
+//!
+//! A frame's arrival at the link is stamped when it is read. How much later than due frames were
+//! written is reported as lag. The processor time of the lanes is measured by itself; no host is
+//! charged for it.
+
+pub mod carrier;
+pub mod lane;
+pub mod store;
+pub mod superframe;
+
+use crate::error::TestbedError;
+use carrier::PathCarrier;
+use lane::{Lane, LaneReport, Port};
+use link::Path;
+
+/// An emulated link at work.
+#[derive(Debug)]
+pub struct Emulator {
+    lanes: Vec<Lane>,
+}
+
+impl Emulator {
+    /// A path between ports at even places and those at odd ones, a lane for each direction.
+    pub(crate) fn path(
+        ports: Vec<Port>,
+        path: &Path,
+        seed: u64,
+        super_frames: bool,
+    ) -> Result<Emulator, TestbedError> {
+        let side = |wanted: usize| -> Result<Vec<Option<Port>>, TestbedError> {
+            let all = ports.iter().enumerate();
+            all.map(|(at, port)| (at % 2 == wanted).then(|| port.try_clone()).transpose())
+                .collect::<std::io::Result<_>>()
+                .map_err(TestbedError::kernel("a second descriptor of a device"))
+        };
+        let mut lanes = Vec::new();
+        for direction in 0..2 {
+            let carrier = PathCarrier::new(path.clone(), direction, seed, super_frames);
+            let (from, to) = (side(direction)?, side(1 - direction)?);
+            let name = if direction == 0 {
+                "link-there"
+            } else {
+                "link-back"
+            };
+            lanes.push(Lane::start(name, from, to, carrier)?);
+        }
+        Ok(Emulator { lanes })
+    }
+
+    /// Begins a measurement: counts start from zero, the schedule at its beginning, and the i-th
+    /// frame meets the fate that `seed` has for it. Until then, and after [`Emulator::end`], the
+    /// link has its rate and delay and no faults.
+    pub fn begin(&self, seed: u64) {
+        self.lanes.iter().for_each(|lane| lane.begin(seed));
+    }
+
+    /// Ends it; what each direction did since [`Emulator::begin`].
+    pub fn end(&self) -> Vec<LaneReport> {
+        self.lanes.iter().map(Lane::end).collect()
+    }
+
+    /// What each direction did since [`Emulator::begin`] so far.
+    pub fn report(&self) -> Vec<LaneReport> {
+        self.lanes.iter().map(Lane::report).collect()
+    }
+}

@@ -1,0 +1,33 @@
+//! Hosts, links and loads in one machine.
+//!
+//! A [`Testbed`] is a few hosts, each a network namespace with an interface, and a link between
+//! them. An ordinary user can have one where the kernel allows user namespaces, see
+//! [`enter_user_namespace`].
+//!
+//! From the top:
+//!
+//! * [`plan`] - what a testbed is asked to be.
+//! * [`testbed`] - making it: interfaces, addresses, who is where.
+//! * [`host`] - a namespace, and the thread that lives in it and starts its processes.
+//! * [`user`] - being allowed to.
+//! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices.
+//! * [`error`] - why there is none.
+//! * `netlink` - what is asked of the kernel. `sys` - the system calls no library offers safely.
+//!
+//! Nothing has a name outside: namespaces and devices are held by descriptors and threads, so that
+//! they are gone with the process, however it ends, and two testbeds never meet.
+
+pub mod emulate;
+pub mod error;
+pub mod host;
+mod netlink;
+pub mod plan;
+mod sys;
+pub mod testbed;
+pub mod user;
+
+pub use error::TestbedError;
+pub use host::{Host, INTERFACE};
+pub use plan::{Frames, HostPlan, LinkPlan, Plan};
+pub use testbed::Testbed;
+pub use user::{enter_user_namespace, is_privileged};

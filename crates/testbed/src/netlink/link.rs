@@ -1,0 +1,72 @@
+//! Interfaces.
+
+use super::Netlink;
+use super::message::Request;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+const RTM_NEWLINK: u16 = 16;
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_TXQLEN: u16 = 13;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_NET_NS_FD: u16 = 28;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_INFO_DATA: u16 = 2;
+const VETH_INFO_PEER: u16 = 1;
+const IFF_UP: u32 = 1;
+
+/// What an interface is to be. What is None stays.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Settings {
+    /// Octets of the largest packet.
+    pub(crate) mtu: Option<u32>,
+    /// Its hardware address.
+    pub(crate) hardware: Option<[u8; 6]>,
+    /// Packets that may wait in it.
+    pub(crate) queue_len: Option<u32>,
+}
+
+/// `struct ifinfomsg` for interface `index`, 0 where a name is given; up when `up`.
+fn fixed(index: u32, up: bool) -> [u8; 16] {
+    let mut octets = [0; 16];
+    octets[4..8].copy_from_slice(&index.to_ne_bytes());
+    let flags = if up { IFF_UP } else { 0 };
+    octets[8..12].copy_from_slice(&flags.to_ne_bytes());
+    octets[12..16].copy_from_slice(&flags.to_ne_bytes());
+    octets
+}
+
+/// A pair of virtual Ethernet interfaces, both called `name`: one here, one in namespace `other`.
+pub(crate) fn add_veth(netlink: &mut Netlink, name: &str, other: BorrowedFd<'_>) -> io::Result<()> {
+    let mut request = Request::create(RTM_NEWLINK, &fixed(0, false));
+    request.text(IFLA_IFNAME, name);
+    let info = request.open(IFLA_LINKINFO);
+    request.text(IFLA_INFO_KIND, "veth");
+    let data = request.open(IFLA_INFO_DATA);
+    let peer = request.open(VETH_INFO_PEER);
+    request.raw(&fixed(0, false));
+    request.text(IFLA_IFNAME, name);
+    request.number(IFLA_NET_NS_FD, other.as_raw_fd() as u32);
+    request.close(peer);
+    request.close(data);
+    request.close(info);
+    netlink.ask(request)
+}
+
+/// Makes the interface called `name` what `settings` say, and switches it on.
+pub(crate) fn set(netlink: &mut Netlink, name: &str, settings: Settings) -> io::Result<()> {
+    let mut request = Request::change(RTM_NEWLINK, &fixed(0, true));
+    request.text(IFLA_IFNAME, name);
+    if let Some(mtu) = settings.mtu {
+        request.number(IFLA_MTU, mtu);
+    }
+    if let Some(hardware) = settings.hardware {
+        request.attribute(IFLA_ADDRESS, &hardware);
+    }
+    if let Some(len) = settings.queue_len {
+        request.number(IFLA_TXQLEN, len);
+    }
+    netlink.ask(request)
+}

@@ -1,0 +1,152 @@
+//! Requests as octets: a header, a fixed part, attributes (netlink(7)).
+
+/// The kernel shall answer (`NLM_F_REQUEST | NLM_F_ACK`).
+const ANSWERED: u16 = 0x1 | 0x4;
+
+/// Something new that must not be there yet (`NLM_F_EXCL | NLM_F_CREATE`).
+const NEW: u16 = 0x200 | 0x400;
+
+/// Something new in place of what is there (`NLM_F_REPLACE | NLM_F_CREATE`).
+const REPLACED: u16 = 0x100 | 0x400;
+
+/// An answer with an error code, 0 for success.
+const NLMSG_ERROR: u16 = 2;
+
+/// Octets of a message's header.
+const HEADER: usize = 16;
+
+/// A request under construction.
+#[derive(Debug)]
+pub(super) struct Request {
+    octets: Vec<u8>,
+}
+
+/// Attributes inside an attribute that is still open.
+#[derive(Debug)]
+#[must_use]
+pub(super) struct Open {
+    at: usize,
+}
+
+impl Request {
+    /// A change of something that is there; `fixed` is the part that depends on the kind.
+    pub(super) fn change(kind: u16, fixed: &[u8]) -> Request {
+        Request::with_flags(kind, ANSWERED, fixed)
+    }
+
+    /// Something new.
+    pub(super) fn create(kind: u16, fixed: &[u8]) -> Request {
+        Request::with_flags(kind, ANSWERED | NEW, fixed)
+    }
+
+    /// Something in place of what is there.
+    pub(super) fn replace(kind: u16, fixed: &[u8]) -> Request {
+        Request::with_flags(kind, ANSWERED | REPLACED, fixed)
+    }
+
+    fn with_flags(kind: u16, flags: u16, fixed: &[u8]) -> Request {
+        let mut octets = vec![0; HEADER];
+        octets[4..6].copy_from_slice(&kind.to_ne_bytes());
+        octets[6..8].copy_from_slice(&flags.to_ne_bytes());
+        octets.extend_from_slice(fixed);
+        let mut request = Request { octets };
+        request.align();
+        request
+    }
+
+    /// Adds an attribute.
+    pub(super) fn attribute(&mut self, kind: u16, value: &[u8]) {
+        let open = self.open(kind);
+        self.octets.extend_from_slice(value);
+        self.close(open);
+    }
+
+    /// Adds an attribute that is a number.
+    pub(super) fn number(&mut self, kind: u16, value: u32) {
+        self.attribute(kind, &value.to_ne_bytes());
+    }
+
+    /// Adds an attribute that is a text, with its zero.
+    pub(super) fn text(&mut self, kind: u16, value: &str) {
+        let mut octets = value.as_bytes().to_vec();
+        octets.push(0);
+        self.attribute(kind, &octets);
+    }
+
+    /// Begins an attribute that holds others.
+    pub(super) fn open(&mut self, kind: u16) -> Open {
+        let at = self.octets.len();
+        self.octets.extend_from_slice(&[0; 2]);
+        self.octets.extend_from_slice(&kind.to_ne_bytes());
+        Open { at }
+    }
+
+    /// Octets of an attribute that are no attributes themselves.
+    pub(super) fn raw(&mut self, octets: &[u8]) {
+        self.octets.extend_from_slice(octets);
+        self.align();
+    }
+
+    /// Ends it.
+    pub(super) fn close(&mut self, open: Open) {
+        let len = (self.octets.len() - open.at) as u16;
+        self.octets[open.at..open.at + 2].copy_from_slice(&len.to_ne_bytes());
+        self.align();
+    }
+
+    /// The octets to send.
+    pub(super) fn finish(mut self, sequence: u32) -> Vec<u8> {
+        let len = self.octets.len() as u32;
+        self.octets[0..4].copy_from_slice(&len.to_ne_bytes());
+        self.octets[8..12].copy_from_slice(&sequence.to_ne_bytes());
+        self.octets
+    }
+
+    /// Everything begins at a multiple of four.
+    fn align(&mut self) {
+        let len = self.octets.len().next_multiple_of(4);
+        self.octets.resize(len, 0);
+    }
+}
+
+/// The code in the answer to request `sequence`, 0 or a negative error number; None of another
+/// message.
+pub(super) fn acknowledgement(octets: &[u8], sequence: u32) -> Option<i32> {
+    let number = |at: usize| Some(u32::from_ne_bytes(octets.get(at..at + 4)?.try_into().ok()?));
+    let kind = u16::from_ne_bytes(octets.get(4..6)?.try_into().ok()?);
+    let answers = kind == NLMSG_ERROR && number(8)? == sequence;
+    answers.then_some(number(HEADER)? as i32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_nest_and_are_aligned() {
+        let mut request = Request::create(16, &[1, 2, 3]);
+        let open = request.open(18);
+        request.text(1, "veth");
+        request.close(open);
+        let octets = request.finish(7);
+        assert_eq!(octets.len(), 16 + 4 + 4 + 12);
+        assert_eq!(octets[0], 36);
+        assert_eq!(octets[8], 7);
+        // The outer attribute counts the padding of the inner one.
+        assert_eq!(&octets[20..24], &[16, 0, 18, 0]);
+        assert_eq!(&octets[24..28], &[9, 0, 1, 0]);
+        assert_eq!(&octets[28..36], b"veth\0\0\0\0");
+    }
+
+    #[test]
+    fn an_answer_is_told_from_other_messages() {
+        let mut octets = vec![0; 36];
+        octets[4] = 2;
+        octets[8] = 5;
+        octets[16..20].copy_from_slice(&(-17i32).to_ne_bytes());
+        assert_eq!(acknowledgement(&octets, 5), Some(-17));
+        assert_eq!(acknowledgement(&octets, 6), None);
+        assert_eq!(acknowledgement(&octets[..18], 5), None);
+        assert_eq!(acknowledgement(&[], 5), None);
+    }
+}

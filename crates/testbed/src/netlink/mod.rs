@@ -1,0 +1,71 @@
+//! What is asked of the kernel's network configuration (rtnetlink(7)).
+//!
+//! * `message` - requests as octets: headers and attributes.
+//! * `link`, `address`, `qdisc` - the requests a testbed makes.
+//!
+//! A [`Netlink`] speaks to the network namespace of the thread that opened it.
+
+mod address;
+mod link;
+mod message;
+mod qdisc;
+
+pub(crate) use address::{add_address, add_neighbour};
+pub(crate) use link::{Settings, add_veth, set};
+pub(crate) use qdisc::{TokenBucket, add_token_bucket};
+
+use message::Request;
+use rustix::net::netlink::SocketAddrNetlink;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The kernel answers at once; a minute means it never will.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An answer is an error code and the front of the request.
+const ANSWER_MAX: usize = 8192;
+
+/// A conversation with the kernel about one network namespace.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    socket: OwnedFd,
+    sequence: u32,
+}
+
+impl Netlink {
+    /// Opens one for the calling thread's namespace.
+    pub(crate) fn open() -> io::Result<Netlink> {
+        let socket = rustix::net::socket_with(
+            AddressFamily::NETLINK,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
+        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        Ok(Netlink {
+            socket,
+            sequence: 0,
+        })
+    }
+
+    /// Sends a request and waits for the kernel to say that it is done.
+    fn ask(&mut self, request: Request) -> io::Result<()> {
+        self.sequence += 1;
+        let octets = request.finish(self.sequence);
+        rustix::net::send(&self.socket, &octets, SendFlags::empty())?;
+        let mut answer = [0; ANSWER_MAX];
+        loop {
+            let (len, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
+            if let Some(code) = message::acknowledgement(&answer[..len], self.sequence) {
+                return match code {
+                    0 => Ok(()),
+                    code => Err(io::Error::from_raw_os_error(-code)),
+                };
+            }
+        }
+    }
+}

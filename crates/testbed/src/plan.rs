@@ -1,0 +1,191 @@
+//! What a testbed is asked to be.
+
+use crate::error::TestbedError;
+use link::Path;
+use std::str::FromStr;
+
+/// Hosts of one testbed: each takes two threads and a device.
+pub const HOSTS_MAX: usize = 64;
+
+/// Octets of the smallest packet IPv6 allows an interface to take (RFC 8200, section 5).
+const MTU_MIN: u32 = 1280;
+
+/// Largest IP packet.
+const MTU_MAX: u32 = 65_535;
+
+/// Octets a link's queue must hold at least to carry super-frames: 16 of them, else one could
+/// fill the queue alone.
+const SUPER_QUEUE_MIN: u64 = 16 << 16;
+
+/// Fastest link that carries single frames unless asked otherwise: at 1 Gbit/s a super-frame takes
+/// half a millisecond, which would show in every delay.
+const TRUE_RATE_MAX_BPS: u64 = 1_000_000_000;
+
+/// What a testbed is asked to be.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The hosts, by name. Those at even places (0, 2, ...) are on one side of the link, the others
+    /// on the other; a host talks to those on the other side.
+    pub hosts: Vec<HostPlan>,
+    /// The link between the sides.
+    pub link: LinkPlan,
+    /// Octets of the largest packet.
+    pub mtu: u32,
+    /// Hosts have IPv6 addresses too.
+    pub ipv6: bool,
+    /// Decides the link's random choices.
+    pub seed: u64,
+}
+
+/// A host of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPlan {
+    /// Its name.
+    pub name: String,
+    /// Processors it runs on; empty for all.
+    pub cpus: Vec<u32>,
+}
+
+/// The link of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkPlan {
+    /// The kernel's: two virtual interfaces, with a token bucket where there is a rate.
+    Kernel(Path),
+    /// Emulated in this process.
+    Emulated(Path, Frames),
+}
+
+/// How frames cross an emulated link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Frames {
+    /// Super-frames where the link allows them.
+    #[default]
+    Auto,
+    /// Each as it would be on a wire.
+    True,
+    /// Many segments at once, as the kernel hands them to an interface that cuts them up itself.
+    Super,
+}
+
+impl Plan {
+    /// Two hosts, `a` and `b`, over `link`, with an MTU of 1500.
+    pub fn pair(link: LinkPlan, seed: u64) -> Plan {
+        let host = |name: &str| HostPlan {
+            name: name.to_owned(),
+            cpus: Vec::new(),
+        };
+        Plan {
+            hosts: vec![host("a"), host("b")],
+            link,
+            mtu: 1500,
+            ipv6: false,
+            seed,
+        }
+    }
+
+    /// Refuses what cannot be.
+    pub(crate) fn check(&self) -> Result<(), TestbedError> {
+        let refuse = |text: String| Err(TestbedError::Plan(text));
+        if !(2..=HOSTS_MAX).contains(&self.hosts.len()) {
+            return refuse(format!(
+                "a testbed has 2 to {HOSTS_MAX} hosts, not {}",
+                self.hosts.len()
+            ));
+        }
+        let mut names: Vec<&str> = self.hosts.iter().map(|host| host.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return refuse(format!(
+                "two hosts are called '{}'; give each its own name",
+                twice[0]
+            ));
+        }
+        if !(MTU_MIN..=MTU_MAX).contains(&self.mtu) {
+            return refuse(format!(
+                "an MTU of {} is impossible; give {MTU_MIN} to {MTU_MAX}",
+                self.mtu
+            ));
+        }
+        match &self.link {
+            LinkPlan::Kernel(path) => self.check_kernel(path),
+            LinkPlan::Emulated(path, Frames::Super) => match super_refusal(path) {
+                Some(why) => refuse(format!(
+                    "super-frames cannot be had here: {why}; leave out 'super'"
+                )),
+                None => Ok(()),
+            },
+            LinkPlan::Emulated(..) => Ok(()),
+        }
+    }
+
+    fn check_kernel(&self, path: &Path) -> Result<(), TestbedError> {
+        let refuse = |text: &str| Err(TestbedError::Plan(text.to_owned()));
+        if self.hosts.len() != 2 {
+            return refuse("a kernel link joins two hosts; leave out 'kernel' for more");
+        }
+        let unlike =
+            |config: &link::LinkConfig| config.has_faults() || config.delay_ps > 0 || config.cut;
+        if path.all().any(unlike) || !path.schedule.is_empty() {
+            return refuse(
+                "a kernel link has a rate and a queue only; leave out 'kernel' for delays, faults and schedules",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl LinkPlan {
+    /// Whether frames cross it as they would on a wire.
+    pub fn is_frame_true(&self) -> bool {
+        match self {
+            LinkPlan::Kernel(_) => false,
+            LinkPlan::Emulated(_, Frames::True) => true,
+            LinkPlan::Emulated(_, Frames::Super) => false,
+            LinkPlan::Emulated(path, Frames::Auto) => super_refusal(path).is_some(),
+        }
+    }
+
+    /// The path it is told to be.
+    pub fn path(&self) -> &Path {
+        match self {
+            LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path,
+        }
+    }
+}
+
+/// `[kernel,|true,|super,]rate=...`: the path in words, and in front of it who makes it.
+impl FromStr for LinkPlan {
+    type Err = link::PathError;
+
+    fn from_str(text: &str) -> Result<LinkPlan, link::PathError> {
+        let (first, rest) = text.split_once(',').unwrap_or((text, ""));
+        Ok(match first.trim() {
+            "kernel" => LinkPlan::Kernel(rest.parse()?),
+            "true" => LinkPlan::Emulated(rest.parse()?, Frames::True),
+            "super" => LinkPlan::Emulated(rest.parse()?, Frames::Super),
+            _ => LinkPlan::Emulated(text.parse()?, Frames::Auto),
+        })
+    }
+}
+
+/// Why frames of a path cannot be handled many at once; None when they can.
+fn super_refusal(path: &Path) -> Option<&'static str> {
+    if path.all().any(link::LinkConfig::has_faults) {
+        return Some("faults befall single frames");
+    }
+    let slow = |config: &link::LinkConfig| {
+        config
+            .rate_bps
+            .is_some_and(|rate| rate <= TRUE_RATE_MAX_BPS)
+    };
+    if path.all().any(slow) {
+        return Some("at 1 Gbit/s and less a super-frame would hold the link for too long");
+    }
+    let short = |config: &link::LinkConfig| {
+        config.rate_bps.is_some() && config.queue_bytes < SUPER_QUEUE_MIN
+    };
+    if path.all().any(short) {
+        return Some("the queue holds less than 16 super-frames (1 MiB)");
+    }
+    None
+}

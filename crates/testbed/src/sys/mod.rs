@@ -1,0 +1,8 @@
+//! The system calls, behind safe functions.
+#![allow(unsafe_code)]
+
+mod namespace;
+mod tap;
+
+pub(crate) use namespace::{leave_network, leave_users};
+pub(crate) use tap::{Offloads, open_tap};

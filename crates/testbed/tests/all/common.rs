@@ -1,0 +1,38 @@
+//! What the tests share.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+use testbed::{Host, LinkPlan, Plan, Testbed, TestbedError};
+
+/// No test waits longer for anything.
+pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// A testbed of two hosts over `link`; None, said aloud, where this user may have none.
+pub fn up(link: &str) -> Option<Testbed> {
+    up_plan(&Plan::pair(parse(link), 1))
+}
+
+pub fn up_plan(plan: &Plan) -> Option<Testbed> {
+    match Testbed::up(plan) {
+        Ok(testbed) => Some(testbed),
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+pub fn parse(link: &str) -> LinkPlan {
+    link.parse()
+        .unwrap_or_else(|error| panic!("{link}: {error}"))
+}
+
+/// A UDP socket in `host` that gives up after [`LIMIT`].
+pub fn socket(host: &Host) -> UdpSocket {
+    let address = host.address();
+    let socket = host.run(move || UdpSocket::bind((address, 0)));
+    let socket = socket.expect("the host lives").expect("a socket");
+    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    socket
+}

@@ -1,0 +1,4 @@
+//! Testbeds, made and torn down.
+
+mod common;
+mod hosts;
