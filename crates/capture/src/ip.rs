@@ -1,0 +1,105 @@
+//! IP headers around packets that travelled without one, or under another.
+
+use engine::{Address, checksum};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// XTP's number among the protocols over IP (IANA).
+pub const XTP: u8 = 36;
+
+/// For experiments (RFC 3692); for protocols without a number.
+pub const EXPERIMENT: u8 = 253;
+
+/// Octets of an IPv4 header without options (RFC 791), and of an IPv6 header (RFC 8200).
+const V4_LEN: usize = 20;
+const V6_LEN: usize = 40;
+
+/// Hops: the value hosts usually send with.
+const HOPS: u8 = 64;
+
+/// Octets of payload a header can announce, over either version.
+pub const PAYLOAD_MAX: usize = 65_535 - V4_LEN;
+
+/// The Internet address of `address`. Station n of the simulator is 10.0.0.n, in three octets.
+pub fn host(address: Address) -> IpAddr {
+    match address {
+        Address::Socket(socket) => socket.ip(),
+        Address::Station(number) => {
+            let [_, high, middle, low] = number.to_be_bytes();
+            Ipv4Addr::new(10, high, middle, low).into()
+        }
+    }
+}
+
+/// A header for `payload_len` octets (at most [`PAYLOAD_MAX`]) of `protocol`. IPv6 when either
+/// address is.
+pub fn header(from: IpAddr, to: IpAddr, protocol: u8, payload_len: usize) -> Vec<u8> {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => v4(from, to, protocol, payload_len),
+        (from, to) => v6(wide(from), wide(to), protocol, payload_len),
+    }
+}
+
+fn v4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, payload_len: usize) -> Vec<u8> {
+    let total = (V4_LEN + payload_len.min(PAYLOAD_MAX)) as u16;
+    let mut header = vec![0; V4_LEN];
+    header[0] = 0x45;
+    header[2..4].copy_from_slice(&total.to_be_bytes());
+    // Never in fragments.
+    header[6] = 0x40;
+    header[8] = HOPS;
+    header[9] = protocol;
+    header[12..16].copy_from_slice(&from.octets());
+    header[16..20].copy_from_slice(&to.octets());
+    let check = checksum::checksum(&header);
+    header[10..12].copy_from_slice(&check.to_be_bytes());
+    header
+}
+
+fn v6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, payload_len: usize) -> Vec<u8> {
+    let mut header = vec![0; V6_LEN];
+    header[0] = 0x60;
+    let len = payload_len.min(PAYLOAD_MAX) as u16;
+    header[4..6].copy_from_slice(&len.to_be_bytes());
+    header[6] = protocol;
+    header[7] = HOPS;
+    header[8..24].copy_from_slice(&from.octets());
+    header[24..40].copy_from_slice(&to.octets());
+    header
+}
+
+fn wide(address: IpAddr) -> Ipv6Addr {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_v4_header_sums_to_nothing() {
+        let from = host(Address::Station(1));
+        let to = host(Address::Station(0x0002_0304));
+        assert_eq!(from.to_string(), "10.0.0.1");
+        assert_eq!(to.to_string(), "10.2.3.4");
+        let header = header(from, to, XTP, 1000);
+        assert_eq!(checksum::checksum(&header), 0);
+        assert_eq!(header.len(), V4_LEN);
+        assert_eq!(header[2..4], 1020_u16.to_be_bytes());
+    }
+
+    #[test]
+    fn one_v6_address_makes_a_v6_header() {
+        let header = header(
+            Ipv6Addr::LOCALHOST.into(),
+            Ipv4Addr::LOCALHOST.into(),
+            XTP,
+            7,
+        );
+        assert_eq!(header.len(), V6_LEN);
+        assert_eq!(header[4..8], [0, 7, XTP, HOPS]);
+        assert_eq!(header[34..], [0xff, 0xff, 127, 0, 0, 1]);
+    }
+}

@@ -1,0 +1,285 @@
+//! What crosses the interfaces of a host, copied from the kernel into a file.
+
+use crate::pcapng::{Direction, InterfaceId, Limit, LinkType, Packet, Statistics, Writer};
+use crate::sys::{self, Batch, Hardware, Seen};
+use crate::tap;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+/// How long the thread sleeps at most before it looks whether it is to stop.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+
+/// Octets gathered before the file is written to: 256 KiB is 170 full Ethernet frames a call.
+const BUFFER: usize = 256 << 10;
+
+/// How to capture.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Octets kept of each packet; 0 for all of them.
+    pub snap_len: u32,
+    /// Octets that may wait in the kernel for the file, on each interface, the kernel's own
+    /// book-keeping included. Packets beyond are dropped and counted.
+    ///
+    /// 32 MiB is a quarter of a second at a gigabit a second.
+    pub backlog: usize,
+    /// How long the file may get.
+    pub limit: Limit,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            snap_len: 0,
+            backlog: 32 << 20,
+            limit: Limit::default(),
+        }
+    }
+}
+
+/// What became of the packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// In the file.
+    pub written: u64,
+    /// Seen, but beyond the limit.
+    pub beyond_limit: u64,
+    /// Dropped by the kernel because the file could not be written fast enough.
+    pub dropped: u64,
+}
+
+/// A capture at work. It stops when it goes out of scope.
+#[derive(Debug)]
+pub struct Capture {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<io::Result<Totals>>>,
+}
+
+impl Capture {
+    /// Starts to write what crosses `interfaces` of the calling thread's network namespace to
+    /// `out`, from a thread of its own. On a loopback each packet is there once.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied` without CAP_NET_RAW, `NotFound` when there is no such interface, and
+    /// those of `out`. Each names the interface.
+    pub fn start<W: Write + Send + 'static>(
+        interfaces: &[&str],
+        out: W,
+        settings: &Settings,
+    ) -> io::Result<Capture> {
+        let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, out), "", settings.limit)?;
+        let mut sources = Vec::new();
+        for name in interfaces {
+            sources.push(Source::open(name, &mut writer, settings)?);
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let job = Job {
+            writer,
+            sources,
+            snap_len: settings.snap_len,
+            totals: Totals::default(),
+        };
+        let flag = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("capture".into());
+        let thread = thread.spawn(move || job.run(&flag))?;
+        Ok(Capture {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// Ends the file with what the kernel still held, and tells what is in it.
+    ///
+    /// # Errors
+    ///
+    /// What ended the capture early: the file could not be written, or an interface failed.
+    pub fn stop(mut self) -> io::Result<Totals> {
+        self.join().unwrap_or_else(|| Ok(Totals::default()))
+    }
+
+    /// Whether it still captures; false after an error, which [`stop`](Capture::stop) tells.
+    pub fn is_running(&self) -> bool {
+        self.thread
+            .as_ref()
+            .is_some_and(|thread| !thread.is_finished())
+    }
+
+    fn join(&mut self) -> Option<io::Result<Totals>> {
+        self.stop.store(true, Ordering::Relaxed);
+        let result = self.thread.take()?.join();
+        Some(result.unwrap_or_else(|_| Err(io::Error::other("the capture's thread panicked"))))
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        // Who wants to hear of an error calls stop.
+        let _ = self.join();
+    }
+}
+
+/// One interface.
+struct Source {
+    socket: OwnedFd,
+    id: InterfaceId,
+    seen: u64,
+}
+
+impl Source {
+    fn open<W: Write>(
+        name: &str,
+        writer: &mut Writer<W>,
+        settings: &Settings,
+    ) -> io::Result<Source> {
+        let (socket, hardware) = sys::open(name, settings.backlog).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => error.to_string(),
+                io::ErrorKind::PermissionDenied => format!(
+                    "capturing on '{name}' needs the right to raw packets (CAP_NET_RAW); run it as root"
+                ),
+                _ => format!("cannot capture on '{name}': {error}"),
+            };
+            io::Error::new(error.kind(), why)
+        })?;
+        let link = link_of(hardware).ok_or_else(|| {
+            let text = format!(
+                "cannot capture on '{name}': its hardware type {} is neither Ethernet nor plain IP",
+                hardware.0
+            );
+            io::Error::new(io::ErrorKind::Unsupported, text)
+        })?;
+        Ok(Source {
+            socket,
+            id: writer.interface(name, link, settings.snap_len, "")?,
+            seen: 0,
+        })
+    }
+}
+
+/// What packets of such an interface begin with.
+fn link_of(hardware: Hardware) -> Option<LinkType> {
+    match hardware.0 {
+        libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(LinkType::Ethernet),
+        libc::ARPHRD_NONE => Some(LinkType::Ip),
+        _ => None,
+    }
+}
+
+/// What the thread holds.
+struct Job<W: Write> {
+    writer: Writer<W>,
+    sources: Vec<Source>,
+    snap_len: u32,
+    totals: Totals,
+}
+
+impl<W: Write> Job<W> {
+    fn run(mut self, stop: &AtomicBool) -> io::Result<Totals> {
+        let mut batch = Batch::new();
+        loop {
+            // Looked at first: what came before the flag is still taken below.
+            let last = stop.load(Ordering::Relaxed);
+            let end_ns = if last {
+                (tap::time_of_day())()
+            } else {
+                u64::MAX
+            };
+            if !last {
+                self.sleep()?;
+            }
+            for index in 0..self.sources.len() {
+                self.take(index, &mut batch, end_ns)?;
+            }
+            if last {
+                return self.end(end_ns);
+            }
+        }
+    }
+
+    fn sleep(&self) -> io::Result<()> {
+        let mut ready: Vec<PollFd<'_>> = self
+            .sources
+            .iter()
+            .map(|source| PollFd::new(&source.socket, PollFlags::IN))
+            .collect();
+        match poll(&mut ready, Some(&LOOK)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes in what an interface has, up to packets seen after `end_ns`.
+    fn take(&mut self, index: usize, batch: &mut Batch, end_ns: u64) -> io::Result<()> {
+        loop {
+            match batch.receive(self.sources[index].socket.as_fd()) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // The interface went down; it may come up again.
+                Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+            for packet in batch.packets() {
+                let at_ns = packet.at_ns.unwrap_or_else(|| (tap::time_of_day())());
+                if at_ns > end_ns {
+                    return Ok(());
+                }
+                self.write(index, at_ns, &packet)?;
+            }
+            // Other interfaces have their turn, and the flag is looked at.
+            if !batch.is_full() || end_ns == u64::MAX {
+                return Ok(());
+            }
+        }
+    }
+
+    fn write(&mut self, index: usize, at_ns: u64, seen: &Seen<'_>) -> io::Result<()> {
+        let source = &mut self.sources[index];
+        source.seen += 1;
+        let kept = match self.snap_len {
+            0 => seen.octets.len(),
+            len => seen.octets.len().min(len as usize),
+        };
+        let direction = match seen.outgoing {
+            true => Direction::Sent,
+            false => Direction::Received,
+        };
+        let written = self.writer.packet(&Packet {
+            interface: source.id,
+            at_ns,
+            octets: &seen.octets[..kept],
+            original_len: seen.original_len,
+            direction: Some(direction),
+            comment: "",
+        })?;
+        if written {
+            self.totals.written += 1;
+        } else {
+            self.totals.beyond_limit += 1;
+        }
+        Ok(())
+    }
+
+    fn end(mut self, at_ns: u64) -> io::Result<Totals> {
+        for source in &self.sources {
+            let dropped = sys::drops(source.socket.as_fd())?;
+            self.totals.dropped += dropped;
+            let statistics = Statistics {
+                at_ns,
+                received: source.seen + dropped,
+                dropped,
+            };
+            self.writer.statistics(source.id, &statistics)?;
+        }
+        self.writer.finish()?;
+        Ok(self.totals)
+    }
+}

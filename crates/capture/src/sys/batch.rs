@@ -1,0 +1,141 @@
+//! Many packets in one call.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Packets received in a call.
+const SLOTS: usize = 32;
+
+/// Octets kept of a packet: the largest the stack makes without special configuration, and its
+/// Ethernet header.
+const SLOT_LEN: usize = (64 << 10) + 64;
+
+/// Room for one stamp: a header of 16 octets and a timespec of 16, and as much again to spare.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Control([u8; 64]);
+
+/// Room for what one call receives.
+pub(crate) struct Batch {
+    octets: Vec<u8>,
+    controls: [Control; SLOTS],
+    addresses: [libc::sockaddr_ll; SLOTS],
+    seen: Vec<Header>,
+}
+
+/// What the kernel tells of a packet.
+struct Header {
+    original_len: usize,
+    at_ns: Option<u64>,
+    outgoing: bool,
+}
+
+/// A packet of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen<'a> {
+    /// When the kernel saw it, ns since 1970; None when it did not say.
+    pub(crate) at_ns: Option<u64>,
+    /// Its octets, or the first of them.
+    pub(crate) octets: &'a [u8],
+    /// Octets it had.
+    pub(crate) original_len: usize,
+    /// It left by the interface.
+    pub(crate) outgoing: bool,
+}
+
+impl Batch {
+    /// Empty.
+    pub(crate) fn new() -> Batch {
+        Batch {
+            octets: vec![0; SLOTS * SLOT_LEN],
+            controls: [Control([0; 64]); SLOTS],
+            // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
+            addresses: [unsafe { mem::zeroed() }; SLOTS],
+            seen: Vec::with_capacity(SLOTS),
+        }
+    }
+
+    /// Whether the last call filled it, so that more may be there.
+    pub(crate) fn is_full(&self) -> bool {
+        self.seen.len() == SLOTS
+    }
+
+    /// The packets of the last call, in order.
+    pub(crate) fn packets(&self) -> impl Iterator<Item = Seen<'_>> {
+        let slots = self.octets.chunks_exact(SLOT_LEN);
+        slots.zip(&self.seen).map(|(slot, header)| Seen {
+            at_ns: header.at_ns,
+            octets: &slot[..header.original_len.min(SLOT_LEN)],
+            original_len: header.original_len,
+            outgoing: header.outgoing,
+        })
+    }
+
+    /// Receives what is there without waiting; `WouldBlock` when nothing is.
+    pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.seen.clear();
+        let mut slices: [libc::iovec; SLOTS] = std::array::from_fn(|_| libc::iovec {
+            iov_base: ptr::null_mut(),
+            iov_len: SLOT_LEN,
+        });
+        for (slice, slot) in slices
+            .iter_mut()
+            .zip(self.octets.chunks_exact_mut(SLOT_LEN))
+        {
+            slice.iov_base = slot.as_mut_ptr().cast();
+        }
+        // SAFETY: mmsghdr is plain data for which all zeros is a value.
+        let mut messages: [libc::mmsghdr; SLOTS] = unsafe { mem::zeroed() };
+        for (index, message) in messages.iter_mut().enumerate() {
+            let header = &mut message.msg_hdr;
+            header.msg_iov = &raw mut slices[index];
+            header.msg_iovlen = 1;
+            header.msg_name = (&raw mut self.addresses[index]).cast();
+            header.msg_namelen = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
+            header.msg_control = (&raw mut self.controls[index]).cast();
+            header.msg_controllen = mem::size_of::<Control>() as _;
+        }
+        // SAFETY: each message names a slot, an address and a control buffer of its own, which
+        // live longer than the call and are of the lengths given.
+        let count = unsafe {
+            libc::recvmmsg(
+                socket.as_raw_fd(),
+                messages.as_mut_ptr(),
+                SLOTS as u32,
+                // With TRUNC the kernel tells a packet's own length, cut off or not.
+                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                ptr::null_mut(),
+            )
+        };
+        let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
+        for (message, address) in messages.iter().zip(&self.addresses).take(count) {
+            self.seen.push(Header {
+                original_len: message.msg_len as usize,
+                at_ns: stamp(&message.msg_hdr),
+                outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's stamp among a message's control data.
+fn stamp(message: &libc::msghdr) -> Option<u64> {
+    // SAFETY: the kernel has filled in the message, whose control buffer is alive; the macros stay
+    // inside the length it gave.
+    let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !at.is_null() {
+        // SAFETY: not null, so the macro found a whole header there.
+        let header = unsafe { &*at };
+        if header.cmsg_level == libc::SOL_SOCKET && header.cmsg_type == libc::SCM_TIMESTAMPNS {
+            // SAFETY: control data of this type is one timespec, perhaps not aligned as one.
+            let time: libc::timespec = unsafe { ptr::read_unaligned(libc::CMSG_DATA(at).cast()) };
+            return Some(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64);
+        }
+        // SAFETY: as for the first.
+        at = unsafe { libc::CMSG_NXTHDR(message, at) };
+    }
+    None
+}

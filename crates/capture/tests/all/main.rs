@@ -1,0 +1,8 @@
+//! Captures, read back here and by tshark.
+
+mod file;
+mod interface;
+mod namespace;
+mod session;
+mod tapped;
+mod tshark;
