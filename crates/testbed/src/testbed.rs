@@ -12,6 +12,7 @@ use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// Packets that may wait in a host's interface for the emulator. The link's own queue is the
 /// model's; this one only has to bridge the moments in which the emulator does something else.
@@ -26,6 +27,9 @@ const BURST_PER_S: u64 = 5000;
 
 /// Full frames it lets go at once at least.
 const BURST_FRAMES: u64 = 2;
+
+/// How long an interface may take to begin to run; the kernel looks once a second at the latest.
+const RUNNING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Hosts and the link between them. They are gone when this value is, and also when the process
 /// ends in any way: nothing but descriptors and threads holds them.
@@ -154,6 +158,22 @@ fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
             queue_bytes: u32::try_from(direction.queue_bytes).unwrap_or(u32::MAX),
         });
         settle(host, plan, bucket)?;
+    }
+    hosts.iter().try_for_each(|host| {
+        within(host, "the interface", || {
+            await_running(&mut Netlink::open()?)
+        })
+    })
+}
+
+/// The kernel switches an interface on a moment after its other end; what is sent before is lost.
+fn await_running(netlink: &mut Netlink) -> io::Result<()> {
+    let end = Instant::now() + RUNNING_LIMIT;
+    while !netlink::is_running(netlink, INTERFACE)? {
+        if Instant::now() > end {
+            return Err(io::Error::other("it does not begin to run"));
+        }
+        std::thread::sleep(Duration::from_micros(200));
     }
     Ok(())
 }

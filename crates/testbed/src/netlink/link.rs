@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
@@ -16,6 +17,9 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFF_UP: u32 = 1;
+const IFF_RUNNING: u32 = 0x40;
+/// Where the flags stand in the kernel's description of an interface.
+const FLAGS_AT: usize = 16 + 8;
 
 /// What an interface is to be. What is None stays.
 #[derive(Clone, Copy, Debug, Default)]
@@ -69,4 +73,14 @@ pub(crate) fn set(netlink: &mut Netlink, name: &str, settings: Settings) -> io::
         request.number(IFLA_TXQLEN, len);
     }
     netlink.ask(request)
+}
+
+/// Whether the interface called `name` carries frames: on, and its other end too.
+pub(crate) fn is_running(netlink: &mut Netlink, name: &str) -> io::Result<bool> {
+    let mut request = Request::change(RTM_GETLINK, &fixed(0, false));
+    request.text(IFLA_IFNAME, name);
+    let said = netlink.fetch(request)?;
+    let flags = said.get(FLAGS_AT..FLAGS_AT + 4);
+    let flags = flags.and_then(|octets| octets.try_into().ok());
+    Ok(u32::from_ne_bytes(flags.unwrap_or_default()) & IFF_RUNNING != 0)
 }

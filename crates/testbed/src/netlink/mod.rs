@@ -11,7 +11,7 @@ mod message;
 mod qdisc;
 
 pub(crate) use address::{add_address, add_neighbour};
-pub(crate) use link::{Settings, add_veth, set};
+pub(crate) use link::{Settings, add_veth, is_running, set};
 pub(crate) use qdisc::{TokenBucket, add_token_bucket};
 
 use message::Request;
@@ -54,17 +54,22 @@ impl Netlink {
 
     /// Sends a request and waits for the kernel to say that it is done.
     fn ask(&mut self, request: Request) -> io::Result<()> {
+        self.fetch(request).map(drop)
+    }
+
+    /// The same; gives what the kernel said before it was done.
+    fn fetch(&mut self, request: Request) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let octets = request.finish(self.sequence);
         rustix::net::send(&self.socket, &octets, SendFlags::empty())?;
         let mut answer = [0; ANSWER_MAX];
+        let mut said = Vec::new();
         loop {
             let (len, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
-            if let Some(code) = message::acknowledgement(&answer[..len], self.sequence) {
-                return match code {
-                    0 => Ok(()),
-                    code => Err(io::Error::from_raw_os_error(-code)),
-                };
+            match message::acknowledgement(&answer[..len], self.sequence) {
+                Some(0) => return Ok(said),
+                Some(code) => return Err(io::Error::from_raw_os_error(-code)),
+                None => said = answer[..len].to_vec(),
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Testbeds, made and torn down.
 
 mod common;
+mod emulated;
 mod hosts;

@@ -1,0 +1,192 @@
+//! Emulated links: what arrives, when, and that the counts agree to the frame.
+
+use crate::common::{socket, up};
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+use testbed::Testbed;
+
+/// How long nothing must come until all has come.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// Two sockets, one in each host, and the address of the second.
+fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket, SocketAddr) {
+    let [left, right] = [0, 1].map(|at| socket(&testbed.hosts()[at]));
+    let there = right.local_addr().expect("an address");
+    (left, right, there)
+}
+
+/// Sends `count` numbered datagrams a little apart; gives the numbers that arrived, in order.
+fn send_numbers(testbed: &Testbed, count: u32) -> Vec<u32> {
+    let (left, right, there) = sockets(testbed);
+    right.set_read_timeout(Some(SILENCE)).expect("a limit");
+    let receiver = std::thread::spawn(move || {
+        let mut seen = Vec::new();
+        let mut buffer = [0; 64];
+        while let Ok(len) = right.recv(&mut buffer) {
+            let number = buffer[..len].try_into().map(u32::from_le_bytes);
+            seen.push(number.expect("four octets"));
+        }
+        seen
+    });
+    for number in 0..count {
+        left.send_to(&number.to_le_bytes(), there)
+            .expect("it is sent");
+        if number % 50 == 49 {
+            // Neither the device's queue nor the receiver's buffer may fill: their losses are
+            // not the link's.
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    receiver.join().expect("the receiver ends")
+}
+
+#[test]
+fn the_count_of_losses_is_exactly_what_does_not_arrive() {
+    for link in [
+        "loss=5%",
+        "loss=5%,burst=6",
+        "gilbert=2%:30%:80%:1%,delay=1ms",
+    ] {
+        let Some(testbed) = up(link) else {
+            return;
+        };
+        testbed.begin(7);
+        let seen = send_numbers(&testbed, 4000);
+        let report = testbed.end()[0];
+        assert_eq!(report.link.offered, 4000, "{link}");
+        assert_eq!(report.link.lost, 4000 - seen.len() as u64, "{link}");
+        assert!(report.link.lost > 50, "{link}");
+        assert_eq!(
+            (report.refused, report.overflowed, report.in_flight),
+            (0, 0, 0)
+        );
+    }
+}
+
+#[test]
+fn the_same_seed_takes_the_same_frames() {
+    let Some(testbed) = up("loss=10%") else {
+        return;
+    };
+    let run = |seed| {
+        testbed.begin(seed);
+        let seen = send_numbers(&testbed, 1000);
+        testbed.end();
+        seen
+    };
+    let first = run(3);
+    assert_eq!(first, run(3));
+    assert_ne!(first, run(4));
+}
+
+#[test]
+fn copies_late_frames_and_damage_are_counted_as_they_arrive() {
+    let Some(testbed) = up("duplicate=5%,delay=1ms") else {
+        return;
+    };
+    testbed.begin(1);
+    let seen = send_numbers(&testbed, 2000);
+    let report = testbed.end()[0];
+    assert_eq!(report.link.duplicated, seen.len() as u64 - 2000);
+    assert!(report.link.duplicated > 50);
+
+    let testbed = up("reorder=5%,hold=2ms").expect("as before");
+    testbed.begin(1);
+    let seen = send_numbers(&testbed, 2000);
+    let report = testbed.end()[0];
+    assert_eq!(seen.len(), 2000);
+    assert!(report.link.reordered > 50);
+    assert!(!seen.is_sorted());
+
+    let testbed = up("corrupt=5%").expect("as before");
+    testbed.begin(1);
+    let seen = send_numbers(&testbed, 2000);
+    let report = testbed.end()[0];
+    // Each damaged frame is thrown away for its checksum; one bit is always noticed, unless it
+    // is in a field that no checksum covers: the hardware addresses' source, 6 octets of 46.
+    let missing = 2000 - seen.len() as u64;
+    assert!(report.link.corrupted > 50);
+    assert!(missing <= report.link.corrupted && missing * 10 > report.link.corrupted * 7);
+}
+
+#[test]
+fn nothing_is_lost_between_measurements() {
+    let Some(testbed) = up("loss=50%") else {
+        return;
+    };
+    assert_eq!(send_numbers(&testbed, 500).len(), 500);
+    testbed.begin(1);
+    assert!(send_numbers(&testbed, 500).len() < 400);
+    testbed.end();
+    assert_eq!(send_numbers(&testbed, 500).len(), 500);
+}
+
+#[test]
+fn round_trips_take_the_delay_and_trains_the_rate() {
+    let Some(testbed) = up("rate=10mbit/20mbit,delay=4ms/2ms") else {
+        return;
+    };
+    let (left, right, there) = sockets(&testbed);
+    let mut buffer = [0; 2048];
+    let mut least = Duration::MAX;
+    for _ in 0..5 {
+        let began = Instant::now();
+        left.send_to(&[0; 8], there).expect("it is sent");
+        let (len, from) = right.recv_from(&mut buffer).expect("it arrives");
+        right.send_to(&buffer[..len], from).expect("it is sent");
+        left.recv(&mut buffer).expect("it comes back");
+        least = least.min(began.elapsed());
+    }
+    // Nothing arrives early: 4 + 2 ms, and a frame of 50 octets at each rate.
+    assert!(least >= Duration::from_micros(6000 + 40 + 20), "{least:?}");
+    let began = Instant::now();
+    for _ in 0..20 {
+        left.send_to(&[0; 1208], there).expect("it is sent");
+    }
+    for _ in 0..20 {
+        right.recv(&mut buffer).expect("it arrives");
+    }
+    // 20 frames of 1250 octets take 20 ms at 10 Mbit/s, and 4 ms to arrive.
+    assert!(began.elapsed() >= Duration::from_millis(24));
+}
+
+#[test]
+fn the_queue_is_as_long_as_it_says() {
+    let Some(testbed) = up("rate=1mbit,queue=10kB") else {
+        return;
+    };
+    testbed.begin(1);
+    let (left, right, there) = sockets(&testbed);
+    for _ in 0..30 {
+        left.send_to(&[0; 958], there).expect("it is sent");
+    }
+    right.set_read_timeout(Some(SILENCE)).expect("a limit");
+    let mut buffer = [0; 2048];
+    let arrived = std::iter::from_fn(|| right.recv(&mut buffer).ok()).count() as u64;
+    let report = testbed.end()[0];
+    assert_eq!(report.link.dropped, 30 - arrived);
+    // Ten frames of 1000 octets wait; one or two go while the others are still being sent.
+    assert!((10..=13).contains(&arrived), "{arrived}");
+}
+
+#[test]
+fn a_schedule_cuts_and_restores() {
+    let Some(testbed) = up("delay=1ms;100ms:cut;300ms:up") else {
+        return;
+    };
+    testbed.begin(1);
+    let (left, right, there) = sockets(&testbed);
+    let began = Instant::now();
+    let mut sent = 0u64;
+    while began.elapsed() < Duration::from_millis(400) {
+        left.send_to(&[0; 4], there).expect("it is sent");
+        sent += 1;
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    right.set_read_timeout(Some(SILENCE)).expect("a limit");
+    let mut buffer = [0; 64];
+    let arrived = std::iter::from_fn(|| right.recv(&mut buffer).ok()).count() as u64;
+    let report = testbed.end()[0];
+    assert!(report.link.cut > 0 && arrived > 0);
+    assert_eq!(report.link.cut, sent - arrived);
+}
