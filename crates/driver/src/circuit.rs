@@ -1,11 +1,13 @@
 //! What the user holds.
 
-use crate::endpoint::Shared;
+use crate::circuits::CircuitStatus;
 use crate::inbox::{Read, Reader};
 use crate::pump::Pump;
+use crate::shared::{Awaited, Owner};
 use crate::sys::Producer;
 use engine::{CircuitId, CloseReason, Engine, Framing};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Wire;
@@ -17,7 +19,7 @@ use wire::Wire;
 /// its way; else it may wait for others to share a packet: until a batch is full, until
 /// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
 pub struct Circuit<E: Engine, W: Wire> {
-    shared: Arc<Shared<E, W>>,
+    shared: Arc<Owner<E, W>>,
     id: CircuitId,
     framing: Framing,
     producer: Producer,
@@ -33,9 +35,12 @@ pub struct Circuit<E: Engine, W: Wire> {
 /// default window, so half of it is still open then.
 const LOOK_EVERY: u32 = 4;
 
+/// For ever, as the kernel's clock can say it.
+const LONG: Duration = Duration::from_secs(3600);
+
 impl<E: Engine, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
-        shared: Arc<Shared<E, W>>,
+        shared: Arc<Owner<E, W>>,
         id: CircuitId,
         framing: Framing,
         producer: Producer,
@@ -66,7 +71,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             self.make_room(message)?;
         }
         if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
-            self.push_out(false)?;
+            return self.push_out(false);
+        }
+        if self.producer.announce() {
+            self.shared.announce(self.id);
         }
         Ok(())
     }
@@ -138,11 +146,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Receives one message, waiting for it up to `limit`.
+    /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for ever).
     ///
     /// # Errors
     ///
-    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`.
+    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`; also when somebody shut the wire down
+    /// for reading.
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
         loop {
@@ -153,17 +162,32 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let end = *end.get_or_insert_with(|| Instant::now() + limit);
-                    let left = end.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Err(io::ErrorKind::TimedOut.into());
-                    }
-                    if !self.shared.await_arrival(self.seen, left)? {
-                        self.wait(left)?;
-                        self.shared.serve_once()?;
-                    }
+                    self.await_more(&mut end, limit)?;
                 }
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for an arrival until `end`, which is `limit` from the first wait.
+    fn await_more(&mut self, end: &mut Option<Instant>, limit: Duration) -> io::Result<()> {
+        let mut left = limit;
+        if limit != Duration::MAX {
+            let now = Instant::now();
+            left = end
+                .get_or_insert(now + limit)
+                .saturating_duration_since(now);
+        }
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match self.shared.await_arrival(self.seen, left)? {
+            Awaited::Arrival => Ok(()),
+            Awaited::Nothing if limit == Duration::MAX => Err(io::ErrorKind::TimedOut.into()),
+            Awaited::Nothing => Ok(()),
+            Awaited::Impossible => {
+                self.wait(left.min(LONG))?;
+                self.shared.serve_once()
             }
         }
     }
@@ -174,32 +198,71 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     ///
     /// The wire's.
     pub fn finish(&mut self) -> io::Result<()> {
-        self.push_out(true)?;
-        let shared = Arc::clone(&self.shared);
-        let mut pump = shared.lock();
-        let now = shared.now();
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        pump.offer(now, self.id, true);
         pump.engine().finish(now, self.id);
-        pump.transmit(now, true)
+        pump.flush(now)?;
+        self.flushed = pump.told(self.id);
+        Ok(())
+    }
+
+    /// Sends one message and ends this direction, in one packet if the message fits into one.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Circuit::try_send).
+    pub fn try_send_last(&mut self, message: &[u8]) -> io::Result<()> {
+        if !self.append(message) {
+            self.make_room(message)?;
+        }
+        self.finish()
     }
 
     /// Waits until the peer has everything that was sent, up to `limit`.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, or the wire's.
+    /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or the wire's.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + limit;
         loop {
             {
                 let mut pump = self.shared.lock();
-                self.shared.serve(&mut pump, true)?;
-                if pump.engine().in_flight(self.id) == 0 || pump.status(self.id).closed.is_some() {
-                    return Ok(());
+                pump.offer(self.shared.now(), self.id, true);
+                self.shared.serve(&mut pump)?;
+                match pump.status(self.id).closed {
+                    Some(CloseReason::Graceful) => return Ok(()),
+                    Some(reason) => return Err(error_of(reason)),
+                    None if pump.engine().in_flight(self.id) == 0 => return Ok(()),
+                    None => {}
                 }
                 self.seen = pump.arrivals();
             }
             self.pause(end)?;
         }
+    }
+
+    /// Its number within its endpoint, as a [`Watch`](crate::Watch) names it.
+    pub fn id(&self) -> CircuitId {
+        self.id
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> CircuitStatus {
+        self.shared.lock().status(self.id)
+    }
+
+    /// Ends both directions at once; what is on its way is lost.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn abort(&mut self) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        pump.engine().abort(now, self.id);
+        pump.flush(now)
     }
 
     /// Messages of the peer that could not be joined because bytes were lost.
@@ -213,7 +276,13 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         (pump.engine().counters(), pump.wire_calls())
     }
 
-    /// Runs `look` on the wire's descriptor-bearing pump; for readiness in a user's own loop.
+    /// The wire's descriptor, readable when something arrived for any circuit of the endpoint;
+    /// None in virtual time. For several circuits see [`Watch`](crate::Watch).
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.shared.descriptor.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Runs `look` with the pump locked.
     pub fn with_pump<R>(&self, look: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
         look(&mut self.shared.lock())
     }
@@ -223,7 +292,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         loop {
             {
                 let mut pump = self.shared.lock();
-                self.shared.serve(&mut pump, false)?;
+                self.shared.serve(&mut pump)?;
                 let status = pump.status(self.id);
                 if let Some(reason) = status.closed {
                     return Err(error_of(reason));
@@ -257,25 +326,28 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 ),
             ));
         }
-        let shared = Arc::clone(&self.shared);
-        let mut pump = shared.lock();
-        shared.serve(&mut pump, true)?;
-        if pump.status(self.id).closed.is_some() {
-            return Err(io::ErrorKind::BrokenPipe.into());
+        {
+            let mut pump = self.shared.lock();
+            pump.offer(self.shared.now(), self.id, true);
+            self.shared.serve(&mut pump)?;
+            if pump.status(self.id).closed.is_some() {
+                return Err(io::ErrorKind::BrokenPipe.into());
+            }
+            self.flushed = pump.told(self.id);
+            self.seen = pump.arrivals();
         }
-        self.flushed = pump.told(self.id);
-        self.seen = pump.arrivals();
-        drop(pump);
         if self.append(message) {
             Ok(())
-        } else {
+        } else if self.producer.has_memory() {
             Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            Err(io::ErrorKind::OutOfMemory.into())
         }
     }
 
     fn push_out(&mut self, push: bool) -> io::Result<()> {
         let idle = self.producer.is_idle();
-        let shared = Arc::clone(&self.shared);
+        let shared = &**self.shared;
         let mut pump = shared.lock();
         let now = shared.now();
         if let Some(spent) = self.reader.take_spent_if_empty() {
@@ -287,32 +359,43 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
         }
-        pump.transmit(now, push || idle)?;
+        pump.offer(now, self.id, push || idle);
+        pump.flush(now)?;
         self.flushed = pump.told(self.id);
+        shared.tell(&pump);
+        drop(pump);
+        if self.producer.position() > self.flushed && self.producer.announce() {
+            shared.announce(self.id);
+        }
         Ok(())
     }
 
     /// Gets the next chunk; false at the end of the stream. Looks at the wire only if told to: a
     /// user about to wait there need not look first.
     fn refill(&mut self, look: bool) -> io::Result<bool> {
-        let shared = Arc::clone(&self.shared);
+        let shared = &**self.shared;
         let mut pump = shared.lock();
         let now = shared.now();
         if let Some(spent) = self.reader.take_spent() {
             pump.give_back(now, self.id, spent);
         }
-        let chunk = loop {
-            if let Some(chunk) = pump.take(self.id) {
-                break Some(chunk);
+        let mut chunk = pump.take(self.id);
+        if chunk.is_none() && look {
+            let before = pump.arrivals();
+            while chunk.is_none() && !shared.is_receiving() && pump.receive(now)? {
+                chunk = pump.take(self.id);
             }
-            if !look || shared.is_receiving() || !pump.receive(now)? {
-                break None;
+            if pump.arrivals() != before {
+                shared.wake_others(&pump);
             }
-        };
+        }
         pump.handle_timeout(now);
-        let unsent = self.producer.position() > self.flushed;
-        pump.transmit(now, chunk.is_none() && unsent)?;
+        if chunk.is_none() && self.producer.position() > self.flushed {
+            pump.offer(now, self.id, true);
+        }
+        pump.flush(now)?;
         self.flushed = pump.told(self.id);
+        self.producer.rest();
         match chunk {
             Some(chunk) => self.reader.put(chunk),
             None => {
@@ -332,9 +415,10 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
         if let Some(spent) = self.reader.take_spent() {
             pump.give_back(now, self.id, spent);
         }
-        pump.engine().finish(now, self.id);
         // Nobody is left to tell about an error of the last packets.
-        let _ = pump.transmit(now, true);
+        pump.offer(now, self.id, true);
+        pump.engine().finish(now, self.id);
+        let _ = pump.flush(now);
         pump.detach(self.id);
     }
 }

@@ -51,6 +51,8 @@ pub struct Reader {
     partial: Vec<u8>,
     /// Whether the bytes in `partial` are the start of a message with nothing missing.
     joined: bool,
+    /// Bytes up to the next end belong to a message whose beginning may be lost.
+    torn: bool,
     damaged: u64,
 }
 
@@ -73,6 +75,7 @@ impl Reader {
             at: 0,
             partial: Vec::new(),
             joined: false,
+            torn: false,
             damaged: 0,
         }
     }
@@ -153,9 +156,14 @@ impl Reader {
             self.piece += 1;
             let bytes = &chunk.octets[piece.range.start as usize..piece.range.end as usize];
             if piece.gap {
-                // What was joined lost its end, and what follows lost its beginning.
-                self.damaged += u64::from(self.joined || !piece.end);
+                // What was joined lost its end, and what follows may have lost its beginning.
+                self.damaged += u64::from(self.joined) + u64::from(!self.torn);
                 self.joined = false;
+                self.torn = true;
+            }
+            if self.torn {
+                self.torn = !piece.end;
+                continue;
             }
             if piece.end && !self.joined {
                 return Read::Message(copy(bytes, buffer));

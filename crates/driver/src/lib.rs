@@ -8,16 +8,28 @@
 //!   without a lock and runs the pump once a batch; a helper thread runs it while the user is
 //!   elsewhere, so acknowledgements and timers go on.
 //! * [`circuit`] - what the user holds: send, receive, flush, wait.
+//! * [`watch`] - all circuits of an endpoint on one descriptor, for a user's own loop.
 //! * [`inbox`] - bytes that arrived, kept where the wire put them until the user takes them.
-//! * `sys/ring` - the send store, shared by one producer and one consumer; the crate's only unsafe
+//! * `shared`, `helper`, `sleepers` - the lock, the helper thread, and how a thread that took in an
+//!   arrival wakes the one it was for.
+//! * `circuits`, `arrivals` - what the pump keeps for each circuit, and what an arrival brought.
+//! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
+mod arrivals;
 pub mod circuit;
+mod circuits;
 pub mod endpoint;
+mod helper;
 pub mod inbox;
 pub mod pump;
+mod shared;
+mod sleepers;
 pub mod sys;
+pub mod watch;
 
 pub use circuit::Circuit;
+pub use circuits::CircuitStatus;
 pub use endpoint::Endpoint;
 pub use pump::Pump;
+pub use watch::Watch;

@@ -1,109 +1,52 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 
-use crate::inbox::{Chunk, Piece};
+use crate::arrivals::{Group, sort_in};
+use crate::circuits::{CircuitStatus, Circuits, Held};
+use crate::inbox::Chunk;
 use crate::sys::Consumer;
-use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Delivery, Engine, Event, Instant};
-use std::collections::{BTreeMap, VecDeque};
+use engine::{Address, Batch, CircuitId, Delivery, Engine, Event, Instant};
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use wire::{Arrival, Wire};
 
 /// An engine and the wire it speaks over.
 ///
-/// The owner calls [`receive`](Pump::receive), [`handle_timeout`](Pump::handle_timeout) and
-/// [`transmit`](Pump::transmit) in any order with a `now` that never goes back.
+/// The owner calls [`receive`](Pump::receive), [`handle_timeout`](Pump::handle_timeout),
+/// [`offer`](Pump::offer) and [`flush`](Pump::flush) in any order with a `now` that never goes
+/// back.
 pub struct Pump<E, W> {
     engine: E,
     wire: W,
     batch: Batch,
-    circuits: BTreeMap<CircuitId, Held>,
+    circuits: Circuits,
+    /// Circuits with a store, for those who offer all of them.
+    stored: Vec<CircuitId>,
     accepted: VecDeque<(CircuitId, Address)>,
+    backlog: usize,
+    /// Circuits to which something happened since the last call settled.
+    touched: Vec<CircuitId>,
+    /// Circuits a watcher is to look at.
+    ready: Vec<CircuitId>,
+    watched: bool,
     /// An empty arrival buffer, kept for the next receive.
     spare: Vec<u8>,
+    scratch: Vec<u8>,
     deliveries: Vec<Delivery>,
     arrivals: u64,
     sends: u64,
+    refused: u64,
     /// Packets a full batch holds.
     segments: u64,
-}
-
-/// What the host keeps for a circuit.
-#[derive(Default)]
-struct Held {
-    store: Option<Consumer>,
-    told: u64,
-    inbox: VecDeque<Chunk>,
-    connected: bool,
-    finished: bool,
-    closed: Option<CloseReason>,
-    /// Its user is gone; the store stays until the engine has sent what is in it.
-    orphan: bool,
-}
-
-/// How a circuit stands, as its user sees it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CircuitStatus {
-    /// It can carry data.
-    pub connected: bool,
-    /// The peer will send no more, and everything was taken.
-    pub finished: bool,
-    /// It ended.
-    pub closed: Option<CloseReason>,
 }
 
 /// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer.
 const COPY_BELOW: usize = 16 << 10;
 
-/// Pieces of one circuit that lie in one place: the arrival, or a copy the engine held.
-struct Group {
-    id: CircuitId,
-    held: Option<Vec<u8>>,
-    pieces: Vec<Piece>,
-}
-
-/// Packets of a segmented send of 64 KiB, and so pieces of a usual arrival.
-const PIECES_USUAL: usize = 46;
-
-/// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
-/// where its packet begins in the arrival.
-fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize) {
-    let Delivery {
-        circuit: id,
-        bytes,
-        gap,
-        end,
-    } = delivery;
-    let piece = |range: std::ops::Range<usize>| Piece {
-        range: range.start as u32..range.end as u32,
-        gap,
-        end,
-    };
-    match bytes {
-        Bytes::Packet(range) => {
-            let piece = piece(start + range.start..start + range.end);
-            match groups.iter_mut().rev().find(|group| group.id == id) {
-                Some(group) if group.held.is_none() => group.pieces.push(piece),
-                _ => {
-                    let mut pieces = Vec::with_capacity(PIECES_USUAL);
-                    pieces.push(piece);
-                    groups.push(Group {
-                        id,
-                        held: None,
-                        pieces,
-                    });
-                }
-            }
-        }
-        Bytes::Held(held) => {
-            let pieces = vec![piece(0..held.len())];
-            groups.push(Group {
-                id,
-                held: Some(held),
-                pieces,
-            });
-        }
-    }
-}
+/// Circuits opened by peers that may wait for somebody to accept them.
+///
+/// A thousand: with their first windows of 64 KiB they hold 64 MiB at worst.
+pub const BACKLOG: usize = 1024;
 
 impl<E: Engine, W: Wire> Pump<E, W> {
     /// Joins an engine and a wire.
@@ -111,16 +54,23 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let capabilities = wire.capabilities();
         let segments = capabilities.segments(engine.layout().packet());
         Pump {
-            batch: Batch::new(segments),
+            batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             segments: segments as u64,
             spare: vec![0; capabilities.receive_len],
+            scratch: Vec::new(),
             engine,
             wire,
-            circuits: BTreeMap::new(),
+            circuits: Circuits::default(),
+            stored: Vec::new(),
             accepted: VecDeque::new(),
+            backlog: BACKLOG,
+            touched: Vec::new(),
+            ready: Vec::new(),
+            watched: false,
             deliveries: Vec::new(),
             arrivals: 0,
             sends: 0,
+            refused: 0,
         }
     }
 
@@ -154,6 +104,16 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.arrivals
     }
 
+    /// Circuits opened by peers that were ended because nobody accepted them in time.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// How many circuits opened by peers may wait to be accepted; see [`BACKLOG`].
+    pub fn set_backlog(&mut self, backlog: usize) {
+        self.backlog = backlog;
+    }
+
     /// Whether packets wait for the wire to have room.
     pub fn is_blocked(&self) -> bool {
         !self.batch.is_empty()
@@ -162,6 +122,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// Gives circuit `id` the store its user writes to.
     pub fn attach(&mut self, id: CircuitId, store: Consumer) {
         self.circuits.entry(id).or_default().store = Some(store);
+        self.stored.push(id);
     }
 
     /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
@@ -171,9 +132,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
                 held.orphan = true;
                 held.inbox.clear();
             }
-            _ => {
-                self.circuits.remove(&id);
-            }
+            _ => self.forget(id),
         }
     }
 
@@ -191,11 +150,32 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     pub fn status(&self, id: CircuitId) -> CircuitStatus {
         self.circuits
             .get(&id)
-            .map_or_else(CircuitStatus::default, |held| CircuitStatus {
-                connected: held.connected,
-                finished: held.finished && held.inbox.is_empty(),
-                closed: held.closed,
-            })
+            .map_or_else(CircuitStatus::default, Held::status)
+    }
+
+    /// Makes the pump keep a list of the circuits to which something happened.
+    pub fn watch(&mut self) {
+        self.watched = true;
+    }
+
+    /// Circuits to which something happened since the last call; each once. For a watcher.
+    pub fn take_ready(&mut self, ready: &mut Vec<CircuitId>) {
+        for id in &self.ready {
+            if let Some(held) = self.circuits.get_mut(id) {
+                held.listed = false;
+            }
+        }
+        ready.append(&mut self.ready);
+    }
+
+    /// Whether a watcher has something to look at.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty() || self.watched && self.waits_for_accept()
+    }
+
+    /// Whether a circuit opened by a peer waits to be accepted.
+    pub fn waits_for_accept(&self) -> bool {
+        !self.accepted.is_empty()
     }
 
     /// Tells the engine that the user is done with `chunk`, and keeps its memory for the next.
@@ -253,11 +233,17 @@ impl<E: Engine, W: Wire> Pump<E, W> {
                 };
             }
         };
+        if arrival.len == 0 {
+            // An empty datagram, or a wire that was shut down: nothing an engine could use.
+            self.spare = buffer;
+            return Ok(false);
+        }
         self.arrivals += 1;
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let groups = self.handle(now, arrival.from, octets, arrival.segment_size);
+        let groups = self.handle(now, arrival.from, octets, arrival.segment_size.max(1));
         self.keep(groups, buffer, arrival.len);
-        self.drain_events();
+        self.drain_events(now);
+        self.settle();
         Ok(true)
     }
 
@@ -265,42 +251,88 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.engine.deadline().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
-            self.drain_events();
+            self.drain_events(now);
+            self.settle();
         }
     }
 
-    /// Sends what there is to send. `push` says that users wait for part-filled packets to leave.
+    /// Offers what all stores hold, then sends what there is to send. For hosts with few circuits.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Pump::flush).
+    pub fn transmit(&mut self, now: Instant, push: bool) -> io::Result<()> {
+        for index in 0..self.stored.len() {
+            self.offer(now, self.stored[index], push);
+        }
+        self.flush(now)
+    }
+
+    /// Tells the engine of new bytes of circuit `id`: all of them if pushed, else whole batches
+    /// only, so that no call of the wire is spent on the few packets by which messages overshoot
+    /// a batch. `push` says that the user waits for part-filled packets to leave.
+    pub fn offer(&mut self, now: Instant, id: CircuitId, push: bool) {
+        let Some(held) = self.circuits.get_mut(&id) else {
+            return;
+        };
+        let Some(store) = &held.store else {
+            return;
+        };
+        store.heed();
+        // The head first: every message below it has its end in the list.
+        let head = store.head();
+        let engine = &mut self.engine;
+        store.take_ends(|end| engine.end_message(id, end));
+        let payload = engine.layout().payload as u64;
+        let first = held.told.div_ceil(payload);
+        let batches = (head / payload).saturating_sub(first) / self.segments;
+        let end = match batches {
+            _ if push => head,
+            0 => held.told,
+            _ => (first + batches * self.segments) * payload,
+        };
+        if end > held.told || push {
+            held.told = held.told.max(end);
+            engine.extend(now, id, held.told, push);
+            touch(&mut self.touched, id, held);
+        }
+    }
+
+    /// Sends what the engine has to send.
     ///
     /// # Errors
     ///
     /// The wire's, except `WouldBlock`, which leaves the rest for the next call.
-    pub fn transmit(&mut self, now: Instant, push: bool) -> io::Result<()> {
-        self.extend_stores(now, push);
-        loop {
-            if self.batch.is_empty() {
-                self.engine.transmit(now, &mut self.batch);
-            }
-            if self.batch.is_empty() {
-                break;
-            }
-            match self.send_batch() {
-                Ok(()) => self.batch.clear(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => {
-                    self.batch.clear();
-                    return Err(error);
-                }
-            }
-            self.drain_events();
-        }
-        self.drain_events();
-        self.mark_idle();
-        Ok(())
+    pub fn flush(&mut self, now: Instant) -> io::Result<()> {
+        let result = self.send_all(now);
+        self.drain_events(now);
+        self.settle();
+        result
     }
 
     /// When the engine wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
         self.engine.deadline()
+    }
+
+    fn send_all(&mut self, now: Instant) -> io::Result<()> {
+        loop {
+            if self.batch.is_empty() {
+                self.engine.transmit(now, &mut self.batch);
+            }
+            if self.batch.is_empty() {
+                return Ok(());
+            }
+            match self.send_batch() {
+                Ok(()) => self.batch.clear(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => {
+                    self.batch.clear();
+                    return Err(error);
+                }
+            }
+            self.drain_events(now);
+        }
     }
 
     /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
@@ -313,11 +345,12 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     ) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut start = 0;
-        for packet in octets.chunks(segment_size.max(1)) {
+        for packet in octets.chunks(segment_size) {
             self.engine
                 .handle_packet(now, from, packet, &mut self.deliveries);
+            let more = (octets.len() - start) / segment_size;
             for delivery in self.deliveries.drain(..) {
-                sort_in(&mut groups, delivery, start);
+                sort_in(&mut groups, delivery, start, more);
             }
             start += packet.len();
         }
@@ -339,31 +372,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             let user = self.circuits.entry(id).or_default();
             if !user.orphan {
                 user.inbox.push_back(Chunk { octets, pieces });
-            }
-        }
-    }
-
-    /// Tells the engine of new bytes: all of them if pushed, else whole batches only, so that no
-    /// call of the wire is spent on the few packets by which messages overshoot a batch.
-    fn extend_stores(&mut self, now: Instant, push: bool) {
-        let payload = self.engine.layout().payload as u64;
-        for (&id, held) in &mut self.circuits {
-            let Some(store) = &held.store else {
-                continue;
-            };
-            let engine = &mut self.engine;
-            store.take_ends(|end| engine.end_message(id, end));
-            let head = store.head();
-            let first = held.told.div_ceil(payload);
-            let batches = (head / payload).saturating_sub(first) / self.segments;
-            let end = match batches {
-                _ if push => head,
-                0 => held.told,
-                _ => (first + batches * self.segments) * payload,
-            };
-            if end > held.told || push {
-                held.told = held.told.max(end);
-                self.engine.extend(now, id, held.told, push);
+                touch(&mut self.touched, id, user);
             }
         }
     }
@@ -374,71 +383,106 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         };
         let segment_size = self.batch.segment_size();
         let mut pieces = Vec::with_capacity(2);
-        match self
-            .circuits
-            .get_mut(&id)
-            .and_then(|held| held.store.as_mut())
+        let held = self.circuits.get_mut(&id);
+        if let Some(held) = held
+            && let Some(store) = &mut held.store
         {
-            Some(store) => {
-                self.batch.extend_checksums(|payload| store.sum(payload));
-                store.gather(&self.batch, &mut pieces);
-            }
-            None => pieces.extend(
-                self.batch
-                    .segments()
-                    .iter()
-                    .map(|segment| io::IoSlice::new(self.batch.header(segment))),
-            ),
+            self.batch.extend_checksums(|payload| store.sum(payload));
+            store.gather(&self.batch, &mut self.scratch, &mut pieces);
+        } else {
+            let segments = self.batch.segments().iter();
+            pieces.extend(segments.map(|segment| io::IoSlice::new(self.batch.header(segment))));
         }
         self.wire.send(to, &pieces, segment_size)?;
         self.sends += 1;
         Ok(())
     }
 
-    fn drain_events(&mut self) {
+    fn drain_events(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             // Released bytes may be part of a batch the wire has not taken.
             return;
         }
         while let Some(event) = self.engine.poll_event() {
-            self.handle_event(event);
+            self.handle_event(now, event);
         }
     }
 
-    fn handle_event(&mut self, event: Event) {
-        match event {
-            Event::Connected(id) => self.circuits.entry(id).or_default().connected = true,
-            Event::Accepted(id, from) => {
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        let id = match event {
+            Event::Accepted(id, from) => return self.handle_accepted(now, id, from),
+            Event::Connected(id)
+            | Event::Released(id, _)
+            | Event::Finished(id)
+            | Event::Closed(id, _) => id,
+        };
+        let Some(held) = self.circuits.get_mut(&id) else {
+            if matches!(event, Event::Connected(_)) {
                 self.circuits.entry(id).or_default().connected = true;
-                self.accepted.push_back((id, from));
             }
-            Event::Released(id, position) => {
-                let held = self.circuits.get_mut(&id);
-                if let Some(store) = held.and_then(|held| held.store.as_mut()) {
+            return;
+        };
+        match event {
+            Event::Connected(_) | Event::Accepted(..) => held.connected = true,
+            Event::Released(_, position) => {
+                if let Some(store) = &mut held.store {
                     store.release(position);
                 }
             }
-            Event::Finished(id) => {
-                if let Some(held) = self.circuits.get_mut(&id) {
-                    held.finished = true;
-                }
-            }
-            Event::Closed(id, reason) => {
-                if let Some(held) = self.circuits.get_mut(&id) {
-                    held.closed = Some(reason);
-                    if held.orphan {
-                        self.circuits.remove(&id);
-                    }
-                }
-            }
+            Event::Finished(_) => held.finished = true,
+            Event::Closed(_, reason) => held.closed = Some(reason),
+        }
+        touch(&mut self.touched, id, held);
+        if held.orphan && held.closed.is_some() {
+            self.forget(id);
         }
     }
 
-    fn mark_idle(&mut self) {
-        for (&id, held) in &self.circuits {
+    fn handle_accepted(&mut self, now: Instant, id: CircuitId, from: Address) {
+        let held = self.circuits.entry(id).or_default();
+        held.connected = true;
+        if self.accepted.len() < self.backlog {
+            self.accepted.push_back((id, from));
+            return;
+        }
+        self.refused += 1;
+        held.orphan = true;
+        held.inbox.clear();
+        self.engine.abort(now, id);
+    }
+
+    fn forget(&mut self, id: CircuitId) {
+        if self
+            .circuits
+            .remove(&id)
+            .is_some_and(|held| held.store.is_some())
+            && let Some(index) = self.stored.iter().rposition(|&stored| stored == id)
+        {
+            self.stored.swap_remove(index);
+        }
+    }
+
+    /// Tells the users of all touched circuits how those stand.
+    fn settle(&mut self) {
+        for id in self.touched.drain(..) {
+            let Some(held) = self.circuits.get_mut(&id) else {
+                continue;
+            };
+            held.touched = false;
             if let Some(store) = &held.store {
                 store.set_idle(self.engine.in_flight(id) == 0);
             }
+            if self.watched && !held.listed && !held.orphan {
+                held.listed = true;
+                self.ready.push(id);
+            }
         }
+    }
+}
+
+fn touch(touched: &mut Vec<CircuitId>, id: CircuitId, held: &mut Held) {
+    if !held.touched {
+        held.touched = true;
+        touched.push(id);
     }
 }

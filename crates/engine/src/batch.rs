@@ -18,21 +18,31 @@ pub struct Segment {
 /// Up to n packets of one circuit to one destination, all of the same size but the last, which
 /// may be shorter. That is what one call of segmented UDP carries.
 ///
-/// The host says beforehand how many segments the wire takes; the engine fills at most that many
-/// and keeps the rest.
+/// The host says beforehand how many segments and octets the wire takes; the engine fills in no
+/// more and keeps the rest.
 #[derive(Debug)]
 pub struct Batch {
     segments_max: usize,
+    octets_max: usize,
+    /// Segments it may hold, from the size of the first on.
+    limit: usize,
     destination: Option<(CircuitId, Address)>,
     headers: Vec<u8>,
     segments: Vec<Segment>,
 }
 
 impl Batch {
-    /// An empty batch for a wire that takes `segments_max` packets a call.
+    /// An empty batch for a wire that takes `segments_max` packets a call, of any length.
     pub fn new(segments_max: usize) -> Self {
+        Batch::limited(segments_max, usize::MAX)
+    }
+
+    /// An empty batch for a wire that takes `segments_max` packets and `octets_max` octets a call.
+    pub fn limited(segments_max: usize, octets_max: usize) -> Self {
         Batch {
             segments_max,
+            octets_max,
+            limit: segments_max,
             destination: None,
             headers: Vec::new(),
             segments: Vec::new(),
@@ -42,6 +52,7 @@ impl Batch {
     /// Empties the batch; the memory stays.
     pub fn clear(&mut self) {
         self.destination = None;
+        self.limit = self.segments_max;
         self.headers.clear();
         self.segments.clear();
     }
@@ -72,11 +83,15 @@ impl Batch {
             checksum_at,
         });
         debug_assert!(self.size_of_last() <= self.segment_size());
+        if self.segments.len() == 1 {
+            let by_octets = self.octets_max / self.segment_size().max(1);
+            self.limit = self.segments_max.min(by_octets).max(1);
+        }
     }
 
-    /// How many more segments fit.
+    /// How many more segments fit; a first one always does.
     pub fn room(&self) -> usize {
-        self.segments_max - self.segments.len()
+        self.limit - self.segments.len()
     }
 
     /// Whether nothing was filled in.

@@ -32,6 +32,19 @@ pub fn extend(check: u16, more: u16) -> u16 {
     !fold(u64::from(!check) + u64::from(more))
 }
 
+/// The [`sum`] of `first_len` bytes whose sum is `first`, followed by bytes whose sum is `second`.
+///
+/// After an odd number of bytes each word of the second part straddles two words of the whole, and
+/// its sum comes with its octets swapped (RFC 1071 section 2 B).
+pub fn join(first: u16, first_len: usize, second: u16) -> u16 {
+    let second = if first_len.is_multiple_of(2) {
+        second
+    } else {
+        second.swap_bytes()
+    };
+    fold(u64::from(first) + u64::from(second))
+}
+
 fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -73,6 +86,8 @@ mod tests {
             let cut = (len / 4) * 2;
             let check = checksum(&bytes[..cut]);
             assert_eq!(extend(check, sum(&bytes[cut..])), checksum(&bytes));
+            let (first, second) = bytes.split_at(len / 3);
+            assert_eq!(join(sum(first), first.len(), sum(second)), sum(&bytes));
         }
     }
 }

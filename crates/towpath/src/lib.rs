@@ -27,13 +27,17 @@
 //! * [`options`] - what can be set, and what an unset option means.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * `transport/` - one file each.
-//! * `datagram`, `stream`, `local`, `socket` - what the files of a kind share: ports that learn
-//!   their peer, ends of byte streams, listeners with a local name, socket options.
+//! * `datagram`, `stream`, `hosted`, `local`, `socket` - what the files of a kind share: ports that
+//!   learn their peer, ends of byte streams, engines in the user's thread, listeners with a local
+//!   name, socket options.
+//! * [`xtp`] - XTP as a library of its own, with what the common contract has no words for:
+//!   transactions, datagrams, many circuits on one endpoint, readiness.
 //! * `sys/` - the system calls no library offers safely; the only unsafe code here. Those of UDP are
 //!   in `wire-udp`, shared with the engines' wire.
 
 pub mod contract;
 mod datagram;
+mod hosted;
 mod local;
 pub mod options;
 pub mod registry;
@@ -41,6 +45,7 @@ mod socket;
 mod stream;
 mod sys;
 pub mod transport;
+pub mod xtp;
 
 pub use contract::{
     Arrived, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,

@@ -30,7 +30,8 @@ const SEGMENTS_MAX: usize = 64;
 /// window of 512 KiB must fit for each of a few circuits.
 pub const BUFFER_LEN: usize = 4 << 20;
 
-/// How long a waiting receive waits, so that its thread looks at other things now and then.
+/// How long a waiting receive waits unless told otherwise, so that its thread looks at other things
+/// now and then.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 /// A UDP socket as a wire.
@@ -38,6 +39,7 @@ const PATIENCE: Duration = Duration::from_millis(10);
 pub struct UdpWire {
     socket: UdpSocket,
     segmented: bool,
+    patience: Option<Duration>,
 }
 
 impl UdpWire {
@@ -53,7 +55,34 @@ impl UdpWire {
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         let segmented =
             sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
-        Ok(UdpWire { socket, segmented })
+        Ok(UdpWire {
+            socket,
+            segmented,
+            patience: Some(PATIENCE),
+        })
+    }
+
+    /// Sets how long a receiver made from now on waits, None for ever.
+    ///
+    /// A limit arms a timer each time the thread sleeps, which on a virtual machine costs a
+    /// microsecond; without one, shutting the socket down for reading ends the wait.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        self.patience = patience;
+        self.socket.set_read_timeout(patience)
+    }
+
+    /// Sends and receives one datagram a call from now on, as on a kernel without segmentation.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn disable_segmentation(&mut self) -> io::Result<()> {
+        self.segmented = false;
+        sys::set_coalescing(self.socket.as_fd(), false)
     }
 
     /// The address it is bound to.
@@ -103,18 +132,20 @@ impl Wire for UdpWire {
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         let socket = self.socket.try_clone().ok()?;
-        Some(Box::new(UdpReceiver { socket }))
+        let patience = self.patience;
+        Some(Box::new(UdpReceiver { socket, patience }))
     }
 }
 
 /// Waits on the same socket.
 struct UdpReceiver {
     socket: UdpSocket,
+    patience: Option<Duration>,
 }
 
 impl Receiver for UdpReceiver {
     fn patience(&self) -> Duration {
-        PATIENCE
+        self.patience.unwrap_or(Duration::MAX)
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {

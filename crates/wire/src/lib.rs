@@ -76,7 +76,8 @@ pub trait Wire {
 /// A handle on a wire that waits. At most one thread at a time receives from a wire in any way:
 /// two could swap the order of what they took.
 pub trait Receiver: Send + Sync {
-    /// The longest a [`receive`](Receiver::receive) waits.
+    /// The longest a [`receive`](Receiver::receive) waits; [`Duration::MAX`] for ever, until the
+    /// medium is shut down.
     fn patience(&self) -> Duration;
 
     /// Receives as [`Wire::receive`] does, waiting for an arrival.

@@ -1,6 +1,17 @@
 //! Shared memory between the user's thread and whichever thread runs the pump.
 #![allow(unsafe_code)]
 
+mod memory;
+mod producer;
 mod ring;
 
-pub use ring::{Consumer, Producer, ring};
+pub use memory::Pool;
+pub use producer::Producer;
+pub use ring::Consumer;
+
+use engine::SegmentLayout;
+
+/// A store of its own for packets cut as `layout` says that holds at least `bytes` user bytes.
+pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
+    Pool::new(layout, bytes).store()
+}

@@ -1,0 +1,68 @@
+//! What the host keeps for each circuit.
+
+use crate::inbox::Chunk;
+use crate::sys::Consumer;
+use engine::{CircuitId, CloseReason};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// How a circuit stands, as its user sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CircuitStatus {
+    /// It can carry data.
+    pub connected: bool,
+    /// The peer will send no more, and everything was taken.
+    pub finished: bool,
+    /// It ended.
+    pub closed: Option<CloseReason>,
+}
+
+#[derive(Default)]
+pub(crate) struct Held {
+    pub(crate) store: Option<Consumer>,
+    /// Bytes of the store below this position were handed to the engine.
+    pub(crate) told: u64,
+    pub(crate) inbox: VecDeque<Chunk>,
+    pub(crate) connected: bool,
+    pub(crate) finished: bool,
+    pub(crate) closed: Option<CloseReason>,
+    /// Its user is gone; the store stays until the engine has sent what is in it.
+    pub(crate) orphan: bool,
+    /// Something happened to it since the pump last settled.
+    pub(crate) touched: bool,
+    /// Waits in the list of circuits that are ready.
+    pub(crate) listed: bool,
+}
+
+impl Held {
+    pub(crate) fn status(&self) -> CircuitStatus {
+        CircuitStatus {
+            connected: self.connected,
+            finished: self.finished && self.inbox.is_empty(),
+            closed: self.closed,
+        }
+    }
+}
+
+/// Circuits by number. Never iterated, so its order decides nothing.
+pub(crate) type Circuits = HashMap<CircuitId, Held, BuildHasherDefault<IdHasher>>;
+
+/// Spreads circuit numbers, which the engine counts up and no peer chooses.
+#[derive(Default)]
+pub(crate) struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn write_u32(&mut self, number: u32) {
+        self.0 = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}

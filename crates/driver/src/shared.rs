@@ -1,0 +1,266 @@
+//! What the users of an endpoint and its helper thread share.
+
+use crate::pump::Pump;
+use crate::sleepers::{Bell, Sleepers, own_bell};
+use crate::sys::Pool;
+use engine::{CircuitId, Engine, Instant};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use wire::{Receiver, Wire};
+
+pub(crate) struct Shared<E, W> {
+    pub(crate) pump: Mutex<Pump<E, W>>,
+    start: std::time::Instant,
+    pub(crate) pool: Arc<Pool>,
+    /// Users inside a wait, who take arrivals in themselves.
+    pub(crate) waiting: AtomicU32,
+    /// Counts user visits, so that the helper sees whether there were any.
+    pub(crate) visits: AtomicU64,
+    /// The wire's, to sleep on without the lock; None in virtual time.
+    pub(crate) descriptor: Option<OwnedFd>,
+    /// The wire's, to wait in a receive without the lock.
+    receiver: Option<Box<dyn Receiver>>,
+    /// A user waits in a receive, and nobody else may receive.
+    receiving: AtomicBool,
+    sleepers: Sleepers,
+    /// Circuits whose store holds bytes that nobody offered yet.
+    announced: Mutex<Vec<CircuitId>>,
+    /// Rings for the helper when it sleeps long.
+    pub(crate) nudge: Bell,
+    pub(crate) dozing: AtomicBool,
+    /// Nobody holds the endpoint any more.
+    pub(crate) ended: AtomicBool,
+    /// Rings for the watcher of the endpoint, if it has one.
+    pub(crate) watch: OnceLock<Bell>,
+}
+
+/// What waiting in a receive came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Something arrived, perhaps for another circuit.
+    Arrival,
+    /// The receiver's patience ended, or its medium was shut down.
+    Nothing,
+    /// No receiver, another user in it, something to send, or a receiver more patient than the
+    /// user.
+    Impossible,
+}
+
+/// What an endpoint and its circuits hold; the helper ends when the last of them goes.
+pub(crate) struct Owner<E, W>(pub(crate) Arc<Shared<E, W>>);
+
+impl<E, W> std::ops::Deref for Owner<E, W> {
+    type Target = Shared<E, W>;
+
+    fn deref(&self) -> &Shared<E, W> {
+        &self.0
+    }
+}
+
+impl<E, W> Drop for Owner<E, W> {
+    fn drop(&mut self) {
+        self.0.ended.store(true, Ordering::Release);
+        self.0.nudge.ring();
+    }
+}
+
+impl<E: Engine, W: Wire> Shared<E, W> {
+    pub(crate) fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
+        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
+        Ok(Shared {
+            pool: Pool::new(engine.layout(), store_bytes),
+            descriptor: descriptor.transpose()?,
+            receiver: wire.receiver(),
+            receiving: AtomicBool::new(false),
+            pump: Mutex::new(Pump::new(engine, wire)),
+            start: std::time::Instant::now(),
+            waiting: AtomicU32::new(0),
+            visits: AtomicU64::new(0),
+            sleepers: Sleepers::default(),
+            announced: Mutex::new(Vec::new()),
+            nudge: Bell::new()?,
+            dozing: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            watch: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Pump<E, W>> {
+        self.visits.fetch_add(1, Ordering::Relaxed);
+        if self.dozing.load(Ordering::Relaxed) {
+            // Deadlines may change in this visit.
+            self.nudge.ring();
+        }
+        // A panic in an engine leaves it inconsistent at worst, and never unsafe.
+        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
+    }
+
+    /// Takes in everything that arrived, acts on deadlines, sends.
+    pub(crate) fn serve(&self, pump: &mut Pump<E, W>) -> io::Result<()> {
+        let now = self.now();
+        self.receive_all(pump, now)?;
+        pump.handle_timeout(now);
+        pump.flush(now)?;
+        self.tell(pump);
+        Ok(())
+    }
+
+    /// As [`serve`](Shared::serve), with the lock taken for it.
+    pub(crate) fn serve_once(&self) -> io::Result<()> {
+        let mut pump = self.lock();
+        self.serve(&mut pump)
+    }
+
+    /// Whether a user waits in a receive.
+    pub(crate) fn is_receiving(&self) -> bool {
+        self.receiving.load(Ordering::Relaxed)
+    }
+
+    /// Takes in everything that arrived, unless a user waits in a receive and does so itself.
+    pub(crate) fn receive_all(&self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
+        if self.is_receiving() {
+            return Ok(());
+        }
+        let before = pump.arrivals();
+        for _ in 0..RECEIVES_MAX {
+            if !pump.receive(now)? {
+                break;
+            }
+        }
+        if pump.arrivals() != before {
+            self.sleepers.wake();
+        }
+        Ok(())
+    }
+
+    /// Wakes those who sleep for what was just taken in, and the watcher.
+    pub(crate) fn wake_others(&self, pump: &Pump<E, W>) {
+        self.sleepers.wake();
+        self.tell(pump);
+    }
+
+    /// Rings for the watcher if there is something to look at.
+    pub(crate) fn tell(&self, pump: &Pump<E, W>) {
+        if let Some(bell) = self.watch.get()
+            && pump.has_ready()
+        {
+            bell.ring();
+        }
+    }
+
+    /// Notes that the store of circuit `id` holds bytes the engine does not know of.
+    #[cold]
+    pub(crate) fn announce(&self, id: CircuitId) {
+        self.keep_announced(id);
+        if self.dozing.load(Ordering::SeqCst) {
+            self.nudge.ring();
+        }
+    }
+
+    pub(crate) fn keep_announced(&self, id: CircuitId) {
+        self.lock_announced().push(id);
+    }
+
+    /// Takes the list of circuits with bytes that nobody offered.
+    pub(crate) fn take_announced(&self) -> Vec<CircuitId> {
+        std::mem::take(&mut *self.lock_announced())
+    }
+
+    pub(crate) fn has_announced(&self) -> bool {
+        !self.lock_announced().is_empty()
+    }
+
+    fn lock_announced(&self) -> MutexGuard<'_, Vec<CircuitId>> {
+        self.announced
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the next arrival, waiting for it in the receive itself: one system call instead
+    /// of a try, a poll and a receive.
+    pub(crate) fn await_arrival(&self, seen: u64, limit: Duration) -> io::Result<Awaited> {
+        let Some(receiver) = &self.receiver else {
+            return Ok(Awaited::Impossible);
+        };
+        let mut buffer = {
+            let mut pump = self.lock();
+            if pump.arrivals() != seen {
+                return Ok(Awaited::Arrival);
+            }
+            if self.is_receiving() || pump.is_blocked() || limit < receiver.patience() {
+                return Ok(Awaited::Impossible);
+            }
+            // While the lock is held, so that helper and other users stay out from here on. The
+            // helper acts on deadlines meanwhile.
+            self.receiving.store(true, Ordering::Relaxed);
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            pump.lend_buffer()
+        };
+        let arrival = receiver.receive(&mut buffer);
+        let mut pump = self.lock();
+        self.receiving.store(false, Ordering::Relaxed);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        if !pump.take_in(self.now(), buffer, arrival)? {
+            return Ok(Awaited::Nothing);
+        }
+        self.wake_others(&pump);
+        Ok(Awaited::Arrival)
+    }
+
+    /// Sleeps until something arrives, the engine's deadline comes, or `limit` passes.
+    ///
+    /// `seen` is the number of arrivals when the caller last looked: when another took in more
+    /// since, there is nothing to sleep for, and the wire would not wake the caller any more.
+    pub(crate) fn sleep(&self, limit: Duration, seen: u64) -> io::Result<()> {
+        let Some(descriptor) = &self.descriptor else {
+            return Ok(());
+        };
+        let bell = own_bell()?;
+        let (deadline, flags) = {
+            let pump = self.lock();
+            if pump.arrivals() != seen {
+                return Ok(());
+            }
+            // While the lock is held, so that whoever takes in the next arrival knows.
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            self.sleepers.add(Arc::clone(&bell));
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, pump.is_blocked());
+            (pump.deadline(), flags)
+        };
+        let until = deadline.map_or(limit, |at| at.since(self.now()).min(limit));
+        let mut ready = [
+            PollFd::new(bell.descriptor(), PollFlags::IN),
+            PollFd::new(descriptor, flags),
+        ];
+        let result = poll(&mut ready, Some(&timespec(until)));
+        let rang = !ready[0].revents().is_empty();
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.sleepers.remove(&bell);
+        if rang {
+            bell.hush();
+        }
+        match result {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Arrivals taken in one go, so that a flood does not keep a user from sending.
+const RECEIVES_MAX: usize = 64;
+
+pub(crate) fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: span.as_secs() as i64,
+        tv_nsec: i64::from(span.subsec_nanos()),
+    }
+}

@@ -1,0 +1,119 @@
+//! Memory of send stores: taken when a circuit first sends, given back when all of it is sent.
+//!
+//! Idle circuits hold none, so ten thousand of them cost nothing here; and the next store is the
+//! one used last, whose pages are in the cache.
+
+use super::producer::Producer;
+use super::ring::{Consumer, Ring};
+use engine::SegmentLayout;
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Message ends that may wait for the pump: those of more messages than a batch has packets many
+/// times over.
+pub(super) const ENDS_MAX: u64 = 4096;
+
+/// Free stores kept; more go back to the kernel.
+const FREE_MAX: usize = 32;
+
+/// Where the stores of an endpoint come from.
+pub struct Pool {
+    pub(super) layout: SegmentLayout,
+    /// Packets a store has room for.
+    slots: usize,
+    free: Mutex<Vec<Memory>>,
+}
+
+impl Pool {
+    /// A source of stores for packets cut as `layout` says, each of at least `bytes` user bytes.
+    pub fn new(layout: SegmentLayout, bytes: usize) -> Arc<Pool> {
+        Arc::new(Pool {
+            layout,
+            slots: bytes.div_ceil(layout.payload).max(2),
+            free: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Both ends of a new store, without memory until the first byte is written.
+    pub fn store(self: &Arc<Pool>) -> (Producer, Consumer) {
+        let ring = Arc::new(Ring::new(Arc::clone(self)));
+        (Producer::new(Arc::clone(&ring)), Consumer::new(ring))
+    }
+
+    /// User bytes a store holds.
+    pub(super) fn capacity(&self) -> u64 {
+        (self.slots * self.layout.payload) as u64
+    }
+
+    pub(super) fn slots(&self) -> u64 {
+        self.slots as u64
+    }
+
+    /// Octets of packets in a store; the ends of messages lie behind them.
+    pub(super) fn octets(&self) -> usize {
+        self.slots * self.layout.packet()
+    }
+
+    /// Where the ends of messages lie.
+    fn ends_at(&self) -> usize {
+        self.octets().next_multiple_of(align_of::<AtomicU64>())
+    }
+
+    /// Memory for a store; None when the kernel gives none.
+    pub(super) fn take(&self) -> Option<Memory> {
+        let kept = self.lock().pop();
+        kept.or_else(|| Memory::map(self.ends_at() + ENDS_MAX as usize * size_of::<AtomicU64>()))
+    }
+
+    pub(super) fn give_back(&self, memory: Memory) {
+        let mut free = self.lock();
+        if free.len() < FREE_MAX {
+            free.push(memory);
+        }
+    }
+
+    /// The ends of messages in the memory that begins at `base`.
+    pub(super) fn ends(&self, base: *mut u8) -> *const AtomicU64 {
+        debug_assert!(base != null_mut());
+        base.wrapping_add(self.ends_at()).cast()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Memory>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Pages of the kernel, all zero when new; only those written to are really there.
+pub(super) struct Memory {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: plain memory, owned by this value alone.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    fn map(len: usize) -> Option<Memory> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
+        let base =
+            unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) };
+        let base = NonNull::new(base.ok()?.cast())?;
+        Some(Memory { base, len })
+    }
+
+    /// The first octet.
+    pub(super) fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's, and nobody else refers to it any more. An error
+        // would leave it in place, which harms nobody.
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

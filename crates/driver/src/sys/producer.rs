@@ -1,0 +1,226 @@
+//! The writing end of a send store.
+
+use super::memory::ENDS_MAX;
+use super::ring::Ring;
+use engine::record;
+use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The writing end, held by the user's circuit.
+pub struct Producer {
+    ring: Arc<Ring>,
+    /// The store's memory; null while it has none.
+    base: *mut u8,
+    head: u64,
+    /// The ring has room for bytes below this position, when the tail was last looked at.
+    limit: u64,
+    /// Offset in the octets where the next byte goes.
+    at: usize,
+    /// User bytes left in the slot.
+    room: usize,
+}
+
+// SAFETY: the pointer refers to memory owned by the ring, which moves with the value.
+unsafe impl Send for Producer {}
+
+impl Producer {
+    pub(super) fn new(ring: Arc<Ring>) -> Producer {
+        Producer {
+            base: null_mut(),
+            head: 0,
+            limit: 0,
+            at: 0,
+            room: 0,
+            ring,
+        }
+    }
+
+    /// Appends `message` as a record (see [`engine::record`]); false when there is no room now.
+    #[inline]
+    pub fn append_record(&mut self, message: &[u8]) -> bool {
+        let space = record::space_max(message.len(), self.ring.pool.layout.payload) as u64;
+        if !self.has_space(space) {
+            return false;
+        }
+        if message.len() + record::HEAD_LEN <= self.room {
+            self.write_fragment(message, true, true);
+        } else {
+            self.write_fragments(message);
+        }
+        self.ring.head.0.store(self.head, Ordering::Release);
+        true
+    }
+
+    /// Appends `bytes` as they are; false when there is no room now.
+    #[inline]
+    pub fn append_bytes(&mut self, bytes: &[u8]) -> bool {
+        if !self.has_space(bytes.len() as u64) {
+            return false;
+        }
+        self.write_bytes(bytes);
+        self.ring.head.0.store(self.head, Ordering::Release);
+        true
+    }
+
+    /// Appends `message` and tells the consumer where it ends; false when there is no room now.
+    #[inline]
+    pub fn append_message(&mut self, message: &[u8]) -> bool {
+        let put = self.ring.ends_put.0.load(Ordering::Relaxed);
+        let waiting = put - self.ring.ends_taken.0.load(Ordering::Acquire);
+        if waiting >= ENDS_MAX || !self.has_space(message.len() as u64) {
+            return false;
+        }
+        self.write_bytes(message);
+        self.ring
+            .end(self.base, put)
+            .store(self.head, Ordering::Relaxed);
+        self.ring.ends_put.0.store(put + 1, Ordering::Release);
+        self.ring.head.0.store(self.head, Ordering::Release);
+        true
+    }
+
+    /// The largest message that fits into an empty ring.
+    pub fn message_max(&self) -> usize {
+        (self.ring.pool.capacity() / 2) as usize
+    }
+
+    /// Bytes appended so far, fragment heads and filler included.
+    #[inline]
+    pub fn position(&self) -> u64 {
+        self.head
+    }
+
+    /// Whether, when the pump last looked, nothing was left to send and nothing in flight.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.ring.idle.load(Ordering::Relaxed)
+    }
+
+    /// Marks that the pump is to look at this store some time; whether it was not marked before.
+    #[inline]
+    pub fn announce(&self) -> bool {
+        !self.ring.announced.load(Ordering::Relaxed)
+            && !self.ring.announced.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether the store has memory; without, there was none for the last message.
+    pub fn has_memory(&self) -> bool {
+        !self.base.is_null()
+    }
+
+    /// Gives the store's memory back if nothing is left in it.
+    pub fn rest(&mut self) {
+        let empty = self.ring.tail.0.load(Ordering::Acquire) == self.head;
+        if self.base.is_null() || !empty || !self.ring.ends_are_taken() {
+            return;
+        }
+        self.ring.unmount();
+        self.base = null_mut();
+        self.limit = self.head;
+    }
+
+    #[inline]
+    fn has_space(&mut self, space: u64) -> bool {
+        self.head + space <= self.limit || self.has_space_now(space)
+    }
+
+    #[cold]
+    fn has_space_now(&mut self, space: u64) -> bool {
+        if self.base.is_null() && !self.mount() {
+            return false;
+        }
+        self.limit = self.ring.tail.0.load(Ordering::Acquire) + self.ring.pool.capacity();
+        self.head + space <= self.limit
+    }
+
+    /// Gets memory for the empty store; false when there is none.
+    fn mount(&mut self) -> bool {
+        let Some(base) = self.ring.mount(self.head) else {
+            return false;
+        };
+        let layout = self.ring.pool.layout;
+        let within = (self.head % layout.payload as u64) as usize;
+        self.base = base;
+        self.at = layout.header + within;
+        self.room = layout.payload - within;
+        true
+    }
+
+    fn write_bytes(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (front, after) = rest.split_at(rest.len().min(self.room));
+            self.put(front);
+            if self.room == 0 {
+                self.next_slot();
+            }
+            rest = after;
+        }
+    }
+
+    fn write_fragments(&mut self, message: &[u8]) {
+        let mut rest = message;
+        let mut first = true;
+        loop {
+            let take = rest.len().min(self.room - record::HEAD_LEN);
+            let (fragment, after) = rest.split_at(take);
+            self.write_fragment(fragment, first, after.is_empty());
+            if after.is_empty() {
+                return;
+            }
+            rest = after;
+            first = false;
+        }
+    }
+
+    /// Writes one fragment, which fits into the slot, and moves on when the slot is full.
+    #[inline]
+    fn write_fragment(&mut self, fragment: &[u8], first: bool, last: bool) {
+        let head = record::head(fragment.len(), first, last);
+        let len = head.len() + fragment.len();
+        assert!(len <= self.room, "a fragment stays within its slot");
+        // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
+        // made sure that there are octets and that the slot is the producer's.
+        unsafe {
+            let target = self.base.add(self.at);
+            target.copy_from_nonoverlapping(head.as_ptr(), head.len());
+            let target = target.add(head.len());
+            target.copy_from_nonoverlapping(fragment.as_ptr(), fragment.len());
+        }
+        self.advance(len);
+        if self.room < record::ROOM_MIN {
+            self.put(&[0; record::ROOM_MIN][..self.room]);
+            self.next_slot();
+        }
+    }
+
+    #[inline]
+    fn advance(&mut self, len: usize) {
+        self.at += len;
+        self.room -= len;
+        self.head += len as u64;
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= self.room, "a fragment stays within its slot");
+        // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
+        // made sure that there are octets and that the slot is the producer's.
+        unsafe {
+            let target = self.base.add(self.at);
+            target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        self.advance(bytes.len());
+    }
+
+    #[cold]
+    fn next_slot(&mut self) {
+        let layout = self.ring.pool.layout;
+        self.at += layout.header;
+        self.room = layout.payload;
+        if self.at >= self.ring.pool.octets() {
+            self.at = layout.header;
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Readiness of all circuits of an endpoint on one descriptor, for a user's own loop.
+
+use crate::shared::Owner;
+use crate::sleepers::Bell;
+use engine::{CircuitId, Engine};
+use rustix::event::epoll;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+use wire::Wire;
+
+/// Tells which circuits of an endpoint to look at.
+///
+/// A loop waits until the [`descriptor`](Watch::descriptor) is readable, at most for
+/// [`patience`](Watch::patience), calls [`ready`](Watch::ready), and then the `try_` calls of each
+/// circuit named until they give `WouldBlock`.
+pub struct Watch<E, W> {
+    shared: Arc<Owner<E, W>>,
+    /// Readable when the wire is, or when another thread took in what concerns a circuit.
+    epoll: OwnedFd,
+}
+
+impl<E: Engine, W: Wire> Watch<E, W> {
+    pub(crate) fn new(shared: Arc<Owner<E, W>>) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let Some(wire) = &shared.descriptor else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let readable = epoll::EventFlags::IN;
+        let data = epoll::EventData::new_u64;
+        epoll::add(&epoll, wire, data(0), readable)?;
+        let bell = Bell::new()?;
+        epoll::add(&epoll, bell.descriptor(), data(1), readable)?;
+        if shared.watch.set(bell).is_err() {
+            let text = "the endpoint has a watch already";
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
+        }
+        shared.lock().watch();
+        Ok(Watch { shared, epoll })
+    }
+
+    /// Readable when [`ready`](Watch::ready) has something to say.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// How long to wait at most: the engine's next deadline. None for as long as one likes.
+    pub fn patience(&self) -> Option<Duration> {
+        let deadline = self.shared.lock().deadline()?;
+        Some(deadline.since(self.shared.now()))
+    }
+
+    /// Takes in what arrived, acts on deadlines, and adds the circuits to which anything happened
+    /// since the last call to `ready`: bytes to receive, room to send, an end. True when circuits
+    /// opened by peers wait to be accepted too.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn ready(&mut self, ready: &mut Vec<CircuitId>) -> io::Result<bool> {
+        let mut pump = self.shared.lock();
+        self.shared.serve(&mut pump)?;
+        if let Some(bell) = self.shared.watch.get() {
+            bell.hush();
+        }
+        pump.take_ready(ready);
+        Ok(pump.waits_for_accept())
+    }
+}

@@ -1,0 +1,268 @@
+//! What transports have in common that run an engine of this project in the user's thread.
+
+use crate::contract::{Circuit, Interest, Listener, PATIENCE, Reach, Rendezvous};
+use crate::options::Options;
+use crate::socket;
+use driver::Endpoint;
+use engine::{Address, Engine};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
+use wire_udp::UdpWire;
+
+/// How long an opening may take; engines themselves may go on longer.
+const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a circuit that goes away waits for its peer to take what is on its way.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// An engine, and what its host needs to know.
+pub(crate) struct Setup<E> {
+    /// The engine, new.
+    pub(crate) engine: E,
+    /// Bytes of a circuit's send store.
+    pub(crate) store_len: usize,
+    /// Whether the kernel's segmentation is used where it exists.
+    pub(crate) segmented: bool,
+    /// Settings as they took effect, besides the socket's.
+    pub(crate) effective: BTreeMap<String, String>,
+    /// Why a message without bytes cannot be sent, if so.
+    pub(crate) no_empty: Option<&'static str>,
+}
+
+/// A seed for an engine, different each time: a port used again soon must not look like the last
+/// circuit of that port.
+pub(crate) fn seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several
+/// threads share nothing.
+pub(crate) fn listen<E: Engine + Send + 'static>(
+    options: &Options,
+    setup: impl Fn() -> Setup<E>,
+) -> io::Result<Box<dyn Listener>> {
+    let mut ends = Vec::new();
+    for _ in 0..options.circuits.max(1) {
+        let local = SocketAddr::new(options.bind_address(), 0);
+        let end = end(local, options, setup())?;
+        end.endpoint.listen(true);
+        ends.push(end);
+    }
+    Ok(Box::new(Listening { ends, accepted: 0 }))
+}
+
+/// Opens circuit `index` to a listener.
+pub(crate) fn connect<E: Engine + Send + 'static>(
+    rendezvous: &Rendezvous,
+    index: usize,
+    options: &Options,
+    setup: Setup<E>,
+) -> io::Result<Box<dyn Circuit>> {
+    let line = socket::line(&rendezvous.bytes, index)?;
+    let peer = socket::decode_address(line)?;
+    let end = end(socket::unspecified(&peer), options, setup)?;
+    let circuit = end.endpoint.connect(Address::Socket(peer), CONNECT_LIMIT)?;
+    Ok(Box::new(end.circuit(circuit)))
+}
+
+struct End<E> {
+    endpoint: Endpoint<E, UdpWire>,
+    address: SocketAddr,
+    effective: BTreeMap<String, String>,
+    no_empty: Option<&'static str>,
+    patience: Duration,
+}
+
+impl<E: Engine> End<E> {
+    fn circuit(&self, circuit: driver::Circuit<E, UdpWire>) -> Hosted<E> {
+        Hosted {
+            circuit,
+            effective: self.effective.clone(),
+            no_empty: self.no_empty,
+            patience: self.patience,
+        }
+    }
+}
+
+fn end<E: Engine + Send + 'static>(
+    local: SocketAddr,
+    options: &Options,
+    setup: Setup<E>,
+) -> io::Result<End<E>> {
+    let mut wire = UdpWire::bind(local)?;
+    if let (Some(len), Some(socket)) = (options.buffers, wire::Wire::descriptor(&wire)) {
+        wire_udp::sys::set_buffers(socket, len);
+    }
+    if options.patience.is_none() {
+        wire.set_patience(None)?;
+    }
+    if !setup.segmented {
+        wire.disable_segmentation()?;
+    }
+    let address = wire.local_addr()?;
+    let packet_len = setup.engine.layout().packet();
+    let segmentation = if wire.is_segmented() {
+        let capabilities = wire::Wire::capabilities(&wire);
+        format!("on, {} segments", capabilities.segments(packet_len))
+    } else if setup.segmented {
+        "off: not in this kernel".to_owned()
+    } else {
+        "off".to_owned()
+    };
+    let mut effective = setup.effective;
+    effective.insert("segmentation".into(), segmentation);
+    effective.insert("packet_len".into(), packet_len.to_string());
+    Ok(End {
+        endpoint: Endpoint::new(setup.engine, wire, setup.store_len)?,
+        address,
+        effective,
+        no_empty: setup.no_empty,
+        // A wait without limit needs the wire to have none either.
+        patience: options.patience.map_or(Duration::MAX, |_| PATIENCE),
+    })
+}
+
+struct Listening<E> {
+    ends: Vec<End<E>>,
+    accepted: usize,
+}
+
+impl<E: Engine + Send + 'static> Listener for Listening<E> {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let addresses = self.ends.iter().map(|end| end.address);
+        let lines: Vec<Vec<u8>> = addresses.map(socket::encode_address).collect();
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: lines.join(&b'\n'),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let end = &self.ends[self.accepted % self.ends.len()];
+        let limit = deadline.saturating_duration_since(Instant::now());
+        let circuit = end.endpoint.accept(limit)?;
+        self.accepted += 1;
+        Ok(Box::new(end.circuit(circuit)))
+    }
+}
+
+struct Hosted<E: Engine> {
+    circuit: driver::Circuit<E, UdpWire>,
+    effective: BTreeMap<String, String>,
+    no_empty: Option<&'static str>,
+    patience: Duration,
+}
+
+impl<E: Engine> Hosted<E> {
+    #[inline]
+    fn check(&self, message: &[u8]) -> io::Result<()> {
+        match self.no_empty {
+            Some(why) if message.is_empty() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn send_waiting(&mut self, message: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.circuit.wait(left)?;
+            match self.circuit.try_send(message) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl<E: Engine + Send> Circuit for Hosted<E> {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.check(message)?;
+        self.circuit.try_send(message)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let got = self.circuit.try_recv(buffer)?;
+        Ok(got.map(|len| len.min(buffer.len())))
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.check(message)?;
+        match self.circuit.try_send(message) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_waiting(message),
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.circuit.recv(buffer, self.patience) {
+            Ok(got) => Ok(got.map(|len| len.min(buffer.len()))),
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.circuit.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.circuit.finish()
+    }
+
+    fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        self.circuit.wait(limit)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.circuit.descriptor()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.effective.clone();
+        if let Some(descriptor) = self.circuit.descriptor() {
+            socket::effective_buffers(descriptor, &mut effective);
+        }
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let (engine, (sends, receives)) = self.circuit.counters();
+        BTreeMap::from([
+            ("retransmissions".into(), engine.retransmissions),
+            ("packets_sent".into(), engine.packets_built),
+            ("packets_received".into(), engine.packets_parsed),
+            ("packets_discarded".into(), engine.packets_discarded),
+            ("bytes_lost".into(), engine.bytes_lost),
+            ("messages_damaged".into(), self.circuit.damaged()),
+            ("send_calls".into(), sends),
+            ("receive_calls".into(), receives),
+        ])
+    }
+}
+
+impl<E: Engine> Drop for Hosted<E> {
+    fn drop(&mut self) {
+        // The helper thread goes with the circuit, and with it what is still on its way.
+        let _ = self.circuit.drain(LINGER);
+    }
+}

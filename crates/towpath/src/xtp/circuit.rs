@@ -1,0 +1,168 @@
+//! One association.
+
+use driver::CircuitStatus;
+use engine::CircuitId;
+use engine_xtp::Xtp;
+use std::io;
+use std::time::{Duration, Instant};
+use wire_udp::UdpWire;
+
+/// A circuit to a peer. Used by one thread at a time; other circuits of the endpoint may be used
+/// by others.
+pub struct Circuit {
+    inner: driver::Circuit<Xtp, UdpWire>,
+}
+
+impl Circuit {
+    pub(super) fn new(inner: driver::Circuit<Xtp, UdpWire>) -> Circuit {
+        Circuit { inner }
+    }
+
+    /// Its number within its endpoint, as a [`super::Watch`] names it.
+    pub fn id(&self) -> CircuitId {
+        self.inner.id()
+    }
+
+    /// How it stands.
+    pub fn status(&self) -> CircuitStatus {
+        self.inner.status()
+    }
+
+    /// Sends one message, or bytes of a stream, whole; waits for room up to `limit`.
+    ///
+    /// It leaves at once when nothing is on its way, else it may wait about a millisecond for
+    /// others to share a packet; [`flush`](Circuit::flush) ends that wait, and so does a receive.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` without room, `InvalidInput` for a message larger than the send store can ever
+    /// hold, `BrokenPipe` when the circuit ended, or the kernel's.
+    #[inline]
+    pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        self.inner.send(message, limit)
+    }
+
+    /// As [`send`](Circuit::send), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` without room, else as `send`.
+    #[inline]
+    pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.inner.try_send(message)
+    }
+
+    /// Sends the last message: it and the end of this direction share a packet where they fit.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Circuit::send).
+    pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        let mut end = None;
+        loop {
+            match self.inner.try_send_last(message) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.inner.wait(left)?;
+        }
+    }
+
+    /// Receives one message, or what there is of a stream: its length, or None when the peer ended
+    /// its direction. The part of a message beyond the buffer is dropped; the length tells.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, `ConnectionReset` when the circuit broke, or the kernel's.
+    #[inline]
+    pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        self.inner.recv(buffer, limit)
+    }
+
+    /// As [`recv`](Circuit::recv), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there, else as `recv`.
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.inner.try_recv(buffer)
+    }
+
+    /// Receives everything up to the end of the peer's direction; what does not fit into the
+    /// buffer is dropped. Gives the length of all.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv).
+    pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
+        let mut len = 0;
+        let mut rest = [0; 256];
+        loop {
+            let room = match buffer.get_mut(len..) {
+                Some(room) if !room.is_empty() => room,
+                _ => &mut rest,
+            };
+            match self.inner.recv(room, limit)? {
+                Some(more) => len += more,
+                None => return Ok(len),
+            }
+        }
+    }
+
+    /// Sends everything handed over so far, as far as the peer lets it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+
+    /// Ends this direction after what was sent; the peer may go on sending.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn finish(&mut self) -> io::Result<()> {
+        self.inner.finish()
+    }
+
+    /// Waits up to `limit` until the peer has everything that was sent.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, `ConnectionRefused`, or the kernel's.
+    pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
+        self.inner.drain(limit)
+    }
+
+    /// Ends this direction and waits up to `limit` until the peer has all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`drain`](Circuit::drain).
+    pub fn close(mut self, limit: Duration) -> io::Result<()> {
+        self.inner.finish()?;
+        self.inner.drain(limit)
+    }
+
+    /// Ends both directions at once; what is on its way is lost, and the peer is told.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn abort(mut self) -> io::Result<()> {
+        self.inner.abort()
+    }
+
+    /// Messages that were dropped because bytes of them were lost (without error control).
+    pub fn damaged(&self) -> u64 {
+        self.inner.damaged()
+    }
+}

@@ -1,0 +1,172 @@
+//! A port with any number of circuits.
+
+use super::circuit::Circuit;
+use super::settings::Settings;
+use engine::{Address, CircuitId, Counters, Engine, Framing};
+use engine_xtp::pdu::Service;
+use engine_xtp::{Holdings, Xtp};
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+use wire_udp::UdpWire;
+
+/// A UDP port that speaks XTP. Clones share it.
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: driver::Endpoint<Xtp, UdpWire>,
+    address: SocketAddr,
+}
+
+/// The readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
+pub type Watch = driver::Watch<Xtp, UdpWire>;
+
+impl Endpoint {
+    /// Binds a port, 0 for one the kernel picks, whose circuits are byte streams.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the address.
+    pub fn bind(local: SocketAddr, settings: &Settings) -> io::Result<Endpoint> {
+        Endpoint::bind_as(local, settings, Framing::Stream)
+    }
+
+    /// Binds a port whose circuits keep messages apart.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the address.
+    pub fn bind_messages(local: SocketAddr, settings: &Settings) -> io::Result<Endpoint> {
+        Endpoint::bind_as(local, settings, Framing::Messages)
+    }
+
+    fn bind_as(local: SocketAddr, settings: &Settings, framing: Framing) -> io::Result<Endpoint> {
+        let mut wire = UdpWire::bind(local)?;
+        if !settings.segmentation {
+            wire.disable_segmentation()?;
+        }
+        let address = wire.local_addr()?;
+        let engine = Xtp::new(settings.config(framing));
+        let inner = driver::Endpoint::new(engine, wire, settings.send_queue_len)?;
+        Ok(Endpoint { inner, address })
+    }
+
+    /// The address it is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Accepts circuits that peers open, or refuses them, as it does at first.
+    pub fn listen(&self, accept: bool) {
+        self.inner.listen(accept);
+    }
+
+    /// The next circuit a peer opened; waits for one up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when none came, or the kernel's.
+    pub fn accept(&self, limit: Duration) -> io::Result<Circuit> {
+        self.inner.accept(limit).map(Circuit::new)
+    }
+
+    /// The next circuit a peer opened.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when there is none, or the kernel's.
+    pub fn try_accept(&self) -> io::Result<Circuit> {
+        self.inner.try_accept().map(Circuit::new)
+    }
+
+    /// Opens a circuit to the endpoint at `to` and waits up to `limit` until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused`, `TimedOut`, or the kernel's.
+    pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
+        let circuit = self.inner.connect(Address::Socket(to), limit)?;
+        Ok(Circuit::new(circuit))
+    }
+
+    /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
+    /// length. Set-up and close take no round trip of their own: three packets in all.
+    ///
+    /// # Errors
+    ///
+    /// `ConnectionRefused`, `TimedOut`, `ConnectionReset`, or the kernel's.
+    pub fn transact(
+        &self,
+        to: SocketAddr,
+        request: &[u8],
+        reply: &mut [u8],
+        limit: Duration,
+    ) -> io::Result<usize> {
+        let mut circuit = self.open(to, Service::Transaction)?;
+        circuit.send_last(request, limit)?;
+        circuit.recv_all(reply, limit)
+    }
+
+    /// Sends one message in a packet and forgets it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn send_datagram(&self, to: SocketAddr, message: &[u8]) -> io::Result<()> {
+        self.open(to, Service::Datagram)?
+            .send_last(message, Duration::ZERO)
+    }
+
+    /// Sends one message and waits up to `limit` until the peer has it.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, `ConnectionRefused`, or the kernel's.
+    pub fn send_acknowledged(
+        &self,
+        to: SocketAddr,
+        message: &[u8],
+        limit: Duration,
+    ) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        let mut circuit = self.open(to, Service::AckedDatagram)?;
+        circuit.send_last(message, limit)?;
+        circuit.drain(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// A way to wait for all circuits at once, on one descriptor. An endpoint has one watch.
+    ///
+    /// # Errors
+    ///
+    /// `AlreadyExists` for a second one, or out of descriptors.
+    pub fn watch(&self) -> io::Result<Watch> {
+        self.inner.watch()
+    }
+
+    /// What the endpoint holds right now.
+    pub fn holdings(&self) -> Holdings {
+        self.inner.with_pump(|pump| pump.engine().holdings())
+    }
+
+    /// The work done so far.
+    pub fn counters(&self) -> Counters {
+        self.inner.with_pump(|pump| pump.engine().counters())
+    }
+
+    /// Makes room for `bytes` more on circuit `id`, in reservation mode
+    /// ([`super::FlowControl::Reservation`]).
+    pub fn post(&self, id: CircuitId, bytes: u64) -> io::Result<()> {
+        self.inner
+            .command(|engine, now| engine.post(now, id, bytes))
+    }
+
+    /// Admits a circuit a peer opened, if openings are supervised.
+    pub fn admit(&self, id: CircuitId) -> io::Result<()> {
+        self.inner.command(|engine, now| engine.admit(now, id))
+    }
+
+    fn open(&self, to: SocketAddr, service: Service) -> io::Result<Circuit> {
+        let to = Address::Socket(to);
+        let circuit = self.inner.open(|engine, now| engine.open(now, to, service));
+        circuit.map(Circuit::new)
+    }
+}

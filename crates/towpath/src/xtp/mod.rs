@@ -1,0 +1,74 @@
+//! XTP 4.0 as a library: what a program uses that wants the protocol and not a race.
+//!
+//! An [`Endpoint`] is a UDP port with any number of circuits (XTP calls them associations), which
+//! may be used from different threads. Circuits are byte streams, or keep messages apart.
+//!
+//! ```
+//! use std::time::Duration;
+//! use towpath::xtp::{Endpoint, Settings};
+//!
+//! let limit = Duration::from_secs(5);
+//! let settings = Settings::default();
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &settings)?;
+//! server.listen(true);
+//! let address = server.local_addr();
+//! let serving = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let mut circuit = server.accept(limit)?;
+//!     let mut buffer = [0; 64];
+//!     while let Some(len) = circuit.recv(&mut buffer, limit)? {
+//!         circuit.send(&buffer[..len], limit)?;
+//!     }
+//!     circuit.close(limit)
+//! });
+//!
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &settings)?;
+//! let mut circuit = client.connect(address, limit)?;
+//! circuit.send(b"hello", limit)?;
+//! let mut buffer = [0; 64];
+//! assert_eq!(circuit.recv(&mut buffer, limit)?, Some(5));
+//! circuit.close(limit)?;
+//! serving.join().expect("the server does not panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A transaction is a request and its reply in one round trip, set-up and close included:
+//!
+//! ```
+//! use std::time::Duration;
+//! use towpath::xtp::{Endpoint, Settings};
+//!
+//! let limit = Duration::from_secs(5);
+//! let server = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+//! server.listen(true);
+//! let address = server.local_addr();
+//! let serving = std::thread::spawn(move || -> std::io::Result<()> {
+//!     let mut circuit = server.accept(limit)?;
+//!     let mut request = [0; 64];
+//!     let len = circuit.recv_all(&mut request, limit)?;
+//!     circuit.send_last(&request[..len], limit)?;
+//!     circuit.close(limit)
+//! });
+//!
+//! let client = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
+//! let mut reply = [0; 64];
+//! let len = client.transact(address, b"what is new?", &mut reply, limit)?;
+//! assert_eq!(&reply[..len], b"what is new?");
+//! serving.join().expect("the server does not panic")?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! * [`settings`] - what can be set, in a program and as words on a command line.
+//! * [`endpoint`] - the port: listen, accept, connect, transactions, datagrams.
+//! * [`circuit`] - send, receive, end.
+//!
+//! For a loop of one's own see [`Endpoint::watch`]: the readiness of all circuits on one
+//! descriptor.
+
+pub mod circuit;
+pub mod endpoint;
+pub mod settings;
+
+pub use circuit::Circuit;
+pub use endpoint::{Endpoint, Watch};
+pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit};
+pub use settings::Settings;
