@@ -25,7 +25,7 @@ mod station;
 mod tests;
 
 pub use config::{Backoff, EtherConfig};
-pub use event::{EtherCounters, EtherEvent, EtherFrame, EtherTo, Medium};
+pub use event::{EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
 
 use engine::SplitMix64;
 use medium::{Activity, Cable};
@@ -107,7 +107,7 @@ impl Ether {
     }
 
     /// Where the time of the cable went up to the last [`advance`](Ether::advance).
-    pub fn medium(&self) -> Medium {
+    pub fn medium(&self) -> EtherTime {
         self.cable.account_at(self.now_ps)
     }
 
@@ -439,6 +439,12 @@ impl Ether {
         let (from, frame) = (transmission.station, transmission.frame);
         if !self.cable.is_whole_at(activity, position_ps) {
             self.counters.damaged += 1;
+            self.events.push_back(EtherEvent::Damaged {
+                at_ps: now_ps,
+                station,
+                from,
+                frame,
+            });
             return;
         }
         self.counters.delivered += 1;

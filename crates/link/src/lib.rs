@@ -23,6 +23,6 @@ pub mod text;
 
 pub use config::{GilbertElliott, LinkConfig, PS_PER_S};
 pub use direction::{Link, LinkCounters, Verdict};
-pub use ether::{Ether, EtherConfig, EtherCounters, EtherEvent, EtherFrame, EtherTo};
+pub use ether::{Ether, EtherConfig, EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
 pub use path::{Change, Path};
 pub use text::PathError;

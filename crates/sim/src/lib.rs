@@ -1,17 +1,44 @@
-//! Virtual time: the same pump and the same engines as on a real wire, over modelled links.
+//! Virtual time: the same engines as on a real wire, over modelled media.
 //!
+//! The words are those of LANSF, the simulator this one succeeds: stations with chips, a medium
+//! between them, patterns of traffic, seeds.
+//!
+//! * [`network`] - stations on a medium and the event loop; start reading here.
+//! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
+//! * [`cost`] - what a host's work costs: a table, never a clock.
+//! * [`medium`] - a shared ether, a pair of links, or a switch.
+//! * [`traffic`], [`variate`] - who sends to whom, how much and how often.
+//! * [`flow`], [`histogram`] - what the users saw.
 //! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
-//! * [`station`] - a wire whose packets go to the simulator instead of a kernel.
-//! * [`world`] - two stations, a link in each direction, one clock in picoseconds.
+//! * [`world`], [`station`] - two stations with the pump of the real driver, for the tests of
+//!   engines.
 //!
 //! Nothing here reads a clock or draws from a global source: a seed and a scenario decide every
-//! event, and a run repeats byte for byte.
+//! event, and a run repeats byte for byte. Times are picoseconds; engines see whole nanoseconds.
 #![forbid(unsafe_code)]
 
+pub mod cost;
+pub mod flow;
+mod frames;
+pub mod histogram;
+pub mod host;
+pub mod medium;
+pub mod network;
 pub mod queue;
 pub mod station;
+mod store;
+pub mod traffic;
+pub mod variate;
 pub mod world;
 
+pub use cost::{HostCost, PerByte};
+pub use flow::{FlowReport, ReceiverReport, Target};
+pub use histogram::Histogram;
+pub use host::{GROUP, StationReport};
+pub use medium::MediumConfig;
+pub use network::{Ending, Happening, Network, NetworkConfig, NetworkReport, Observation};
 pub use queue::EventQueue;
 pub use station::StationWire;
+pub use traffic::{Receivers, Traffic};
+pub use variate::Law;
 pub use world::{TraceLine, World};

@@ -1,15 +1,49 @@
 //! Pending events in a total order.
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Events ordered by (time, priority, order of insertion).
 #[derive(Debug)]
 pub struct EventQueue<T> {
-    heap: BinaryHeap<Reverse<(u64, u8, u64)>>,
-    events: BTreeMap<u64, T>,
+    heap: BinaryHeap<Entry<T>>,
     next: u64,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    at_ps: u64,
+    /// Priority in the upper 8 bits, order of insertion below: 2^56 insertions are 456 years at
+    /// five million a second.
+    rank: u64,
+    event: T,
+}
+
+impl<T> Entry<T> {
+    fn key(&self) -> (u64, u64) {
+        (self.at_ps, self.rank)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    /// Reversed: the heap gives its greatest first.
+    fn cmp(&self, other: &Self) -> Ordering {
+        other.key().cmp(&self.key())
+    }
 }
 
 impl<T> EventQueue<T> {
@@ -17,7 +51,6 @@ impl<T> EventQueue<T> {
     pub fn new() -> Self {
         EventQueue {
             heap: BinaryHeap::new(),
-            events: BTreeMap::new(),
             next: 0,
         }
     }
@@ -25,22 +58,30 @@ impl<T> EventQueue<T> {
     /// Adds an event at `at_ps`. Of those at the same time, a lower `priority` comes first, then
     /// the one added first.
     pub fn push(&mut self, at_ps: u64, priority: u8, event: T) {
-        let sequence = self.next;
+        let rank = u64::from(priority) << 56 | self.next;
         self.next += 1;
-        self.heap.push(Reverse((at_ps, priority, sequence)));
-        self.events.insert(sequence, event);
+        self.heap.push(Entry { at_ps, rank, event });
     }
 
     /// Takes the next event and its time.
     pub fn pop(&mut self) -> Option<(u64, T)> {
-        let Reverse((at_ps, _, sequence)) = self.heap.pop()?;
-        let event = self.events.remove(&sequence)?;
-        Some((at_ps, event))
+        let entry = self.heap.pop()?;
+        Some((entry.at_ps, entry.event))
     }
 
     /// When the next event is, ps.
     pub fn next_time(&self) -> Option<u64> {
-        self.heap.peek().map(|Reverse((at_ps, _, _))| *at_ps)
+        self.heap.peek().map(|entry| entry.at_ps)
+    }
+
+    /// Events waiting.
+    pub fn len(&self) -> usize {
+        self.heap.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.heap.is_empty()
     }
 }
 

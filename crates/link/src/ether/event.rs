@@ -54,6 +54,18 @@ pub enum EtherEvent {
         /// The frame.
         frame: EtherFrame,
     },
+    /// A frame reached `station` with another one over it. Each [`Sent`](EtherEvent::Sent) is
+    /// followed by one `Delivered` or `Damaged` for every receiver.
+    Damaged {
+        /// When its last bit arrived, ps.
+        at_ps: u64,
+        /// Who cannot read it.
+        station: usize,
+        /// Who sent it.
+        from: usize,
+        /// The frame.
+        frame: EtherFrame,
+    },
     /// A sender saw its transmission collide.
     Collided {
         /// When, ps.
@@ -98,7 +110,7 @@ pub struct EtherCounters {
 /// Where the time of the cable went. The parts add up to the time that has passed, with
 /// transmissions taken as their senders see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Medium {
+pub struct EtherTime {
     /// Frames that came through, ps.
     pub carrying_ps: u64,
     /// Collisions and jam, ps.

@@ -1,6 +1,6 @@
 //! What is on the cable, and what a station sees of it.
 
-use super::event::{EtherFrame, Medium as Account};
+use super::event::{EtherFrame, EtherTime as Account};
 use std::collections::VecDeque;
 
 /// A transmission, begun and perhaps still going on.

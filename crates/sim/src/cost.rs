@@ -1,0 +1,104 @@
+//! What work costs a simulated host: a table, never a clock.
+
+use engine::Counters;
+
+/// A cost in proportion to bytes, as a fraction so that figures given for a length are met exactly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PerByte {
+    /// This much, ps ...
+    pub ps: u64,
+    /// ... for this many bytes.
+    pub bytes: u64,
+}
+
+impl PerByte {
+    /// Nothing.
+    pub const FREE: PerByte = PerByte { ps: 0, bytes: 1 };
+
+    fn of(self, bytes: u64) -> u64 {
+        let whole = u128::from(self.ps) * u128::from(bytes);
+        (whole / u128::from(self.bytes.max(1))) as u64
+    }
+}
+
+/// What each kind of work costs. A service takes as long as the table says for the change of the
+/// engine's counters during it; all zero is a host that takes no time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostCost {
+    /// Copying between user and protocol, and inside the protocol.
+    pub copy: PerByte,
+    /// Each piece a user copies, ps.
+    pub copy_fixed_ps: u64,
+    /// Checksums, by the bytes they cover.
+    pub checksum: PerByte,
+    /// Each packet's checksum, ps.
+    pub checksum_fixed_ps: u64,
+    /// Each packet built or parsed, ps.
+    pub packet_ps: u64,
+    /// Each arrival of a packet, ps.
+    pub interrupt_ps: u64,
+    /// Each timer that goes off, on the timer chip, ps.
+    pub timer_ps: u64,
+    /// Between two packets on their way to the network controller, by the rate controller, ps.
+    pub separation_ps: u64,
+}
+
+impl HostCost {
+    /// A host that takes no time.
+    pub const FREE: HostCost = HostCost {
+        copy: PerByte::FREE,
+        copy_fixed_ps: 0,
+        checksum: PerByte::FREE,
+        checksum_fixed_ps: 0,
+        packet_ps: 0,
+        interrupt_ps: 0,
+        timer_ps: 0,
+        separation_ps: 0,
+    };
+
+    /// A user's copy of `bytes`, ps.
+    pub fn copying(&self, bytes: u64) -> u64 {
+        self.copy_fixed_ps + self.copy.of(bytes)
+    }
+
+    /// Work of an engine between two states of its counters, ps.
+    pub fn working(&self, before: &Counters, after: &Counters) -> u64 {
+        let packets = (after.packets_built - before.packets_built)
+            + (after.packets_parsed - before.packets_parsed);
+        packets * (self.packet_ps + self.checksum_fixed_ps)
+            + self.copy.of(after.bytes_copied - before.bytes_copied)
+            + self.checksum.of(after.bytes_summed - before.bytes_summed)
+    }
+}
+
+impl Default for HostCost {
+    fn default() -> Self {
+        HostCost::FREE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn service_time_is_the_table_times_the_counts() {
+        let cost = HostCost {
+            copy: PerByte { ps: 7, bytes: 2 },
+            checksum: PerByte { ps: 3, bytes: 1 },
+            checksum_fixed_ps: 10,
+            packet_ps: 100,
+            ..HostCost::FREE
+        };
+        let before = Counters::default();
+        let after = Counters {
+            packets_built: 2,
+            packets_parsed: 1,
+            bytes_copied: 10,
+            bytes_summed: 4,
+            ..before
+        };
+        assert_eq!(cost.working(&before, &after), 3 * 110 + 35 + 12);
+        assert_eq!(cost.copying(5), 17);
+    }
+}

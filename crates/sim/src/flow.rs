@@ -1,0 +1,247 @@
+//! One circuit's traffic: what its user sends, what its receivers get, and when.
+
+use crate::histogram::Histogram;
+use crate::store::Store;
+use engine::{CircuitId, Framing, record};
+use std::collections::VecDeque;
+
+/// Who a circuit leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// One station.
+    Station(usize),
+    /// All other stations.
+    All,
+}
+
+/// What a user of a circuit saw.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FlowReport {
+    /// Messages the traffic produced.
+    pub offered: u64,
+    /// User bytes of them.
+    pub offered_bytes: u64,
+    /// Messages the protocol told the sender it need keep no longer.
+    pub settled: u64,
+    /// When the last of these was, ps.
+    pub last_settled_ps: u64,
+    /// From the controller taking up the frame with a message's last byte to the arrival of the
+    /// packet that settled it, ps.
+    pub exchange: Histogram,
+    /// From a message's production to its settlement, ps.
+    pub settling: Histogram,
+    /// What each receiver got, in the order of their stations.
+    pub receivers: Vec<ReceiverReport>,
+}
+
+/// What one receiver got.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReceiverReport {
+    /// Its station.
+    pub station: usize,
+    /// Messages received whole.
+    pub messages: u64,
+    /// User bytes received.
+    pub bytes: u64,
+    /// Octets of the packets they came in.
+    pub packet_bytes: u64,
+    /// When the last message was complete, ps.
+    pub last_ps: u64,
+    /// From a message's production to its last byte at the user, ps. Not counted after a gap,
+    /// when messages can no longer be told apart.
+    pub delay: Histogram,
+    /// Times bytes were missing between two deliveries.
+    pub gaps: u64,
+    /// Bytes that were not the ones sent.
+    pub wrong_bytes: u64,
+}
+
+/// A message on its way, as its sender sees it.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    end: u64,
+    offered_ps: u64,
+    taken_ps: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Flow {
+    pub(crate) from: usize,
+    pub(crate) to: Target,
+    pub(crate) circuit: Option<CircuitId>,
+    pub(crate) connected: bool,
+    pub(crate) store: Store,
+    pub(crate) framing: Framing,
+    /// Messages before the circuit is ready.
+    pub(crate) early: VecDeque<u64>,
+    outstanding: VecDeque<Outstanding>,
+    /// When each message was produced.
+    offered_ps: Vec<u64>,
+    pub(crate) report: FlowReport,
+    incoming: Vec<Incoming>,
+    /// Where messages of a byte stream end.
+    ends: Vec<u64>,
+}
+
+/// What a receiver knows of the stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Incoming {
+    /// Position of the next byte; meaningless after a gap.
+    position: u64,
+    torn: bool,
+    /// Bytes of the stream taken in.
+    seen: u64,
+    /// Ends of messages among them.
+    ends: usize,
+}
+
+impl Flow {
+    pub(crate) fn new(from: usize, to: Target, framing: Framing, payload: usize) -> Flow {
+        Flow {
+            from,
+            to,
+            circuit: None,
+            connected: false,
+            store: Store::new(framing, payload),
+            framing,
+            early: VecDeque::new(),
+            outstanding: VecDeque::new(),
+            offered_ps: Vec::new(),
+            report: FlowReport::default(),
+            incoming: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Makes room for a receiver and gives its place in the report.
+    pub(crate) fn add_receiver(&mut self, station: usize) -> usize {
+        self.incoming.push(Incoming::default());
+        self.report.receivers.push(ReceiverReport {
+            station,
+            ..ReceiverReport::default()
+        });
+        self.incoming.len() - 1
+    }
+
+    /// The place of `station` among the receivers.
+    pub(crate) fn receiver(&self, station: usize) -> Option<usize> {
+        let mut known = self.report.receivers.iter();
+        known.position(|receiver| receiver.station == station)
+    }
+
+    pub(crate) fn note_offered(&mut self, now_ps: u64, bytes: u64) {
+        self.report.offered += 1;
+        self.report.offered_bytes += bytes;
+        self.offered_ps.push(now_ps);
+    }
+
+    /// The message produced as number `index` ends at `end` of the store.
+    pub(crate) fn note_written(&mut self, index: u64) -> u64 {
+        let end = self.store.end;
+        let offered_ps = self.offered_ps.get(index as usize).copied().unwrap_or(0);
+        if self.framing == Framing::Stream {
+            self.ends.push(end);
+        }
+        self.outstanding.push_back(Outstanding {
+            end,
+            offered_ps,
+            taken_ps: None,
+        });
+        end
+    }
+
+    /// A frame with the bytes `start..end` of the store was taken up by the controller.
+    pub(crate) fn note_taken(&mut self, now_ps: u64, start: u64, end: u64) {
+        for message in &mut self.outstanding {
+            if message.end > end {
+                return;
+            }
+            if message.end > start && message.taken_ps.is_none() {
+                message.taken_ps = Some(now_ps);
+            }
+        }
+    }
+
+    /// The protocol needs nothing below `position` any more, by a packet that came at `now_ps`.
+    pub(crate) fn note_released(&mut self, now_ps: u64, position: u64) {
+        self.store.release(position);
+        while let Some(message) = self.outstanding.front().copied() {
+            if message.end > position {
+                return;
+            }
+            self.outstanding.pop_front();
+            self.report.settled += 1;
+            self.report.last_settled_ps = now_ps;
+            self.report.settling.record(now_ps - message.offered_ps);
+            if let Some(taken_ps) = message.taken_ps {
+                self.report.exchange.record(now_ps.saturating_sub(taken_ps));
+            }
+        }
+    }
+
+    /// Checks the bytes a delivery brings; they are counted when their user has read them.
+    pub(crate) fn check(
+        &mut self,
+        receiver: usize,
+        bytes: &[u8],
+        gap: bool,
+        pattern: &crate::store::Pattern,
+    ) {
+        let incoming = &mut self.incoming[receiver];
+        let report = &mut self.report.receivers[receiver];
+        if gap {
+            incoming.torn = true;
+            report.gaps += 1;
+        }
+        if !incoming.torn && self.framing != Framing::Records {
+            let mut position = incoming.position;
+            for part in bytes.chunks(1 << 16) {
+                let right = pattern.at(position, part.len());
+                if part != right {
+                    let wrong = part.iter().zip(right).filter(|(a, b)| a != b);
+                    report.wrong_bytes += wrong.count() as u64;
+                }
+                position += part.len() as u64;
+            }
+            incoming.position = position;
+        }
+    }
+
+    /// Messages of a byte stream that end in the next `bytes` for `receiver`. Their ends are known
+    /// to the simulator, not to the receiver's user.
+    pub(crate) fn ends_below(&mut self, receiver: usize, bytes: u64) -> u64 {
+        let incoming = &mut self.incoming[receiver];
+        let from = incoming.seen;
+        incoming.seen += bytes;
+        let ends = &self.ends[incoming.ends..];
+        let found = ends.iter().take_while(|end| **end <= from + bytes).count();
+        incoming.ends += found;
+        found as u64
+    }
+
+    /// The user of `receiver` has `bytes` more and `messages` more ends.
+    pub(crate) fn note_read(&mut self, now_ps: u64, receiver: usize, bytes: u64, messages: u64) {
+        let torn = self.incoming[receiver].torn;
+        let report = &mut self.report.receivers[receiver];
+        report.bytes += bytes;
+        for _ in 0..messages {
+            let offered = self.offered_ps.get(report.messages as usize);
+            if let Some(offered_ps) = offered.filter(|_| !torn) {
+                report.delay.record(now_ps - offered_ps);
+            }
+            report.messages += 1;
+            report.last_ps = now_ps;
+        }
+    }
+}
+
+/// User bytes and ends of messages in the records of a packet.
+pub(crate) fn records_in(bytes: &[u8]) -> (u64, u64) {
+    let (mut at, mut user, mut ends) = (0, 0, 0);
+    while let Some(fragment) = record::next(bytes, at) {
+        user += fragment.bytes.len() as u64;
+        ends += u64::from(fragment.last);
+        at = fragment.bytes.end;
+    }
+    (user, ends)
+}

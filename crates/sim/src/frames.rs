@@ -1,0 +1,69 @@
+//! Packets on their way, each kept as long as somebody has it before them.
+
+use link::EtherTo;
+
+/// A packet between the sender that built it and the last receiver that looks at it.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) packet: Vec<u8>,
+    pub(crate) from: usize,
+    pub(crate) to: EtherTo,
+    /// The flow and the range of its store in the packet.
+    pub(crate) carries: Option<(usize, u64, u64)>,
+    uses: u32,
+}
+
+/// All packets on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Frames {
+    slots: Vec<Frame>,
+    free: Vec<usize>,
+}
+
+impl Frames {
+    /// A place for a packet, with an empty buffer; it has one user.
+    pub(crate) fn add(&mut self, from: usize, to: EtherTo) -> u64 {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Frame {
+                packet: Vec::new(),
+                from,
+                to,
+                carries: None,
+                uses: 0,
+            });
+            self.slots.len() - 1
+        });
+        let frame = &mut self.slots[slot];
+        (frame.from, frame.to, frame.carries, frame.uses) = (from, to, None, 1);
+        frame.packet.clear();
+        slot as u64
+    }
+
+    pub(crate) fn get(&self, tag: u64) -> &Frame {
+        &self.slots[tag as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, tag: u64) -> &mut Frame {
+        &mut self.slots[tag as usize]
+    }
+
+    /// One user becomes `uses`.
+    pub(crate) fn spread(&mut self, tag: u64, uses: u32) {
+        self.slots[tag as usize].uses += uses;
+        self.release(tag);
+    }
+
+    /// One user less; the last one gives the place back.
+    pub(crate) fn release(&mut self, tag: u64) {
+        let frame = &mut self.slots[tag as usize];
+        frame.uses -= 1;
+        if frame.uses == 0 {
+            self.free.push(tag as usize);
+        }
+    }
+
+    /// Packets on their way.
+    pub(crate) fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}

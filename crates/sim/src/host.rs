@@ -1,0 +1,177 @@
+//! A station: an engine and the chips that work for it.
+//!
+//! The main processor serves one process at a time, in the order in which they were called for:
+//! *writer* (the user's copy into the protocol), *reader* (the copy out of it), *sender* and
+//! *receiver* (the protocol). The timer chip, the rate controller and the network controller work
+//! beside it.
+
+use crate::cost::HostCost;
+use crate::flow::Target;
+use engine::{Address, Batch, CircuitId, Delivery, Engine};
+use std::collections::{BTreeMap, VecDeque};
+
+/// The address of all other stations.
+pub const GROUP: Address = Address::Station(u32::MAX);
+
+/// A process of the main processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Process {
+    /// The user's copy into the protocol.
+    Writer,
+    /// The copy out to the user.
+    Reader,
+    /// The protocol's way out.
+    Sender,
+    /// The protocol's way in.
+    Receiver,
+}
+
+/// All of them, in the order of [`StationReport::busy_ps`].
+pub const PROCESSES: [Process; 4] = [
+    Process::Writer,
+    Process::Reader,
+    Process::Sender,
+    Process::Receiver,
+];
+
+/// What a station did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StationReport {
+    /// Time the main processor spent on each of [`PROCESSES`], ps.
+    pub busy_ps: [u64; 4],
+    /// Most frames at the network controller at once.
+    pub controller_max: u64,
+    /// Frames at the network controller, summed over time, frame ps: over the time that is the
+    /// mean.
+    pub controller_ps: u128,
+    /// Most packets that waited for the receiver at once.
+    pub arrivals_max: u64,
+    /// The engine's counters.
+    pub counters: engine::Counters,
+}
+
+/// Part of a message to be copied in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) flow: usize,
+    pub(crate) len: u64,
+    pub(crate) first: bool,
+    pub(crate) last: bool,
+    /// Which message of the flow.
+    pub(crate) index: u64,
+}
+
+/// Bytes to be copied out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    pub(crate) circuit: CircuitId,
+    /// The flow and the place among its receivers.
+    pub(crate) of: Option<(usize, usize)>,
+    /// Bytes of the stream.
+    pub(crate) stream: u64,
+    /// User bytes among them.
+    pub(crate) user: u64,
+    /// Ends of messages among them.
+    pub(crate) ends: u64,
+}
+
+/// A packet at the receiver.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) tag: u64,
+    pub(crate) at_ps: u64,
+    pub(crate) corrupt_bit: Option<u64>,
+}
+
+/// What a circuit of a station is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Sends(usize),
+    Receives { flow: usize, place: usize },
+}
+
+pub(crate) struct Host<E> {
+    pub(crate) engine: E,
+    pub(crate) cost: HostCost,
+    pub(crate) circuits: BTreeMap<CircuitId, Role>,
+    run: VecDeque<Process>,
+    queued: [bool; 4],
+    pub(crate) serving: Option<Process>,
+    pub(crate) writer: VecDeque<Piece>,
+    pub(crate) reader: VecDeque<Reading>,
+    pub(crate) receiver: VecDeque<Arrived>,
+    /// Deliveries of the packet in service.
+    pub(crate) found: Vec<Reading>,
+    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) batch: Batch,
+    /// The packet the sender builds.
+    pub(crate) built: Option<u64>,
+    pub(crate) timer_at_ps: Option<u64>,
+    pub(crate) rate_free_ps: u64,
+    at_controller: u64,
+    controller_since_ps: u64,
+    pub(crate) report: StationReport,
+}
+
+impl<E: Engine> Host<E> {
+    pub(crate) fn new(engine: E, cost: HostCost) -> Host<E> {
+        Host {
+            engine,
+            cost,
+            circuits: BTreeMap::new(),
+            run: VecDeque::new(),
+            queued: [false; 4],
+            serving: None,
+            writer: VecDeque::new(),
+            reader: VecDeque::new(),
+            receiver: VecDeque::new(),
+            found: Vec::new(),
+            deliveries: Vec::new(),
+            batch: Batch::new(1),
+            built: None,
+            timer_at_ps: None,
+            rate_free_ps: 0,
+            at_controller: 0,
+            controller_since_ps: 0,
+            report: StationReport::default(),
+        }
+    }
+
+    /// Calls for a process, unless it is called for already.
+    pub(crate) fn signal(&mut self, process: Process) {
+        let queued = &mut self.queued[process as usize];
+        if !*queued {
+            *queued = true;
+            self.run.push_back(process);
+        }
+    }
+
+    /// The process to serve next.
+    pub(crate) fn next(&mut self) -> Option<Process> {
+        let process = self.run.pop_front()?;
+        self.queued[process as usize] = false;
+        Some(process)
+    }
+
+    /// Whether nothing is being done and nothing waits.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.serving.is_none() && self.run.is_empty()
+    }
+
+    /// Frames more (or fewer) at the network controller.
+    pub(crate) fn note_controller(&mut self, now_ps: u64, change: i64) {
+        let span = now_ps.saturating_sub(self.controller_since_ps);
+        self.report.controller_ps += u128::from(self.at_controller) * u128::from(span);
+        self.controller_since_ps = now_ps;
+        self.at_controller = self.at_controller.saturating_add_signed(change);
+        self.report.controller_max = self.report.controller_max.max(self.at_controller);
+    }
+}
+
+/// The address of a target.
+pub(crate) fn address(target: Target) -> Address {
+    match target {
+        Target::Station(station) => Address::Station(station as u32),
+        Target::All => GROUP,
+    }
+}

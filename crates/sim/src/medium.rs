@@ -1,0 +1,424 @@
+//! What lies between the stations, under one face.
+
+use crate::queue::EventQueue;
+use link::{Ether, EtherConfig, EtherEvent, EtherFrame, EtherTo, Link, LinkConfig};
+use std::collections::VecDeque;
+
+/// What joins the stations.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MediumConfig {
+    /// One cable for all: CSMA/CD.
+    Ether {
+        /// The constants.
+        ether: EtherConfig,
+        /// Where each station is, as propagation from the beginning of the cable, ps; stations
+        /// beyond the list are at the place of the last.
+        positions_ps: Vec<u64>,
+    },
+    /// Two stations with a link in each direction.
+    Direct(LinkConfig),
+    /// Every station has a link to a switch and one from it, both of this kind; the second has the
+    /// output queue.
+    Switch {
+        /// Each link.
+        link: LinkConfig,
+        /// Octets of a frame the switch must have before it passes it on; None for all of it
+        /// (store and forward).
+        cut_through: Option<u32>,
+    },
+}
+
+/// Octets around a packet in a frame: addresses 12, type 2, check sequence 4.
+pub const FRAME_OCTETS: u32 = 18;
+
+/// Octets a frame takes from a link besides: preamble 8, gap 12.
+const SPACE_OCTETS: u32 = 20;
+
+/// The shortest Ethernet frame on a link.
+const FRAME_MIN: u32 = 64;
+
+/// Something a station's controller or receiver notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MediumEvent {
+    /// The controller takes up a frame: its turn has come, the medium's perhaps not.
+    Taken { at_ps: u64, tag: u64 },
+    /// A frame is out; `arrivals` events `Arrived` or `Lost` follow.
+    Sent { at_ps: u64, tag: u64, arrivals: u32 },
+    /// A frame was given up, or found no room.
+    Dropped { at_ps: u64, tag: u64 },
+    /// A frame is at a receiver.
+    Arrived {
+        at_ps: u64,
+        station: usize,
+        tag: u64,
+        corrupt_bit: Option<u64>,
+    },
+    /// A receiver does not get it.
+    Lost {
+        at_ps: u64,
+        station: usize,
+        tag: u64,
+    },
+    /// A transmission collided.
+    Collided { at_ps: u64, station: usize },
+}
+
+/// A frame on its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offered {
+    pub(crate) tag: u64,
+    /// Octets of the packet in it.
+    pub(crate) packet: u32,
+    pub(crate) to: EtherTo,
+}
+
+pub(crate) struct Medium {
+    kind: Kind,
+    stations: usize,
+    /// Loss and the like at each receiver of a shared medium.
+    faults: Vec<Link>,
+    pending: EventQueue<Pending>,
+    events: VecDeque<MediumEvent>,
+    work: u64,
+}
+
+enum Kind {
+    Ether {
+        ether: Box<Ether>,
+        /// Frames at each controller, first being sent.
+        queues: Vec<VecDeque<u64>>,
+    },
+    Direct(Vec<Link>),
+    Switch {
+        up: Vec<Link>,
+        down: Vec<Link>,
+        cut_through: Option<u32>,
+    },
+}
+
+/// Things of a medium of links that are due.
+#[derive(Clone, Copy)]
+enum Pending {
+    Event(MediumEvent),
+    /// A frame is far enough into the switch to be passed on.
+    Pass {
+        offered: Offered,
+        from: usize,
+    },
+}
+
+impl Medium {
+    /// `faults` befall arrivals at each receiver of an ether, each on its own.
+    pub(crate) fn new(
+        config: &MediumConfig,
+        stations: usize,
+        faults: Option<LinkConfig>,
+        seed: u64,
+    ) -> Medium {
+        let links = |config: LinkConfig, first: usize| -> Vec<Link> {
+            (0..stations)
+                .map(|station| Link::new(config, seed, (first + station) as u32))
+                .collect()
+        };
+        let kind = match config {
+            MediumConfig::Ether {
+                ether,
+                positions_ps,
+            } => {
+                let mut cable = Ether::new(*ether, seed);
+                for station in 0..stations {
+                    let at = positions_ps.get(station).or(positions_ps.last());
+                    cable.attach(at.copied().unwrap_or(0));
+                }
+                Kind::Ether {
+                    ether: Box::new(cable),
+                    queues: vec![VecDeque::new(); stations],
+                }
+            }
+            MediumConfig::Direct(config) => Kind::Direct(links(*config, 0)),
+            MediumConfig::Switch { link, cut_through } => Kind::Switch {
+                up: links(*link, 0),
+                down: links(*link, stations),
+                cut_through: *cut_through,
+            },
+        };
+        Medium {
+            kind,
+            stations,
+            faults: faults.map_or_else(Vec::new, |config| links(config, 2 * stations)),
+            pending: EventQueue::new(),
+            events: VecDeque::new(),
+            work: 0,
+        }
+    }
+
+    /// The ether, if it is one.
+    pub(crate) fn ether(&self) -> Option<&Ether> {
+        match &self.kind {
+            Kind::Ether { ether, .. } => Some(ether),
+            _ => None,
+        }
+    }
+
+    /// Events worked off inside.
+    pub(crate) fn work(&self) -> u64 {
+        self.work + self.ether().map_or(0, |ether| ether.counters().events)
+    }
+
+    pub(crate) fn offer(&mut self, now_ps: u64, from: usize, offered: Offered) {
+        match &mut self.kind {
+            Kind::Ether { ether, queues } => {
+                if queues[from].is_empty() {
+                    self.events.push_back(MediumEvent::Taken {
+                        at_ps: now_ps,
+                        tag: offered.tag,
+                    });
+                }
+                queues[from].push_back(offered.tag);
+                let frame = EtherFrame {
+                    tag: offered.tag,
+                    octets: offered.packet + FRAME_OCTETS,
+                    to: offered.to,
+                };
+                ether.offer(now_ps, from, frame);
+                self.read_ether();
+            }
+            Kind::Direct(_) => self.offer_direct(now_ps, from, offered),
+            Kind::Switch { .. } => self.offer_switch(now_ps, from, offered),
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        let own = self.pending.next_time();
+        let ether = self.ether().and_then(Ether::deadline);
+        match (own, ether) {
+            (Some(own), Some(ether)) => Some(own.min(ether)),
+            (own, ether) => own.or(ether),
+        }
+    }
+
+    pub(crate) fn advance(&mut self, now_ps: u64) {
+        if let Kind::Ether { ether, .. } = &mut self.kind {
+            ether.advance(now_ps);
+            self.read_ether();
+        }
+        while self.pending.next_time().is_some_and(|at| at <= now_ps) {
+            let Some((at_ps, pending)) = self.pending.pop() else {
+                return;
+            };
+            self.work += 1;
+            match pending {
+                Pending::Event(event) => self.events.push_back(event),
+                Pending::Pass { offered, from } => self.pass_on(at_ps, from, offered),
+            }
+        }
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<MediumEvent> {
+        self.events.pop_front()
+    }
+
+    fn read_ether(&mut self) {
+        let Kind::Ether { ether, queues } = &mut self.kind else {
+            return;
+        };
+        let others = self.stations as u32 - 1;
+        while let Some(event) = ether.poll_event() {
+            let noticed = match event {
+                EtherEvent::Started { .. } => continue,
+                EtherEvent::Sent { at_ps, from, frame } => {
+                    let arrivals = if frame.to == EtherTo::All { others } else { 1 };
+                    self.events.push_back(MediumEvent::Sent {
+                        at_ps,
+                        tag: frame.tag,
+                        arrivals,
+                    });
+                    take_next(&mut queues[from], at_ps, &mut self.events);
+                    continue;
+                }
+                EtherEvent::Dropped {
+                    at_ps,
+                    station,
+                    frame,
+                } => {
+                    let tag = frame.tag;
+                    self.events.push_back(MediumEvent::Dropped { at_ps, tag });
+                    take_next(&mut queues[station], at_ps, &mut self.events);
+                    continue;
+                }
+                EtherEvent::Delivered {
+                    at_ps,
+                    station,
+                    frame,
+                    ..
+                } => {
+                    if let Some(faults) = self.faults.get_mut(station) {
+                        let fate = arrive(faults, at_ps, station, frame);
+                        for (at_ps, event) in fate {
+                            self.pending.push(at_ps, 0, Pending::Event(event));
+                        }
+                        continue;
+                    }
+                    MediumEvent::Arrived {
+                        at_ps,
+                        station,
+                        tag: frame.tag,
+                        corrupt_bit: None,
+                    }
+                }
+                EtherEvent::Damaged {
+                    at_ps,
+                    station,
+                    frame,
+                    ..
+                } => MediumEvent::Lost {
+                    at_ps,
+                    station,
+                    tag: frame.tag,
+                },
+                EtherEvent::Collided { at_ps, station, .. } => {
+                    MediumEvent::Collided { at_ps, station }
+                }
+            };
+            self.events.push_back(noticed);
+        }
+    }
+
+    fn offer_direct(&mut self, now_ps: u64, from: usize, offered: Offered) {
+        let Kind::Direct(links) = &mut self.kind else {
+            return;
+        };
+        let Offered { tag, packet, .. } = offered;
+        let taken = MediumEvent::Taken { at_ps: now_ps, tag };
+        self.events.push_back(taken);
+        let fate = links[from].offer(now_ps, link_octets(packet));
+        let station = 1 - from.min(1);
+        let arrivals = follow(&mut self.pending, fate, now_ps, station, tag);
+        self.events.push_back(MediumEvent::Sent {
+            at_ps: now_ps,
+            tag,
+            arrivals,
+        });
+    }
+
+    fn offer_switch(&mut self, now_ps: u64, from: usize, offered: Offered) {
+        let Kind::Switch {
+            up, cut_through, ..
+        } = &mut self.kind
+        else {
+            return;
+        };
+        let tag = offered.tag;
+        self.events
+            .push_back(MediumEvent::Taken { at_ps: now_ps, tag });
+        let octets = link_octets(offered.packet);
+        let fate = up[from].offer(now_ps, octets);
+        let Some(arrival_ps) = fate.arrival_ps else {
+            self.events
+                .push_back(MediumEvent::Dropped { at_ps: now_ps, tag });
+            return;
+        };
+        let rate = up[from].config().rate_bps.unwrap_or(u64::MAX);
+        let ahead = cut_through.map_or(0, |head| {
+            let rest = octets.saturating_sub(head as usize) as u128;
+            (rest * 8 * u128::from(link::PS_PER_S) / u128::from(rate.max(1))) as u64
+        });
+        let at_ps = arrival_ps.saturating_sub(ahead).max(now_ps);
+        self.pending.push(at_ps, 0, Pending::Pass { offered, from });
+    }
+
+    /// The switch hands a frame to the output of each destination.
+    fn pass_on(&mut self, now_ps: u64, from: usize, offered: Offered) {
+        let Kind::Switch { down, .. } = &mut self.kind else {
+            return;
+        };
+        let outputs = match offered.to {
+            EtherTo::Station(to) => to..to + 1,
+            EtherTo::All => 0..self.stations,
+        };
+        let mut arrivals = 0;
+        for station in outputs.filter(|&station| station != from && station < self.stations) {
+            let fate = down[station].offer(now_ps, link_octets(offered.packet));
+            arrivals += follow(&mut self.pending, fate, now_ps, station, offered.tag);
+        }
+        self.events.push_back(MediumEvent::Sent {
+            at_ps: now_ps,
+            tag: offered.tag,
+            arrivals,
+        });
+    }
+}
+
+/// Octets a packet takes from a link.
+fn link_octets(packet: u32) -> usize {
+    ((packet + FRAME_OCTETS).max(FRAME_MIN) + SPACE_OCTETS) as usize
+}
+
+fn take_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<MediumEvent>) {
+    queue.pop_front();
+    if let Some(&tag) = queue.front() {
+        events.push_back(MediumEvent::Taken { at_ps, tag });
+    }
+}
+
+/// Puts what becomes of a frame into the queue, and says how many events that are.
+fn follow(
+    pending: &mut EventQueue<Pending>,
+    fate: link::Verdict,
+    now_ps: u64,
+    station: usize,
+    tag: u64,
+) -> u32 {
+    let mut arrivals = 0;
+    for at_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
+        let event = MediumEvent::Arrived {
+            at_ps,
+            station,
+            tag,
+            corrupt_bit: fate.corrupt_bit,
+        };
+        pending.push(at_ps, 0, Pending::Event(event));
+        arrivals += 1;
+    }
+    if arrivals == 0 {
+        let event = MediumEvent::Lost {
+            at_ps: now_ps,
+            station,
+            tag,
+        };
+        pending.push(now_ps, 0, Pending::Event(event));
+        arrivals = 1;
+    }
+    arrivals
+}
+
+/// What a receiver's faults make of an arrival. A second copy would be an arrival more than the
+/// sender was told of, so an ether doubles nothing.
+fn arrive(
+    faults: &mut Link,
+    at_ps: u64,
+    station: usize,
+    frame: EtherFrame,
+) -> Option<(u64, MediumEvent)> {
+    let tag = frame.tag;
+    let fate = faults.offer(at_ps, frame.octets as usize);
+    Some(match fate.arrival_ps {
+        Some(arrival_ps) => {
+            let event = MediumEvent::Arrived {
+                at_ps: arrival_ps,
+                station,
+                tag,
+                corrupt_bit: fate.corrupt_bit,
+            };
+            (arrival_ps, event)
+        }
+        None => (
+            at_ps,
+            MediumEvent::Lost {
+                at_ps,
+                station,
+                tag,
+            },
+        ),
+    })
+}

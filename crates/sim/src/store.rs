@@ -1,0 +1,111 @@
+//! The bytes a simulated user sends: made from their position, so that they need no memory and a
+//! receiver can tell whether they are right.
+
+use engine::{Framing, record};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// A prime, so that no packet size lines up with it.
+const PERIOD: usize = 65_521;
+
+/// The byte at each position of a user's stream, twice over so that any run of a packet is one
+/// slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Pattern(Vec<u8>);
+
+impl Pattern {
+    pub(crate) fn new() -> Pattern {
+        let byte =
+            |index: usize| engine::SplitMix64::at(0x70a7_4a11, (index % PERIOD) as u64) as u8;
+        Pattern((0..PERIOD + (1 << 16)).map(byte).collect())
+    }
+
+    /// The `len` bytes from `position` on; `len` is at most 65,536.
+    pub(crate) fn at(&self, position: u64, len: usize) -> &[u8] {
+        let start = (position % PERIOD as u64) as usize;
+        &self.0[start..start + len]
+    }
+}
+
+/// What one circuit's user has written and the engine may still ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    framing: Framing,
+    payload: u64,
+    /// Position behind the last byte.
+    pub(crate) end: u64,
+    /// User bytes written, heads of records not counted.
+    user: u64,
+    /// Records: the bytes from `base` on.
+    base: u64,
+    records: VecDeque<u8>,
+}
+
+impl Store {
+    pub(crate) fn new(framing: Framing, payload: usize) -> Store {
+        Store {
+            framing,
+            payload: payload as u64,
+            end: 0,
+            user: 0,
+            base: 0,
+            records: VecDeque::new(),
+        }
+    }
+
+    /// Adds `len` bytes of a message that begins or ends with them.
+    pub(crate) fn append(&mut self, pattern: &Pattern, len: u64, first: bool, last: bool) {
+        if self.framing == Framing::Records {
+            self.append_record(pattern, len, first, last);
+        } else {
+            self.end += len;
+        }
+        self.user += len;
+    }
+
+    fn append_record(&mut self, pattern: &Pattern, len: u64, first: bool, last: bool) {
+        let (mut done, mut first) = (0, first);
+        loop {
+            let room = self.payload - self.end % self.payload;
+            if room < record::ROOM_MIN as u64 {
+                self.push(&[0; record::ROOM_MIN][..room as usize]);
+                continue;
+            }
+            let part = (len - done).min(room - record::HEAD_LEN as u64);
+            let ends = last && done + part == len;
+            self.push(&record::head(part as usize, first, ends));
+            let bytes = pattern.at(self.user + done, part as usize).to_vec();
+            self.push(&bytes);
+            done += part;
+            first = false;
+            if done == len {
+                return;
+            }
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        self.records.extend(bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Appends the bytes of `range` to `packet`.
+    pub(crate) fn gather(&self, pattern: &Pattern, range: Range<u64>, packet: &mut Vec<u8>) {
+        let len = (range.end - range.start) as usize;
+        if self.framing == Framing::Records {
+            let from = range.start.saturating_sub(self.base) as usize;
+            packet.extend(self.records.iter().skip(from).take(len));
+        } else {
+            packet.extend_from_slice(pattern.at(range.start, len));
+        }
+    }
+
+    /// Forgets the bytes below `position`.
+    pub(crate) fn release(&mut self, position: u64) {
+        if self.framing == Framing::Records {
+            let gone = position.saturating_sub(self.base) as usize;
+            self.records.drain(..gone.min(self.records.len()));
+        }
+        self.base = self.base.max(position);
+    }
+}

@@ -1,0 +1,29 @@
+//! Where messages come from.
+
+use crate::variate::Law;
+
+/// Who a pattern's messages go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Receivers {
+    /// To one of these, each as often as another.
+    One(Vec<usize>),
+    /// To all other stations at once.
+    All,
+}
+
+/// A pattern of messages: who sends to whom, how long they are and how often they come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// Stations messages come up at, each as often as another.
+    pub senders: Vec<usize>,
+    /// Where they go. A sender is never its own receiver.
+    pub receivers: Receivers,
+    /// Bytes of a message.
+    pub length: Law,
+    /// Time from one message of the pattern to the next, ps.
+    pub interarrival_ps: Law,
+    /// Messages in all.
+    pub messages: u64,
+    /// Time before the first interval begins, ps.
+    pub start_ps: u64,
+}
