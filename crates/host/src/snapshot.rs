@@ -74,6 +74,41 @@ pub struct Interface {
     pub drops: u64,
 }
 
+impl std::ops::Add for Counters {
+    type Output = Counters;
+
+    fn add(self, other: Counters) -> Counters {
+        Counters {
+            udp_receive_buffer_drops: self.udp_receive_buffer_drops
+                + other.udp_receive_buffer_drops,
+            udp_send_buffer_drops: self.udp_send_buffer_drops + other.udp_send_buffer_drops,
+            udp_receive_errors: self.udp_receive_errors + other.udp_receive_errors,
+            tcp_segments_sent: self.tcp_segments_sent + other.tcp_segments_sent,
+            tcp_retransmissions: self.tcp_retransmissions + other.tcp_retransmissions,
+            tcp_timeouts: self.tcp_timeouts + other.tcp_timeouts,
+            tcp_listen_drops: self.tcp_listen_drops + other.tcp_listen_drops,
+            // These two are the processors', not a namespace's.
+            softnet_drops: self.softnet_drops,
+            softnet_squeezes: self.softnet_squeezes,
+        }
+    }
+}
+
+impl std::ops::Add for Interface {
+    type Output = Interface;
+
+    fn add(self, other: Interface) -> Interface {
+        Interface {
+            receive_bytes: self.receive_bytes + other.receive_bytes,
+            receive_packets: self.receive_packets + other.receive_packets,
+            send_bytes: self.send_bytes + other.send_bytes,
+            send_packets: self.send_packets + other.send_packets,
+            errors: self.errors + other.errors,
+            drops: self.drops + other.drops,
+        }
+    }
+}
+
 impl Snapshot {
     /// Reads the counters of this host, in a fraction of a millisecond.
     pub fn take() -> Snapshot {
@@ -82,18 +117,43 @@ impl Snapshot {
         snapshot
     }
 
+    /// The same with the network counters of the calling thread's network namespace, which may be
+    /// another than the process's.
+    pub fn take_in_thread() -> Snapshot {
+        let mut snapshot = Snapshot::within(&Files::system(), "proc/thread-self/net");
+        snapshot.softirq_thread_ns = softirq_threads::ran_ns();
+        snapshot
+    }
+
+    /// One snapshot of two hosts on this machine, taken one after the other: their network counters
+    /// together. An interface of both is that of the two taken together.
+    #[must_use]
+    pub fn with(mut self, other: &Snapshot) -> Snapshot {
+        self.counters = self.counters + other.counters;
+        for (name, theirs) in &other.interfaces {
+            let ours = self.interfaces.entry(name.clone()).or_default();
+            *ours = *ours + *theirs;
+        }
+        self
+    }
+
     /// The counters in a tree of files.
     pub(crate) fn of(files: &Files) -> Snapshot {
+        Snapshot::within(files, "proc/net")
+    }
+
+    /// The same, with those of the network in folder `net`.
+    fn within(files: &Files, net: &str) -> Snapshot {
         let stat = files.text("proc/stat").unwrap_or_default();
         let load = files.line("proc/loadavg").unwrap_or_default();
         let load1 = load.split_whitespace().next();
-        let interfaces = files.text("proc/net/dev").unwrap_or_default();
+        let interfaces = files.text(&format!("{net}/dev")).unwrap_or_default();
         Snapshot {
             at: Instant::now(),
             cpus: stat.lines().filter_map(ticks_of_line).collect(),
             softirq_thread_ns: None,
             load1: load1.and_then(|word| word.parse().ok()).unwrap_or(0.0),
-            counters: read_counters(files),
+            counters: read_counters(files, net),
             interfaces: interfaces.lines().filter_map(interface_of_line).collect(),
         }
     }
@@ -142,12 +202,12 @@ fn interface_of_line(line: &str) -> Option<(String, Interface)> {
     (fields.len() >= 12).then(|| (name.trim().to_owned(), interface))
 }
 
-fn read_counters(files: &Files) -> Counters {
-    let text = |path| files.text(path).unwrap_or_default();
-    let snmp = table(&text("proc/net/snmp"));
-    let netstat = table(&text("proc/net/netstat"));
-    let v6 = pairs(&text("proc/net/snmp6"));
-    let softnet = text("proc/net/softnet_stat");
+fn read_counters(files: &Files, net: &str) -> Counters {
+    let text = |name: &str| files.text(&format!("{net}/{name}")).unwrap_or_default();
+    let snmp = table(&text("snmp"));
+    let netstat = table(&text("netstat"));
+    let v6 = pairs(&text("snmp6"));
+    let softnet = text("softnet_stat");
     let get = |map: &BTreeMap<String, u64>, key: &str| map.get(key).copied().unwrap_or(0);
     let udp = |name: &str| {
         let v4 = get(&snmp, &format!("Udp.{name}")) + get(&snmp, &format!("UdpLite.{name}"));

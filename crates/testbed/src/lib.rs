@@ -11,12 +11,14 @@
 //! * [`host`] - a namespace, and the thread that lives in it and starts its processes.
 //! * [`user`] - being allowed to.
 //! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices.
+//! * [`calibrate`](mod@calibrate) - what the empty link does, beside what it was told to do.
 //! * [`error`] - why there is none.
 //! * `netlink` - what is asked of the kernel. `sys` - the system calls no library offers safely.
 //!
 //! Nothing has a name outside: namespaces and devices are held by descriptors and threads, so that
 //! they are gone with the process, however it ends, and two testbeds never meet.
 
+pub mod calibrate;
 pub mod emulate;
 pub mod error;
 pub mod host;
@@ -26,6 +28,7 @@ mod sys;
 pub mod testbed;
 pub mod user;
 
+pub use calibrate::{Calibration, calibrate};
 pub use error::TestbedError;
 pub use host::{Host, INTERFACE};
 pub use plan::{Frames, HostPlan, LinkPlan, Plan};

@@ -1,5 +1,6 @@
 //! Testbeds, made and torn down.
 
+mod calibrated;
 mod common;
 mod emulated;
 mod hosts;

@@ -1,0 +1,194 @@
+//! What an empty link loses, end to end and by its own count.
+
+use crate::testbed::Testbed;
+use std::collections::BTreeSet;
+use std::io;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+/// Datagrams sent at most, and for how long.
+const DATAGRAMS: u32 = 2000;
+const SPAN: Duration = Duration::from_millis(800);
+
+/// Silence after which nothing more comes, besides the link's delay.
+const SILENCE: Duration = Duration::from_millis(150);
+
+/// Octets of a frame that carries a number.
+const FRAME: f64 = 14.0 + 20.0 + 8.0 + 4.0;
+
+/// Part of the link's rate that is used, so that its queue stays empty.
+const LOAD: f64 = 0.5;
+
+/// Datagrams a second on a link without a rate.
+const PER_S: f64 = 20_000.0;
+
+/// Standard deviations that hold 99.9 % of a normal distribution.
+const Z: f64 = 3.2905;
+
+/// What one direction lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Losses {
+    /// The part that should be lost, from 0 to 1.
+    pub configured: f64,
+    /// Frames sent.
+    pub sent: u64,
+    /// Frames the emulator says it lost, dropped or cut off.
+    pub counted: u64,
+    /// Datagrams that did not arrive.
+    pub missing: u64,
+    /// Frames the emulator damaged: most of them are thrown away on arrival.
+    pub corrupted: u64,
+    /// How much wider than for single losses the spread is, for losses in runs.
+    pub spread: f64,
+}
+
+impl Losses {
+    /// Where 99.9 % of repetitions put the part lost, from its count (Wilson's interval).
+    pub fn interval(&self) -> (f64, f64) {
+        let n = self.sent.max(1) as f64 / self.spread;
+        let part = self.counted as f64 / self.sent.max(1) as f64;
+        let z2 = Z * Z / n;
+        let centre = (part + z2 / 2.0) / (1.0 + z2);
+        let half = Z / (1.0 + z2) * (part * (1.0 - part) / n + z2 / (4.0 * n)).sqrt();
+        (centre - half, centre + half)
+    }
+
+    /// What is wrong with it.
+    pub(super) fn complaint(&self) -> Option<String> {
+        let most = self.counted + self.corrupted;
+        if !(self.counted..=most).contains(&self.missing) {
+            return Some(format!(
+                "{} datagrams did not arrive, the link lost {}",
+                self.missing, self.counted
+            ));
+        }
+        let (low, high) = self.interval();
+        let outside = self.configured < low || self.configured > high;
+        outside.then(|| {
+            format!(
+                "the link lost {} of {}, {} % were asked for",
+                self.counted,
+                self.sent,
+                self.percent()
+            )
+        })
+    }
+
+    /// The part that should be lost in per cent, without what floating point adds.
+    fn percent(&self) -> f64 {
+        (self.configured * 1e6).round() / 1e4
+    }
+
+    /// In words.
+    pub(super) fn text(&self) -> String {
+        let (low, high) = self.interval();
+        format!(
+            "{} of {} lost, {} did not arrive; configured {} %, the count says {:.2} to {:.2} % (99.9 %)",
+            self.counted,
+            self.sent,
+            self.missing,
+            self.percent(),
+            low.max(0.0) * 100.0,
+            high * 100.0
+        )
+    }
+}
+
+pub(super) fn measure(
+    testbed: &Testbed,
+    direction: usize,
+    seed: u64,
+) -> io::Result<Option<Losses>> {
+    let path = testbed.plan().link.path();
+    let config = path.directions[direction];
+    // A schedule would change the link while it is measured.
+    if config.loss_mean() == 0.0 || !path.schedule.is_empty() {
+        return Ok(None);
+    }
+    let [from, to] = super::ends(testbed, direction);
+    let (from_address, to_address) = (from.address(), to.address());
+    let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
+    let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
+    sender.connect(receiver.local_addr()?)?;
+    receiver.set_read_timeout(Some(super::delay(testbed) + SILENCE))?;
+    testbed.begin(seed);
+    let seen = std::thread::spawn(move || numbers(&receiver));
+    let per_s = config
+        .rate_bps
+        .map_or(PER_S, |bps| (bps as f64 * LOAD / 8.0 / FRAME).min(PER_S));
+    let sent = send(&sender, per_s);
+    let seen = seen
+        .join()
+        .map_err(|_| io::Error::other("the receiver of the calibration panicked"))?;
+    let report = testbed.end().get(direction).copied().unwrap_or_default();
+    let runs = config
+        .bursts
+        .map_or(1.0, |bursts| 1e6 / f64::from(bursts.to_good_ppm.max(1)));
+    Ok(Some(Losses {
+        configured: config.loss_mean(),
+        sent: u64::from(sent),
+        counted: report.link.lost + report.link.dropped + report.link.cut,
+        missing: u64::from(sent) - seen.len() as u64,
+        corrupted: report.link.corrupted,
+        spread: (2.0 * runs - 1.0).max(1.0),
+    }))
+}
+
+/// Sends numbers, evenly spaced; gives how many.
+fn send(socket: &UdpSocket, per_s: f64) -> u32 {
+    let began = Instant::now();
+    let mut sent = 0;
+    while sent < DATAGRAMS && began.elapsed() < SPAN {
+        let due = began.elapsed().as_secs_f64() * per_s;
+        while f64::from(sent) < due && sent < DATAGRAMS {
+            if socket.send(&sent.to_le_bytes()).is_err() {
+                return sent;
+            }
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    sent
+}
+
+/// The numbers that arrive, each once.
+fn numbers(socket: &UdpSocket) -> BTreeSet<u32> {
+    let mut seen = BTreeSet::new();
+    let mut buffer = [0; 16];
+    while let Ok(len) = socket.recv(&mut buffer) {
+        seen.extend(buffer[..len].try_into().map(u32::from_le_bytes));
+    }
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn losses(counted: u64, missing: u64, spread: f64) -> Losses {
+        Losses {
+            configured: 0.01,
+            sent: 2000,
+            counted,
+            missing,
+            corrupted: 0,
+            spread,
+        }
+    }
+
+    #[test]
+    fn a_count_that_agrees_is_fine_and_one_that_does_not_is_told() {
+        assert_eq!(losses(20, 20, 1.0).complaint(), None);
+        let said = losses(20, 21, 1.0).complaint().expect("a complaint");
+        assert!(said.contains("21 datagrams did not arrive, the link lost 20"));
+    }
+
+    #[test]
+    fn the_configured_part_must_lie_in_the_interval() {
+        // 20 expected, standard deviation 4.4: 45 are too many, unless they come in runs.
+        assert!(losses(45, 45, 1.0).complaint().is_some());
+        assert_eq!(losses(45, 45, 9.0).complaint(), None);
+        let (low, high) = losses(20, 20, 1.0).interval();
+        assert!(low < 0.01 && high > 0.01 && low > 0.003 && high < 0.03);
+    }
+}

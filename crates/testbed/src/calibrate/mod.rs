@@ -1,0 +1,141 @@
+//! What the empty link does, beside what it was told to do.
+//!
+//! * `ping` - round trips, answered by the other host's kernel.
+//! * `train` - the rate, by more traffic than it carries.
+//! * `losses` - what does not arrive, against the emulator's own count.
+
+mod losses;
+mod ping;
+mod train;
+
+pub use losses::Losses;
+pub use ping::RoundTrip;
+pub use train::Rate;
+
+use crate::host::Host;
+use crate::testbed::Testbed;
+use std::io;
+use std::time::Duration;
+
+/// A round trip may differ by this part of what was configured ...
+const ROUND_TRIP_PART: f64 = 0.02;
+
+/// ... or by this, us, whichever is more.
+const ROUND_TRIP_US: f64 = 50.0;
+
+/// A rate may differ by this part.
+const RATE_PART: f64 = 0.01;
+
+/// What an empty link does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Calibration {
+    /// Between the first two hosts, there and back.
+    pub round_trip: RoundTrip,
+    /// In each direction.
+    pub rates: [Rate; 2],
+    /// In each direction; None where the link is to lose nothing.
+    pub losses: [Option<Losses>; 2],
+}
+
+/// Measures the link between the first two hosts of `testbed`, in a few seconds at most.
+///
+/// # Errors
+///
+/// When a socket cannot be had, or nothing comes through at all.
+pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
+    let round_trip = ping::measure(testbed)?;
+    let rates = [train::measure(testbed, 0)?, train::measure(testbed, 1)?];
+    let losses = [0, 1].map(|direction| losses::measure(testbed, direction, seed));
+    let [there, back] = losses;
+    Ok(Calibration {
+        round_trip,
+        rates,
+        losses: [there?, back?],
+    })
+}
+
+impl Calibration {
+    /// What is not as configured, one sentence each; empty when the link is what it should be.
+    pub fn complaints(&self) -> Vec<String> {
+        let trip = &self.round_trip;
+        let mut found = Vec::new();
+        let allowed = (trip.configured_us * ROUND_TRIP_PART).max(ROUND_TRIP_US);
+        if (trip.median_us - trip.configured_us).abs() > allowed {
+            found.push(format!(
+                "the empty link's round trip is {:.0} us, {:.0} us were asked for; is the machine busy?",
+                trip.median_us, trip.configured_us
+            ));
+        }
+        for (rate, way) in self.rates.iter().zip(WAYS) {
+            let Some(wanted) = rate.configured_bps else {
+                continue;
+            };
+            if (rate.measured_bps / wanted - 1.0).abs() > RATE_PART {
+                found.push(format!(
+                    "the link carries {} {way}, {} were asked for; ask for less, or leave more of the processors to it",
+                    rate_text(rate.measured_bps),
+                    rate_text(wanted)
+                ));
+            }
+        }
+        for (losses, way) in self.losses.iter().zip(WAYS) {
+            let faults = losses.iter().filter_map(Losses::complaint);
+            found.extend(faults.map(|fault| format!("{fault} {way}")));
+        }
+        found
+    }
+
+    /// Name and value of everything measured, for a result.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let trip = &self.round_trip;
+        let mut facts = vec![(
+            "round trip".to_owned(),
+            format!(
+                "median {:.0} us of {} (5 to 95 %: {:.0} to {:.0}), configured {:.0} us",
+                trip.median_us, trip.samples, trip.low_us, trip.high_us, trip.configured_us
+            ),
+        )];
+        for (rate, way) in self.rates.iter().zip(WAYS) {
+            let configured = rate
+                .configured_bps
+                .map_or("without a limit".to_owned(), |bps| {
+                    format!("configured {}", rate_text(bps))
+                });
+            let value = format!("{}, {configured}", rate_text(rate.measured_bps));
+            facts.push((format!("rate {way}"), value));
+        }
+        for (losses, way) in self.losses.iter().zip(WAYS) {
+            let value = losses.as_ref().map(Losses::text);
+            facts.extend(value.map(|value| (format!("loss {way}"), value)));
+        }
+        facts
+    }
+}
+
+/// Directions in words.
+const WAYS: [&str; 2] = ["there", "back"];
+
+/// Bits a second in the unit that fits.
+pub fn rate_text(bps: f64) -> String {
+    let (value, unit) = match bps {
+        large if large >= 1e9 => (large / 1e9, "Gbit/s"),
+        middle if middle >= 1e6 => (middle / 1e6, "Mbit/s"),
+        small => (small / 1e3, "kbit/s"),
+    };
+    format!("{value:.3} {unit}")
+}
+
+/// The sending and the receiving host of a direction.
+fn ends(testbed: &Testbed, direction: usize) -> [&Host; 2] {
+    [direction, 1 - direction].map(|at| &testbed.hosts()[at])
+}
+
+/// The longest that a frame may be under way by the link's delay, both directions together.
+fn delay(testbed: &Testbed) -> Duration {
+    let directions = testbed.plan().link.path().directions;
+    let ps: u64 = directions
+        .iter()
+        .map(|config| config.delay_ps + config.jitter_ps + config.reorder_ps)
+        .sum();
+    Duration::from_nanos(ps / 1000)
+}

@@ -1,0 +1,121 @@
+//! Round trips of an empty link.
+
+use crate::testbed::Testbed;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// Round trips measured at most, and for how long.
+const SAMPLES: usize = 100;
+const SPAN: Duration = Duration::from_millis(600);
+
+/// Round trips measured at least, so that the median stands on something.
+const SAMPLES_MIN: usize = 5;
+
+/// How long one may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Octets of an echo's Ethernet, IP and ICMP headers, and what it carries.
+const HEADERS: u64 = 14 + 20 + 8;
+const PAYLOAD: usize = 8;
+
+/// Octets of an IP header without options, which a raw socket hands over too.
+const IP: usize = 20;
+
+/// Round trips between two hosts over an empty link, answered by the other's kernel, so that no
+/// process has to be woken there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoundTrip {
+    /// Both delays and the time the frames take at both rates.
+    pub configured_us: f64,
+    /// The median measured.
+    pub median_us: f64,
+    /// The fifth percentile.
+    pub low_us: f64,
+    /// The 95th percentile.
+    pub high_us: f64,
+    /// How many were measured.
+    pub samples: usize,
+}
+
+pub(super) fn measure(testbed: &Testbed) -> io::Result<RoundTrip> {
+    let [first, second] = [&testbed.hosts()[0], &testbed.hosts()[1]];
+    let to = SocketAddr::new(second.address(), 0);
+    let socket = first.run(move || open(to))??;
+    let mut spans = Vec::new();
+    let end = Instant::now() + SPAN;
+    while spans.len() < SAMPLES && (spans.len() < SAMPLES_MIN || Instant::now() < end) {
+        spans.push(echo(&socket, spans.len() as u16)?.as_secs_f64() * 1e6);
+    }
+    spans.sort_unstable_by(f64::total_cmp);
+    let at = |part: f64| spans[((spans.len() - 1) as f64 * part).round() as usize];
+    Ok(RoundTrip {
+        configured_us: configured_us(testbed),
+        median_us: at(0.5),
+        low_us: at(0.05),
+        high_us: at(0.95),
+        samples: spans.len(),
+    })
+}
+
+fn open(to: SocketAddr) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::INET,
+        SocketType::RAW,
+        SocketFlags::CLOEXEC,
+        Some(ipproto::ICMP),
+    )?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    rustix::net::connect(&socket, &to)?;
+    Ok(socket)
+}
+
+/// One round trip.
+fn echo(socket: &OwnedFd, number: u16) -> io::Result<Duration> {
+    let message = request(number);
+    let began = Instant::now();
+    rustix::net::send(socket, &message, SendFlags::empty())?;
+    let mut buffer = [0u8; 128];
+    loop {
+        let received = rustix::net::recv(socket, &mut buffer[..], RecvFlags::empty());
+        let span = began.elapsed();
+        let (len, _) = received.map_err(|_| {
+            io::Error::new(
+                io::ErrorKind::TimedOut,
+                "the empty link carries no echo in 3 s",
+            )
+        })?;
+        let answer = buffer[..len].get(IP..).unwrap_or_default();
+        // Type 0 is the reply, and the number says to which request.
+        if answer.first() == Some(&0) && answer.get(6..8) == Some(&number.to_be_bytes()) {
+            return Ok(span);
+        }
+    }
+}
+
+/// An echo request (RFC 792): type 8, code 0, checksum, identifier, number, payload of zeros.
+fn request(number: u16) -> [u8; 8 + PAYLOAD] {
+    const TYPE: u16 = 8 << 8;
+    let mut octets = [0; 8 + PAYLOAD];
+    octets[0..2].copy_from_slice(&TYPE.to_be_bytes());
+    octets[6..8].copy_from_slice(&number.to_be_bytes());
+    let sum = u32::from(TYPE) + u32::from(number);
+    let folded = (sum & 0xffff) + (sum >> 16);
+    octets[2..4].copy_from_slice(&(!(folded as u16)).to_be_bytes());
+    octets
+}
+
+fn configured_us(testbed: &Testbed) -> f64 {
+    let bits = (HEADERS + PAYLOAD as u64) * 8;
+    let directions = testbed.plan().link.path().directions;
+    let one = |config: link::LinkConfig| {
+        let on_link = config
+            .rate_bps
+            .map_or(0.0, |bps| bits as f64 * 1e6 / bps as f64);
+        config.delay_ps as f64 / 1e6 + on_link
+    };
+    directions.map(one).iter().sum()
+}

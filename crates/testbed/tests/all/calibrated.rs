@@ -1,0 +1,48 @@
+//! Calibration sees what the link does.
+
+use crate::common::up;
+use testbed::calibrate;
+
+#[test]
+fn what_is_configured_is_found() {
+    let text = "rate=20mbit/10mbit,delay=3ms,loss=2%/0%";
+    let Some(testbed) = up(text) else {
+        return;
+    };
+    let found = calibrate(&testbed, 5).expect("it is measured");
+    let trip = found.round_trip;
+    // 50 octets at both rates and 3 ms each way; nothing is ever early.
+    assert!((trip.configured_us - 6060.0).abs() < 0.1, "{trip:?}");
+    assert!(trip.low_us >= trip.configured_us - 1.0, "{trip:?}");
+    let [there, back] = found.rates;
+    assert_eq!(
+        (there.configured_bps, back.configured_bps),
+        (Some(2e7), Some(1e7))
+    );
+    // A link is never faster than it should be, but for the frames that wait when it is first
+    // looked at; how much slower it seems is up to how busy the machine is.
+    assert!(
+        there.measured_bps > 1e6 && there.measured_bps < 2.2e7,
+        "{there:?}"
+    );
+    let losses = found.losses[0].expect("this direction loses");
+    assert_eq!(losses.counted, losses.missing);
+    assert_eq!(losses.sent, 2000);
+    assert_eq!(found.losses[1], None);
+    assert!(found.facts().len() >= 4);
+}
+
+#[test]
+fn a_link_without_a_rate_tells_what_it_carries() {
+    let Some(testbed) = up("super") else {
+        return;
+    };
+    let found = calibrate(&testbed, 5).expect("it is measured");
+    assert!(
+        found
+            .rates
+            .iter()
+            .all(|rate| rate.configured_bps.is_none() && rate.measured_bps > 0.0)
+    );
+    assert_eq!(found.losses, [None, None]);
+}
