@@ -12,6 +12,7 @@
 //! * [`user`] - being allowed to.
 //! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices.
 //! * [`calibrate`](mod@calibrate) - what the empty link does, beside what it was told to do.
+//! * [`load`] - load on hosts and on the link.
 //! * [`error`] - why there is none.
 //! * `netlink` - what is asked of the kernel. `sys` - the system calls no library offers safely.
 //!
@@ -22,6 +23,7 @@ pub mod calibrate;
 pub mod emulate;
 pub mod error;
 pub mod host;
+pub mod load;
 mod netlink;
 pub mod plan;
 mod sys;

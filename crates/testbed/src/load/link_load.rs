@@ -1,0 +1,95 @@
+//! Other pairs of hosts that send over the same link.
+
+use crate::host::Host;
+use crate::testbed::Testbed;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Octets of a message: the study's.
+const MESSAGE: usize = 1024;
+
+/// How long a connection may take to be made.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Pairs of hosts that send. They stop with this value.
+#[derive(Debug)]
+pub struct LinkLoad {
+    sockets: Vec<TcpStream>,
+    threads: Vec<JoinHandle<()>>,
+    received: Arc<AtomicU64>,
+}
+
+impl LinkLoad {
+    /// Lets `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as they
+    /// can: hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one.
+    ///
+    /// # Errors
+    ///
+    /// When the testbed has too few hosts, or a connection cannot be made.
+    pub fn start(testbed: &Testbed, pairs: usize) -> io::Result<LinkLoad> {
+        let mut load = LinkLoad {
+            sockets: Vec::new(),
+            threads: Vec::new(),
+            received: Arc::default(),
+        };
+        let mut ends = testbed.hosts().chunks_exact(2).skip(1);
+        for _ in 0..pairs {
+            let Some([from, to]) = ends.next() else {
+                return Err(io::Error::other(
+                    "the testbed has too few hosts for this link load",
+                ));
+            };
+            load.join(from, to)?;
+        }
+        Ok(load)
+    }
+
+    /// Octets of messages that arrived so far, all pairs together.
+    pub fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
+    fn join(&mut self, from: &Host, to: &Host) -> io::Result<()> {
+        let address = to.address();
+        let listener = to.run(move || TcpListener::bind((address, 0)))??;
+        let there: SocketAddr = listener.local_addr()?;
+        let sender = from.run(move || TcpStream::connect_timeout(&there, PATIENCE))??;
+        let (receiver, _) = listener.accept()?;
+        self.sockets.push(sender.try_clone()?);
+        self.sockets.push(receiver.try_clone()?);
+        self.threads.push(std::thread::spawn(move || send(sender)));
+        let received = Arc::clone(&self.received);
+        self.threads
+            .push(std::thread::spawn(move || receive(receiver, &received)));
+        Ok(())
+    }
+}
+
+fn send(mut socket: TcpStream) {
+    let message = [0x5a; MESSAGE];
+    while socket.write_all(&message).is_ok() {}
+}
+
+fn receive(mut socket: TcpStream, received: &AtomicU64) {
+    let mut buffer = vec![0; 64 << 10];
+    while let Ok(len @ 1..) = socket.read(&mut buffer) {
+        received.fetch_add(len as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for LinkLoad {
+    fn drop(&mut self) {
+        for socket in &self.sockets {
+            // One that its peer closed is shut down already.
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        for thread in self.threads.drain(..) {
+            // It ends with its socket.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The parts of the artificial workload.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::hint::black_box;
+use std::io::{self, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+/// A piece of work of fixed size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// A C file is compiled; nothing where there is no compiler.
+    Compile,
+    /// Arithmetic in registers.
+    Cpu,
+    /// Text is filled and justified.
+    Format,
+    /// A file is edited line by line and written again.
+    Edit,
+    /// A file of 60,000 octets is copied.
+    Copy,
+    /// `ps -alx` and `who`; where they are absent the same files are read.
+    Status,
+    /// Memory is copied that no cache holds.
+    Memory,
+    /// A file is written through to the disk.
+    Disk,
+    /// System calls that do next to nothing.
+    Calls,
+}
+
+/// The workload of 1984, in its order.
+pub const SCRIPT: [Part; 6] = [
+    Part::Compile,
+    Part::Cpu,
+    Part::Format,
+    Part::Edit,
+    Part::Copy,
+    Part::Status,
+];
+
+const ALL: [(Part, &str); 9] = [
+    (Part::Compile, "compile"),
+    (Part::Cpu, "cpu"),
+    (Part::Format, "format"),
+    (Part::Edit, "edit"),
+    (Part::Copy, "copy"),
+    (Part::Status, "status"),
+    (Part::Memory, "memory"),
+    (Part::Disk, "disk"),
+    (Part::Calls, "calls"),
+];
+
+/// Octets of the file that is copied: the study's.
+const FILE: usize = 60_000;
+
+/// Rounds of the processor job: about 20 ms at 3 GHz, as long as the other parts.
+const ROUNDS: u64 = 10_000_000;
+
+/// Octets copied in memory, twice the last-level cache of most machines.
+const MEMORY: usize = 64 << 20;
+
+/// System calls a turn: about 20 ms at 0.2 us each.
+const CALLS: u32 = 100_000;
+
+/// Words of the text that is formatted, and columns of a line.
+const WORDS: usize = 20_000;
+const COLUMNS: usize = 72;
+
+/// Functions of the C file: about 700 lines.
+const FUNCTIONS: usize = 100;
+
+impl Part {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        let found = ALL.iter().find(|(part, _)| *part == self);
+        found.map_or("", |(_, name)| name)
+    }
+
+    /// Does it once in `folder`, which is this copy's own.
+    ///
+    /// # Errors
+    ///
+    /// When a file cannot be written or a program not be run; the work counts as not done.
+    pub fn run(self, folder: &Path) -> io::Result<()> {
+        match self {
+            Part::Compile => compile(folder),
+            Part::Cpu => {
+                arithmetic();
+                Ok(())
+            }
+            Part::Format => fs::write(folder.join("formatted"), format_text(&text())),
+            Part::Edit => edit(folder),
+            Part::Copy => copy(folder),
+            Part::Status => status(),
+            Part::Memory => {
+                memory();
+                Ok(())
+            }
+            Part::Disk => disk(folder),
+            Part::Calls => {
+                calls();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Part, String> {
+        let found = ALL.iter().find(|(_, name)| *name == text);
+        found.map(|(part, _)| *part).ok_or_else(|| {
+            let names: Vec<&str> = ALL.iter().map(|(_, name)| *name).collect();
+            format!(
+                "no part of a load is called '{text}'; choose from {}",
+                names.join(", ")
+            )
+        })
+    }
+}
+
+/// Whether a C compiler is here.
+pub fn has_compiler() -> bool {
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("cc").is_file()))
+}
+
+fn compile(folder: &Path) -> io::Result<()> {
+    let source = folder.join("source.c");
+    if !source.exists() {
+        fs::write(&source, program())?;
+    }
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-c", "-o", "object.o", "source.c"]);
+    run(compiler.current_dir(folder))
+}
+
+/// A C file of many small functions.
+fn program() -> String {
+    let mut text = String::new();
+    for at in 0..FUNCTIONS {
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "int f{at}(int n, int *v) {{\n  int i, s = {at};\n  for (i = 0; i < n; i++) {{\n    \
+             if (v[i] > s) s += v[i] * {at};\n    else s ^= i;\n  }}\n  return s;\n}}\n"
+        );
+    }
+    text
+}
+
+fn arithmetic() {
+    let mut state = black_box(1u64);
+    for _ in 0..ROUNDS {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+    }
+    black_box(state);
+}
+
+/// Words of various lengths.
+fn text() -> String {
+    let word = |at: usize| "abcdefghijklmnop".get(..1 + at * 7 % 13).unwrap_or("a");
+    let words: Vec<&str> = (0..WORDS).map(word).collect();
+    words.join(" ")
+}
+
+/// Fills lines and stretches them to the right margin.
+fn format_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 2);
+    let mut line: Vec<&str> = Vec::new();
+    let mut len = 0;
+    for word in text.split(' ') {
+        if len + word.len() + line.len() > COLUMNS && !line.is_empty() {
+            justify(&mut out, &line, len);
+            line.clear();
+            len = 0;
+        }
+        len += word.len();
+        line.push(word);
+    }
+    out.push_str(&line.join(" "));
+    out
+}
+
+fn justify(out: &mut String, line: &[&str], len: usize) {
+    let gaps = (line.len() - 1).max(1);
+    let blanks = COLUMNS.saturating_sub(len);
+    for (at, word) in line.iter().enumerate() {
+        out.push_str(word);
+        if at + 1 < line.len() {
+            let width = blanks * (at + 1) / gaps - blanks * at / gaps;
+            out.extend(std::iter::repeat_n(' ', width));
+        }
+    }
+    out.push('\n');
+}
+
+fn edit(folder: &Path) -> io::Result<()> {
+    let path = folder.join("edited");
+    if !path.exists() {
+        fs::write(&path, format_text(&text()))?;
+    }
+    let content = fs::read_to_string(&path)?;
+    let mut lines: Vec<String> = content.lines().map(str::to_owned).collect();
+    for line in lines.iter_mut().step_by(3) {
+        *line = line.replace("abc", "cba");
+    }
+    let middle = lines.len() / 2;
+    lines.rotate_left(middle);
+    lines.sort_by_key(|line| std::cmp::Reverse(line.len()));
+    fs::write(path, lines.join("\n"))
+}
+
+fn copy(folder: &Path) -> io::Result<()> {
+    let original = folder.join("original");
+    if !original.exists() {
+        fs::write(&original, vec![b'x'; FILE])?;
+    }
+    fs::copy(original, folder.join("copy")).map(drop)
+}
+
+fn status() -> io::Result<()> {
+    run(Command::new("ps").arg("-alx")).or_else(|_| {
+        for entry in fs::read_dir("/proc")?.flatten() {
+            // Processes come and go meanwhile.
+            let _ = black_box(fs::read(entry.path().join("stat")));
+        }
+        Ok::<(), io::Error>(())
+    })?;
+    run(&mut Command::new("who")).or_else(|_| {
+        let _ = black_box(fs::read("/var/run/utmp"));
+        Ok(())
+    })
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    let quiet = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = quiet.status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the program failed"))
+    }
+}
+
+fn memory() {
+    let from = vec![1u8; MEMORY];
+    let mut to = vec![0u8; MEMORY];
+    to.copy_from_slice(black_box(&from));
+    black_box(&to);
+}
+
+fn disk(folder: &Path) -> io::Result<()> {
+    let mut file = fs::File::create(folder.join("written"))?;
+    file.write_all(&vec![b'x'; FILE])?;
+    file.sync_data()
+}
+
+fn calls() {
+    for _ in 0..CALLS {
+        black_box(rustix::process::getppid());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_filled_and_flush_right() {
+        let out = format_text(&text());
+        let lines: Vec<&str> = out.lines().collect();
+        assert!(lines.len() > 1000);
+        let full = &lines[..lines.len() - 1];
+        assert!(
+            full.iter().all(|line| line.len() == COLUMNS),
+            "{:?}",
+            full[0]
+        );
+    }
+
+    #[test]
+    fn every_part_can_be_done_twice_and_has_a_name() {
+        let folder = crate::load::folder::Folder::create().expect("a folder");
+        for (part, name) in ALL {
+            assert_eq!(name.parse(), Ok(part));
+            assert_eq!(part.name(), name);
+            if part == Part::Compile && !has_compiler() {
+                continue;
+            }
+            for _ in 0..2 {
+                part.run(folder.path())
+                    .unwrap_or_else(|error| panic!("{name}: {error}"));
+            }
+        }
+        assert!(
+            "coffee"
+                .parse::<Part>()
+                .expect_err("no part")
+                .contains("choose from compile")
+        );
+    }
+}

@@ -1,0 +1,80 @@
+//! The inside of a copy of the artificial workload.
+//!
+//! It goes round its parts until its standard input ends. For each line it reads there it writes
+//! one: `cpu SECONDS compile COUNT cpu COUNT ...`.
+
+use super::folder::Folder;
+use super::task::Part;
+use std::io::{self, BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How often each part was done.
+struct Counts(Vec<(Part, AtomicU64)>);
+
+/// Goes round `parts` in a folder of its own until standard input ends.
+///
+/// # Errors
+///
+/// When there is no folder to work in, or no part can be done.
+pub fn main(parts: &[Part]) -> io::Result<()> {
+    let folder = Folder::create()?;
+    let counts = parts.iter().map(|&part| (part, AtomicU64::new(0)));
+    let counts = Arc::new(Counts(counts.collect()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let (told, flag) = (Arc::clone(&counts), Arc::clone(&stop));
+    std::thread::spawn(move || {
+        tell(&told);
+        flag.store(true, Ordering::Relaxed);
+    });
+    while !stop.load(Ordering::Relaxed) {
+        let mut done = 0;
+        for (part, count) in &counts.0 {
+            if part.run(folder.path()).is_ok() {
+                count.fetch_add(1, Ordering::Relaxed);
+                done += 1;
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        if done == 0 {
+            return Err(io::Error::other("no part of the load can be done here"));
+        }
+    }
+    Ok(())
+}
+
+/// Answers until the questions end.
+fn tell(counts: &Counts) {
+    for line in io::stdin().lock().lines() {
+        if line.is_err() {
+            return;
+        }
+        let mut text = format!("cpu_s {:.3}", cpu_s());
+        for (part, count) in &counts.0 {
+            text.push_str(&format!(
+                " {} {}",
+                part.name(),
+                count.load(Ordering::Relaxed)
+            ));
+        }
+        let mut out = io::stdout().lock();
+        if writeln!(out, "{text}").and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Processor seconds of this process and of the programs it ran.
+fn cpu_s() -> f64 {
+    // Fields 14 to 17 of proc_pid_stat(5), after the name: user and system time of the process,
+    // then of its children that have ended, in ticks of 1/100 s.
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    ticks
+        .filter_map(|word| word.parse::<f64>().ok())
+        .sum::<f64>()
+        / 100.0
+}
