@@ -31,6 +31,8 @@ pub mod testbed;
 pub mod user;
 
 pub use calibrate::{Calibration, calibrate};
+pub use emulate::ether::EtherKind;
+pub use emulate::lane::LaneReport;
 pub use error::TestbedError;
 pub use host::{Host, INTERFACE};
 pub use plan::{Frames, HostPlan, LinkPlan, Plan};

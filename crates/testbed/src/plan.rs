@@ -1,7 +1,8 @@
 //! What a testbed is asked to be.
 
+use crate::emulate::ether::EtherKind;
 use crate::error::TestbedError;
-use link::Path;
+use link::{LinkConfig, Path};
 use std::str::FromStr;
 
 /// Hosts of one testbed: each takes two threads and a device.
@@ -20,6 +21,9 @@ const SUPER_QUEUE_MIN: u64 = 16 << 16;
 /// Fastest link that carries single frames unless asked otherwise: at 1 Gbit/s a super-frame takes
 /// half a millisecond, which would show in every delay.
 const TRUE_RATE_MAX_BPS: u64 = 1_000_000_000;
+
+/// Octets of data in a frame of a shared ether.
+const ETHER_MTU_MAX: u32 = 1500;
 
 /// What a testbed is asked to be.
 #[derive(Clone, Debug)]
@@ -53,6 +57,8 @@ pub enum LinkPlan {
     Kernel(Path),
     /// Emulated in this process.
     Emulated(Path, Frames),
+    /// A cable that all hosts share, emulated in this process.
+    Ether(EtherKind),
 }
 
 /// How frames cross an emulated link.
@@ -115,6 +121,11 @@ impl Plan {
                 None => Ok(()),
             },
             LinkPlan::Emulated(..) => Ok(()),
+            LinkPlan::Ether(_) if self.mtu > ETHER_MTU_MAX => refuse(format!(
+                "an ether carries {ETHER_MTU_MAX} octets in a frame, not {}",
+                self.mtu
+            )),
+            LinkPlan::Ether(_) => Ok(()),
         }
     }
 
@@ -139,27 +150,44 @@ impl LinkPlan {
     pub fn is_frame_true(&self) -> bool {
         match self {
             LinkPlan::Kernel(_) => false,
-            LinkPlan::Emulated(_, Frames::True) => true,
+            LinkPlan::Emulated(_, Frames::True) | LinkPlan::Ether(_) => true,
             LinkPlan::Emulated(_, Frames::Super) => false,
             LinkPlan::Emulated(path, Frames::Auto) => super_refusal(path).is_some(),
         }
     }
 
-    /// The path it is told to be.
-    pub fn path(&self) -> &Path {
+    /// The path it is told to be; None of an ether.
+    pub fn path(&self) -> Option<&Path> {
         match self {
-            LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path,
+            LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => Some(path),
+            LinkPlan::Ether(_) => None,
         }
+    }
+
+    /// What two hosts with nobody else about get in each direction, for packets of `mtu` octets.
+    pub fn alone(&self, mtu: u32) -> [LinkConfig; 2] {
+        match self {
+            LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path.directions,
+            LinkPlan::Ether(kind) => [kind.alone(mtu); 2],
+        }
+    }
+
+    /// Whether it changes with time.
+    pub fn has_schedule(&self) -> bool {
+        self.path().is_some_and(|path| !path.schedule.is_empty())
     }
 }
 
-/// `[kernel,|true,|super,]rate=...`: the path in words, and in front of it who makes it.
+/// `[kernel,|true,|super,]rate=...`, the path in words and in front of it how it is made; or
+/// `ether10`, `ether3`.
 impl FromStr for LinkPlan {
     type Err = link::PathError;
 
     fn from_str(text: &str) -> Result<LinkPlan, link::PathError> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         Ok(match first.trim() {
+            "ether10" if rest.is_empty() => LinkPlan::Ether(EtherKind::Ten),
+            "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::Three),
             "kernel" => LinkPlan::Kernel(rest.parse()?),
             "true" => LinkPlan::Emulated(rest.parse()?, Frames::True),
             "super" => LinkPlan::Emulated(rest.parse()?, Frames::Super),

@@ -63,6 +63,10 @@ impl Testbed {
                 let ports = open_ports(&hosts, plan, super_frames)?;
                 Some(Emulator::path(ports, path, plan.seed, super_frames)?)
             }
+            LinkPlan::Ether(kind) => {
+                let ports = open_ports(&hosts, plan, false)?;
+                Some(Emulator::ether(ports, *kind, plan.seed)?)
+            }
         };
         Ok(Testbed {
             plan: plan.clone(),
@@ -151,7 +155,7 @@ fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
     within(first, "the interface", move || {
         netlink::add_veth(&mut Netlink::open()?, INTERFACE, other.as_fd())
     })?;
-    for (host, direction) in hosts.iter().zip(plan.link.path().directions) {
+    for (host, direction) in hosts.iter().zip(plan.link.alone(plan.mtu)) {
         let bucket = direction.rate_bps.map(|rate_bps| TokenBucket {
             rate_bps,
             burst_bytes: burst_bytes(rate_bps, plan.mtu),

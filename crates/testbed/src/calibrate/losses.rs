@@ -99,10 +99,10 @@ pub(super) fn measure(
     direction: usize,
     seed: u64,
 ) -> io::Result<Option<Losses>> {
-    let path = testbed.plan().link.path();
-    let config = path.directions[direction];
+    let plan = testbed.plan();
+    let config = plan.link.alone(plan.mtu)[direction];
     // A schedule would change the link while it is measured.
-    if config.loss_mean() == 0.0 || !path.schedule.is_empty() {
+    if config.loss_mean() == 0.0 || plan.link.has_schedule() {
         return Ok(None);
     }
     let [from, to] = super::ends(testbed, direction);

@@ -132,7 +132,7 @@ fn ends(testbed: &Testbed, direction: usize) -> [&Host; 2] {
 
 /// The longest that a frame may be under way by the link's delay, both directions together.
 fn delay(testbed: &Testbed) -> Duration {
-    let directions = testbed.plan().link.path().directions;
+    let directions = testbed.plan().link.alone(testbed.plan().mtu);
     let ps: u64 = directions
         .iter()
         .map(|config| config.delay_ps + config.jitter_ps + config.reorder_ps)

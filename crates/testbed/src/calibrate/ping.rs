@@ -110,7 +110,7 @@ fn request(number: u16) -> [u8; 8 + PAYLOAD] {
 
 fn configured_us(testbed: &Testbed) -> f64 {
     let bits = (HEADERS + PAYLOAD as u64) * 8;
-    let directions = testbed.plan().link.path().directions;
+    let directions = testbed.plan().link.alone(testbed.plan().mtu);
     let one = |config: link::LinkConfig| {
         let on_link = config
             .rate_bps

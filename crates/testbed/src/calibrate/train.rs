@@ -45,7 +45,7 @@ const EXCESS: f64 = 1.25;
 const TICK: Duration = Duration::from_millis(1);
 
 pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<Rate> {
-    let config = testbed.plan().link.path().directions[direction];
+    let config = testbed.plan().link.alone(testbed.plan().mtu)[direction];
     let configured_bps = config.rate_bps.map(|bps| bps as f64);
     let measured_bps = match configured_bps {
         Some(bps) if bps <= DATAGRAMS_MAX_BPS => datagrams(testbed, direction, bps)?,

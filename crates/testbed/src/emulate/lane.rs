@@ -135,7 +135,8 @@ impl Lag {
 /// What a lane did since its measurement began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneReport {
-    /// The model's counts, in frames as they would be on a wire.
+    /// The model's counts: frames as they were read, super-frames counted once; octets as they
+    /// would be on a wire.
     pub link: LinkCounters,
     /// Frames handed to hosts, super-frames counted once.
     pub written: u64,
@@ -145,6 +146,8 @@ pub struct LaneReport {
     pub overflowed: u64,
     /// Frames under way now.
     pub in_flight: u64,
+    /// Transmissions that collided; only on a shared ether.
+    pub collisions: u64,
     /// How late frames were.
     pub lag: Lag,
     /// Processor time of the lane, ns: reading, the model, and the hosts' receiving, which the

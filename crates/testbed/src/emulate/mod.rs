@@ -3,6 +3,7 @@
 //!
 //! * [`lane`] - a thread: read, ask the model, wait, write.
 //! * [`carrier`] - what a model makes of frames, and the frames it keeps meanwhile.
+//! * [`ether`] - the same for a cable that all hosts share.
 //! * [`store`] - frames under way, by the time of their arrival.
 //! * [`superframe`] - many segments in one frame, and what they are on a wire.
 //!
@@ -11,12 +12,14 @@
 //! charged for it.
 
 pub mod carrier;
+pub mod ether;
 pub mod lane;
 pub mod store;
 pub mod superframe;
 
 use crate::error::TestbedError;
 use carrier::PathCarrier;
+use ether::{EtherCarrier, EtherKind};
 use lane::{Lane, LaneReport, Port};
 use link::Path;
 
@@ -54,6 +57,22 @@ impl Emulator {
         Ok(Emulator { lanes })
     }
 
+    /// One cable for all ports, and one lane.
+    pub(crate) fn ether(
+        ports: Vec<Port>,
+        kind: EtherKind,
+        seed: u64,
+    ) -> Result<Emulator, TestbedError> {
+        let carrier = EtherCarrier::new(kind, ports.len(), seed);
+        let outlets = ports.iter().map(|port| port.try_clone().map(Some));
+        let outlets = outlets
+            .collect::<std::io::Result<_>>()
+            .map_err(TestbedError::kernel("a second descriptor of a device"))?;
+        let from = ports.into_iter().map(Some).collect();
+        let lanes = vec![Lane::start("ether", from, outlets, carrier)?];
+        Ok(Emulator { lanes })
+    }
+
     /// Begins a measurement: counts start from zero, the schedule at its beginning, and the i-th
     /// frame meets the fate that `seed` has for it. Until then, and after [`Emulator::end`], the
     /// link has its rate and delay and no faults.
@@ -61,7 +80,8 @@ impl Emulator {
         self.lanes.iter().for_each(|lane| lane.begin(seed));
     }
 
-    /// Ends it; what each direction did since [`Emulator::begin`].
+    /// Ends it; what each direction did since [`Emulator::begin`]; a shared ether is one
+    /// lane.
     pub fn end(&self) -> Vec<LaneReport> {
         self.lanes.iter().map(Lane::end).collect()
     }

@@ -190,3 +190,34 @@ fn a_schedule_cuts_and_restores() {
     assert!(report.link.cut > 0 && arrived > 0);
     assert_eq!(report.link.cut, sent - arrived);
 }
+
+#[test]
+fn an_ether_carries_frames_one_after_the_other_and_counts_collisions() {
+    let Some(testbed) = up("ether10") else {
+        return;
+    };
+    testbed.begin(1);
+    let (left, right, there) = sockets(&testbed);
+    let back = left.local_addr().expect("an address");
+    let mut buffer = [0; 2048];
+    let began = Instant::now();
+    // Both send at once, so that they meet on the cable.
+    for _ in 0..20 {
+        left.send_to(&[0; 1000], there).expect("it is sent");
+        right.send_to(&[0; 1000], back).expect("it is sent");
+    }
+    for socket in [&left, &right] {
+        for _ in 0..20 {
+            socket.recv(&mut buffer).expect("it arrives");
+        }
+    }
+    // 40 frames of 1046 octets and 8 of preamble take 33.7 ms.
+    assert!(began.elapsed() >= Duration::from_micros(33_700));
+    let reports = testbed.end();
+    assert_eq!(reports.len(), 1);
+    assert_eq!(
+        (reports[0].link.offered, reports[0].link.delivered),
+        (40, 40)
+    );
+    assert!(reports[0].collisions > 0);
+}
