@@ -119,7 +119,7 @@ pub enum Workload {
 /// Circuits of one transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leg {
-    /// Its name.
+    /// Its name and its options: `NAME[,KEY=VALUE...]`.
     pub transport: String,
     /// How many.
     pub circuits: u32,
@@ -200,7 +200,7 @@ pub struct WorkerReport {
 /// What one circuit's thread measured. Times are CLOCK_MONOTONIC of the worker's host, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CircuitReport {
-    /// Its transport.
+    /// Its transport, as the job's leg has it.
     pub transport: String,
     /// Messages handed to the transport.
     pub sent: u64,

@@ -7,6 +7,8 @@
 //!
 //! * [`race`] - a whole race: pilots, blocks in random order, looks, the summary.
 //! * [`spec`] - what a race is asked to do, and the cells that follow from it.
+//! * [`contestant`] - transports with options of their own, and how they are written.
+//! * [`quantity`] - sizes as people write them.
 //! * [`trial`] - one trial: two fresh worker processes, set up, started, collected.
 //! * [`assemble`] - the numbers of a trial from the reports of its workers.
 //! * [`place`] - where workers run: this host here, others through the same trait.
@@ -19,8 +21,10 @@
 
 pub mod assemble;
 pub mod clock;
+pub mod contestant;
 pub mod packets;
 pub mod place;
+pub mod quantity;
 pub mod race;
 pub mod spec;
 pub mod trial;

@@ -1,6 +1,7 @@
 //! A whole race.
 
 use crate::assemble;
+use crate::contestant::legs;
 use crate::packets::Watch;
 use crate::place::Place;
 use crate::spec::{Contest, RaceSpec};
@@ -427,7 +428,7 @@ fn describe(trial: &TrialSpec) -> String {
 
 /// How long a trial of this cell must be, from its pilot.
 fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec) -> Need {
-    let circuits = f64::from(spec.circuits) * trial.contestant.split('+').count() as f64;
+    let circuits = f64::from(spec.circuits) * legs(&trial.contestant).len() as f64;
     let total = ["messages_per_s", "connections_per_s"]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));

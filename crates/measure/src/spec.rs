@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 pub struct RaceSpec {
     /// The command line as typed, for the plan.
     pub command: Vec<String>,
-    /// Contestants: names of transports, or several joined by `+` that run together.
+    /// Contestants: labels of transports with their options, or several joined by `+` that run
+    /// together; see [`crate::contestant`].
     pub contestants: Vec<String>,
     /// The contestant the others are compared with.
     pub baseline: String,

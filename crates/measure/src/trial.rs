@@ -1,5 +1,6 @@
 //! One trial: two fresh workers, set up, started, collected.
 
+use crate::contestant;
 use crate::place::{Place, WorkerHandle};
 use crate::spec::{Contest, Direction, RaceSpec};
 use control::{FromWorker, Job, Leg, Limits, Rate, Role, Side, ToWorker, WorkerReport, Workload};
@@ -94,11 +95,10 @@ pub fn run(
 
 /// Whether the transports can do the workload at all.
 fn can_do(trial: &TrialSpec) -> Result<(), TrialError> {
-    for name in trial.contestant.split('+') {
-        let connects = towpath::find(name).is_ok_and(|transport| transport.class().connects);
-        if trial.contest.workload == Workload::Connect && !connects {
+    for leg in contestant::legs(&trial.contestant) {
+        if trial.contest.workload == Workload::Connect && !leg.class().connects {
             return Err(failed(format!(
-                "{name} makes no connections, both its ends are made at once; \
+                "{leg} makes no connections, both its ends are made at once; \
                  measure its throughput or delay"
             )));
         }
@@ -320,11 +320,14 @@ fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
 }
 
 fn legs(spec: &RaceSpec, trial: &TrialSpec) -> Vec<Leg> {
-    let leg = |name: &str| Leg {
-        transport: name.to_owned(),
+    let leg = |leg: &contestant::Leg| Leg {
+        transport: leg.to_string(),
         circuits: spec.circuits,
     };
-    trial.contestant.split('+').map(leg).collect()
+    contestant::legs(&trial.contestant)
+        .iter()
+        .map(leg)
+        .collect()
 }
 
 /// Nagle's algorithm would hold back the second half of a request or a reply.

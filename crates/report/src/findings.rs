@@ -126,7 +126,7 @@ fn headline(view: &View, summary: &Summary) -> Vec<String> {
 
 fn best_of(view: &View, verdicts: &[&Verdict], name: &str) -> String {
     let Some(best) = winner(verdicts) else {
-        let baseline = quantity::clean(&verdicts[0].baseline, 40);
+        let baseline = quantity::label(&verdicts[0].baseline);
         let open = verdicts
             .iter()
             .any(|v| v.kind == VerdictKind::NotEnoughData);
@@ -158,8 +158,8 @@ fn superlative(metric: &str) -> String {
 
 /// `bare, 5.34 times as many as tcp`.
 fn advantage(verdict: &Verdict) -> String {
-    let who = quantity::clean(&verdict.contestant, 40);
-    let baseline = quantity::clean(&verdict.baseline, 40);
+    let who = quantity::label(&verdict.contestant);
+    let baseline = quantity::label(&verdict.baseline);
     match verdict.metric.as_str() {
         name if words::more_is_better(name) => {
             let times = quantity::digits(verdict.ratio);
@@ -235,7 +235,7 @@ fn contests(summary: &Summary) -> Vec<Contest> {
 /// The line of a contest's leader; when even it is not faster, that is the news.
 fn lead(verdict: &Verdict) -> Line {
     let mut line = claim(verdict);
-    let baseline = quantity::clean(&verdict.baseline, 40);
+    let baseline = quantity::label(&verdict.baseline);
     line.text = match verdict.kind {
         VerdictKind::Faster => line.text,
         VerdictKind::Slower | VerdictKind::Equal => {
@@ -262,7 +262,7 @@ fn context(view: &View) -> String {
     if let Some(date) = started.and_then(quantity::date) {
         parts.push(date);
     }
-    let baseline = quantity::clean(&plan.baseline, 40);
+    let baseline = quantity::label(&plan.baseline);
     format!(
         "{}. Everything is compared with {baseline}.",
         parts.join(", ")

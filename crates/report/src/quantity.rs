@@ -158,6 +158,15 @@ pub(crate) fn clean(text: &str, length_max: usize) -> String {
     short
 }
 
+/// A contestant's name fit to print. With options of its own it is longer than a transport's, and
+/// the options are what tells two of them apart.
+pub(crate) fn label(name: &str) -> String {
+    clean(name, LABEL_MAX)
+}
+
+/// Three options of two transports fit.
+const LABEL_MAX: usize = 80;
+
 fn harmless(character: char) -> char {
     match character {
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '\u{fffd}',

@@ -162,8 +162,11 @@ pub enum ArrivalsArg {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = RACE_EXAMPLES)]
 pub struct RaceArgs {
-    /// Transports to race, baseline first; several joined by + run together (tcp+udp). Without
-    /// any: tcp tcp-batched udp udp-segmented unix-stream quic bare.
+    /// Transports to race, baseline first, each with options of its own if need be
+    /// (tcp,congestion=bbr); several joined by + run together (tcp+udp). Without any: tcp
+    /// tcp-batched udp udp-segmented unix-stream quic bare. `towpath transports` lists them all
+    /// with their options.
+    #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
     pub transports: Vec<String>,
     /// Race everything this host has.
     #[arg(long, conflicts_with = "transports")]
@@ -271,6 +274,7 @@ pub struct RaceArgs {
 const RACE_EXAMPLES: &str = "Examples:
   towpath race
   towpath race tcp udp quic --sizes 64,1KiB --workload delay --busy-poll
+  towpath race tcp tcp,congestion=bbr udp,buffers=4M   one transport, options of its own
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
   towpath race tcp+udp tcp --circuits 2          unlike circuits together: who gets what?
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed

@@ -1,12 +1,14 @@
 //! `towpath transports`, and what a terminal can show.
 
+use crate::contestants::{legs_of, own_buffers};
 use crate::print;
 use crate::{CliError, DONE};
 use comfy_table::{ContentArrangement, Table, presets};
 use measure::RaceSpec;
+use measure::contestant::options_of;
 use serde_json::json;
 use std::io::IsTerminal;
-use towpath::{Class, Options, Reach, Transport, Unavailable};
+use towpath::{Class, OptionHelp, Options, Reach, Transport, Unavailable};
 
 /// Lists the transports.
 ///
@@ -49,7 +51,36 @@ pub fn transports(as_json: bool) -> Result<u8, CliError> {
         ]);
     }
     print::line(table)?;
+    print::line("\nOptions of a contestant, as in tcp,congestion=reno,nodelay=on:")?;
+    print::line(options_table())?;
     Ok(DONE)
+}
+
+/// The options contestants may have, each with the transports that know it.
+fn options_table() -> Table {
+    let mut rows: Vec<(OptionHelp, Vec<&str>)> = Vec::new();
+    for transport in towpath::all() {
+        for option in options_of(*transport) {
+            match rows.iter_mut().find(|(known, _)| *known == option) {
+                Some((_, names)) => names.push(transport.name()),
+                None => rows.push((option, vec![transport.name()])),
+            }
+        }
+    }
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY);
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width() as u16);
+    table.set_header(["option", "what it does", "of"]);
+    for (option, names) in rows {
+        table.add_row([
+            format!("{}={}", option.name, option.values),
+            option.meaning.to_owned(),
+            names.join(", "),
+        ]);
+    }
+    table
 }
 
 /// A class in words.
@@ -79,12 +110,21 @@ pub fn class_line(class: &Class) -> String {
 fn describe(transport: &dyn Transport, options: &Options) -> serde_json::Value {
     let class = transport.class();
     let missing = transport.available(options).err();
+    let options: Vec<_> = options_of(transport)
+        .iter()
+        .map(|option| {
+            json!({
+                "name": option.name, "values": option.values, "meaning": option.meaning,
+            })
+        })
+        .collect();
     json!({
         "name": transport.name(),
         "summary": transport.summary(),
         "available": missing.is_none(),
         "reason": missing.as_ref().map(|missing| &missing.reason),
         "remedy": missing.as_ref().map(|missing| &missing.remedy),
+        "options": options,
         "class": {
             "stream": class.stream, "reliable": class.reliable, "ordered": class.ordered,
             "encrypted": class.encrypted, "kernel": class.kernel,
@@ -132,18 +172,19 @@ pub fn width() -> usize {
 
 /// What doctor needs to know of a race.
 pub fn test_of(spec: &RaceSpec) -> host::Test {
+    let legs = legs_of(&spec.contestants);
+    let own = legs.iter().filter_map(own_buffers);
+    let swept = spec.buffers.iter().map(|&len| len as usize);
     host::Test {
         workloads: spec.workloads.clone(),
-        transports: spec
-            .contestants
+        transports: legs
             .iter()
-            .flat_map(|name| name.split('+'))
-            .map(str::to_owned)
+            .map(|leg| leg.transport().name().to_owned())
             .collect(),
         pinned: spec.pin.0.is_some(),
         busy_poll: spec.busy_poll,
         circuits: spec.circuits as usize,
-        buffers: spec.buffers.iter().max().map(|&len| len as usize),
+        buffers: own.chain(swept).max(),
         congestion: spec.settings.congestion.clone(),
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`args`] - what may be typed.
 //! * [`parse`] - values: sizes, times, ranges.
+//! * [`contestants`] - who takes part in a race.
 //! * [`sharing`] - what several circuits at once did to each other.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`] - the commands.
 //! * [`mod@print`] - how words reach the user.
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod contestants;
 pub mod doctor;
 pub mod inspect;
 pub mod parse;

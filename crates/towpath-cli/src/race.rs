@@ -1,6 +1,7 @@
 //! `towpath race`.
 
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
+use crate::contestants::{baseline, check_buffers, classes, contestants};
 use crate::inspect::{wants_colour, width};
 use crate::print::{self, note};
 use crate::progress::{Terminal, count};
@@ -10,22 +11,10 @@ use control::{Arrivals, Settings};
 use measure::spec::{Direction, Loads, SWEEP_PERCENT};
 use measure::{RaceSpec, ThisHost};
 use results::{BlockPlan, RunData, RunStatus};
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use towpath::Options;
-
-/// What a race without arguments races.
-pub const USUAL: [&str; 7] = [
-    "tcp",
-    "tcp-batched",
-    "udp",
-    "udp-segmented",
-    "unix-stream",
-    "quic",
-    "bare",
-];
 
 /// Blocks after which verdicts are looked at, where the plan has them.
 const LOOKS: [u32; 3] = [5, 10, 20];
@@ -149,17 +138,8 @@ fn default_folder() -> PathBuf {
 /// What makes no sense, or is not here.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let settings = settings(args);
-    let contestants = contestants(args, &settings)?;
-    let baseline = args
-        .baseline
-        .clone()
-        .unwrap_or_else(|| contestants[0].clone());
-    if !contestants.contains(&baseline) {
-        return Err(CliError::usage(format!(
-            "the baseline '{baseline}' does not take part; choose one of {}",
-            contestants.join(", ")
-        )));
-    }
+    let contestants = contestants(args, &options(&settings))?;
+    let baseline = baseline(args, &contestants)?;
     let sizes = once_each(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
     check_sizes(args, &sizes)?;
     check_pins(args)?;
@@ -173,6 +153,8 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let pin = swap(args.swap, args.pin.unwrap_or_else(default_pins));
     let rates = parse::rates(&args.rate).map_err(CliError::usage)?;
     let buffers = args.buffers.as_deref().map(parse::sizes).transpose();
+    let buffers = buffers.map_err(CliError::usage)?.unwrap_or_default();
+    check_buffers(&buffers, &contestants)?;
     let notes = classes(&contestants);
     Ok(RaceSpec {
         command: std::env::args().collect(),
@@ -185,7 +167,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         sizes,
         mix: args.mix,
         circuits: args.circuits,
-        buffers: buffers.map_err(CliError::usage)?.unwrap_or_default(),
+        buffers,
         loads: if rates.is_empty() {
             Loads::Percent(SWEEP_PERCENT.to_vec())
         } else {
@@ -214,18 +196,6 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         packet_sizes: args.packet_sizes,
         notes,
     })
-}
-
-/// What each transport promises, by `class.NAME`, so that a result can be judged on its own.
-fn classes(contestants: &[String]) -> BTreeMap<String, String> {
-    let parts = contestants.iter().flat_map(|name| name.split('+'));
-    let known = parts.filter_map(|name| towpath::find(name).ok());
-    known
-        .map(|transport| {
-            let class = crate::inspect::class_line(&transport.class());
-            (format!("class.{}", transport.name()), class)
-        })
-        .collect()
 }
 
 fn settings(args: &RaceArgs) -> Settings {
@@ -275,43 +245,6 @@ pub(crate) fn default_congestion() -> String {
         return USUAL_CONGESTION.into();
     }
     own.to_owned()
-}
-
-/// The contestants; those named must be here, those of a list are left out with a word.
-fn contestants(args: &RaceArgs, settings: &Settings) -> Result<Vec<String>, CliError> {
-    let options = options(settings);
-    if !args.transports.is_empty() {
-        for name in args.transports.iter().flat_map(|name| name.split('+')) {
-            let transport =
-                towpath::find(name).map_err(|error| CliError::usage(error.to_string()))?;
-            transport.available(&options).map_err(|missing| {
-                CliError::failed(format!(
-                    "{name} cannot be used: {}; {}",
-                    missing.reason, missing.remedy
-                ))
-            })?;
-        }
-        return Ok(once_each(&args.transports));
-    }
-    let wanted: Vec<&str> = if args.all {
-        towpath::all()
-            .iter()
-            .map(|transport| transport.name())
-            .filter(|name| *name != "null")
-            .collect()
-    } else {
-        USUAL.to_vec()
-    };
-    let (here, missing) = crate::inspect::split_available(&wanted, &options);
-    if !missing.is_empty() && !args.json {
-        note(format_args!("left out: {}", missing.join("; ")));
-    }
-    if here.is_empty() {
-        return Err(CliError::failed(
-            "no transport can be used here; see `towpath transports`",
-        ));
-    }
-    Ok(here)
 }
 
 /// The library's options, as far as availability depends on them.
@@ -396,7 +329,7 @@ fn default_pins() -> (Option<u32>, Option<u32>) {
 }
 
 /// The values in their order, none of them twice: what is asked for twice is one cell.
-fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+pub(crate) fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for value in values {
         if !kept.contains(value) {

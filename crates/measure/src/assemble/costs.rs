@@ -1,6 +1,7 @@
 //! What a message cost, and the evidence for a verdict's reason.
 
 use super::view::View;
+use crate::contestant;
 use control::{CircuitReport, CpuUse, Workload};
 use results::{Cpu, Trial};
 
@@ -96,11 +97,9 @@ fn calls(view: &View<'_>) -> u64 {
 }
 
 fn is_network(contestant: &str) -> bool {
-    let reaches = |name: &str| {
-        towpath::find(name)
-            .is_ok_and(|transport| transport.class().reach == towpath::Reach::Network)
-    };
-    contestant.split('+').any(reaches)
+    let legs = contestant::legs(contestant);
+    legs.iter()
+        .any(|leg| leg.class().reach == towpath::Reach::Network)
 }
 
 fn cpu(used: &CpuUse) -> Cpu {

@@ -86,11 +86,7 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
     }
     let workers_s: f64 = made.cpu.values().map(|cpu| cpu.task_s).sum();
     let own_s = workers_s + view.collected.own_s;
-    let unreliable = view
-        .trial
-        .contestant
-        .split('+')
-        .any(|name| towpath::find(name).is_ok_and(|transport| !transport.class().reliable));
+    let unreliable = view.legs().iter().any(|leg| !leg.class().reliable);
     let expected = host::Expected {
         own_s,
         drops: unreliable,
@@ -109,11 +105,7 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
 /// A reliable transport that lost or doubled messages has no valid numbers.
 fn ledger_fault(made: &Trial, view: &View<'_>) -> Option<String> {
     let ledger = made.ledger?;
-    let reliable = view
-        .trial
-        .contestant
-        .split('+')
-        .all(|name| towpath::find(name).is_ok_and(|transport| transport.class().reliable));
+    let reliable = view.legs().iter().all(|leg| leg.class().reliable);
     let broken = ledger.delivered != ledger.sent || ledger.duplicates != 0;
     (reliable && broken).then(|| {
         format!(

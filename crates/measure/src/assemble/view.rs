@@ -1,5 +1,6 @@
 //! The reports of a trial, with what is needed to read them.
 
+use crate::contestant::{self, Leg};
 use crate::spec::{Direction, RaceSpec};
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
@@ -82,10 +83,15 @@ impl View<'_> {
         self.all().filter_map(one).sum::<f64>() as u64
     }
 
+    /// The transports that ran together.
+    pub(super) fn legs(&self) -> Vec<Leg> {
+        contestant::legs(&self.trial.contestant)
+    }
+
     /// Whether a transport hands many messages to the kernel as one buffer.
     pub(super) fn is_segmented(&self) -> bool {
-        let mut names = self.trial.contestant.split('+');
-        names.any(|name| matches!(name, "udp-segmented" | "bare"))
+        let names = |leg: &Leg| matches!(leg.transport().name(), "udp-segmented" | "bare");
+        self.legs().iter().any(names)
     }
 
     pub(super) fn count(&self, name: &str) -> u64 {
@@ -95,8 +101,9 @@ impl View<'_> {
     }
 }
 
-pub(super) fn is_stream(transport: &str) -> bool {
-    towpath::find(transport).is_ok_and(|transport| transport.class().stream)
+/// Whether the leg of that label is a byte stream.
+pub(super) fn is_stream(label: &str) -> bool {
+    Leg::parse(label).is_ok_and(|leg| leg.class().stream)
 }
 
 pub(super) fn send_span_s(view: &View<'_>) -> f64 {

@@ -136,9 +136,9 @@ fn watch(
 }
 
 /// An empty report of a circuit that could not be measured.
-fn failed(transport: &str, error: String) -> CircuitReport {
+fn failed(leg: String, error: String) -> CircuitReport {
     CircuitReport {
-        transport: transport.to_owned(),
+        transport: leg,
         error: Some(error),
         ..Default::default()
     }

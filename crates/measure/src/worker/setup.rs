@@ -1,11 +1,12 @@
 //! From a job to circuits.
 
 use super::threads::{CircuitSlot, Circuits, Task};
+use crate::contestant::Leg;
 use control::{Job, RendezvousFrame, Settings, Side, Workload};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 use towpath::contract::PATIENCE;
-use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport, find};
+use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport};
 
 /// How long peers may take to meet.
 const MEET_LIMIT: Duration = Duration::from_secs(10);
@@ -20,6 +21,7 @@ const PRIME: [u8; 1] = [0x5a];
 /// A listener and what it listens for.
 pub(super) struct Listening {
     transport: &'static dyn Transport,
+    leg: String,
     options: Options,
     listener: Box<dyn Listener>,
 }
@@ -27,13 +29,13 @@ pub(super) struct Listening {
 /// The listeners of a job, one a leg.
 pub(super) fn listen(job: &Job) -> Result<Vec<Listening>, String> {
     let listen_one = |leg: &control::Leg| {
-        let transport = transport(&leg.transport)?;
-        let options = options(job, leg.circuits as usize);
+        let (transport, options) = prepare(job, leg)?;
         let listener = transport
             .listen(&options)
             .map_err(|error| format!("{} cannot listen: {error}", leg.transport))?;
         Ok(Listening {
             transport,
+            leg: leg.transport.clone(),
             options,
             listener,
         })
@@ -71,6 +73,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<Listening>) -> Result<Circuits, S
             let listener = listening.listener;
             circuits.push(CircuitSlot {
                 transport,
+                leg: listening.leg.clone(),
                 task: Task::Serve(listener),
             });
             continue;
@@ -84,6 +87,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<Listening>) -> Result<Circuits, S
             }
             circuits.push(CircuitSlot {
                 transport,
+                leg: listening.leg.clone(),
                 task: Task::Move(circuit),
             });
         }
@@ -104,8 +108,7 @@ pub(super) fn connect(
     let mut descriptors = descriptors.into_iter();
     let mut slots = Vec::new();
     for (leg, frame) in job.legs.iter().zip(frames) {
-        let transport = transport(&leg.transport)?;
-        let options = options(job, leg.circuits as usize);
+        let (transport, options) = prepare(job, leg)?;
         let rendezvous = Rendezvous {
             reach: reach(frame.reach),
             bytes: frame.bytes,
@@ -117,7 +120,8 @@ pub(super) fn connect(
         if job.workload == Workload::Connect {
             slots.push(CircuitSlot {
                 transport,
-                task: Task::Connect(rendezvous, options),
+                leg: leg.transport.clone(),
+                task: Task::Connect(rendezvous, Box::new(options)),
             });
             continue;
         }
@@ -130,6 +134,7 @@ pub(super) fn connect(
             }
             slots.push(CircuitSlot {
                 transport,
+                leg: leg.transport.clone(),
                 task: Task::Move(circuit),
             });
         }
@@ -159,8 +164,13 @@ fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn transport(name: &str) -> Result<&'static dyn Transport, String> {
-    find(name).map_err(|error| error.to_string())
+/// The transport of a leg, and the options it gets.
+fn prepare(job: &Job, leg: &control::Leg) -> Result<(&'static dyn Transport, Options), String> {
+    let circuits = leg.circuits as usize;
+    let leg = Leg::parse(&leg.transport)?;
+    let mut options = options(job, circuits);
+    leg.apply(&mut options);
+    Ok((leg.transport(), options))
 }
 
 fn reach(code: u8) -> Reach {
@@ -191,6 +201,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         bind: None,
         message_len: longest as usize,
         circuits,
+        one_peer: job.workload != Workload::Connect,
         read_len: read_len as usize,
         buffers: buffers.map(|len| len as usize),
         nodelay,

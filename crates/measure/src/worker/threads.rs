@@ -18,6 +18,8 @@ pub(super) struct Circuits {
 /// What one thread works on.
 pub(super) struct CircuitSlot {
     pub(super) transport: &'static dyn Transport,
+    /// How the job writes it.
+    pub(super) leg: String,
     pub(super) task: Task,
 }
 
@@ -25,7 +27,7 @@ pub(super) enum Task {
     /// Move messages on a circuit that is there.
     Move(Box<dyn Circuit>),
     /// Make circuits again and again.
-    Connect(Rendezvous, Options),
+    Connect(Rendezvous, Box<Options>),
     /// Accept circuits again and again.
     Serve(Box<dyn Listener>),
 }
@@ -59,7 +61,7 @@ impl Wakers {
 
 /// Threads at work.
 pub(super) struct Running {
-    threads: Vec<(&'static str, JoinHandle<(CircuitReport, CircuitSlot)>)>,
+    threads: Vec<(String, JoinHandle<(CircuitReport, CircuitSlot)>)>,
 }
 
 /// Starts a thread for each circuit. `ring` closes when the last one is done.
@@ -75,7 +77,7 @@ pub(super) fn start(
         let (flags, ring) = (Arc::clone(flags), Arc::clone(&ring));
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
-        let name = slot.transport.name();
+        let leg = slot.leg.clone();
         // Read before the peer may begin: a thread may start late, and drops count from here on.
         let before = counts(&slot);
         let work = move || {
@@ -83,7 +85,7 @@ pub(super) fn start(
             drop(ring);
             result
         };
-        (name, std::thread::spawn(work))
+        (leg, std::thread::spawn(work))
     };
     let threads = circuits.slots.into_iter().enumerate().map(spawn).collect();
     Running { threads }
@@ -94,13 +96,13 @@ impl Running {
     pub(super) fn join(self) -> (Vec<CircuitReport>, Vec<CircuitSlot>) {
         let mut reports = Vec::new();
         let mut slots = Vec::new();
-        for (name, thread) in self.threads {
+        for (leg, thread) in self.threads {
             match thread.join() {
                 Ok((report, slot)) => {
                     reports.push(report);
                     slots.push(slot);
                 }
-                Err(_) => reports.push(failed(name, "the measuring thread panicked".into())),
+                Err(_) => reports.push(failed(leg, "the measuring thread panicked".into())),
             }
         }
         (reports, slots)
@@ -164,6 +166,6 @@ fn measure_one(
     report
         .counts
         .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
-    report.transport = slot.transport.name().to_owned();
+    report.transport = slot.leg.clone();
     (report, slot)
 }

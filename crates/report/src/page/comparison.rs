@@ -87,7 +87,7 @@ fn row(verdict: &Verdict) -> Row {
     Row {
         place: format!("{workload} {}", words::place(&verdict.contest)),
         measure: words::thing(&verdict.metric),
-        contestant: quantity::clean(&verdict.contestant, 60),
+        contestant: quantity::label(&verdict.contestant),
         ratio: quantity::ratio(verdict.ratio),
         change: quantity::change(verdict.ratio),
         range: format!(

@@ -25,7 +25,7 @@ pub(super) fn section(run: &RunData) -> Section {
     let looks: Vec<String> = plan.blocks.looks.iter().map(u32::to_string).collect();
     let mut rows = vec![
         ("transports", list(&plan.transports)),
-        ("baseline", quantity::clean(&plan.baseline, 40)),
+        ("baseline", quantity::label(&plan.baseline)),
         ("workloads", list(&plan.workloads)),
         ("message sizes", sizes.join(", ")),
         (

@@ -47,7 +47,7 @@ fn row(fit: &Fit) -> FitRow {
         other => quantity::words(other),
     };
     FitRow {
-        label: quantity::clean(&fit.cell.transport(), 40),
+        label: quantity::label(&fit.cell.transport()),
         what: if rest.is_empty() {
             what
         } else {
@@ -87,7 +87,7 @@ fn crossover(crossover: &Crossover) -> String {
     };
     format!(
         "{place}: {} is better below about {size} B, {} above.",
-        quantity::clean(&crossover.below, 40),
-        quantity::clean(&crossover.above, 40),
+        quantity::label(&crossover.below),
+        quantity::label(&crossover.above),
     )
 }

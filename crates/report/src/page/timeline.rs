@@ -54,7 +54,7 @@ pub(super) fn shown<'v, 'a>(
 /// How a trial is called in lists.
 pub(super) fn label(trial: &Trial) -> String {
     let cell = &trial.cell;
-    let name = quantity::clean(&cell.transport(), 40);
+    let name = quantity::label(&cell.transport());
     let workload = quantity::words(&cell.workload());
     let place = crate::words::place(&cell.without(Cell::TRANSPORT));
     let control = if trial.control { ", control" } else { "" };

@@ -112,7 +112,7 @@ fn contestants(run: &RunData) -> Vec<Contestant> {
         known.insert(name.clone(), ());
         let class = run.plan.options.get(&format!("class.{name}"));
         found.push(Contestant {
-            label: quantity::clean(&name, 40),
+            label: quantity::label(&name),
             class: class
                 .map(|class| quantity::clean(class, 200))
                 .unwrap_or_default(),

@@ -207,6 +207,124 @@ fn tcp_options_take_effect() {
 }
 
 #[test]
+fn one_transport_takes_part_with_options_of_its_own() {
+    let own = "tcp,nodelay=on,buffers=64k";
+    let label = "tcp,buffers=64k,nodelay=on";
+    let arguments = ["tcp", own, label, "--nodelay", "off", "--baseline", own];
+    let run = quick(&[&arguments[..], &["-w", "throughput,connect"]].concat());
+    assert_eq!(run.plan.transports, ["tcp", label]);
+    assert_eq!(run.plan.baseline, label);
+    all_count(&run, &["tcp", label]);
+    for (name, nodelay) in [("tcp", "false"), (label, "true")] {
+        let trials = trials_of(&run, name);
+        let moved = trials
+            .iter()
+            .filter(|trial| trial.cell.workload() == "throughput");
+        for trial in moved {
+            assert_eq!(trial.effective["sender.nodelay"], nodelay, "{name}");
+            let granted = &trial.effective["receiver.receive_buffer"];
+            assert_eq!(granted == "131072", name == label, "{name}: {granted}");
+        }
+    }
+    let class = &run.plan.options["class.tcp"];
+    assert_eq!(run.plan.options[&format!("class.{label}")], *class);
+    let summary = run.summary.expect("a summary");
+    let against = |name: &str| {
+        summary
+            .verdicts
+            .iter()
+            .any(|verdict| verdict.contestant == name)
+    };
+    assert!(against("tcp") && !against(label));
+}
+
+#[test]
+fn congestion_control_is_chosen_for_one_contestant() {
+    let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    let allowed = allowed.expect("every Linux has it");
+    let Some(other) = allowed.split_whitespace().find(|name| *name != "cubic") else {
+        eprintln!("SKIPPED: this kernel allows no congestion control but cubic");
+        return;
+    };
+    let own = format!("tcp,congestion={other}");
+    let default = [
+        "--congestion",
+        allowed
+            .split_whitespace()
+            .find(|name| *name != other)
+            .unwrap_or(other),
+    ];
+    let run = quick(
+        &[
+            &["tcp", &own, "tcp-batched"],
+            &default[..],
+            &["-w", "throughput"],
+        ]
+        .concat(),
+    );
+    for (name, wanted) in [
+        ("tcp", default[1]),
+        (&*own, other),
+        ("tcp-batched", default[1]),
+    ] {
+        for trial in trials_of(&run, name) {
+            for side in ["sender", "receiver"] {
+                assert_eq!(
+                    trial.effective[&format!("{side}.congestion")],
+                    wanted,
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn circuits_of_one_transport_with_different_options_share_a_trial() {
+    let label = "tcp,nodelay=off+tcp,nodelay=on";
+    let run = quick(&["tcp", label, "-w", "throughput,delay"]);
+    all_count(&run, &["tcp", label]);
+    for trial in trials_of(&run, label) {
+        let names = match trial.cell.workload().as_str() {
+            "throughput" => ["share.tcp,nodelay=off", "share.tcp,nodelay=on"],
+            _ => [
+                "delay_p50_us.tcp,nodelay=off",
+                "delay_p50_us.tcp,nodelay=on",
+            ],
+        };
+        for name in names {
+            assert!(trial.metrics[name] > 0.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn labels_with_options_are_shown_whole_and_exported() {
+    let scratch = Scratch::new();
+    let label = "tcp,buffers=64k,nodelay=on";
+    let run = [
+        "tcp",
+        label,
+        "--sizes",
+        "1KiB",
+        "--no-control",
+        "-w",
+        "throughput",
+    ];
+    race(&scratch, "run", &run);
+    let folder = scratch.text("run");
+    let shown = crate::support::towpath(&["show", &folder]);
+    assert!(shown.out.contains(label), "{}", shown.out);
+    let exported = crate::support::towpath(&["export", &folder]);
+    let quoted = format!("\"{label}\"");
+    assert!(exported.out.contains(&quoted), "{}", exported.out);
+    let written = crate::support::towpath(&["report", &folder]);
+    assert_eq!(written.code, 0, "{}", written.err);
+    let page = std::fs::read_to_string(scratch.path("run/report.html")).expect("a page");
+    assert!(page.contains(label));
+}
+
+#[test]
 fn priorities_take_effect() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: raising a priority needs root");

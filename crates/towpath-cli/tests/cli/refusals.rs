@@ -42,6 +42,40 @@ fn words_that_mean_nothing() {
             &["unknown transport 'tcpp'", "unix-stream"][..],
         ),
         (&["tcp+nosuch"], &["unknown transport 'nosuch'"]),
+        (
+            &["tcp,turbo=on"],
+            &[
+                "tcp has no option 'turbo'",
+                "congestion=NAME",
+                "nodelay=on|off",
+                "buffers=BYTES",
+            ],
+        ),
+        (
+            &["udp,congestion=reno"],
+            &["udp has no option 'congestion'", "buffers=BYTES"],
+        ),
+        (
+            &["tcp,nodelay"],
+            &["option 'nodelay' of tcp needs a value", "nodelay=on|off"],
+        ),
+        (
+            &["tcp,nodelay=maybe"],
+            &["nodelay of tcp is 'maybe'", "on or off"],
+        ),
+        (&["tcp,buffers=big"], &["'big' is no size", "buffers=BYTES"]),
+        (
+            &["tcp,nodelay=on,nodelay=on"],
+            &["tcp is given option 'nodelay' twice"],
+        ),
+        (
+            &["udp", "tcp,nodelay=on", "--baseline", "tcp"],
+            &["'tcp' does not take part"],
+        ),
+        (
+            &["tcp,buffers=64k", "--buffers", "32k,64k"],
+            &["--buffers sweeps", "tcp,buffers=64k"],
+        ),
         (&["tcp", "--sizes", "12x"], &["unknown unit 'x'", "KiB"]),
         (&["tcp", "--sizes", "many"], &["'many' is no size"]),
         (&["tcp", "--sizes", "0"], &["0 bytes", "begin at 1"]),
@@ -87,6 +121,11 @@ fn what_is_not_here() {
         &["tcp", "--congestion", "nosuch"],
         1,
         &["tcp cannot be used", "'nosuch'", "--congestion"],
+    );
+    refused_before_it_begins(
+        &["tcp,congestion=nosuch"],
+        1,
+        &["tcp,congestion=nosuch cannot be used", "'nosuch'"],
     );
     refused_before_it_begins(
         &["raw-ether"],

@@ -93,6 +93,34 @@ fn json_is_all_there_is() {
 }
 
 #[test]
+fn transports_tell_their_options() {
+    let transports = json(&towpath(&["transports", "--json"]));
+    let all = transports.as_array().expect("a list");
+    let options = |name: &str| -> Vec<&str> {
+        let one = all
+            .iter()
+            .find(|one| one["name"] == name)
+            .expect("it is there");
+        let options = one["options"].as_array().expect("a list").iter();
+        options
+            .filter_map(|option| option["name"].as_str())
+            .collect()
+    };
+    assert_eq!(options("tcp"), ["congestion", "nodelay", "buffers"]);
+    assert_eq!(options("udp"), ["buffers"]);
+    let said = towpath(&["transports"]);
+    for words in ["tcp,congestion=reno", "nodelay=on|off", "buffers=BYTES"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let help = towpath(&["race", "--help"]);
+    assert!(
+        help.out.contains("towpath race tcp tcp,congestion=bbr"),
+        "{}",
+        help.out
+    );
+}
+
+#[test]
 fn pipes_get_no_colours() {
     let scratch = Scratch::new();
     let out = scratch.text("run");

@@ -1,0 +1,293 @@
+//! Contestants: transports with options of their own, and several that run together.
+//!
+//! A contestant is written `LEG[+LEG...]`, a leg `NAME[,KEY=VALUE...]`: `tcp`, `tcp,congestion=bbr`,
+//! `tcp+udp`. The same text, with its keys in order, is its label everywhere: in the plan, to the
+//! workers, in results and in reports. So one transport may take part several times.
+//!
+//! Besides the options that only a transport knows ([`Transport::options`]), a leg may have those
+//! of the whole race that concern it, and then has its own value of them.
+
+use crate::quantity;
+use std::collections::BTreeMap;
+use std::fmt;
+use towpath::{Class, OptionHelp, Options, Reach, Transport};
+
+/// Largest socket buffer a leg may ask for; the kernel counts them in 31 bits.
+const BUFFERS_MAX: u64 = 1 << 30;
+
+const CONGESTION: OptionHelp = OptionHelp {
+    name: "congestion",
+    values: "NAME",
+    meaning: "congestion control, instead of that of --congestion",
+};
+
+const NODELAY: OptionHelp = OptionHelp {
+    name: "nodelay",
+    values: "on|off",
+    meaning: "send short messages at once, instead of what --nodelay says",
+};
+
+const BUFFERS: OptionHelp = OptionHelp {
+    name: "buffers",
+    values: "BYTES",
+    meaning: "socket buffers in both directions, instead of those of --buffers",
+};
+
+/// A transport with its options.
+#[derive(Clone)]
+pub struct Leg {
+    transport: &'static dyn Transport,
+    options: BTreeMap<String, String>,
+}
+
+/// The legs of a contestant.
+///
+/// # Errors
+///
+/// A sentence that names what is wrong, and the transport's options.
+pub fn parse(text: &str) -> Result<Vec<Leg>, String> {
+    text.split('+').map(Leg::parse).collect()
+}
+
+/// The legs of a label that was parsed before; none of any other text.
+pub(crate) fn legs(label: &str) -> Vec<Leg> {
+    parse(label).unwrap_or_default()
+}
+
+/// The label of a contestant: its legs with their keys in order.
+pub fn label(legs: &[Leg]) -> String {
+    let labels: Vec<String> = legs.iter().map(Leg::to_string).collect();
+    labels.join("+")
+}
+
+/// All options a leg of `transport` may have: its own, then those of the race that concern it.
+pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
+    let mut all = transport.options().to_vec();
+    let class = transport.class();
+    let tcp = class.kernel && class.stream && class.reach == Reach::Network;
+    let shared = [
+        (CONGESTION, !class.congestion.is_empty()),
+        (NODELAY, tcp),
+        (BUFFERS, class.kernel || class.reach == Reach::Network),
+    ];
+    for (option, concerns) in shared {
+        if concerns && all.iter().all(|own| own.name != option.name) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+impl Leg {
+    /// From `NAME[,KEY=VALUE...]`.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`].
+    pub fn parse(text: &str) -> Result<Leg, String> {
+        let mut parts = text.split(',');
+        let name = parts.next().unwrap_or_default();
+        let transport = towpath::find(name).map_err(|error| error.to_string())?;
+        let mut leg = Leg {
+            transport,
+            options: BTreeMap::new(),
+        };
+        for part in parts {
+            leg.add(part)
+                .map_err(|why| format!("{why}; {name} has {}", list(transport)))?;
+        }
+        let checked = transport.check_options(&leg.own());
+        checked.map_err(|why| format!("{why}; {name} has {}", list(transport)))?;
+        Ok(leg)
+    }
+
+    /// The transport.
+    pub fn transport(&self) -> &'static dyn Transport {
+        self.transport
+    }
+
+    /// What it promises.
+    pub fn class(&self) -> Class {
+        self.transport.class()
+    }
+
+    /// Sets in `options` what this leg has of its own.
+    pub fn apply(&self, options: &mut Options) {
+        let own = self.own();
+        for (key, value) in self
+            .options
+            .iter()
+            .filter(|(key, _)| !own.contains_key(*key))
+        {
+            match key.as_str() {
+                "congestion" => options.congestion.clone_from(value),
+                "nodelay" => options.nodelay = Some(value == "on"),
+                // What is no size was refused when the leg was parsed.
+                _ => options.buffers = buffers(value).ok(),
+            }
+        }
+        options.own = own;
+    }
+
+    /// The options only its transport knows.
+    fn own(&self) -> BTreeMap<String, String> {
+        let own = self.transport.options();
+        let is_own = |key: &String| own.iter().any(|option| option.name == key.as_str());
+        let mut options = self.options.clone();
+        options.retain(|key, _| is_own(key));
+        options
+    }
+
+    fn add(&mut self, part: &str) -> Result<(), String> {
+        let (key, value) = part.split_once('=').unwrap_or((part, ""));
+        let known = options_of(self.transport);
+        let name = self.transport.name();
+        let Some(option) = known.iter().find(|option| option.name == key) else {
+            return Err(format!("{name} has no option '{key}'"));
+        };
+        if value.is_empty() {
+            return Err(format!("option '{key}' of {name} needs a value"));
+        }
+        match option {
+            option if *option == NODELAY && !matches!(value, "on" | "off") => {
+                return Err(format!("nodelay of {name} is '{value}', not on or off"));
+            }
+            option if *option == BUFFERS => drop(buffers(value)?),
+            _ => {}
+        }
+        match self.options.insert(key.to_owned(), value.to_owned()) {
+            None => Ok(()),
+            Some(_) => Err(format!("{name} is given option '{key}' twice")),
+        }
+    }
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.transport.name())?;
+        let mut options = self.options.iter();
+        options.try_for_each(|(key, value)| write!(f, ",{key}={value}"))
+    }
+}
+
+impl fmt::Debug for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Leg({self})")
+    }
+}
+
+fn buffers(text: &str) -> Result<usize, String> {
+    let bytes = quantity::bytes(text)?;
+    if bytes == 0 || bytes > BUFFERS_MAX {
+        return Err(format!(
+            "buffers of '{text}' are out of range, from 1 B to 1 GiB"
+        ));
+    }
+    Ok(bytes as usize)
+}
+
+/// `congestion=NAME, nodelay=on|off`.
+fn list(transport: &dyn Transport) -> String {
+    let all = options_of(transport);
+    let texts: Vec<String> = all
+        .iter()
+        .map(|option| format!("{}={}", option.name, option.values))
+        .collect();
+    if texts.is_empty() {
+        return "no options".into();
+    }
+    texts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_the_text_with_its_keys_in_order() {
+        for (text, label_wanted) in [
+            ("tcp", "tcp"),
+            ("tcp+udp", "tcp+udp"),
+            (
+                "tcp,nodelay=on,congestion=reno+udp,buffers=64k",
+                "tcp,congestion=reno,nodelay=on+udp,buffers=64k",
+            ),
+        ] {
+            let legs = parse(text).expect("a contestant");
+            assert_eq!(label(&legs), label_wanted);
+            let again = parse(&label(&legs)).expect("its own label");
+            assert_eq!(label(&again), label_wanted);
+        }
+    }
+
+    #[test]
+    fn options_of_a_leg_replace_those_of_the_race() {
+        let leg = Leg::parse("tcp,congestion=reno,nodelay=off,buffers=64k").expect("a leg");
+        let mut options = Options {
+            nodelay: Some(true),
+            ..Options::default()
+        };
+        leg.apply(&mut options);
+        assert_eq!(options.congestion, "reno");
+        assert_eq!(options.nodelay, Some(false));
+        assert_eq!(options.buffers, Some(65536));
+        assert!(options.own.is_empty());
+        let mut untouched = Options::default();
+        Leg::parse("tcp").expect("a leg").apply(&mut untouched);
+        assert_eq!(untouched, Options::default());
+    }
+
+    #[test]
+    fn own_options_of_every_transport_reach_it() {
+        for transport in towpath::all() {
+            for option in transport.options() {
+                let first = option.values.split('|').next().expect("a value");
+                let value = match first {
+                    "BYTES" => "32k",
+                    other => other,
+                };
+                let text = format!("{},{}={value}", transport.name(), option.name);
+                let leg = Leg::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
+                let mut options = Options::default();
+                leg.apply(&mut options);
+                assert_eq!(
+                    options.own.get(option.name).map(String::as_str),
+                    Some(value)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_what_would_be_right() {
+        for (text, words) in [
+            ("tcp,", "no option ''"),
+            ("tcp,fast=on", "tcp has no option 'fast'"),
+            ("tcp,congestion", "option 'congestion' of tcp needs a value"),
+            (
+                "tcp,congestion=",
+                "option 'congestion' of tcp needs a value",
+            ),
+            ("tcp,nodelay=maybe", "nodelay of tcp is 'maybe'"),
+            ("tcp,nodelay=on,nodelay=off", "given option 'nodelay' twice"),
+            ("tcp,buffers=big", "'big' is no size"),
+            ("tcp,buffers=0", "'0' are out of range"),
+            ("tcp,buffers=2000M", "'2000M' are out of range"),
+            ("udp+tcp,x=1", "tcp has no option 'x'"),
+        ] {
+            let why = parse(text).expect_err(text);
+            assert!(why.contains(words), "{why}");
+            assert!(
+                why.contains("tcp has congestion=NAME, nodelay=on|off"),
+                "{why}"
+            );
+        }
+        let why = parse("udp,congestion=bbr").expect_err("udp has none");
+        assert!(
+            why.contains("udp has no option 'congestion'; udp has buffers=BYTES"),
+            "{why}"
+        );
+        let why = parse("tpc,congestion=bbr").expect_err("no such transport");
+        assert!(why.contains("unknown transport 'tpc'"), "{why}");
+    }
+}

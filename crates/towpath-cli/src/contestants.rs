@@ -1,0 +1,116 @@
+//! Who takes part in a race.
+
+use crate::CliError;
+use crate::args::RaceArgs;
+use crate::print::note;
+use crate::race::once_each;
+use measure::contestant::{self, Leg};
+use std::collections::BTreeMap;
+use towpath::Options;
+
+/// What a race without arguments races.
+pub const USUAL: [&str; 7] = [
+    "tcp",
+    "tcp-batched",
+    "udp",
+    "udp-segmented",
+    "unix-stream",
+    "quic",
+    "bare",
+];
+
+/// The contestants; those named must be here, those of a list are left out with a word.
+pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<String>, CliError> {
+    if !args.transports.is_empty() {
+        let label = |text: &String| named(text, options);
+        let labels: Result<Vec<String>, CliError> = args.transports.iter().map(label).collect();
+        return Ok(once_each(&labels?));
+    }
+    let wanted: Vec<&str> = if args.all {
+        towpath::all()
+            .iter()
+            .map(|transport| transport.name())
+            .filter(|name| *name != "null")
+            .collect()
+    } else {
+        USUAL.to_vec()
+    };
+    let (here, missing) = crate::inspect::split_available(&wanted, options);
+    if !missing.is_empty() && !args.json {
+        note(format_args!("left out: {}", missing.join("; ")));
+    }
+    if here.is_empty() {
+        return Err(CliError::failed(
+            "no transport can be used here; see `towpath transports`",
+        ));
+    }
+    Ok(here)
+}
+
+/// What each transport promises, by `class.LEG`, so that a result can be judged on its own.
+pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
+    let class = |leg: &Leg| {
+        let class = crate::inspect::class_line(&leg.class());
+        (format!("class.{leg}"), class)
+    };
+    legs_of(contestants).iter().map(class).collect()
+}
+
+/// All legs of all contestants.
+pub(crate) fn legs_of(contestants: &[String]) -> Vec<Leg> {
+    let legs = contestants
+        .iter()
+        .filter_map(|label| contestant::parse(label).ok());
+    legs.flatten().collect()
+}
+
+/// A sweep of buffers would say that a contestant with buffers of its own had others.
+pub(crate) fn check_buffers(swept: &[u64], contestants: &[String]) -> Result<(), CliError> {
+    let has_own = |leg: &&Leg| own_buffers(leg).is_some();
+    match legs_of(contestants).iter().find(has_own) {
+        Some(leg) if swept.len() > 1 => Err(CliError::usage(format!(
+            "--buffers sweeps several sizes, and {leg} has its own; leave out one of them"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The socket buffers of a leg that asks for some.
+pub(crate) fn own_buffers(leg: &Leg) -> Option<usize> {
+    let mut options = Options::default();
+    leg.apply(&mut options);
+    options.buffers
+}
+
+/// The label of the one the others are compared with.
+pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String, CliError> {
+    let Some(asked) = &args.baseline else {
+        return Ok(contestants[0].clone());
+    };
+    // However its keys are ordered.
+    let legs = contestant::parse(asked);
+    let label = legs.map_or(asked.clone(), |legs| contestant::label(&legs));
+    if contestants.contains(&label) {
+        return Ok(label);
+    }
+    Err(CliError::usage(format!(
+        "the baseline '{asked}' does not take part; choose one of {}",
+        contestants.join(" ")
+    )))
+}
+
+/// The label of a contestant that was named; what it names must be here.
+fn named(text: &str, options: &Options) -> Result<String, CliError> {
+    let legs = contestant::parse(text).map_err(CliError::usage)?;
+    for leg in &legs {
+        let mut options = options.clone();
+        leg.apply(&mut options);
+        leg.transport().available(&options).map_err(|missing| {
+            CliError::failed(format!(
+                "{leg} cannot be used: {}; {}",
+                missing.reason, missing.remedy
+            ))
+        })?;
+    }
+    Ok(contestant::label(&legs))
+}
