@@ -5,7 +5,7 @@ use crate::inbox::{Read, Reader};
 use crate::pump::Pump;
 use crate::shared::{Awaited, Owner};
 use crate::sys::Producer;
-use engine::{CircuitId, CloseReason, Engine, Framing};
+use engine::{Address, CircuitId, CloseReason, Engine, Framing};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -25,6 +25,7 @@ pub struct Circuit<E: Engine, W: Wire> {
     producer: Producer,
     reader: Reader,
     batch_bytes: u64,
+    peer: Address,
     flushed: u64,
     flushes: u32,
     /// Arrivals at the endpoint when this circuit last looked.
@@ -45,6 +46,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         framing: Framing,
         producer: Producer,
         batch_bytes: u64,
+        peer: Address,
     ) -> Self {
         Circuit {
             shared,
@@ -53,6 +55,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             framing,
             reader: Reader::new(framing),
             batch_bytes,
+            peer,
             flushed: 0,
             flushes: 0,
             seen: 0,
@@ -73,8 +76,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
             return self.push_out(false);
         }
-        if self.producer.announce() {
-            self.shared.announce(self.id);
+        if let Some(waiting) = self.producer.announce() {
+            self.shared.announce(self.id, waiting);
         }
         Ok(())
     }
@@ -248,6 +251,11 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.id
     }
 
+    /// Where its peer was when it was opened.
+    pub fn peer(&self) -> Address {
+        self.peer
+    }
+
     /// How it stands.
     pub fn status(&self) -> CircuitStatus {
         self.shared.lock().status(self.id)
@@ -364,8 +372,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.flushed = pump.told(self.id);
         shared.tell(&pump);
         drop(pump);
-        if self.producer.position() > self.flushed && self.producer.announce() {
-            shared.announce(self.id);
+        if self.producer.position() > self.flushed
+            && let Some(waiting) = self.producer.announce()
+        {
+            shared.announce(self.id, waiting);
         }
         Ok(())
     }

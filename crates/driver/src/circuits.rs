@@ -20,8 +20,6 @@ pub struct CircuitStatus {
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) store: Option<Consumer>,
-    /// Bytes of the store below this position were handed to the engine.
-    pub(crate) told: u64,
     pub(crate) inbox: VecDeque<Chunk>,
     pub(crate) connected: bool,
     pub(crate) finished: bool,

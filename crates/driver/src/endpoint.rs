@@ -62,25 +62,26 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `ConnectionRefused`, `TimedOut` (also when `limit` passes first), or the wire's.
     pub fn connect(&self, to: Address, limit: Duration) -> io::Result<Circuit<E, W>> {
-        let mut circuit = self.open(|engine, now| engine.connect(now, to))?;
+        let mut circuit = self.open(to, |engine, now| engine.connect(now, to))?;
         circuit.flush()?;
         circuit.wait_connected(limit)?;
         Ok(circuit)
     }
 
-    /// Begins a circuit by a command of the engine, and waits for nothing.
+    /// Begins a circuit to `peer` by a command of the engine, and waits for nothing.
     ///
     /// # Errors
     ///
     /// What the command says.
     pub fn open(
         &self,
+        peer: Address,
         command: impl FnOnce(&mut E, Instant) -> Result<CircuitId, CommandError>,
     ) -> io::Result<Circuit<E, W>> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         let id = command(pump.engine(), now).map_err(io::Error::other)?;
-        Ok(self.attach(&mut pump, id))
+        Ok(self.attach(&mut pump, id, peer))
     }
 
     /// The next circuit a peer opened; waits for one up to `limit`.
@@ -148,21 +149,22 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     /// A circuit, or the number of arrivals looked at.
     fn look_for_circuit(&self) -> io::Result<Result<Circuit<E, W>, u64>> {
         let mut pump = self.shared.lock();
-        if let Some((id, _from)) = pump.accept() {
-            return Ok(Ok(self.attach(&mut pump, id)));
+        if let Some((id, peer)) = pump.accept() {
+            return Ok(Ok(self.attach(&mut pump, id, peer)));
         }
         self.shared.serve(&mut pump)?;
-        if let Some((id, _from)) = pump.accept() {
-            return Ok(Ok(self.attach(&mut pump, id)));
+        if let Some((id, peer)) = pump.accept() {
+            return Ok(Ok(self.attach(&mut pump, id, peer)));
         }
         Ok(Err(pump.arrivals()))
     }
 
-    fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId) -> Circuit<E, W> {
+    fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId, peer: Address) -> Circuit<E, W> {
         let (producer, consumer) = self.shared.pool.store();
         pump.attach(id, consumer);
         let framing = pump.engine().framing();
         let batch_bytes = pump.batch_bytes();
-        Circuit::new(Arc::clone(&self.shared), id, framing, producer, batch_bytes)
+        let shared = Arc::clone(&self.shared);
+        Circuit::new(shared, id, framing, producer, batch_bytes, peer)
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::pump::Pump;
 use crate::shared::{Shared, timespec};
+use crate::sys::Waiting;
 use engine::{CircuitId, Engine};
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::HashMap;
 use std::io;
 use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
@@ -26,10 +26,19 @@ const DOZE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Helper {
     visits: u64,
-    /// Ticks in a row without a user.
+    /// Ticks in a row without a user or bytes held back.
     quiet: u32,
-    /// Circuits that had unoffered bytes a tick ago, and up to where theirs were offered.
-    late: HashMap<CircuitId, u64>,
+    /// Circuits announced since the tick before, with what was offered of their bytes.
+    seen: Vec<Seen>,
+}
+
+struct Seen {
+    id: CircuitId,
+    waiting: Waiting,
+    /// Up to where bytes were offered, if there were more.
+    told: Option<u64>,
+    /// How often it was looked at while nothing was held back.
+    idle: u32,
 }
 
 impl Helper {
@@ -72,9 +81,13 @@ impl Helper {
         let visits = shared.visits.load(Ordering::Relaxed);
         let away = visits == self.visits;
         self.visits = visits;
-        if !away && !shared.has_announced() {
-            self.quiet = 0;
-            self.late.clear();
+        let late = self.find_late(shared, away);
+        self.quiet = if away && self.seen.is_empty() {
+            self.quiet.saturating_add(1)
+        } else {
+            0
+        };
+        if !away && late.is_empty() {
             return Ok(());
         }
         let mut pump = match shared.pump.try_lock() {
@@ -82,39 +95,53 @@ impl Helper {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Ok(()),
         };
-        let offered = self.offer_late(shared, &mut pump, away);
-        self.quiet = if away && !offered { self.quiet + 1 } else { 0 };
-        if away {
-            return serve(shared, &mut pump);
+        let now = shared.now();
+        for id in late {
+            pump.offer(now, id, true);
         }
-        if offered {
-            pump.flush(shared.now())
+        if away {
+            serve(shared, &mut pump)
         } else {
-            Ok(())
+            pump.flush(now)
         }
     }
 
-    /// Offers what circuits hold back, if their user is away or did nothing for them for a tick.
-    /// Whether there was anything held back.
-    fn offer_late<E: Engine, W: Wire>(
+    /// Circuits whose user is away, or did nothing for them for a tick, and that hold bytes back.
+    /// No lock of the pump is taken to find them.
+    fn find_late<E: Engine, W: Wire>(
         &mut self,
         shared: &Shared<E, W>,
-        pump: &mut Pump<E, W>,
         away: bool,
-    ) -> bool {
-        let ids = shared.take_announced();
-        let before = std::mem::take(&mut self.late);
-        let now = shared.now();
-        for &id in &ids {
-            let told = pump.told(id);
-            if away || before.get(&id) == Some(&told) {
-                pump.offer(now, id, true);
-            } else {
-                self.late.insert(id, told);
-                shared.keep_announced(id);
+    ) -> Vec<CircuitId> {
+        let mut late = Vec::new();
+        self.seen.retain_mut(|seen| {
+            let told = seen.waiting.told();
+            if told.is_some() && (away || told == seen.told) {
+                late.push(seen.id);
             }
-        }
-        !ids.is_empty()
+            seen.told = told;
+            if told.is_some() {
+                // Its user may have announced it anew since it was unmarked.
+                let mine = seen.idle == 0 || seen.waiting.mark();
+                seen.idle = 0;
+                return mine;
+            }
+            // Unmarked first, and looked at once more a tick later: a message written at the very
+            // moment may have found the mark still there.
+            seen.idle += 1;
+            if seen.idle == 1 {
+                seen.waiting.unmark();
+            }
+            seen.idle < 2
+        });
+        let announced = shared.take_announced().into_iter();
+        self.seen.extend(announced.map(|(id, waiting)| Seen {
+            id,
+            told: waiting.told(),
+            waiting,
+            idle: 0,
+        }));
+        late
     }
 }
 

@@ -91,7 +91,8 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Bytes of circuit `id`'s store below this position were handed to the engine.
     pub fn told(&self, id: CircuitId) -> u64 {
-        self.circuits.get(&id).map_or(0, |held| held.told)
+        let store = self.circuits.get(&id).and_then(|held| held.store.as_ref());
+        store.map_or(0, Consumer::told)
     }
 
     /// Calls of the wire so far that sent and that received something.
@@ -278,22 +279,23 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let Some(store) = &held.store else {
             return;
         };
-        store.heed();
         // The head first: every message below it has its end in the list.
         let head = store.head();
         let engine = &mut self.engine;
         store.take_ends(|end| engine.end_message(id, end));
         let payload = engine.layout().payload as u64;
-        let first = held.told.div_ceil(payload);
+        let told = store.told();
+        let first = told.div_ceil(payload);
         let batches = (head / payload).saturating_sub(first) / self.segments;
         let end = match batches {
             _ if push => head,
-            0 => held.told,
+            0 => told,
             _ => (first + batches * self.segments) * payload,
         };
-        if end > held.told || push {
-            held.told = held.told.max(end);
-            engine.extend(now, id, held.told, push);
+        if end > told || push {
+            let end = end.max(told);
+            store.set_told(end);
+            engine.extend(now, id, end, push);
             touch(&mut self.touched, id, held);
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::pump::Pump;
 use crate::sleepers::{Bell, Sleepers, own_bell};
-use crate::sys::Pool;
+use crate::sys::{Pool, Waiting};
 use engine::{CircuitId, Engine, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
@@ -28,7 +28,7 @@ pub(crate) struct Shared<E, W> {
     receiving: AtomicBool,
     sleepers: Sleepers,
     /// Circuits whose store holds bytes that nobody offered yet.
-    announced: Mutex<Vec<CircuitId>>,
+    announced: Mutex<Vec<(CircuitId, Waiting)>>,
     /// Rings for the helper when it sleeps long.
     pub(crate) nudge: Bell,
     pub(crate) dozing: AtomicBool,
@@ -158,19 +158,15 @@ impl<E: Engine, W: Wire> Shared<E, W> {
 
     /// Notes that the store of circuit `id` holds bytes the engine does not know of.
     #[cold]
-    pub(crate) fn announce(&self, id: CircuitId) {
-        self.keep_announced(id);
+    pub(crate) fn announce(&self, id: CircuitId, waiting: Waiting) {
+        self.lock_announced().push((id, waiting));
         if self.dozing.load(Ordering::SeqCst) {
             self.nudge.ring();
         }
     }
 
-    pub(crate) fn keep_announced(&self, id: CircuitId) {
-        self.lock_announced().push(id);
-    }
-
     /// Takes the list of circuits with bytes that nobody offered.
-    pub(crate) fn take_announced(&self) -> Vec<CircuitId> {
+    pub(crate) fn take_announced(&self) -> Vec<(CircuitId, Waiting)> {
         std::mem::take(&mut *self.lock_announced())
     }
 
@@ -178,7 +174,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         !self.lock_announced().is_empty()
     }
 
-    fn lock_announced(&self) -> MutexGuard<'_, Vec<CircuitId>> {
+    fn lock_announced(&self) -> MutexGuard<'_, Vec<(CircuitId, Waiting)>> {
         self.announced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

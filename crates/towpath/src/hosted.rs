@@ -48,11 +48,15 @@ pub(crate) fn listen<E: Engine + Send + 'static>(
     let mut ends = Vec::new();
     for _ in 0..options.circuits.max(1) {
         let local = SocketAddr::new(options.bind_address(), 0);
-        let end = end(local, options, setup())?;
+        let end = end(local, None, options, setup())?;
         end.endpoint.listen(true);
         ends.push(end);
     }
-    Ok(Box::new(Listening { ends, accepted: 0 }))
+    Ok(Box::new(Listening {
+        ends,
+        accepted: 0,
+        one_peer: options.one_peer,
+    }))
 }
 
 /// Opens circuit `index` to a listener.
@@ -64,7 +68,7 @@ pub(crate) fn connect<E: Engine + Send + 'static>(
 ) -> io::Result<Box<dyn Circuit>> {
     let line = socket::line(&rendezvous.bytes, index)?;
     let peer = socket::decode_address(line)?;
-    let end = end(socket::unspecified(&peer), options, setup)?;
+    let end = end(socket::unspecified(&peer), Some(peer), options, setup)?;
     let circuit = end.endpoint.connect(Address::Socket(peer), CONNECT_LIMIT)?;
     Ok(Box::new(end.circuit(circuit)))
 }
@@ -90,6 +94,7 @@ impl<E: Engine> End<E> {
 
 fn end<E: Engine + Send + 'static>(
     local: SocketAddr,
+    peer: Option<SocketAddr>,
     options: &Options,
     setup: Setup<E>,
 ) -> io::Result<End<E>> {
@@ -102,6 +107,9 @@ fn end<E: Engine + Send + 'static>(
     }
     if !setup.segmented {
         wire.disable_segmentation()?;
+    }
+    if let Some(peer) = peer {
+        wire.connect(peer)?;
     }
     let address = wire.local_addr()?;
     let packet_len = setup.engine.layout().packet();
@@ -129,6 +137,7 @@ fn end<E: Engine + Send + 'static>(
 struct Listening<E> {
     ends: Vec<End<E>>,
     accepted: usize,
+    one_peer: bool,
 }
 
 impl<E: Engine + Send + 'static> Listener for Listening<E> {
@@ -146,6 +155,9 @@ impl<E: Engine + Send + 'static> Listener for Listening<E> {
         let end = &self.ends[self.accepted % self.ends.len()];
         let limit = deadline.saturating_duration_since(Instant::now());
         let circuit = end.endpoint.accept(limit)?;
+        if let (true, Address::Socket(peer)) = (self.one_peer, circuit.peer()) {
+            end.endpoint.with_pump(|pump| pump.wire().connect(peer))?;
+        }
         self.accepted += 1;
         Ok(Box::new(end.circuit(circuit)))
     }

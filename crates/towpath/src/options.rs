@@ -19,6 +19,9 @@ pub struct Options {
     pub message_len: usize,
     /// Circuits the listener prepares for.
     pub circuits: usize,
+    /// Each circuit a listener prepares for has one peer for good, so that its socket may be
+    /// closed to others. Not so where circuits come and go.
+    pub one_peer: bool,
     /// Bytes a byte stream's receiver asks for in one call.
     pub read_len: usize,
     /// Socket buffers in both directions, bytes.
@@ -59,6 +62,7 @@ impl Default for Options {
             bind: None,
             message_len: 1024,
             circuits: 1,
+            one_peer: false,
             read_len: 64 << 10,
             buffers: None,
             nodelay: None,

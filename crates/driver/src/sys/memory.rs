@@ -76,7 +76,7 @@ impl Pool {
 
     /// The ends of messages in the memory that begins at `base`.
     pub(super) fn ends(&self, base: *mut u8) -> *const AtomicU64 {
-        debug_assert!(base != null_mut());
+        debug_assert!(!base.is_null());
         base.wrapping_add(self.ends_at()).cast()
     }
 

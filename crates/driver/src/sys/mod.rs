@@ -7,7 +7,7 @@ mod ring;
 
 pub use memory::Pool;
 pub use producer::Producer;
-pub use ring::Consumer;
+pub use ring::{Consumer, Waiting};
 
 use engine::SegmentLayout;
 

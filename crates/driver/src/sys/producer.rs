@@ -1,7 +1,7 @@
 //! The writing end of a send store.
 
 use super::memory::ENDS_MAX;
-use super::ring::Ring;
+use super::ring::{Ring, Waiting};
 use engine::record;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -97,11 +97,12 @@ impl Producer {
         self.ring.idle.load(Ordering::Relaxed)
     }
 
-    /// Marks that the pump is to look at this store some time; whether it was not marked before.
+    /// Marks that somebody is to see to this store, if it is not marked.
     #[inline]
-    pub fn announce(&self) -> bool {
-        !self.ring.announced.load(Ordering::Relaxed)
-            && !self.ring.announced.swap(true, Ordering::AcqRel)
+    pub fn announce(&self) -> Option<Waiting> {
+        self.ring
+            .mark()
+            .then(|| Waiting::new(Arc::clone(&self.ring)))
     }
 
     /// Whether the store has memory; without, there was none for the last message.

@@ -35,7 +35,8 @@ pub(super) struct Ring {
     pub(super) head: Alone<AtomicU64>,
     pub(super) tail: Alone<AtomicU64>,
     pub(super) idle: AtomicBool,
-    pub(super) announced: AtomicBool,
+    announced: AtomicBool,
+    told: AtomicU64,
     pub(super) ends_put: Alone<AtomicU64>,
     pub(super) ends_taken: Alone<AtomicU64>,
 }
@@ -58,6 +59,7 @@ impl Ring {
             tail: Alone(AtomicU64::new(0)),
             idle: AtomicBool::new(true),
             announced: AtomicBool::new(false),
+            told: AtomicU64::new(0),
             ends_put: Alone(AtomicU64::new(0)),
             ends_taken: Alone(AtomicU64::new(0)),
         }
@@ -97,6 +99,11 @@ impl Ring {
         self.ends_put.0.load(Ordering::Relaxed) == self.ends_taken.0.load(Ordering::Acquire)
     }
 
+    #[inline]
+    pub(super) fn mark(&self) -> bool {
+        !self.announced.load(Ordering::Relaxed) && !self.announced.swap(true, Ordering::AcqRel)
+    }
+
     /// Offset in the octets of the user byte at `position`.
     fn offset(&self, position: u64) -> usize {
         let layout = self.pool.layout;
@@ -109,6 +116,34 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         self.unmount();
+    }
+}
+
+/// A store with bytes that were not offered to the engine, for whoever is to see to it.
+pub struct Waiting {
+    ring: Arc<Ring>,
+}
+
+impl Waiting {
+    pub(super) fn new(ring: Arc<Ring>) -> Waiting {
+        Waiting { ring }
+    }
+
+    /// Marks the store as waiting; whether it was not marked before.
+    #[inline]
+    pub fn mark(&self) -> bool {
+        self.ring.mark()
+    }
+
+    /// Takes the mark back, so that its user announces the store again.
+    pub fn unmark(&self) {
+        self.ring.announced.store(false, Ordering::SeqCst);
+    }
+
+    /// Up to where bytes were offered, if there are more.
+    pub fn told(&self) -> Option<u64> {
+        let told = self.ring.told.load(Ordering::Relaxed);
+        (self.ring.head.0.load(Ordering::Acquire) > told).then_some(told)
     }
 }
 
@@ -168,9 +203,14 @@ impl Consumer {
         self.ring.idle.store(idle, Ordering::Relaxed);
     }
 
-    /// Takes back the mark that the pump is to look at this store.
-    pub fn heed(&self) {
-        self.ring.announced.store(false, Ordering::Release);
+    /// Up to where the bytes were offered to the engine.
+    pub fn told(&self) -> u64 {
+        self.ring.told.load(Ordering::Relaxed)
+    }
+
+    /// Notes up to where the bytes were offered to the engine.
+    pub fn set_told(&self, position: u64) {
+        self.ring.told.store(position, Ordering::Relaxed);
     }
 
     /// Turns a batch into pieces of memory for the wire: headers written in place where a packet
@@ -186,7 +226,7 @@ impl Consumer {
         scratch: &'a mut Vec<u8>,
         pieces: &mut Vec<IoSlice<'a>>,
     ) {
-        if batch.segments().len() > 1 && batch.segment_size() < COPY_BELOW {
+        if batch.segment_size() < COPY_BELOW {
             self.copy_together(batch, scratch);
             pieces.push(IoSlice::new(scratch));
             return;
@@ -286,4 +326,80 @@ enum Placed {
     Whole(Range<usize>),
     /// The bytes alone, in one or two pieces; the header stays in the batch.
     Apart(Range<usize>, Range<usize>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Address, CircuitId, SegmentLayout, SplitMix64};
+
+    const LAYOUT: SegmentLayout = SegmentLayout {
+        header: 4,
+        payload: 100,
+    };
+
+    fn gathered(consumer: &mut Consumer, ranges: &[Range<u64>]) -> Vec<u8> {
+        let mut batch = Batch::new(ranges.len());
+        batch.address_to(CircuitId(0), Address::Station(0));
+        for range in ranges {
+            batch.push(&[0xee; 4], range.clone());
+        }
+        let (mut scratch, mut pieces) = (Vec::new(), Vec::new());
+        consumer.gather(&batch, &mut scratch, &mut pieces);
+        pieces.iter().flat_map(|piece| piece.to_vec()).collect()
+    }
+
+    fn expected(sent: &[u8], ranges: &[Range<u64>]) -> Vec<u8> {
+        let packet = |range: &Range<u64>| {
+            let bytes = &sent[range.start as usize..range.end as usize];
+            [&[0xee; 4][..], bytes].concat()
+        };
+        ranges.iter().flat_map(packet).collect()
+    }
+
+    #[test]
+    fn what_is_gathered_is_what_was_written_wherever_it_lies() {
+        let mut random = SplitMix64::new(11);
+        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+        let (mut sent, mut tail, mut rests) = (Vec::new(), 0u64, 0);
+        for _ in 0..20_000 {
+            let bytes: Vec<u8> = (0..1 + random.below(250))
+                .map(|_| random.next_u64() as u8)
+                .collect();
+            if producer.append_bytes(&bytes) {
+                sent.extend_from_slice(&bytes);
+            }
+            let head = consumer.head();
+            assert_eq!(head, sent.len() as u64);
+            let start = tail + random.below(head - tail);
+            let end = head.min(start + 1 + random.below(100));
+            let range = start..end;
+            let ranges = std::slice::from_ref(&range);
+            assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
+            let whole = &sent[start as usize..end as usize];
+            assert_eq!(consumer.sum(&range), checksum::sum(whole));
+            tail = [tail, start, end, head][random.below(4) as usize].max(tail);
+            consumer.release(tail);
+            producer.rest();
+            rests += u32::from(!producer.has_memory());
+        }
+        assert!(rests > 1000, "the memory went back only {rests} times");
+    }
+
+    #[test]
+    fn batches_of_small_packets_lie_together() {
+        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+        let sent: Vec<u8> = (0..=250).collect();
+        assert!(producer.append_bytes(&sent));
+        let ranges = [0..90, 90..180, 180..251];
+        assert_eq!(gathered(&mut consumer, &ranges), expected(&sent, &ranges));
+    }
+
+    #[test]
+    #[should_panic(expected = "outside the store")]
+    fn bytes_that_are_not_there_are_not_gathered() {
+        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
+        assert!(producer.append_bytes(&[1; 10]));
+        gathered(&mut consumer, std::slice::from_ref(&(5..11)));
+    }
 }

@@ -198,7 +198,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         .map_or(job.message_len, |mix| mix.small.max(mix.full));
     Options {
         family: if ipv6 { Family::V6 } else { Family::V4 },
-        bind: None,
+        bind: job.bind,
         message_len: longest as usize,
         circuits,
         one_peer: job.workload != Workload::Connect,

@@ -148,9 +148,9 @@ impl SegmentedCircuit {
         self.port.calls.receive += 1;
         let flags = if block { 0 } else { libc::MSG_DONTWAIT };
         let socket = self.port.socket.as_fd();
-        let got = match sys::receive_coalesced_with(socket, buffer, flags) {
+        let got = match sys::receive_coalesced_with(socket, buffer, None, flags) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                sys::receive_coalesced_with(socket, buffer, flags)?
+                sys::receive_coalesced_with(socket, buffer, None, flags)?
             }
             got => got?,
         };

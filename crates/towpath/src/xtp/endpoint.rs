@@ -166,7 +166,9 @@ impl Endpoint {
 
     fn open(&self, to: SocketAddr, service: Service) -> io::Result<Circuit> {
         let to = Address::Socket(to);
-        let circuit = self.inner.open(|engine, now| engine.open(now, to, service));
+        let circuit = self
+            .inner
+            .open(to, |engine, now| engine.open(now, to, service));
         circuit.map(Circuit::new)
     }
 }

@@ -26,11 +26,16 @@ struct Control([u8; 64]);
 ///
 /// `WouldBlock` when nothing is there, `InvalidData` when what came was longer than the buffer or
 /// has no Internet address, else what the kernel says.
-pub fn receive_coalesced(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Coalesced> {
-    receive_coalesced_with(socket, buffer, libc::MSG_DONTWAIT)
+pub fn receive_coalesced(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+) -> io::Result<Coalesced> {
+    receive_coalesced_with(socket, buffer, peer, libc::MSG_DONTWAIT)
 }
 
-/// Receives into `buffer`; `flags` decide whether it blocks, as the socket's timeout does.
+/// Receives into `buffer`; `flags` decide whether it blocks, as the socket's timeout does. On a
+/// connected socket `peer` is who sent it, and the kernel is not asked.
 ///
 /// # Errors
 ///
@@ -38,6 +43,7 @@ pub fn receive_coalesced(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Resul
 pub fn receive_coalesced_with(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
+    peer: Option<SocketAddr>,
     flags: i32,
 ) -> io::Result<Coalesced> {
     let mut raw = RawAddress::zeroed();
@@ -48,8 +54,10 @@ pub fn receive_coalesced_with(
     };
     // SAFETY: msghdr is plain data for which all zeros is a value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
-    message.msg_name = (&raw mut raw.storage).cast();
-    message.msg_namelen = raw.len;
+    if peer.is_none() {
+        message.msg_name = (&raw mut raw.storage).cast();
+        message.msg_namelen = raw.len;
+    }
     message.msg_iov = &raw mut slice;
     message.msg_iovlen = 1;
     message.msg_control = control.0.as_mut_ptr().cast();
@@ -67,8 +75,8 @@ pub fn receive_coalesced_with(
     }
     // A socket that was shut down for reading gives no bytes from nobody.
     let nobody = (received == 0).then_some(SocketAddr::from(([0, 0, 0, 0], 0)));
-    let from = raw
-        .to_socket()
+    let from = peer
+        .or_else(|| raw.to_socket())
         .or(nobody)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))?;
     let len = received as usize;

@@ -38,6 +38,9 @@ pub fn send_segmented_with(
     segment_size: Option<usize>,
     flags: i32,
 ) -> io::Result<()> {
+    if let (None, None, [slice]) = (to, segment_size, slices) {
+        return send_plain(socket, slice, flags);
+    }
     let mut raw = to.map(RawAddress::new);
     let mut control = Control([0; 32]);
     // SAFETY: msghdr is plain data for which all zeros is a value.
@@ -52,11 +55,33 @@ pub fn send_segmented_with(
     if let Some(size) = segment_size {
         attach_segment_size(&mut message, &mut control, size);
     }
-    let result = send_once(socket, &message, flags);
-    match result {
-        Err(error) if error.raw_os_error() == Some(libc::ECONNREFUSED) => {
-            send_once(socket, &message, flags)
+    twice(|| send_once(socket, &message, flags))
+}
+
+/// Sends one datagram on a connected socket by the shortest way into the kernel.
+fn send_plain(socket: BorrowedFd<'_>, slice: &IoSlice<'_>, flags: i32) -> io::Result<()> {
+    let flags = flags | libc::MSG_NOSIGNAL;
+    twice(|| {
+        // SAFETY: the pointer and the length describe live memory, which the kernel only reads.
+        let sent = unsafe {
+            libc::send(
+                socket.as_raw_fd(),
+                slice.as_ptr().cast(),
+                slice.len(),
+                flags,
+            )
+        };
+        if sent < 0 {
+            return Err(io::Error::last_os_error());
         }
+        Ok(())
+    })
+}
+
+/// Tries again when the first try brought the refusal of an earlier datagram.
+fn twice(send: impl Fn() -> io::Result<()>) -> io::Result<()> {
+    match send() {
+        Err(error) if error.raw_os_error() == Some(libc::ECONNREFUSED) => send(),
         other => other,
     }
 }

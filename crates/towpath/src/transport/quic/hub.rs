@@ -177,7 +177,7 @@ impl Hub {
     /// Takes in one arrival; false when nothing was there.
     fn receive(&mut self, now: Instant) -> io::Result<bool> {
         self.receives += 1;
-        let got = match sys::receive_coalesced(self.socket.as_fd(), &mut self.arrival) {
+        let got = match sys::receive_coalesced(self.socket.as_fd(), &mut self.arrival, None) {
             Ok(got) => got,
             Err(error) => match error.kind() {
                 // A refusal answers an earlier datagram; the protocol's timers see to a peer that

@@ -49,7 +49,7 @@ fn echo_process() {
 #[test]
 fn messages_cross_to_another_process_and_back() {
     let mut child = Command::new(std::env::current_exe().expect("a test binary"))
-        .args(["--exact", "echo_process", "--nocapture"])
+        .args(["--exact", "skeleton::echo_process", "--nocapture"])
         .env(ROLE, "1")
         .stdout(Stdio::piped())
         .spawn()

@@ -1,0 +1,264 @@
+//! XTP as a library: many circuits on an endpoint, threads, readiness, transactions, datagrams.
+
+use engine_xtp::Xtp;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+use towpath::xtp::{Circuit, Endpoint, Settings};
+use wire_udp::UdpWire;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn local() -> SocketAddr {
+    "127.0.0.1:0".parse().expect("a literal address")
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint::bind(local(), &Settings::default()).expect("the loopback has a free port")
+}
+
+fn messages() -> Endpoint {
+    Endpoint::bind_messages(local(), &Settings::default()).expect("the loopback has a free port")
+}
+
+/// Echoes messages of every circuit in one thread, by readiness, until all of `count` ended.
+fn serve_by_readiness(endpoint: &Endpoint, count: usize) -> io::Result<u64> {
+    let mut watch = endpoint.watch()?;
+    let mut circuits: BTreeMap<engine::CircuitId, Circuit> = BTreeMap::new();
+    let (mut ended, mut echoed) = (0, 0);
+    let (mut ready, mut buffer) = (Vec::new(), [0; 4096]);
+    while ended < count {
+        let span = watch.patience().unwrap_or(LIMIT).min(LIMIT);
+        let span = Timespec {
+            tv_sec: span.as_secs() as i64,
+            tv_nsec: i64::from(span.subsec_nanos()),
+        };
+        let descriptor = watch.descriptor();
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span))?;
+        if watch.ready(&mut ready)? {
+            while let Ok(circuit) = endpoint.try_accept() {
+                ready.push(circuit.id());
+                circuits.insert(circuit.id(), circuit);
+            }
+        }
+        for id in ready.drain(..) {
+            let Some(circuit) = circuits.get_mut(&id) else {
+                continue;
+            };
+            let over = loop {
+                match circuit.try_recv(&mut buffer) {
+                    Ok(Some(len)) => circuit.try_send(&buffer[..len])?,
+                    Ok(None) => break true,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break false,
+                    Err(error) => return Err(error),
+                }
+                echoed += 1;
+            };
+            if over {
+                ended += 1;
+                let circuit = circuits.remove(&id).expect("it was there");
+                circuit.close(LIMIT)?;
+            }
+        }
+    }
+    Ok(echoed)
+}
+
+#[test]
+fn one_thread_serves_many_circuits_by_readiness() {
+    const CIRCUITS: usize = 40;
+    let server = messages();
+    server.listen(true);
+    let address = server.local_addr();
+    let serving = thread::spawn(move || serve_by_readiness(&server, CIRCUITS));
+    let client = messages();
+    let mut circuits: Vec<Circuit> = (0..CIRCUITS)
+        .map(|_| client.connect(address, LIMIT).expect("the server listens"))
+        .collect();
+    let mut buffer = [0; 4096];
+    for round in 0..20u32 {
+        for (index, circuit) in circuits.iter_mut().enumerate() {
+            let message = vec![index as u8; 1 + round as usize * 100];
+            circuit.send(&message, LIMIT).expect("the window is open");
+        }
+        for (index, circuit) in circuits.iter_mut().enumerate() {
+            let got = circuit.recv(&mut buffer, LIMIT).expect("the echo");
+            assert_eq!(got, Some(1 + round as usize * 100));
+            assert!(buffer[..got.unwrap_or(0)].iter().all(|&b| b == index as u8));
+        }
+    }
+    for circuit in circuits {
+        circuit.close(LIMIT).expect("the server closes too");
+    }
+    let echoed = serving.join().expect("no panic").expect("no error");
+    assert_eq!(echoed, 20 * CIRCUITS as u64);
+    assert_eq!(client.holdings().associations, 0);
+}
+
+#[test]
+fn threads_share_an_endpoint_and_none_misses_what_another_took_in() {
+    const THREADS: u8 = 6;
+    let (server, client) = (messages(), messages());
+    server.listen(true);
+    let address = server.local_addr();
+    thread::scope(|scope| {
+        let server = &server;
+        scope.spawn(move || {
+            for _ in 0..THREADS {
+                let mut circuit = server.accept(LIMIT).expect("every client connects");
+                scope.spawn(move || echo(&mut circuit));
+            }
+        });
+        for number in 0..THREADS {
+            let client = client.clone();
+            scope.spawn(move || {
+                let mut circuit = client.connect(address, LIMIT).expect("the server listens");
+                let mut buffer = [0; 256];
+                for _ in 0..300 {
+                    circuit.send(&[number; 100], LIMIT).expect("a short one");
+                    let got = circuit.recv(&mut buffer, LIMIT).expect("the echo");
+                    assert_eq!(got, Some(100));
+                    assert_eq!(buffer[..100], [number; 100]);
+                }
+            });
+        }
+    });
+}
+
+fn echo(circuit: &mut Circuit) {
+    let mut buffer = [0; 4096];
+    while let Some(len) = circuit
+        .recv(&mut buffer, LIMIT)
+        .expect("messages or the end")
+    {
+        circuit.send(&buffer[..len], LIMIT).expect("room");
+    }
+}
+
+#[test]
+fn a_message_held_back_leaves_although_its_user_is_busy_elsewhere() {
+    let (server, client) = (messages(), messages());
+    server.listen(true);
+    let address = server.local_addr();
+    let mut busy = client.connect(address, LIMIT).expect("the server listens");
+    let mut busy_peer = server.accept(LIMIT).expect("it connected");
+    let mut quiet = client.connect(address, LIMIT).expect("the server listens");
+    let mut quiet_peer = server.accept(LIMIT).expect("it connected");
+    let reader = thread::spawn(move || {
+        let mut buffer = [0; 64];
+        let first = quiet_peer.recv(&mut buffer, LIMIT).expect("the first");
+        (
+            first,
+            quiet_peer.recv(&mut buffer, LIMIT).expect("the second"),
+        )
+    });
+    // The second waits for company, since the first is on its way.
+    quiet.send(&[1; 10], LIMIT).expect("room");
+    quiet.send(&[2; 20], LIMIT).expect("room");
+    let mut buffer = [0; 64];
+    let end = Instant::now() + LIMIT;
+    while !reader.is_finished() && Instant::now() < end {
+        busy.send(&[3; 30], LIMIT).expect("room");
+        busy_peer.recv(&mut buffer, LIMIT).expect("it arrives");
+    }
+    assert_eq!(reader.join().expect("no panic"), (Some(10), Some(20)));
+}
+
+#[test]
+fn transactions_leave_nothing_behind() {
+    const COUNT: usize = 200;
+    let server = endpoint();
+    server.listen(true);
+    let address = server.local_addr();
+    let serving = thread::spawn(move || {
+        let mut request = vec![0; 10_000];
+        for _ in 0..COUNT {
+            let mut circuit = server.accept(LIMIT).expect("a request");
+            let len = circuit.recv_all(&mut request, LIMIT).expect("all of it");
+            request[..len].reverse();
+            circuit.send_last(&request[..len], LIMIT).expect("room");
+            circuit.close(LIMIT).expect("the client takes it");
+        }
+        server.holdings()
+    });
+    let client = endpoint();
+    let mut reply = vec![0; 10_000];
+    for number in 0..COUNT {
+        let request: Vec<u8> = (0..1 + number * 40).map(|i| i as u8).collect();
+        let len = client
+            .transact(address, &request, &mut reply, LIMIT)
+            .expect("a reply");
+        assert!(reply[..len].iter().rev().eq(&request), "number {number}");
+    }
+    assert_eq!(client.holdings().associations, 0);
+    let held = serving.join().expect("no panic");
+    assert_eq!((held.associations, held.held_bytes), (0, 0));
+}
+
+#[test]
+fn datagrams_arrive_with_and_without_an_answer() {
+    let (server, client) = (messages(), messages());
+    server.listen(true);
+    let address = server.local_addr();
+    client.send_datagram(address, b"one").expect("a packet");
+    client
+        .send_acknowledged(address, b"two", LIMIT)
+        .expect("the server has it");
+    let mut buffer = [0; 16];
+    for expected in [b"one", b"two"] {
+        let mut circuit = server.accept(LIMIT).expect("a datagram");
+        let got = circuit.recv(&mut buffer, LIMIT).expect("its message");
+        assert_eq!(&buffer[..got.unwrap_or(0)], expected);
+        assert_eq!(circuit.recv(&mut buffer, LIMIT).expect("its end"), None);
+    }
+}
+
+#[test]
+fn who_does_not_listen_refuses_and_says_so_at_once() {
+    let (server, client) = (endpoint(), endpoint());
+    let error = client.connect(server.local_addr(), LIMIT).err();
+    let kind = error.map(|error| error.kind());
+    assert_eq!(kind, Some(io::ErrorKind::ConnectionRefused));
+    let sent = client.send_acknowledged(server.local_addr(), b"x", LIMIT);
+    let kind = sent.err().map(|error| error.kind());
+    assert_eq!(kind, Some(io::ErrorKind::ConnectionRefused));
+    assert!(
+        server
+            .try_accept()
+            .is_err_and(|e| e.kind() == io::ErrorKind::WouldBlock)
+    );
+}
+
+#[test]
+fn what_nobody_accepts_is_bounded() {
+    let wire = UdpWire::bind(local()).expect("the loopback has a free port");
+    let address = wire.local_addr().expect("a bound socket");
+    let engine = Xtp::new(Settings::default().config);
+    let server = driver::Endpoint::new(engine, wire, 64 << 10).expect("a thread");
+    server.with_pump(|pump| pump.set_backlog(3));
+    server.listen(true);
+    let client = endpoint();
+    let mut circuits: Vec<Circuit> = (0..8)
+        .filter_map(|_| client.connect(address, LIMIT).ok())
+        .collect();
+    let refused = || server.with_pump(|pump| pump.refused());
+    let end = Instant::now() + LIMIT;
+    while refused() < 5 && Instant::now() < end {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(refused(), 5);
+    let mut accepted = Vec::new();
+    while let Ok(circuit) = server.try_accept() {
+        accepted.push(circuit);
+    }
+    assert_eq!(accepted.len(), 3);
+    let mut buffer = [0; 8];
+    let live = circuits
+        .iter_mut()
+        .filter_map(|circuit| circuit.try_recv(&mut buffer).err())
+        .filter(|error| error.kind() == io::ErrorKind::WouldBlock);
+    assert_eq!(live.count(), 3, "the others are told");
+}

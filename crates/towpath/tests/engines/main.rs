@@ -1,0 +1,4 @@
+//! Engines of this project on a real wire.
+
+mod library;
+mod skeleton;
