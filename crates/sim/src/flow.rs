@@ -21,6 +21,10 @@ pub struct FlowReport {
     pub offered: u64,
     /// User bytes of them.
     pub offered_bytes: u64,
+    /// When the last of them was produced, ps.
+    pub last_offered_ps: u64,
+    /// Most bytes the sender's protocol held at once.
+    pub held_max: u64,
     /// Messages the protocol told the sender it need keep no longer.
     pub settled: u64,
     /// When the last of these was, ps.
@@ -67,7 +71,6 @@ struct Outstanding {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) from: usize,
-    pub(crate) to: Target,
     pub(crate) circuit: Option<CircuitId>,
     pub(crate) connected: bool,
     pub(crate) store: Store,
@@ -96,10 +99,9 @@ struct Incoming {
 }
 
 impl Flow {
-    pub(crate) fn new(from: usize, to: Target, framing: Framing, payload: usize) -> Flow {
+    pub(crate) fn new(from: usize, framing: Framing, payload: usize) -> Flow {
         Flow {
             from,
-            to,
             circuit: None,
             connected: false,
             store: Store::new(framing, payload),
@@ -132,12 +134,15 @@ impl Flow {
     pub(crate) fn note_offered(&mut self, now_ps: u64, bytes: u64) {
         self.report.offered += 1;
         self.report.offered_bytes += bytes;
+        self.report.last_offered_ps = now_ps;
         self.offered_ps.push(now_ps);
     }
 
     /// The message produced as number `index` ends at `end` of the store.
     pub(crate) fn note_written(&mut self, index: u64) -> u64 {
         let end = self.store.end;
+        let held = end - self.store.released();
+        self.report.held_max = self.report.held_max.max(held);
         let offered_ps = self.offered_ps.get(index as usize).copied().unwrap_or(0);
         if self.framing == Framing::Stream {
             self.ends.push(end);

@@ -253,10 +253,8 @@ impl Medium {
                     ..
                 } => {
                     if let Some(faults) = self.faults.get_mut(station) {
-                        let fate = arrive(faults, at_ps, station, frame);
-                        for (at_ps, event) in fate {
-                            self.pending.push(at_ps, 0, Pending::Event(event));
-                        }
+                        let (at_ps, event) = arrive(faults, at_ps, station, frame);
+                        self.pending.push(at_ps, 0, Pending::Event(event));
                         continue;
                     }
                     MediumEvent::Arrived {
@@ -394,15 +392,10 @@ fn follow(
 
 /// What a receiver's faults make of an arrival. A second copy would be an arrival more than the
 /// sender was told of, so an ether doubles nothing.
-fn arrive(
-    faults: &mut Link,
-    at_ps: u64,
-    station: usize,
-    frame: EtherFrame,
-) -> Option<(u64, MediumEvent)> {
+fn arrive(faults: &mut Link, at_ps: u64, station: usize, frame: EtherFrame) -> (u64, MediumEvent) {
     let tag = frame.tag;
     let fate = faults.offer(at_ps, frame.octets as usize);
-    Some(match fate.arrival_ps {
+    match fate.arrival_ps {
         Some(arrival_ps) => {
             let event = MediumEvent::Arrived {
                 at_ps: arrival_ps,
@@ -420,5 +413,5 @@ fn arrive(
                 tag,
             },
         ),
-    })
+    }
 }

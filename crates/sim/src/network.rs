@@ -57,7 +57,7 @@ pub enum Happening {
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Every message was produced and settled, and nothing is on its way.
+    /// As many messages as wanted are settled, or all are and nothing is on its way.
     Complete,
     /// The time was up.
     TimeLimit,
@@ -93,6 +93,8 @@ enum Due {
     Leave { tag: u64 },
 }
 
+type Observer = Box<dyn FnMut(&Observation<'_>)>;
+
 struct Source {
     traffic: Traffic,
     random: SplitMix64,
@@ -116,7 +118,8 @@ pub struct Network<E> {
     /// Messages produced but not settled, and patterns not done.
     unsettled: u64,
     unproduced: u64,
-    observer: Option<Box<dyn FnMut(&Observation<'_>)>>,
+    settled: u64,
+    observer: Option<Observer>,
     scratch: Vec<u8>,
 }
 
@@ -141,6 +144,7 @@ impl<E: Engine> Network<E> {
             events: 0,
             unsettled: 0,
             unproduced: 0,
+            settled: 0,
             observer: None,
             scratch: Vec::new(),
         }
@@ -196,13 +200,18 @@ impl<E: Engine> Network<E> {
 
     /// Runs until everything is settled, or until `limit_ps`.
     pub fn run(&mut self, limit_ps: u64) -> Ending {
+        self.run_until(limit_ps, u64::MAX)
+    }
+
+    /// Runs until `settled` messages are settled, everything is, or until `limit_ps`.
+    pub fn run_until(&mut self, limit_ps: u64, settled: u64) -> Ending {
         for station in 0..self.hosts.len() {
             self.hosts[station].signal(Process::Sender);
             self.serve(station);
         }
         self.drain_medium();
         loop {
-            if self.is_complete() {
+            if self.settled >= settled || self.is_complete() {
                 return Ending::Complete;
             }
             let own = self.queue.next_time();
@@ -258,7 +267,7 @@ impl<E: Engine> Network<E> {
         let index = self.flows.len();
         let host = &mut self.hosts[from];
         let (framing, layout) = (host.engine.framing(), host.engine.layout());
-        let mut flow = Flow::new(from, to, framing, layout.payload);
+        let mut flow = Flow::new(from, framing, layout.payload);
         let circuit = host.engine.connect(now, address(to))?;
         flow.circuit = Some(circuit);
         host.circuits.insert(circuit, Role::Sends(index));
@@ -405,14 +414,15 @@ impl<E: Engine> Network<E> {
         let Some(circuit) = flow.circuit else {
             return;
         };
+        // The protocol gets a message when all of it is copied.
         if piece.last {
             let end = flow.note_written(piece.index);
             if flow.framing == Framing::Messages {
                 host.engine.end_message(circuit, end);
             }
+            host.engine.extend(now, circuit, end, true);
+            host.signal(Process::Sender);
         }
-        host.engine.extend(now, circuit, flow.store.end, piece.last);
-        host.signal(Process::Sender);
         if !host.writer.is_empty() {
             host.signal(Process::Writer);
         }
@@ -587,7 +597,9 @@ impl<E: Engine> Network<E> {
                         let flow = &mut self.flows[flow];
                         let before = flow.report.settled;
                         flow.note_released(at_ps, position);
-                        self.unsettled -= flow.report.settled - before;
+                        let settled = flow.report.settled - before;
+                        self.unsettled -= settled;
+                        self.settled += settled;
                     }
                 }
                 Event::Finished(_) | Event::Closed(..) => {}

@@ -100,6 +100,11 @@ impl Store {
         }
     }
 
+    /// Bytes below this are forgotten.
+    pub(crate) fn released(&self) -> u64 {
+        self.base
+    }
+
     /// Forgets the bytes below `position`.
     pub(crate) fn release(&mut self, position: u64) {
         if self.framing == Framing::Records {

@@ -1,0 +1,468 @@
+//! XTP as the study of D'Cruz (1992) simulated it: revisions 3.3 and 3.5, reduced to what the
+//! study describes, behind the [`Engine`] contract.
+//!
+//! This is not crate `engine-xtp`, which speaks XTP 4.0: formats, lengths and the multicast of 3.x
+//! differ, and the study's sender waits for an answer where 4.0 goes on. It runs in the same
+//! simulator, host and medium as every other engine.
+//!
+//! What is here: messages cut into packets that fit an Ethernet frame; a status request on the
+//! last packet of a message, and on the first of a long one, answered by a control packet; waiting
+//! for that answer; go-back-n when it says that bytes are missing; flow control by `alloc`, bursts
+//! by `credit`, the wait timer and the context timer; in a group, requests in control packets of
+//! their own, answers to the whole group, and the sender's buckets. Circuits need no set-up
+//! packets: the study's initialisation process makes both ends.
+//!
+//! What is not: resend pairs are carried but empty, since the study has no errors.
+
+mod config;
+mod packet;
+mod receiving;
+mod sending;
+
+pub use config::{Config, Multicast, PACKET_MAX, PAIRS_LEN, Revision};
+pub use packet::{Control, Format, Header, options};
+
+use engine::{
+    Address, Batch, Bytes, CircuitId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
+    Framing, Instant, SegmentLayout, SplitMix64,
+};
+use receiving::Receiving;
+use sending::{CREDIT_NS, Outgoing, Sending};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Circuits of an endpoint at most; each takes some 300 bytes.
+const CIRCUITS_MAX: usize = 65_536;
+
+/// An endpoint of the study's XTP.
+#[derive(Debug)]
+pub struct StudyXtp {
+    config: Config,
+    circuits: Vec<Circuit>,
+    /// Circuits by the peer's address and key, or by our own key.
+    accepted: BTreeMap<(Address, u32), usize>,
+    opened: BTreeMap<u32, usize>,
+    /// Circuits that may have something to send, served in turn.
+    ready: VecDeque<usize>,
+    events: VecDeque<Event>,
+    counters: Counters,
+    random: SplitMix64,
+    listening: bool,
+    /// Circuits with a timer running; none in the study's own runs.
+    timed: bool,
+}
+
+#[derive(Debug)]
+enum Circuit {
+    Out(Box<Sending>),
+    In(Receiving),
+    Gone,
+}
+
+impl StudyXtp {
+    /// An endpoint without circuits.
+    pub fn new(config: Config) -> StudyXtp {
+        StudyXtp {
+            config,
+            circuits: Vec::new(),
+            accepted: BTreeMap::new(),
+            opened: BTreeMap::new(),
+            ready: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            random: SplitMix64::new(config.seed),
+            listening: false,
+            timed: config.credit.is_some() || config.wtimer.is_some() || config.ctimer.is_some(),
+        }
+    }
+
+    fn add(&mut self, circuit: Circuit) -> Result<usize, CommandError> {
+        if self.circuits.len() >= CIRCUITS_MAX {
+            return Err(CommandError::TooManyCircuits);
+        }
+        self.circuits.push(circuit);
+        Ok(self.circuits.len() - 1)
+    }
+
+    fn sending(&mut self, circuit: CircuitId) -> Option<&mut Sending> {
+        match self.circuits.get_mut(circuit.0 as usize)? {
+            Circuit::Out(sending) => Some(sending),
+            _ => None,
+        }
+    }
+
+    fn multi(&self, in_group: bool) -> u16 {
+        if in_group { options::MULTI } else { 0 }
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Option<()> {
+        let (header, control) = Header::parse(&self.config, packet)?;
+        self.counters.bytes_summed += match control {
+            None => self.config.revision.header_len() as u64,
+            Some(_) => packet.len() as u64,
+        };
+        match control {
+            Some(control) if header.has(options::RTN) => self.handle_answer(&header, &control),
+            _ => self.handle_forward(now, from, &header, packet, deliveries),
+        }
+    }
+
+    /// A control packet from a receiver.
+    fn handle_answer(&mut self, header: &Header, control: &Control) -> Option<()> {
+        let Some(&index) = self.opened.get(&header.key) else {
+            // Answers to a group reach its other receivers too.
+            return header.has(options::MULTI).then_some(());
+        };
+        let Circuit::Out(sending) = &mut self.circuits[index] else {
+            return None;
+        };
+        if sending.answered(control) {
+            let released = Event::Released(CircuitId(index as u32), sending.una);
+            self.events.push_back(released);
+        }
+        if sending.finishing && sending.is_done() {
+            self.close(index, CloseReason::Graceful);
+        }
+        self.ready.push_back(index);
+        Some(())
+    }
+
+    /// Data, or a sender's control packet.
+    fn handle_forward(
+        &mut self,
+        _now: Instant,
+        from: Address,
+        header: &Header,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Option<()> {
+        let index = self.find_or_accept(from, header)?;
+        let head = self.config.revision.header_len();
+        let alloc = u64::from(self.config.alloc);
+        let Circuit::In(receiving) = &mut self.circuits[index] else {
+            return None;
+        };
+        let start = packet::unwrap(header.seq, receiving.rseq);
+        let mut bytes = head..head;
+        let mut end = start;
+        if header.format == Format::Data {
+            let len = (packet.len() - head) as u64;
+            end = start + len;
+            if end <= receiving.dseq + alloc
+                && let Some(old) = receiving.accept(start, len)
+            {
+                bytes = head + old as usize..packet.len();
+            }
+        }
+        let ends = header.has(options::EOM) && receiving.end_message(end);
+        self.counters.bytes_delivered += bytes.len() as u64;
+        if ends || !bytes.is_empty() {
+            deliveries.push(Delivery {
+                circuit: CircuitId(index as u32),
+                bytes: Bytes::Packet(bytes),
+                gap: false,
+                end: ends,
+            });
+        }
+        let answers = self.config.multicast.is_none_or(|group| group.answers);
+        if header.has(options::SREQ) && answers {
+            receiving.due = Some(header.sync);
+            self.ready.push_back(index);
+        }
+        Some(())
+    }
+
+    fn find_or_accept(&mut self, from: Address, header: &Header) -> Option<usize> {
+        if let Some(&index) = self.accepted.get(&(from, header.key)) {
+            return Some(index);
+        }
+        if !self.listening {
+            return None;
+        }
+        let receiving = Receiving::new(from, header.key, header.has(options::MULTI));
+        let index = self.add(Circuit::In(receiving)).ok()?;
+        self.accepted.insert((from, header.key), index);
+        let accepted = Event::Accepted(CircuitId(index as u32), from);
+        self.events.push_back(accepted);
+        Some(index)
+    }
+
+    fn close(&mut self, index: usize, reason: CloseReason) {
+        match std::mem::replace(&mut self.circuits[index], Circuit::Gone) {
+            Circuit::Out(sending) => {
+                self.opened.remove(&sending.key);
+            }
+            Circuit::In(receiving) => {
+                self.accepted.remove(&(receiving.peer, receiving.key));
+            }
+            Circuit::Gone => return,
+        }
+        let closed = Event::Closed(CircuitId(index as u32), reason);
+        self.events.push_back(closed);
+    }
+
+    /// The answer a receiver owes.
+    fn transmit_answer(&mut self, index: usize, batch: &mut Batch) {
+        let Circuit::In(receiving) = &mut self.circuits[index] else {
+            return;
+        };
+        let Some(echo) = receiving.due.take() else {
+            return;
+        };
+        let in_group = receiving.in_group;
+        let control = Control {
+            rseq: receiving.rseq as u32,
+            dseq: receiving.dseq as u32,
+            alloc: (receiving.dseq + u64::from(self.config.alloc)) as u32,
+            echo,
+        };
+        let (key, to) = (receiving.key, receiving.peer);
+        // In a group everybody hears the answer.
+        let to = if in_group { sim::GROUP } else { to };
+        let header = Header {
+            format: Format::Cntl,
+            options: options::RTN | self.multi(in_group),
+            key,
+            seq: 0,
+            dseq: control.dseq,
+            sync: 0,
+        };
+        let octets = header.emit_control(&self.config, &control);
+        self.counters.packets_built += 1;
+        self.counters.bytes_summed += octets.as_slice().len() as u64;
+        batch.address_to(CircuitId(index as u32), to);
+        batch.push(octets.as_slice(), 0..0);
+    }
+
+    /// What a sender may send now.
+    fn transmit_data(&mut self, now: Instant, index: usize, batch: &mut Batch) {
+        let config = self.config;
+        let multi = self.multi(config.multicast.is_some());
+        let Circuit::Out(sending) = &mut self.circuits[index] else {
+            return;
+        };
+        let Some(outgoing) = sending.next() else {
+            return;
+        };
+        batch.address_to(CircuitId(index as u32), sending.peer);
+        let flags = |sreq: bool, eom: bool| {
+            let sreq = if sreq { options::SREQ } else { 0 };
+            multi | sreq | if eom { options::EOM } else { 0 }
+        };
+        let header = |format, seq: u64, options| Header {
+            format,
+            options,
+            key: sending.key,
+            seq: seq as u32,
+            dseq: 0,
+            sync: sending.sync,
+        };
+        self.counters.packets_built += 1;
+        match outgoing {
+            Outgoing::Data {
+                start,
+                end,
+                sreq,
+                eom,
+            } => {
+                let head = header(Format::Data, start, flags(sreq, eom));
+                let octets = head.emit_data(&config, (end - start) as usize);
+                batch.push(octets.as_slice(), start..end);
+                let again = end.min(sending.highest).saturating_sub(start);
+                sending.highest = sending.highest.max(end);
+                self.counters.retransmissions += u64::from(again > 0);
+                self.counters.bytes_sent += end - start;
+                self.counters.bytes_summed += octets.as_slice().len() as u64;
+            }
+            Outgoing::Request { eom } => {
+                let head = header(Format::Cntl, sending.nxt, flags(true, eom));
+                let control = Control {
+                    rseq: 0,
+                    dseq: 0,
+                    alloc: 0,
+                    echo: 0,
+                };
+                let octets = head.emit_control(&config, &control);
+                self.counters.bytes_summed += octets.as_slice().len() as u64;
+                batch.push(octets.as_slice(), 0..0);
+            }
+        }
+        if self.timed {
+            self.set_timers(now, index);
+        }
+        self.ready.push_front(index);
+    }
+
+    fn set_timers(&mut self, now: Instant, index: usize) {
+        let (wait, give_up) = (self.config.wtimer, self.config.ctimer);
+        let Circuit::Out(sending) = &mut self.circuits[index] else {
+            return;
+        };
+        let mut set = 0;
+        if sending.awaited.is_some() {
+            sending.wait_at = wait.map(|wait| now + wait);
+            sending.give_up_at = sending.give_up_at.or(give_up.map(|span| now + span));
+            set += u64::from(wait.is_some());
+        }
+        if sending.credit.is_some() && sending.credit_at.is_none() {
+            let renewed = now.as_nanos() + CREDIT_NS;
+            sending.credit_at = Some(Instant::from_nanos(renewed));
+            set += 1;
+        }
+        self.counters.timers_set += set;
+    }
+
+    fn ring(&mut self, now: Instant, index: usize) {
+        let credit = self.config.credit;
+        let Circuit::Out(sending) = &mut self.circuits[index] else {
+            return;
+        };
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if due(sending.credit_at) {
+            sending.credit_at = None;
+            sending.credit = credit.map(i64::from);
+        }
+        if due(sending.give_up_at) {
+            return self.close(index, CloseReason::TimedOut);
+        }
+        if due(sending.wait_at) {
+            sending.wait_at = None;
+            sending.ask_again();
+        }
+        self.ready.push_back(index);
+    }
+}
+
+impl Engine for StudyXtp {
+    fn layout(&self) -> SegmentLayout {
+        SegmentLayout {
+            header: self.config.revision.header_len(),
+            payload: self.config.payload(),
+        }
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Messages
+    }
+
+    fn connect(&mut self, _now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+        let key = loop {
+            let key = self.random.next_u64() as u32;
+            if !self.opened.contains_key(&key) {
+                break key;
+            }
+        };
+        let sending = Box::new(Sending::new(&self.config, to, key));
+        let index = self.add(Circuit::Out(sending))?;
+        self.opened.insert(key, index);
+        let circuit = CircuitId(index as u32);
+        self.events.push_back(Event::Connected(circuit));
+        Ok(circuit)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.listening = accept;
+    }
+
+    fn extend(&mut self, _now: Instant, circuit: CircuitId, end: u64, _push: bool) {
+        if let Some(sending) = self.sending(circuit) {
+            sending.end = sending.end.max(end);
+            self.ready.push_back(circuit.0 as usize);
+        }
+    }
+
+    fn end_message(&mut self, circuit: CircuitId, end: u64) {
+        if let Some(sending) = self.sending(circuit) {
+            sending.end_message(end);
+        }
+    }
+
+    fn consume(&mut self, _now: Instant, circuit: CircuitId, bytes: u64) {
+        if let Some(Circuit::In(receiving)) = self.circuits.get_mut(circuit.0 as usize) {
+            receiving.dseq = (receiving.dseq + bytes).min(receiving.rseq);
+        }
+    }
+
+    fn finish(&mut self, _now: Instant, circuit: CircuitId) {
+        if let Some(sending) = self.sending(circuit) {
+            sending.finishing = true;
+            if sending.is_done() {
+                self.close(circuit.0 as usize, CloseReason::Graceful);
+            }
+        }
+    }
+
+    fn abort(&mut self, _now: Instant, circuit: CircuitId) {
+        if (circuit.0 as usize) < self.circuits.len() {
+            self.close(circuit.0 as usize, CloseReason::Aborted);
+        }
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        self.counters.packets_parsed += 1;
+        if self.dispatch(now, from, packet, deliveries).is_none() {
+            self.counters.packets_discarded += 1;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.timed {
+            for index in 0..self.circuits.len() {
+                self.ring(now, index);
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+        while let Some(index) = self.ready.pop_front() {
+            match &self.circuits[index] {
+                Circuit::Out(_) => self.transmit_data(now, index, batch),
+                Circuit::In(_) => self.transmit_answer(index, batch),
+                Circuit::Gone => {}
+            }
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        if !self.timed {
+            return None;
+        }
+        let timers = self.circuits.iter().filter_map(|circuit| match circuit {
+            Circuit::Out(sending) => Some(sending),
+            _ => None,
+        });
+        timers
+            .flat_map(|sending| [sending.credit_at, sending.wait_at, sending.give_up_at])
+            .flatten()
+            .min()
+    }
+
+    fn in_flight(&self, circuit: CircuitId) -> u64 {
+        match self.circuits.get(circuit.0 as usize) {
+            Some(Circuit::Out(sending)) => sending.nxt.saturating_sub(sending.una),
+            _ => 0,
+        }
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
