@@ -16,6 +16,9 @@ const PLAIN: char = '\u{2064}';
 /// Narrower than this no table can be.
 const WIDTH_MIN: usize = 40;
 
+/// Columns of a contestant's name.
+const LABEL_WIDTH: usize = 24;
+
 /// A run as text of at most `width` columns where that can be: for each setting a table of medians
 /// with the ratio to the baseline, then the verdicts in words. `colour` adds ANSI colours.
 pub fn table(run: &RunData, colour: bool, width: usize) -> String {
@@ -92,7 +95,7 @@ fn part(view: &View, setting: &Setting, columns: &[Column]) -> String {
 
 fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) -> Vec<Cell> {
     let metric = metric::primary(&setting.workload);
-    let mut cells = vec![Cell::new(quantity::clean(view.label(contestant), 20))];
+    let mut cells = vec![Cell::new(folded(view.label(contestant)))];
     for column in columns {
         let entry = setting.best(contestant, column, metric);
         let value = entry.and_then(|entry| entry.estimate(metric));
@@ -109,6 +112,22 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
         cells.push(Cell::new(text));
     }
     cells
+}
+
+/// A label in lines of at most [`LABEL_WIDTH`], broken between options where it has some.
+fn folded(label: &str) -> String {
+    let mut lines = vec![String::new()];
+    for part in label.split_inclusive([',', '+']) {
+        let used = lines.last().map_or(0, |line| line.chars().count());
+        if used > 0 && used + part.chars().count() > LABEL_WIDTH {
+            lines.push(" ".into());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push_str(part);
+        }
+    }
+    let cut = |line: &String| quantity::clean(line, LABEL_WIDTH);
+    lines.iter().map(cut).collect::<Vec<_>>().join("\n")
 }
 
 fn ratio_text(ratio: f64, kind: &str) -> String {

@@ -38,6 +38,41 @@ fn no_line_is_wider_than_the_terminal() {
 }
 
 #[test]
+fn a_long_label_is_folded_between_its_options() {
+    let label = "tcp,buffers=4194304,congestion=bbr,nodelay=on";
+    let mut run = run();
+    let rename = |cell: &mut results::Cell| {
+        if cell.transport() == "tcp" {
+            *cell = cell.clone().with(results::Cell::TRANSPORT, label);
+        }
+    };
+    let names = run.plan.transports.iter_mut();
+    names
+        .filter(|name| *name == "tcp")
+        .for_each(|name| *name = label.into());
+    run.trials
+        .iter_mut()
+        .for_each(|trial| rename(&mut trial.cell));
+    run.summary = None;
+    for width in [60, 80] {
+        let text = report::table(&run, false, width);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= width),
+            "{text}"
+        );
+        let place = |part: &str| {
+            text.find(part)
+                .unwrap_or_else(|| panic!("no {part} in {text}"))
+        };
+        assert!(
+            place("tcp,buffers=4194304,") < place("\n  congestion=bbr,"),
+            "{text}"
+        );
+        assert!(place("congestion=bbr,") < place("\n  nodelay=on"), "{text}");
+    }
+}
+
+#[test]
 fn offered_load_is_one_row_a_transport() {
     let text = report::table(&synthetic::offered(), false, 80);
     assert_eq!(

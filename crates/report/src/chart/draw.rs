@@ -16,7 +16,7 @@ const BELOW: i32 = 40;
 /// Units of a letter of a name at most.
 const LETTER: i32 = 7;
 /// Letters of a name at most.
-const LETTERS_MAX: usize = 14;
+const LETTERS_MAX: usize = 18;
 
 type Chart<'a, 'b> = ChartContext<'a, Backend<'b>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), DrawingAreaErrorKind<Infallible>>;
