@@ -161,9 +161,19 @@ pub struct Config {
     ///
     /// 1024 with 64 KiB each bound what forged openings can take to 64 MiB.
     pub unproven_max: usize,
-    /// How long the host may keep a short message back to let it share a packet.
+    /// Bytes on their way up to which new ones leave at once, though they fill no packet.
     ///
-    /// 1 ms, as the status delay.
+    /// 0: a lone message never waits, and while one is on its way others gather behind it.
+    pub low_water: u64,
+    /// Unsent bytes that leave though more than `low_water` are on their way. Above the length of
+    /// a packet, packets are gathered too; below it, they leave part-filled.
+    ///
+    /// None stands for one full packet, which cannot take another byte.
+    pub high_water: Option<u64>,
+    /// How long bytes wait between the marks, and how long the host may keep a short message
+    /// back, to share a packet with others. Zero: they never do.
+    ///
+    /// 1 ms, as the status delay: what waits longest waits for an answer as long anyway.
     pub linger: Duration,
     /// Makes keys and first syncs. Equal seeds, equal bytes.
     pub seed: u64,
@@ -202,10 +212,25 @@ impl Default for Config {
             quarantine_max: 65_536,
             circuits_max: 65_536,
             unproven_max: 1024,
+            low_water: 0,
+            high_water: None,
             linger: Duration::from_millis(1),
             seed: 1,
         }
     }
+}
+
+/// How far the close of an association got at one end: the four bits of XTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CloseState {
+    /// The end of the own stream was sent.
+    pub wclose_sent: bool,
+    /// The peer has all of the own stream.
+    pub rclose_received: bool,
+    /// The peer said where its stream ends.
+    pub wclose_received: bool,
+    /// The peer was told that all of its stream is here.
+    pub rclose_sent: bool,
 }
 
 /// What an endpoint holds right now. All but the constant ones return to zero when nothing is
@@ -222,4 +247,6 @@ pub struct Holdings {
     pub held_bytes: usize,
     /// Timers armed.
     pub timers: usize,
+    /// Packets, events and associations that wait for the host to fetch them.
+    pub waiting: usize,
 }

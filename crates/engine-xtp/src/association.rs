@@ -1,7 +1,9 @@
 //! The engine: dispatch only.
 
-use crate::api::{Config, Holdings};
-use crate::pdu::{DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects};
+use crate::api::{CloseState, Config, Holdings};
+use crate::pdu::{
+    DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
+};
 use crate::procedure::{arrive, close, receive, reply, request, send, setup};
 use crate::shared::Shared;
 use crate::state::{Context, TIMERS, Timer};
@@ -54,7 +56,34 @@ impl Xtp {
             quarantined: self.table.quarantined(),
             held_bytes: self.table.contexts().map(|ctx| ctx.rx.held.bytes()).sum(),
             timers: self.table.contexts().map(armed).sum(),
+            waiting: self.shared.answers.len() + self.shared.events.len() + self.shared.ready.len(),
         }
+    }
+
+    /// How far the close of a circuit got at this end; None once it is gone.
+    pub fn close_state(&self, id: CircuitId) -> Option<CloseState> {
+        let ctx = self.table.peek(id)?;
+        Some(CloseState {
+            wclose_sent: ctx.close.wclose_sent,
+            rclose_received: ctx.close.rclose_received,
+            wclose_received: ctx.rx.last.is_some(),
+            rclose_sent: ctx.close.rclose_sent,
+        })
+    }
+
+    /// Opens an association to `to` that asks for `service`, as [`Engine::connect`] does for the
+    /// configured one.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::TooManyCircuits`].
+    pub fn open(
+        &mut self,
+        now: Instant,
+        to: Address,
+        service: Service,
+    ) -> Result<CircuitId, CommandError> {
+        setup::do_connect(self, now, to, service)
     }
 
     /// Admits an opening by a peer, if openings are supervised: answers go out from now on.
@@ -180,6 +209,7 @@ impl Xtp {
                 Timer::Idle => request::handle_idle(ctx, sh, now),
                 Timer::Rate => ctx.wake(sh),
                 Timer::Reply => reply::handle_reply_late(ctx, sh),
+                Timer::Linger => send::handle_linger(ctx, sh),
             }
         });
         self.settle(now, id);
@@ -199,7 +229,7 @@ impl Engine for Xtp {
     }
 
     fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
-        setup::do_connect(self, now, to)
+        self.open(now, to, self.shared.config.service)
     }
 
     fn listen(&mut self, accept: bool) {
@@ -211,12 +241,7 @@ impl Engine for Xtp {
             if ctx.is_one_way() && !ctx.initiator || ctx.tx.finishing {
                 return;
             }
-            ctx.tx.end = ctx.tx.end.max(end);
-            if push {
-                ctx.tx.pushed = ctx.tx.end;
-            }
-            setup::start_if_due(ctx, sh);
-            ctx.wake(sh);
+            send::do_extend(ctx, sh, end, push);
         });
     }
 
@@ -292,10 +317,10 @@ impl Engine for Xtp {
         let Some(ctx) = self.table.peek(id) else {
             return 0;
         };
-        let close = &ctx.close;
-        let closing = ctx.tx.finishing && close.wclose_sent && !close.rclose_received;
-        let unknown = ctx.first.due || closing && !ctx.is_one_way();
-        ctx.tx.in_flight().max(u64::from(unknown))
+        // An end that the peer does not know of is on its way too: a host that waits until nothing
+        // is may let go of the circuit.
+        let ending = ctx.tx.finishing && !ctx.close.rclose_received;
+        ctx.tx.in_flight().max(u64::from(ctx.first.due || ending))
     }
 
     fn counters(&self) -> Counters {

@@ -32,5 +32,7 @@ mod table;
 mod tx;
 mod types;
 
-pub use api::{Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning};
+pub use api::{
+    CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning,
+};
 pub use association::Xtp;

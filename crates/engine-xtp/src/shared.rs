@@ -50,6 +50,11 @@ impl Shared {
         (self.config.packet_len - HEADER_LEN) as u64
     }
 
+    /// Unsent bytes that leave whatever is on its way.
+    pub(crate) fn high_water(&self) -> u64 {
+        self.config.high_water.unwrap_or(self.payload_max())
+    }
+
     pub(crate) fn set_timer(&mut self, id: CircuitId, timer: Timer, at: Instant) {
         self.timers.set((id, timer), at);
         self.counters.timers_set += 1;
@@ -63,11 +68,13 @@ impl Shared {
     /// Options every packet of an association with `service` carries.
     pub(crate) fn options(&self, service: Service) -> Options {
         let config = &self.config;
-        let noerr = config.error == ErrorControl::None || service == Service::Datagram;
+        let deaf = service == Service::Datagram;
+        let noerr = config.error == ErrorControl::None || deaf;
+        let noflow = config.flow == FlowControl::Off || deaf;
         Options::NONE
             .with(Options::NOERR, noerr)
             .with(Options::FASTNAK, config.fastnak)
-            .with(Options::NOFLOW, config.flow == FlowControl::Off)
+            .with(Options::NOFLOW, noflow)
             .with(Options::RES, config.flow == FlowControl::Reservation)
             .with(Options::SORT, config.sort.is_some())
     }

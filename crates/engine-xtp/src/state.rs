@@ -75,14 +75,17 @@ pub(crate) enum Timer {
     Rate,
     /// The reply of a transaction is not there yet.
     Reply,
+    /// Bytes wait for others to share a packet with.
+    Linger,
 }
 
-pub(crate) const TIMERS: [Timer; 5] = [
+pub(crate) const TIMERS: [Timer; 6] = [
     Timer::Wait,
     Timer::Status,
     Timer::Idle,
     Timer::Rate,
     Timer::Reply,
+    Timer::Linger,
 ];
 
 /// When a timer is due, and when the table will look. The table looks too early when a timer was
@@ -219,6 +222,11 @@ impl Context {
 
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
         self.clocks[timer as usize].due.is_some()
+    }
+
+    /// Whether the timer is armed and due later than `at`.
+    pub(crate) fn is_armed_beyond(&self, timer: Timer, at: Instant) -> bool {
+        self.clocks[timer as usize].due.is_some_and(|due| due > at)
     }
 
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {

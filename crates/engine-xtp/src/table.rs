@@ -144,7 +144,8 @@ impl Table {
         let Some(Slot::Active(context)) = self.slots.get(slot) else {
             return;
         };
-        let keep = context.phase == Phase::Ended { quarantine: true } && max > 0;
+        let wanted = context.phase == Phase::Ended { quarantine: true };
+        let keep = wanted && max > 0 && !span.is_zero();
         let inactive = Inactive {
             key: context.key,
             peer: context.peer,

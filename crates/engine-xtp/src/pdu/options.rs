@@ -1,5 +1,6 @@
 //! The option bits of a header.
 
+use core::fmt::{Display, Formatter};
 use core::ops::{BitOr, BitOrAssign};
 
 /// The 24 option bits of a packet.
@@ -51,6 +52,33 @@ impl Options {
     #[must_use]
     pub const fn with(self, other: Options, on: bool) -> Options {
         if on { Options(self.0 | other.0) } else { self }
+    }
+}
+
+/// Names of the bits, highest first.
+const NAMES: [(Options, &str); 15] = [
+    (Options::NOCHECK, "NOCHECK"),
+    (Options::EDGE, "EDGE"),
+    (Options::NOERR, "NOERR"),
+    (Options::MULTI, "MULTI"),
+    (Options::RES, "RES"),
+    (Options::SORT, "SORT"),
+    (Options::NOFLOW, "NOFLOW"),
+    (Options::FASTNAK, "FASTNAK"),
+    (Options::SREQ, "SREQ"),
+    (Options::DREQ, "DREQ"),
+    (Options::RCLOSE, "RCLOSE"),
+    (Options::WCLOSE, "WCLOSE"),
+    (Options::EOM, "EOM"),
+    (Options::END, "END"),
+    (Options::BTAG, "BTAG"),
+];
+
+impl Display for Options {
+    fn fmt(&self, f: &mut Formatter<'_>) -> core::fmt::Result {
+        let set = NAMES.iter().filter(|(bit, _)| self.has(*bit));
+        let names: Vec<&str> = set.map(|(_, name)| *name).collect();
+        write!(f, "[{}]", names.join(" "))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A packet for a context in use.
 
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Spans};
-use crate::procedure::{close, receive, reply, report};
+use crate::procedure::{close, receive, reply, report, request};
 use crate::shared::Shared;
 use crate::state::{Context, Phase, Timer};
 use core::ops::Range;
@@ -17,6 +17,7 @@ pub(crate) fn handle_packet(
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
     note_heard(ctx, header, now, packet.len());
+    request::note_alive(ctx, sh, now);
     if header.format == Format::Data {
         let tagged = header.options.has(Options::BTAG);
         if tagged && packet.len() < HEADER_LEN + 8 {

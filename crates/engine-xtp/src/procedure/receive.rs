@@ -91,6 +91,8 @@ pub(crate) fn skip_to(ctx: &mut Context, sh: &mut Shared, seq: u64) {
         let lost = seq - ctx.rx.next;
         sh.counters.bytes_lost = sh.counters.bytes_lost.saturating_add(lost);
         ctx.rx.next = seq;
+        // The user's buffers are still empty.
+        ctx.rx.posted = ctx.rx.posted.saturating_add(lost).min(SEQ_MAX);
         ctx.rx.gap = true;
         ctx.rx.torn = sh.config.framing == Framing::Messages;
     }

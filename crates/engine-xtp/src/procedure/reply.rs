@@ -69,9 +69,9 @@ pub(crate) fn transmit_control(
 
 /// The options of the packet, as it stands between the two sides.
 fn options(ctx: &Context) -> Options {
-    let wclose = ctx.is_all_sent() && !ctx.is_one_way() || close::is_wclose_due(ctx);
-    let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let datagram = ctx.service == Service::Datagram;
+    let wclose = ctx.is_all_sent() && !datagram || close::is_wclose_due(ctx);
+    let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let last = close::is_done_with(ctx, wclose, rclose) || wclose && datagram;
     let ask = (ctx.due.probe || close::is_wclose_due(ctx)) && !datagram && !last;
     ctx.options
@@ -96,13 +96,19 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
             return (Kind::Spans(octets), len);
         }
     }
-    if !ctx.initiator && !ctx.is_one_way() && (!ctx.key_used || ctx.limits_due) {
+    // The answer to a datagram that is whole ends its association.
+    let ends = ctx.is_one_way() && ctx.rx.is_complete();
+    if !ctx.initiator && !ends && (!ctx.key_used || ctx.limits_due) {
         for traffic in [setup::traffic_spec(ctx, sh, false), setup::plain_spec(ctx)] {
             let len = CNTL_LEN + TCNTL_MORE + traffic.len();
             if ctx.may_send(len) {
                 return (Kind::Traffic(traffic), len);
             }
         }
+    }
+    // A question as long as the answer that brings the responder's key.
+    if ctx.due.probe && ctx.initiator && ctx.remote.is_none() {
+        return (Kind::Traffic(setup::plain_spec(ctx)), TCNTL_LEN);
     }
     (Kind::Plain, CNTL_LEN)
 }

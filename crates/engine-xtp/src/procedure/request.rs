@@ -33,20 +33,28 @@ pub(crate) fn sync(ctx: &mut Context, sh: &mut Shared, now: Instant, options: Op
 /// Sees to it that somebody will ask about what is on its way, or about a closed window.
 pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     let quiet = ctx.tx.requests.is_empty() && ctx.tx.handshake.is_none();
-    if !quiet || ctx.is_armed(Timer::Status) || ctx.service == Service::Datagram {
+    let silent = ctx.due.probe || ctx.service == Service::Datagram;
+    if !quiet || silent || ctx.is_armed(Timer::Status) {
         return;
     }
     if ctx.tx.in_flight() > 0 {
         ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
-    } else if send::is_blocked(ctx, sh) {
+    } else if send::is_blocked(ctx) || is_keyless(ctx, sh) {
         let wait = ctx.tx.rtt.wait(&sh.config, ctx.probes);
         ctx.arm(sh, Timer::Status, now + wait);
     }
 }
 
+/// Whether the responder answered, but its key did not arrive. It may be unable to say more until
+/// it hears from here: an unproven address gets no more than it sent.
+fn is_keyless(ctx: &Context, sh: &Shared) -> bool {
+    let waits = ctx.initiator && ctx.remote.is_none() && ctx.phase == Phase::Active;
+    waits && ctx.probes < sh.config.retries_max
+}
+
 /// Nobody asked about what is on its way: the next data do, or if none come, a CNTL.
 pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared, now: Instant) {
-    let blocked = send::is_blocked(ctx, sh);
+    let blocked = send::is_blocked(ctx) || is_keyless(ctx, sh);
     if !blocked && !ctx.tx.ask_next && ctx.tx.in_flight() > 0 {
         ctx.tx.ask_next = true;
         ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
@@ -81,16 +89,33 @@ pub(crate) fn handle_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     ctx.wake(sh);
 }
 
+/// The peer was heard during a handshake: the path works again, so the next try need not wait as
+/// long as the last, and counts anew.
+#[inline]
+pub(crate) fn note_alive(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let Some(handshake) = &mut ctx.tx.handshake else {
+        return;
+    };
+    (handshake.tries, handshake.since) = (1, now);
+    let at = now + ctx.tx.rtt.wait(&sh.config, 0);
+    if ctx.is_armed_beyond(Timer::Wait, at) {
+        ctx.arm(sh, Timer::Wait, at);
+    }
+}
+
 /// Nothing was heard for a while: ask whether the peer is there.
 pub(crate) fn handle_idle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     let unproven = ctx.budget.is_some();
     let span = idle_span(ctx, sh);
+    if span.is_zero() {
+        return;
+    }
     let at = ctx.heard + span;
     if at > now {
         return ctx.arm(sh, Timer::Idle, at);
     }
     if unproven || ctx.service == Service::Datagram {
-        return ctx.end(sh, CloseReason::Aborted, false);
+        return ctx.end(sh, CloseReason::TimedOut, false);
     }
     if ctx.tx.requests.is_empty() && ctx.phase == Phase::Active {
         ctx.due.probe = true;

@@ -1,18 +1,44 @@
 //! Sending user bytes.
 
-use crate::api::{ErrorControl, FlowControl};
+use crate::api::ErrorControl;
 use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{close, reply, request, setup};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase, Timer};
 use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Instant};
+use engine::{Batch, CloseReason, Event, Framing, Instant};
 
 /// The bytes of one packet.
 struct Cut {
     bytes: Range<u64>,
     again: bool,
     eom: bool,
+}
+
+/// The store holds bytes up to `end`. The water marks decide whether they wait for others.
+pub(crate) fn do_extend(ctx: &mut Context, sh: &mut Shared, end: u64, push: bool) {
+    let tx = &mut ctx.tx;
+    tx.end = tx.end.max(end);
+    let config = &sh.config;
+    if push || tx.in_flight() <= config.low_water || config.linger.is_zero() {
+        tx.pushed = tx.end;
+    } else if tx.end - tx.next >= sh.high_water() {
+        let slot = sh.payload_max();
+        let part = if sh.high_water() < slot {
+            0
+        } else {
+            tx.end % slot
+        };
+        tx.pushed = tx.pushed.max(tx.end - part);
+    }
+    setup::start_if_due(ctx, sh);
+    ctx.wake(sh);
+}
+
+/// Bytes waited long enough for others to share a packet with.
+pub(crate) fn handle_linger(ctx: &mut Context, sh: &mut Shared) {
+    ctx.tx.pushed = ctx.tx.end;
+    ctx.wake(sh);
 }
 
 /// Fills `batch` with what the context may send now.
@@ -31,6 +57,7 @@ pub(crate) fn transmit(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: 
     }
     if batch.is_empty() {
         transmit_data(ctx, sh, now, batch);
+        watch_linger(ctx, sh, now);
         request::settle(ctx, sh, now);
         if ctx.due.reply || ctx.due.probe || close::is_wclose_due(ctx) {
             reply::transmit_control(ctx, sh, now, batch);
@@ -56,6 +83,17 @@ fn transmit_data(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut B
         if short {
             break;
         }
+    }
+}
+
+/// Bounds the wait of bytes that were held back.
+#[inline]
+fn watch_linger(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    let held = ctx.tx.next.max(ctx.tx.pushed) < ctx.tx.end;
+    if !held {
+        ctx.disarm(Timer::Linger);
+    } else if !ctx.is_armed(Timer::Linger) {
+        ctx.arm(sh, Timer::Linger, now + sh.config.linger);
     }
 }
 
@@ -91,33 +129,33 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
         let lost = lost.clone();
         return Some(cut(ctx, sh, lost.start, lost.end, true));
     }
-    let limit = limit(ctx, sh);
+    let limit = limit(ctx);
     let tx = &ctx.tx;
     if limit <= tx.next || ctx.waits_for_finish() && tx.end - tx.next < sh.payload_max() {
         return None;
     }
-    let (next, end, pushed, idle) = (tx.next, tx.end, tx.pushed, tx.in_flight() == 0);
+    let (next, end, pushed, in_flight) = (tx.next, tx.end, tx.pushed, tx.in_flight());
     let cut = cut(ctx, sh, next, end, false);
-    let whole = cut.bytes.end < end || cut.eom || cut.bytes.end.is_multiple_of(sh.payload_max());
     if cut.bytes.end > limit {
         // A part of a packet only when nothing else is on its way.
         let bytes = cut.bytes.start..limit;
-        return idle.then_some(Cut {
+        return (in_flight == 0).then_some(Cut {
             bytes,
             eom: false,
             ..cut
         });
     }
-    (whole || pushed >= cut.bytes.end).then_some(cut)
+    let slot = sh.payload_max();
+    let full = cut.bytes.end < end || cut.bytes.end == border(sh, next);
+    let goes = cut.eom || pushed >= cut.bytes.end || full && sh.high_water() <= slot;
+    (goes || in_flight <= sh.config.low_water).then_some(cut)
 }
 
-/// Cuts a packet that begins at `start`: it ends at a slot's border, at the end of a message, at
-/// what the peer takes, or at `end`.
+/// Cuts a packet that begins at `start`: it ends at the end of a message, at what the peer takes,
+/// or at `end`; in a byte stream at a slot's border too, so that packets lie in one piece.
 #[inline]
 fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut {
-    let slot = sh.payload_max();
-    let border = (start / slot + 1) * slot;
-    let mut stop = end.min(border).min(start + ctx.tx.payload_max);
+    let mut stop = end.min(border(sh, start)).min(start + ctx.tx.payload_max);
     let message_end = ctx.tx.ends.after(start);
     let eom = message_end.is_some_and(|message_end| message_end <= stop);
     if let Some(message_end) = message_end.filter(|_| eom) {
@@ -130,11 +168,21 @@ fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut
     }
 }
 
+/// Where a packet that begins at `start` ends at the latest.
+#[inline]
+fn border(sh: &Shared, start: u64) -> u64 {
+    let slot = sh.payload_max();
+    match sh.config.framing {
+        Framing::Messages => start + slot,
+        Framing::Stream | Framing::Records => (start / slot + 1) * slot,
+    }
+}
+
 /// Bytes below this may be sent.
-fn limit(ctx: &Context, sh: &Shared) -> u64 {
+fn limit(ctx: &Context) -> u64 {
     let tx = &ctx.tx;
     let mut limit = tx.end;
-    if sh.config.flow != FlowControl::Off {
+    if !ctx.options.has(Options::NOFLOW) {
         limit = limit.min(tx.alloc);
     }
     if let Some(congestion) = &tx.congestion {
@@ -144,8 +192,8 @@ fn limit(ctx: &Context, sh: &Shared) -> u64 {
 }
 
 /// Whether the peer, not the user, keeps the sender from going on.
-pub(crate) fn is_blocked(ctx: &Context, sh: &Shared) -> bool {
-    ctx.tx.next < ctx.tx.end && limit(ctx, sh) <= ctx.tx.next
+pub(crate) fn is_blocked(ctx: &Context) -> bool {
+    ctx.tx.next < ctx.tx.end && limit(ctx) <= ctx.tx.next
 }
 
 fn advance(ctx: &mut Context, sh: &mut Shared, cut: &Cut) {
@@ -238,11 +286,14 @@ pub(crate) fn account(
 /// with the last retransmission, with the end, and when the window is used up.
 fn wants_answer(ctx: &Context, sh: &Shared, cut: &Cut, wclose: bool, last: bool) -> bool {
     let tx = &ctx.tx;
-    let quarter = (tx.alloc.saturating_sub(tx.acknowledged) / 4).max(sh.payload_max());
-    let every = sh.config.status_every.min(quarter);
+    let mut every = sh.config.status_every;
+    if !ctx.options.has(Options::NOFLOW) {
+        let quarter = tx.alloc.saturating_sub(tx.acknowledged) / 4;
+        every = every.min(quarter.max(sh.payload_max()));
+    }
     tx.unasked >= every
         || tx.ask_next
         || wclose && !cut.again
         || cut.again && tx.lost.is_empty()
-        || last && tx.requests.is_empty() && is_blocked(ctx, sh)
+        || last && tx.requests.is_empty() && is_blocked(ctx)
 }

@@ -18,6 +18,7 @@ pub(crate) fn do_connect(
     xtp: &mut Xtp,
     now: Instant,
     to: Address,
+    service: Service,
 ) -> Result<CircuitId, CommandError> {
     if xtp.table.active() >= xtp.shared.config.circuits_max {
         return Err(CommandError::TooManyCircuits);
@@ -30,7 +31,7 @@ pub(crate) fn do_connect(
         .ok_or(CommandError::UnknownCircuit)?;
     let sh = &mut xtp.shared;
     ctx.initiator = true;
-    ctx.service = sh.config.service;
+    ctx.service = service;
     ctx.phase = Phase::Opening;
     prepare(ctx, sh, now);
     start(ctx, sh);
@@ -104,12 +105,25 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
 fn choose_data(ctx: &mut Context, sh: &mut Shared, room: u64) {
     if ctx.first.sent {
         sh.counters.retransmissions += 1;
-    } else if !ctx.first.explicit {
-        let message_end = ctx.tx.ends.after(0).unwrap_or(u64::MAX);
-        let tx = &mut ctx.tx;
-        ctx.first.data_len = tx.end.min(room).min(tx.alloc).min(message_end);
-        tx.next = ctx.first.data_len;
+    } else {
+        ctx.first.data_len = first_data(ctx).min(room);
+        ctx.tx.next = ctx.first.data_len;
     }
+}
+
+/// User bytes that may travel with FIRST if it has room for them.
+fn first_data(ctx: &Context) -> u64 {
+    if ctx.first.explicit {
+        return 0;
+    }
+    let tx = &ctx.tx;
+    let message_end = tx.ends.first().unwrap_or(u64::MAX);
+    let allowed = if ctx.options.has(Options::NOFLOW) {
+        u64::MAX
+    } else {
+        tx.alloc
+    };
+    tx.end.min(allowed).min(message_end)
 }
 
 fn first_options(ctx: &mut Context) -> Options {
@@ -163,16 +177,22 @@ fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
 /// A FIRST with fewer user bytes is shorter than the TCNTL that answers it.
 const SHORT_DATA: u64 = 16;
 
+/// Whether FIRST would be shorter than the TCNTL that answers it.
+fn is_short(ctx: &Context) -> bool {
+    let data_len = if ctx.first.sent {
+        ctx.first.data_len
+    } else {
+        first_data(ctx)
+    };
+    let whole = ctx.tx.finishing && data_len == ctx.tx.end;
+    data_len < SHORT_DATA && !(ctx.is_one_way() && whole)
+}
+
 /// What this side says about its traffic. A short opening says it in full, which makes it long
 /// enough to be answered with a key: an unproven address gets no more than it sent.
 pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSpec {
     let config = &sh.config;
-    let data_len = if ctx.first.sent {
-        ctx.first.data_len
-    } else {
-        ctx.tx.end
-    };
-    let short = first && !ctx.is_one_way() && (ctx.first.explicit || data_len < SHORT_DATA);
+    let short = first && is_short(ctx);
     if !short && !has_limits(sh) {
         return plain_spec(ctx);
     }

@@ -19,6 +19,11 @@ impl MessageEnds {
         }
     }
 
+    /// The first end there is.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.ends.front().copied()
+    }
+
     /// The first end beyond `position`.
     #[inline]
     pub(crate) fn after(&mut self, position: u64) -> Option<u64> {

@@ -1,14 +1,13 @@
 //! Transactions, datagrams, supervised openings, keep-alive, reservation, rate.
 
-mod pair;
-
+use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
+use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, Batch, CloseReason, Engine, Event, Framing, Instant};
 use engine_xtp::api::RateLimit;
 use engine_xtp::pdu::{DiagValue, Format, Header, Options, Service};
 use engine_xtp::{Config, FlowControl, Holdings, Xtp};
 use link::LinkConfig;
-use pair::{MS, Outcome, Plan, both, clean, joined, run, seeds};
 
 fn service(service: Service) -> Config {
     Config {
@@ -22,11 +21,12 @@ fn once(bytes: &[u8], answers: bool) -> Plan {
     Plan {
         sends: vec![bytes.to_vec()],
         answers,
+        ..Plan::default()
     }
 }
 
 fn kinds(outcome: &Outcome) -> Vec<(usize, Format, bool)> {
-    let kind = |line: &sim::TraceLine| {
+    let kind = |line: &crate::pair::TraceLine| {
         let header = Header::parse(&line.packet).expect("a good packet");
         (line.from, header.format, header.options.has(Options::END))
     };
@@ -113,7 +113,7 @@ fn an_unacknowledged_datagram_is_one_packet() {
 
 #[test]
 fn services_survive_faults() {
-    for seed in 0..seeds(200) {
+    for seed in seeds(200) {
         let kind = [
             Service::Transaction,
             Service::AckedDatagram,

@@ -1,16 +1,16 @@
 //! Streams over a link without faults: what is sent, and what is not.
 
-mod pair;
-
+use crate::pair::{MS, Outcome, TraceLine, both, clean, joined, messages, run, story};
+use crate::user::Plan;
 use engine::{CloseReason, SplitMix64};
 use engine_xtp::Config;
 use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, RTN};
-use pair::{Outcome, Plan, both, clean, joined, messages, run};
 
 fn plan(sends: Vec<Vec<u8>>) -> Plan {
     Plan {
         sends,
         answers: false,
+        ..Plan::default()
     }
 }
 
@@ -139,6 +139,7 @@ fn a_side_may_go_on_sending_after_the_other_ended() {
         Plan {
             sends: answer.clone(),
             answers: true,
+            ..Plan::default()
         },
     ];
     let outcome = run(both(&config, 1), plans, clean(), 1);
@@ -166,14 +167,14 @@ fn nobody_listening_is_said_at_once() {
 fn the_last_packet_of_a_close_says_end_and_none_is_answered() {
     let plans = [plan(vec![b"bye".to_vec()]), plan(Vec::new())];
     let outcome = run(both(&Config::default(), 1), plans, clean(), 1);
-    let ends = [0, 1].map(|side| {
-        headers(&outcome, side)
-            .iter()
-            .filter(|header| header.options.has(Options::END))
-            .count()
-    });
-    assert!(
-        ends[0] + ends[1] >= 1 && ends[0] <= 1 && ends[1] <= 1,
-        "{ends:?}"
-    );
+    let says_end = |line: &TraceLine| {
+        let header = Header::parse(&line.packet).expect("a good packet");
+        header.options.has(Options::END)
+    };
+    let told = story(&outcome.trace);
+    assert!(says_end(outcome.trace.last().expect("packets")), "{told}");
+    let end = outcome.trace.iter().find(|line| says_end(line));
+    let end = end.expect("the last at least");
+    let answers = |line: &&TraceLine| line.from != end.from && line.at_ps > end.at_ps + MS;
+    assert_eq!(outcome.trace.iter().filter(answers).count(), 0, "{told}");
 }

@@ -1,0 +1,433 @@
+//! Closing, exhaustively: every order of the users' acts and the packets, with one fault anywhere.
+//!
+//! The state of an end is XTP's four close bits; the state of an association is the pair. All
+//! orders are tried, so the pairs seen are all there are, and each of them led to the end.
+
+use crate::choices::Choices;
+use core::fmt::Write;
+use core::hash::Hasher;
+use engine::{Address, Batch, CircuitId, CloseReason, Delivery, Engine, Event, Instant};
+use engine_xtp::pdu::Service;
+use engine_xtp::{Config, Holdings, Xtp};
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::DefaultHasher;
+
+/// What a user does, each once, at any time it is possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    Send,
+    Finish,
+    /// Once the peer finished.
+    Answer,
+    Abort,
+}
+
+use Act::{Abort, Answer, Finish, Send};
+
+/// What may happen next.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Act(usize),
+    Deliver(usize),
+    /// The faults, of which one is allowed in a run.
+    Lose(usize),
+    Repeat(usize),
+    Overtake(usize),
+    Timer,
+}
+
+struct Run {
+    engines: [Xtp; 2],
+    ids: [Option<CircuitId>; 2],
+    acts: [VecDeque<Act>; 2],
+    flying: [VecDeque<Vec<u8>>; 2],
+    now: Instant,
+    faults: usize,
+    received: [usize; 2],
+    finished: [bool; 2],
+    closed: [Option<CloseReason>; 2],
+    told: String,
+}
+
+const BYTES: u64 = 10;
+
+/// More than all limits on silence together.
+const LONG: Instant = Instant::from_nanos(300_000_000_000);
+
+impl Run {
+    fn new(config: &Config, acts: [&[Act]; 2]) -> Run {
+        let engine = |seed| {
+            Xtp::new(Config {
+                seed,
+                ..config.clone()
+            })
+        };
+        let mut engines = [engine(1), engine(2)];
+        engines[1].listen(true);
+        let id = engines[0].connect(Instant::ZERO, Address::Station(1));
+        Run {
+            engines,
+            ids: [Some(id.expect("room for one")), None],
+            acts: acts.map(|list| list.iter().copied().collect()),
+            flying: Default::default(),
+            now: Instant::ZERO,
+            faults: 1,
+            received: [0; 2],
+            finished: [false; 2],
+            closed: [None; 2],
+            told: String::new(),
+        }
+    }
+
+    /// Goes on until nothing is left to happen, or to a place an earlier run went on from. All
+    /// pairs of states on the way go into `seen`.
+    fn finish(&mut self, choices: &mut Choices, seen: &mut Seen) -> bool {
+        loop {
+            self.send();
+            let steps = self.steps();
+            if steps.is_empty() {
+                match self.deadline() {
+                    Some(at) => self.timeout(at),
+                    None => return true,
+                }
+                continue;
+            }
+            if choices.is_new() {
+                seen.pairs.insert(self.pair());
+                if !seen.places.insert(self.place()) {
+                    return false;
+                }
+            }
+            let step = steps[choices.pick(steps.len())];
+            let _ = writeln!(self.told, "{}: {step:?}", self.pair());
+            self.take(step);
+        }
+    }
+
+    /// All that decides what can happen from here on, as a number.
+    fn place(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        let mut add = |text: &str| hasher.write(text.as_bytes());
+        for engine in &self.engines {
+            let text = format!("{engine:?}");
+            // What was done so far, and memory to be used again, decide nothing.
+            let (front, rest) = text.split_once("counters:").expect("counters");
+            let (_, rest) = rest.split_once("random:").expect("the state of chance");
+            let (rest, _) = rest.split_once("scratch:").expect("scratch memory");
+            add(front);
+            add(rest);
+        }
+        let users = (&self.ids, &self.acts, &self.flying, self.faults);
+        add(&format!("{users:?} {:?} {:?}", self.finished, self.closed));
+        hasher.finish()
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for side in [0, 1] {
+            let ready = match self.acts[side].front() {
+                Some(Answer) => self.finished[side],
+                Some(_) => self.ids[side].is_some(),
+                None => false,
+            };
+            let open = ready && self.closed[side].is_none();
+            steps.extend(open.then_some(Step::Act(side)));
+        }
+        let flying = [0, 1].into_iter().filter(|&to| !self.flying[to].is_empty());
+        steps.extend(flying.clone().map(Step::Deliver));
+        if self.faults > 0 {
+            steps.extend(flying.clone().map(Step::Lose));
+            steps.extend(flying.clone().map(Step::Repeat));
+            let behind = flying.clone().filter(|&to| self.flying[to].len() > 1);
+            steps.extend(behind.map(Step::Overtake));
+            steps.extend((!steps.is_empty() && self.deadline().is_some()).then_some(Step::Timer));
+        }
+        steps
+    }
+
+    fn take(&mut self, step: Step) {
+        self.faults -= usize::from(!matches!(step, Step::Act(_) | Step::Deliver(_)));
+        match step {
+            Step::Act(side) => self.act(side),
+            Step::Deliver(to) => {
+                let packet = self.flying[to].pop_front().expect("one flies");
+                self.deliver(to, &packet);
+            }
+            Step::Lose(to) => drop(self.flying[to].pop_front()),
+            Step::Repeat(to) => {
+                let packet = self.flying[to].front().expect("one flies").clone();
+                self.deliver(to, &packet);
+            }
+            Step::Overtake(to) => self.flying[to].swap(0, 1),
+            Step::Timer => {
+                let at = self.deadline().expect("a timer");
+                self.timeout(at.max(self.now));
+            }
+        }
+    }
+
+    fn act(&mut self, side: usize) {
+        let id = self.ids[side].expect("a circuit");
+        let engine = &mut self.engines[side];
+        match self.acts[side].pop_front().expect("an act") {
+            Send => engine.extend(self.now, id, BYTES, true),
+            Finish | Answer => engine.finish(self.now, id),
+            Abort => engine.abort(self.now, id),
+        }
+    }
+
+    fn deliver(&mut self, to: usize, packet: &[u8]) {
+        let mut deliveries: Vec<Delivery> = Vec::new();
+        let from = Address::Station(1 - to as u32);
+        self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
+        for delivery in deliveries {
+            let engine::Bytes::Packet(range) = delivery.bytes else {
+                panic!("nothing can come before its turn");
+            };
+            self.received[to] += range.len();
+            self.engines[to].consume(self.now, delivery.circuit, range.len() as u64);
+        }
+    }
+
+    fn timeout(&mut self, now: Instant) {
+        self.now = now;
+        assert!(now < LONG, "it never ends:\n{}{}", self.told, self.pair());
+        for engine in &mut self.engines {
+            if engine.deadline().is_some_and(|at| at <= now) {
+                engine.handle_timeout(now);
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let both = self.engines.iter().filter_map(|engine| engine.deadline());
+        both.min()
+    }
+
+    /// Both engines send what they have. User bytes are zeros.
+    fn send(&mut self) {
+        for side in [0, 1] {
+            loop {
+                let mut batch = Batch::new(4);
+                self.engines[side].transmit(self.now, &mut batch);
+                if batch.is_empty() {
+                    break;
+                }
+                batch.extend_checksums(|_| 0);
+                for segment in batch.segments() {
+                    let mut packet = batch.header(segment).to_vec();
+                    let len = segment.payload.end - segment.payload.start;
+                    packet.resize(packet.len() + len as usize, 0);
+                    self.flying[1 - side].push_back(packet);
+                }
+            }
+            while let Some(event) = self.engines[side].poll_event() {
+                self.hear(side, event);
+            }
+        }
+    }
+
+    fn hear(&mut self, side: usize, event: Event) {
+        match event {
+            Event::Accepted(id, _) if self.ids[side].is_none() => self.ids[side] = Some(id),
+            Event::Finished(_) => self.finished[side] = true,
+            Event::Closed(id, reason) if self.ids[side] == Some(id) => {
+                assert_eq!(self.closed[side], None, "closed twice");
+                self.closed[side] = Some(reason);
+            }
+            _ => {}
+        }
+    }
+
+    /// The states of both ends: WCLOSE and RCLOSE sent in lower case, received in upper case.
+    fn pair(&self) -> String {
+        let name = |side: usize| {
+            let Some(id) = self.ids[side] else {
+                return "none".to_owned();
+            };
+            let Some(state) = self.engines[side].close_state(id) else {
+                return "gone".to_owned();
+            };
+            let bits = [
+                (state.wclose_sent, 'w'),
+                (state.rclose_received, 'R'),
+                (state.wclose_received, 'W'),
+                (state.rclose_sent, 'r'),
+            ];
+            bits.map(|(set, letter)| if set { letter } else { '-' })
+                .iter()
+                .collect()
+        };
+        format!("{} {}", name(0), name(1))
+    }
+}
+
+/// What all runs saw.
+#[derive(Default)]
+struct Seen {
+    pairs: BTreeSet<String>,
+    places: BTreeSet<u64>,
+}
+
+/// Tries all orders of `acts` with up to one fault. The pairs of states that were seen.
+fn explore(config: &Config, acts: [&[Act]; 2]) -> BTreeSet<String> {
+    let mut seen = Seen::default();
+    let mut choices = Choices::default();
+    let mut runs = 0;
+    let abrupt = acts.concat().contains(&Abort);
+    loop {
+        let mut run = Run::new(config, acts);
+        if run.finish(&mut choices, &mut seen) {
+            check_end(&run, config, abrupt);
+        }
+        runs += 1;
+        if !choices.advance() {
+            break;
+        }
+    }
+    assert!(runs > 1, "nothing was tried");
+    seen.pairs
+}
+
+fn check_end(run: &Run, config: &Config, abrupt: bool) {
+    let told = &run.told;
+    for side in [0, 1] {
+        let ended = run.ids[side].is_none() || run.closed[side].is_some();
+        assert!(ended, "{side} never ends:\n{told}");
+        assert_eq!(run.engines[side].holdings(), Holdings::default(), "{told}");
+        assert_eq!(run.engines[side].deadline(), None, "{told}");
+        if abrupt || config.service == Service::Datagram {
+            continue;
+        }
+        // A responder may not have had leave to ask whether its reply arrived.
+        let unsure = config.service == Service::Transaction && side == 1 && run.faults == 0;
+        let expected = match run.closed[side] {
+            Some(CloseReason::TimedOut) if unsure => CloseReason::TimedOut,
+            _ => CloseReason::Graceful,
+        };
+        assert_eq!(run.closed[side], Some(expected), "{side}:\n{told}");
+        assert!(run.finished[side], "{side}:\n{told}");
+    }
+}
+
+fn config(service: Service, explicit: bool) -> Config {
+    Config {
+        service,
+        explicit,
+        ..Config::default()
+    }
+}
+
+/// All pairs of states that `lists` lead to, which must be those of `expected`, row by row: the
+/// states of the opener, and for each those of the responder.
+fn check(config: &Config, lists: &[[&[Act]; 2]], expected: &[(&str, &[&str])]) {
+    let explored = lists.iter().flat_map(|acts| explore(config, *acts));
+    let seen: BTreeSet<String> = explored.collect();
+    let row = |(one, others): &(&str, &[&str])| {
+        let pairs = others.iter().map(|other| format!("{one} {other}"));
+        pairs.collect::<Vec<String>>()
+    };
+    let expected: BTreeSet<String> = expected.iter().flat_map(row).collect();
+    let missed: Vec<&String> = expected.difference(&seen).collect();
+    let more: Vec<&String> = seen.difference(&expected).collect();
+    let service = config.service;
+    assert!(
+        missed.is_empty() && more.is_empty(),
+        "{service:?}: not {missed:?} but {more:?}"
+    );
+}
+
+/// What the users of a stream may do; one at least ends by itself. The longest runs only if more
+/// is asked for.
+fn stream_acts(explicit: bool) -> Vec<[&'static [Act]; 2]> {
+    let mut lists: Vec<&[Act]> = vec![&[Finish], &[Answer], &[Abort], &[Send, Finish]];
+    let all: &[Act] = &[Send, Finish, Abort];
+    let wide = std::env::var("TOWPATH_SEEDS").is_ok();
+    if wide {
+        lists.extend([&[Finish, Abort][..], &[Send, Answer], &[Send, Abort], all]);
+    }
+    let mut pairs = vec![[all, &[Finish]], [&[Finish], all]];
+    for one in &lists {
+        for other in &lists {
+            // An implicit opening is nothing but an intention until its user acts.
+            let endless = one.contains(&Answer) && (other.contains(&Answer) || !explicit);
+            let long = one.len() > 1 && other.len() > 1;
+            if !endless && (!long || wide) {
+                pairs.push([*one, *other]);
+            }
+        }
+    }
+    pairs
+}
+
+#[test]
+fn every_pair_of_close_states_of_a_stream_leads_to_the_end() {
+    let rows: [(&str, &[&str]); 10] = [
+        ("----", &["none", "----", "w---", "gone"]),
+        (
+            "w---",
+            &["----", "--W-", "--Wr", "w---", "w-W-", "w-Wr", "gone"],
+        ),
+        ("--W-", &["w---", "gone"]),
+        ("--Wr", &["w---", "wR--", "gone"]),
+        ("wR--", &["--Wr", "w-Wr", "gone"]),
+        ("w-W-", &["w---", "w-Wr", "gone"]),
+        ("w-Wr", &["w---", "w-W-", "w-Wr", "wR--", "wRW-", "gone"]),
+        ("wRW-", &["w-Wr", "gone"]),
+        ("gone", &["none", "----", "w---", "--W-", "--Wr", "wR--"]),
+        ("gone", &["w-W-", "w-Wr", "wRW-", "gone"]),
+    ];
+    check(&config(Service::Stream, true), &stream_acts(true), &rows);
+}
+
+/// Here the responder may say little before its peer used its key, so it closes less freely.
+#[test]
+fn every_pair_of_close_states_of_an_implicit_stream_leads_to_the_end() {
+    let rows: [(&str, &[&str]); 8] = [
+        ("----", &["none", "----", "w---", "gone"]),
+        ("w---", &["none", "----", "--Wr", "w---", "w-Wr", "gone"]),
+        ("--Wr", &["w---", "wR--"]),
+        ("wR--", &["--Wr", "w-Wr", "gone"]),
+        ("w-Wr", &["w---", "w-Wr", "wR--", "gone"]),
+        ("wRW-", &["w-Wr", "gone"]),
+        ("gone", &["none", "----", "w---", "--Wr"]),
+        ("gone", &["w-Wr", "wR--", "gone"]),
+    ];
+    check(&config(Service::Stream, false), &stream_acts(false), &rows);
+}
+
+#[test]
+fn every_pair_of_close_states_of_a_transaction_leads_to_the_end() {
+    let acts: [[&[Act]; 2]; 4] = [
+        [&[Send, Finish], &[Send, Answer]],
+        [&[Send, Finish], &[Send, Finish]],
+        [&[Send, Finish], &[Abort]],
+        [&[Send, Finish, Abort], &[Answer]],
+    ];
+    let rows: [(&str, &[&str]); 5] = [
+        ("----", &["none"]),
+        ("w---", &["none", "--W-", "--Wr", "w-Wr", "gone"]),
+        ("wR--", &["--Wr", "w-Wr", "gone"]),
+        ("wRW-", &["w-Wr"]),
+        ("gone", &["none", "--W-", "--Wr", "w-Wr", "gone"]),
+    ];
+    check(&config(Service::Transaction, false), &acts, &rows);
+}
+
+/// One direction alone: the other is closed from the start.
+#[test]
+fn every_pair_of_close_states_of_a_datagram_leads_to_the_end() {
+    let acts: [[&[Act]; 2]; 3] = [
+        [&[Send, Finish], &[]],
+        [&[Send, Finish], &[Abort]],
+        [&[Send, Finish, Abort], &[]],
+    ];
+    let rows: [(&str, &[&str]); 3] = [
+        ("--Wr", &["none"]),
+        ("w-Wr", &["none", "gone"]),
+        ("gone", &["none", "gone"]),
+    ];
+    check(&config(Service::AckedDatagram, false), &acts, &rows);
+    let rows: [(&str, &[&str]); 2] = [("--Wr", &["none"]), ("gone", &["none", "gone"])];
+    check(&config(Service::Datagram, false), &acts, &rows);
+}

@@ -1,0 +1,348 @@
+//! Streams and messages over links with faults: exact delivery, repeatable, nothing left behind.
+
+use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, run, seeds, story};
+use crate::user::Plan;
+use core::time::Duration;
+use engine::{CloseReason, Framing, SplitMix64};
+use engine_xtp::api::{Congestion, RateLimit};
+use engine_xtp::pdu::Service;
+use engine_xtp::{Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
+use link::LinkConfig;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A path with faults of all kinds, some of them far longer than a round trip.
+fn faulty(random: &mut SplitMix64) -> Path {
+    let mut ppm = |most: u64| {
+        if random.below(3) == 0 {
+            0
+        } else {
+            random.below(most) as u32
+        }
+    };
+    let link = LinkConfig {
+        loss_ppm: ppm(80_000),
+        duplicate_ppm: ppm(50_000),
+        reorder_ppm: ppm(80_000),
+        corrupt_ppm: ppm(20_000),
+        reorder_ps: random.below(5) * MS,
+        delay_ps: random.below(20) * MS / 4,
+        rate_bps: Some(1_000_000 << random.below(10)),
+        ..clean()
+    };
+    let mut path = Path {
+        segments_max: [1, 2, 46][random.below(3) as usize],
+        ..Path::from(link)
+    };
+    match random.below(8) {
+        0 => {
+            let start = random.below(1000) * MS;
+            path.partition_ps = start..start + random.below(4000) * MS;
+        }
+        // Longer than any quarantine.
+        1 => (path.late_ppm, path.late_ps) = (50_000, random.below(5000) * MS),
+        // Overtaken by windows of other packets.
+        2 => path.link.reorder_ps = random.below(300) * MS,
+        _ => {}
+    }
+    path
+}
+
+fn any<T: Clone>(random: &mut SplitMix64, choices: &[T]) -> T {
+    choices[random.below(choices.len() as u64) as usize].clone()
+}
+
+/// Every option, whatever it is. What the peers must agree on is the same for both.
+fn options(random: &mut SplitMix64) -> Config {
+    let ms = Duration::from_millis;
+    let rate = RateLimit {
+        rate_bytes_per_s: 1_000_000,
+        burst_bytes: 1000 << random.below(6),
+    };
+    let (flow, service) = (flow(random), service(random));
+    Config {
+        packet_len: any(random, &[128, 256, 576, 1472, 9000]),
+        window: 8192 << random.below(8),
+        initial_window: any(random, &[0, 1000, 64 << 10]),
+        checksum: any(random, &[true, false]),
+        framing: any(random, &[Framing::Stream, Framing::Messages]),
+        error: any(
+            random,
+            &[
+                ErrorControl::Selective,
+                ErrorControl::Selective,
+                ErrorControl::GoBackN,
+                ErrorControl::GoBackN,
+                ErrorControl::None,
+            ],
+        ),
+        fastnak: any(random, &[true, false]),
+        flow,
+        service,
+        explicit: any(random, &[true, false]),
+        supervised: any(random, &[true, false, false]),
+        rate: any(random, &[None, None, None, Some(rate)]),
+        congestion: any(
+            random,
+            &[Congestion::Off, Congestion::Loss, Congestion::Delay],
+        ),
+        spans: any(random, &[SpanMeaning::Received, SpanMeaning::Missing]),
+        sort: any(random, &[None, Some(7)]),
+        port: any(random, &[1, 5000]),
+        source_port: any(random, &[0, 6000]),
+        status_every: 4096 << random.below(6),
+        status_delay: any(random, &[Duration::ZERO, ms(1), ms(5)]),
+        reply_delay: any(random, &[Duration::ZERO, ms(10), ms(100)]),
+        wait_initial: any(random, &[ms(100), ms(500)]),
+        wait_min: any(random, &[ms(20), ms(50), ms(200)]),
+        wait_max: any(random, &[ms(2000), ms(10_000)]),
+        retries_max: any(random, &[12, 16]),
+        handshake_max: any(random, &[ms(20_000), ms(30_000)]),
+        keep_alive: any(random, &[Duration::ZERO, ms(100), ms(60_000)]),
+        quarantine: any(random, &[Duration::ZERO, ms(100), ms(2000)]),
+        quarantine_max: any(random, &[0, 1, 65_536]),
+        circuits_max: any(random, &[4, 65_536]),
+        unproven_max: any(random, &[2, 1024]),
+        low_water: any(random, &[0, 0, 100, 5000]),
+        high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
+        linger: any(random, &[Duration::ZERO, ms(1), ms(20)]),
+        seed: random.next_u64() >> 1,
+    }
+}
+
+fn flow(random: &mut SplitMix64) -> FlowControl {
+    let all = [
+        FlowControl::Allocation,
+        FlowControl::Reservation,
+        FlowControl::Off,
+    ];
+    any(random, &all)
+}
+
+fn service(random: &mut SplitMix64) -> Service {
+    let rare = [
+        Service::Unspecified,
+        Service::Transaction,
+        Service::AckedDatagram,
+        Service::Datagram,
+    ];
+    let all = [Service::Stream; 4];
+    any(random, &[all, rare].concat())
+}
+
+/// What a run was about.
+struct Case {
+    config: Config,
+    path: Path,
+    sent: [Vec<Vec<u8>>; 2],
+}
+
+fn case(seed: u64) -> (Case, [Plan; 2]) {
+    let mut random = SplitMix64::new(seed);
+    let path = faulty(&mut random);
+    let config = options(&mut random);
+    let one_way = matches!(config.service, Service::AckedDatagram | Service::Datagram);
+    let counts = [60, if one_way { 0 } else { 20 }];
+    let sent = counts.map(|count| messages(&mut random, count));
+    let pauses = [0, 0, 3, 40].map(Duration::from_millis);
+    let plans = sent.clone().map(|sends| Plan {
+        sends,
+        answers: seed.is_multiple_of(3),
+        patient: random.below(2) == 0,
+        pause: any(&mut random, &pauses),
+    });
+    let [opener, other] = plans;
+    let opener = Plan {
+        answers: false,
+        ..opener
+    };
+    let case = Case { config, path, sent };
+    (case, [opener, other])
+}
+
+/// One run of `seed`: both sides send, if the service lets them.
+fn one(seed: u64) -> (Case, Outcome) {
+    let (case, plans) = case(seed);
+    let outcome = run(both(&case.config, seed), plans, case.path.clone(), seed);
+    (case, outcome)
+}
+
+/// What a user got from what the other sent.
+fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
+    let (got, sent) = (&outcome.received[1 - from], &case.sent[from]);
+    let lossy = case.config.error == ErrorControl::None || case.config.service == Service::Datagram;
+    let damage = if case.config.checksum {
+        0
+    } else {
+        outcome.damaged
+    };
+    let counters = outcome.counters[1 - from];
+    if !lossy {
+        assert_eq!(outcome.gaps[1 - from], 0, "{about}: a gap");
+        assert_eq!(counters.bytes_lost, 0, "{about}: bytes lost");
+        if case.config.framing == Framing::Messages {
+            let lens = |list: &[Vec<u8>]| list.iter().map(Vec::len).collect::<Vec<_>>();
+            assert_eq!(lens(got), lens(sent), "{about}: messages of {from}");
+        }
+        let (got, sent) = (joined(got), joined(sent));
+        assert_eq!(got.len(), sent.len(), "{about}: bytes of {from}");
+        let wrong = got.iter().zip(&sent).filter(|(one, other)| one != other);
+        assert!(wrong.count() as u64 <= damage, "{about}: bytes of {from}");
+        return;
+    }
+    let total = joined(sent).len() as u64;
+    let seen = joined(got).len() as u64;
+    assert!(seen <= total, "{about}: {seen} of {total} bytes");
+    if case.config.framing == Framing::Messages && damage == 0 {
+        let mut rest = sent.iter();
+        let known = got.iter().all(|message| rest.any(|sent| sent == message));
+        assert!(known, "{about}: invented, twice, torn or out of order");
+    }
+}
+
+#[test]
+fn every_byte_arrives_once_and_in_order_whatever_the_link_does() {
+    let mut repaired = 0;
+    for seed in seeds(400) {
+        let (case, outcome) = one(seed);
+        let about = format!("seed {seed}, {:?}, {:?}", case.config, case.path);
+        for side in [0, 1] {
+            check_received(&case, &outcome, side, &about);
+        }
+        if case.config.service != Service::Datagram {
+            assert_eq!(outcome.finished, [true; 2], "{about}");
+            let ended = outcome.closed.iter().all(Option::is_some);
+            let end = story(&outcome.trace[outcome.trace.len().saturating_sub(30)..]);
+            assert!(ended, "{about}: {:?}\n{end}", outcome.closed);
+        }
+        assert_eq!(outcome.holdings, [Holdings::default(); 2], "{about}");
+        repaired += outcome.counters[0].retransmissions;
+    }
+    assert!(
+        repaired > 100,
+        "only {repaired} retransmissions: the links were too good"
+    );
+}
+
+#[test]
+fn every_field_of_the_configuration_is_drawn() {
+    let mut seen: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for seed in 0..200 {
+        let text = format!("{:#?}", case(seed).0.config);
+        let fields = text
+            .lines()
+            .filter(|line| line.starts_with("    ") && !line.starts_with("     "));
+        for (name, value) in fields.filter_map(|line| line.trim().split_once(": ")) {
+            seen.entry(name.to_owned())
+                .or_default()
+                .insert(value.to_owned());
+        }
+    }
+    assert!(seen.len() > 30, "{} fields", seen.len());
+    for (name, values) in seen {
+        assert!(values.len() > 1, "{name} is always {values:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+    assert!(one(21).1.trace == one(21).1.trace);
+    assert!(one(21).1.trace != one(22).1.trace);
+}
+
+#[test]
+fn a_loss_that_later_data_shows_is_repaired_without_a_timer() {
+    let sent = messages(&mut SplitMix64::new(1), 1000);
+    let config = Config {
+        wait_initial: core::time::Duration::from_secs(9),
+        wait_min: core::time::Duration::from_secs(9),
+        ..Config::default()
+    };
+    let link = LinkConfig {
+        loss_ppm: 2_000,
+        ..clean()
+    };
+    let plans = [sent.clone(), Vec::new()].map(|sends| Plan {
+        sends,
+        answers: false,
+        ..Plan::default()
+    });
+    let outcome = run(both(&config, 5), plans, link, 12);
+    assert!(joined(&outcome.received[1]) == joined(&sent));
+    assert!(outcome.counters[0].retransmissions > 0, "nothing was lost");
+    assert!(
+        outcome.counters[0].retransmissions < 20,
+        "more was sent again than lost"
+    );
+}
+
+#[test]
+fn without_error_control_gaps_are_reported_and_nothing_is_sent_again() {
+    for seed in seeds(40) {
+        let sent = messages(&mut SplitMix64::new(seed), 200);
+        let config = Config {
+            error: ErrorControl::None,
+            framing: Framing::Messages,
+            explicit: seed.is_multiple_of(2),
+            ..Config::default()
+        };
+        let link = LinkConfig {
+            loss_ppm: 20_000,
+            duplicate_ppm: 10_000,
+            ..clean()
+        };
+        let plans = [sent.clone(), Vec::new()].map(|sends| Plan {
+            sends,
+            answers: false,
+            ..Plan::default()
+        });
+        let outcome = run(both(&config, seed), plans, link, seed);
+        let mut rest = sent.iter();
+        for message in &outcome.received[1] {
+            assert!(
+                rest.any(|sent| sent == message),
+                "seed {seed}: invented, twice or damaged"
+            );
+        }
+        let counters = outcome.counters[1];
+        let total = joined(&sent).len() as u64;
+        assert_eq!(
+            counters.bytes_delivered + counters.bytes_lost,
+            total,
+            "seed {seed}"
+        );
+        assert!(outcome.received[1].len() > 100, "seed {seed}");
+        assert_eq!(
+            outcome.closed,
+            [Some(CloseReason::Graceful); 2],
+            "seed {seed}"
+        );
+        assert_eq!(outcome.holdings, [Holdings::default(); 2], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_peer_that_falls_silent_is_given_up() {
+    let config = Config::default();
+    let dead = LinkConfig {
+        loss_ppm: 1_000_000,
+        ..clean()
+    };
+    let plans = [vec![vec![1; 5000]], Vec::new()].map(|sends| Plan {
+        sends,
+        answers: false,
+        ..Plan::default()
+    });
+    let outcome = run(both(&config, 1), plans, dead, 1);
+    assert_eq!(outcome.closed[0], Some(CloseReason::TimedOut));
+    let again = outcome.counters[0].retransmissions;
+    assert!(
+        (4..=u64::from(config.retries_max)).contains(&again),
+        "{again} more tries"
+    );
+    assert!(
+        outcome.end_ps < 60_000 * MS,
+        "it took {} ms",
+        outcome.end_ps / MS
+    );
+    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+}

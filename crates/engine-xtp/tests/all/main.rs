@@ -1,0 +1,12 @@
+//! The tests of the XTP engine, by topic. They run in virtual time and repeat exactly.
+
+mod choices;
+mod close_states;
+mod faults;
+mod hostile;
+mod pair;
+mod pdu;
+mod services;
+mod stream;
+mod user;
+mod water;

@@ -1,0 +1,333 @@
+//! Two endpoints in virtual time, each with a user that sends what it is given, over a path with
+//! faults. The harness itself checks what must hold at every step of any run.
+
+use crate::user::{Plan, User};
+use engine::{Address, Batch, CloseReason, Counters, Engine, Event, Instant, SplitMix64};
+use engine_xtp::api::Holdings;
+use engine_xtp::pdu::{Body, Header, Packet};
+use engine_xtp::{Config, Xtp};
+use link::{Link, LinkConfig};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A millisecond in picoseconds.
+pub const MS: u64 = 1_000_000_000;
+
+/// Octets of frame around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 check sequence.
+const FRAME_OVERHEAD: usize = 46;
+
+/// The seeds to try: more than CI does when TOWPATH_SEEDS says how many, or the one of
+/// TOWPATH_SEED to look at a failure.
+pub fn seeds(usual: u64) -> Range<u64> {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    match number("TOWPATH_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TOWPATH_SEEDS").unwrap_or(usual),
+    }
+}
+
+/// A link of 100 Mbit/s with a delay of a millisecond and no faults.
+pub fn clean() -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(100_000_000),
+        delay_ps: MS,
+        ..LinkConfig::default()
+    }
+}
+
+/// Both directions between the stations.
+#[derive(Clone, Debug)]
+pub struct Path {
+    pub link: LinkConfig,
+    /// When nothing arrives.
+    pub partition_ps: Range<u64>,
+    /// Packets in a million of which another copy arrives `late_ps` later.
+    pub late_ppm: u64,
+    pub late_ps: u64,
+    /// Packets a wire takes in one call.
+    pub segments_max: usize,
+}
+
+impl From<LinkConfig> for Path {
+    fn from(link: LinkConfig) -> Path {
+        Path {
+            link,
+            partition_ps: 0..0,
+            late_ppm: 0,
+            late_ps: 0,
+            segments_max: 1,
+        }
+    }
+}
+
+/// A packet entering a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceLine {
+    pub at_ps: u64,
+    pub from: usize,
+    pub packet: Vec<u8>,
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What each side's user received.
+    pub received: [Vec<Vec<u8>>; 2],
+    /// Gaps each side's user was told of.
+    pub gaps: [u64; 2],
+    /// Why each side's circuit ended.
+    pub closed: [Option<CloseReason>; 2],
+    pub finished: [bool; 2],
+    pub counters: [Counters; 2],
+    pub holdings: [Holdings; 2],
+    /// Packets damaged on the way.
+    pub damaged: u64,
+    pub trace: Vec<TraceLine>,
+    pub end_ps: u64,
+}
+
+enum Happening {
+    Arrival(usize, Vec<u8>),
+    /// A user looks after its circuit.
+    Wake(usize),
+}
+
+struct World {
+    engines: [Xtp; 2],
+    users: [User; 2],
+    links: [Link; 2],
+    path: Path,
+    seed: u64,
+    queue: BTreeMap<(u64, u64), Happening>,
+    made: u64,
+    now_ps: u64,
+    damaged: u64,
+    trace: Vec<TraceLine>,
+}
+
+/// Packets one side may send at one instant: more means that it never stops.
+const BURST_MAX: usize = 100_000;
+
+/// Runs one circuit from station 0 to station 1 until nothing happens any more.
+pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: u64) -> Outcome {
+    let path = path.into();
+    let mut users = [0, 1].map(|side| User::new(&plans[side], &configs[side]));
+    let mut engines = configs.map(Xtp::new);
+    engines[1].listen(true);
+    let id = engines[0].connect(Instant::ZERO, Address::Station(1));
+    users[0].attach(id.expect("room for one"));
+    let links = [0, 1].map(|side| Link::new(path.link, seed, side));
+    let mut world = World {
+        engines,
+        users,
+        links,
+        path,
+        seed,
+        queue: BTreeMap::new(),
+        made: 0,
+        now_ps: 0,
+        damaged: 0,
+        trace: Vec::new(),
+    };
+    let long = 300_000 * MS;
+    let mut before = (0, 0);
+    while world.step() {
+        before = match before {
+            (at, steps) if at == world.now_ps => (at, steps + 1),
+            _ => (world.now_ps, 0),
+        };
+        let told = || story(&world.trace[world.trace.len().saturating_sub(40)..]);
+        assert!(
+            before.1 < BURST_MAX,
+            "seed {seed}: time stands still:\n{}",
+            told()
+        );
+        let told = || story(&world.trace[world.trace.len().saturating_sub(400)..]);
+        assert!(world.now_ps < long, "seed {seed} never ends:\n{}", told());
+    }
+    world.outcome()
+}
+
+impl World {
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ps / 1000)
+    }
+
+    /// Both sides do what they can now, then time goes on. False when nothing is left to happen.
+    fn step(&mut self) -> bool {
+        for side in [0, 1] {
+            self.serve(side);
+        }
+        let deadlines = self.engines.iter().filter_map(|engine| engine.deadline());
+        let next = deadlines
+            .map(|at| at.as_nanos() * 1000)
+            .chain(self.queue.keys().next().map(|&(at, _)| at))
+            .min();
+        let Some(next) = next else {
+            return false;
+        };
+        self.now_ps = self.now_ps.max(next);
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > self.now_ps {
+                break;
+            }
+            match entry.remove() {
+                Happening::Arrival(to, packet) => self.arrive(to, &packet),
+                Happening::Wake(side) => self.users[side].wake(),
+            }
+        }
+        for side in [0, 1] {
+            self.handle_timeout(side);
+        }
+        true
+    }
+
+    fn handle_timeout(&mut self, side: usize) {
+        let now = self.now();
+        let engine = &mut self.engines[side];
+        if engine.deadline().is_some_and(|at| at <= now) {
+            engine.handle_timeout(now);
+            let next = engine.deadline();
+            assert!(next.is_none_or(|at| at > now), "a timer stays due");
+        }
+    }
+
+    fn arrive(&mut self, to: usize, packet: &[u8]) {
+        let now = self.now();
+        let mut deliveries = Vec::new();
+        let from = Address::Station(1 - to as u32);
+        self.engines[to].handle_packet(now, from, packet, &mut deliveries);
+        for delivery in deliveries {
+            self.users[to].deliver(delivery, packet);
+        }
+        self.take_events(to);
+    }
+
+    fn take_events(&mut self, side: usize) {
+        while let Some(event) = self.engines[side].poll_event() {
+            if let Event::Accepted(id, from) = event {
+                assert_eq!(from, Address::Station(1 - side as u32));
+                self.users[side].attach(id);
+            }
+            self.users[side].hear(event);
+        }
+    }
+
+    /// The user and the wire of one side, until neither has anything to do.
+    fn serve(&mut self, side: usize) {
+        let now = self.now();
+        self.take_events(side);
+        if let Some(pause_ps) = self.users[side].act(now, &mut self.engines[side]) {
+            self.push(self.now_ps + pause_ps, Happening::Wake(side));
+        }
+        let mut sent = 0;
+        loop {
+            let mut batch = Batch::new(self.path.segments_max);
+            self.engines[side].transmit(now, &mut batch);
+            if batch.is_empty() {
+                break;
+            }
+            sent += batch.segments().len();
+            assert!(sent < BURST_MAX, "it sends without end");
+            for packet in self.users[side].gather(&mut batch) {
+                self.carry(side, packet);
+            }
+            self.take_events(side);
+        }
+        self.take_events(side);
+    }
+
+    fn push(&mut self, at_ps: u64, happening: Happening) {
+        self.made += 1;
+        self.queue.insert((at_ps, self.made), happening);
+    }
+
+    /// Moves a packet onto the link out of `side`.
+    fn carry(&mut self, side: usize, mut packet: Vec<u8>) {
+        assert!(Packet::parse(&packet).is_ok(), "a bad packet was built");
+        self.trace.push(TraceLine {
+            at_ps: self.now_ps,
+            from: side,
+            packet: packet.clone(),
+        });
+        let index = self.trace.len() as u64;
+        let verdict = self.links[side].offer(self.now_ps, packet.len() + FRAME_OVERHEAD);
+        if let Some(bit) = verdict.corrupt_bit
+            && let Some(octet) = packet.get_mut((bit / 8) as usize)
+        {
+            *octet ^= 1 << (bit % 8);
+            self.damaged += 1;
+        }
+        let late = SplitMix64::at(self.seed, index) % 1_000_000 < self.path.late_ppm;
+        let late_ps = verdict.arrival_ps.filter(|_| late);
+        let late_ps = late_ps.map(|at| at + self.path.late_ps);
+        let copies = [verdict.arrival_ps, verdict.copy_ps, late_ps];
+        for at_ps in copies.into_iter().flatten() {
+            if !self.path.partition_ps.contains(&at_ps) {
+                self.push(at_ps, Happening::Arrival(1 - side, packet.clone()));
+            }
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let each = |of: &dyn Fn(&User) -> bool| self.users.each_ref().map(of);
+        Outcome {
+            finished: each(&|user| user.peer_finished),
+            closed: self.users.each_ref().map(|user| user.closed),
+            gaps: self.users.each_ref().map(|user| user.gaps),
+            counters: self.engines.each_ref().map(|engine| engine.counters()),
+            holdings: self.engines.each_ref().map(|engine| engine.holdings()),
+            damaged: self.damaged,
+            trace: self.trace,
+            received: self.users.map(|user| user.received),
+            end_ps: self.now_ps,
+        }
+    }
+}
+
+/// Configurations of both sides that differ in their seed.
+pub fn both(config: &Config, seed: u64) -> [Config; 2] {
+    [0, 1].map(|side| Config {
+        seed: seed * 2 + side,
+        ..config.clone()
+    })
+}
+
+/// `count` messages of lengths that meet every border.
+pub fn messages(random: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
+    let lengths = [1, 64, 1384, 1416, 1439, 1440, 1441, 5000];
+    let message = |index: usize, random: &mut SplitMix64| {
+        let len = lengths[random.below(8) as usize];
+        (0..len).map(|at| (index * 31 + at) as u8).collect()
+    };
+    (0..count).map(|index| message(index, random)).collect()
+}
+
+/// The octets of all messages in a row.
+pub fn joined(messages: &[Vec<u8>]) -> Vec<u8> {
+    messages.concat()
+}
+
+/// The packets of a run in words, for the message of a test that failed.
+pub fn story(trace: &[TraceLine]) -> String {
+    let line = |line: &TraceLine| {
+        let packet = Packet::parse(&line.packet).expect("an engine sends good packets");
+        let (us, header) = (line.at_ps / 1_000_000, packet.header);
+        let report = match packet.body {
+            Body::Cntl(common) | Body::Ecntl(common, _) | Body::Tcntl { common, .. } => {
+                format!("{common:?}")
+            }
+            _ => format!("{} bytes", header.dlen),
+        };
+        let Header {
+            format,
+            options,
+            seq,
+            sync,
+            ..
+        } = header;
+        let from = line.from;
+        format!("{us:>9} us {from}: {format:?} {options} seq {seq} sync {sync:x} {report}\n")
+    };
+    trace.iter().map(line).collect()
+}

@@ -1,0 +1,203 @@
+//! A user of one circuit: its send store, what it received, and how it goes about both.
+
+use core::time::Duration;
+use engine::{Batch, Bytes, CircuitId, CloseReason, Delivery, Engine, Event, Framing, Instant};
+use engine_xtp::{Config, FlowControl, Xtp};
+use std::collections::VecDeque;
+
+/// What one side does.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// What it sends, in order.
+    pub sends: Vec<Vec<u8>>,
+    /// It ends its direction only after the peer ended the other.
+    pub answers: bool,
+    /// It never says that bytes need to leave, but for the end.
+    pub patient: bool,
+    /// It takes what came, and decides about openings, this much later.
+    pub pause: Duration,
+}
+
+/// Bytes its send store holds, and that it posts in reservation mode.
+const STORE_LEN: usize = 512 << 10;
+const POSTED_LEN: u64 = 64 << 10;
+
+pub struct User {
+    pub received: Vec<Vec<u8>>,
+    pub gaps: u64,
+    pub peer_finished: bool,
+    pub closed: Option<CloseReason>,
+    id: Option<CircuitId>,
+    plan: VecDeque<Vec<u8>>,
+    answers: bool,
+    patient: bool,
+    pause: Duration,
+    framing: Framing,
+    reserves: bool,
+    supervises: bool,
+    /// The bytes ever written, and below where they may be forgotten.
+    store: Vec<u8>,
+    released: u64,
+    done: bool,
+    unread: u64,
+    part: Vec<u8>,
+    new: bool,
+    resting: bool,
+    rested: bool,
+}
+
+impl User {
+    pub fn new(plan: &Plan, config: &Config) -> User {
+        User {
+            received: Vec::new(),
+            gaps: 0,
+            peer_finished: false,
+            closed: None,
+            id: None,
+            plan: plan.sends.iter().cloned().collect(),
+            answers: plan.answers,
+            patient: plan.patient,
+            pause: plan.pause,
+            framing: config.framing,
+            reserves: config.flow == FlowControl::Reservation,
+            supervises: config.supervised,
+            store: Vec::new(),
+            released: 0,
+            done: false,
+            unread: 0,
+            part: Vec::new(),
+            new: false,
+            resting: false,
+            rested: false,
+        }
+    }
+
+    /// Takes a circuit, if it has none: copies of an opening that come late make others, which
+    /// nobody looks after.
+    pub fn attach(&mut self, id: CircuitId) {
+        if self.id.is_none() {
+            self.id = Some(id);
+            self.new = true;
+        }
+    }
+
+    pub fn wake(&mut self) {
+        self.rested = true;
+    }
+
+    pub fn hear(&mut self, event: Event) {
+        let mine = |id: &CircuitId| self.id == Some(*id);
+        match event {
+            Event::Released(id, position) if mine(&id) => {
+                assert!(position <= self.store.len() as u64, "released the future");
+                self.released = self.released.max(position);
+            }
+            Event::Finished(id) if mine(&id) => {
+                assert!(!self.peer_finished, "the stream ended twice");
+                self.peer_finished = true;
+            }
+            Event::Closed(id, reason) if mine(&id) => {
+                assert_eq!(self.closed, None, "closed twice");
+                self.closed = Some(reason);
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what there is to do; when it wants to be woken, in picoseconds from now.
+    pub fn act(&mut self, now: Instant, engine: &mut Xtp) -> Option<u64> {
+        let id = self.id?;
+        if (self.new || self.unread > 0) && !self.rested && !self.pause.is_zero() {
+            let first = !std::mem::replace(&mut self.resting, true);
+            return first.then_some(self.pause.as_nanos() as u64 * 1000);
+        }
+        (self.resting, self.rested) = (false, false);
+        self.read(now, engine, id);
+        self.write(now, engine, id);
+        None
+    }
+
+    fn read(&mut self, now: Instant, engine: &mut Xtp, id: CircuitId) {
+        if std::mem::take(&mut self.new) {
+            if self.reserves {
+                engine.post(now, id, POSTED_LEN);
+            }
+            if self.supervises {
+                engine.admit(now, id);
+            }
+        }
+        if self.unread > 0 {
+            engine.consume(now, id, self.unread);
+            if self.reserves {
+                engine.post(now, id, self.unread);
+            }
+            self.unread = 0;
+        }
+    }
+
+    fn write(&mut self, now: Instant, engine: &mut Xtp, id: CircuitId) {
+        let before = self.store.len();
+        while let Some(bytes) = self.plan.front() {
+            let used = self.store.len() - self.released as usize;
+            if used + bytes.len() > STORE_LEN {
+                break;
+            }
+            self.store.extend_from_slice(bytes);
+            self.plan.pop_front();
+            if self.framing == Framing::Messages {
+                engine.end_message(id, self.store.len() as u64);
+            }
+        }
+        if self.store.len() > before {
+            engine.extend(now, id, self.store.len() as u64, !self.patient);
+        }
+        if self.plan.is_empty() && !self.done && (self.peer_finished || !self.answers) {
+            engine.finish(now, id);
+            self.done = true;
+        }
+    }
+
+    /// The packets of `batch`, with the user bytes they name.
+    pub fn gather(&self, batch: &mut Batch) -> Vec<Vec<u8>> {
+        let (id, _) = batch.destination().expect("a batch goes somewhere");
+        let store = |range: &std::ops::Range<u64>| {
+            if range.is_empty() {
+                return &[][..];
+            }
+            assert_eq!(Some(id), self.id, "a circuit without a user sent bytes");
+            assert!(range.start >= self.released, "named released bytes");
+            &self.store[range.start as usize..range.end as usize]
+        };
+        batch.extend_checksums(|range| engine::checksum::sum(store(range)));
+        let packet = |segment: &engine::Segment| {
+            let mut packet = batch.header(segment).to_vec();
+            packet.extend_from_slice(store(&segment.payload));
+            packet
+        };
+        batch.segments().iter().map(packet).collect()
+    }
+
+    pub fn deliver(&mut self, delivery: Delivery, packet: &[u8]) {
+        let bytes = match delivery.bytes {
+            Bytes::Packet(range) => packet[range].to_vec(),
+            Bytes::Held(held) => held,
+        };
+        self.attach(delivery.circuit);
+        if self.id != Some(delivery.circuit) {
+            return;
+        }
+        assert!(!self.peer_finished, "bytes behind the end");
+        self.unread += bytes.len() as u64;
+        self.gaps += u64::from(delivery.gap);
+        if self.framing != Framing::Messages {
+            return self.received.push(bytes);
+        }
+        if delivery.gap {
+            self.part.clear();
+        }
+        self.part.extend(bytes);
+        if delivery.end {
+            self.received.push(std::mem::take(&mut self.part));
+        }
+    }
+}
