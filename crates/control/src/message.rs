@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// To a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +62,10 @@ pub struct Job {
     pub legs: Vec<Leg>,
     /// Options of the circuits.
     pub settings: Settings,
+    /// Address the listeners bind to; None for the loopback.
+    pub bind: Option<IpAddr>,
+    /// The longest a packet may be on its way, ns; 0 within a host.
+    pub path_ns: u64,
     /// Bytes of a message.
     pub message_len: u64,
     /// Two sizes instead of one.

@@ -12,6 +12,7 @@
 //! * [`trial`] - one trial: two fresh worker processes, set up, started, collected.
 //! * [`assemble`] - the numbers of a trial from the reports of its workers.
 //! * [`place`] - where workers run: this host here, others through the same trait.
+//! * [`stage`] - what surrounds the trials: hosts, the link between them, loads.
 //! * [`packets`] - sizes of packets on the way, sampled in pilots.
 //! * [`worker`] - the inside of a worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `both`, `client`,
@@ -27,10 +28,12 @@ pub mod place;
 pub mod quantity;
 pub mod race;
 pub mod spec;
+pub mod stage;
 pub mod trial;
 pub mod worker;
 mod workload;
 
-pub use place::{Place, ThisHost, WorkerHandle};
+pub use place::{Place, TestbedHost, ThisHost, WorkerHandle};
 pub use race::{Observer, Progress, RaceError, run};
 pub use spec::{Contest, RaceSpec};
+pub use stage::Stage;

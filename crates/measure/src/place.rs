@@ -3,13 +3,16 @@
 use control::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use testbed::Testbed;
 
-/// A place that can run workers: this process's host, and later a testbed host or an agent.
+/// A place that can run workers: this process's host, a host of a testbed, and later an agent.
 pub trait Place {
     /// Its name in results.
     fn name(&self) -> &str;
@@ -20,6 +23,11 @@ pub trait Place {
     ///
     /// When none can be started.
     fn spawn(&self) -> io::Result<WorkerHandle>;
+
+    /// The address listeners there bind to; None for the loopback.
+    fn address(&self, _ipv6: bool) -> Option<IpAddr> {
+        None
+    }
 }
 
 /// Workers as child processes of this one, each with a socket pair for its standard input.
@@ -53,23 +61,82 @@ impl Place for ThisHost {
     }
 
     fn spawn(&self) -> io::Result<WorkerHandle> {
-        let (ours, theirs) = UnixStream::pair()?;
-        let child = Command::new(&self.program)
-            .args(&self.arguments)
-            .stdin(Stdio::from(OwnedFd::from(theirs)))
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|error| {
-                io::Error::new(
-                    error.kind(),
-                    format!("cannot start {}: {error}", self.program.display()),
-                )
-            })?;
-        Ok(WorkerHandle {
-            channel: Channel::new(ours.into()),
-            child,
+        spawn_worker(&self.program, &self.arguments, |mut command| {
+            command.spawn()
         })
     }
+}
+
+/// Workers in a host of a testbed, started like those of [`ThisHost`].
+#[derive(Clone, Debug)]
+pub struct TestbedHost {
+    testbed: Arc<Testbed>,
+    number: usize,
+    program: PathBuf,
+    arguments: Vec<String>,
+}
+
+impl TestbedHost {
+    /// Workers in host `number` of `testbed` that run `program arguments...`.
+    pub fn new(
+        testbed: Arc<Testbed>,
+        number: usize,
+        program: &Path,
+        arguments: &[String],
+    ) -> TestbedHost {
+        TestbedHost {
+            testbed,
+            number,
+            program: program.to_owned(),
+            arguments: arguments.to_vec(),
+        }
+    }
+
+    fn host(&self) -> &testbed::Host {
+        &self.testbed.hosts()[self.number]
+    }
+}
+
+impl Place for TestbedHost {
+    fn name(&self) -> &str {
+        self.host().name()
+    }
+
+    fn spawn(&self) -> io::Result<WorkerHandle> {
+        spawn_worker(&self.program, &self.arguments, |command| {
+            self.host().spawn(command)
+        })
+    }
+
+    fn address(&self, ipv6: bool) -> Option<IpAddr> {
+        let host = self.host();
+        Some(if ipv6 {
+            host.address6()
+        } else {
+            host.address()
+        })
+    }
+}
+
+fn spawn_worker(
+    program: &Path,
+    arguments: &[String],
+    start: impl FnOnce(Command) -> io::Result<Child>,
+) -> io::Result<WorkerHandle> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::from(OwnedFd::from(theirs)))
+        .stdout(Stdio::null());
+    let child = start(command).map_err(|error| {
+        let text = format!("cannot start {}: {error}", program.display());
+        io::Error::new(error.kind(), text)
+    })?;
+    Ok(WorkerHandle {
+        channel: Channel::new(ours.into()),
+        child,
+    })
 }
 
 impl WorkerHandle {

@@ -3,8 +3,8 @@
 use crate::assemble;
 use crate::contestant::legs;
 use crate::packets::Watch;
-use crate::place::Place;
-use crate::spec::{Contest, RaceSpec};
+use crate::spec::{self, Contest, RaceSpec};
+use crate::stage::Stage;
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
@@ -86,6 +86,8 @@ pub enum RaceError {
 
 /// Runs a race into `folder`; gives the folder and the summary.
 ///
+/// The link of the stage meets each contestant of a block with the same fate for the i-th frame.
+///
 /// `stop` ends it after the trial that runs; what is there is kept and summarised.
 ///
 /// # Errors
@@ -95,13 +97,13 @@ pub fn run(
     spec: &RaceSpec,
     machine: &Machine,
     folder: &Path,
-    places: (&dyn Place, &dyn Place),
+    stage: &mut dyn Stage,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(PathBuf, Summary), RaceError> {
     let plan = plan_of(spec);
     let folder = Folder::create(folder, &plan, machine)?;
-    let contests = spec.contests();
+    let contests = spec::staged(&spec.contests(), &stage.settings());
     if contests.is_empty() || spec.contestants.is_empty() {
         return Err(RaceError::Nothing(
             "there is nothing to race; give transports and sizes".into(),
@@ -110,7 +112,7 @@ pub fn run(
     let race = Race {
         spec,
         plan,
-        places,
+        stage,
         stop,
         observer,
         folder,
@@ -128,7 +130,7 @@ pub fn run(
 struct Race<'a> {
     spec: &'a RaceSpec,
     plan: Plan,
-    places: (&'a dyn Place, &'a dyn Place),
+    stage: &'a mut dyn Stage,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
     folder: Folder,
@@ -363,7 +365,11 @@ impl Race<'_> {
             .map_or(0.0, |since| since.as_secs_f64());
         let watched = self.spec.packet_sizes && block == 0;
         let watch = watched.then(Watch::start).and_then(Result::ok);
-        let outcome = trial::run(self.spec, trial, self.places, self.stop);
+        let set = self.stage.set(trial.contest.setting);
+        let link_seed = SplitMix64::at(self.spec.seed, u64::from(block));
+        let outcome = set
+            .map_err(TrialError::Failed)
+            .and_then(|()| trial::run(self.spec, trial, link_seed, self.stage, self.stop));
         let packets = watch.and_then(Watch::finish);
         if let Err(TrialError::Interrupted) = outcome {
             self.stop.store(true, Ordering::Relaxed);

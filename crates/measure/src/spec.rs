@@ -99,6 +99,26 @@ pub struct Contest {
     pub rate_per_s: Option<f64>,
     /// Offered load: per cent of the contestant's capacity.
     pub load_percent: Option<u32>,
+    /// The stage's setting it runs in.
+    pub setting: usize,
+}
+
+/// Each contest in each of the stage's settings.
+pub(crate) fn staged(contests: &[Contest], settings: &[Cell]) -> Vec<Contest> {
+    let in_setting = |(setting, factors): (usize, &Cell)| {
+        let all = contests.iter().map(move |contest| {
+            let mut contest = contest.clone();
+            let factors = factors
+                .0
+                .iter()
+                .map(|(name, value)| (name.clone(), value.clone()));
+            contest.cell.0.extend(factors);
+            contest.setting = setting;
+            contest
+        });
+        all.collect::<Vec<_>>()
+    };
+    settings.iter().enumerate().flat_map(in_setting).collect()
 }
 
 impl RaceSpec {
@@ -184,6 +204,7 @@ impl RaceSpec {
             buffers: None,
             rate_per_s: None,
             load_percent: None,
+            setting: 0,
         };
         let mut contests: Vec<Contest> = self.sizes.iter().map(|&size| plain(size)).collect();
         if kind == control::Workload::Offered {

@@ -3,7 +3,9 @@
 use crate::contestant;
 use crate::place::{Place, WorkerHandle};
 use crate::spec::{Contest, Direction, RaceSpec};
+use crate::stage::{Stage, Surroundings};
 use control::{FromWorker, Job, Leg, Limits, Rate, Role, Side, ToWorker, WorkerReport, Workload};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -32,8 +34,12 @@ pub struct Collected {
     pub receiver: WorkerReport,
     /// Host counters over the measured time.
     pub host: host::Difference,
-    /// CPU seconds the measuring process itself took meanwhile.
+    /// CPU seconds the measuring process itself took meanwhile, an emulated link included.
     pub own_s: f64,
+    /// The interface the traffic ran over.
+    pub interface: String,
+    /// What the link and the loads did.
+    pub surroundings: Surroundings,
 }
 
 /// Why a trial brought no numbers.
@@ -56,7 +62,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How often a wait looks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Runs one trial.
+/// Runs one trial; the fate of frames on an emulated link follows `link_seed`.
 ///
 /// # Errors
 ///
@@ -64,11 +70,18 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn run(
     spec: &RaceSpec,
     trial: &TrialSpec,
-    places: (&dyn Place, &dyn Place),
+    link_seed: u64,
+    stage: &mut dyn Stage,
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
     can_do(trial)?;
     let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
+    let places = stage.places();
+    let path = Path {
+        bind: places.1.address(spec.settings.ipv6),
+        longest: stage.longest_way(),
+    };
+    let jobs = Jobs::of(spec, trial, path);
     let listener = spawn(places.1)?;
     let connector = match spawn(places.0) {
         Ok(connector) => connector,
@@ -82,7 +95,7 @@ pub fn run(
         connector,
         stop,
     };
-    let result = pair.run(spec, trial);
+    let result = pair.run(spec, trial, &jobs, link_seed, stage);
     let Pair {
         listener,
         connector,
@@ -117,14 +130,22 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    fn run(&mut self, spec: &RaceSpec, trial: &TrialSpec) -> Result<Collected, TrialError> {
-        let jobs = Jobs::of(spec, trial);
-        self.set_up(&jobs)?;
+    fn run(
+        &mut self,
+        spec: &RaceSpec,
+        trial: &TrialSpec,
+        jobs: &Jobs,
+        link_seed: u64,
+        stage: &mut dyn Stage,
+    ) -> Result<Collected, TrialError> {
+        self.set_up(jobs)?;
         let own = host::TaskCpu::of_self();
-        let before = host::Snapshot::take();
-        self.go(&jobs)?;
-        let (listener, connector) = self.collect(&jobs, trial)?;
-        let host = before.until(&host::Snapshot::take());
+        stage.begin(link_seed);
+        let before = stage.snapshot();
+        let measured = self.go(jobs).and_then(|()| self.collect(jobs, trial));
+        let host = before.until(&stage.snapshot());
+        let surroundings = stage.end();
+        let (listener, connector) = measured?;
         let own_s = (host::TaskCpu::of_self() - own).task_s;
         let (sender, receiver) = match spec.direction {
             Direction::Reverse if has_direction(trial) => (listener, connector),
@@ -135,6 +156,8 @@ impl Pair<'_> {
             receiver,
             host,
             own_s,
+            interface: stage.interface().to_owned(),
+            surroundings,
         })
     }
 
@@ -186,7 +209,8 @@ impl Pair<'_> {
         jobs: &Jobs,
         trial: &TrialSpec,
     ) -> Result<(WorkerReport, WorkerReport), TrialError> {
-        let limit = Duration::from_nanos(trial.limits.time_ns) + GRACE;
+        let path = Duration::from_nanos(jobs.listener.path_ns);
+        let limit = Duration::from_nanos(trial.limits.time_ns) + GRACE + path * 8;
         let stop = self.stop;
         let listener_leads = matches!(jobs.listener.role, Role::Source);
         let (leader, follower) = if listener_leads {
@@ -278,13 +302,20 @@ fn has_direction(trial: &TrialSpec) -> bool {
     )
 }
 
+/// The way to the listening worker.
+#[derive(Clone, Copy)]
+struct Path {
+    bind: Option<IpAddr>,
+    longest: Duration,
+}
+
 struct Jobs {
     listener: Job,
     connector: Job,
 }
 
 impl Jobs {
-    fn of(spec: &RaceSpec, trial: &TrialSpec) -> Jobs {
+    fn of(spec: &RaceSpec, trial: &TrialSpec, path: Path) -> Jobs {
         let (connector_role, listener_role) = roles(spec, trial);
         let reversed = matches!(listener_role, Role::Source);
         let (near, far) = if reversed { (1, 0) } else { (0, 1) };
@@ -294,6 +325,8 @@ impl Jobs {
             workload: trial.contest.workload,
             legs: legs(spec, trial),
             settings: settings(spec, trial),
+            bind: path.bind,
+            path_ns: path.longest.as_nanos() as u64,
             message_len: trial.contest.size,
             mix: trial.contest.mix,
             limits: trial.limits,

@@ -4,6 +4,7 @@ use crate::emulate::ether::EtherKind;
 use crate::error::TestbedError;
 use link::{LinkConfig, Path};
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Hosts of one testbed: each takes two threads and a device.
 pub const HOSTS_MAX: usize = 64;
@@ -21,6 +22,10 @@ const SUPER_QUEUE_MIN: u64 = 16 << 16;
 /// Fastest link that carries single frames unless asked otherwise: at 1 Gbit/s a super-frame takes
 /// half a millisecond, which would show in every delay.
 const TRUE_RATE_MAX_BPS: u64 = 1_000_000_000;
+
+/// Octets that wait before a packet where the queue has no limit of its own: what TCP may have
+/// under way at most by default is 4 to 6 MiB.
+const WAIT_MAX_BYTES: u64 = 6 << 20;
 
 /// Octets of data in a frame of a shared ether.
 const ETHER_MTU_MAX: u32 = 1500;
@@ -170,6 +175,26 @@ impl LinkPlan {
             LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path.directions,
             LinkPlan::Ether(kind) => [kind.alone(mtu); 2],
         }
+    }
+
+    /// The longest that a packet of `mtu` octets may be on its way, a full queue included.
+    pub fn longest_way(&self, mtu: u32) -> Duration {
+        let one = |config: &LinkConfig| {
+            let queue = match config.rate_bps {
+                Some(rate_bps) => {
+                    let bytes = config.queue_bytes.min(WAIT_MAX_BYTES);
+                    Duration::from_secs_f64(bytes as f64 * 8.0 / rate_bps as f64)
+                }
+                None => Duration::ZERO,
+            };
+            let ps = config.delay_ps + config.jitter_ps + config.reorder_ps;
+            queue + Duration::from_nanos(ps / 1000)
+        };
+        let longest = match self.path() {
+            Some(path) => path.all().map(one).max(),
+            None => self.alone(mtu).iter().map(one).max(),
+        };
+        longest.unwrap_or_default()
     }
 
     /// Whether it changes with time.

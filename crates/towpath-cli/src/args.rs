@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::parse;
+use crate::study;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::Mix;
 use std::path::PathBuf;
@@ -61,9 +62,21 @@ pub enum Command {
   towpath show results/a
   towpath show results/a --json")]
     Show(ResultArgs),
+    /// Run the classic experiments again.
+    #[command(subcommand)]
+    Study(study::StudyCommand),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker,
+    /// A unit of host load; started by towpath itself.
+    #[command(hide = true)]
+    LoadUnit {
+        /// Processor to run on.
+        #[arg(long)]
+        cpu: Option<u32>,
+        /// What to do, in turn.
+        parts: Vec<String>,
+    },
     /// Print the man page.
     #[command(
         hide = true,
@@ -269,6 +282,9 @@ pub struct RaceArgs {
     /// Write no HTML report.
     #[arg(long)]
     pub no_report: bool,
+    /// Hosts, link and loads.
+    #[command(flatten)]
+    pub stage: crate::stage::StageArgs,
 }
 
 const RACE_EXAMPLES: &str = "Examples:
@@ -279,6 +295,9 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp+udp tcp --circuits 2          unlike circuits together: who gets what?
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
+  towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
+  towpath race tcp udp --link ether10 --link-load 0..3
+  towpath race tcp udp --host-load 0..4@sender,0..4@receiver
   towpath race tcp raw-ether --interface eth0     the link layer, as root";
 
 fn on_or_off(text: &str) -> Result<bool, String> {

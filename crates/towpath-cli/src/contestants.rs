@@ -6,7 +6,7 @@ use crate::print::note;
 use crate::race::once_each;
 use measure::contestant::{self, Leg};
 use std::collections::BTreeMap;
-use towpath::Options;
+use towpath::{Options, Reach};
 
 /// What a race without arguments races.
 pub const USUAL: [&str; 7] = [
@@ -35,6 +35,12 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
     } else {
         USUAL.to_vec()
     };
+    // What stays within a host crosses no link.
+    let crosses = |name: &&str| {
+        let reach = towpath::find(name).map(|transport| transport.class().reach);
+        args.stage.link.is_empty() || reach.is_ok_and(|reach| reach == Reach::Network)
+    };
+    let wanted: Vec<&str> = wanted.into_iter().filter(crosses).collect();
     let (here, missing) = crate::inspect::split_available(&wanted, options);
     if !missing.is_empty() && !args.json {
         note(format_args!("left out: {}", missing.join("; ")));

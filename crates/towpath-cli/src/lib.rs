@@ -4,7 +4,8 @@
 //! * [`parse`] - values: sizes, times, ranges.
 //! * [`contestants`] - who takes part in a race.
 //! * [`sharing`] - what several circuits at once did to each other.
-//! * [`race`], [`inspect`], [`doctor`], [`results_commands`] - the commands.
+//! * [`stage`] - what surrounds a race: hosts, a link, loads.
+//! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@study`] - the commands.
 //! * [`mod@print`] - how words reach the user.
 //! * [`progress`] - what a terminal shows while a race runs.
 //!
@@ -21,6 +22,8 @@ pub mod progress;
 pub mod race;
 pub mod results_commands;
 pub mod sharing;
+pub mod stage;
+pub mod study;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;
@@ -94,7 +97,9 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Compare(args) => results_commands::compare(&args),
         Command::Export(args) => results_commands::export(&args),
         Command::Show(args) => results_commands::show(&args),
+        Command::Study(command) => study::run(&command),
         Command::Worker => worker(),
+        Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
         Command::Man => man(),
         Command::Completions { shell } => {
             let mut script = Vec::new();

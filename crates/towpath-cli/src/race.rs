@@ -6,10 +6,12 @@ use crate::inspect::{wants_colour, width};
 use crate::print::{self, note};
 use crate::progress::{Terminal, count};
 use crate::results_commands::{overview, write_report};
+use crate::stage::Recording;
 use crate::{CliError, DONE, FAILED, parse};
 use control::{Arrivals, Settings};
+use measure::RaceSpec;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT};
-use measure::{RaceSpec, ThisHost};
+use measure::stage::HostsStage;
 use results::{BlockPlan, RunData, RunStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,21 +27,26 @@ const LOOKS: [u32; 3] = [5, 10, 20];
 ///
 /// What the user must know.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
-    let spec = spec(args)?;
+    let mut stage = crate::stage::up(args)?;
+    let spec = spec_on(args, &stage)?;
     let folder = args.out.clone().unwrap_or_else(default_folder);
-    let machine = host::machine(&crate::inspect::test_of(&spec));
+    let mut machine = host::machine(&crate::inspect::test_of(&spec));
     let stop = stop_flag()?;
-    let program = std::env::current_exe().map_err(CliError::failed)?;
-    let here = ThisHost::new(program, vec!["worker".into()]);
     if !args.json {
         note(headline(&spec));
     }
+    crate::stage::calibrate(args, &stage, &mut machine)?;
+    let recording = crate::stage::record(args, &stage)?;
     let mut terminal = Terminal::new(args.json);
-    let places: (&dyn measure::Place, &dyn measure::Place) = (&here, &here);
-    let result = measure::run(&spec, &machine, &folder, places, &stop, &mut terminal);
+    let result = measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut terminal);
     terminal.finish();
+    drop(stage);
+    let recorded = recording.map(Recording::finish).transpose();
     let (path, summary) = result.map_err(CliError::failed)?;
     show(args, &path)?;
+    if let (Some(line), false) = (recorded?, args.json) {
+        print::line(line)?;
+    }
     match summary.status {
         RunStatus::Complete => Ok(DONE),
         RunStatus::Interrupted => Err(CliError::failed(format!(
@@ -51,6 +58,17 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
             summary.reason
         ))),
     }
+}
+
+/// From words to a race on that stage: what is here is asked on the host that will send.
+fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, CliError> {
+    let Some((_, testbed)) = stage.testbeds().next() else {
+        return spec(args);
+    };
+    let mut args = args.clone();
+    args.interface.get_or_insert(testbed::INTERFACE.into());
+    let asked = testbed.hosts()[0].run(move || spec(&args));
+    asked.map_err(CliError::failed)?
 }
 
 /// Writes the report and prints what the race found.
@@ -155,7 +173,9 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let buffers = args.buffers.as_deref().map(parse::sizes).transpose();
     let buffers = buffers.map_err(CliError::usage)?.unwrap_or_default();
     check_buffers(&buffers, &contestants)?;
-    let notes = classes(&contestants);
+    crate::stage::check_reach(args, &contestants)?;
+    let mut notes = classes(&contestants);
+    notes.extend(crate::stage::sharing(args).map(|text| ("processors".to_owned(), text)));
     Ok(RaceSpec {
         command: std::env::args().collect(),
         contestants,
@@ -281,8 +301,10 @@ fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
 }
 
 /// Processors this process may run on.
-fn allowed_cpus() -> Vec<u32> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+pub(crate) fn allowed_cpus() -> Vec<u32> {
+    // Those of the process, whose first thread is in this host: others may be on a testbed's.
+    let process = rustix::process::getpid();
+    let Ok(set) = rustix::thread::sched_getaffinity(Some(process)) else {
         return Vec::new();
     };
     let all = 0..rustix::thread::CpuSet::MAX_CPU;
@@ -321,7 +343,7 @@ fn block_plan((min, max): (u32, u32)) -> BlockPlan {
 }
 
 /// Two processors where there are two, so that trials do not differ by where they landed.
-fn default_pins() -> (Option<u32>, Option<u32>) {
+pub(crate) fn default_pins() -> (Option<u32>, Option<u32>) {
     match allowed_cpus()[..] {
         [first, second, ..] => (Some(first), Some(second)),
         _ => (None, None),
@@ -339,7 +361,7 @@ pub(crate) fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     kept
 }
 
-fn swap<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {
+pub(crate) fn swap<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {
     if swapped {
         (receiver, sender)
     } else {

@@ -59,7 +59,13 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
         made.evidence
             .insert(name.into(), view.count(count) as f64 * 1000.0 / messages);
     }
-    let host = view.collected.host.evidence("lo");
+    let mut host = view.collected.host.evidence(&view.collected.interface);
+    if let Some(way) = view.data_way() {
+        // What the link counted is exact, and only of the direction that carries the messages.
+        host.insert("interface_packets".into(), way.frames as f64);
+        let mean = way.bytes as f64 / way.frames.max(1) as f64;
+        host.insert("packet_bytes_mean".into(), mean);
+    }
     let packets = host.get("interface_packets").copied().unwrap_or(0.0);
     if packets > 0.0 && is_network(&view.trial.contestant) {
         made.evidence
@@ -77,6 +83,8 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
             .insert("cpu_user_fraction".into(), user_s / ticks_s);
     }
     made.evidence.extend(host);
+    made.evidence
+        .extend(view.collected.surroundings.evidence.clone());
 }
 
 /// Ticks that must stand behind a split of CPU time.

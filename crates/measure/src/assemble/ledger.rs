@@ -2,7 +2,7 @@
 
 use super::view::{View, is_stream};
 use control::Workload;
-use results::{Ledger, Status, Trial};
+use results::{Cpu, Ledger, Status, Trial};
 
 /// Messages that one dropped buffer of a segmented transport may have held at most.
 const SEGMENTS_MAX: u64 = 128;
@@ -22,21 +22,47 @@ pub(super) fn ledger(view: &View<'_>) -> Option<Ledger> {
 fn one_way(view: &View<'_>) -> Ledger {
     let sent = view.sent();
     let received = received(view, sent);
-    let missing = sent.saturating_sub(received);
+    // A message that came twice hides one that did not come; a reliable transport has seen to it.
+    let blind = view.legs().iter().any(|leg| !leg.class().reliable);
+    let doubled = view.data_way().map_or(0, |way| way.doubled);
+    let doubled = if blind { doubled } else { 0 };
+    let duplicates = received.saturating_sub(sent).max(doubled.min(received));
+    let delivered = received - duplicates;
     // The kernel counts dropped buffers, and one of them may hold many messages.
     let held = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
-    let lost_host = view
-        .count("receive_drops")
-        .saturating_mul(held)
-        .min(missing);
-    Ledger {
+    let drops = view.count("receive_drops") + interface_drops(view);
+    let mut ledger = Ledger {
         sent,
-        delivered: received.min(sent),
-        lost_host,
-        duplicates: received.saturating_sub(sent),
-        unaccounted: (missing - lost_host) as i64,
+        delivered,
+        duplicates,
         ..Ledger::default()
-    }
+    };
+    account(&mut ledger, view, drops.saturating_mul(held));
+    ledger
+}
+
+/// Packets that a host's interface dropped because the link did not take them in time.
+fn interface_drops(view: &View<'_>) -> u64 {
+    let collected = view.collected;
+    let counts = collected.host.interfaces.get(&collected.interface);
+    counts.map_or(0, |counts| counts.drops)
+}
+
+/// Says where the missing messages went: the link's own count first, which is exact, then what the
+/// hosts dropped.
+fn account(ledger: &mut Ledger, view: &View<'_>, dropped: u64) {
+    let mut missing = ledger.sent.saturating_sub(ledger.delivered);
+    let mut take = |count: u64| {
+        let taken = count.min(missing);
+        missing -= taken;
+        taken
+    };
+    let way = view.data_way().unwrap_or_default();
+    ledger.lost_link = take(way.lost);
+    ledger.corrupt = take(way.damaged);
+    ledger.lost_host = take(dropped);
+    ledger.in_flight = take(way.in_flight);
+    ledger.unaccounted = missing as i64;
 }
 
 /// Messages received. Of a mix on a byte stream only bytes are known: all of them are all of the
@@ -60,16 +86,14 @@ fn asked(view: &View<'_>) -> Ledger {
         .senders()
         .filter_map(|report| report.measures.get("lost"))
         .sum();
-    let missing = sent.saturating_sub(replies);
-    let lost_host = (lost as u64).min(missing);
-    Ledger {
+    let mut ledger = Ledger {
         sent,
         delivered: replies.min(sent),
-        lost_host,
         duplicates: replies.saturating_sub(sent),
-        unaccounted: (missing - lost_host) as i64,
         ..Ledger::default()
-    }
+    };
+    account(&mut ledger, view, lost as u64);
+    ledger
 }
 
 /// Whether the numbers count, and what disturbed them.
@@ -85,15 +109,25 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
         made.reason = reason;
     }
     let workers_s: f64 = made.cpu.values().map(|cpu| cpu.task_s).sum();
-    let own_s = workers_s + view.collected.own_s;
+    let surroundings = &view.collected.surroundings;
+    let own_s = workers_s + view.collected.own_s + surroundings.outside_s;
     let unreliable = view.legs().iter().any(|leg| !leg.class().reliable);
     let expected = host::Expected {
         own_s,
+        interface: view.collected.interface.clone(),
         drops: unreliable,
-        ..host::Expected::default()
+        losses: surroundings.link.is_some(),
     };
     made.disturbed
         .extend(host::disturbances(&view.collected.host, &expected));
+    made.disturbed.extend(surroundings.disturbed.clone());
+    for (name, &task_s) in &surroundings.cpu_s {
+        let cpu = Cpu {
+            task_s,
+            ..Cpu::default()
+        };
+        made.cpu.insert(name.clone(), cpu);
+    }
     if let Some(ledger) = made.ledger.filter(|ledger| ledger.unaccounted != 0) {
         made.disturbed.push(format!(
             "the ledger does not close: {} messages unaccounted for",

@@ -2,6 +2,7 @@
 
 use crate::contestant::{self, Leg};
 use crate::spec::{Direction, RaceSpec};
+use crate::stage::Way;
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
 
@@ -86,6 +87,21 @@ impl View<'_> {
     /// The transports that ran together.
     pub(super) fn legs(&self) -> Vec<Leg> {
         contestant::legs(&self.trial.contestant)
+    }
+
+    /// The direction of the link that carried the messages, or both together where both did; None
+    /// without such a link.
+    pub(super) fn data_way(&self) -> Option<Way> {
+        let [there, back] = self.collected.surroundings.link?;
+        let one_way = matches!(
+            self.trial.contest.workload,
+            Workload::Throughput | Workload::Offered
+        );
+        Some(match self.spec.direction {
+            Direction::Forward if one_way => there,
+            Direction::Reverse if one_way => back,
+            _ => there + back,
+        })
     }
 
     /// Whether a transport hands many messages to the kernel as one buffer.

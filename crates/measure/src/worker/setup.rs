@@ -216,6 +216,9 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
 
 /// Round trips wait without a limit: a limit arms a timer each time an end sleeps, which on a
 /// virtual machine costs a microsecond or more. The worker ends the wait itself, see `Wakers`.
+///
+/// On a link that loses, an answer may never come: there the limit is needed, and is small beside
+/// the link's own delay.
 fn patience(job: &Job) -> Option<Duration> {
-    (job.workload != Workload::Delay).then_some(PATIENCE)
+    (job.workload != Workload::Delay || job.path_ns > 0 || job.bind.is_some()).then_some(PATIENCE)
 }

@@ -60,7 +60,9 @@ pub(crate) fn run(
     report.error = result.err().map(|error| error.to_string());
     if report.error.is_none() {
         report.error = source::finish(circuit, flags);
-        drain(circuit, &mut buffer, &mut report, connectionless);
+        let silence = Duration::from_millis(if connectionless { 30 } else { 2000 });
+        let silence = silence + Duration::from_nanos(job.path_ns);
+        drain(circuit, &mut buffer, &mut report, silence);
     }
     report
 }
@@ -100,16 +102,15 @@ fn turn(
     Ok(before != (report.sent, report.calls))
 }
 
-/// Takes in what the peer still has on its way; it counts in the ledger, not in the rate.
+/// Takes in what the peer still has on its way until `silence`; it counts in the ledger, not in the rate.
 fn drain(
     circuit: &mut dyn Circuit,
     buffer: &mut [u8],
     report: &mut CircuitReport,
-    connectionless: bool,
+    silence: Duration,
 ) {
-    let limit = Duration::from_millis(if connectionless { 30 } else { 2000 });
     let mut quiet = Instant::now();
-    while quiet.elapsed() < limit {
+    while quiet.elapsed() < silence {
         match circuit.recv(buffer) {
             Ok(Some(len)) => {
                 report.received += 1;

@@ -15,7 +15,8 @@ use towpath::Circuit;
 /// Later ones go straight into the histogram.
 const SAMPLES_MAX: usize = 8 << 20;
 
-/// An answer that takes longer than this is lost, on a transport that loses.
+/// An answer that takes longer than this and the way there and back is lost, on a transport that
+/// loses.
 const LOST_NS: u64 = 200_000_000;
 
 /// Longest wait on one that does not.
@@ -43,7 +44,7 @@ pub(crate) fn run(
         first_ns: start_ns,
         ..Default::default()
     };
-    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS };
+    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
     let mut lost = 0u64;
     while report.sent < job.limits.messages {
         let asked_ns = now_ns();

@@ -211,11 +211,12 @@ pub(crate) fn sink(
             Ok(None) => break,
             Err(error) if is_pause(&error) => {
                 let since = *quiet_since_ns.get_or_insert_with(now_ns);
-                let limit_ns = if connectionless {
-                    15_000_000
-                } else {
-                    2_000_000_000
-                };
+                let limit_ns = job.path_ns
+                    + if connectionless {
+                        15_000_000
+                    } else {
+                        2_000_000_000
+                    };
                 if flags.peer_sent().is_some() && now_ns() - since > limit_ns {
                     break;
                 }
@@ -228,7 +229,8 @@ pub(crate) fn sink(
         let all_here = flags
             .peer_sent()
             .is_some_and(|sent| state.report.received >= sent);
-        if flags.is_stopped() || (all_here && connectionless) {
+        // A link may deliver twice: then the number says nothing.
+        if flags.is_stopped() || (all_here && connectionless && job.bind.is_none()) {
             break;
         }
     }

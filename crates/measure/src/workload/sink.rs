@@ -7,7 +7,8 @@ use control::{CircuitReport, Job};
 use std::time::{Duration, Instant};
 use towpath::Circuit;
 
-/// Silence after the peer's last message that ends a circuit which tells no end itself.
+/// Silence after the peer's last message that ends a circuit which tells no end itself, besides the
+/// longest way a packet may have.
 const QUIET: Duration = Duration::from_millis(15);
 
 /// Silence after which a circuit that should tell its end is given up.
@@ -31,6 +32,7 @@ pub(crate) fn run(
         ..Default::default()
     };
     let mut quiet = None;
+    let wait = if connectionless { QUIET } else { GIVE_UP } + Duration::from_nanos(job.path_ns);
     loop {
         match circuit.recv_run(&mut buffer, length.messages) {
             Ok(Some(arrived)) => {
@@ -44,7 +46,7 @@ pub(crate) fn run(
             }
             Ok(None) => break,
             Err(error) if is_pause(&error) => {
-                if is_over(flags, &mut quiet, connectionless) {
+                if is_over(flags, &mut quiet, wait) {
                     break;
                 }
             }
@@ -53,7 +55,9 @@ pub(crate) fn run(
                 break;
             }
         }
-        if flags.is_stopped() || (!stream && all_here(flags, &report)) {
+        // A link may deliver twice: then the number of messages says nothing.
+        let counts = !stream && (job.bind.is_none() || !connectionless);
+        if flags.is_stopped() || (counts && all_here(flags, &report)) {
             break;
         }
     }
@@ -76,10 +80,10 @@ fn all_here(flags: &Flags, report: &CircuitReport) -> bool {
 }
 
 /// Whether the silence has lasted long enough after the peer's last message.
-fn is_over(flags: &Flags, quiet: &mut Option<Instant>, connectionless: bool) -> bool {
+fn is_over(flags: &Flags, quiet: &mut Option<Instant>, wait: Duration) -> bool {
     if flags.peer_sent().is_none() {
         return false;
     }
     let since = quiet.get_or_insert_with(Instant::now).elapsed();
-    since >= if connectionless { QUIET } else { GIVE_UP }
+    since >= wait
 }

@@ -64,6 +64,7 @@ impl EtherKind {
         LinkConfig {
             rate_bps: Some(rate_bps as u64),
             delay_ps: short_ps.saturating_sub(share_ps as u64),
+            queue_bytes: QUEUE as u64 * full as u64,
             ..LinkConfig::default()
         }
     }

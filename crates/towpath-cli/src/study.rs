@@ -1,0 +1,268 @@
+//! `towpath study`: the classic experiments, ours beside the paper's.
+
+use crate::print;
+use crate::{CliError, DONE};
+use clap::{Args, Subcommand};
+use std::fmt::Write;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use study::dcruz::{self, Cell, Report, Row, Standing};
+
+/// What to do with the studies.
+#[derive(Clone, Debug, Subcommand)]
+pub enum StudyCommand {
+    /// List the studies.
+    List,
+    /// Run a study.
+    #[command(after_help = "Examples:
+  towpath study run dcruz-1992 --compare
+  towpath study run dcruz-1992 --json > dcruz.json
+  towpath study run dcruz-1992 --messages 1000 --seeds 7,8")]
+    Run(StudyArgs),
+}
+
+/// Which study, and how.
+#[derive(Clone, Debug, Args)]
+pub struct StudyArgs {
+    /// Its key, see `towpath study list`.
+    pub name: String,
+    /// Show the paper's figures beside ours.
+    #[arg(long)]
+    pub compare: bool,
+    /// Print everything as JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Messages sent in a run; the study's 10,000 unless given.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
+    pub messages: Option<u64>,
+    /// Seeds of each point; 1, 2 and 3 unless given.
+    #[arg(long, value_delimiter = ',')]
+    pub seeds: Option<Vec<u64>>,
+    /// Runs at the same time; as many as there are processors unless given.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
+/// Key and title of each study.
+const STUDIES: [(&str, &str); 1] = [(
+    "dcruz-1992",
+    "D'Cruz, multicasting in an XTP simulator: XTP 3.3 and 3.5 over a simulated Ethernet",
+)];
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// When there is no such study, or standard output cannot be written.
+pub fn run(command: &StudyCommand) -> Result<u8, CliError> {
+    match command {
+        StudyCommand::List => {
+            for (key, title) in STUDIES {
+                print::line(format_args!("{key:<12} {title}"))?;
+            }
+            Ok(DONE)
+        }
+        StudyCommand::Run(args) => run_study(args),
+    }
+}
+
+fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
+    if !STUDIES.iter().any(|(key, _)| *key == args.name) {
+        return Err(CliError::usage(format!(
+            "no study {:?}; see towpath study list",
+            args.name
+        )));
+    }
+    let seeds = args.seeds.clone();
+    let seeds = seeds.unwrap_or_else(|| dcruz::plan::SEEDS.to_vec());
+    if seeds.is_empty() || seeds.len() > 1000 {
+        return Err(CliError::usage("--seeds takes 1 to 1000 numbers"));
+    }
+    let messages = args.messages.unwrap_or(dcruz::plan::MESSAGES);
+    let jobs = args.jobs.map_or_else(processors, usize::from);
+    let began = Instant::now();
+    let said = Mutex::new(began);
+    let report = dcruz::study(messages, &seeds, jobs, |done, total| {
+        say_progress(&said, began, done, total);
+    });
+    if args.json {
+        print::json(&report)?;
+    } else {
+        print::line(text(&report, args.compare))?;
+        print::note(format_args!(
+            "{} runs, {} million events, {:.1} s",
+            report.rows.len() * report.seeds.len(),
+            report.events / 1_000_000,
+            began.elapsed().as_secs_f64()
+        ));
+    }
+    Ok(DONE)
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A line every five seconds, with the time left.
+fn say_progress(said: &Mutex<Instant>, began: Instant, done: usize, total: usize) {
+    let Ok(mut said) = said.lock() else {
+        return;
+    };
+    if said.elapsed() < Duration::from_secs(5) || done == total {
+        return;
+    }
+    *said = Instant::now();
+    let left = began.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
+    print::note(format_args!("{done} of {total} runs, {left:.0} s left"));
+}
+
+fn text(report: &Report, compare: bool) -> String {
+    let mut out = format!(
+        "D'Cruz 1992: {} messages a run, seeds {:?}. 1 TU = 100 ns. Throughput counts packet \
+         octets, as the study does.\n",
+        report.messages, report.seeds
+    );
+    if compare {
+        compared(&mut out, &report.cells);
+    } else {
+        expected(&mut out, report);
+    }
+    let predicted = |row: &&Row| !compare || row.mode == "multicast" || row.revision == "3.3";
+    if compare {
+        out.push_str("\nNot printed in the study as it has come down: predictions of the model\n");
+    }
+    simulated(&mut out, report.rows.iter().filter(predicted));
+    out.trim_end().to_owned()
+}
+
+fn expected(out: &mut String, report: &Report) {
+    out.push_str("\nExpected maximum throughput (tables 17 to 21)\n");
+    out.push_str("revision mode       resend pairs     size  frames  octets         B/s\n");
+    for row in &report.expected {
+        let mode = if row.multicast {
+            "multicast"
+        } else {
+            "unicast"
+        };
+        let pairs = if row.resend_pairs { "128 B" } else { "none" };
+        let _ = writeln!(
+            out,
+            "{:<8} {mode:<10} {pairs:<12} {:>8} {:>7} {:>7} {:>11.0}",
+            row.revision, row.size_bytes, row.frames, row.frame_octets, row.throughput_bps
+        );
+    }
+}
+
+fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
+    let mut part = None;
+    for row in rows {
+        let this = (row.revision, row.mode, row.size_bytes, row.host_delays);
+        if part != Some((row.revision, row.mode, row.size_bytes)) {
+            let _ = writeln!(
+                out,
+                "\n{} {}, {} B, {}\n{:>9} {:>11} {:>6} {:>12} {:>10} {:>12} {:>12} {:>6}",
+                row.revision,
+                row.mode,
+                row.size_bytes,
+                if row.resend_pairs {
+                    "with resend pairs"
+                } else {
+                    "no resend pairs"
+                },
+                "every TU",
+                "offered B/s",
+                "host",
+                "B/s",
+                "min TU",
+                "message TU",
+                "to user TU",
+                "ether"
+            );
+        }
+        part = Some((this.0, this.1, this.2));
+        let _ = writeln!(
+            out,
+            "{:>9} {:>11.0} {:>6} {:>12.0} {:>10.0} {:>12.0} {:>12.0} {:>5.0}%{}",
+            row.interarrival_tu,
+            row.offered_bps,
+            host(row.host_delays),
+            row.throughput_bps,
+            row.min_delay_tu,
+            row.message_delay_tu,
+            row.user_delay_tu,
+            row.utilisation * 100.0,
+            if row.complete < row.runs {
+                "  incomplete"
+            } else {
+                ""
+            }
+        );
+    }
+}
+
+fn host(delays: bool) -> &'static str {
+    if delays { "delay" } else { "free" }
+}
+
+fn compared(out: &mut String, cells: &[Cell]) {
+    let mut table = 0;
+    for cell in cells {
+        if cell.table != table {
+            table = cell.table;
+            let _ = writeln!(
+                out,
+                "\nTable {table}, {}\n{:>9} {:>6} {:<22} {:>12} {:>12} {:>8}",
+                if table < 17 {
+                    format!("{} B, 3.5 unicast, no resend pairs", cell.size_bytes)
+                } else {
+                    "expected maximum throughput".to_owned()
+                },
+                if table < 17 { "every TU" } else { "size B" },
+                "host",
+                "figure",
+                "ours",
+                "paper",
+                "differs"
+            );
+        }
+        let _ = writeln!(out, "{}", cell_line(cell));
+    }
+    let count = |standing| cells.iter().filter(|c| c.standing == standing).count();
+    let _ = writeln!(
+        out,
+        "\n{} figures: {} within their limit, {} beyond it, {} not judged because the printed \
+         figure disagrees with its own row.",
+        cells.len(),
+        count(Standing::Within),
+        count(Standing::Beyond),
+        count(Standing::Misprint)
+    );
+}
+
+fn cell_line(cell: &Cell) -> String {
+    let first = if cell.table < 17 {
+        cell.interarrival_tu
+    } else {
+        cell.size_bytes
+    };
+    let digits = if cell.figure.contains("percent") {
+        2
+    } else {
+        0
+    };
+    let mut line = format!(
+        "{first:>9} {:>6} {:<22} {:>12.digits$} {:>12.digits$} {:>+7.2}%",
+        host(cell.host_delays),
+        cell.figure,
+        cell.ours,
+        cell.paper,
+        cell.difference * 100.0
+    );
+    if cell.standing == Standing::Beyond {
+        let _ = write!(line, "  beyond {:.1} %", cell.limit * 100.0);
+    }
+    if let Some(note) = cell.note {
+        let _ = write!(line, "  misprint: {note}");
+    }
+    line
+}
