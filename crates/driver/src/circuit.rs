@@ -104,8 +104,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             if let Read::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
-            if !self.refill(true)? {
-                return Ok(None);
+            let owner = Arc::clone(&self.shared);
+            let mut pump = owner.lock();
+            match self.refill_looking(&mut pump)? {
+                Refilled::Chunk => {}
+                Refilled::Ended => return Ok(None),
+                Refilled::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
     }
@@ -161,36 +165,43 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             if let Read::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
-            match self.refill(false) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.await_more(&mut end, limit)?;
-                }
-                Err(error) => return Err(error),
+            let refilled = self.refill_waiting(&mut end, limit)?;
+            if refilled == Refilled::Ended {
+                return Ok(None);
             }
         }
     }
 
-    /// Waits for an arrival until `end`, which is `limit` from the first wait.
-    fn await_more(&mut self, end: &mut Option<Instant>, limit: Duration) -> io::Result<()> {
-        let mut left = limit;
-        if limit != Duration::MAX {
-            let now = Instant::now();
-            left = end
-                .get_or_insert(now + limit)
-                .saturating_duration_since(now);
-        }
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match self.shared.await_arrival(self.seen, left)? {
-            Awaited::Arrival => Ok(()),
-            Awaited::Nothing if limit == Duration::MAX => Err(io::ErrorKind::TimedOut.into()),
-            Awaited::Nothing => Ok(()),
-            Awaited::Impossible => {
-                self.wait(left.min(LONG))?;
-                self.shared.serve_once()
+    /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
+    fn refill_waiting(
+        &mut self,
+        end: &mut Option<Instant>,
+        limit: Duration,
+    ) -> io::Result<Refilled> {
+        let owner = Arc::clone(&self.shared);
+        let mut pump = owner.lock();
+        let mut now = owner.now();
+        loop {
+            let refilled = self.refill(&mut pump, now)?;
+            if refilled != Refilled::Nothing {
+                return Ok(refilled);
+            }
+            let left = time_left(end, limit)?;
+            let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
+            pump = again;
+            match awaited {
+                Awaited::Arrival => {}
+                Awaited::Nothing if limit == Duration::MAX => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Awaited::Nothing => {}
+                Awaited::Impossible => {
+                    drop(pump);
+                    self.wait(left.min(LONG))?;
+                    pump = owner.lock();
+                    owner.serve(&mut pump)?;
+                    now = owner.now();
+                }
             }
         }
     }
@@ -380,25 +391,25 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// Gets the next chunk; false at the end of the stream. Looks at the wire only if told to: a
-    /// user about to wait there need not look first.
-    fn refill(&mut self, look: bool) -> io::Result<bool> {
-        let shared = &**self.shared;
-        let mut pump = shared.lock();
+    /// Gets the next chunk, from the wire if need be.
+    fn refill_looking(&mut self, pump: &mut Pump<E, W>) -> io::Result<Refilled> {
+        let shared = Arc::clone(&self.shared);
         let now = shared.now();
+        loop {
+            let refilled = self.refill(pump, now)?;
+            if refilled != Refilled::Nothing || shared.is_receiving() || !pump.receive(now)? {
+                return Ok(refilled);
+            }
+            shared.wake_others(pump);
+        }
+    }
+
+    /// Gets the next chunk if it is there, and tells the engine what its user took.
+    fn refill(&mut self, pump: &mut Pump<E, W>, now: engine::Instant) -> io::Result<Refilled> {
         if let Some(spent) = self.reader.take_spent() {
             pump.give_back(now, self.id, spent);
         }
-        let mut chunk = pump.take(self.id);
-        if chunk.is_none() && look {
-            let before = pump.arrivals();
-            while chunk.is_none() && !shared.is_receiving() && pump.receive(now)? {
-                chunk = pump.take(self.id);
-            }
-            if pump.arrivals() != before {
-                shared.wake_others(&pump);
-            }
-        }
+        let chunk = pump.take(self.id);
         pump.handle_timeout(now);
         if chunk.is_none() && self.producer.position() > self.flushed {
             pump.offer(now, self.id, true);
@@ -406,15 +417,38 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         pump.flush(now)?;
         self.flushed = pump.told(self.id);
         self.producer.rest();
+        self.seen = pump.arrivals();
         match chunk {
-            Some(chunk) => self.reader.put(chunk),
-            None => {
-                self.seen = pump.arrivals();
-                return nothing_left(&pump, self.id);
+            Some(chunk) => {
+                self.reader.put(chunk);
+                Ok(Refilled::Chunk)
             }
+            None => nothing_left(pump, self.id),
         }
-        Ok(true)
     }
+}
+
+/// What looking for more came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refilled {
+    Chunk,
+    Nothing,
+    Ended,
+}
+
+/// What is left until `end`, which is `limit` from the first call; `TimedOut` for nothing.
+fn time_left(end: &mut Option<Instant>, limit: Duration) -> io::Result<Duration> {
+    if limit == Duration::MAX {
+        return Ok(limit);
+    }
+    let now = Instant::now();
+    let left = end
+        .get_or_insert(now + limit)
+        .saturating_duration_since(now);
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(left)
 }
 
 impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
@@ -433,12 +467,12 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
     }
 }
 
-fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<bool> {
+fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<Refilled> {
     let status = pump.status(id);
     match status.closed {
-        _ if status.finished => Ok(false),
+        _ if status.finished => Ok(Refilled::Ended),
         Some(reason) => Err(error_of(reason)),
-        None => Err(io::ErrorKind::WouldBlock.into()),
+        None => Ok(Refilled::Nothing),
     }
 }
 

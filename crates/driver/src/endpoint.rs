@@ -90,13 +90,12 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `TimedOut` when none came, or the wire's.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
-        let mut end = None;
+        let end = std::time::Instant::now() + limit;
         loop {
-            let seen = match self.look_for_circuit()? {
-                Ok(circuit) => return Ok(circuit),
-                Err(seen) => seen,
-            };
-            let end = *end.get_or_insert_with(|| std::time::Instant::now() + limit);
+            let mut pump = self.shared.lock();
+            if let Some(circuit) = self.look_for_circuit(&mut pump)? {
+                return Ok(circuit);
+            }
             let left = end.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 return Err(io::Error::new(
@@ -104,7 +103,12 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            if self.shared.await_arrival(seen, left)? == Awaited::Impossible {
+            let (pump, awaited) = self
+                .shared
+                .await_arrival(pump, &mut self.shared.now(), left)?;
+            if awaited == Awaited::Impossible {
+                let seen = pump.arrivals();
+                drop(pump);
                 self.shared.sleep(left, seen)?;
             }
         }
@@ -116,8 +120,8 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `WouldBlock` when none is there, or the wire's.
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
-        self.look_for_circuit()?
-            .map_err(|_| io::ErrorKind::WouldBlock.into())
+        let circuit = self.look_for_circuit(&mut self.shared.lock())?;
+        circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
     /// A way to wait for all circuits at once, on one descriptor. An endpoint has one watch.
@@ -146,17 +150,12 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
         look(&mut self.shared.lock())
     }
 
-    /// A circuit, or the number of arrivals looked at.
-    fn look_for_circuit(&self) -> io::Result<Result<Circuit<E, W>, u64>> {
-        let mut pump = self.shared.lock();
-        if let Some((id, peer)) = pump.accept() {
-            return Ok(Ok(self.attach(&mut pump, id, peer)));
+    fn look_for_circuit(&self, pump: &mut Pump<E, W>) -> io::Result<Option<Circuit<E, W>>> {
+        if !pump.waits_for_accept() {
+            self.shared.serve(pump)?;
         }
-        self.shared.serve(&mut pump)?;
-        if let Some((id, peer)) = pump.accept() {
-            return Ok(Ok(self.attach(&mut pump, id, peer)));
-        }
-        Ok(Err(pump.arrivals()))
+        let accepted = pump.accept();
+        Ok(accepted.map(|(id, peer)| self.attach(pump, id, peer)))
     }
 
     fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId, peer: Address) -> Circuit<E, W> {

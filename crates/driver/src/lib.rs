@@ -12,7 +12,8 @@
 //! * [`inbox`] - bytes that arrived, kept where the wire put them until the user takes them.
 //! * `shared`, `helper`, `sleepers` - the lock, the helper thread, and how a thread that took in an
 //!   arrival wakes the one it was for.
-//! * `circuits`, `arrivals` - what the pump keeps for each circuit, and what an arrival brought.
+//! * `circuits`, `arrivals`, `parcel` - what the pump keeps for each circuit, what an arrival
+//!   brought, and small packets that leave together.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
@@ -22,6 +23,7 @@ mod circuits;
 pub mod endpoint;
 mod helper;
 pub mod inbox;
+mod parcel;
 pub mod pump;
 mod shared;
 mod sleepers;

@@ -3,6 +3,7 @@
 use crate::arrivals::{Group, sort_in};
 use crate::circuits::{CircuitStatus, Circuits, Held};
 use crate::inbox::Chunk;
+use crate::parcel::Parcel;
 use crate::sys::Consumer;
 use engine::{Address, Batch, CircuitId, Delivery, Engine, Event, Instant};
 use std::collections::VecDeque;
@@ -31,7 +32,8 @@ pub struct Pump<E, W> {
     watched: bool,
     /// An empty arrival buffer, kept for the next receive.
     spare: Vec<u8>,
-    scratch: Vec<u8>,
+    /// Small packets, perhaps of several circuits, on their way into one call of the wire.
+    parcel: Parcel,
     deliveries: Vec<Delivery>,
     arrivals: u64,
     sends: u64,
@@ -57,7 +59,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             segments: segments as u64,
             spare: vec![0; capabilities.receive_len],
-            scratch: Vec::new(),
+            parcel: Parcel::new(&capabilities),
             engine,
             wire,
             circuits: Circuits::default(),
@@ -117,7 +119,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Whether packets wait for the wire to have room.
     pub fn is_blocked(&self) -> bool {
-        !self.batch.is_empty()
+        !self.batch.is_empty() || !self.parcel.is_empty()
     }
 
     /// Gives circuit `id` the store its user writes to.
@@ -318,21 +320,35 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     fn send_all(&mut self, now: Instant) -> io::Result<()> {
+        let result = self.send_until_blocked(now);
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => {
+                self.batch.clear();
+                self.parcel.clear();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
         loop {
             if self.batch.is_empty() {
                 self.engine.transmit(now, &mut self.batch);
             }
             if self.batch.is_empty() {
-                return Ok(());
+                return self.send_parcel();
             }
-            match self.send_batch() {
-                Ok(()) => self.batch.clear(),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => {
-                    self.batch.clear();
-                    return Err(error);
-                }
+            if !self.parcel.fits(&self.batch) {
+                self.send_parcel()?;
             }
+            if self.parcel.fits(&self.batch) {
+                self.pack();
+            } else {
+                self.send_batch()?;
+            }
+            self.batch.clear();
             self.drain_events(now);
         }
     }
@@ -386,16 +402,42 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let segment_size = self.batch.segment_size();
         let mut pieces = Vec::with_capacity(2);
         let held = self.circuits.get_mut(&id);
-        if let Some(held) = held
-            && let Some(store) = &mut held.store
-        {
+        if let Some(store) = held.and_then(|held| held.store.as_mut()) {
             self.batch.extend_checksums(|payload| store.sum(payload));
-            store.gather(&self.batch, &mut self.scratch, &mut pieces);
+            store.gather(&self.batch, &mut pieces);
         } else {
             let segments = self.batch.segments().iter();
             pieces.extend(segments.map(|segment| io::IoSlice::new(self.batch.header(segment))));
         }
         self.wire.send(to, &pieces, segment_size)?;
+        self.sends += 1;
+        Ok(())
+    }
+
+    /// Copies a batch of small packets into the parcel.
+    fn pack(&mut self) {
+        let Some((id, to)) = self.batch.destination() else {
+            return;
+        };
+        let held = self.circuits.get_mut(&id);
+        let store = held.and_then(|held| held.store.as_mut());
+        if let Some(store) = &store {
+            self.batch.extend_checksums(|payload| store.sum(payload));
+        }
+        self.parcel.pack(to, &self.batch, |payload, octets| {
+            if let Some(store) = &store {
+                store.copy(payload, octets);
+            }
+        });
+    }
+
+    fn send_parcel(&mut self) -> io::Result<()> {
+        let Some(to) = self.parcel.to() else {
+            return Ok(());
+        };
+        let piece = io::IoSlice::new(self.parcel.octets());
+        self.wire.send(to, &[piece], self.parcel.segment_size())?;
+        self.parcel.clear();
         self.sends += 1;
         Ok(())
     }

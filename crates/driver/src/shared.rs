@@ -113,12 +113,6 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         Ok(())
     }
 
-    /// As [`serve`](Shared::serve), with the lock taken for it.
-    pub(crate) fn serve_once(&self) -> io::Result<()> {
-        let mut pump = self.lock();
-        self.serve(&mut pump)
-    }
-
     /// Whether a user waits in a receive.
     pub(crate) fn is_receiving(&self) -> bool {
         self.receiving.load(Ordering::Relaxed)
@@ -180,35 +174,36 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the next arrival, waiting for it in the receive itself: one system call instead
-    /// of a try, a poll and a receive.
-    pub(crate) fn await_arrival(&self, seen: u64, limit: Duration) -> io::Result<Awaited> {
+    /// Takes in the next arrival, waiting for it in the receive itself without the lock: one
+    /// system call instead of a try, a poll and a receive. `now` goes on to when it came.
+    pub(crate) fn await_arrival<'a>(
+        &'a self,
+        mut pump: MutexGuard<'a, Pump<E, W>>,
+        now: &mut Instant,
+        limit: Duration,
+    ) -> io::Result<(MutexGuard<'a, Pump<E, W>>, Awaited)> {
         let Some(receiver) = &self.receiver else {
-            return Ok(Awaited::Impossible);
+            return Ok((pump, Awaited::Impossible));
         };
-        let mut buffer = {
-            let mut pump = self.lock();
-            if pump.arrivals() != seen {
-                return Ok(Awaited::Arrival);
-            }
-            if self.is_receiving() || pump.is_blocked() || limit < receiver.patience() {
-                return Ok(Awaited::Impossible);
-            }
-            // While the lock is held, so that helper and other users stay out from here on. The
-            // helper acts on deadlines meanwhile.
-            self.receiving.store(true, Ordering::Relaxed);
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-            pump.lend_buffer()
-        };
+        if self.is_receiving() || pump.is_blocked() || limit < receiver.patience() {
+            return Ok((pump, Awaited::Impossible));
+        }
+        // While the lock is held, so that helper and other users stay out from here on. The
+        // helper acts on deadlines meanwhile.
+        self.receiving.store(true, Ordering::Relaxed);
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let mut buffer = pump.lend_buffer();
+        drop(pump);
         let arrival = receiver.receive(&mut buffer);
         let mut pump = self.lock();
         self.receiving.store(false, Ordering::Relaxed);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
-        if !pump.take_in(self.now(), buffer, arrival)? {
-            return Ok(Awaited::Nothing);
+        *now = self.now();
+        if !pump.take_in(*now, buffer, arrival)? {
+            return Ok((pump, Awaited::Nothing));
         }
         self.wake_others(&pump);
-        Ok(Awaited::Arrival)
+        Ok((pump, Awaited::Arrival))
     }
 
     /// Sleeps until something arrives, the engine's deadline comes, or `limit` passes.

@@ -14,6 +14,13 @@ pub enum Target {
         /// What should be.
         goal: f64,
     },
+    /// At most the goal; above it, at most the floor is asked.
+    Most {
+        /// What must not be exceeded.
+        floor: f64,
+        /// What should not be.
+        goal: f64,
+    },
 }
 
 /// A result held against its target.
@@ -36,8 +43,18 @@ impl Bar {
     pub fn is_met(&self) -> bool {
         self.value.is_some_and(|value| match self.target {
             Target::AtLeast(target) | Target::Goal { goal: target, .. } => value >= target,
-            Target::AtMost(target) => value <= target,
+            Target::AtMost(target) | Target::Most { goal: target, .. } => value <= target,
         })
+    }
+
+    /// Whether the floor is met, or the target where there is one only.
+    pub fn is_above_floor(&self) -> bool {
+        self.is_met()
+            || self.value.is_some_and(|value| match self.target {
+                Target::Goal { floor, .. } => value >= floor,
+                Target::Most { floor, .. } => value <= floor,
+                _ => false,
+            })
     }
 
     /// `BAR <name> <value> <unit> <target> met|short`, and a note.
@@ -49,6 +66,7 @@ impl Bar {
             Target::AtLeast(target) => format!(">={target}"),
             Target::AtMost(target) => format!("<={target}"),
             Target::Goal { floor, goal } => format!(">={goal}(floor {floor})"),
+            Target::Most { floor, goal } => format!("<={goal}(floor {floor})"),
         };
         let met = if self.is_met() { "met" } else { "short" };
         format!(

@@ -5,6 +5,7 @@
 //! the ratios is held against the target. An absent peer counts as short.
 
 use super::bar::{Bar, Target};
+use super::compare::{Comparison, ask};
 use super::ours::{Ask, Ours};
 use super::peers::{self, Yardstick};
 use std::hint::black_box;
@@ -40,7 +41,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     };
     for comparison in comparisons() {
         if wanted(comparison.name) {
-            say(compare(&mut ours, &comparison));
+            say(comparison.run(&mut ours));
         }
     }
     for (name, single) in SINGLES {
@@ -53,16 +54,6 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     } else {
         ExitCode::SUCCESS
     }
-}
-
-/// Ours against a peer.
-struct Comparison {
-    name: &'static str,
-    ask: Ask,
-    metric: &'static str,
-    pairs: usize,
-    peer: Box<dyn Fn() -> Result<f64, String>>,
-    target: Target,
 }
 
 fn comparisons() -> Vec<Comparison> {
@@ -82,10 +73,9 @@ fn comparisons() -> Vec<Comparison> {
     for (name, size) in [("bare-64", 64), ("bare-16k", 16384)] {
         all.push(Comparison {
             name,
-            ask: throughput("bare", size, &[]),
-            metric: "messages_per_s",
-            pairs: PAIRS,
-            peer: Box::new(move || Yardstick::build()?.run(size, SPAN_S)),
+            ours: ask(throughput("bare", size, &[]), "messages_per_s"),
+            peers: vec![("", Box::new(move |_| Yardstick::build()?.run(size, SPAN_S)))],
+            rounds: PAIRS,
             target: Target::Goal {
                 floor: 0.5,
                 goal: 0.9,
@@ -111,10 +101,12 @@ fn throughput(transport: &'static str, size: u64, more: &[String]) -> Ask {
 fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
     Comparison {
         name,
-        ask: throughput("tcp", size, &["--read-size".into(), size.to_string()]),
-        metric: "messages_per_s",
-        pairs: PAIRS,
-        peer: Box::new(move || peers::iperf3(false, size, SPAN_S)),
+        ours: ask(
+            throughput("tcp", size, &["--read-size".into(), size.to_string()]),
+            "messages_per_s",
+        ),
+        peers: vec![("", Box::new(move |_| peers::iperf3(false, size, SPAN_S)))],
+        rounds: PAIRS,
         target: Target::AtLeast(target),
     }
 }
@@ -122,10 +114,9 @@ fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
 fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
     Comparison {
         name,
-        ask: throughput(transport, 1400, &[]),
-        metric: "messages_per_s",
-        pairs: PAIRS,
-        peer: Box::new(|| peers::iperf3(true, 1400, SPAN_S)),
+        ours: ask(throughput(transport, 1400, &[]), "messages_per_s"),
+        peers: vec![("", Box::new(|_| peers::iperf3(true, 1400, SPAN_S)))],
+        rounds: PAIRS,
         target: Target::AtLeast(target),
     }
 }
@@ -133,64 +124,23 @@ fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
 fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -> Comparison {
     Comparison {
         name,
-        ask: Ask {
-            transport,
-            workload: "delay",
-            size: 64,
-            span_s: SPAN_S,
-            more: vec!["--pin".into(), format!("0,{other}")],
-        },
-        metric: "delay_p50_us",
-        pairs: if other == 0 { PAIRS } else { PAIRS_WOKEN },
-        peer: Box::new(move || peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
+        ours: ask(
+            Ask {
+                transport,
+                workload: "delay",
+                size: 64,
+                span_s: SPAN_S,
+                more: vec!["--pin".into(), format!("0,{other}")],
+            },
+            "delay_p50_us",
+        ),
+        peers: vec![(
+            "",
+            Box::new(move |_| peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
+        )],
+        rounds: if other == 0 { PAIRS } else { PAIRS_WOKEN },
         target: Target::AtMost(target),
     }
-}
-
-fn compare(ours: &mut Ours, comparison: &Comparison) -> Bar {
-    let mut pairs = Vec::new();
-    let mut failure = None;
-    for round in 0..comparison.pairs {
-        match pair(ours, comparison, round % 2 == 0) {
-            Ok(pair) => pairs.push(pair),
-            Err(error) => failure = Some(error),
-        }
-    }
-    let ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
-    let note = match failure {
-        Some(error) if pairs.is_empty() => error,
-        _ => describe(&pairs, &ratios),
-    };
-    Bar {
-        name: comparison.name.into(),
-        value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
-        unit: "x",
-        target: comparison.target,
-        note,
-    }
-}
-
-fn pair(ours: &mut Ours, comparison: &Comparison, ours_first: bool) -> Result<(f64, f64), String> {
-    if ours_first {
-        let value = ours.metric(&comparison.ask, comparison.metric)?;
-        return Ok((value, (comparison.peer)()?));
-    }
-    let peer = (comparison.peer)()?;
-    Ok((ours.metric(&comparison.ask, comparison.metric)?, peer))
-}
-
-fn describe(pairs: &[(f64, f64)], ratios: &[f64]) -> String {
-    let median = |of: fn(&(f64, f64)) -> f64| {
-        stats::estimate::median(&pairs.iter().map(of).collect::<Vec<_>>())
-    };
-    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = ratios.iter().copied().fold(0.0, f64::max);
-    format!(
-        "{} pairs, ratio {least:.3} to {most:.3}; medians: ours {:.6}, peer {:.6}",
-        pairs.len(),
-        median(|pair| pair.0),
-        median(|pair| pair.1)
-    )
 }
 
 /// Bars without a peer.

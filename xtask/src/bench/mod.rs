@@ -1,9 +1,12 @@
 //! Benchmarks, by name. Each is a file here and a line in [`BENCHES`].
 
 mod bar;
+mod compare;
 mod harness;
 mod ours;
 mod peers;
+mod roles;
+mod xtp;
 
 use crate::fail;
 use std::path::Path;
@@ -13,11 +16,14 @@ use std::process::ExitCode;
 type Bench = fn(root: &Path, arguments: &[&str]) -> ExitCode;
 
 /// Name, what it measures, how it runs.
-const BENCHES: &[(&str, &str, Bench)] = &[(
-    "harness",
-    "the measuring loops against iperf3, sockperf and the machine",
-    harness::run,
-)];
+const BENCHES: &[(&str, &str, Bench)] = &[
+    (
+        "harness",
+        "the measuring loops against iperf3, sockperf and the machine",
+        harness::run,
+    ),
+    ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
+];
 
 /// Runs the benchmark named first, or lists all.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {

@@ -213,24 +213,13 @@ impl Consumer {
         self.ring.told.store(position, Ordering::Relaxed);
     }
 
-    /// Turns a batch into pieces of memory for the wire: headers written in place where a packet
-    /// begins at a slot, and batches of small packets copied together into `scratch`, which is
-    /// cheaper than two addresses a packet.
+    /// Turns a batch into pieces of memory for the wire, headers written in place where a packet
+    /// begins at a slot.
     ///
     /// # Panics
     ///
     /// When the engine names bytes the store does not hold, or a packet longer than a slot.
-    pub fn gather<'a>(
-        &'a mut self,
-        batch: &'a Batch,
-        scratch: &'a mut Vec<u8>,
-        pieces: &mut Vec<IoSlice<'a>>,
-    ) {
-        if batch.segment_size() < COPY_BELOW {
-            self.copy_together(batch, scratch);
-            pieces.push(IoSlice::new(scratch));
-            return;
-        }
+    pub fn gather<'a>(&'a mut self, batch: &'a Batch, pieces: &mut Vec<IoSlice<'a>>) {
         let mut run: Option<Range<usize>> = None;
         for segment in batch.segments() {
             let header = batch.header(segment);
@@ -252,14 +241,15 @@ impl Consumer {
         pieces.extend(run.map(|done| self.piece(done)));
     }
 
-    fn copy_together(&self, batch: &Batch, scratch: &mut Vec<u8>) {
-        scratch.clear();
-        for segment in batch.segments() {
-            scratch.extend_from_slice(batch.header(segment));
-            let (first, second) = self.place(&segment.payload);
-            scratch.extend_from_slice(&self.piece(first));
-            scratch.extend_from_slice(&self.piece(second));
-        }
+    /// Appends the bytes of `payload` to `octets`.
+    ///
+    /// # Panics
+    ///
+    /// As [`gather`](Consumer::gather).
+    pub fn copy(&self, payload: &Range<u64>, octets: &mut Vec<u8>) {
+        let (first, second) = self.place(payload);
+        octets.extend_from_slice(&self.piece(first));
+        octets.extend_from_slice(&self.piece(second));
     }
 
     /// Finds the octets of `payload`: in one slot, or the second part in the next.
@@ -316,10 +306,6 @@ impl Consumer {
     }
 }
 
-/// Packets shorter than this are copied together: a copy of so few octets takes less time than the
-/// kernel's handling of two more addresses.
-const COPY_BELOW: usize = 512;
-
 /// Where a packet's bytes lie.
 enum Placed {
     /// Header and bytes in one piece.
@@ -344,8 +330,8 @@ mod tests {
         for range in ranges {
             batch.push(&[0xee; 4], range.clone());
         }
-        let (mut scratch, mut pieces) = (Vec::new(), Vec::new());
-        consumer.gather(&batch, &mut scratch, &mut pieces);
+        let mut pieces = Vec::new();
+        consumer.gather(&batch, &mut pieces);
         pieces.iter().flat_map(|piece| piece.to_vec()).collect()
     }
 
@@ -378,21 +364,15 @@ mod tests {
             assert_eq!(gathered(&mut consumer, ranges), expected(&sent, ranges));
             let whole = &sent[start as usize..end as usize];
             assert_eq!(consumer.sum(&range), checksum::sum(whole));
+            let mut copied = Vec::new();
+            consumer.copy(&range, &mut copied);
+            assert_eq!(copied, whole);
             tail = [tail, start, end, head][random.below(4) as usize].max(tail);
             consumer.release(tail);
             producer.rest();
             rests += u32::from(!producer.has_memory());
         }
         assert!(rests > 1000, "the memory went back only {rests} times");
-    }
-
-    #[test]
-    fn batches_of_small_packets_lie_together() {
-        let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
-        let sent: Vec<u8> = (0..=250).collect();
-        assert!(producer.append_bytes(&sent));
-        let ranges = [0..90, 90..180, 180..251];
-        assert_eq!(gathered(&mut consumer, &ranges), expected(&sent, &ranges));
     }
 
     #[test]

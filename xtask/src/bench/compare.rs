@@ -1,0 +1,96 @@
+//! Ours and peers in turn, in changing order; a ratio within each round, and their median.
+
+use super::bar::{Bar, Target};
+use super::ours::{Ask, Ours};
+
+/// Takes one measurement.
+pub type Measure = Box<dyn Fn(&mut Ours) -> Result<f64, String>>;
+
+/// Ours against the best of some peers.
+pub struct Comparison {
+    /// Name of the bar.
+    pub name: &'static str,
+    /// Ours.
+    pub ours: Measure,
+    /// The peers with their names; the greatest value of a round counts.
+    pub peers: Vec<(&'static str, Measure)>,
+    /// How often each is measured.
+    pub rounds: usize,
+    /// What the median ratio of ours to the peer is held against.
+    pub target: Target,
+}
+
+/// A metric of a trial of ours.
+pub fn ask(ask: Ask, metric: &'static str) -> Measure {
+    Box::new(move |ours| ours.metric(&ask, metric))
+}
+
+impl Comparison {
+    /// Takes all measurements. A peer that is not there counts as short.
+    pub fn run(&self, ours: &mut Ours) -> Bar {
+        let mut rounds = Vec::new();
+        let mut failure = None;
+        for round in 0..self.rounds {
+            match self.round(ours, round % 2 == 0) {
+                Ok(round) => rounds.push(round),
+                Err(error) => failure = Some(error),
+            }
+        }
+        let ratios: Vec<f64> = rounds.iter().map(|round| ratio(round)).collect();
+        let note = match failure {
+            Some(error) if rounds.is_empty() => error,
+            _ => self.describe(&rounds, &ratios),
+        };
+        Bar {
+            name: self.name.into(),
+            value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
+            unit: "x",
+            target: self.target,
+            note,
+        }
+    }
+
+    /// Ours first, then the peers' values.
+    fn round(&self, ours: &mut Ours, ours_first: bool) -> Result<Vec<f64>, String> {
+        let mut all: Vec<(usize, &Measure)> = vec![(0, &self.ours)];
+        all.extend(
+            self.peers
+                .iter()
+                .map(|(_, peer)| peer)
+                .zip(1..)
+                .map(|(p, i)| (i, p)),
+        );
+        if !ours_first {
+            all.reverse();
+        }
+        let mut values = vec![0.0; all.len()];
+        for (index, measure) in all {
+            values[index] = measure(ours)?;
+        }
+        Ok(values)
+    }
+
+    fn describe(&self, rounds: &[Vec<f64>], ratios: &[f64]) -> String {
+        let median = |index: usize| {
+            let values: Vec<f64> = rounds.iter().map(|round| round[index]).collect();
+            stats::estimate::median(&values)
+        };
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ratios.iter().copied().fold(0.0, f64::max);
+        let mut note = format!(
+            "{} rounds, ratio {least:.3} to {most:.3}; medians: ours {:.6}",
+            rounds.len(),
+            median(0)
+        );
+        for (index, (name, _)) in (1..).zip(&self.peers) {
+            let name = if name.is_empty() { "peer" } else { name };
+            note.push_str(&format!(", {name} {:.6}", median(index)));
+        }
+        note
+    }
+}
+
+fn ratio(round: &[f64]) -> f64 {
+    let best = round[1..].iter().copied().fold(0.0, f64::max);
+    round[0] / best
+}

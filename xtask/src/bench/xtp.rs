@@ -1,0 +1,242 @@
+//! xtp: XTP against TCP, QUIC, UDP and `bare`, on the loopback, one processor each side.
+//!
+//! Ours and the others run in turn, in changing order; a ratio is taken within each round. TCP is
+//! the better of cubic and bbr in each round, and both medians are printed. XTP's own checksum over
+//! user bytes is off, as UDP sums them; a row of its own shows it on.
+
+use super::bar::{Bar, Target};
+use super::compare::{Comparison, Measure, ask};
+use super::ours::{Ask, Ours};
+use super::roles::{Quinn, Roles};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 7;
+
+/// Seconds of each trial.
+const SPAN_S: f64 = 0.7;
+
+/// What quinn must reach on this machine to count as a peer, Mbit/s.
+const QUINN_LEAST_MBPS: f64 = 6000.0;
+
+/// Runs the benchmark; `arguments` may name the bars wanted.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match Ours::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut below = false;
+    for comparison in comparisons(root) {
+        if wanted(comparison.name) {
+            let bar = comparison.run(&mut ours);
+            println!("{}", bar.line());
+            below |= !bar.is_above_floor();
+        }
+    }
+    if wanted("xtp-idle") {
+        let bar = idle(root);
+        println!("{}", bar.line());
+        below |= !bar.is_above_floor();
+    }
+    for (name, measure) in rows(root) {
+        if wanted(name) {
+            match measure(&mut ours) {
+                Ok(value) => println!("ROW {name} {value:.1} Mbit/s"),
+                Err(error) => println!("ROW {name} none  # {error}"),
+            }
+        }
+    }
+    if below {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn comparisons(root: &Path) -> Vec<Comparison> {
+    let mut all = vec![
+        against_tcp("xtp-tcp-1", 1, 20.0, 40.0),
+        against_tcp("xtp-tcp-64", 64, 10.0, 20.0),
+        against_tcp("xtp-tcp-1k", 1024, 2.0, 3.0),
+        against_tcp("xtp-tcp-16k", 16 << 10, 0.9, 1.2),
+        against_tcp("xtp-tcp-32k", 32 << 10, 0.7, 0.85),
+        against_tcp("xtp-tcp-128k", 128 << 10, 0.7, 0.85),
+        against_batched("xtp-batched-64", 64, 0.3, 0.6),
+        against_batched("xtp-batched-1k", 1024, 0.5, 0.8),
+        against_batched("xtp-batched-16k", 16 << 10, 0.7, 1.0),
+        Comparison {
+            ours: throughput("xtp-message", 64),
+            ..against_tcp("xtp-message-64", 64, 2.0, 4.0)
+        },
+        pair(
+            "xtp-bare-16k",
+            throughput("xtp", 16 << 10),
+            throughput("bare", 16 << 10),
+            0.6,
+            0.85,
+        ),
+        pair(
+            "xtp-quinn-16k",
+            throughput("xtp", 16 << 10),
+            quinn(root, "plain"),
+            1.5,
+            4.0,
+        ),
+        pair(
+            "xtp-checksum-1k",
+            throughput("xtp,checksum=on", 1024),
+            throughput("xtp", 1024),
+            0.6,
+            0.75,
+        ),
+        delay("xtp-delay-1core", &["--pin", "0,0"]),
+        delay("xtp-delay-busy", &["--pin", "0,1", "--busy-poll"]),
+    ];
+    for (name, peer, most, goal) in [
+        ("xtp-transaction-udp", "udp", 1.4, 1.2),
+        ("xtp-transaction-tcp", "tcp", 0.6, 0.5),
+    ] {
+        all.push(Comparison {
+            name,
+            ours: role(root, &["transactions", "xtp", "0.7", "0", "1"]),
+            peers: vec![(peer, role(root, &["transactions", peer, "0.7", "0", "1"]))],
+            rounds: ROUNDS,
+            target: Target::Most { floor: most, goal },
+        });
+    }
+    all.push(pair(
+        "xtp-many",
+        role(root, &["many", "1000", "1.5", "0", "1"]),
+        role(root, &["many", "1", "1.5", "0", "1"]),
+        0.6,
+        0.8,
+    ));
+    all
+}
+
+/// Rows without a target: what the figures above would be under other conditions.
+fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
+    let mbps = |transport: &'static str| -> Measure {
+        let measure = throughput(transport, 16 << 10);
+        Box::new(move |ours| Ok(measure(ours)? * f64::from(8 * (16 << 10)) / 1e6))
+    };
+    let aes = quinn(root, "aes");
+    vec![
+        ("xtp-16k", mbps("xtp")),
+        ("xtp-nosegmentation-16k", mbps("xtp,segmentation=off")),
+        ("xtp-pathmtu-16k", mbps("xtp,packet=65507")),
+        ("xtp-checksum-16k", mbps("xtp,checksum=on")),
+        ("quic-16k", mbps("quic")),
+        (
+            "quinn-encrypted-16k",
+            Box::new(move |ours| Ok(aes(ours)? * f64::from(8 * (16 << 10)) / 1e6)),
+        ),
+    ]
+}
+
+fn throughput(transport: &'static str, size: u64) -> Measure {
+    let question = Ask {
+        transport,
+        workload: "throughput",
+        size,
+        span_s: SPAN_S,
+        more: vec!["--pin".into(), "0,1".into()],
+    };
+    // What of a byte stream arrived, in messages.
+    ask(question, "messages_per_s")
+}
+
+fn against_tcp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparison {
+    Comparison {
+        name,
+        ours: throughput("xtp", size),
+        peers: vec![
+            ("cubic", throughput("tcp,congestion=cubic", size)),
+            ("bbr", throughput("tcp,congestion=bbr", size)),
+        ],
+        rounds: ROUNDS,
+        target: Target::Goal { floor, goal },
+    }
+}
+
+fn against_batched(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparison {
+    Comparison {
+        peers: vec![
+            ("cubic", throughput("tcp-batched,congestion=cubic", size)),
+            ("bbr", throughput("tcp-batched,congestion=bbr", size)),
+        ],
+        ..against_tcp(name, size, floor, goal)
+    }
+}
+
+fn pair(name: &'static str, ours: Measure, peer: Measure, floor: f64, goal: f64) -> Comparison {
+    Comparison {
+        name,
+        ours,
+        peers: vec![("", peer)],
+        rounds: ROUNDS,
+        target: Target::Goal { floor, goal },
+    }
+}
+
+fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
+    let of = |transport: &'static str| {
+        let question = Ask {
+            transport,
+            workload: "delay",
+            size: 64,
+            span_s: SPAN_S,
+            more: more.iter().map(|&word| word.to_owned()).collect(),
+        };
+        ask(question, "delay_p50_us")
+    };
+    Comparison {
+        name,
+        ours: of("xtp"),
+        peers: vec![("udp", of("udp"))],
+        rounds: ROUNDS,
+        target: Target::Most {
+            floor: 1.25,
+            goal: 1.10,
+        },
+    }
+}
+
+fn role(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| Roles::build(&root)?.run(&words))
+}
+
+/// Messages of 16 KiB a second by crate quinn, if that is fast enough to count.
+fn quinn(root: &Path, kind: &'static str) -> Measure {
+    let root: PathBuf = root.to_owned();
+    Box::new(move |_| {
+        let rate = Quinn::build(&root)?.run(kind, 16 << 10, SPAN_S)?;
+        let mbps = rate * f64::from(8 * (16 << 10)) / 1e6;
+        if kind == "plain" && mbps < QUINN_LEAST_MBPS {
+            eprintln!("quinn without packet protection reached {mbps:.0} Mbit/s, not 6000");
+        }
+        Ok(rate)
+    })
+}
+
+fn idle(root: &Path) -> Bar {
+    let mb = Roles::build(root).and_then(|roles| roles.run(&["idle", "10000"]));
+    let (value, note) = match mb {
+        Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: "xtp-idle".into(),
+        value,
+        unit: "MB",
+        target: Target::Most {
+            floor: 80.0,
+            goal: 40.0,
+        },
+        note,
+    }
+}
