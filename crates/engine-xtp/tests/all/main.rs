@@ -3,6 +3,7 @@
 mod choices;
 mod close_states;
 mod faults;
+mod fuzz;
 mod hostile;
 mod pair;
 mod pdu;

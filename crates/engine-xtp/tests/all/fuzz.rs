@@ -1,0 +1,179 @@
+//! Octets made by mutation, into the functions the fuzz targets run: a fixed number of rounds
+//! here, any number by TOWPATH_SEEDS.
+
+#[path = "../../../../fuzz/src/lib.rs"]
+mod targets;
+
+use crate::pair::{both, clean, messages, run, seeds};
+use crate::user::Plan;
+use engine::SplitMix64;
+use engine_xtp::Config;
+use engine_xtp::pdu::{Format, HEADER_LEN, Header, Service};
+use link::LinkConfig;
+use targets::Summary;
+
+/// Packets of good sessions, both directions, of all services.
+fn recorded() -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for (seed, service) in [
+        (1, Service::Stream),
+        (2, Service::Transaction),
+        (3, Service::AckedDatagram),
+    ] {
+        let config = Config {
+            service,
+            packet_len: 256,
+            fastnak: true,
+            ..Config::default()
+        };
+        let sends = messages(&mut SplitMix64::new(seed), 4);
+        let plans = [sends.clone(), sends].map(|sends| Plan {
+            sends,
+            answers: false,
+            ..Plan::default()
+        });
+        let [opener, other] = plans;
+        let plans = match service {
+            Service::AckedDatagram => [opener, Plan::default()],
+            _ => [
+                opener,
+                Plan {
+                    answers: true,
+                    ..other
+                },
+            ],
+        };
+        let lossy = LinkConfig {
+            loss_ppm: 50_000,
+            ..clean()
+        };
+        let outcome = run(both(&config, seed), plans, lossy, seed);
+        packets.extend(outcome.trace.into_iter().map(|line| line.packet));
+    }
+    packets
+}
+
+/// Turns over, cuts, joins, or writes a number that means something into a field.
+fn mutate(random: &mut SplitMix64, octets: &mut Vec<u8>, other: &[u8]) {
+    let at = random.below(octets.len().max(1) as u64) as usize;
+    match random.below(6) {
+        0 => octets.truncate(at),
+        1 => {
+            let from = random.below(other.len().max(1) as u64) as usize;
+            octets.truncate(at);
+            octets.extend_from_slice(&other[from.min(other.len())..]);
+        }
+        2 | 3 => {
+            // Key, dlen, sync, seq, rseq, alloc, echo, spans.
+            let fields = [0, 8, 12, 20, 24, 28, 32, 40, 48, 52, 56, 64];
+            let at = fields[random.below(fields.len() as u64) as usize];
+            let bits = random.below(64);
+            let value = [random.next_u64() >> bits, u64::MAX, 0, 1 << bits];
+            let value = value[random.below(4) as usize].to_be_bytes();
+            let behind = octets.iter_mut().skip(at);
+            behind.zip(value).for_each(|(octet, new)| *octet = new);
+        }
+        _ => {
+            if let Some(octet) = octets.get_mut(at) {
+                *octet ^= 1 << random.below(8);
+            }
+        }
+    }
+}
+
+#[test]
+fn decoders_keep_their_promises_on_mutated_packets() {
+    let packets = recorded();
+    let any = |random: &mut SplitMix64| &packets[random.below(packets.len() as u64) as usize];
+    let mut seen = [0u32; 9];
+    for seed in seeds(60_000) {
+        let mut random = SplitMix64::new(seed);
+        let mut octets = any(&mut random).clone();
+        if let Ok(header) = Header::parse(&octets) {
+            seen[header.format as usize] += 1;
+        }
+        for _ in 0..random.below(4) {
+            let other = any(&mut random);
+            mutate(&mut random, &mut octets, other);
+        }
+        targets::header(&octets);
+        let body = octets.get(HEADER_LEN..).unwrap_or(&[]);
+        let decoders = [
+            targets::first,
+            targets::cntl,
+            targets::ecntl,
+            targets::tcntl,
+            targets::jcntl,
+            targets::diag,
+            targets::data,
+        ];
+        decoders.iter().for_each(|decoder| decoder(body));
+    }
+    for format in [
+        Format::Data,
+        Format::Cntl,
+        Format::First,
+        Format::Ecntl,
+        Format::Tcntl,
+    ] {
+        assert!(
+            seen[format as usize] > 0 || seeds(0).count() > 0,
+            "no {format:?} was recorded"
+        );
+    }
+}
+
+/// A script of packets of good sessions and of commands between them.
+fn script(random: &mut SplitMix64, packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut script = (random.next_u64() as u32).to_be_bytes().to_vec();
+    // Two circuits to begin with, or none.
+    script.extend([0, 0, 0, 1].iter().take(random.below(3) as usize * 2));
+    let start = random.below(packets.len() as u64) as usize;
+    for packet in packets
+        .iter()
+        .cycle()
+        .skip(start)
+        .take(random.below(60) as usize)
+    {
+        let mut packet = packet.clone();
+        let repeats = if random.below(8) == 0 { 2 } else { 1 };
+        for _ in 0..repeats {
+            if random.below(3) == 0 {
+                let other = &packets[random.below(packets.len() as u64) as usize];
+                mutate(random, &mut packet, other);
+            }
+            let len = packet.len().min(255 * 6).div_ceil(6);
+            packet.resize(len * 6, 0);
+            let what = 8 | random.next_u64() as u8 & 0x37;
+            script.extend([what, random.next_u64() as u8, len as u8]);
+            script.extend_from_slice(&packet);
+        }
+        if random.below(2) == 0 {
+            script.extend([random.below(8) as u8, random.next_u64() as u8]);
+        }
+    }
+    script
+}
+
+#[test]
+fn an_endpoint_keeps_its_promises_under_mutated_sessions() {
+    let packets = recorded();
+    let mut total = Summary::default();
+    for seed in seeds(10_000) {
+        let mut random = SplitMix64::new(seed);
+        let mut script = script(&mut random, &packets);
+        if random.below(4) == 0 {
+            let other = script.clone();
+            mutate(&mut random, &mut script, &other);
+        }
+        let summary = targets::sequence(&script);
+        total.accepted += summary.accepted;
+        total.delivered += summary.delivered;
+        total.sent += summary.sent;
+    }
+    let far = total.accepted > 1000 && total.delivered > 1000 && total.sent > 1000;
+    assert!(
+        far || seeds(10_000).count() < 10_000,
+        "it got nowhere: {total:?}"
+    );
+}

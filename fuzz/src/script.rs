@@ -1,0 +1,321 @@
+//! An XTP endpoint under a script.
+//!
+//! A script is a row of commands: an octet that says which, an octet or two of arguments, and for
+//! packets their octets. Lengths, checksums and keys are made right most of the time, as an
+//! attacker would, so that packets reach beyond the first check.
+
+use engine::{Address, Batch, Bytes, CircuitId, Delivery, Engine, Event, Framing, Instant};
+use engine_xtp::pdu::{Body, CHECK_AT, Format, HEADER_LEN, Header, Options, Packet, RTN, Service};
+use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, SpanMeaning, Xtp};
+use std::collections::BTreeMap;
+
+const WINDOW: u64 = 32 << 10;
+const CIRCUITS_MAX: usize = 6;
+const QUARANTINE_MAX: usize = 8;
+
+/// Packets that may leave after one input: a window of the shortest, twice.
+const BURST_MAX: usize = 2048;
+
+/// What a script reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Packets that were accepted.
+    pub accepted: u64,
+    /// User bytes delivered.
+    pub delivered: u64,
+    /// Packets the endpoint sent.
+    pub sent: u64,
+}
+
+/// An endpoint, what it said, and what it got.
+struct Victim {
+    xtp: Xtp,
+    now: Instant,
+    circuits: Vec<CircuitId>,
+    /// Bytes written to each circuit's store, bytes its user has not taken, and where it is.
+    written: BTreeMap<CircuitId, u64>,
+    unread: BTreeMap<CircuitId, u64>,
+    /// Keys worth knowing: those the endpoint told.
+    keys: Vec<u64>,
+    /// The last sync and the highest number it sent, to report on.
+    sync: u32,
+    sent_seq: u64,
+    /// Octets to and from each address before it was heard with a key of the endpoint's own.
+    balance: BTreeMap<Address, i64>,
+    sent: u64,
+}
+
+/// Runs `script`. The first four octets choose the configuration.
+///
+/// # Panics
+///
+/// When the endpoint breaks a promise: bounded memory and output, bytes that lie in the packet,
+/// no more out than in before an address is proven, timers that lie ahead.
+pub fn sequence(script: &[u8]) -> Summary {
+    let Some((choice, mut rest)) = script.split_first_chunk::<4>() else {
+        return Summary::default();
+    };
+    let mut victim = Victim::new(config(*choice));
+    while let Some(left) = victim.step(rest) {
+        rest = left;
+        victim.check();
+    }
+    victim.rest();
+    let counters = victim.xtp.counters();
+    Summary {
+        accepted: counters.packets_parsed - counters.packets_discarded,
+        delivered: counters.bytes_delivered,
+        sent: victim.sent,
+    }
+}
+
+fn config(choice: [u8; 4]) -> Config {
+    let bit = |at: usize| choice[at / 8] >> (at % 8) & 1 != 0;
+    let pair = |at: usize| usize::from(bit(at)) * 2 + usize::from(bit(at + 1));
+    Config {
+        packet_len: if bit(0) { 1472 } else { 128 },
+        window: WINDOW,
+        initial_window: if bit(1) { 8192 } else { 0 },
+        checksum: bit(2),
+        framing: if bit(3) {
+            Framing::Messages
+        } else {
+            Framing::Stream
+        },
+        error: [
+            ErrorControl::Selective,
+            ErrorControl::GoBackN,
+            ErrorControl::None,
+        ][pair(4).min(2)],
+        fastnak: bit(6),
+        explicit: bit(7),
+        flow: [
+            FlowControl::Allocation,
+            FlowControl::Reservation,
+            FlowControl::Off,
+        ][pair(8).min(2)],
+        service: [
+            Service::Stream,
+            Service::Transaction,
+            Service::AckedDatagram,
+            Service::Datagram,
+        ][pair(10)],
+        congestion: [Congestion::Off, Congestion::Loss, Congestion::Delay][pair(12).min(2)],
+        spans: if bit(14) {
+            SpanMeaning::Received
+        } else {
+            SpanMeaning::Missing
+        },
+        supervised: bit(15),
+        high_water: bit(16).then_some(100),
+        circuits_max: CIRCUITS_MAX,
+        quarantine_max: QUARANTINE_MAX,
+        ..Config::default()
+    }
+}
+
+impl Victim {
+    fn new(config: Config) -> Victim {
+        let mut xtp = Xtp::new(config);
+        xtp.listen(true);
+        Victim {
+            xtp,
+            now: Instant::from_nanos(1000),
+            circuits: Vec::new(),
+            written: BTreeMap::new(),
+            unread: BTreeMap::new(),
+            keys: vec![5, 6],
+            sync: 0,
+            sent_seq: 0,
+            balance: BTreeMap::new(),
+            sent: 0,
+        }
+    }
+
+    /// Carries out the first command of `script`: the rest, or None at its end.
+    fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
+        let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
+        let circuit = self.circuit(argument);
+        let (now, bytes) = (self.now, u64::from(argument) * 16);
+        let mut left = rest;
+        match what % 16 {
+            0 if self.circuits.len() < 64 => {
+                let to = Address::Station(u32::from(argument % 2));
+                let _ = self.xtp.connect(now, to);
+            }
+            1 => self.write(circuit, bytes),
+            2 => self.xtp.finish(now, circuit),
+            3 => self.xtp.abort(now, circuit),
+            4 => self.read(circuit),
+            5 => self.xtp.post(now, circuit, bytes),
+            6 => self.xtp.admit(now, circuit),
+            7 => {
+                self.now = now + core::time::Duration::from_micros(100) * (1 << (argument % 20));
+                self.timeout();
+            }
+            _ => {
+                let (&len, rest) = rest.split_first()?;
+                let len = (usize::from(len) * 6).min(rest.len());
+                let (octets, rest) = rest.split_at(len);
+                let packet = self.repair(what, argument, octets);
+                self.hit(Address::Station(u32::from(what >> 7)), &packet);
+                left = rest;
+            }
+        }
+        self.drain();
+        Some(left)
+    }
+
+    fn circuit(&self, argument: u8) -> CircuitId {
+        let count = self.circuits.len().max(1);
+        let found = self.circuits.get(usize::from(argument) % count);
+        found.copied().unwrap_or(CircuitId(0))
+    }
+
+    fn write(&mut self, circuit: CircuitId, bytes: u64) {
+        let end = self.written.entry(circuit).or_default();
+        *end = (*end + bytes).min(1 << 20);
+        self.xtp.end_message(circuit, *end);
+        self.xtp.extend(self.now, circuit, *end, bytes % 32 == 0);
+    }
+
+    fn read(&mut self, circuit: CircuitId) {
+        let unread = std::mem::take(self.unread.entry(circuit).or_default());
+        self.xtp.consume(self.now, circuit, unread);
+    }
+
+    fn timeout(&mut self) {
+        self.xtp.handle_timeout(self.now);
+        let next = self.xtp.deadline();
+        assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
+    }
+
+    /// `octets` as a packet: as it is, or with what an attacker can make right made right.
+    fn repair(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
+        let mut packet = octets.to_vec();
+        if what & 0x40 != 0 || packet.len() < HEADER_LEN {
+            return packet;
+        }
+        let known = self.keys[usize::from(argument & 7) % self.keys.len()];
+        packet[..8].copy_from_slice(&known.to_be_bytes());
+        packet[11] = 0x20 | packet[11] & 0x0f;
+        if argument & 8 == 0 {
+            // Close and multicast bits end most stories at once.
+            packet[9] &= !0x08;
+            packet[10] &= !0x1a;
+        }
+        if argument & 16 == 0 {
+            packet[24..30].fill(0);
+        }
+        if argument & 32 == 0 && packet.len() >= HEADER_LEN + 20 {
+            let seq = u64::from(packet[39]) * self.sent_seq / 255;
+            packet[32..40].copy_from_slice(&seq.to_be_bytes());
+            packet[48..52].copy_from_slice(&self.sync.to_be_bytes());
+        }
+        let dlen = (packet.len() - HEADER_LEN) as u32;
+        packet[12..16].copy_from_slice(&dlen.to_be_bytes());
+        packet[CHECK_AT..CHECK_AT + 2].fill(0);
+        let nocheck = packet[8] & 0x40 != 0;
+        let covered = if nocheck { HEADER_LEN } else { packet.len() };
+        let check = engine::checksum::checksum(&packet[..covered]);
+        packet[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+        packet
+    }
+
+    fn hit(&mut self, from: Address, packet: &[u8]) {
+        let proven = Header::parse(packet).is_ok_and(|header| header.key & RTN != 0);
+        let balance = self.balance.entry(from).or_insert(0);
+        *balance = balance.saturating_add(packet.len() as i64);
+        if proven {
+            *balance = i64::MAX / 2;
+        }
+        let mut deliveries: Vec<Delivery> = Vec::new();
+        self.xtp
+            .handle_packet(self.now, from, packet, &mut deliveries);
+        for delivery in deliveries {
+            let len = match delivery.bytes {
+                Bytes::Packet(range) => {
+                    assert!(range.start >= HEADER_LEN && range.end <= packet.len());
+                    range.len()
+                }
+                Bytes::Held(held) => held.len(),
+            };
+            *self.unread.entry(delivery.circuit).or_default() += len as u64;
+        }
+    }
+
+    /// Fetches what the endpoint has to say and to send. User bytes are zeros.
+    fn drain(&mut self) {
+        let mut burst = 0;
+        loop {
+            let mut batch = Batch::new(1 + self.circuits.len() % 4);
+            self.xtp.transmit(self.now, &mut batch);
+            let Some((circuit, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+                break;
+            };
+            batch.extend_checksums(|_| 0);
+            for segment in batch.segments() {
+                let written = self.written.get(&circuit).copied().unwrap_or(0);
+                assert!(segment.payload.is_empty() || segment.payload.end <= written);
+                let mut packet = batch.header(segment).to_vec();
+                let len = (segment.payload.end - segment.payload.start) as usize;
+                packet.resize(packet.len() + len, 0);
+                self.learn(to, &packet);
+                burst += 1;
+            }
+            assert!(burst < BURST_MAX, "it sends without end");
+        }
+        while let Some(event) = self.xtp.poll_event() {
+            match event {
+                Event::Accepted(id, _) | Event::Connected(id) => self.circuits.push(id),
+                Event::Closed(id, _) => self.circuits.retain(|known| *known != id),
+                _ => {}
+            }
+        }
+    }
+
+    fn learn(&mut self, to: Address, packet: &[u8]) {
+        self.sent += 1;
+        let parsed = Packet::parse(packet).expect("an engine sends good packets");
+        self.sync = parsed.header.sync;
+        self.sent_seq = parsed.header.seq.max(self.sent_seq);
+        let mut told = None;
+        match parsed.body {
+            Body::Tcntl { xkey, .. } => told = Some(xkey | RTN),
+            // The endpoint's own opening: it trusts the address, and its key is out.
+            _ if parsed.header.format == Format::First => told = Some(parsed.header.key | RTN),
+            _ => {}
+        }
+        let opened = parsed.header.key & RTN == 0;
+        let balance = self.balance.entry(to).or_insert(0);
+        if opened || parsed.header.options.has(Options::MULTI) {
+            *balance = i64::MAX / 2;
+        }
+        *balance -= packet.len() as i64;
+        assert!(
+            *balance >= 0,
+            "more out than in before the address was proven"
+        );
+        if let Some(key) = told.filter(|key| !self.keys.contains(key)) {
+            self.keys.truncate(7);
+            self.keys.insert(0, key);
+        }
+    }
+
+    fn check(&self) {
+        let holdings = self.xtp.holdings();
+        assert!(holdings.associations <= CIRCUITS_MAX && holdings.quarantined <= QUARANTINE_MAX);
+        assert!(holdings.held_bytes as u64 <= CIRCUITS_MAX as u64 * 4 * WINDOW);
+        assert_eq!(holdings.waiting, 0, "something was not fetched");
+    }
+
+    /// Lets time pass until the endpoint wants no more of it: a silent peer is given up.
+    fn rest(&mut self) {
+        let patience = self.now + core::time::Duration::from_secs(600);
+        while let Some(at) = self.xtp.deadline().filter(|at| *at < patience) {
+            self.now = self.now.max(at);
+            self.timeout();
+            self.drain();
+        }
+    }
+}
