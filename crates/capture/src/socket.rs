@@ -96,7 +96,7 @@ impl Capture {
         })
     }
 
-    /// Ends the file with what the kernel still held, and tells what is in it.
+    /// Ends the file with what the kernel still held, and tells what is in it. Waits for the file.
     ///
     /// # Errors
     ///

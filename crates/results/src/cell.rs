@@ -51,7 +51,8 @@ impl From<u64> for Factor {
 pub struct Cell(pub BTreeMap<String, Factor>);
 
 impl Cell {
-    /// The factor that tells contestants apart.
+    /// The factor that tells contestants apart: a transport with its own options, as in
+    /// [`crate::Plan::transports`].
     pub const TRANSPORT: &'static str = "transport";
     /// Bytes of a message.
     pub const SIZE: &'static str = "size";

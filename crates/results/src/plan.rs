@@ -13,7 +13,8 @@ pub struct Plan {
     pub command: Vec<String>,
     /// Decides the order of trials and every random choice.
     pub seed: u64,
-    /// Values of the factor `transport`, in the order asked for.
+    /// Values of the factor `transport`, in the order asked for: `NAME[,KEY=VALUE...]` with the keys
+    /// in order, and `+` between transports that ran together.
     pub transports: Vec<String>,
     /// The one the others are compared with.
     pub baseline: String,

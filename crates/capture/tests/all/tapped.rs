@@ -3,14 +3,19 @@
 use crate::file::{self, Record, Scratch};
 use crate::session::{DELAY_NS, Script, run};
 use crate::tshark;
-use capture::{Direction, InterfaceId, Limit, LinkType, Packet, Recorder, Sight, Writer, ip};
+use capture::tap::time_of_day;
+use capture::{Direction, InterfaceId, Limit, LinkType, Packet, Recorder, Sight, Tap, Writer, ip};
+use driver::Endpoint;
 use engine::{Address, Framing};
 use engine_xtp::api::RateLimit;
 use engine_xtp::pdu::{Header, Service};
-use engine_xtp::{Config, ErrorControl};
+use engine_xtp::{Config, ErrorControl, Xtp};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use wire_udp::UdpWire;
 
 /// Keeps what is written where the test can see it.
 #[derive(Clone, Default)]
@@ -153,6 +158,57 @@ fn tshark_reads_every_packet_of_whole_sessions() {
     // DATA, CNTL, FIRST, ECNTL, TCNTL, DIAG: all that unicast has.
     let all = BTreeSet::from([0, 1, 2, 3, 5, 8]);
     assert!(formats.is_empty() || formats == all, "{formats:?}");
+}
+
+#[test]
+fn taps_on_real_sockets_stamp_with_the_clock() {
+    let kept = Kept::default();
+    let recorder = recorder(kept.clone(), Limit::default());
+    let clock = time_of_day();
+    let before = clock();
+    let limit = Duration::from_secs(20);
+    let end = |name| {
+        let wire = UdpWire::bind((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
+        let local = Address::Socket(wire.local_addr().expect("an address"));
+        let tap = Tap::new(wire, &recorder, name, local, ip::XTP, time_of_day());
+        let engine = Xtp::new(Config::default());
+        let endpoint = Endpoint::new(engine, tap.expect("a vector"), 512 << 10);
+        (endpoint.expect("a thread"), local)
+    };
+    let ((near, _), (far, address)) = (end("near"), end("far"));
+    far.listen(true);
+    let mut sender = near.connect(address, limit).expect("somebody listens");
+    let mut receiver = far.accept(limit).expect("somebody came");
+    let sent = vec![5; 100_000];
+    sender.send(&sent, limit).expect("room");
+    sender.finish().expect("an open circuit");
+    let (mut buffer, mut arrived) = (vec![0; 65_536], 0);
+    while let Some(len) = receiver.recv(&mut buffer, limit).expect("an open circuit") {
+        arrived += len;
+    }
+    assert_eq!(arrived, sent.len());
+    drop((sender, receiver, near, far));
+    recorder.finish().expect("a vector");
+    let after = clock();
+    let file = kept.file();
+    read_by_tshark(&file);
+    let records = file::packets(&file);
+    let payload = |record: &&Record| record.octets.len() - 20 - 32;
+    let total = |interface, direction| -> usize {
+        of(&records, interface, direction).iter().map(payload).sum()
+    };
+    assert!(total(0, 2) >= sent.len() && total(1, 1) >= sent.len());
+    assert!(records.iter().all(|record| record.octets.len() <= 1500));
+    assert!(
+        records
+            .iter()
+            .all(|record| (before..=after).contains(&record.at_ns))
+    );
+    assert!(
+        records
+            .iter()
+            .all(|record| record.octets[12..16] == [127, 0, 0, 1])
+    );
 }
 
 /// Packets known to be good, from a description of the formats and another program's reading.
