@@ -1,6 +1,7 @@
 //! One circuit's traffic: what its user sends, what its receivers get, and when.
 
 use crate::histogram::Histogram;
+use crate::series::Series;
 use crate::store::Store;
 use engine::{CircuitId, Framing, record};
 use std::collections::VecDeque;
@@ -54,6 +55,8 @@ pub struct ReceiverReport {
     /// From a message's production to its last byte at the user, ps. Not counted after a gap,
     /// when messages can no longer be told apart.
     pub delay: Histogram,
+    /// User bytes over time.
+    pub series: Series,
     /// Times bytes were missing between two deliveries.
     pub gaps: u64,
     /// Bytes that were not the ones sent.
@@ -229,6 +232,7 @@ impl Flow {
         let torn = self.incoming[receiver].torn;
         let report = &mut self.report.receivers[receiver];
         report.bytes += bytes;
+        report.series.add(now_ps, bytes);
         for _ in 0..messages {
             let offered = self.offered_ps.get(report.messages as usize);
             if let Some(offered_ps) = offered.filter(|_| !torn) {

@@ -8,7 +8,7 @@
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`medium`] - a shared ether, a pair of links, or a switch.
 //! * [`traffic`], [`variate`] - who sends to whom, how much and how often.
-//! * [`flow`], [`histogram`] - what the users saw.
+//! * [`flow`], [`histogram`], [`series`] - what the users saw.
 //! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
 //! * [`world`], [`station`] - two stations with the pump of the real driver, for the tests of
 //!   engines.
@@ -25,6 +25,7 @@ pub mod host;
 pub mod medium;
 pub mod network;
 pub mod queue;
+pub mod series;
 pub mod station;
 mod store;
 pub mod traffic;
@@ -38,6 +39,7 @@ pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;
 pub use network::{Ending, Happening, Network, NetworkConfig, NetworkReport, Observation};
 pub use queue::EventQueue;
+pub use series::Series;
 pub use station::StationWire;
 pub use traffic::{Receivers, Traffic};
 pub use variate::Law;

@@ -1,7 +1,7 @@
 //! Ours beside the paper's.
 
 use super::expected::{Expected, column};
-use super::plan::{SIZES, Variant};
+use super::plan::Variant;
 use super::printed;
 use super::run::PointResult;
 use crate::protocol::Revision;
@@ -217,9 +217,9 @@ pub fn expected_cells() -> (Vec<Expected>, Vec<Cell>) {
     ];
     let mut cells = Vec::new();
     for (table, left, right, is_share) in tables {
-        for size in 0..SIZES.len() {
-            let figures = [&columns[left][size], &columns[right][size]];
-            cells.extend(expected_row(table, size, figures, is_share));
+        let rows = columns[left].iter().zip(&columns[right]);
+        for (size, (left, right)) in rows.enumerate() {
+            cells.extend(expected_row(table, size, [left, right], is_share));
         }
     }
     (columns.into_iter().flatten().collect(), cells)

@@ -1,0 +1,207 @@
+//! From a scenario to a network.
+
+use crate::engines::{self, Boxed, Fault};
+use crate::file::{
+    ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, ToSpec, TrafficSpec,
+};
+use link::{EtherConfig, GilbertElliott, LinkConfig};
+use sim::{HostCost, Law, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic};
+
+/// Stations of a scenario at most: at some 2 kB each 20 MB.
+pub const STATIONS_MAX: u64 = 10_000;
+
+/// Circuits of a pattern at most.
+const CIRCUITS_MAX: usize = 100_000;
+
+/// The network of `scenario`, ready to run, with `seed` for the scenario's own.
+///
+/// # Errors
+///
+/// The first value that makes no sense, and where it stands.
+pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
+    let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
+    if !(2..=STATIONS_MAX).contains(&count) {
+        let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
+        return Err((0..0, refusal));
+    }
+    let (medium, faults) = medium(scenario, count)?;
+    let config = NetworkConfig {
+        medium,
+        faults,
+        seed,
+    };
+    let mut stations = Vec::new();
+    for spec in &scenario.station {
+        let cost = cost(&spec.chips);
+        for _ in 0..spec.count {
+            let own = engine::SplitMix64::at(seed, 0x1000 + stations.len() as u64);
+            stations.push((engines::make(&spec.engine, own)?, cost));
+        }
+    }
+    let mut network = Network::new(&config, stations);
+    for spec in &scenario.traffic {
+        let traffic = traffic(spec, count as usize)?;
+        let opened = network.add_traffic(traffic);
+        opened.map_err(|error| (spec.from.span(), error.to_string()))?;
+    }
+    Ok(network)
+}
+
+fn medium(scenario: &Scenario, count: u64) -> Result<(MediumConfig, Option<LinkConfig>), Fault> {
+    let spec = &scenario.medium;
+    let faults = scenario.faults.unwrap_or_default();
+    let ether = match spec.kind.get_ref().as_str() {
+        "ether10" => EtherConfig::ten_megabit(),
+        "ether3" => EtherConfig::three_megabit(),
+        "direct" if count == 2 => return Ok((MediumConfig::Direct(link(spec, &faults)?), None)),
+        "direct" => {
+            let refusal = format!("a direct link joins 2 stations, not {count}; use a switch");
+            return Err((spec.kind.span(), refusal));
+        }
+        "switch" => {
+            let config = MediumConfig::Switch {
+                link: link(spec, &faults)?,
+                cut_through: spec.cut_through,
+            };
+            return Ok((config, None));
+        }
+        other => {
+            let refusal = format!("no medium {other:?}; use ether10, ether3, direct or switch");
+            return Err((spec.kind.span(), refusal));
+        }
+    };
+    let padding = spec.padding.unwrap_or(true);
+    let config = MediumConfig::Ether {
+        ether: EtherConfig {
+            frame_min: if padding { ether.frame_min } else { 0 },
+            ..ether
+        },
+        positions_ps: spec.positions.iter().map(|time| time.0).collect(),
+    };
+    let befalls = scenario.faults.map(|_| fault_config(spec, &faults));
+    Ok((config, befalls.transpose()?))
+}
+
+fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
+    let config = fault_config(spec, faults)?;
+    Ok(LinkConfig {
+        rate_bps: spec.rate.map(|rate| rate.0.max(1)),
+        delay_ps: spec.delay.0,
+        queue_bytes: spec.queue.map_or(u64::MAX, |bytes| bytes.0),
+        ..config
+    })
+}
+
+fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
+    let refusal = || {
+        let text = "no runs of losses have this loss and loss_run; use a longer run or less loss";
+        (spec.kind.span(), text.to_owned())
+    };
+    let run = faults.loss_run.filter(|_| faults.loss.0 > 0);
+    let bursts = run
+        .map(|run| GilbertElliott::of_runs(faults.loss.0, run).ok_or_else(refusal))
+        .transpose()?;
+    Ok(LinkConfig {
+        loss_ppm: if bursts.is_some() { 0 } else { faults.loss.0 },
+        bursts,
+        duplicate_ppm: faults.duplicate.0,
+        reorder_ppm: faults.reorder.0,
+        reorder_ps: faults.reorder_by.0,
+        corrupt_ppm: faults.corrupt.0,
+        ..LinkConfig::default()
+    })
+}
+
+fn cost(chips: &ChipsSpec) -> HostCost {
+    HostCost {
+        copy: PerByte {
+            ps: chips.copy_delay.0,
+            bytes: chips.copy_bytes.map_or(1, |bytes| bytes.0.max(1)),
+        },
+        copy_fixed_ps: chips.copy_fixed.0,
+        checksum: PerByte {
+            ps: chips.checksum_byte.0,
+            bytes: 1,
+        },
+        checksum_fixed_ps: chips.checksum_delay.0,
+        packet_ps: chips.packet.0,
+        interrupt_ps: chips.interrupt.0,
+        timer_ps: chips.timer.0,
+        separation_ps: chips.separation.0,
+    }
+}
+
+fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
+    let known = |station: &usize| *station < count;
+    let beyond = |station: usize| format!("no station {station}; there are 0 to {}", count - 1);
+    let senders = spec.from.get_ref();
+    if let Some(&station) = senders.iter().find(|station| !known(station)) {
+        return Err((spec.from.span(), beyond(station)));
+    }
+    if senders.is_empty() {
+        return Err((spec.from.span(), "no sender; name a station".to_owned()));
+    }
+    let receivers = match spec.to.get_ref() {
+        ToSpec::Word(word) if word == "all" => Receivers::All,
+        ToSpec::Word(word) => {
+            let refusal = format!("{word:?} is no receiver; use \"all\" or a list of stations");
+            return Err((spec.to.span(), refusal));
+        }
+        ToSpec::Stations(stations) => {
+            if let Some(&station) = stations.iter().find(|station| !known(station)) {
+                return Err((spec.to.span(), beyond(station)));
+            }
+            let alone = |sender: &usize| stations.iter().all(|station| station == sender);
+            if senders.iter().any(alone) {
+                let refusal = "a sender has nobody but itself to send to".to_owned();
+                return Err((spec.to.span(), refusal));
+            }
+            if senders.len() * stations.len() > CIRCUITS_MAX {
+                let refusal = format!("more than {CIRCUITS_MAX} circuits in one pattern");
+                return Err((spec.to.span(), refusal));
+            }
+            Receivers::One(stations.clone())
+        }
+    };
+    let mut interarrival_ps = interval(spec.interarrival);
+    if let Law::Fixed(0) | Law::Exponential(0) = interarrival_ps
+        && spec.messages.is_none()
+    {
+        // Messages without end and without a pause would stop the clock.
+        interarrival_ps = Law::Fixed(1);
+    }
+    Ok(Traffic {
+        senders: senders.clone(),
+        receivers,
+        length: length(spec.length),
+        interarrival_ps,
+        messages: spec.messages.unwrap_or(u64::MAX),
+        start_ps: spec.start.0,
+    })
+}
+
+/// The longest message: 1 GiB.
+const MESSAGE_MAX: u64 = 1 << 30;
+
+fn length(spec: LengthSpec) -> Law {
+    let bytes = |bytes: crate::units::Bytes| bytes.0.clamp(1, MESSAGE_MAX);
+    match spec {
+        LengthSpec::Fixed(value) => Law::Fixed(bytes(value)),
+        LengthSpec::Uniform(min, max) => Law::Uniform {
+            min: bytes(min),
+            max: bytes(max).max(bytes(min)),
+        },
+        LengthSpec::Exponential(mean) => Law::Exponential(bytes(mean)),
+    }
+}
+
+fn interval(spec: IntervalSpec) -> Law {
+    match spec {
+        IntervalSpec::Fixed(time) => Law::Fixed(time.0),
+        IntervalSpec::Uniform(min, max) => Law::Uniform {
+            min: min.0,
+            max: max.0.max(min.0),
+        },
+        IntervalSpec::Exponential(mean) => Law::Exponential(mean.0),
+    }
+}

@@ -1,0 +1,199 @@
+//! A scenario as it stands in a file.
+
+use crate::units::{Bytes, Rate, Share, Time};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// Everything a run needs.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// What it shows.
+    #[serde(default)]
+    pub name: String,
+    /// All random choices follow from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// The run ends at this simulated time.
+    pub time_limit: Time,
+    /// The run ends when so many messages are settled.
+    pub messages: Option<u64>,
+    /// What joins the stations.
+    pub medium: MediumSpec,
+    /// What befalls frames: on a link, or at each receiver of an ether on its own.
+    pub faults: Option<FaultSpec>,
+    /// The stations, numbered from 0 in this order.
+    pub station: Vec<StationSpec>,
+    /// Who sends what to whom.
+    pub traffic: Vec<TrafficSpec>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+/// What joins the stations.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediumSpec {
+    /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `direct` (two
+    /// stations, full duplex) or `switch` (an output queue for each station).
+    pub kind: Spanned<String>,
+    /// Ethers: places of the stations along the cable, as propagation from its beginning.
+    #[serde(default)]
+    pub positions: Vec<Time>,
+    /// Ethers: short frames are padded to their least length; not, if false.
+    pub padding: Option<bool>,
+    /// Links: bits a second; none takes no time.
+    pub rate: Option<Rate>,
+    /// Links: propagation.
+    #[serde(default)]
+    pub delay: Time,
+    /// Links: what may wait.
+    pub queue: Option<Bytes>,
+    /// Switch: octets of a frame it waits for before it passes it on; all if not given.
+    pub cut_through: Option<u32>,
+}
+
+/// Faults.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FaultSpec {
+    /// Frames lost.
+    pub loss: Share,
+    /// Mean length of a run of losses; each on its own if not given.
+    pub loss_run: Option<f64>,
+    /// Frames that arrive twice (links only).
+    pub duplicate: Share,
+    /// Frames held back.
+    pub reorder: Share,
+    /// For how long.
+    pub reorder_by: Time,
+    /// Frames with a bit turned over.
+    pub corrupt: Share,
+}
+
+/// One or more stations.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StationSpec {
+    /// How many of this kind.
+    #[serde(default = "one")]
+    pub count: u64,
+    /// The protocol.
+    pub engine: EngineSpec,
+    /// What work costs.
+    #[serde(default)]
+    pub chips: ChipsSpec,
+}
+
+/// A protocol and its options.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSpec {
+    /// `bare`, `xtp` (4.0) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    pub protocol: Spanned<String>,
+    /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
+    pub packet: Option<Bytes>,
+    /// `xtp`: receive buffer.
+    pub window: Option<Bytes>,
+    /// `xtp3`: `3.3` or `3.5`.
+    pub revision: Option<Spanned<String>>,
+    /// `xtp3`: control packets carry 128 octets of resend pairs.
+    #[serde(default)]
+    pub resend_pairs: bool,
+    /// `xtp3`: circuits go to all stations.
+    #[serde(default)]
+    pub multicast: bool,
+    /// `xtp3`: this station answers status requests of a group.
+    #[serde(default)]
+    pub answers: bool,
+    /// `xtp3`: answers the sender to a group waits for.
+    #[serde(default = "one")]
+    pub answerers: u64,
+    /// `xtp3`: receive buffer.
+    pub alloc: Option<Bytes>,
+    /// `xtp3`: bytes at once in 1/60 s.
+    pub credit: Option<Bytes>,
+    /// `xtp3`: wait for an answer before asking again.
+    pub wtimer: Option<Time>,
+    /// `xtp3`: wait for an answer before giving up.
+    pub ctimer: Option<Time>,
+}
+
+/// What a host's work costs.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ChipsSpec {
+    /// Copying `copy_bytes` between user and protocol.
+    pub copy_delay: Time,
+    /// Bytes `copy_delay` is for; 1 if not given.
+    pub copy_bytes: Option<Bytes>,
+    /// Each piece copied, besides.
+    pub copy_fixed: Time,
+    /// A packet's checksum.
+    pub checksum_delay: Time,
+    /// A byte's checksum.
+    pub checksum_byte: Time,
+    /// Each packet built or parsed.
+    pub packet: Time,
+    /// Each arrival.
+    pub interrupt: Time,
+    /// Each timer that goes off.
+    pub timer: Time,
+    /// Between two packets on their way out.
+    pub separation: Time,
+}
+
+/// A pattern of messages.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TrafficSpec {
+    /// Numbers of the stations messages come up at.
+    pub from: Spanned<Vec<usize>>,
+    /// Where they go: numbers of stations, or `"all"` others.
+    pub to: Spanned<ToSpec>,
+    /// Bytes of a message.
+    pub length: LengthSpec,
+    /// Time from one message to the next.
+    pub interarrival: IntervalSpec,
+    /// Messages of the pattern; without end if not given.
+    pub messages: Option<u64>,
+    /// Before the first interval.
+    #[serde(default)]
+    pub start: Time,
+}
+
+/// Where messages go.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum ToSpec {
+    /// Each to one of these.
+    Stations(Vec<usize>),
+    /// The word `all`.
+    Word(String),
+}
+
+/// How long messages are.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum LengthSpec {
+    /// Always this.
+    Fixed(Bytes),
+    /// Between two lengths, all alike.
+    Uniform(Bytes, Bytes),
+    /// Exponential with this mean.
+    Exponential(Bytes),
+}
+
+/// How often they come.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum IntervalSpec {
+    /// Always this.
+    Fixed(Time),
+    /// Between two times, all alike.
+    Uniform(Time, Time),
+    /// Exponential with this mean.
+    Exponential(Time),
+}

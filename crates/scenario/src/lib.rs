@@ -1,0 +1,72 @@
+//! Simulations as files: TOML with units, and what a run of one gives.
+//!
+//! * [`file`] - what may stand in a scenario.
+//! * [`units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
+//! * [`engines`] - protocols by name.
+//! * [`build`] - from a scenario to a network.
+//! * [`outcome`] - from a finished run to a row.
+//! * [`sweep`] - one scenario at many points and seeds.
+//! * [`trace`] - a run as lines, and where two runs part.
+//!
+//! A fault in a file is told as `line:column: what is wrong; what would be right`.
+#![forbid(unsafe_code)]
+
+pub mod build;
+pub mod engines;
+pub mod file;
+pub mod outcome;
+pub mod sweep;
+pub mod trace;
+pub mod units;
+
+pub use build::build;
+pub use file::Scenario;
+pub use outcome::Outcome;
+
+use engines::Fault;
+
+/// Reads a scenario and checks that it can run.
+///
+/// # Errors
+///
+/// The first fault, as `line:column: message`.
+pub fn parse(text: &str) -> Result<Scenario, String> {
+    let scenario: Scenario = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        say(text, &(span, one_line(error.message())))
+    })?;
+    build(&scenario, scenario.seed).map_err(|fault| say(text, &fault))?;
+    Ok(scenario)
+}
+
+/// Runs a scenario with `seed`. `watch` may set an observer first.
+///
+/// # Errors
+///
+/// A value that makes no sense, without its place.
+pub fn run(
+    scenario: &Scenario,
+    changes: &[String],
+    seed: u64,
+    watch: impl FnOnce(&mut sim::Network<engines::Boxed>),
+) -> Result<Outcome, String> {
+    let mut network = build(scenario, seed).map_err(|(_, message)| message)?;
+    watch(&mut network);
+    let settled = scenario.messages.unwrap_or(u64::MAX);
+    let ending = network.run_until(scenario.time_limit.0, settled);
+    let report = network.report(ending);
+    Ok(Outcome::new(&scenario.name, changes, seed, &report))
+}
+
+fn one_line(message: &str) -> String {
+    let lines: Vec<&str> = message.lines().map(str::trim).collect();
+    lines.join(" ")
+}
+
+/// A fault with its line and column, both from 1.
+fn say(text: &str, (span, message): &Fault) -> String {
+    let before = &text[..span.start.min(text.len())];
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;
+    format!("{line}:{column}: {message}")
+}

@@ -1,0 +1,240 @@
+//! What a run gave, as a row.
+
+use serde::Serialize;
+use sim::{Ending, FlowReport, Histogram, NetworkReport};
+use stats::series::series_mean;
+use stats::{Steady, steady_state};
+
+/// Slices a throughput's mean is taken from.
+const SLICES: usize = 200;
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Name of the scenario.
+    pub scenario: String,
+    /// What was changed in it, `key=value`.
+    pub changes: Vec<String>,
+    /// Its seed.
+    pub seed: u64,
+    /// `complete`, `time_limit` or `stuck`.
+    pub ending: &'static str,
+    /// Simulated time, s.
+    pub elapsed_s: f64,
+    /// All circuits together.
+    pub total: Totals,
+    /// The shared cable, if there is one.
+    pub ether: Option<EtherRow>,
+    /// Every station.
+    pub stations: Vec<StationRow>,
+    /// Every circuit.
+    pub circuits: Vec<CircuitRow>,
+    /// Events worked off.
+    pub events: u64,
+}
+
+/// All circuits together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Totals {
+    /// Messages produced.
+    pub offered: u64,
+    /// Messages settled at their senders.
+    pub settled: u64,
+    /// Messages received, counted once a receiver.
+    pub received: u64,
+    /// User bytes a second, all receivers together.
+    pub throughput_bps: f64,
+    /// From production to the receiving user.
+    pub delay: Option<Delay>,
+}
+
+/// Delays, us.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Delay {
+    /// Mean.
+    pub mean_us: f64,
+    /// Least.
+    pub min_us: f64,
+    /// Median; null with too few values, as the others.
+    pub p50_us: Option<f64>,
+    /// 90 % are below.
+    pub p90_us: Option<f64>,
+    /// 99 % are below.
+    pub p99_us: Option<f64>,
+    /// 99.9 % are below.
+    pub p999_us: Option<f64>,
+    /// Greatest.
+    pub max_us: f64,
+}
+
+/// The cable.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EtherRow {
+    /// Share of the time it carried frames that came through.
+    pub utilisation: f64,
+    /// Share of the time collisions took.
+    pub collided: f64,
+    /// Transmissions that collided.
+    pub collisions: u64,
+    /// Frames sent without.
+    pub sent: u64,
+    /// Frames given up after 16 attempts.
+    pub dropped: u64,
+}
+
+/// A station.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StationRow {
+    /// Share of the time its main processor worked for writer, reader, sender and receiver.
+    pub busy: [f64; 4],
+    /// Frames at its network controller, mean over time.
+    pub controller_mean: f64,
+    /// The most at once.
+    pub controller_max: u64,
+    /// Most packets before its receiver at once.
+    pub arrivals_max: u64,
+    /// Packets built.
+    pub packets_built: u64,
+    /// Of these, again.
+    pub retransmissions: u64,
+}
+
+/// A circuit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CircuitRow {
+    /// Messages produced.
+    pub offered: u64,
+    /// Messages settled.
+    pub settled: u64,
+    /// Most bytes its sender's protocol held at once.
+    pub held_max_bytes: u64,
+    /// From the controller taking up a message's last frame to the packet that settled it.
+    pub exchange: Option<Delay>,
+    /// Each receiver.
+    pub receivers: Vec<ReceiverRow>,
+}
+
+/// A receiver of a circuit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ReceiverRow {
+    /// Its station.
+    pub station: usize,
+    /// Messages received.
+    pub messages: u64,
+    /// User bytes received.
+    pub bytes: u64,
+    /// User bytes a second up to the last message.
+    pub throughput_bps: f64,
+    /// The same after the warm-up, if the run settled.
+    pub steady_bps: Option<f64>,
+    /// Its standard error by batch means.
+    pub steady_error_bps: Option<f64>,
+    /// What can be said of the warm-up: `settled`, `never settled` or `too short`.
+    pub settling: &'static str,
+    /// Times bytes were missing.
+    pub gaps: u64,
+    /// Bytes that were not the ones sent.
+    pub wrong_bytes: u64,
+    /// From production to the user.
+    pub delay: Option<Delay>,
+}
+
+impl Outcome {
+    /// The row of a run.
+    pub fn new(scenario: &str, changes: &[String], seed: u64, report: &NetworkReport) -> Outcome {
+        let elapsed_ps = report.elapsed_ps.max(1) as f64;
+        let circuits: Vec<CircuitRow> = report.flows.iter().map(circuit).collect();
+        let mut delay = Histogram::default();
+        let receivers = report.flows.iter().flat_map(|flow| &flow.receivers);
+        let (mut received, mut bytes) = (0, 0);
+        for receiver in receivers {
+            delay.merge(&receiver.delay);
+            received += receiver.messages;
+            bytes += receiver.bytes;
+        }
+        Outcome {
+            scenario: scenario.to_owned(),
+            changes: changes.to_vec(),
+            seed,
+            ending: match report.ending {
+                Ending::Complete => "complete",
+                Ending::TimeLimit => "time_limit",
+                Ending::Stuck => "stuck",
+            },
+            elapsed_s: elapsed_ps / 1e12,
+            total: Totals {
+                offered: report.flows.iter().map(|flow| flow.offered).sum(),
+                settled: report.flows.iter().map(|flow| flow.settled).sum(),
+                received,
+                throughput_bps: bytes as f64 / (elapsed_ps / 1e12),
+                delay: delays(&delay),
+            },
+            ether: report.ether.map(|(counters, time)| EtherRow {
+                utilisation: time.carrying_ps as f64 / elapsed_ps,
+                collided: time.collided_ps as f64 / elapsed_ps,
+                collisions: counters.collisions,
+                sent: counters.sent,
+                dropped: counters.dropped,
+            }),
+            stations: report
+                .stations
+                .iter()
+                .map(|station| StationRow {
+                    busy: station.busy_ps.map(|busy| busy as f64 / elapsed_ps),
+                    controller_mean: station.controller_ps as f64 / elapsed_ps,
+                    controller_max: station.controller_max,
+                    arrivals_max: station.arrivals_max,
+                    packets_built: station.counters.packets_built,
+                    retransmissions: station.counters.retransmissions,
+                })
+                .collect(),
+            circuits,
+            events: report.events,
+        }
+    }
+}
+
+fn circuit(flow: &FlowReport) -> CircuitRow {
+    let receivers = flow.receivers.iter().map(|receiver| {
+        let rates = receiver.series.rates(SLICES);
+        let (settling, kept) = match steady_state(&rates) {
+            Steady::From(slice) => ("settled", Some(&rates[slice..])),
+            Steady::Never => ("never settled", None),
+            Steady::TooShort => ("too short", None),
+        };
+        let steady = kept.and_then(series_mean);
+        ReceiverRow {
+            station: receiver.station,
+            messages: receiver.messages,
+            bytes: receiver.bytes,
+            throughput_bps: receiver.bytes as f64 / (receiver.last_ps.max(1) as f64 / 1e12),
+            steady_bps: steady.map(|mean| mean.mean),
+            steady_error_bps: steady.map(|mean| mean.standard_error),
+            settling,
+            gaps: receiver.gaps,
+            wrong_bytes: receiver.wrong_bytes,
+            delay: delays(&receiver.delay),
+        }
+    });
+    CircuitRow {
+        offered: flow.offered,
+        settled: flow.settled,
+        held_max_bytes: flow.held_max,
+        exchange: delays(&flow.exchange),
+        receivers: receivers.collect(),
+    }
+}
+
+fn delays(histogram: &Histogram) -> Option<Delay> {
+    let us = |ps: u64| ps as f64 / 1e6;
+    let percentile = |q| histogram.percentile(q).map(us);
+    Some(Delay {
+        mean_us: histogram.mean()? / 1e6,
+        min_us: us(histogram.min()?),
+        p50_us: percentile(0.5),
+        p90_us: percentile(0.9),
+        p99_us: percentile(0.99),
+        p999_us: percentile(0.999),
+        max_us: us(histogram.max()?),
+    })
+}

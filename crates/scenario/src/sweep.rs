@@ -1,0 +1,199 @@
+//! One scenario at many points and seeds, on many threads; rows have keys, so that an interrupted
+//! sweep goes on and shards merge.
+
+use crate::file::Scenario;
+use crate::trace::{HASH_START, hash};
+use crate::{Outcome, parse, run, say};
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A key and the values it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Where it stands: names and, in lists, numbers, joined by dots: `traffic.0.messages`.
+    pub key: String,
+    /// TOML values as text; words need no quotes.
+    pub values: Vec<String>,
+}
+
+/// A run of a sweep.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// What is changed, `key=value`.
+    pub changes: Vec<String>,
+    /// The scenario with that.
+    pub scenario: Scenario,
+    /// The seed.
+    pub seed: u64,
+    /// A hash of the scenario's text, the changes, the seed and this version of the program.
+    pub key: String,
+}
+
+/// A row with its key.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// As in [`Job`].
+    pub key: String,
+    /// What the run gave.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// Points of a sweep at most.
+const JOBS_MAX: usize = 1_000_000;
+
+/// Every combination of the axes' values with every seed, in order.
+///
+/// # Errors
+///
+/// A key that leads nowhere, or a value that makes no sense.
+pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<Job>, String> {
+    parse(text)?;
+    let combinations = axes.iter().map(|axis| axis.values.len().max(1));
+    let count = combinations
+        .chain([seeds.len()])
+        .try_fold(1usize, |product, n| product.checked_mul(n));
+    if count.is_none_or(|count| count > JOBS_MAX) {
+        return Err(format!("more than {JOBS_MAX} runs; split the sweep"));
+    }
+    let mut points: Vec<Vec<String>> = vec![Vec::new()];
+    for axis in axes {
+        let longer = points.iter().flat_map(|point| {
+            axis.values.iter().map(|value| {
+                let mut point = point.clone();
+                point.push(format!("{}={value}", axis.key));
+                point
+            })
+        });
+        points = longer.collect();
+    }
+    let mut jobs = Vec::new();
+    for changes in points {
+        let scenario = changed(text, &changes)?;
+        for &seed in seeds {
+            jobs.push(Job {
+                key: key(text, &changes, seed),
+                changes: changes.clone(),
+                scenario: scenario.clone(),
+                seed,
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+fn key(text: &str, changes: &[String], seed: u64) -> String {
+    let parts = [text, &changes.join("\n"), env!("CARGO_PKG_VERSION")];
+    let whole = parts.iter().fold(HASH_START, |sum, part| {
+        hash(hash(sum, part.as_bytes()), &[0])
+    });
+    format!("{:016x}", hash(whole, &seed.to_be_bytes()))
+}
+
+/// The scenario with some values replaced.
+///
+/// # Errors
+///
+/// As for [`jobs`].
+pub fn changed(text: &str, changes: &[String]) -> Result<Scenario, String> {
+    let mut table: toml::Value = toml::from_str(text).map_err(|error| {
+        let span = error.span().unwrap_or(0..0);
+        say(text, &(span, error.message().to_owned()))
+    })?;
+    for change in changes {
+        let Some((key, value)) = change.split_once('=') else {
+            return Err(format!("{change:?} is no change; use key=value"));
+        };
+        set(&mut table, key, value_of(value))?;
+    }
+    let text = toml::to_string(&table).map_err(|error| error.to_string())?;
+    parse(&text).map_err(|error| {
+        let message = error.splitn(3, ':').nth(2).unwrap_or(&error).trim();
+        format!("with {}: {message}", changes.join(", "))
+    })
+}
+
+/// Puts `value` where `key` leads. The last name may be new: what is not written has a default.
+fn set(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), String> {
+    let nowhere = |part: &str| {
+        format!("{key} leads nowhere at {part:?}; use names and numbers as in traffic.0.length")
+    };
+    let (parents, last) = key.rsplit_once('.').unwrap_or(("", key));
+    let mut at = table;
+    for part in parents.split('.').filter(|part| !part.is_empty()) {
+        at = match at {
+            toml::Value::Array(list) => part.parse().ok().and_then(|i: usize| list.get_mut(i)),
+            toml::Value::Table(table) => table.get_mut(part),
+            _ => None,
+        }
+        .ok_or_else(|| nowhere(part))?;
+    }
+    match at {
+        toml::Value::Table(table) => {
+            table.insert(last.to_owned(), value);
+            Ok(())
+        }
+        toml::Value::Array(list) => {
+            let index = last.parse().ok();
+            let slot = index.and_then(|index: usize| list.get_mut(index));
+            *slot.ok_or_else(|| nowhere(last))? = value;
+            Ok(())
+        }
+        _ => Err(nowhere(last)),
+    }
+}
+
+/// A TOML value; what is none is a string.
+fn value_of(text: &str) -> toml::Value {
+    let line = format!("value = {text}");
+    let parsed: Result<toml::Table, _> = toml::from_str(&line);
+    let value = parsed.ok().and_then(|mut table| table.remove("value"));
+    value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
+}
+
+/// Runs the jobs whose keys are not in `known`, on `threads` threads, and hands each row to
+/// `write` as it comes: in no certain order, but each row's contents depend on its job alone.
+///
+/// # Errors
+///
+/// The first of `write` or of a run; the others go on no further.
+pub fn run_all(
+    jobs: &[Job],
+    known: &BTreeSet<String>,
+    threads: usize,
+    write: impl FnMut(Row) -> Result<(), String> + Send,
+) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let state = Mutex::new((write, Ok(())));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.max(1) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if known.contains(&job.key) {
+                        continue;
+                    }
+                    let row = run(&job.scenario, &job.changes, job.seed, |_| {});
+                    let row = row.map(|outcome| Row {
+                        key: job.key.clone(),
+                        outcome,
+                    });
+                    let Ok(mut state) = state.lock() else {
+                        return;
+                    };
+                    let (write, result) = &mut *state;
+                    if result.is_ok() {
+                        *result = row.and_then(&mut *write);
+                    }
+                    if result.is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    state
+        .into_inner()
+        .map_or_else(|_| Err("a run failed".to_owned()), |(_, result)| result)
+}

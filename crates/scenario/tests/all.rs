@@ -1,0 +1,277 @@
+//! Scenarios from their text to their rows.
+
+use scenario::sweep::{self, Axis};
+use scenario::{Outcome, parse, run, trace};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+
+/// Stations with `engine`, on `medium`, station 0 sending to 1.
+fn text(medium: &str, engine: &str, traffic: &str) -> String {
+    format!(
+        r#"
+name = "test"
+seed = 7
+time_limit = "100 s"
+
+[medium]
+{medium}
+
+[[station]]
+count = 2
+engine = {{ {engine} }}
+
+[[traffic]]
+from = [0]
+to = [1]
+{traffic}
+"#
+    )
+}
+
+const STEADY: &str = r#"
+length = { uniform = ["100 B", "4 KiB"] }
+interarrival = { exponential = "10 ms" }
+messages = 200
+"#;
+
+fn outcome(text: &str) -> Outcome {
+    let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario, &[], scenario.seed, |_| {}).expect("it builds")
+}
+
+#[test]
+fn every_engine_delivers_over_every_medium() {
+    let media = [
+        r#"kind = "ether10""#,
+        r#"kind = "ether3""#,
+        "kind = \"direct\"\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"",
+        "kind = \"switch\"\nrate = \"100 Mbit/s\"\ndelay = \"5 us\"",
+        "kind = \"switch\"\nrate = \"100 Mbit/s\"\ncut_through = 22",
+    ];
+    for medium in media {
+        for engine in ["bare", "xtp", "xtp3"] {
+            let engine = format!("protocol = {engine:?}");
+            let outcome = outcome(&text(medium, &engine, STEADY));
+            let receiver = &outcome.circuits[0].receivers[0];
+            assert_eq!(outcome.ending, "complete", "{medium} {engine}");
+            assert_eq!(receiver.messages, 200, "{medium} {engine}");
+            assert_eq!(
+                (receiver.gaps, receiver.wrong_bytes),
+                (0, 0),
+                "{medium} {engine}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reliable_engines_repair_loss_and_damage() {
+    let medium = "kind = \"direct\"\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
+    let faults = "\n[faults]\nloss = \"3%\"\nduplicate = \"1%\"\nreorder = \"1%\"\n\
+                  reorder_by = \"3 ms\"\n";
+    for engine in [
+        "protocol = \"xtp\"",
+        "protocol = \"xtp3\", wtimer = \"50 ms\"",
+    ] {
+        let text = text(medium, engine, STEADY) + faults;
+        let outcome = outcome(&text);
+        let receiver = &outcome.circuits[0].receivers[0];
+        assert_eq!(receiver.messages, 200, "{engine}: {outcome:?}");
+        assert_eq!((receiver.gaps, receiver.wrong_bytes), (0, 0), "{engine}");
+        assert!(outcome.stations[0].retransmissions > 0, "{engine}");
+    }
+}
+
+#[test]
+fn a_switch_that_cuts_through_saves_the_rest_of_a_frame() {
+    let one = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"1 ms\" }\nmessages = 1";
+    let delay = |extra: &str| {
+        let medium = format!("kind = \"switch\"\nrate = \"10 Mbit/s\"\n{extra}");
+        let outcome = outcome(&text(&medium, "protocol = \"xtp3\"", one));
+        let delay = outcome.total.delay.expect("a message arrived");
+        delay.mean_us
+    };
+    // 1040 octets of packet, 18 of frame, 20 of preamble and gap, at 0.8 us each.
+    let frame = (1040.0 + 18.0 + 20.0) * 0.8;
+    assert!((delay("") - 2.0 * frame).abs() < 1e-3);
+    assert!((delay("cut_through = 22") - (frame + 22.0 * 0.8)).abs() < 1e-3);
+}
+
+#[test]
+fn a_host_that_takes_time_bounds_the_rate_by_its_slowest_chip() {
+    // 1 ms for a message's copy at either end, and the link takes 0.1 ms: 1000 messages a second.
+    let medium = "kind = \"direct\"\nrate = \"100 Mbit/s\"";
+    let traffic = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"10 us\" }\n\
+                   messages = 500";
+    let chips = "\n[[station]]\ncount = 2\nengine = { protocol = \"bare\" }\n\
+                 chips = { copy_delay = \"1 us\" }\n";
+    let text = text(medium, "protocol = \"bare\"", traffic);
+    let (before, rest) = text.split_once("[[station]]").expect("it has stations");
+    let traffic = rest.split_once("[[traffic]]").expect("it has traffic").1;
+    let text = format!("{before}{chips}\n[[traffic]]{traffic}");
+    let outcome = outcome(&text);
+    let receiver = &outcome.circuits[0].receivers[0];
+    let rate = receiver.throughput_bps / 1000.0;
+    assert!(
+        (rate / 1000.0 - 1.0).abs() < 0.01,
+        "{rate} messages a second"
+    );
+    assert!(outcome.stations[0].busy[0] > 0.98, "{outcome:?}");
+}
+
+#[test]
+fn everybody_in_a_group_gets_everything() {
+    let text = r#"
+time_limit = "100 s"
+[medium]
+kind = "ether10"
+[[station]]
+engine = { protocol = "xtp3", multicast = true }
+[[station]]
+count = 4
+engine = { protocol = "xtp3", multicast = true, answers = true }
+[[traffic]]
+from = [0]
+to = "all"
+length = { fixed = "3000 B" }
+interarrival = { fixed = "30 ms" }
+messages = 50
+"#;
+    for answerers in ["1", "4"] {
+        let changed = text.replace(
+            "multicast = true }",
+            &format!("multicast = true, answerers = {answerers} }}"),
+        );
+        let outcome = outcome(&changed);
+        assert_eq!(outcome.ending, "complete");
+        assert_eq!(outcome.total.received, 200);
+        for receiver in &outcome.circuits[0].receivers {
+            assert_eq!((receiver.messages, receiver.wrong_bytes), (50, 0));
+        }
+    }
+}
+
+/// A hash of everything that happens.
+fn trace_hash(text: &str, seed: u64) -> (u64, usize) {
+    let scenario = parse(text).expect("a good scenario");
+    let seen = Arc::new(Mutex::new((trace::HASH_START, 0)));
+    let watcher = Arc::clone(&seen);
+    run(&scenario, &[], seed, move |network| {
+        network.observe(move |observation| {
+            let mut seen = watcher.lock().expect("nobody panicked");
+            seen.0 = trace::hash(seen.0, trace::line(observation).as_bytes());
+            seen.1 += 1;
+        });
+    })
+    .expect("it builds");
+    let seen = seen.lock().expect("nobody panicked");
+    *seen
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace_whatever_runs_beside_it() {
+    let text = text(r#"kind = "ether10""#, r#"protocol = "xtp""#, STEADY)
+        .replace("from = [0]\nto = [1]", "from = [0, 1]\nto = [0, 1]");
+    let alone = trace_hash(&text, 3);
+    assert!(alone.1 > 1000, "{alone:?}");
+    let beside: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| trace_hash(&text, 3)))
+            .collect();
+        let joined = threads.into_iter().map(|thread| thread.join());
+        joined.map(|hash| hash.expect("it ran")).collect()
+    });
+    assert_eq!(beside, [alone; 4]);
+    assert_ne!(trace_hash(&text, 4).0, alone.0);
+}
+
+#[test]
+fn a_sweep_gives_the_same_rows_with_any_number_of_threads_and_goes_on_where_it_stopped() {
+    let text = text(r#"kind = "ether10""#, r#"protocol = "xtp3""#, STEADY);
+    let axes = [Axis {
+        key: "traffic.0.messages".to_owned(),
+        values: vec!["20".to_owned(), "40".to_owned()],
+    }];
+    let jobs = sweep::jobs(&text, &axes, &[1, 2, 3]).expect("a good sweep");
+    let rows = |threads, known: &BTreeSet<String>| {
+        let mut rows = Vec::new();
+        sweep::run_all(&jobs, known, threads, |row| {
+            rows.push(serde_json::to_string(&row).expect("a row is JSON"));
+            Ok(())
+        })
+        .expect("it runs");
+        rows.sort();
+        rows
+    };
+    let all = rows(1, &BTreeSet::new());
+    assert_eq!(all.len(), 6);
+    assert_eq!(rows(4, &BTreeSet::new()), all);
+    let known: BTreeSet<String> = jobs[..4].iter().map(|job| job.key.clone()).collect();
+    let rest = rows(2, &known);
+    assert_eq!(rest.len(), 2);
+    assert!(rest.iter().all(|row| all.contains(row)));
+}
+
+#[test]
+fn faults_in_a_file_are_told_with_their_place() {
+    let good = text(r#"kind = "ether10""#, r#"protocol = "xtp3""#, STEADY);
+    for (old, new, told) in [
+        ("\"ether10\"", "\"ether100\"", "7:8: no medium"),
+        (
+            "\"100 s\"",
+            "\"100 parsecs\"",
+            "4:14: \"100 parsecs\" has no unit",
+        ),
+        (
+            "time_limit",
+            "time_limits",
+            "4:1: unknown field `time_limits`",
+        ),
+        (
+            "to = [1]",
+            "to = [9]",
+            "15:6: no station 9; there are 0 to 1",
+        ),
+        ("to = [1]", "to = \"some\"", "15:6: \"some\" is no receiver"),
+        (
+            "to = [1]",
+            "to = [0]",
+            "15:6: a sender has nobody but itself",
+        ),
+        (
+            "\"xtp3\"",
+            "\"tp4\"",
+            "11:23: no protocol \"tp4\"; use bare, xtp or xtp3",
+        ),
+        (
+            "count = 2",
+            "count = 1",
+            "1:1: 1 stations; a network has 2 to",
+        ),
+        ("[medium]", "[medium", "6:8: "),
+    ] {
+        let refusal = parse(&good.replace(old, new)).expect_err(new);
+        assert!(refusal.starts_with(told), "{new}: {refusal}");
+        assert_eq!(refusal.lines().count(), 1, "{refusal}");
+    }
+    let nowhere = sweep::changed(&good, &["traffic.3.length=1".to_owned()]).expect_err("no 3");
+    assert!(nowhere.contains("leads nowhere"), "{nowhere}");
+}
+
+#[test]
+fn the_scenarios_of_the_repository_run() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/scenarios");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("a readable entry").path();
+        let text = std::fs::read_to_string(&path).expect("a readable file");
+        let scenario = parse(&text).unwrap_or_else(|error| panic!("{path:?}:{error}"));
+        // A short look: the whole run is for the command line.
+        let mut short = scenario;
+        short.messages = Some(30);
+        let outcome = run(&short, &[], 1, |_| {}).expect("it builds");
+        assert!(outcome.total.settled >= 30, "{path:?}: {outcome:?}");
+        count += 1;
+    }
+    assert!(count >= 3, "{count} scenarios");
+}

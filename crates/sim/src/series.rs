@@ -1,0 +1,70 @@
+//! Bytes over time, in slices that grow as the run does.
+
+/// Slices kept; at twice as many, neighbours are joined.
+const SLICES: usize = 1024;
+
+/// The first slice length, ps: 1 us.
+const FIRST_PS: u64 = 1_000_000;
+
+/// How many bytes came in each slice of time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Series {
+    slice_ps: u64,
+    bytes: Vec<u64>,
+}
+
+impl Default for Series {
+    fn default() -> Self {
+        Series {
+            slice_ps: FIRST_PS,
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Series {
+    /// Adds bytes that came at `now_ps`.
+    pub fn add(&mut self, now_ps: u64, bytes: u64) {
+        while now_ps / self.slice_ps >= 2 * SLICES as u64 {
+            let joined = self.bytes.chunks(2).map(|pair| pair.iter().sum());
+            self.bytes = joined.collect();
+            self.slice_ps *= 2;
+        }
+        let slice = (now_ps / self.slice_ps) as usize;
+        if slice >= self.bytes.len() {
+            self.bytes.resize(slice + 1, 0);
+        }
+        self.bytes[slice] += bytes;
+    }
+
+    /// Bytes a second in each slice that is over, joined to at most `count` slices.
+    pub fn rates(&self, count: usize) -> Vec<f64> {
+        let whole = &self.bytes[..self.bytes.len().saturating_sub(1)];
+        let width = whole.len().div_ceil(count.max(1)).max(1);
+        let span_s = width as f64 * self.slice_ps as f64 / 1e12;
+        let joined = whole.chunks_exact(width);
+        joined
+            .map(|slices| slices.iter().sum::<u64>() as f64 / span_s)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_steady_stream_has_steady_rates_however_long_it_is() {
+        for step in [10_000u64, 3_000_000, 900_000_000] {
+            let mut series = Series::default();
+            for index in 0..100_000 {
+                series.add(index * step, 7);
+            }
+            assert!(series.bytes.len() <= 2 * SLICES);
+            let rates = series.rates(100);
+            let exact = 7e12 / step as f64;
+            assert!((60..=100).contains(&rates.len()), "{}", rates.len());
+            assert!(rates.iter().all(|rate| (rate / exact - 1.0).abs() < 0.01));
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The study's figures, from its engines.
+
+use study::dcruz::compare::{cells, expected_cells, row};
+use study::dcruz::run::{Point, points, run, run_once};
+use study::dcruz::{Cell, Standing};
+
+#[test]
+fn tables_17_to_21_are_met_to_the_last_digit() {
+    let (columns, cells) = expected_cells();
+    assert_eq!((columns.len(), cells.len()), (24, 60));
+    let beyond: Vec<&Cell> = cells
+        .iter()
+        .filter(|cell| cell.standing == Standing::Beyond)
+        .collect();
+    assert!(beyond.is_empty(), "{beyond:#?}");
+    // Two throughputs no exchange of whole frames can give, one of them printed twice, and the
+    // other too; the rest are percentages.
+    let misprints = cells
+        .iter()
+        .filter(|cell| cell.standing == Standing::Misprint);
+    let throughputs = misprints.filter(|cell| cell.figure.ends_with("B/s"));
+    let printed: Vec<f64> = throughputs.map(|cell| cell.paper).collect();
+    assert_eq!(printed, [990_712.0, 1_071_598.0, 990_712.0, 1_071_598.0]);
+}
+
+/// The points of a size of 3.5 unicast, with fewer messages than the study.
+fn some(size: usize, with_delays: bool, load: usize) -> Vec<Point> {
+    let wanted = |point: &Point| {
+        point.variant.revision_name() == "3.5"
+            && !point.variant.multicast
+            && (point.size, point.with_delays, point.load) == (size, with_delays, load)
+    };
+    points().into_iter().filter(wanted).collect()
+}
+
+#[test]
+fn saturation_without_host_delays_is_the_papers_within_half_a_percent() {
+    for (size, load) in [(0, 15), (1, 13), (2, 12), (3, 12)] {
+        let results = run(&some(size, false, load), 1500, &[1], 1, |_, _| {});
+        let throughput = &cells(&results[0])[0];
+        assert!(throughput.difference.abs() < 0.005, "{throughput:?}");
+    }
+}
+
+#[test]
+fn plateaus_with_host_delays_fall_with_the_load_as_the_papers_do() {
+    for (size, loads) in [(2, [9, 12]), (3, [10, 12])] {
+        let at = |load| {
+            let results = run(&some(size, true, load), 4000, &[1, 2], 2, |_, _| {});
+            cells(&results[0])[0].clone()
+        };
+        let [first, last] = loads.map(at);
+        for cell in [&first, &last] {
+            assert!(cell.difference.abs() < 0.01, "{cell:?}");
+        }
+        assert!(last.ours < first.ours && last.paper < first.paper);
+    }
+}
+
+#[test]
+fn unsaturated_points_carry_what_is_generated() {
+    for point in points().iter().filter(|point| point.load == 4) {
+        let results = run(&[*point], 1000, &[3], 1, |_, _| {});
+        let row = row(&results[0]);
+        assert_eq!(row.complete, row.runs);
+        let off = row.throughput_bps / row.generated_bps - 1.0;
+        assert!(off.abs() < 0.005, "{row:?}");
+    }
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let points: Vec<Point> = points().into_iter().step_by(29).collect();
+    let run = |jobs| run(&points, 200, &[1, 2], jobs, |_, _| {});
+    assert_eq!(run(1), run(5));
+}
+
+#[test]
+fn the_minimum_delays_are_reckoned() {
+    // 6 B: frames of 576 and 912 bits, a gap of 96, two ways of 11.5.
+    let free = run_once(&some(0, false, 0)[0], 300, 1);
+    assert!((free.min_delay_tu - 1607.0).abs() < 1e-9, "{free:?}");
+    // 1024 B with host delays: the copy, two checksums, less the gap that hides them.
+    let busy = run_once(&some(2, true, 0)[0], 300, 1);
+    assert!(
+        (busy.min_delay_tu - (9751.0 + 2694.0 + 2.0 - 96.0)).abs() < 1e-6,
+        "{busy:?}"
+    );
+}
