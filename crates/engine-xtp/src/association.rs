@@ -114,8 +114,7 @@ impl Xtp {
 
     /// Carries out `act` on a circuit, if there is one of that number.
     fn with(&mut self, id: CircuitId, act: impl FnOnce(&mut Context, &mut Shared)) {
-        let slot = self.table.circuit(id);
-        if let Some(ctx) = slot.and_then(|slot| self.table.context(slot)) {
+        if let Some(ctx) = self.table.by_circuit(id) {
             act(ctx, &mut self.shared);
         }
     }
@@ -131,9 +130,7 @@ impl Xtp {
         let Some(ctx) = self.table.context(slot).filter(|ctx| ctx.is_ended()) else {
             return;
         };
-        for timer in TIMERS {
-            self.shared.timers.cancel((ctx.id, timer));
-        }
+        ctx.look_no_more(&mut self.shared);
         self.unproven -= usize::from(ctx.budget.is_some());
         let (span, max) = (
             self.shared.config.quarantine,
@@ -198,19 +195,19 @@ impl Xtp {
         }
     }
 
-    fn handle_timer(&mut self, now: Instant, id: CircuitId, timer: Timer) {
+    fn handle_timers(&mut self, now: Instant, id: CircuitId) {
         self.with(id, |ctx, sh| {
-            if !ctx.ring(sh, timer, now) {
-                return;
+            while let Some(timer) = ctx.take_due(now) {
+                match timer {
+                    Timer::Wait => request::handle_wait(ctx, sh, now),
+                    Timer::Status => request::handle_status(ctx, sh, now),
+                    Timer::Idle => request::handle_idle(ctx, sh, now),
+                    Timer::Rate => ctx.wake(sh),
+                    Timer::Reply => reply::handle_reply_late(ctx, sh),
+                    Timer::Linger => send::handle_linger(ctx, sh),
+                }
             }
-            match timer {
-                Timer::Wait => request::handle_wait(ctx, sh, now),
-                Timer::Status => request::handle_status(ctx, sh, now),
-                Timer::Idle => request::handle_idle(ctx, sh, now),
-                Timer::Rate => ctx.wake(sh),
-                Timer::Reply => reply::handle_reply_late(ctx, sh),
-                Timer::Linger => send::handle_linger(ctx, sh),
-            }
+            ctx.look_again(sh);
         });
         self.settle(now, id);
     }
@@ -277,8 +274,8 @@ impl Engine for Xtp {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.table.release_due(now);
-        while let Some((id, timer)) = self.shared.timers.pop_due(now) {
-            self.handle_timer(now, id, timer);
+        while let Some(&(_, id)) = self.shared.timers.first().filter(|entry| entry.0 <= now) {
+            self.handle_timers(now, id);
         }
     }
 
@@ -309,7 +306,7 @@ impl Engine for Xtp {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let timers = self.shared.timers.deadline();
+        let timers = self.shared.timers.first().map(|&(at, _)| at);
         timers.into_iter().chain(self.table.quarantine_end()).min()
     }
 

@@ -5,14 +5,14 @@ use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
     Service,
 };
-use crate::state::Timer;
-use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64, TimerTable};
-use std::collections::VecDeque;
+use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64};
+use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
-    pub(crate) timers: TimerTable<(CircuitId, Timer)>,
+    /// When to look after the timers of which circuit: one entry each at most.
+    pub(crate) timers: BTreeSet<(Instant, CircuitId)>,
     pub(crate) events: VecDeque<Event>,
     /// Slots whose contexts may have something to send, served in turn.
     pub(crate) ready: VecDeque<u32>,
@@ -34,7 +34,7 @@ impl Shared {
         Shared {
             random: SplitMix64::new(config.seed),
             config,
-            timers: TimerTable::new(),
+            timers: BTreeSet::new(),
             events: VecDeque::new(),
             ready: VecDeque::new(),
             answers: VecDeque::new(),
@@ -53,11 +53,6 @@ impl Shared {
     /// Unsent bytes that leave whatever is on its way.
     pub(crate) fn high_water(&self) -> u64 {
         self.config.high_water.unwrap_or(self.payload_max())
-    }
-
-    pub(crate) fn set_timer(&mut self, id: CircuitId, timer: Timer, at: Instant) {
-        self.timers.set((id, timer), at);
-        self.counters.timers_set += 1;
     }
 
     pub(crate) fn count_built(&mut self, bytes: u64) {

@@ -88,13 +88,8 @@ pub(crate) const TIMERS: [Timer; 6] = [
     Timer::Linger,
 ];
 
-/// When a timer is due, and when the table will look. The table looks too early when a timer was
-/// moved on, which is cheaper than moving its entry with each packet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Clock {
-    due: Option<Instant>,
-    table: Option<Instant>,
-}
+/// The due time of a timer that is not armed.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
@@ -131,7 +126,11 @@ pub(crate) struct Context {
     pub(crate) queued: bool,
     /// Status requests in a row into a closed window.
     pub(crate) probes: u32,
-    clocks: [Clock; TIMERS.len()],
+    /// When each timer is due.
+    due_at: [Instant; TIMERS.len()],
+    /// When the endpoint looks after them. It looks too early when a timer was moved on, which is
+    /// cheaper than moving its entry with each packet.
+    look_at: Instant,
 }
 
 impl Context {
@@ -160,7 +159,8 @@ impl Context {
             options: Options::NONE,
             queued: false,
             probes: 0,
-            clocks: Default::default(),
+            due_at: [NEVER; TIMERS.len()],
+            look_at: NEVER,
         }
     }
 
@@ -221,41 +221,50 @@ impl Context {
     }
 
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.clocks[timer as usize].due.is_some()
+        self.due_at[timer as usize] != NEVER
     }
 
     /// Whether the timer is armed and due later than `at`.
     pub(crate) fn is_armed_beyond(&self, timer: Timer, at: Instant) -> bool {
-        self.clocks[timer as usize].due.is_some_and(|due| due > at)
+        self.is_armed(timer) && self.due_at[timer as usize] > at
     }
 
     pub(crate) fn arm(&mut self, shared: &mut Shared, timer: Timer, at: Instant) {
-        let clock = &mut self.clocks[timer as usize];
-        clock.due = Some(at);
-        if clock.table.is_none_or(|table| table > at) {
-            clock.table = Some(at);
-            shared.set_timer(self.id, timer, at);
+        self.due_at[timer as usize] = at;
+        if at < self.look_at {
+            self.look_no_more(shared);
+            self.look_at = at;
+            shared.timers.insert((at, self.id));
+            shared.counters.timers_set += 1;
         }
     }
 
     pub(crate) fn disarm(&mut self, timer: Timer) {
-        self.clocks[timer as usize].due = None;
+        self.due_at[timer as usize] = NEVER;
     }
 
-    /// The table looked: whether the timer is due, and if not yet, looks again.
-    pub(crate) fn ring(&mut self, shared: &mut Shared, timer: Timer, now: Instant) -> bool {
-        let clock = &mut self.clocks[timer as usize];
-        clock.table = None;
-        match clock.due {
-            Some(at) if at <= now => {
-                clock.due = None;
-                true
-            }
-            Some(at) => {
-                self.arm(shared, timer, at);
-                false
-            }
-            None => false,
+    /// The endpoint looks: disarms a timer that is due, if there is one.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<Timer> {
+        let due = |timer: &&Timer| self.due_at[**timer as usize] <= now;
+        let timer = *TIMERS.iter().find(due)?;
+        self.disarm(timer);
+        Some(timer)
+    }
+
+    /// Has the endpoint look when the next timer is due.
+    pub(crate) fn look_again(&mut self, shared: &mut Shared) {
+        self.look_no_more(shared);
+        let next = self.due_at.iter().min().copied().unwrap_or(NEVER);
+        if next != NEVER {
+            self.look_at = next;
+            shared.timers.insert((next, self.id));
+        }
+    }
+
+    pub(crate) fn look_no_more(&mut self, shared: &mut Shared) {
+        if self.look_at != NEVER {
+            shared.timers.remove(&(self.look_at, self.id));
+            self.look_at = NEVER;
         }
     }
 

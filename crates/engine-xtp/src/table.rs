@@ -33,6 +33,8 @@ pub(crate) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_circuit: BTreeMap<CircuitId, u32>,
+    /// The slot last asked for by circuit: commands come in trains too.
+    recent: u32,
     /// Contexts of responders by the initiator's address and key.
     by_peer: BTreeMap<(Address, u64), u32>,
     /// The last answer of `by_peer`: packets come in trains.
@@ -113,7 +115,18 @@ impl Table {
     }
 
     pub(crate) fn circuit(&self, id: CircuitId) -> Option<usize> {
-        self.by_circuit.get(&id).map(|&slot| slot as usize)
+        match self.slots.get(self.recent as usize) {
+            Some(Slot::Active(context)) if context.id == id => Some(self.recent as usize),
+            _ => self.by_circuit.get(&id).map(|&slot| slot as usize),
+        }
+    }
+
+    /// The context of a circuit, to work on.
+    #[inline]
+    pub(crate) fn by_circuit(&mut self, id: CircuitId) -> Option<&mut Context> {
+        let slot = self.circuit(id)?;
+        self.recent = slot as u32;
+        self.context(slot)
     }
 
     /// The slot of a packet's key: a key of ours that comes back, or one of the peer's.

@@ -70,6 +70,9 @@ fn take(
     let known = (ctx.rx.next - seq) as usize;
     let bytes = Bytes::Packet(range.start + known..range.end);
     deliver(ctx, sh, bytes, eom, deliveries);
+    if ctx.rx.held.is_empty() {
+        return;
+    }
     while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
         deliver(ctx, sh, Bytes::Held(piece.bytes), piece.end, deliveries);
     }

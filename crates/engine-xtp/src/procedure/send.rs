@@ -13,6 +13,8 @@ struct Cut {
     bytes: Range<u64>,
     again: bool,
     eom: bool,
+    /// It ends where a packet must end.
+    full: bool,
 }
 
 /// The store holds bytes up to `end`. The water marks decide whether they wait for others.
@@ -145,9 +147,8 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
             ..cut
         });
     }
-    let slot = sh.payload_max();
-    let full = cut.bytes.end < end || cut.bytes.end == border(sh, next);
-    let goes = cut.eom || pushed >= cut.bytes.end || full && sh.high_water() <= slot;
+    let full = cut.full || cut.bytes.end < end;
+    let goes = cut.eom || pushed >= cut.bytes.end || full && sh.high_water() <= sh.payload_max();
     (goes || in_flight <= sh.config.low_water).then_some(cut)
 }
 
@@ -155,7 +156,8 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
 /// or at `end`; in a byte stream at a slot's border too, so that packets lie in one piece.
 #[inline]
 fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut {
-    let mut stop = end.min(border(sh, start)).min(start + ctx.tx.payload_max);
+    let border = border(ctx, sh, start);
+    let mut stop = end.min(border).min(start + ctx.tx.payload_max);
     let message_end = ctx.tx.ends.after(start);
     let eom = message_end.is_some_and(|message_end| message_end <= stop);
     if let Some(message_end) = message_end.filter(|_| eom) {
@@ -165,17 +167,22 @@ fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut
         bytes: start..stop,
         again,
         eom,
+        full: stop == border,
     }
 }
 
 /// Where a packet that begins at `start` ends at the latest.
 #[inline]
-fn border(sh: &Shared, start: u64) -> u64 {
+fn border(ctx: &mut Context, sh: &Shared, start: u64) -> u64 {
     let slot = sh.payload_max();
-    match sh.config.framing {
-        Framing::Messages => start + slot,
-        Framing::Stream | Framing::Records => (start / slot + 1) * slot,
+    if sh.config.framing == Framing::Messages {
+        return start + slot;
     }
+    let known = ctx.tx.border;
+    if start >= known || start + slot < known {
+        ctx.tx.border = (start / slot + 1) * slot;
+    }
+    ctx.tx.border
 }
 
 /// Bytes below this may be sent.

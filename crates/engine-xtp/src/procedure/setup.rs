@@ -218,6 +218,10 @@ fn has_limits(sh: &Shared) -> bool {
     sh.config.rate.is_some() || sh.config.packet_len != PACKET_LEN
 }
 
+/// A peer that wants shorter packets is not heeded: it could have a megabyte sent byte by byte.
+/// The shortest full packet an endpoint can be configured to is 128 octets.
+const MAXDATA_MIN: u32 = 96;
+
 /// Keeps to what the peer accepts.
 pub(crate) fn obey(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
     let TrafficSpec::Limits {
@@ -229,7 +233,7 @@ pub(crate) fn obey(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
     else {
         return;
     };
-    ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(1)));
+    ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(MAXDATA_MIN)));
     if inrate != UNLIMITED {
         let limit = RateLimit {
             rate_bytes_per_s: inrate,

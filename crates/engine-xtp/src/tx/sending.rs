@@ -34,6 +34,8 @@ pub(crate) struct Sending {
     pub(crate) pushed: u64,
     /// The next byte to send for the first time.
     pub(crate) next: u64,
+    /// Where the slot last cut from ends.
+    pub(crate) border: u64,
     /// Everything below was acknowledged, or given up.
     pub(crate) acknowledged: u64,
     /// The peer's allocation.
