@@ -347,8 +347,13 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
         {
             let mut pump = self.shared.lock();
-            pump.offer(self.shared.now(), self.id, true);
-            self.shared.serve(&mut pump)?;
+            let now = self.shared.now();
+            pump.offer(now, self.id, true);
+            if pump.is_watched() {
+                pump.flush(now)?;
+            } else {
+                self.shared.serve(&mut pump)?;
+            }
             if pump.status(self.id).closed.is_some() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
@@ -374,7 +379,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
         self.flushes = self.flushes.wrapping_add(1);
         // Nothing on its way means no acknowledgement to look for.
-        if !idle && self.flushes.is_multiple_of(LOOK_EVERY) {
+        if !idle && !pump.is_watched() && self.flushes.is_multiple_of(LOOK_EVERY) {
             shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
         }
@@ -397,7 +402,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         let now = shared.now();
         loop {
             let refilled = self.refill(pump, now)?;
-            if refilled != Refilled::Nothing || shared.is_receiving() || !pump.receive(now)? {
+            let elsewhere = pump.is_watched() || shared.is_receiving();
+            if refilled != Refilled::Nothing || elsewhere || !pump.receive(now)? {
                 return Ok(refilled);
             }
             shared.wake_others(pump);
@@ -410,11 +416,14 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             pump.give_back(now, self.id, spent);
         }
         let chunk = pump.take(self.id);
-        pump.handle_timeout(now);
-        if chunk.is_none() && self.producer.position() > self.flushed {
+        let unsent = self.producer.position() > self.flushed;
+        if chunk.is_none() && unsent {
             pump.offer(now, self.id, true);
         }
-        pump.flush(now)?;
+        if unsent || !pump.is_watched() {
+            pump.handle_timeout(now);
+            pump.flush(now)?;
+        }
         self.flushed = pump.told(self.id);
         self.producer.rest();
         self.seen = pump.arrivals();

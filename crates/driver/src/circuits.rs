@@ -28,6 +28,8 @@ pub(crate) struct Held {
     pub(crate) orphan: bool,
     /// Something happened to it since the pump last settled.
     pub(crate) touched: bool,
+    /// Something came from the peer since the pump last settled.
+    pub(crate) news: bool,
     /// Waits in the list of circuits that are ready.
     pub(crate) listed: bool,
 }

@@ -30,8 +30,8 @@ pub struct Pump<E, W> {
     /// Circuits a watcher is to look at.
     ready: Vec<CircuitId>,
     watched: bool,
-    /// An empty arrival buffer, kept for the next receive.
-    spare: Vec<u8>,
+    /// Empty arrival buffers, kept for the next receives.
+    spare: Vec<Vec<u8>>,
     /// Small packets, perhaps of several circuits, on their way into one call of the wire.
     parcel: Parcel,
     deliveries: Vec<Delivery>,
@@ -42,8 +42,12 @@ pub struct Pump<E, W> {
     segments: u64,
 }
 
-/// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer.
-const COPY_BELOW: usize = 16 << 10;
+/// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer
+/// of 64 KiB.
+const COPY_BELOW: usize = 32 << 10;
+
+/// Empty arrival buffers kept.
+const SPARES_MAX: usize = 8;
 
 /// Circuits opened by peers that may wait for somebody to accept them.
 ///
@@ -58,7 +62,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         Pump {
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             segments: segments as u64,
-            spare: vec![0; capabilities.receive_len],
+            spare: Vec::new(),
             parcel: Parcel::new(&capabilities),
             engine,
             wire,
@@ -161,6 +165,11 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.watched = true;
     }
 
+    /// Whether somebody watches, and receives and flushes for all circuits in one go.
+    pub fn is_watched(&self) -> bool {
+        self.watched
+    }
+
     /// Circuits to which something happened since the last call; each once. For a watcher.
     pub fn take_ready(&mut self, ready: &mut Vec<CircuitId>) {
         for id in &self.ready {
@@ -185,9 +194,9 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     pub fn give_back(&mut self, now: Instant, id: CircuitId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
         if let Ok(octets) = Arc::try_unwrap(chunk.octets)
-            && octets.capacity() > self.spare.capacity()
+            && octets.len() >= self.wire.capabilities().receive_len
         {
-            self.spare = octets;
+            self.keep_spare(octets);
         }
     }
 
@@ -205,11 +214,13 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// A buffer to receive into, for [`take_in`](Pump::take_in).
     pub fn lend_buffer(&mut self) -> Vec<u8> {
         let len = self.wire.capabilities().receive_len;
-        let mut buffer = std::mem::take(&mut self.spare);
-        if buffer.len() < len {
-            buffer.resize(len, 0);
+        self.spare.pop().unwrap_or_else(|| vec![0; len])
+    }
+
+    fn keep_spare(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < SPARES_MAX {
+            self.spare.push(buffer);
         }
-        buffer
     }
 
     /// Takes in what was received into a lent buffer; false when it was nothing.
@@ -226,7 +237,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let arrival = match arrival {
             Ok(arrival) => arrival,
             Err(error) => {
-                self.spare = buffer;
+                self.keep_spare(buffer);
                 return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
                     // An answer to a datagram sent earlier: the port it went to is closed. The
@@ -238,7 +249,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         };
         if arrival.len == 0 {
             // An empty datagram, or a wire that was shut down: nothing an engine could use.
-            self.spare = buffer;
+            self.keep_spare(buffer);
             return Ok(false);
         }
         self.arrivals += 1;
@@ -378,11 +389,10 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// Puts the deliveries of one arrival into the inboxes.
     fn keep(&mut self, groups: Vec<Group>, mut buffer: Vec<u8>, len: usize) {
         if groups.iter().all(|group| group.held.is_some()) {
-            self.spare = buffer;
-            buffer = Vec::new();
+            self.keep_spare(std::mem::take(&mut buffer));
         } else if len < COPY_BELOW {
             let copy = buffer[..len].to_vec();
-            self.spare = std::mem::replace(&mut buffer, copy);
+            self.keep_spare(std::mem::replace(&mut buffer, copy));
         }
         let arrival = Arc::new(buffer);
         for Group { id, held, pieces } in groups {
@@ -390,6 +400,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             let user = self.circuits.entry(id).or_default();
             if !user.orphan {
                 user.inbox.push_back(Chunk { octets, pieces });
+                user.news = true;
                 touch(&mut self.touched, id, user);
             }
         }
@@ -476,6 +487,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             Event::Finished(_) => held.finished = true,
             Event::Closed(_, reason) => held.closed = Some(reason),
         }
+        held.news = true;
         touch(&mut self.touched, id, held);
         if held.orphan && held.closed.is_some() {
             self.forget(id);
@@ -516,7 +528,8 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             if let Some(store) = &held.store {
                 store.set_idle(self.engine.in_flight(id) == 0);
             }
-            if self.watched && !held.listed && !held.orphan {
+            let news = std::mem::take(&mut held.news);
+            if news && self.watched && !held.listed && !held.orphan {
                 held.listed = true;
                 self.ready.push(id);
             }

@@ -36,6 +36,8 @@ pub(crate) struct Shared<E, W> {
     pub(crate) ended: AtomicBool,
     /// Rings for the watcher of the endpoint, if it has one.
     pub(crate) watch: OnceLock<Bell>,
+    /// It rings already.
+    pub(crate) told: AtomicBool,
 }
 
 /// What waiting in a receive came to.
@@ -86,6 +88,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             dozing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             watch: OnceLock::new(),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -145,6 +148,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     pub(crate) fn tell(&self, pump: &Pump<E, W>) {
         if let Some(bell) = self.watch.get()
             && pump.has_ready()
+            && !self.told.swap(true, Ordering::Relaxed)
         {
             bell.ring();
         }

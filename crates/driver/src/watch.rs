@@ -7,14 +7,16 @@ use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
 
 /// Tells which circuits of an endpoint to look at.
 ///
-/// A loop waits until the [`descriptor`](Watch::descriptor) is readable, at most for
-/// [`patience`](Watch::patience), calls [`ready`](Watch::ready), and then the `try_` calls of each
-/// circuit named until they give `WouldBlock`.
+/// A loop asks for its [`patience`](Watch::patience), waits that long at most until the
+/// [`descriptor`](Watch::descriptor) is readable, calls [`ready`](Watch::ready), and then the
+/// `try_` calls of each circuit named until they give `WouldBlock`. Those do not look at the wire
+/// themselves then, and what they leave to acknowledge is sent in one go.
 pub struct Watch<E, W> {
     shared: Arc<Owner<E, W>>,
     /// Readable when the wire is, or when another thread took in what concerns a circuit.
@@ -45,10 +47,18 @@ impl<E: Engine, W: Wire> Watch<E, W> {
         self.epoll.as_fd()
     }
 
-    /// How long to wait at most: the engine's next deadline. None for as long as one likes.
-    pub fn patience(&self) -> Option<Duration> {
-        let deadline = self.shared.lock().deadline()?;
-        Some(deadline.since(self.shared.now()))
+    /// Sends what the `try_` calls left to send, acknowledgements of all circuits together, and
+    /// says how long to wait at most: until the engine's next deadline, or None for as long as one
+    /// likes. To be called before each wait.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn patience(&mut self) -> io::Result<Option<Duration>> {
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        pump.flush(now)?;
+        Ok(pump.deadline().map(|deadline| deadline.since(now)))
     }
 
     /// Takes in what arrived, acts on deadlines, and adds the circuits to which anything happened
@@ -60,8 +70,13 @@ impl<E: Engine, W: Wire> Watch<E, W> {
     /// The wire's.
     pub fn ready(&mut self, ready: &mut Vec<CircuitId>) -> io::Result<bool> {
         let mut pump = self.shared.lock();
-        self.shared.serve(&mut pump)?;
-        if let Some(bell) = self.shared.watch.get() {
+        let now = self.shared.now();
+        self.shared.receive_all(&mut pump, now)?;
+        pump.handle_timeout(now);
+        // Rung and hushed under the lock alone.
+        if self.shared.told.swap(false, Ordering::Relaxed)
+            && let Some(bell) = self.shared.watch.get()
+        {
             bell.hush();
         }
         pump.take_ready(ready);

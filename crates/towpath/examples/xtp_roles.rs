@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 const SHORT: usize = 64;
 
 /// Bytes of a message of `many`.
-const LONG: usize = 4096;
+const LONG: usize = 16 << 10;
 
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -250,10 +250,11 @@ fn resident_mb() -> Outcome<f64> {
     Ok(kb / 1000.0)
 }
 
-/// Queues that together fill no more than the socket's buffer.
+/// Queues that together fill no more than half of the socket's buffer.
 fn sharing(count: usize) -> Settings {
     let mut settings = Settings::default();
-    let share = ((16 << 20) / count).clamp(16 << 10, settings.send_queue_len);
+    settings.socket_buffer_len = 32 << 20;
+    let share = (settings.socket_buffer_len / 2 / count).clamp(32 << 10, settings.send_queue_len);
     settings.send_queue_len = share;
     settings.config.window = share as u64;
     settings.config.initial_window = settings.config.initial_window.min(share as u64);
@@ -278,7 +279,7 @@ fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()>
         for at in open.drain(..) {
             fill(&mut circuits[at], &message)?;
         }
-        wait(&watch)?;
+        wait(&mut watch)?;
         watch.ready(&mut ready)?;
         open.extend(ready.drain(..).filter_map(|id| index.get(&id).copied()));
     }
@@ -295,10 +296,10 @@ fn fill(circuit: &mut Circuit, message: &[u8]) -> io::Result<()> {
     }
 }
 
-fn wait(watch: &Watch) -> io::Result<()> {
+fn wait(watch: &mut Watch) -> io::Result<()> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let patience = Duration::from_millis(10);
-    let span = watch.patience().unwrap_or(patience).min(patience);
+    let span = watch.patience()?.unwrap_or(patience).min(patience);
     let span = Timespec {
         tv_sec: 0,
         tv_nsec: i64::from(span.subsec_nanos()),
@@ -320,7 +321,7 @@ fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
     let (mut bytes, mut began) = (0u64, None);
     let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
     while !over.is_finished() {
-        wait(&watch)?;
+        wait(&mut watch)?;
         if watch.ready(&mut ready)? {
             while let Ok(circuit) = endpoint.try_accept() {
                 ready.push(circuit.id());
@@ -339,7 +340,9 @@ fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
             (bytes, began) = (0, Some(Instant::now()));
         }
     }
-    let seconds = began.map_or(f64::INFINITY, |began: Instant| began.elapsed().as_secs_f64());
+    let seconds = began.map_or(f64::INFINITY, |began: Instant| {
+        began.elapsed().as_secs_f64()
+    });
     println!("{:.1}", bytes as f64 / 1e6 / seconds);
     std::process::exit(0);
 }

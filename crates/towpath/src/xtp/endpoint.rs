@@ -41,6 +41,9 @@ impl Endpoint {
 
     fn bind_as(local: SocketAddr, settings: &Settings, framing: Framing) -> io::Result<Endpoint> {
         let mut wire = UdpWire::bind(local)?;
+        if let Some(socket) = wire::Wire::descriptor(&wire) {
+            wire_udp::sys::set_buffers(socket, settings.socket_buffer_len);
+        }
         if !settings.segmentation {
             wire.disable_segmentation()?;
         }

@@ -14,6 +14,9 @@ pub struct Settings {
     /// Bytes of a circuit's send store; bytes stay in it until they are acknowledged. Half of it
     /// is room for the largest message.
     pub send_queue_len: usize,
+    /// Octets of kernel buffer asked for in each direction. What all circuits of an endpoint may have
+    /// on their way should fit into it twice, as the kernel charges its own bookkeeping too.
+    pub socket_buffer_len: usize,
     /// Whether many packets pass through the kernel in one call, where it can do that.
     pub segmentation: bool,
 }
@@ -33,6 +36,7 @@ impl Default for Settings {
                 ..Config::default()
             },
             send_queue_len: STORE_LEN,
+            socket_buffer_len: wire_udp::BUFFER_LEN,
             segmentation: true,
         }
     }

@@ -31,7 +31,7 @@ fn serve_by_readiness(endpoint: &Endpoint, count: usize) -> io::Result<u64> {
     let (mut ended, mut echoed) = (0, 0);
     let (mut ready, mut buffer) = (Vec::new(), [0; 4096]);
     while ended < count {
-        let span = watch.patience().unwrap_or(LIMIT).min(LIMIT);
+        let span = watch.patience()?.unwrap_or(LIMIT).min(LIMIT);
         let span = Timespec {
             tv_sec: span.as_secs() as i64,
             tv_nsec: i64::from(span.subsec_nanos()),
