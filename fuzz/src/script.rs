@@ -13,8 +13,12 @@ const WINDOW: u64 = 32 << 10;
 const CIRCUITS_MAX: usize = 6;
 const QUARANTINE_MAX: usize = 8;
 
-/// Packets that may leave after one input: a window of the shortest, twice.
-const BURST_MAX: usize = 2048;
+/// Bytes ever written to a circuit's store.
+const STORE_MAX: u64 = 64 << 10;
+
+/// Packets that may leave after one input: all that was written in messages of 16 bytes, on all
+/// circuits.
+const BURST_MAX: usize = CIRCUITS_MAX * STORE_MAX as usize / 16;
 
 /// What a script reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,9 +178,10 @@ impl Victim {
 
     fn write(&mut self, circuit: CircuitId, bytes: u64) {
         let end = self.written.entry(circuit).or_default();
-        *end = (*end + bytes).min(1 << 20);
+        *end = (*end + bytes).min(STORE_MAX);
         self.xtp.end_message(circuit, *end);
-        self.xtp.extend(self.now, circuit, *end, bytes % 32 == 0);
+        self.xtp
+            .extend(self.now, circuit, *end, bytes.is_multiple_of(32));
     }
 
     fn read(&mut self, circuit: CircuitId) {

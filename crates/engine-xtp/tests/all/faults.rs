@@ -321,6 +321,50 @@ fn without_error_control_gaps_are_reported_and_nothing_is_sent_again() {
 }
 
 #[test]
+fn a_partition_of_seconds_is_survived_and_over_soon_after() {
+    let sent = messages(&mut SplitMix64::new(3), 3000);
+    let plans = [sent.clone(), sent.clone()].map(|sends| Plan {
+        sends,
+        ..Plan::default()
+    });
+    let path = Path {
+        partition_ps: 50 * MS..4050 * MS,
+        ..Path::from(clean())
+    };
+    let outcome = run(both(&Config::default(), 2), plans, path, 3);
+    for side in [0, 1] {
+        assert!(joined(&outcome.received[side]) == joined(&sent), "{side}");
+    }
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    // The last try began before half of the partition was over, at worst.
+    assert!(outcome.end_ps < 12_000 * MS, "{} ms", outcome.end_ps / MS);
+}
+
+/// A copy of an opening that outlives the quarantine opens anew; that circuit is never proven.
+#[test]
+fn copies_that_come_after_the_quarantine_harm_nobody() {
+    let sent = messages(&mut SplitMix64::new(3), 50);
+    let plans = [sent.clone(), Vec::new()].map(|sends| Plan {
+        sends,
+        ..Plan::default()
+    });
+    let path = Path {
+        late_ppm: 1_000_000,
+        late_ps: 5_000 * MS,
+        ..Path::from(clean())
+    };
+    let config = Config {
+        explicit: false,
+        ..Config::default()
+    };
+    let outcome = run(both(&config, 2), plans, path, 3);
+    assert!(joined(&outcome.received[1]) == joined(&sent));
+    assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+    assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+    assert!(outcome.end_ps > 30_000 * MS, "no copy opened anew");
+}
+
+#[test]
 fn a_peer_that_falls_silent_is_given_up() {
     let config = Config::default();
     let dead = LinkConfig {
