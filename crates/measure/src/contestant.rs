@@ -65,10 +65,12 @@ pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
     let mut all = transport.options().to_vec();
     let class = transport.class();
     let tcp = class.kernel && class.stream && class.reach == Reach::Network;
+    // The null transport moves nothing and so has no buffers.
+    let buffered = transport.name() != "null" && (class.kernel || class.reach == Reach::Network);
     let shared = [
         (CONGESTION, !class.congestion.is_empty()),
         (NODELAY, tcp),
-        (BUFFERS, class.kernel || class.reach == Reach::Network),
+        (BUFFERS, buffered),
     ];
     for (option, concerns) in shared {
         if concerns && all.iter().all(|own| own.name != option.name) {
@@ -287,6 +289,8 @@ mod tests {
             why.contains("udp has no option 'congestion'; udp has buffers=BYTES"),
             "{why}"
         );
+        let why = parse("null,buffers=64k").expect_err("nothing to buffer");
+        assert!(why.contains("null has no options"), "{why}");
         let why = parse("tpc,congestion=bbr").expect_err("no such transport");
         assert!(why.contains("unknown transport 'tpc'"), "{why}");
     }
