@@ -110,7 +110,7 @@ impl Leg {
 
     /// What it promises.
     pub fn class(&self) -> Class {
-        self.transport.class()
+        self.transport.class_with(&self.own())
     }
 
     /// Sets in `options` what this leg has of its own.

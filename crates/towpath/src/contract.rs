@@ -21,6 +21,11 @@ pub trait Transport: Send + Sync {
     /// What it promises and where it runs.
     fn class(&self) -> Class;
 
+    /// As [`class`](Transport::class), for circuits with the options `own`.
+    fn class_with(&self, _own: &BTreeMap<String, String>) -> Class {
+        self.class()
+    }
+
     /// Whether it can be used here and now.
     ///
     /// # Errors

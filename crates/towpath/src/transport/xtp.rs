@@ -12,7 +12,7 @@ use crate::hosted::{self, Setup};
 use crate::options::Options;
 use crate::xtp::Settings;
 use engine::Framing;
-use engine_xtp::Xtp as Engine;
+use engine_xtp::{Congestion, ErrorControl, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -69,6 +69,26 @@ impl Transport for Xtp {
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers, and over data if asked",
             congestion: "",
             offload: "UDP segmentation and coalescing by the kernel",
+        }
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        let Ok(settings) = Settings::parse(own) else {
+            return class;
+        };
+        Class {
+            reliable: settings.config.error != ErrorControl::None,
+            congestion: match settings.config.congestion {
+                Congestion::Off => "",
+                Congestion::Loss => "by loss",
+                Congestion::Delay => "by delay",
+            },
+            offload: match settings.segmentation {
+                true => class.offload,
+                false => "",
+            },
+            ..class
         }
     }
 

@@ -1,0 +1,90 @@
+//! What the engine says, carried to stores and users.
+
+use super::{Pump, touch};
+use engine::{Address, CircuitId, Engine, Event, Instant};
+use wire::Wire;
+
+impl<E: Engine, W: Wire> Pump<E, W> {
+    pub(super) fn drain_events(&mut self, now: Instant) {
+        if !self.batch.is_empty() {
+            // Released bytes may be part of a batch the wire has not taken.
+            return;
+        }
+        while let Some(event) = self.engine.poll_event() {
+            self.handle_event(now, event);
+        }
+    }
+
+    fn handle_event(&mut self, now: Instant, event: Event) {
+        let id = match event {
+            Event::Accepted(id, from) => return self.handle_accepted(now, id, from),
+            Event::Connected(id)
+            | Event::Released(id, _)
+            | Event::Finished(id)
+            | Event::Closed(id, _) => id,
+        };
+        let Some(held) = self.circuits.get_mut(&id) else {
+            if matches!(event, Event::Connected(_)) {
+                self.circuits.entry(id).or_default().connected = true;
+            }
+            return;
+        };
+        match event {
+            Event::Connected(_) | Event::Accepted(..) => held.connected = true,
+            Event::Released(_, position) => {
+                if let Some(store) = &mut held.store {
+                    store.release(position);
+                }
+            }
+            Event::Finished(_) => held.finished = true,
+            Event::Closed(_, reason) => held.closed = Some(reason),
+        }
+        held.news = true;
+        touch(&mut self.touched, id, held);
+        if held.orphan && held.closed.is_some() {
+            self.forget(id);
+        }
+    }
+
+    fn handle_accepted(&mut self, now: Instant, id: CircuitId, from: Address) {
+        let held = self.circuits.entry(id).or_default();
+        held.connected = true;
+        if self.accepted.len() < self.backlog {
+            self.accepted.push_back((id, from));
+            return;
+        }
+        self.refused += 1;
+        held.orphan = true;
+        held.inbox.clear();
+        self.engine.abort(now, id);
+    }
+
+    pub(super) fn forget(&mut self, id: CircuitId) {
+        if self
+            .circuits
+            .remove(&id)
+            .is_some_and(|held| held.store.is_some())
+            && let Some(index) = self.stored.iter().rposition(|&stored| stored == id)
+        {
+            self.stored.swap_remove(index);
+        }
+    }
+
+    /// Tells the users of all touched circuits how those stand.
+    pub(super) fn settle(&mut self) {
+        for id in self.touched.drain(..) {
+            let Some(held) = self.circuits.get_mut(&id) else {
+                continue;
+            };
+            held.touched = false;
+            if let Some(store) = &held.store {
+                store.set_idle(self.engine.in_flight(id) == 0);
+            }
+            let news = std::mem::take(&mut held.news);
+            if news && self.watched && !held.listed && !held.orphan {
+                held.listed = true;
+                self.ready.push(id);
+            }
+        }
+    }
+}

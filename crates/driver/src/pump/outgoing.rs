@@ -1,0 +1,144 @@
+//! From the stores through the engine to the wire.
+
+use super::{Pump, touch};
+use engine::{CircuitId, Engine, Instant};
+use std::io;
+use wire::Wire;
+
+impl<E: Engine, W: Wire> Pump<E, W> {
+    /// Offers what all stores hold, then sends what there is to send. For hosts with few circuits.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Pump::flush).
+    pub fn transmit(&mut self, now: Instant, push: bool) -> io::Result<()> {
+        for index in 0..self.stored.len() {
+            self.offer(now, self.stored[index], push);
+        }
+        self.flush(now)
+    }
+
+    /// Tells the engine of new bytes of circuit `id`: all of them if pushed, else whole batches
+    /// only, so that no call of the wire is spent on the few packets by which messages overshoot
+    /// a batch. `push` says that the user waits for part-filled packets to leave.
+    pub fn offer(&mut self, now: Instant, id: CircuitId, push: bool) {
+        let Some(held) = self.circuits.get_mut(&id) else {
+            return;
+        };
+        let Some(store) = &held.store else {
+            return;
+        };
+        // The head first: every message below it has its end in the list.
+        let head = store.head();
+        let engine = &mut self.engine;
+        store.take_ends(|end| engine.end_message(id, end));
+        let payload = engine.layout().payload as u64;
+        let told = store.told();
+        let first = told.div_ceil(payload);
+        let batches = (head / payload).saturating_sub(first) / self.segments;
+        let end = match batches {
+            _ if push => head,
+            0 => told,
+            _ => (first + batches * self.segments) * payload,
+        };
+        if end > told || push {
+            let end = end.max(told);
+            store.set_told(end);
+            engine.extend(now, id, end, push);
+            touch(&mut self.touched, id, held);
+        }
+    }
+
+    /// Sends what the engine has to send.
+    ///
+    /// # Errors
+    ///
+    /// The wire's, except `WouldBlock`, which leaves the rest for the next call.
+    pub fn flush(&mut self, now: Instant) -> io::Result<()> {
+        let result = self.send_all(now);
+        self.drain_events(now);
+        self.settle();
+        result
+    }
+
+    fn send_all(&mut self, now: Instant) -> io::Result<()> {
+        let result = self.send_until_blocked(now);
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => {
+                self.batch.clear();
+                self.parcel.clear();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+        loop {
+            if self.batch.is_empty() {
+                self.engine.transmit(now, &mut self.batch);
+            }
+            if self.batch.is_empty() {
+                return self.send_parcel();
+            }
+            if !self.parcel.fits(&self.batch) {
+                self.send_parcel()?;
+            }
+            if self.parcel.fits(&self.batch) {
+                self.pack();
+            } else {
+                self.send_batch()?;
+            }
+            self.batch.clear();
+            self.drain_events(now);
+        }
+    }
+
+    fn send_batch(&mut self) -> io::Result<()> {
+        let Some((id, to)) = self.batch.destination() else {
+            return Ok(());
+        };
+        let segment_size = self.batch.segment_size();
+        let mut pieces = Vec::with_capacity(2);
+        let held = self.circuits.get_mut(&id);
+        if let Some(store) = held.and_then(|held| held.store.as_mut()) {
+            self.batch.extend_checksums(|payload| store.sum(payload));
+            store.gather(&self.batch, &mut pieces);
+        } else {
+            let segments = self.batch.segments().iter();
+            pieces.extend(segments.map(|segment| io::IoSlice::new(self.batch.header(segment))));
+        }
+        self.wire.send(to, &pieces, segment_size)?;
+        self.sends += 1;
+        Ok(())
+    }
+
+    /// Copies a batch of small packets into the parcel.
+    fn pack(&mut self) {
+        let Some((id, to)) = self.batch.destination() else {
+            return;
+        };
+        let held = self.circuits.get_mut(&id);
+        let store = held.and_then(|held| held.store.as_mut());
+        if let Some(store) = &store {
+            self.batch.extend_checksums(|payload| store.sum(payload));
+        }
+        self.parcel.pack(to, &self.batch, |payload, octets| {
+            if let Some(store) = &store {
+                store.copy(payload, octets);
+            }
+        });
+    }
+
+    fn send_parcel(&mut self) -> io::Result<()> {
+        let Some(to) = self.parcel.to() else {
+            return Ok(());
+        };
+        let piece = io::IoSlice::new(self.parcel.octets());
+        self.wire.send(to, &[piece], self.parcel.segment_size())?;
+        self.parcel.clear();
+        self.sends += 1;
+        Ok(())
+    }
+}
