@@ -347,6 +347,9 @@ fn stream_acts(explicit: bool) -> Vec<[&'static [Act]; 2]> {
         lists.extend([&[Finish, Abort][..], &[Send, Answer], &[Send, Abort], all]);
     }
     let mut pairs = vec![[all, &[Finish]], [&[Finish], all]];
+    if !explicit {
+        pairs.extend([[all, &[Send, Finish]], [&[Send, Finish], all]]);
+    }
     for one in &lists {
         for other in &lists {
             // An implicit opening is nothing but an intention until its user acts.
@@ -383,14 +386,19 @@ fn every_pair_of_close_states_of_a_stream_leads_to_the_end() {
 /// Here the responder may say little before its peer used its key, so it closes less freely.
 #[test]
 fn every_pair_of_close_states_of_an_implicit_stream_leads_to_the_end() {
-    let rows: [(&str, &[&str]); 8] = [
+    let rows: [(&str, &[&str]); 10] = [
         ("----", &["none", "----", "w---", "gone"]),
-        ("w---", &["none", "----", "--Wr", "w---", "w-Wr", "gone"]),
-        ("--Wr", &["w---", "wR--"]),
+        (
+            "w---",
+            &["none", "----", "--W-", "--Wr", "w---", "w-Wr", "gone"],
+        ),
+        ("--W-", &["w---", "gone"]),
+        ("--Wr", &["w---", "wR--", "gone"]),
         ("wR--", &["--Wr", "w-Wr", "gone"]),
+        ("w-W-", &["w---", "w-Wr", "gone"]),
         ("w-Wr", &["w---", "w-Wr", "wR--", "gone"]),
         ("wRW-", &["w-Wr", "gone"]),
-        ("gone", &["none", "----", "w---", "--Wr"]),
+        ("gone", &["none", "----", "w---", "--W-", "--Wr"]),
         ("gone", &["w-Wr", "wR--", "gone"]),
     ];
     check(&config(Service::Stream, false), &stream_acts(false), &rows);
