@@ -42,40 +42,6 @@ fn words_that_mean_nothing() {
             &["unknown transport 'tcpp'", "unix-stream"][..],
         ),
         (&["tcp+nosuch"], &["unknown transport 'nosuch'"]),
-        (
-            &["tcp,turbo=on"],
-            &[
-                "tcp has no option 'turbo'",
-                "congestion=NAME",
-                "nodelay=on|off",
-                "buffers=BYTES",
-            ],
-        ),
-        (
-            &["udp,congestion=reno"],
-            &["udp has no option 'congestion'", "buffers=BYTES"],
-        ),
-        (
-            &["tcp,nodelay"],
-            &["option 'nodelay' of tcp needs a value", "nodelay=on|off"],
-        ),
-        (
-            &["tcp,nodelay=maybe"],
-            &["nodelay of tcp is 'maybe'", "on or off"],
-        ),
-        (&["tcp,buffers=big"], &["'big' is no size", "buffers=BYTES"]),
-        (
-            &["tcp,nodelay=on,nodelay=on"],
-            &["tcp is given option 'nodelay' twice"],
-        ),
-        (
-            &["udp", "tcp,nodelay=on", "--baseline", "tcp"],
-            &["'tcp' does not take part"],
-        ),
-        (
-            &["tcp,buffers=64k", "--buffers", "32k,64k"],
-            &["--buffers sweeps", "tcp,buffers=64k"],
-        ),
         (&["tcp", "--sizes", "12x"], &["unknown unit 'x'", "KiB"]),
         (&["tcp", "--sizes", "many"], &["'many' is no size"]),
         (&["tcp", "--sizes", "0"], &["0 bytes", "begin at 1"]),
@@ -109,6 +75,48 @@ fn words_that_mean_nothing() {
         (
             &["tcp", "-w", "offered", "--sizes", "8"],
             &["offered", "at least 16 B"],
+        ),
+    ] {
+        refused_before_it_begins(arguments, 2, words);
+    }
+}
+
+#[test]
+fn options_that_a_contestant_cannot_have() {
+    for (arguments, words) in [
+        (
+            &["tcp,turbo=on"][..],
+            &[
+                "tcp has no option 'turbo'",
+                "congestion=NAME",
+                "nodelay=on|off",
+                "buffers=BYTES",
+            ][..],
+        ),
+        (
+            &["udp,congestion=reno"],
+            &["udp has no option 'congestion'", "buffers=BYTES"],
+        ),
+        (
+            &["tcp,nodelay"],
+            &["option 'nodelay' of tcp needs a value", "nodelay=on|off"],
+        ),
+        (
+            &["tcp,nodelay=maybe"],
+            &["nodelay of tcp is 'maybe'", "on or off"],
+        ),
+        (&["tcp,buffers=big"], &["'big' is no size", "buffers=BYTES"]),
+        (
+            &["tcp,nodelay=on,nodelay=on"],
+            &["tcp is given option 'nodelay' twice"],
+        ),
+        (
+            &["udp", "tcp,nodelay=on", "--baseline", "tcp"],
+            &["'tcp' does not take part"],
+        ),
+        (
+            &["tcp,buffers=64k", "--buffers", "32k,64k"],
+            &["--buffers sweeps", "tcp,buffers=64k"],
         ),
     ] {
         refused_before_it_begins(arguments, 2, words);
