@@ -4,10 +4,12 @@
 //! * `tidy` - the house rules no compiler knows.
 //! * `man`, `completions` - from the program's argument definitions.
 //! * `bench` - benchmarks against other programs.
+//! * `fuzz` - decoders and engines fed with octets a fuzzer thinks of, for as long as told.
 #![forbid(unsafe_code)]
 
 mod bench;
 mod ci;
+mod fuzz;
 mod pages;
 mod tidy;
 
@@ -21,7 +23,8 @@ chores:
   tidy          the house rules no compiler knows
   man           the man page to target/man
   completions   shell completions to target/completions
-  bench NAME    a benchmark; without a name, lists them";
+  bench NAME    a benchmark; without a name, lists them
+  fuzz [TARGET] [SECONDS]   the fuzz targets, or one of them; a minute each";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
+        ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -3,6 +3,7 @@
 mod bar;
 mod compare;
 mod harness;
+mod link;
 mod ours;
 mod peers;
 mod roles;
@@ -21,6 +22,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "harness",
         "the measuring loops against iperf3, sockperf and the machine",
         harness::run,
+    ),
+    (
+        "link",
+        "the emulated link against a bare relay and a kernel link",
+        link::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

@@ -49,6 +49,11 @@ impl Ours {
         })
     }
 
+    /// The program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
     /// Runs one trial; gives its record.
     pub fn trial(&mut self, ask: &Ask) -> Result<Value, String> {
         let (mut child, out) = self.start(ask)?;

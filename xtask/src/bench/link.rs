@@ -1,0 +1,293 @@
+//! link: the emulated link against a bare relay, and against the kernel's own.
+//!
+//! The relay is `taprelay.c` of the folder named by TOWPATH_YARDSTICKS: two threads that copy frames
+//! between two TAP devices and do nothing else. One TCP connection of iperf3 runs over ours and over
+//! it in turn; the ratio within each pair is held against the target. The added round trip is that
+//! of a race over an emulated link without delay, less that over a kernel link. Needs root.
+
+use super::bar::{Bar, Target};
+use super::ours::{Ask, Ours};
+use super::peers::need;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
+
+/// Pairs of each comparison.
+const PAIRS: usize = 5;
+
+/// Seconds of each run.
+const SPAN_S: u32 = 3;
+
+/// Time a server gets to open its port, and a relay its devices.
+const START: Duration = Duration::from_millis(400);
+
+/// The address of the receiving host: ours, and the relay's.
+const OURS: &str = "10.77.0.2";
+const THEIRS: &str = "10.8.0.2";
+
+/// Namespaces that the relay expects.
+const SPACES: [&str; 2] = ["px_a", "px_b"];
+
+/// Runs the benchmark; `arguments` may name the bars wanted.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let mut ours = match Ours::build(root) {
+        Ok(ours) => ours,
+        Err(error) => return crate::fail(&error),
+    };
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut bars = Vec::new();
+    for (name, link, relay) in [
+        ("link-frames", "true", &["-2"][..]),
+        ("link-super", "super", &["-2", "-o"]),
+    ] {
+        if wanted(name) {
+            bars.push(against_relay(&ours, name, link, relay));
+        }
+    }
+    if wanted("link-rtt") {
+        bars.push(added_round_trip(&mut ours));
+    }
+    for bar in &bars {
+        println!("{}", bar.line());
+    }
+    if bars.iter().all(Bar::is_above_floor) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// Frames a second over our link, as parts of those over the relay.
+fn against_relay(ours: &Ours, name: &str, link: &str, relay: &[&str]) -> Bar {
+    let mut pairs = Vec::new();
+    let mut failure = String::new();
+    for round in 0..PAIRS {
+        match pair(ours, link, relay, round % 2 == 0) {
+            Ok(pair) => pairs.push(pair),
+            Err(error) => failure = error,
+        }
+    }
+    let ratios: Vec<f64> = pairs.iter().map(|(ours, theirs)| ours / theirs).collect();
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        let values: Vec<f64> = pairs.iter().map(of).collect();
+        stats::estimate::median(&values) / 1e9
+    };
+    Bar {
+        name: name.into(),
+        value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
+        unit: "x",
+        target: Target::Goal {
+            floor: 0.6,
+            goal: 0.8,
+        },
+        note: if pairs.is_empty() {
+            failure
+        } else {
+            format!(
+                "{} pairs, one TCP connection; medians: ours {:.2} Gbit/s, the relay {:.2}",
+                pairs.len(),
+                median(|pair| pair.0),
+                median(|pair| pair.1)
+            )
+        },
+    }
+}
+
+fn pair(ours: &Ours, link: &str, relay: &[&str], ours_first: bool) -> Result<(f64, f64), String> {
+    if ours_first {
+        let first = over_ours(ours, link)?;
+        return Ok((first, over_relay(relay)?));
+    }
+    let second = over_relay(relay)?;
+    Ok((over_ours(ours, link)?, second))
+}
+
+/// Bits a second of iperf3 over a testbed of ours.
+fn over_ours(ours: &Ours, link: &str) -> Result<f64, String> {
+    let name = format!("bench-{}", std::process::id());
+    let testbed = |arguments: &[&str]| {
+        let mut command = Command::new(ours.program());
+        command
+            .arg("testbed")
+            .args(arguments)
+            .args(["--name", &name]);
+        command
+    };
+    done(testbed(&["up", "--link", link]).stdout(Stdio::null()))?;
+    let result = iperf3(OURS, |host| {
+        let mut command = Command::new(ours.program());
+        let host = if host == 0 { "a" } else { "b" };
+        command.args(["testbed", "exec", "--name", &name, host, "--", "iperf3"]);
+        command
+    });
+    done(&mut testbed(&["down"]))?;
+    result
+}
+
+/// The same over the bare relay, in namespaces made for it.
+fn over_relay(arguments: &[&str]) -> Result<f64, String> {
+    need("ip", "iproute2")?;
+    let program = build_relay()?;
+    let spaces = Spaces::make()?;
+    let relay = Command::new(&program)
+        .args(arguments)
+        .args(["-t", &(SPAN_S + 3).to_string()])
+        .stdout(Stdio::null())
+        .spawn();
+    let relay = Running(relay.map_err(|error| format!("taprelay: {error}"))?);
+    std::thread::sleep(START);
+    let result = iperf3(THEIRS, |host| {
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", SPACES[host], "iperf3"]);
+        command
+    });
+    drop(relay);
+    drop(spaces);
+    // It is in the system's temporary place; what stays behind is the system's.
+    let _ = std::fs::remove_file(program);
+    result
+}
+
+fn build_relay() -> Result<PathBuf, String> {
+    let folder = std::env::var_os("TOWPATH_YARDSTICKS")
+        .ok_or("taprelay is absent: set TOWPATH_YARDSTICKS to the folder that holds taprelay.c")?;
+    let program = std::env::temp_dir().join(format!("towpath-taprelay-{}", std::process::id()));
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-O2", "-march=native", "-w", "-o"])
+        .arg(&program);
+    compiler.arg(Path::new(&folder).join("taprelay.c"));
+    done(compiler.arg("-lpthread"))?;
+    Ok(program)
+}
+
+/// The relay's namespaces; they go away with this value. Those of that name that are there already
+/// are somebody else's, and end the benchmark.
+struct Spaces;
+
+impl Spaces {
+    fn make() -> Result<Spaces, String> {
+        done(Command::new("ip").args(["netns", "add", SPACES[0]]))?;
+        let spaces = Spaces;
+        done(Command::new("ip").args(["netns", "add", SPACES[1]]))?;
+        Ok(spaces)
+    }
+}
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        for space in SPACES {
+            // One that was not made cannot be removed.
+            let _ = Command::new("ip")
+                .args(["netns", "del", space])
+                .stderr(Stdio::null())
+                .status();
+        }
+    }
+}
+
+/// Bits a second that the receiver of one connection from host 0 to host 1 got.
+fn iperf3(address: &str, on: impl Fn(usize) -> Command) -> Result<f64, String> {
+    need("iperf3", "iperf3")?;
+    let mut server = on(1);
+    server.args(["-s", "-1"]).stdout(Stdio::null());
+    let server = Running(server.spawn().map_err(|error| format!("iperf3: {error}"))?);
+    std::thread::sleep(START);
+    let mut client = on(0);
+    client.args([
+        "-c",
+        address,
+        "-J",
+        "-C",
+        "cubic",
+        "-t",
+        &SPAN_S.to_string(),
+    ]);
+    let output = client
+        .output()
+        .map_err(|error| format!("iperf3: {error}"))?;
+    drop(server);
+    let report: Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
+    let bits = report["end"]["sum_received"]["bits_per_second"].as_f64();
+    bits.ok_or_else(|| format!("iperf3 said no rate: {}", report["error"]))
+}
+
+/// A process that ends when it is no longer needed.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that ended by itself is only reaped.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn done(command: &mut Command) -> Result<(), String> {
+    let what = format!("{:?}", command.get_program());
+    let status = command.status();
+    match status.map_err(|error| format!("{what}: {error}"))? {
+        status if status.success() => Ok(()),
+        status => Err(format!("{what}: {status}")),
+    }
+}
+
+/// What an emulated link without delay adds to a round trip, us.
+fn added_round_trip(ours: &mut Ours) -> Bar {
+    let mut added = Vec::new();
+    let mut all = [Vec::new(), Vec::new()];
+    let mut failure = String::new();
+    for round in 0..PAIRS {
+        let mut order = [("true", 0), ("kernel", 1)];
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        let mut values = [0.0; 2];
+        let measured = order.iter().try_for_each(|&(link, at)| {
+            values[at] = ours.metric(&round_trip(link), "delay_p50_us")?;
+            Ok(())
+        });
+        match measured {
+            Ok(()) => {
+                added.push(values[0] - values[1]);
+                all[0].push(values[0]);
+                all[1].push(values[1]);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    let known = !added.is_empty();
+    Bar {
+        name: "link-rtt".into(),
+        value: known.then(|| stats::estimate::median(&added)),
+        unit: "us",
+        target: Target::Most {
+            floor: 40.0,
+            goal: 25.0,
+        },
+        note: if known {
+            format!(
+                "{} pairs, UDP 64 B, median round trips: emulated {:.1} us, kernel {:.1} us",
+                added.len(),
+                stats::estimate::median(&all[0]),
+                stats::estimate::median(&all[1])
+            )
+        } else {
+            failure
+        },
+    }
+}
+
+fn round_trip(link: &str) -> Ask {
+    let more = ["--link", link, "--no-calibration", "--pin", "0,1"];
+    Ask {
+        transport: "udp",
+        workload: "delay",
+        size: 64,
+        span_s: 1.0,
+        more: more.map(str::to_owned).to_vec(),
+    }
+}

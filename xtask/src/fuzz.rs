@@ -1,0 +1,97 @@
+//! Builds the fuzz targets and runs them for a while each.
+
+use crate::fail;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// Coverage for libFuzzer by flags that stable Rust knows; see `fuzz/README.md`.
+const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table \
+    -Cllvm-args=-sanitizer-coverage-trace-compares";
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Seconds each target runs unless told otherwise.
+const USUAL_S: &str = "60";
+
+/// Runs the target named, or all of them, for so many seconds each.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let (wanted, seconds) = match *arguments {
+        [] => (None, USUAL_S),
+        [name] if name.parse::<u32>().is_ok() => (None, name),
+        [name] => (Some(name), USUAL_S),
+        [name, seconds] if seconds.parse::<u32>().is_ok() => (Some(name), seconds),
+        _ => return fail("usage: cargo xtask fuzz [TARGET] [SECONDS]"),
+    };
+    let folder = root.join("fuzz");
+    let known = match targets(&folder) {
+        Ok(known) => known,
+        Err(error) => return fail(&error),
+    };
+    let chosen: Vec<&String> = known
+        .iter()
+        .filter(|name| wanted.is_none_or(|wanted| wanted == name.as_str()))
+        .collect();
+    if chosen.is_empty() {
+        return fail(&format!("no such target; there are {}", known.join(", ")));
+    }
+    let built = match build(&folder) {
+        Ok(built) => built,
+        Err(error) => return fail(&error),
+    };
+    for name in chosen {
+        println!("{name} for {seconds} s");
+        if let Err(error) = fuzz(&folder, &built.join(name), name, seconds) {
+            return fail(&error);
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The targets by name, in order.
+fn targets(folder: &Path) -> Result<Vec<String>, String> {
+    let path = folder.join("fuzz_targets");
+    let files = std::fs::read_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut names: Vec<String> = files
+        .filter_map(|file| Some(file.ok()?.path().file_stem()?.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+fn build(folder: &Path) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // `--target` keeps the flags away from build scripts.
+    let status = Command::new(cargo)
+        .current_dir(folder)
+        .args(["build", "--release", "--locked", "--target", TARGET])
+        .env("RUSTFLAGS", FLAGS)
+        .status()
+        .map_err(|error| format!("cargo does not run: {error}"))?;
+    if !status.success() {
+        return Err("the targets do not build; they need a C++ compiler".into());
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or(folder.join("target"), PathBuf::from);
+    Ok(target.join(TARGET).join("release"))
+}
+
+fn fuzz(folder: &Path, program: &Path, name: &str, seconds: &str) -> Result<(), String> {
+    let corpus = folder.join("corpus").join(name);
+    std::fs::create_dir_all(&corpus).map_err(|error| format!("{}: {error}", corpus.display()))?;
+    let status = Command::new(program)
+        .current_dir(folder)
+        .arg(format!("-max_total_time={seconds}"))
+        .args(["-max_len=4096", "-print_final_stats=1", "-verbosity=0"])
+        .arg(&corpus)
+        .status()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
+    if !status.success() {
+        return Err(format!(
+            "{name} found a fault; the input lies in fuzz/crash-..."
+        ));
+    }
+    Ok(())
+}
