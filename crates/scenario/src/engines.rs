@@ -90,6 +90,9 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
         resend_pairs: spec.resend_pairs,
         multicast: spec.multicast.then(|| Multicast {
             answerers: spec.answerers.clamp(1, 65_536) as u32,
+            hold: spec.hold.map(span),
+            slot: spec.slot.filter(|time| time.0 > 0).map(span),
+            damping: spec.damping,
             ..Multicast::new(spec.answers)
         }),
         alloc: spec

@@ -111,6 +111,13 @@ pub struct EngineSpec {
     /// `xtp3`: answers the sender to a group waits for.
     #[serde(default = "one")]
     pub answerers: u64,
+    /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
+    pub hold: Option<Time>,
+    /// `xtp3`: answers to a group wait a random time below this (slotting).
+    pub slot: Option<Time>,
+    /// `xtp3`: answers that another receiver was heard to give are left out.
+    #[serde(default)]
+    pub damping: bool,
     /// `xtp3`: receive buffer.
     pub alloc: Option<Bytes>,
     /// `xtp3`: bytes at once in 1/60 s.

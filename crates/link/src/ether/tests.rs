@@ -387,3 +387,59 @@ fn equal_seeds_give_equal_events() {
     assert_eq!(run(4), run(4));
     assert_ne!(run(4), run(5));
 }
+
+/// Random arrivals of 1518-octet frames at one station: mean wait over service time, sum of
+/// sojourn times, integral of the number present.
+fn random_arrivals(share: f64, frames: u64) -> (f64, u128, u128) {
+    let service = 1_230_400_000u64;
+    let mut random = SplitMix64::new(9);
+    let mut ether = cable(EtherConfig::ten_megabit(), 2, 1);
+    let (mut at, mut present_since, mut present) = (0u64, 0u64, 0u128);
+    let (mut waits, mut sojourns, mut integral) = (0.0, 0u128, 0u128);
+    let mut arrivals = VecDeque::new();
+    let mut see = |ether: &mut Ether, arrivals: &mut VecDeque<u64>, arrival: Option<u64>| {
+        let mut change = |at_ps: u64, more: bool| {
+            integral += present * u128::from(at_ps - present_since);
+            present_since = at_ps;
+            present = if more { present + 1 } else { present - 1 };
+        };
+        while let Some(event) = ether.poll_event() {
+            match event {
+                EtherEvent::Started { at_ps, .. } => {
+                    let arrived: u64 = arrivals.front().copied().expect("it arrived");
+                    waits += (at_ps - arrived) as f64;
+                }
+                EtherEvent::Sent { at_ps, .. } => {
+                    let arrived: u64 = arrivals.pop_front().expect("it arrived");
+                    sojourns += u128::from(at_ps - arrived);
+                    change(at_ps, false);
+                }
+                _ => {}
+            }
+        }
+        if let Some(at_ps) = arrival {
+            arrivals.push_back(at_ps);
+            change(at_ps, true);
+        }
+    };
+    for _ in 0..frames {
+        at += (-(1.0 - random.unit()).ln() * service as f64 / share) as u64;
+        ether.advance(at);
+        see(&mut ether, &mut arrivals, Some(at));
+        ether.offer(at, 0, frame(1518, EtherTo::Station(1)));
+        see(&mut ether, &mut arrivals, None);
+    }
+    ether.advance(u64::MAX >> 1);
+    see(&mut ether, &mut arrivals, None);
+    (waits / frames as f64 / service as f64, sojourns, integral)
+}
+
+#[test]
+fn one_sender_with_random_arrivals_is_m_d_1_and_keeps_littles_law() {
+    for (share, expected, tolerance) in [(0.3, 0.2143, 0.004), (0.5, 0.5, 0.01), (0.8, 2.0, 0.1)] {
+        let (wait, sojourns, integral) = random_arrivals(share, 200_000);
+        assert!((wait - expected).abs() < tolerance, "{share}: {wait}");
+        // Little: the number present, summed over time, is the time present, summed over frames.
+        assert_eq!(sojourns, integral);
+    }
+}

@@ -40,8 +40,14 @@ pub const PACKET_MAX: usize = 1500;
 pub struct Multicast {
     /// This station answers status requests. In the study one of the receivers does.
     pub answers: bool,
-    /// Receivers the sender waits for before it acts on a bucket.
+    /// Receivers the sender waits for before it acts on a bucket, unless `hold` says when.
     pub answerers: u32,
+    /// The sender acts on a bucket this long after its request if anybody answered.
+    pub hold: Option<Duration>,
+    /// Slotting: an answer waits a random time below this.
+    pub slot: Option<Duration>,
+    /// Damping: an answer is left out when another receiver is heard to say the same or less.
+    pub damping: bool,
     /// Status requests within a wait-timer interval (N), at least 1.
     pub requests: u32,
     /// Answers in a row that may be lost (E).
@@ -54,9 +60,17 @@ impl Multicast {
         Multicast {
             answers,
             answerers: 1,
+            hold: None,
+            slot: None,
+            damping: false,
             requests: 1,
             tolerated: 0,
         }
+    }
+
+    /// Whether anything of it needs a timer.
+    pub const fn is_timed(&self) -> bool {
+        self.hold.is_some() || self.slot.is_some()
     }
 
     /// Buckets of the sender: N + E + 1.

@@ -9,7 +9,7 @@
 //! last packet of a message, and on the first of a long one, answered by a control packet; waiting
 //! for that answer; go-back-n when it says that bytes are missing; flow control by `alloc`, bursts
 //! by `credit`, the wait timer and the context timer; in a group, requests in control packets of
-//! their own, answers to the whole group, and the sender's buckets. Circuits need no set-up
+//! their own, answers to the whole group with slotting and damping, and the sender's buckets. Circuits need no set-up
 //! packets: the study's initialisation process makes both ends.
 //!
 //! What is not: resend pairs are carried but empty, since the study has no errors.
@@ -71,7 +71,10 @@ impl StudyXtp {
             counters: Counters::default(),
             random: SplitMix64::new(config.seed),
             listening: false,
-            timed: config.credit.is_some() || config.wtimer.is_some() || config.ctimer.is_some(),
+            timed: config.credit.is_some()
+                || config.wtimer.is_some()
+                || config.ctimer.is_some()
+                || config.multicast.is_some_and(|group| group.is_timed()),
         }
     }
 
@@ -116,7 +119,7 @@ impl StudyXtp {
     fn handle_answer(&mut self, header: &Header, control: &Control) -> Option<()> {
         let Some(&index) = self.opened.get(&header.key) else {
             // Answers to a group reach its other receivers too.
-            return header.has(options::MULTI).then_some(());
+            return self.overhear(header, control);
         };
         let Circuit::Out(sending) = &mut self.circuits[index] else {
             return None;
@@ -132,10 +135,23 @@ impl StudyXtp {
         Some(())
     }
 
+    fn overhear(&mut self, header: &Header, control: &Control) -> Option<()> {
+        let damps = self.config.multicast?.damping;
+        for circuit in &mut self.circuits {
+            if let Circuit::In(receiving) = circuit
+                && damps
+                && receiving.key == header.key
+            {
+                receiving.overhear(control);
+            }
+        }
+        header.has(options::MULTI).then_some(())
+    }
+
     /// Data, or a sender's control packet.
     fn handle_forward(
         &mut self,
-        _now: Instant,
+        now: Instant,
         from: Address,
         header: &Header,
         packet: &[u8],
@@ -172,6 +188,12 @@ impl StudyXtp {
         let answers = self.config.multicast.is_none_or(|group| group.answers);
         if header.has(options::SREQ) && answers {
             receiving.due = Some(header.sync);
+            let slot = self.config.multicast.and_then(|group| group.slot);
+            receiving.due_at = slot.map(|slot| {
+                self.counters.timers_set += 1;
+                let wait = self.random.below(slot.as_nanos() as u64);
+                Instant::from_nanos(now.as_nanos().saturating_add(wait))
+            });
             self.ready.push_back(index);
         }
         Some(())
@@ -207,10 +229,14 @@ impl StudyXtp {
     }
 
     /// The answer a receiver owes.
-    fn transmit_answer(&mut self, index: usize, batch: &mut Batch) {
+    fn transmit_answer(&mut self, now: Instant, index: usize, batch: &mut Batch) {
         let Circuit::In(receiving) = &mut self.circuits[index] else {
             return;
         };
+        if receiving.due_at.is_some_and(|at| at > now) {
+            return;
+        }
+        receiving.due_at = None;
         let Some(echo) = receiving.due.take() else {
             return;
         };
@@ -308,6 +334,8 @@ impl StudyXtp {
             sending.wait_at = wait.map(|wait| now + wait);
             sending.give_up_at = sending.give_up_at.or(give_up.map(|span| now + span));
             set += u64::from(wait.is_some());
+            let hold = self.config.multicast.and_then(|group| group.hold);
+            sending.act_at = hold.map(|hold| now + hold);
         }
         if sending.credit.is_some() && sending.credit_at.is_none() {
             let renewed = now.as_nanos() + CREDIT_NS;
@@ -318,6 +346,15 @@ impl StudyXtp {
     }
 
     fn ring(&mut self, now: Instant, index: usize) {
+        let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        match &mut self.circuits[index] {
+            Circuit::Out(_) => self.ring_sending(now, index),
+            Circuit::In(receiving) if due(receiving.due_at) => self.ready.push_back(index),
+            Circuit::In(_) | Circuit::Gone => {}
+        }
+    }
+
+    fn ring_sending(&mut self, now: Instant, index: usize) {
         let credit = self.config.credit;
         let Circuit::Out(sending) = &mut self.circuits[index] else {
             return;
@@ -329,6 +366,13 @@ impl StudyXtp {
         }
         if due(sending.give_up_at) {
             return self.close(index, CloseReason::TimedOut);
+        }
+        if due(sending.act_at) {
+            sending.act_at = None;
+            if sending.act_on_newest() {
+                let released = Event::Released(CircuitId(index as u32), sending.una);
+                self.events.push_back(released);
+            }
         }
         if due(sending.wait_at) {
             sending.wait_at = None;
@@ -428,7 +472,7 @@ impl Engine for StudyXtp {
         while let Some(index) = self.ready.pop_front() {
             match &self.circuits[index] {
                 Circuit::Out(_) => self.transmit_data(now, index, batch),
-                Circuit::In(_) => self.transmit_answer(index, batch),
+                Circuit::In(_) => self.transmit_answer(now, index, batch),
                 Circuit::Gone => {}
             }
             if !batch.is_empty() {
@@ -445,14 +489,17 @@ impl Engine for StudyXtp {
         if !self.timed {
             return None;
         }
-        let timers = self.circuits.iter().filter_map(|circuit| match circuit {
-            Circuit::Out(sending) => Some(sending),
-            _ => None,
+        let timers = self.circuits.iter().flat_map(|circuit| match circuit {
+            Circuit::Out(sending) => [
+                sending.credit_at,
+                sending.wait_at,
+                sending.give_up_at,
+                sending.act_at,
+            ],
+            Circuit::In(receiving) => [receiving.due_at, None, None, None],
+            Circuit::Gone => [None; 4],
         });
-        timers
-            .flat_map(|sending| [sending.credit_at, sending.wait_at, sending.give_up_at])
-            .flatten()
-            .min()
+        timers.flatten().min()
     }
 
     fn in_flight(&self, circuit: CircuitId) -> u64 {

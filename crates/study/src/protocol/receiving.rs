@@ -1,6 +1,7 @@
 //! The receiving end of a circuit.
 
-use engine::Address;
+use super::packet::{Control, unwrap};
+use engine::{Address, Instant};
 
 /// The state of a circuit a peer opened.
 #[derive(Clone, Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Receiving {
     ended: u64,
     /// The sync to answer.
     pub(super) due: Option<u32>,
+    /// When, if not at once.
+    pub(super) due_at: Option<Instant>,
 }
 
 impl Receiving {
@@ -28,6 +31,7 @@ impl Receiving {
             dseq: 0,
             ended: 0,
             due: None,
+            due_at: None,
         }
     }
 
@@ -50,5 +54,16 @@ impl Receiving {
             self.ended = position;
         }
         news
+    }
+
+    /// Another receiver answered: whether that makes the own answer unnecessary.
+    pub(super) fn overhear(&mut self, control: &Control) -> bool {
+        let covered = unwrap(control.rseq, self.rseq) <= self.rseq;
+        let same = self.due == Some(control.echo) && covered;
+        if same {
+            self.due = None;
+            self.due_at = None;
+        }
+        same
     }
 }

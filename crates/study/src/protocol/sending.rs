@@ -58,6 +58,8 @@ pub(super) struct Sending {
     pub(super) credit_at: Option<Instant>,
     pub(super) wait_at: Option<Instant>,
     pub(super) give_up_at: Option<Instant>,
+    /// When to act on the newest bucket.
+    pub(super) act_at: Option<Instant>,
     pub(super) finishing: bool,
 }
 
@@ -83,6 +85,7 @@ impl Sending {
             credit_at: None,
             wait_at: None,
             give_up_at: None,
+            act_at: None,
             finishing: false,
         }
     }
@@ -181,12 +184,20 @@ impl Sending {
         bucket.rseq = bucket.rseq.min(rseq);
         bucket.alloc = bucket.alloc.min(alloc);
         bucket.answers += 1;
-        let Bucket { rseq, alloc, .. } = *bucket;
-        if bucket.answers < multicast.answerers {
+        if multicast.hold.is_some() || bucket.answers < multicast.answerers {
             return false;
         }
+        self.act_on_newest()
+    }
+
+    /// Acts on the newest bucket, if anybody answered. True when bytes were released.
+    pub(super) fn act_on_newest(&mut self) -> bool {
+        let newest = self.buckets.back().copied();
+        let Some(bucket) = newest.filter(|bucket| bucket.answers > 0) else {
+            return false;
+        };
         self.buckets.clear();
-        self.act(rseq, alloc, control.echo)
+        self.act(bucket.rseq, bucket.alloc, bucket.sync)
     }
 
     fn act(&mut self, rseq: u64, alloc: u64, echo: u32) -> bool {
@@ -195,6 +206,7 @@ impl Sending {
             self.awaited = None;
             self.wait_at = None;
             self.give_up_at = None;
+            self.act_at = None;
             if rseq < self.nxt {
                 self.go_back(rseq);
             }
