@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::parse;
+use crate::sim;
 use crate::study;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use control::Mix;
@@ -62,6 +63,9 @@ pub enum Command {
   towpath show results/a
   towpath show results/a --json")]
     Show(ResultArgs),
+    /// Run scenarios in virtual time.
+    #[command(subcommand)]
+    Sim(sim::SimCommand),
     /// Run the classic experiments again.
     #[command(subcommand)]
     Study(study::StudyCommand),

@@ -5,7 +5,8 @@
 //! * [`contestants`] - who takes part in a race.
 //! * [`sharing`] - what several circuits at once did to each other.
 //! * [`stage`] - what surrounds a race: hosts, a link, loads.
-//! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@study`] - the commands.
+//! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
+//!   commands.
 //! * [`mod@print`] - how words reach the user.
 //! * [`progress`] - what a terminal shows while a race runs.
 //!
@@ -22,6 +23,7 @@ pub mod progress;
 pub mod race;
 pub mod results_commands;
 pub mod sharing;
+pub mod sim;
 pub mod stage;
 pub mod study;
 
@@ -97,6 +99,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Compare(args) => results_commands::compare(&args),
         Command::Export(args) => results_commands::export(&args),
         Command::Show(args) => results_commands::show(&args),
+        Command::Sim(command) => sim::run(&command),
         Command::Study(command) => study::run(&command),
         Command::Worker => worker(),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
