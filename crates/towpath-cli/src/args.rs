@@ -69,6 +69,9 @@ pub enum Command {
     /// Run the classic experiments again.
     #[command(subcommand)]
     Study(study::StudyCommand),
+    /// Hosts and a link in this machine, for programs of your own.
+    #[command(subcommand)]
+    Testbed(crate::testbed_command::TestbedCommand),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker,

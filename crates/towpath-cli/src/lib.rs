@@ -5,6 +5,7 @@
 //! * [`contestants`] - who takes part in a race.
 //! * [`sharing`] - what several circuits at once did to each other.
 //! * [`stage`] - what surrounds a race: hosts, a link, loads.
+//! * [`testbed_command`] - hosts that stay, for programs of the user's own.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   commands.
 //! * [`mod@print`] - how words reach the user.
@@ -26,6 +27,7 @@ pub mod sharing;
 pub mod sim;
 pub mod stage;
 pub mod study;
+pub mod testbed_command;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;
@@ -101,6 +103,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Show(args) => results_commands::show(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Study(command) => study::run(&command),
+        Command::Testbed(command) => testbed_command::run(&command),
         Command::Worker => worker(),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
         Command::Man => man(),

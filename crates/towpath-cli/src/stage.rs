@@ -12,7 +12,7 @@ use measure::stage::{HostLoads, HostsStage, StagePlan};
 use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
 use testbed::load::{Part, task};
-use testbed::{LinkPlan, Testbed, TestbedError};
+use testbed::{LinkPlan, TestbedError};
 
 /// What surrounds a race.
 #[derive(Clone, Debug, Args)]
@@ -43,8 +43,32 @@ pub struct StageArgs {
     #[arg(long, value_name = "N", requires = "link", value_parser = link_load_list)]
     pub link_load: Option<LinkLoads>,
     /// Write what crosses the sender's interface, or the receiver's, to a pcapng file.
-    #[arg(long, value_name = "FILE[@HOST]")]
-    pub capture: Option<String>,
+    #[arg(long, value_name = "FILE[@HOST]", value_parser = capture_to)]
+    pub capture: Option<CaptureTo>,
+}
+
+/// Where a capture goes, and on whose interface it is taken.
+#[derive(Clone, Debug)]
+pub struct CaptureTo {
+    path: String,
+    receives: bool,
+}
+
+fn capture_to(text: &str) -> Result<CaptureTo, String> {
+    let (path, side) = text.rsplit_once('@').unwrap_or((text, "sender"));
+    let receives = match side {
+        "sender" => false,
+        "receiver" => true,
+        other => {
+            return Err(format!(
+                "there is no host '{other}' to capture on; choose sender or receiver"
+            ));
+        }
+    };
+    Ok(CaptureTo {
+        path: path.to_owned(),
+        receives,
+    })
 }
 
 /// Loads of the link, pairs of hosts.
@@ -125,7 +149,8 @@ pub fn calibrate(
     for (name, testbed) in stage.testbeds() {
         let found = testbed::calibrate(testbed, args.seed.unwrap_or(1));
         let found = found.map_err(|error| CliError::failed(format!("link {name}: {error}")))?;
-        let frames = ("frames".to_owned(), frames_text(testbed));
+        let plan = testbed.plan();
+        let frames = ("frames".to_owned(), frames_text(&plan.link, plan.mtu));
         for (what, value) in [frames].into_iter().chain(found.facts()) {
             if !args.json {
                 note(format_args!("link    {what}: {value}"));
@@ -151,14 +176,14 @@ pub fn calibrate(
     Ok(())
 }
 
-fn frames_text(testbed: &Testbed) -> String {
-    let plan = testbed.plan();
-    let kind = match plan.link {
+/// How frames cross a link.
+pub(crate) fn frames_text(link: &LinkPlan, mtu: u32) -> String {
+    let kind = match link {
         LinkPlan::Kernel(_) => "the kernel's own",
-        _ if plan.link.is_frame_true() => "single, as on a wire",
+        _ if link.is_frame_true() => "single, as on a wire",
         _ => "super-frames of many segments",
     };
-    format!("{kind}, MTU {}", plan.mtu)
+    format!("{kind}, MTU {mtu}")
 }
 
 fn finding(what: String) -> Finding {
@@ -222,21 +247,8 @@ pub struct Recording {
 ///
 /// When the file cannot be made or the interface not be watched.
 pub fn record(args: &RaceArgs, stage: &HostsStage) -> Result<Option<Recording>, CliError> {
-    let Some(asked) = &args.stage.capture else {
+    let Some(CaptureTo { path, receives }) = &args.stage.capture else {
         return Ok(None);
-    };
-    let (path, side) = match asked.rsplit_once('@') {
-        Some((path, side)) => (path, side),
-        None => (asked.as_str(), "sender"),
-    };
-    let receives = match side {
-        "sender" => false,
-        "receiver" => true,
-        other => {
-            return Err(CliError::usage(format!(
-                "there is no host '{other}' to capture on; choose sender or receiver"
-            )));
-        }
     };
     let file = File::create(path).map_err(|error| {
         CliError::failed(format!(
@@ -248,7 +260,7 @@ pub fn record(args: &RaceArgs, stage: &HostsStage) -> Result<Option<Recording>, 
     };
     let started = match stage.testbeds().next() {
         Some((_, testbed)) => {
-            let host = &testbed.hosts()[usize::from(receives != args.reverse)];
+            let host = &testbed.hosts()[usize::from(*receives != args.reverse)];
             host.run(start(testbed::INTERFACE))
                 .and_then(|started| started)
         }
@@ -261,7 +273,7 @@ pub fn record(args: &RaceArgs, stage: &HostsStage) -> Result<Option<Recording>, 
     })?;
     Ok(Some(Recording {
         capture,
-        path: path.to_owned(),
+        path: path.clone(),
     }))
 }
 

@@ -51,13 +51,14 @@ struct Setting {
 /// Hosts, links and loads.
 pub struct HostsStage {
     plan: StagePlan,
+    // Loads end before the hosts they run in.
+    host_loads: Vec<HostLoad>,
+    link_load: Option<LinkLoad>,
     testbeds: Vec<Arc<Testbed>>,
     here: ThisHost,
     ends: Vec<[TestbedHost; 2]>,
     settings: Vec<Setting>,
     now: Option<usize>,
-    host_loads: Vec<HostLoad>,
-    link_load: Option<LinkLoad>,
     before: Option<Before>,
 }
 

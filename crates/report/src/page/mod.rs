@@ -4,6 +4,7 @@ mod charts;
 pub(crate) mod comparison;
 mod data;
 mod how;
+mod loads;
 mod machine;
 mod model;
 mod table;
@@ -31,6 +32,7 @@ struct Page {
     verdict: findings::Findings,
     legend: Vec<LegendItem>,
     workloads: Vec<workload::Section>,
+    loads: Vec<loads::Matrix>,
     model: model::Section,
     timeline: Option<timeline::Section>,
     trials: trials::Section,
@@ -64,6 +66,7 @@ pub fn html(run: &RunData) -> String {
         verdict: findings::findings(&view),
         legend: legend(&view),
         workloads: workload::sections(&view),
+        loads: loads::matrices(&view),
         model: model::section(&view),
         timeline: timeline::section(&view),
         trials: trials::section(&view),
@@ -96,6 +99,7 @@ pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
             "workload.html",
             include_str!("../../templates/workload.html"),
         ),
+        ("loads.html", include_str!("../../templates/loads.html")),
         ("back.html", include_str!("../../templates/back.html")),
         ("compare.html", include_str!("../../templates/compare.html")),
     ]

@@ -20,9 +20,15 @@ pub const FRAME_MAX: usize = 65_536 + 128;
 /// Frames read from one port before others have their turn and due frames are written.
 const BATCH: usize = 32;
 
-/// A sleep ends this much before a frame is due, ns: about what a virtual machine takes to wake a
-/// thread. The rest is spent looking at the clock.
-const WAKE_EARLY_NS: u64 = 20_000;
+/// A sleep longer than this may let the processor halt, from which it takes longer to wake, ns.
+const HALT_NS: u64 = 250_000;
+
+/// Sleeps end before a frame is due by as much as earlier ones were late, within these bounds, ns.
+/// The rest is spent looking at the clock.
+const WAKE_EARLY_NS: (u64, u64) = (10_000, 200_000);
+
+/// Nice value of a lane.
+const LANE_PRIORITY: i32 = -15;
 
 /// Longest sleep, ns, so that a lost wake-up would only cost this.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
@@ -206,6 +212,7 @@ impl Lane {
             orders: receiver,
             bell: Arc::clone(&bell),
             began: Began::default(),
+            lateness: Lateness::default(),
             buffer: vec![0; FRAME_MAX],
         };
         let thread = std::thread::Builder::new()
@@ -257,6 +264,27 @@ impl Drop for Lane {
     }
 }
 
+/// How late sleeps end, as a running mean: short ones, and those that may halt the processor.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lateness {
+    mean_ns: [u64; 2],
+}
+
+impl Lateness {
+    /// How much before `left_ns` from now a sleep should end.
+    fn early_ns(&self, left_ns: u64) -> u64 {
+        let mean_ns = self.mean_ns[usize::from(left_ns > HALT_NS)];
+        (mean_ns * 3 / 2).clamp(WAKE_EARLY_NS.0, WAKE_EARLY_NS.1)
+    }
+
+    /// A sleep of `asked_ns` that nothing ended early took `slept_ns`.
+    fn learn(&mut self, asked_ns: u64, slept_ns: u64) {
+        let late_ns = slept_ns.saturating_sub(asked_ns);
+        let mean_ns = &mut self.mean_ns[usize::from(asked_ns > HALT_NS)];
+        *mean_ns = (*mean_ns * 7 + late_ns) / 8;
+    }
+}
+
 /// Readings when a measurement began.
 #[derive(Clone, Copy, Debug, Default)]
 struct Began {
@@ -274,6 +302,7 @@ struct Runner<C> {
     orders: Receiver<Order>,
     bell: Arc<Bell>,
     began: Began,
+    lateness: Lateness,
     buffer: Vec<u8>,
 }
 
@@ -282,6 +311,9 @@ impl<C: Carrier> Runner<C> {
         // A thread's timers are late by 50 us unless it says that it minds. Where it may not say
         // so, the lag shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        // Where hosts share its processor a lane goes first, if it may: a link does not wait for
+        // its hosts. This is the priority of the thread alone.
+        let _ = rustix::process::setpriority_process(None, LANE_PRIORITY);
         self.began = self.now();
         loop {
             if self.bell.rung.swap(false, Ordering::Acquire) && self.obey() {
@@ -300,11 +332,14 @@ impl<C: Carrier> Runner<C> {
             match self.carrier.due_ps() {
                 Some(due_ps) => {
                     let left_ns = due_ps.saturating_sub(now_ps) / 1000;
-                    if left_ns > WAKE_EARLY_NS {
-                        self.sleep(left_ns - WAKE_EARLY_NS);
+                    let early_ns = self.lateness.early_ns(left_ns);
+                    if left_ns > early_ns {
+                        self.nap(left_ns - early_ns);
                     }
                 }
-                None => self.sleep(SLEEP_MAX_NS),
+                None => {
+                    self.sleep(SLEEP_MAX_NS);
+                }
             }
         }
     }
@@ -325,8 +360,18 @@ impl<C: Carrier> Runner<C> {
         BATCH
     }
 
-    /// Sleeps until a host sends, an order comes, or `ns` have passed.
-    fn sleep(&self, ns: u64) {
+    /// Sleeps for `ns`, and learns how late sleeps end.
+    fn nap(&mut self, ns: u64) {
+        let began_ns = clock_ns(ClockId::Monotonic);
+        if self.sleep(ns) {
+            let slept_ns = clock_ns(ClockId::Monotonic) - began_ns;
+            self.lateness.learn(ns, slept_ns);
+        }
+    }
+
+    /// Sleeps until a host sends, an order comes, or `ns` have passed; true for the
+    /// last.
+    fn sleep(&self, ns: u64) -> bool {
         let ports = self.from.iter().flatten().map(|port| port.device.as_fd());
         let all = ports.chain([self.bell.event.as_fd()]);
         let mut waited: Vec<PollFd<'_>> = all
@@ -338,7 +383,7 @@ impl<C: Carrier> Runner<C> {
             tv_nsec: (ns % 1_000_000_000) as i64,
         };
         // A signal only makes the sleep shorter.
-        let _ = poll(&mut waited, Some(&span));
+        matches!(poll(&mut waited, Some(&span)), Ok(0))
     }
 
     /// Does what was ordered; true when it is to stop.

@@ -66,15 +66,24 @@ fn tell(counts: &Counts) {
     }
 }
 
-/// Processor seconds of this process and of the programs it ran.
+/// Processor seconds of this process and of the programs it ran and runs.
 fn cpu_s() -> f64 {
-    // Fields 14 to 17 of proc_pid_stat(5), after the name: user and system time of the process,
-    // then of its children that have ended, in ticks of 1/100 s.
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let ticks = fields.split_whitespace().skip(11).take(4);
-    ticks
-        .filter_map(|word| word.parse::<f64>().ok())
-        .sum::<f64>()
-        / 100.0
+    let mut ticks = 0.0;
+    let mut waiting = vec!["self".to_owned()];
+    while let Some(process) = waiting.pop() {
+        let read = |name: &str| {
+            // One that has just ended is counted with its parent.
+            std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default()
+        };
+        // Fields 14 to 17 of proc_pid_stat(5), after the name: user and system time of the
+        // process, then of its children that have ended, in ticks of 1/100 s.
+        let stat = read("stat");
+        let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
+        let own = fields.split_whitespace().skip(11).take(4);
+        ticks += own.filter_map(|word| word.parse::<f64>().ok()).sum::<f64>();
+        let number = stat.split(' ').next().unwrap_or_default();
+        let children = read(&format!("task/{number}/children"));
+        waiting.extend(children.split_whitespace().map(str::to_owned));
+    }
+    ticks / 100.0
 }

@@ -5,6 +5,7 @@
 //! * `refusals` - wrong input: one line, the right exit code, nothing left that looks whole.
 //! * `endings` - races that are stopped, killed, or lose a worker.
 //! * `reading` - show, report, compare, fit and export, on whole and on broken folders.
+//! * `testbeds` - hosts, links and loads, and that nothing stays behind.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod endings;
@@ -14,4 +15,5 @@ mod refusals;
 mod schema;
 mod support;
 mod surface;
+mod testbeds;
 mod workloads;

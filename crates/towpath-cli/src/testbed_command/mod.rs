@@ -1,0 +1,245 @@
+//! `towpath testbed`: hosts that stay until they are taken down, for programs of the user's own.
+//!
+//! * [`holder`] - the process that holds a testbed: nothing else does, so that it is gone with it.
+//! * [`registry`] - where holders listen, and sweeping those that are gone.
+
+pub mod holder;
+pub mod registry;
+
+use crate::args::OutputArgs;
+use crate::print;
+use crate::{CliError, DONE};
+use clap::{Args, Subcommand};
+use control::Channel;
+use holder::{Answer, Ask, Description};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::io::{BufRead, BufReader};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use testbed::LinkPlan;
+
+/// What to do with testbeds.
+#[derive(Clone, Debug, Subcommand)]
+pub enum TestbedCommand {
+    /// Make hosts and a link between them.
+    #[command(after_help = "Examples:
+  towpath testbed up --link rate=10mbit,delay=20ms
+  towpath testbed up --name lab --hosts 4 --link ether10")]
+    Up(UpArgs),
+    /// Run a program in a host.
+    #[command(after_help = "Examples:
+  towpath testbed exec a -- ping -c 3 10.77.0.2
+  towpath testbed exec b -- iperf3 -s")]
+    Exec(ExecArgs),
+    /// List testbeds, their hosts and what their links have done.
+    #[command(after_help = "Examples:
+  towpath testbed list")]
+    List(OutputArgs),
+    /// Take a testbed down.
+    #[command(after_help = "Examples:
+  towpath testbed down
+  towpath testbed down --name lab")]
+    Down(NameArgs),
+    /// Hold a testbed; started by towpath itself.
+    #[command(hide = true)]
+    Hold(UpArgs),
+}
+
+/// Which testbed.
+#[derive(Clone, Debug, Args)]
+pub struct NameArgs {
+    /// Name of the testbed.
+    #[arg(long, default_value = "default", value_parser = registry::name)]
+    pub name: String,
+}
+
+/// A testbed to make.
+#[derive(Clone, Debug, Args)]
+pub struct UpArgs {
+    /// Which one.
+    #[command(flatten)]
+    pub name: NameArgs,
+    /// The link between the hosts, as for `towpath race`.
+    #[arg(long, default_value = "delay=0")]
+    pub link: String,
+    /// How many hosts: a, b, c ... Those at odd places talk to those at even places; on a shared
+    /// ether all talk to all.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=26))]
+    pub hosts: u32,
+    /// Octets of the largest packet.
+    #[arg(long, default_value_t = 1500)]
+    pub mtu: u32,
+    /// IPv6 addresses too.
+    #[arg(short = '6')]
+    pub ipv6: bool,
+    /// Decides the link's random choices.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// A program to run.
+#[derive(Clone, Debug, Args)]
+pub struct ExecArgs {
+    /// Which one.
+    #[command(flatten)]
+    pub name: NameArgs,
+    /// The host.
+    pub host: String,
+    /// The program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<String>,
+}
+
+/// How long a holder may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(command: &TestbedCommand) -> Result<u8, CliError> {
+    match command {
+        TestbedCommand::Up(args) => up(args),
+        TestbedCommand::Exec(args) => exec(args),
+        TestbedCommand::List(args) => list(args.json),
+        TestbedCommand::Down(args) => down(&args.name),
+        TestbedCommand::Hold(args) => holder::hold(args),
+    }
+}
+
+fn up(args: &UpArgs) -> Result<u8, CliError> {
+    args.link
+        .parse::<LinkPlan>()
+        .map_err(|error| CliError::usage(error.to_string()))?;
+    let name = &args.name.name;
+    if registry::connect(name).is_ok() {
+        return Err(CliError::failed(format!(
+            "testbed '{name}' is up already; choose another --name, or take it down first"
+        )));
+    }
+    let program = std::env::current_exe().map_err(CliError::failed)?;
+    let mut child = Command::new(program);
+    child
+        .args(["testbed", "hold", "--name", name, "--link", &args.link])
+        .args(["--hosts", &args.hosts.to_string()])
+        .args(["--mtu", &args.mtu.to_string()])
+        .args(["--seed", &args.seed.to_string()])
+        .args(args.ipv6.then_some("-6"))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .process_group(0);
+    let mut child = child.spawn().map_err(CliError::failed)?;
+    let mut said = String::new();
+    if let Some(out) = child.stdout.take() {
+        // A holder that ends without a word has said enough.
+        let _ = BufReader::new(out).read_line(&mut said);
+    }
+    if said.trim() != holder::READY {
+        let _ = child.wait();
+        let why = said.trim();
+        return Err(CliError::failed(if why.is_empty() {
+            "the testbed's holder ended without a word"
+        } else {
+            why
+        }));
+    }
+    print::line(describe(name, &ask_description(name)?))?;
+    Ok(DONE)
+}
+
+fn exec(args: &ExecArgs) -> Result<u8, CliError> {
+    let ask = Ask::Enter(args.host.clone());
+    let (answer, descriptors) = registry::ask(&args.name.name, &ask, PATIENCE)?;
+    match answer {
+        Answer::Entered { own_users } => enter(own_users, descriptors)?,
+        other => return Err(unexpected(&other)),
+    }
+    let error = Command::new(&args.command[0])
+        .args(&args.command[1..])
+        .exec();
+    Err(CliError::failed(format!(
+        "cannot start {}: {error}",
+        args.command[0]
+    )))
+}
+
+/// Goes into the namespaces a holder sent: that of its user where it has one, then the host's.
+fn enter(own_users: bool, descriptors: Vec<OwnedFd>) -> Result<(), CliError> {
+    let fault = |error| CliError::failed(format!("cannot enter the host: {error}"));
+    let mut descriptors = descriptors.into_iter();
+    if own_users {
+        let users = descriptors.next();
+        let users = users.ok_or_else(|| CliError::failed("the holder sent no user namespace"))?;
+        move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User)).map_err(fault)?;
+    }
+    let network = descriptors.next();
+    let network = network.ok_or_else(|| CliError::failed("the holder sent no host"))?;
+    move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(fault)
+}
+
+fn list(as_json: bool) -> Result<u8, CliError> {
+    let names = registry::names()?;
+    let described: Vec<(String, Description)> = names
+        .into_iter()
+        .filter_map(|name| {
+            let description = ask_description(&name).ok()?;
+            Some((name, description))
+        })
+        .collect();
+    if as_json {
+        print::json(&described)?;
+        return Ok(DONE);
+    }
+    if described.is_empty() {
+        print::line("no testbed is up; make one with `towpath testbed up`")?;
+    }
+    for (name, description) in &described {
+        print::line(describe(name, description))?;
+    }
+    Ok(DONE)
+}
+
+fn ask_description(name: &str) -> Result<Description, CliError> {
+    match registry::ask(name, &Ask::Describe, PATIENCE)?.0 {
+        Answer::Described(description) => Ok(description),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn describe(name: &str, description: &Description) -> String {
+    let mut text = format!("{name}: link {}, {}", description.link, description.frames);
+    for host in &description.hosts {
+        text.push_str(&format!("\n  {} {}", host.name, host.addresses.join(" ")));
+    }
+    for (way, counts) in &description.counts {
+        text.push_str(&format!(
+            "\n  {way}: {} frames, {} lost, {} dropped, {} B delivered",
+            counts.offered, counts.lost, counts.dropped, counts.delivered_bytes
+        ));
+    }
+    text
+}
+
+fn down(name: &str) -> Result<u8, CliError> {
+    match registry::ask(name, &Ask::Down, PATIENCE)?.0 {
+        Answer::Down => Ok(DONE),
+        other => Err(unexpected(&other)),
+    }
+}
+
+fn unexpected(answer: &Answer) -> CliError {
+    match answer {
+        Answer::Refused(why) => CliError::failed(why),
+        other => CliError::failed(format!("the holder answered out of order: {other:?}")),
+    }
+}
+
+/// A channel to a holder.
+pub(crate) fn channel(socket: OwnedFd) -> Channel {
+    Channel::new(socket)
+}

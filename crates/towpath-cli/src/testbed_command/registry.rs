@@ -1,0 +1,134 @@
+//! Where holders of testbeds listen.
+//!
+//! Each has a socket in a folder of its user. A socket that nobody listens on any more belongs to
+//! a holder that was killed, whose hosts went with it; it is removed by whoever finds it.
+
+use super::channel;
+use super::holder::{Answer, Ask};
+use crate::CliError;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest name of a testbed: the path of a socket has 108 octets.
+const NAME_MAX: usize = 40;
+
+/// A name of a testbed.
+///
+/// # Errors
+///
+/// A sentence when it would not do for a file.
+pub fn name(text: &str) -> Result<String, String> {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(fine) {
+        return Err(format!(
+            "'{text}' is no name for a testbed; use up to {NAME_MAX} letters, digits, - and _"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// The folder of this user's sockets, made when it is not there.
+fn folder() -> Result<PathBuf, CliError> {
+    let user = rustix::process::getuid().as_raw();
+    let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let base = own.filter(|path| path.is_dir());
+    let base = base.unwrap_or_else(std::env::temp_dir);
+    let path = base.join(format!("towpath-testbeds-{user}"));
+    let made = fs::DirBuilder::new().mode(0o700).create(&path);
+    match made {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => {
+            return Err(CliError::failed(format!(
+                "cannot make {}: {error}; set XDG_RUNTIME_DIR to a folder of yours",
+                path.display()
+            )));
+        }
+    }
+    // In a place that all may write to, somebody else may have been there first.
+    let found = fs::symlink_metadata(&path).map_err(CliError::failed)?;
+    if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
+        return Err(CliError::failed(format!(
+            "{} is not a folder of this user alone; remove it, or set XDG_RUNTIME_DIR",
+            path.display()
+        )));
+    }
+    Ok(path)
+}
+
+fn socket(name: &str) -> Result<PathBuf, CliError> {
+    Ok(folder()?.join(format!("{name}.sock")))
+}
+
+/// Listens for questions to the testbed called `name`.
+pub(super) fn listen(name: &str) -> Result<(UnixListener, PathBuf), CliError> {
+    let path = socket(name)?;
+    if connect(name).is_err() {
+        // Left by a holder that was killed, or not there.
+        let _ = fs::remove_file(&path);
+    }
+    let listener = UnixListener::bind(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => CliError::failed(format!("testbed '{name}' is up already")),
+        _ => CliError::failed(format!("cannot listen at {}: {error}", path.display())),
+    })?;
+    Ok((listener, path))
+}
+
+/// A connection to the holder of the testbed called `name`.
+pub(super) fn connect(name: &str) -> Result<UnixStream, CliError> {
+    let path = socket(name)?;
+    UnixStream::connect(&path).map_err(|_| {
+        CliError::failed(format!(
+            "no testbed '{name}' is up; make one with `towpath testbed up --name {name}`"
+        ))
+    })
+}
+
+/// The names of testbeds that are up; what others left is removed.
+pub(super) fn names() -> Result<Vec<String>, CliError> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder()?).map_err(CliError::failed)?.flatten() {
+        let file = entry.file_name().into_string().unwrap_or_default();
+        let Some(name) = file.strip_suffix(".sock") else {
+            continue;
+        };
+        if connect(name).is_ok() {
+            names.push(name.to_owned());
+        } else {
+            // Somebody else may have removed it meanwhile.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Asks the holder of the testbed called `name`.
+pub(super) fn ask(
+    name: &str,
+    ask: &Ask,
+    limit: Duration,
+) -> Result<(Answer, Vec<OwnedFd>), CliError> {
+    let mut channel = channel(connect(name)?.into());
+    let fault = |error| CliError::failed(format!("testbed '{name}': {error}"));
+    channel.send(ask, &[]).map_err(fault)?;
+    channel.receive(limit).map_err(fault)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name;
+
+    #[test]
+    fn names_are_names_of_files() {
+        assert_eq!(name("lab-1"), Ok("lab-1".into()));
+        for bad in ["", "../x", "a b", &"x".repeat(41)] {
+            assert!(name(bad).expect_err("no name").contains("letters"));
+        }
+    }
+}

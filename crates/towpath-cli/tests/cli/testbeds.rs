@@ -1,0 +1,444 @@
+//! Hosts, links and loads: races over them, testbeds that stay, and that nothing stays behind.
+
+use crate::support::{
+    Said, Scratch, await_that, children, counts, finish, program, race, runs, signal, start,
+    towpath, trials_of,
+};
+use results::{RunData, Status, Trial};
+use rustix::process::Signal;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+
+/// Whether this user may have testbeds; said aloud when not.
+fn may_have_hosts() -> bool {
+    let scratch = Scratch::new();
+    let said = towpath_in(&scratch, &["testbed", "up", "--name", "probe"]);
+    if said.code != 0 {
+        eprintln!("SKIPPED: {}", said.err);
+        return false;
+    }
+    assert_eq!(
+        towpath_in(&scratch, &["testbed", "down", "--name", "probe"]).code,
+        0
+    );
+    true
+}
+
+/// The program, with its testbeds' sockets in a folder of the test's own.
+fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> Said {
+    let mut command = program();
+    command.env("XDG_RUNTIME_DIR", &scratch.0).args(arguments);
+    let output = command.stdin(Stdio::null()).output();
+    output.expect("the program starts").into()
+}
+
+fn linked(scratch: &Scratch, link: &str, arguments: &[&str]) -> RunData {
+    let mut all = vec!["--link", link, "--sizes", "1000", "--no-control"];
+    all.extend(arguments);
+    if !arguments.contains(&"--trial") {
+        all.extend(["--trial", "100ms"]);
+    }
+    race(scratch, "run", &all)
+}
+
+fn evidence(trial: &Trial, name: &str) -> f64 {
+    trial.evidence.get(name).copied().unwrap_or(0.0)
+}
+
+#[test]
+fn what_a_link_loses_is_what_the_ledger_misses() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let link = "rate=200mbit,delay=1ms,loss=5%";
+    let run = linked(
+        &scratch,
+        link,
+        &["udp", "-w", "offered", "--rate", "2000", "--trial", "500ms"],
+    );
+    let trials = trials_of(&run, "udp");
+    for trial in trials.into_iter().filter(|trial| counts(trial)) {
+        assert_eq!(trial.cell.text("link"), link);
+        let ledger = trial.ledger.expect("a ledger");
+        let lost = evidence(trial, "link_lost") + evidence(trial, "link_dropped");
+        assert!(lost > 0.0);
+        assert_eq!(ledger.lost_link as f64, lost);
+        assert_eq!(ledger.sent, ledger.delivered + ledger.lost_link);
+        assert_eq!(ledger.unaccounted, 0);
+        assert!(evidence(trial, "mean_packet_bytes") > 1000.0);
+        assert!(trial.cpu.contains_key("link"));
+    }
+    let facts = run.machine.facts.iter().filter(|fact| fact.group == "link");
+    let names: Vec<&str> = facts.map(|fact| fact.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "frames",
+            "round trip",
+            "rate there",
+            "rate back",
+            "loss there",
+            "loss back"
+        ]
+    );
+    assert!(run.plan.options["processors"].contains("link"));
+}
+
+#[test]
+fn reliable_transports_cross_a_link_that_loses() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let link = "rate=20mbit,delay=1ms,loss=2%,reorder=1%,duplicate=1%";
+    let names = ["tcp", "xtp", "quic"];
+    let mut arguments = names.to_vec();
+    arguments.extend([
+        "--no-calibration",
+        "-w",
+        "throughput,delay",
+        "--trial",
+        "200ms",
+    ]);
+    let run = linked(&scratch, link, &arguments);
+    for name in names {
+        for trial in trials_of(&run, name) {
+            assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(
+                (ledger.sent, ledger.duplicates),
+                (ledger.delivered, 0),
+                "{name}"
+            );
+        }
+    }
+}
+
+#[test]
+fn links_and_loads_are_factors() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let more = [
+        "udp",
+        "-w",
+        "delay",
+        "--link",
+        "ether10",
+        "--link-load",
+        "0..1",
+        "--host-load",
+        "1@sender",
+        "--load-parts",
+        "cpu,calls",
+    ];
+    let run = linked(&scratch, "kernel,rate=100mbit", &more[..5]);
+    let links: Vec<String> = trials_of(&run, "udp")
+        .iter()
+        .map(|trial| trial.cell.text("link"))
+        .collect();
+    assert_eq!(links.len(), 2);
+    assert!(
+        links.contains(&"ether10".to_owned()) && links.contains(&"kernel,rate=100mbit".to_owned())
+    );
+    let run = linked(
+        &Scratch::new(),
+        "ether10",
+        &[&more[..3], &more[5..]].concat(),
+    );
+    let trials = trials_of(&run, "udp");
+    assert_eq!(trials.len(), 2);
+    for trial in trials {
+        assert_eq!(trial.cell.integer("sender_load"), Some(1));
+        assert_eq!(trial.cell.integer("receiver_load"), Some(0));
+        assert!(trial.evidence.contains_key("load_cpu_per_s"));
+        let loaded = trial.cell.integer("link_load") == Some(1);
+        assert_eq!(evidence(trial, "link_load_bits_per_s") > 0.0, loaded);
+    }
+}
+
+#[test]
+fn a_capture_is_read_by_tshark() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let file = scratch.text("packets.pcapng");
+    linked(
+        &scratch,
+        "delay=1ms",
+        &["udp", "-w", "delay", "--no-calibration", "--capture", &file],
+    );
+    let tshark = std::process::Command::new("tshark")
+        .args(["-r", &file, "-Y", "udp.length == 1008", "-T", "fields"])
+        .args(["-e", "frame.time_epoch", "-e", "ip.src", "-e", "ip.dst"])
+        .output();
+    let Ok(output) = tshark else {
+        eprintln!("SKIPPED: tshark is absent: apt-get install tshark");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let there = text
+        .lines()
+        .filter(|line| line.contains("10.77.0.1\t10.77.0.2"));
+    let back = text
+        .lines()
+        .filter(|line| line.contains("10.77.0.2\t10.77.0.1"));
+    assert!(there.count() >= 10 && back.count() >= 10, "{text}");
+}
+
+#[test]
+fn a_race_that_is_killed_leaves_nothing() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let out = scratch.text("run");
+    let temporary = scratch.path("tmp");
+    fs::create_dir(&temporary).expect("a folder");
+    let begin = |out: &str| {
+        let mut command = program();
+        command
+            .env("TMPDIR", &temporary)
+            .args([
+                "race",
+                "tcp",
+                "--link",
+                "delay=1ms",
+                "--host-load",
+                "1@sender",
+            ])
+            .args(["--load-parts", "cpu", "--sizes", "64", "--trial", "200ms"])
+            .args(["--blocks", "100", "--no-calibration", "--out", out])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        command.spawn().expect("the program starts")
+    };
+    let mut race = begin(&out);
+    let trials = Path::new(&out).join("trials.jsonl");
+    await_that("no trial ends", || {
+        fs::metadata(&trials).is_ok_and(|file| file.len() > 0)
+    });
+    // Two workers and a unit of load, in namespaces of their own.
+    let mut all = Vec::new();
+    await_that("there are no workers", || {
+        all = children(race.id());
+        all.len() == 3
+    });
+    let spaces: Vec<_> = all.iter().filter_map(|&id| namespace(id)).collect();
+    let ours = namespace(std::process::id());
+    assert!(spaces.iter().all(|space| Some(space) != ours.as_ref()));
+    signal(race.id(), Signal::KILL);
+    race.wait().expect("it was waited for");
+    await_that("a process was left", || !all.iter().any(|&id| runs(id)));
+    let left = || fs::read_dir(&temporary).expect("a folder").count();
+    // A unit of load may have had the time to remove its folder; this one of a process that never
+    // was had not.
+    assert!(left() <= 1, "the load's folder is what can be left");
+    fs::create_dir(temporary.join("towpath-load-4194400-17-0")).expect("a folder");
+    // The next run sweeps them, and leaves nothing itself.
+    let again = scratch.text("again");
+    let mut race = begin(&again);
+    let trials = Path::new(&again).join("trials.jsonl");
+    await_that("no trial ends", || {
+        fs::metadata(&trials).is_ok_and(|file| file.len() > 0)
+    });
+    signal(race.id(), Signal::INT);
+    race.wait().expect("it was waited for");
+    assert_eq!(left(), 0);
+}
+
+/// The network namespace of a process, by its number.
+fn namespace(process: u32) -> Option<std::path::PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/net")).ok()
+}
+
+#[test]
+fn a_testbed_stays_until_it_is_taken_down() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| {
+        let mut all = vec!["testbed"];
+        all.extend(arguments);
+        towpath_in(&scratch, &all)
+    };
+    let up = run(&[
+        "up",
+        "--name",
+        "lab",
+        "--link",
+        "delay=1ms",
+        "--hosts",
+        "3",
+        "-6",
+    ]);
+    assert_eq!(up.code, 0, "{}", up.err);
+    assert!(up.out.contains("c 10.77.0.3 fd77::3"), "{}", up.out);
+    let twice = run(&["up", "--name", "lab"]);
+    assert!(
+        twice.code == 1 && twice.err.contains("is up already"),
+        "{}",
+        twice.err
+    );
+    let seen = run(&["exec", "--name", "lab", "b", "--", "cat", "/proc/net/dev"]);
+    assert!(seen.out.contains("eth0:"), "{}{}", seen.out, seen.err);
+    let nobody = run(&["exec", "--name", "lab", "z", "true"]);
+    assert!(
+        nobody.err.contains("no host 'z'; choose from a, b, c"),
+        "{}",
+        nobody.err
+    );
+    let listed = run(&["list"]);
+    assert!(listed.out.contains("lab: link delay=1ms"), "{}", listed.out);
+    assert_eq!(run(&["down", "--name", "lab"]).code, 0);
+    let gone = run(&["down", "--name", "lab"]);
+    assert!(
+        gone.code == 1 && gone.err.contains("testbed up --name lab"),
+        "{}",
+        gone.err
+    );
+    assert!(run(&["list"]).out.contains("no testbed is up"));
+}
+
+#[test]
+fn an_ordinary_user_races_over_a_link() {
+    /// Nobody in particular.
+    const NOBODY: u32 = 65_534;
+    let root = rustix::process::geteuid().is_root();
+    let scratch = Scratch::new();
+    // The test's own folder is in one that the user may not enter.
+    let folder = std::env::temp_dir().join(format!("towpath-user-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let program_there = folder.join("towpath");
+    fs::copy(env!("CARGO_BIN_EXE_towpath"), &program_there).expect("a copy");
+    if root {
+        std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).expect("it is given away");
+    }
+    let mut command = std::process::Command::new(&program_there);
+    command
+        .current_dir(&folder)
+        .args([
+            "race",
+            "udp",
+            "--link",
+            "loss=1%",
+            "--no-calibration",
+            "--sizes",
+            "64",
+        ])
+        .args([
+            "-w",
+            "delay",
+            "--trial",
+            "50ms",
+            "--blocks",
+            "1",
+            "--no-control",
+            "--out",
+            "run",
+        ])
+        .stdin(Stdio::null());
+    if root {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let said: Said = command.output().expect("the program starts").into();
+    let run = RunData::read(&folder.join("run"));
+    fs::remove_dir_all(&folder).expect("it is removed");
+    drop(scratch);
+    if said.err.contains("may make no network namespace") {
+        eprintln!("SKIPPED: {}", said.err);
+        return;
+    }
+    assert_eq!(said.code, 0, "{}", said.err);
+    let run = run.expect("a result");
+    assert!(
+        trials_of(&run, "udp")
+            .iter()
+            .all(|trial| trial.status == Status::Ok)
+    );
+}
+
+#[test]
+fn two_races_over_links_do_not_meet() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let outs = ["one", "two"].map(|name| scratch.text(name));
+    let both = outs.each_ref().map(|out| {
+        start(&[
+            "race",
+            "udp",
+            "--link",
+            "delay=1ms",
+            "--no-calibration",
+            "--sizes",
+            "64",
+            "-w",
+            "delay",
+            "--trial",
+            "100ms",
+            "--blocks",
+            "2",
+            "--no-control",
+            "--no-report",
+            "--out",
+            out,
+        ])
+    });
+    for (child, out) in both.into_iter().zip(&outs) {
+        let said = finish(child);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let run = RunData::read(Path::new(out)).expect("a result");
+        for trial in trials_of(&run, "udp") {
+            // Each request and each answer is a frame: none of the other race's are counted.
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(
+                evidence(trial, "link_frames"),
+                (ledger.sent + ledger.delivered) as f64
+            );
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_a_line() {
+    let refused = |arguments: &[&str], code: i32, words: &str| {
+        let scratch = Scratch::new();
+        let out = scratch.text("run");
+        let mut all = vec!["race", "udp", "--out", &out];
+        all.extend(arguments);
+        let said = towpath(&all);
+        assert_eq!(said.code, code, "{}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        assert!(said.err.contains(words), "{}", said.err);
+    };
+    refused(&["--link", "rate=10"], 2, "'10' is no rate");
+    refused(&["--link", "rate=9999gbit"], 2, "impossible");
+    refused(&["--link", "speed=1"], 2, "has no 'speed'");
+    refused(&["--link", "kernel,delay=5ms"], 2, "leave out 'kernel'");
+    refused(&["--link", "super,loss=1%"], 2, "leave out 'super'");
+    refused(&["--link-load", "1"], 2, "--link");
+    refused(&["--host-load", "lots"], 2, "is no load");
+    refused(&["--host-load", "1@nobody"], 2, "sender, receiver or both");
+    refused(
+        &["--host-load", "1", "--load-parts", "tea"],
+        2,
+        "no part of a load",
+    );
+    refused(&["--capture", "x.pcapng@nobody"], 2, "sender or receiver");
+    if may_have_hosts() {
+        refused(
+            &["unix-stream", "--link", "delay=1ms"],
+            2,
+            "crosses no link",
+        );
+    }
+}
