@@ -153,10 +153,10 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
 }
 
 /// Cuts a packet that begins at `start`: it ends at the end of a message, at what the peer takes,
-/// or at `end`; in a byte stream at a slot's border too, so that packets lie in one piece.
+/// or at `end`; in a longer byte stream at a slot's border too, so that packets lie in one piece.
 #[inline]
 fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut {
-    let border = border(ctx, sh, start);
+    let border = border(ctx, sh, start, end);
     let mut stop = end.min(border).min(start + ctx.tx.payload_max);
     let message_end = ctx.tx.ends.after(start);
     let eom = message_end.is_some_and(|message_end| message_end <= stop);
@@ -171,9 +171,13 @@ fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut
     }
 }
 
-/// Where a packet that begins at `start` ends at the latest.
+/// Slots of bytes from which on it pays to send a short packet, which mostly takes a call of its
+/// own, for the sake of those behind it that begin at a slot's border then and lie in one piece.
+const ALIGN_FROM: u64 = 16;
+
+/// Where a packet that begins at `start`, with bytes to send up to `end`, ends at the latest.
 #[inline]
-fn border(ctx: &mut Context, sh: &Shared, start: u64) -> u64 {
+fn border(ctx: &mut Context, sh: &Shared, start: u64, end: u64) -> u64 {
     let slot = sh.payload_max();
     if sh.config.framing == Framing::Messages {
         return start + slot;
@@ -181,6 +185,10 @@ fn border(ctx: &mut Context, sh: &Shared, start: u64) -> u64 {
     let known = ctx.tx.border;
     if start >= known || start + slot < known {
         ctx.tx.border = (start / slot + 1) * slot;
+    }
+    let aligned = start + slot == ctx.tx.border;
+    if !aligned && sh.config.framing == Framing::Stream && end - start < ALIGN_FROM * slot {
+        return start + slot;
     }
     ctx.tx.border
 }

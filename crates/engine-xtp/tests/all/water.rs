@@ -119,10 +119,21 @@ fn a_message_never_waits_when_nothing_is_in_flight() {
 fn messages_behind_one_in_flight_share_a_packet_and_leave_when_it_is_full() {
     let mut ends = Ends::new(&config());
     ends.write(64);
-    for end in (128..1440).step_by(64) {
+    for end in (128..64 + 1440).step_by(64) {
         assert_eq!(ends.write(end), [] as [u64; 0], "at {end}");
     }
-    assert_eq!(ends.write(1472), [1440 - 64]);
+    assert_eq!(ends.write(64 + 1440), [1440]);
+}
+
+#[test]
+fn a_few_packets_are_all_full_and_many_are_aligned_by_a_short_one_first() {
+    let mut few = Ends::new(&config());
+    few.write(64);
+    assert_eq!(few.write(64 + 3 * 1440), [1440; 3]);
+    let mut many = Ends::new(&config());
+    many.write(64);
+    let lens = many.write(1440 * 17);
+    assert_eq!(lens, [&[1440 - 64][..], &[1440; 16]].concat());
 }
 
 #[test]
