@@ -78,7 +78,11 @@ fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = rest.split_whitespace();
+    // One that has ended and that nobody has asked about is gone too.
+    let ended = matches!(fields.next()?, "Z" | "X");
+    let started = fields.nth(18)?.parse().ok();
+    started.filter(|_| !ended)
 }
 
 #[cfg(test)]

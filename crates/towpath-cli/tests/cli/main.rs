@@ -6,6 +6,7 @@
 //! * `endings` - races that are stopped, killed, or lose a worker.
 //! * `reading` - show, report, compare, fit and export, on whole and on broken folders.
 //! * `testbeds` - hosts, links and loads, and that nothing stays behind.
+//! * `simulations` - scenarios, sweeps, traces and studies.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod endings;
@@ -13,6 +14,7 @@ mod options;
 mod reading;
 mod refusals;
 mod schema;
+mod simulations;
 mod support;
 mod surface;
 mod testbeds;
