@@ -1,12 +1,12 @@
 //! Simulations as files: TOML with units, and what a run of one gives.
 //!
-//! * [`file`] - what may stand in a scenario.
-//! * [`units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
-//! * [`engines`] - protocols by name.
-//! * [`build`] - from a scenario to a network.
-//! * [`outcome`] - from a finished run to a row.
-//! * [`sweep`] - one scenario at many points and seeds.
-//! * [`trace`] - a run as lines, and where two runs part.
+//! * [`mod@file`] - what may stand in a scenario.
+//! * [`mod@units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
+//! * [`mod@engines`] - protocols by name.
+//! * [`mod@build`] - from a scenario to a network.
+//! * [`mod@outcome`] - from a finished run to a row.
+//! * [`mod@sweep`] - one scenario at many points and seeds.
+//! * [`mod@trace`] - a run as lines, and where two runs part.
 //!
 //! A fault in a file is told as `line:column: what is wrong; what would be right`.
 #![forbid(unsafe_code)]

@@ -151,6 +151,55 @@ messages = 50
     }
 }
 
+/// One sender, `count` receivers of which each loses 2 % on its own, and `options` of theirs.
+fn lossy_group(count: u64, sender: &str, receiver: &str) -> Outcome {
+    outcome(&format!(
+        r#"
+time_limit = "100 s"
+[medium]
+kind = "ether10"
+[faults]
+loss = "2%"
+[[station]]
+engine = {{ protocol = "xtp3", multicast = true, wtimer = "40 ms"{sender} }}
+[[station]]
+count = {count}
+engine = {{ protocol = "xtp3", multicast = true, answers = true{receiver} }}
+[[traffic]]
+from = [0]
+to = "all"
+length = {{ fixed = "1000 B" }}
+interarrival = {{ fixed = "60 ms" }}
+messages = 100
+"#
+    ))
+}
+
+#[test]
+fn a_group_with_loss_is_served_by_waiting_for_all_and_by_slotting_and_damping() {
+    let all = lossy_group(20, ", answerers = 20", "");
+    let slotted = lossy_group(
+        20,
+        ", hold = \"20 ms\"",
+        ", slot = \"10 ms\", damping = true",
+    );
+    for outcome in [&all, &slotted] {
+        assert_eq!(outcome.ending, "complete");
+        assert_eq!(outcome.total.settled, 100);
+    }
+    assert_eq!(all.total.received, 2000, "everybody gets everything");
+    assert!(slotted.total.received >= 1900, "{}", slotted.total.received);
+    let answers = |outcome: &Outcome| -> u64 {
+        let receivers = outcome.stations[1..].iter();
+        receivers.map(|station| station.packets_built).sum()
+    };
+    // Twenty answers a question against the few that nobody was quicker than.
+    assert!(answers(&all) > 2000, "{}", answers(&all));
+    assert!(answers(&slotted) < 800, "{}", answers(&slotted));
+    let collisions = |outcome: &Outcome| outcome.ether.as_ref().map_or(0, |e| e.collisions);
+    assert!(collisions(&slotted) * 10 < collisions(&all));
+}
+
 /// A hash of everything that happens.
 fn trace_hash(text: &str, seed: u64) -> (u64, usize) {
     let scenario = parse(text).expect("a good scenario");
