@@ -5,6 +5,7 @@
 //! * [`contestants`] - who takes part in a race.
 //! * [`sharing`] - what several circuits at once did to each other.
 //! * [`stage`] - what surrounds a race: hosts, a link, loads.
+//! * [`surroundings`] - what links and loads did.
 //! * [`testbed_command`] - hosts that stay, for programs of the user's own.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   commands.
@@ -27,6 +28,7 @@ pub mod sharing;
 pub mod sim;
 pub mod stage;
 pub mod study;
+pub mod surroundings;
 pub mod testbed_command;
 
 use args::{Cli, Command};

@@ -71,6 +71,9 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     for line in run.summary.iter().flat_map(crate::sharing::lines) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
+    for line in crate::surroundings::lines(run) {
+        text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
+    }
     for knee in stats::knees(&run.trials) {
         text.push_str(&format!(
             "\n{}",
