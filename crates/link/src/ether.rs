@@ -45,6 +45,8 @@ pub struct Ether {
     queue: BinaryHeap<Reverse<(u64, u8, u64, Due)>>,
     sequence: u64,
     now_ps: u64,
+    /// A transmission was cut short, and those that wait for silence do not know yet.
+    cut_short: bool,
     events: VecDeque<EtherEvent>,
     counters: EtherCounters,
 }
@@ -81,6 +83,7 @@ impl Ether {
             queue: BinaryHeap::new(),
             sequence: 0,
             now_ps: 0,
+            cut_short: false,
             events: VecDeque::new(),
             counters: EtherCounters::default(),
         }
@@ -158,7 +161,16 @@ impl Ether {
     fn work_off(&mut self, at_ps: u64, due: Due) {
         match due {
             Due::Arrive { activity, station } => self.arrive(at_ps, activity, station as usize),
-            Due::Collide { station } => self.collide(at_ps, station as usize),
+            Due::Collide { station } => {
+                self.collide(at_ps, station as usize);
+                // Of many collisions at one moment the last tells those that wait.
+                let next = self.queue.peek().map(|Reverse(next)| (next.0, next.3));
+                let more = matches!(next, Some((at, Due::Collide { .. })) if at == at_ps);
+                if self.cut_short && !more {
+                    self.cut_short = false;
+                    self.reckon_again(at_ps);
+                }
+            }
             Due::End { station } => self.end(at_ps, station as usize),
             Due::Turn { station } => self.take_turn(at_ps, station as usize),
         }
@@ -363,7 +375,7 @@ impl Ether {
         });
         let due = station as u32;
         self.schedule(end_ps, Due::End { station: due });
-        self.reckon_again(now_ps);
+        self.cut_short = true;
     }
 
     /// A transmission was cut short: those that wait for silence get it earlier.
