@@ -104,7 +104,7 @@ fn what_is_wrong_with_a_scenario_is_said_in_one_line() {
     for (words, told) in [
         (
             vec!["sim", "run", &file],
-            ":17:18: \"5 fortnights\" has no unit",
+            ":17:32: \"5 fortnights\" has no unit",
         ),
         (
             vec!["sim", "run", "nowhere.toml"],
