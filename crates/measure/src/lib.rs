@@ -13,6 +13,7 @@
 //! * [`assemble`] - the numbers of a trial from the reports of its workers.
 //! * [`place`] - where workers run: this host here, others through the same trait.
 //! * [`stage`] - what surrounds the trials: hosts, the link between them, loads.
+//! * [`profiled`] - trials whose workers are sampled: where a message's time goes.
 //! * [`packets`] - sizes of packets on the way, sampled in pilots.
 //! * [`worker`] - the inside of a worker process.
 //! * `workload/` - the measuring loops, one file each: `source`, `sink`, `both`, `client`,
@@ -25,6 +26,7 @@ pub mod clock;
 pub mod contestant;
 pub mod packets;
 pub mod place;
+pub mod profiled;
 pub mod quantity;
 pub mod race;
 pub mod spec;

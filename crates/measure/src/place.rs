@@ -140,6 +140,11 @@ fn spawn_worker(
 }
 
 impl WorkerHandle {
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits up to `limit` for the worker to say something, or to be gone.
     pub fn is_readable(&self, limit: Duration) -> bool {
         let socket = self.channel.descriptor();

@@ -90,12 +90,15 @@ pub fn run(
             return Err(error);
         }
     };
+    let spawned = stage.spawned(connector.id(), listener.id());
     let mut pair = Pair {
         listener,
         connector,
         stop,
     };
-    let result = pair.run(spec, trial, &jobs, link_seed, stage);
+    let result = spawned
+        .map_err(failed)
+        .and_then(|()| pair.run(spec, trial, &jobs, link_seed, stage));
     let Pair {
         listener,
         connector,

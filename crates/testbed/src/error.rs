@@ -20,6 +20,11 @@ pub enum TestbedError {
         "an emulated link needs /dev/net/tun: {0}; load the module tun, or ask for a kernel link (--link kernel,rate=...)"
     )]
     Tap(io::Error),
+    /// No control groups.
+    #[error(
+        "a host's quota needs control groups: {0}; run as root where they are mounted, or leave out the quota"
+    )]
+    Quota(io::Error),
     /// What was asked for makes no sense.
     #[error("{0}")]
     Plan(String),

@@ -1,6 +1,8 @@
 //! Hosts: network namespaces, each with a thread that lives in it.
 
 use crate::error::TestbedError;
+use crate::plan::HostPlan;
+use crate::quota::Quota;
 use crate::sys;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fmt;
@@ -24,6 +26,7 @@ pub struct Host {
     number: u32,
     namespace: OwnedFd,
     cpus: Vec<u32>,
+    quota: Option<Quota>,
     work: Option<Sender<Work>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -40,7 +43,10 @@ impl fmt::Debug for Host {
 
 impl Host {
     /// A host with nothing but its loopback, which is down. `number` is its place in addresses.
-    pub(crate) fn create(name: &str, number: u32, cpus: Vec<u32>) -> Result<Host, TestbedError> {
+    pub(crate) fn create(plan: &HostPlan, number: u32) -> Result<Host, TestbedError> {
+        let HostPlan { name, cpus, quota } = plan.clone();
+        let quota = quota.map(Quota::create).transpose();
+        let quota = quota.map_err(TestbedError::Quota)?;
         let (work, jobs) = channel::<Work>();
         let (made, ready) = channel();
         let on = cpus.clone();
@@ -58,10 +64,11 @@ impl Host {
             },
         })?;
         Ok(Host {
-            name: name.to_owned(),
+            name,
             number,
             namespace,
             cpus,
+            quota,
             work: Some(work),
             thread: Some(thread),
         })
@@ -125,7 +132,15 @@ impl Host {
     ///
     /// What the system says.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
-        self.run(move || command.spawn())?
+        let mut child = self.run(move || command.spawn())??;
+        if let Some(quota) = &self.quota {
+            quota.take(child.id()).inspect_err(|_| {
+                // It may be gone by now; then it is only reaped.
+                let _ = child.kill();
+                let _ = child.wait();
+            })?;
+        }
+        Ok(child)
     }
 }
 

@@ -9,6 +9,7 @@
 //! * [`plan`] - what a testbed is asked to be.
 //! * [`testbed`] - making it: interfaces, addresses, who is where.
 //! * [`host`] - a namespace, and the thread that lives in it and starts its processes.
+//! * [`quota`] - a part of the processors for a host.
 //! * [`user`] - being allowed to.
 //! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices.
 //! * [`calibrate`](mod@calibrate) - what the empty link does, beside what it was told to do.
@@ -26,6 +27,7 @@ pub mod host;
 pub mod load;
 mod netlink;
 pub mod plan;
+pub mod quota;
 mod sys;
 pub mod testbed;
 pub mod user;

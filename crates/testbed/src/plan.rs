@@ -53,6 +53,19 @@ pub struct HostPlan {
     pub name: String,
     /// Processors it runs on; empty for all.
     pub cpus: Vec<u32>,
+    /// Per cent of one processor its processes get together; None for no limit.
+    pub quota: Option<u32>,
+}
+
+impl HostPlan {
+    /// A host that may use all processors.
+    pub fn new(name: impl Into<String>) -> HostPlan {
+        HostPlan {
+            name: name.into(),
+            cpus: Vec::new(),
+            quota: None,
+        }
+    }
 }
 
 /// The link of a plan.
@@ -81,12 +94,8 @@ pub enum Frames {
 impl Plan {
     /// Two hosts, `a` and `b`, over `link`, with an MTU of 1500.
     pub fn pair(link: LinkPlan, seed: u64) -> Plan {
-        let host = |name: &str| HostPlan {
-            name: name.to_owned(),
-            cpus: Vec::new(),
-        };
         Plan {
-            hosts: vec![host("a"), host("b")],
+            hosts: vec![HostPlan::new("a"), HostPlan::new("b")],
             link,
             mtu: 1500,
             ipv6: false,

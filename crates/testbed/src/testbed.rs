@@ -51,7 +51,7 @@ impl Testbed {
         plan.check()?;
         let mut hosts = Vec::new();
         for (number, host) in plan.hosts.iter().enumerate() {
-            hosts.push(Host::create(&host.name, number as u32, host.cpus.clone())?);
+            hosts.push(Host::create(host, number as u32)?);
         }
         let emulator = match &plan.link {
             LinkPlan::Kernel(_) => {
@@ -200,6 +200,7 @@ fn settle(host: &Host, plan: &Plan, bucket: Option<TokenBucket>) -> Result<(), T
         queue_len: Some(DEVICE_QUEUE),
     };
     let (others, ipv6) = (0..plan.hosts.len() as u32, plan.ipv6);
+    let cpus = host.cpus().to_vec();
     within(host, "the interface", move || {
         quieten(ipv6)?;
         let mut netlink = Netlink::open()?;
@@ -218,11 +219,31 @@ fn settle(host: &Host, plan: &Plan, bucket: Option<TokenBucket>) -> Result<(), T
                 netlink::add_neighbour(&mut netlink, index, address, hardware(other))?;
             }
         }
+        if !cpus.is_empty() {
+            // Where it cannot be had, packets are received where they come.
+            let _ = sys::steer_receiving(INTERFACE, &mask(&cpus));
+        }
         match bucket {
             Some(bucket) => netlink::add_token_bucket(&mut netlink, index, bucket),
             None => Ok(()),
         }
     })
+}
+
+/// Processors as the kernel writes sets of them: groups of 32 bits in hexadecimal digits, the
+/// highest first, with commas between.
+fn mask(cpus: &[u32]) -> String {
+    let groups = cpus.iter().max().map_or(0, |most| most / 32) as usize + 1;
+    let mut words = vec![0u32; groups];
+    for cpu in cpus {
+        words[(cpu / 32) as usize] |= 1 << (cpu % 32);
+    }
+    let words: Vec<String> = words
+        .iter()
+        .rev()
+        .map(|word| format!("{word:08x}"))
+        .collect();
+    words.join(",")
 }
 
 /// Keeps the kernel from sending what nobody asked for: a frame of its own would shift the fate
@@ -250,4 +271,15 @@ fn quieten(ipv6: bool) -> io::Result<()> {
 fn interface_index() -> io::Result<u32> {
     let socket: OwnedFd = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
     Ok(netdevice::name_to_index(socket, INTERFACE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::mask;
+
+    #[test]
+    fn sets_of_processors_are_written_as_the_kernel_reads_them() {
+        assert_eq!(mask(&[0, 1]), "00000003");
+        assert_eq!(mask(&[33]), "00000002,00000000");
+    }
 }

@@ -24,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   towpath race                                    the usual transports, one minute
   towpath race tcp unix-stream --sizes 1..16KiB   two of them, sizes doubling
   towpath race tcp udp --workload offered         open loop: where is the knee?
+  towpath profile tcp --size 64,16KiB             where does the time go?
   towpath doctor                                  what would spoil a measurement here
   towpath compare results/a results/b --fail-on 3%
 
@@ -69,6 +70,8 @@ pub enum Command {
     /// Run the classic experiments again.
     #[command(subcommand)]
     Study(study::StudyCommand),
+    /// Say where a message's time goes: layers and procedures, from the user's call to the wire.
+    Profile(crate::profile_command::ProfileArgs),
     /// Hosts and a link in this machine, for programs of your own.
     #[command(subcommand)]
     Testbed(crate::testbed_command::TestbedCommand),

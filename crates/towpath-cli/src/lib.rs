@@ -7,6 +7,7 @@
 //! * [`stage`] - what surrounds a race: hosts, a link, loads.
 //! * [`surroundings`] - what links and loads did.
 //! * [`testbed_command`] - hosts that stay, for programs of the user's own.
+//! * [`profile_command`] - where a message's time goes.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   commands.
 //! * [`mod@print`] - how words reach the user.
@@ -21,6 +22,7 @@ pub mod doctor;
 pub mod inspect;
 pub mod parse;
 pub mod print;
+pub mod profile_command;
 pub mod progress;
 pub mod race;
 pub mod results_commands;
@@ -105,6 +107,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Show(args) => results_commands::show(&args),
         Command::Sim(command) => sim::run(&command),
         Command::Study(command) => study::run(&command),
+        Command::Profile(args) => profile_command::run(&args),
         Command::Testbed(command) => testbed_command::run(&command),
         Command::Worker => worker(),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
@@ -133,7 +136,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
 }
 
 /// What clap says, without its usage lines.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let telling =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));

@@ -29,7 +29,7 @@ const LOOKS: [u32; 3] = [5, 10, 20];
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let mut stage = crate::stage::up(args)?;
     let spec = spec_on(args, &stage)?;
-    let folder = args.out.clone().unwrap_or_else(default_folder);
+    let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::inspect::test_of(&spec));
     let stop = stop_flag()?;
     if !args.json {
@@ -61,7 +61,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
 }
 
 /// From words to a race on that stage: what is here is asked on the host that will send.
-fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, CliError> {
+pub(crate) fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, CliError> {
     let Some((_, testbed)) = stage.testbeds().next() else {
         return spec(args);
     };
@@ -120,7 +120,7 @@ fn line_up(spec: &RaceSpec) -> String {
 }
 
 /// A flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
-fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(
@@ -134,15 +134,16 @@ fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-fn default_folder() -> PathBuf {
+/// A new folder in results/ for what `command` finds.
+pub(crate) fn default_folder(command: &str) -> PathBuf {
     let format = time::macros::format_description!("[year][month][day]-[hour][minute][second]");
     let now = time::OffsetDateTime::now_utc();
     let stamp = now
         .format(&format)
         .unwrap_or_else(|_| now.unix_timestamp().to_string());
     let base = PathBuf::from("results");
-    let first = base.join(format!("{stamp}-race"));
-    let numbered = (2..100).map(|number| base.join(format!("{stamp}-race-{number}")));
+    let first = base.join(format!("{stamp}-{command}"));
+    let numbered = (2..100).map(|number| base.join(format!("{stamp}-{command}-{number}")));
     std::iter::once(first.clone())
         .chain(numbered)
         .find(|path| !path.exists())

@@ -30,6 +30,10 @@ pub struct StageArgs {
     /// Leave out the measuring of the empty link before the race.
     #[arg(long, requires = "link")]
     pub no_calibration: bool,
+    /// Give hosts a part of a processor each, their loads included: 50%, or SENDER/RECEIVER such as
+    /// 100%/25%; needs control groups.
+    #[arg(long, value_name = "SHARE[/SHARE]", requires = "link", value_parser = quotas)]
+    pub quota: Option<(u32, u32)>,
     /// Load hosts with copies of an artificial workload: N, N@sender, N@receiver, or a sweep such as
     /// 0..4@sender,0..4@receiver.
     #[arg(long, value_name = "N[@HOST]", value_parser = host_loads)]
@@ -80,6 +84,19 @@ fn link(text: &str) -> Result<(String, LinkPlan), link::PathError> {
     Ok((text.to_owned(), text.parse()?))
 }
 
+/// Parts of a processor in per cent, of the sender and of the receiver.
+fn quotas(text: &str) -> Result<(u32, u32), String> {
+    let one = |text: &str| {
+        let percent = text.strip_suffix('%').and_then(|digits| digits.parse().ok());
+        let fault =
+            || format!("'{text}' is no part of a processor; give 10% to 10000%, such as 50%");
+        let fine = percent.filter(|percent| (10..=10_000).contains(percent));
+        fine.ok_or_else(fault)
+    };
+    let (sender, receiver) = text.split_once('/').unwrap_or((text, text));
+    Ok((one(sender)?, one(receiver)?))
+}
+
 fn part(text: &str) -> Result<Part, String> {
     text.parse()
 }
@@ -125,6 +142,10 @@ fn plan(args: &RaceArgs) -> Result<StagePlan, CliError> {
         ipv6: args.ipv6,
         reversed: args.reverse,
         pin: swap(args.swap, args.pin.unwrap_or_else(default_pins)),
+        quota: swap(
+            args.swap,
+            asked.quota.map_or((None, None), |(one, other)| (Some(one), Some(other))),
+        ),
         program: std::env::current_exe().map_err(CliError::failed)?,
         worker: vec!["worker".into()],
         load: vec!["load-unit".into()],
@@ -212,6 +233,11 @@ pub fn sharing(args: &RaceArgs) -> Option<String> {
         let free = allowed_cpus().len() > 2 && apart;
         let link = if free { "link apart" } else { "link shared" };
         words.push(link.into());
+    }
+    if let Some((sender, receiver)) = asked.quota {
+        words.push(format!(
+            "the sender gets {sender} % of a processor, the receiver {receiver} %"
+        ));
     }
     Some(words.join(", "))
 }

@@ -29,6 +29,8 @@ pub struct StagePlan {
     pub reversed: bool,
     /// Processors of the sender and of the receiver.
     pub pin: (Option<u32>, Option<u32>),
+    /// Per cent of a processor that the sender's and the receiver's hosts get.
+    pub quota: (Option<u32>, Option<u32>),
     /// This program, whose arguments make it a worker and a unit of host load.
     pub program: PathBuf,
     /// Arguments of a worker.
@@ -185,13 +187,17 @@ fn testbed_plan(plan: &StagePlan, link: &LinkPlan) -> Plan {
     } else {
         [sender, receiver]
     };
-    for (host, cpu) in made.hosts.iter_mut().zip(pins) {
+    let (sender, receiver) = plan.quota;
+    let quotas = if plan.reversed {
+        [receiver, sender]
+    } else {
+        [sender, receiver]
+    };
+    for ((host, cpu), quota) in made.hosts.iter_mut().zip(pins).zip(quotas) {
         host.cpus = cpu.into_iter().collect();
+        host.quota = quota;
     }
-    let others = (0..pairs * 2).map(|at| HostPlan {
-        name: format!("load{at}"),
-        cpus: Vec::new(),
-    });
+    let others = (0..pairs * 2).map(|at| HostPlan::new(format!("load{at}")));
     made.hosts.extend(others);
     made
 }

@@ -35,6 +35,15 @@ pub trait Stage {
     /// Where the connecting and the listening worker run.
     fn places(&self) -> (&dyn Place, &dyn Place);
 
+    /// The workers of a trial are there, by their processes' numbers, and have done nothing yet.
+    ///
+    /// # Errors
+    ///
+    /// A sentence when the trial cannot go on; it fails with it.
+    fn spawned(&mut self, _connector: u32, _listener: u32) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Counters of the hosts that take part.
     fn snapshot(&self) -> host::Snapshot {
         host::Snapshot::take()

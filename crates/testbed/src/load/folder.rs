@@ -51,16 +51,16 @@ pub fn sweep() -> usize {
     };
     let left = entries.flatten().filter(|entry| {
         let name = entry.file_name();
-        name.to_str().is_some_and(is_orphan)
+        name.to_str().is_some_and(|name| is_orphan(name, PREFIX))
     });
     // Those of other users are theirs to remove.
     left.filter(|entry| fs::remove_dir_all(entry.path()).is_ok())
         .count()
 }
 
-/// Whether this is the name of a folder whose process is gone.
-fn is_orphan(name: &str) -> bool {
-    let Some(rest) = name.strip_prefix(PREFIX) else {
+/// Whether this is the name of a folder, `prefix` in front, whose process is gone.
+pub(crate) fn is_orphan(name: &str, prefix: &str) -> bool {
+    let Some(rest) = name.strip_prefix(prefix) else {
         return false;
     };
     let mut numbers = rest.split('-').map(|text| text.parse::<u64>().ok());
@@ -74,7 +74,7 @@ fn is_orphan(name: &str) -> bool {
 
 /// When a process started, in ticks since the system did, which tells it from a later one of the
 /// same number; None when there is no such process.
-fn started(process: u32) -> Option<u64> {
+pub(crate) fn started(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     // The name, in parentheses, may hold anything.
     let (_, rest) = stat.rsplit_once(')')?;
@@ -105,6 +105,7 @@ mod tests {
 
     #[test]
     fn other_names_are_left_alone() {
+        let is_orphan = |name: &str| super::is_orphan(name, PREFIX);
         assert!(!is_orphan("towpath-load-"));
         assert!(!is_orphan("towpath-load-x-1-2"));
         assert!(!is_orphan("something"));

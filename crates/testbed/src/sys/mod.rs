@@ -2,7 +2,9 @@
 #![allow(unsafe_code)]
 
 mod namespace;
+mod steer;
 mod tap;
 
 pub(crate) use namespace::{leave_network, leave_users};
+pub(crate) use steer::steer_receiving;
 pub(crate) use tap::{Offloads, open_tap};

@@ -58,10 +58,7 @@ fn two_testbeds_do_not_meet() {
 fn more_than_two_hosts_share_the_link() {
     let mut plan = Plan::pair(parse("rate=100mbit"), 1);
     for name in ["c", "d"] {
-        plan.hosts.push(HostPlan {
-            name: name.into(),
-            cpus: Vec::new(),
-        });
+        plan.hosts.push(HostPlan::new(name));
     }
     let Some(testbed) = up_plan(&plan) else {
         return;

@@ -121,10 +121,7 @@ impl Held {
         testbed::enter_user_namespace().map_err(CliError::failed)?;
         let users = (!privileged).then(|| File::open("/proc/self/ns/user").map(OwnedFd::from));
         let letters = ('a'..='z').take(args.hosts as usize);
-        let hosts = letters.map(|letter| HostPlan {
-            name: letter.to_string(),
-            cpus: Vec::new(),
-        });
+        let hosts = letters.map(HostPlan::new);
         let plan = Plan {
             hosts: hosts.collect(),
             mtu: args.mtu,

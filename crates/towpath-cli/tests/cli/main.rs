@@ -11,6 +11,7 @@
 
 mod endings;
 mod options;
+mod profiles;
 mod reading;
 mod refusals;
 mod schema;

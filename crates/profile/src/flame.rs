@@ -1,0 +1,252 @@
+//! A flame graph: one picture that needs nothing else.
+//!
+//! Each trunk is a side at a size; its width is seconds for 10,000 messages. What a procedure
+//! called stands on top of it. Colours are layers. A click widens what is clicked.
+
+use crate::fold::{Node, Tree};
+use crate::layer::Layer;
+use std::fmt::Write as _;
+
+/// Width of the picture, and height of a row.
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 17.0;
+
+/// Room above the rows for the title and the colours.
+const TOP: f64 = 62.0;
+
+/// What is narrower is left out.
+const NARROW: f64 = 0.25;
+
+/// Width of a letter.
+const LETTER: f64 = 6.6;
+
+/// Rows at most; what is deeper is left out.
+const DEPTH_MAX: usize = 90;
+
+/// A trunk: what it is, and its stacks in seconds.
+pub type Trunk = (String, Tree);
+
+/// The picture of `trunks`, as an SVG file.
+pub fn svg(title: &str, trunks: &[Trunk]) -> String {
+    let whole: f64 = trunks.iter().map(|(_, tree)| tree.root.weight).sum();
+    let deepest = trunks.iter().map(|(_, tree)| depth(&tree.root)).max();
+    let rows = deepest.unwrap_or(0).min(DEPTH_MAX) + 1;
+    let height = TOP + rows as f64 * ROW + 30.0;
+    let mut text = String::new();
+    head(&mut text, title, height);
+    let mut picture = Picture {
+        text,
+        floor: TOP + rows as f64 * ROW,
+        scale: if whole > 0.0 {
+            (WIDTH - 20.0) / whole
+        } else {
+            0.0
+        },
+        whole,
+    };
+    let mut x = 10.0;
+    for (name, tree) in trunks {
+        picture.bar(x, 0, name, None, tree.root.weight);
+        picture.children(&tree.root, x, 1);
+        x += tree.root.weight * picture.scale;
+    }
+    let mut text = picture.text;
+    text.push_str("</g>\n<text id=\"told\" x=\"10\" y=\"");
+    let _ = write!(text, "{:.0}\"> </text>\n{SCRIPT}</svg>\n", height - 10.0);
+    text
+}
+
+struct Picture {
+    text: String,
+    floor: f64,
+    scale: f64,
+    whole: f64,
+}
+
+impl Picture {
+    fn children(&mut self, node: &Node, x: f64, level: usize) {
+        let mut x = x;
+        for ((name, kernel), child) in &node.children {
+            if child.weight * self.scale >= NARROW && level <= DEPTH_MAX {
+                let name = if *kernel {
+                    format!("{name} (kernel)")
+                } else {
+                    name.clone()
+                };
+                self.bar(x, level, &name, child.layer, child.weight);
+                self.children(child, x, level + 1);
+            }
+            x += child.weight * self.scale;
+        }
+    }
+
+    fn bar(&mut self, x: f64, level: usize, name: &str, layer: Option<Layer>, weight: f64) {
+        let (y, width) = (self.floor - (level + 1) as f64 * ROW, weight * self.scale);
+        let part = weight * 100.0 / self.whole.max(f64::MIN_POSITIVE);
+        let layer_name = layer.map_or("", Layer::name);
+        let full = escape(name);
+        let letters = ((width - 6.0) / LETTER).max(0.0) as usize;
+        let label = if letters < 3 {
+            String::new()
+        } else {
+            escape(&cut(name, letters))
+        };
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            self.text,
+            "<g class=\"f\"><title>{full}&#10;{weight:.4} s for 10,000 messages, {part:.1} %{}{}\
+             </title><rect x=\"{x:.2}\" y=\"{y:.0}\" width=\"{width:.2}\" height=\"{:.0}\" \
+             fill=\"{}\"/><text x=\"{:.2}\" y=\"{:.0}\" data-n=\"{full}\">{label}</text></g>",
+            if layer_name.is_empty() { "" } else { "&#10;" },
+            escape(layer_name),
+            ROW - 1.0,
+            colour(layer),
+            x + 3.0,
+            y + 12.0,
+        );
+    }
+}
+
+fn head(text: &mut String, title: &str, height: f64) {
+    let _ = write!(
+        text,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+         width=\"{WIDTH}\" height=\"{height}\">\n<style>\ntext {{ font: 11px monospace; fill: #1a1a1a; }}\n\
+         .f:hover rect {{ stroke: #000; }}\n.f {{ cursor: pointer; }}\n</style>\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n\
+         <text x=\"10\" y=\"18\" style=\"font: bold 14px sans-serif\">{}</text>\n",
+        escape(title)
+    );
+    for (at, layer) in Layer::ALL.iter().enumerate() {
+        let (x, y) = (10 + (at % 9) * 132, 28 + (at / 9) * 15);
+        let _ = write!(
+            text,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
+            colour(Some(*layer)),
+            x + 14,
+            y + 9,
+            escape(layer.name())
+        );
+    }
+    text.push_str("<g id=\"all\">\n");
+}
+
+fn depth(node: &Node) -> usize {
+    let deepest = node.children.values().map(depth).max();
+    deepest.map_or(0, |below| below + 1)
+}
+
+/// Colours that stay apart when colours are hard to tell: light and dark, warm and cold in turn.
+fn colour(layer: Option<Layer>) -> &'static str {
+    match layer {
+        None => "#dddddd",
+        Some(Layer::Loop) => "#c9c9c9",
+        Some(Layer::Library) => "#b8d8ba",
+        Some(Layer::Engine) => "#5fad56",
+        Some(Layer::Driver) => "#9bc53d",
+        Some(Layer::Encryption) => "#7a9e7e",
+        Some(Layer::SystemCall) => "#f2c14e",
+        Some(Layer::Socket) => "#f4a259",
+        Some(Layer::Transport) => "#e76f51",
+        Some(Layer::Internet) => "#f28482",
+        Some(Layer::Device) => "#d5b9b2",
+        Some(Layer::Copy) => "#4d9de0",
+        Some(Layer::Checksum) => "#a0c4ff",
+        Some(Layer::Memory) => "#b8b8ff",
+        Some(Layer::Scheduling) => "#9d8189",
+        Some(Layer::Clock) => "#d8e2dc",
+        Some(Layer::OtherKernel) => "#e9c9b0",
+        Some(Layer::OtherUser) => "#e2ece9",
+    }
+}
+
+/// The first letters of a name, with a sign where some are missing.
+fn cut(name: &str, letters: usize) -> String {
+    if name.chars().count() <= letters {
+        return name.to_owned();
+    }
+    let mut text: String = name.chars().take(letters - 1).collect();
+    text.push('\u{2026}');
+    text
+}
+
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// A click makes a bar as wide as the picture, a click on a trunk shows everything again.
+const SCRIPT: &str = r#"<script><![CDATA[
+const bars = [...document.querySelectorAll('.f')].map(g => {
+  const r = g.querySelector('rect'), t = g.querySelector('text');
+  return { g, r, t, x: +r.getAttribute('x'), w: +r.getAttribute('width'), y: +r.getAttribute('y'), n: t.dataset.n };
+});
+const floor = Math.max(...bars.map(b => b.y));
+function show(x, w) {
+  const k = 1180 / w;
+  for (const b of bars) {
+    const from = Math.max(b.x, x), to = Math.min(b.x + b.w, x + w), on = to - from > 1e-6 * w;
+    b.g.style.display = on ? '' : 'none';
+    if (!on) continue;
+    const left = 10 + (from - x) * k, width = (to - from) * k, room = Math.floor((width - 6) / 6.6);
+    b.r.setAttribute('x', left); b.r.setAttribute('width', width); b.t.setAttribute('x', left + 3);
+    b.t.textContent = room < 3 ? '' : b.n.length <= room ? b.n : b.n.slice(0, room - 1) + '\u2026';
+  }
+}
+for (const b of bars) {
+  b.g.addEventListener('click', () => b.y === floor ? show(10, 1180) : show(b.x, b.w));
+  b.g.addEventListener('mouseover', () => {
+    document.getElementById('told').textContent = b.g.querySelector('title').textContent.replace(/\n/g, '; ');
+  });
+}
+]]></script>
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stack::Frame;
+
+    fn tree() -> Tree {
+        let mut tree = Tree::default();
+        let frame = |name: &str, kernel| Frame {
+            name: name.into(),
+            kernel,
+        };
+        tree.add(
+            &[frame("tcp_sendmsg", true), frame("a::<b & c>", false)],
+            3.0,
+        );
+        tree.add(&[frame("memcpy", false), frame("a::<b & c>", false)], 1.0);
+        tree
+    }
+
+    #[test]
+    fn widths_are_parts_of_the_whole() {
+        let svg = svg("tcp", &[("sender, 64 B".into(), tree())]);
+        assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
+        // Three quarters of 1180.
+        assert!(svg.contains("width=\"885.00\""), "{svg}");
+        assert!(svg.contains("width=\"295.00\""));
+        assert!(svg.contains("3.0000 s for 10,000 messages, 75.0 %"));
+        assert!(svg.contains("a::&lt;b &amp; c&gt;") && !svg.contains("<b & c>"));
+        assert_eq!(svg.matches("class=\"f\"").count(), 4);
+        assert_eq!(svg.matches("http").count(), 1);
+    }
+
+    #[test]
+    fn nothing_is_a_picture_too() {
+        let svg = svg("tcp", &[("sender".into(), Tree::default())]);
+        assert!(svg.contains("sender") && !svg.contains("NaN") && !svg.contains("inf"));
+    }
+}

@@ -1,0 +1,11 @@
+//! The system calls no library offers safely.
+
+#![allow(unsafe_code)]
+
+mod event;
+mod ring;
+mod tracing;
+
+pub(crate) use event::{Event, EventKind};
+pub(crate) use ring::Ring;
+pub(crate) use tracing::mount_tracing;

@@ -1,0 +1,411 @@
+//! Tables of layers and procedures, with sizes side by side.
+
+use crate::layer::{self, Layer};
+use crate::stack::Frame;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Messages that times are given for: the study of 1984 sent as many.
+pub const MESSAGES: f64 = 10_000.0;
+
+/// A row grows when its time at the largest size is above that at the smallest by more than this
+/// many standard errors of both, and ...
+const SURE: f64 = 3.0;
+
+/// ... by more than this factor.
+const GROWTH: f64 = 1.2;
+
+/// Procedures shown of a layer at most.
+const PROCEDURES_MAX: usize = 8;
+
+/// Those below this part of a column's time, at every size, are not shown.
+const SHOWN_PART: f64 = 0.005;
+
+/// Samples of one side at one size, by layer and procedure.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Weight and number of samples of each procedure.
+    pub procedures: BTreeMap<(Layer, String), (f64, u64)>,
+}
+
+impl Tally {
+    /// Counts a sample by its stack, innermost frame first.
+    pub fn add(&mut self, frames: &[Frame], weight: f64) {
+        let (layer, name) = layer::of(frames);
+        let entry = self.procedures.entry((layer, name.to_owned())).or_default();
+        entry.0 += weight;
+        entry.1 += 1;
+    }
+
+    /// The weight of all.
+    pub fn weight(&self) -> f64 {
+        self.procedures.values().map(|(weight, _)| weight).sum()
+    }
+
+    /// How many there are.
+    pub fn samples(&self) -> u64 {
+        self.procedures.values().map(|(_, count)| count).sum()
+    }
+}
+
+/// What is known of one size besides its samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Column {
+    /// Octets of a message.
+    pub size: u64,
+    /// Messages this side sent or received.
+    pub messages: u64,
+    /// Processor seconds they took.
+    pub cpu_s: f64,
+    /// Seconds they took.
+    pub span_s: f64,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples for which there was no room.
+    pub lost: u64,
+}
+
+/// A time or a count at each size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// Layer, procedure or what is counted.
+    pub name: String,
+    /// The values: seconds for 10,000 messages, or how often a message; None where unknown.
+    pub values: Vec<Option<f64>>,
+    /// Standard errors of times, from the number of samples; empty for counts.
+    pub errors: Vec<f64>,
+    /// Whether it grows with the size, beyond chance.
+    pub grows: bool,
+}
+
+/// A layer and its procedures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct LayerRows {
+    /// The layer as a whole.
+    pub layer: Row,
+    /// Its procedures, the longest first; those that hardly show are left out.
+    pub procedures: Vec<Row>,
+}
+
+/// One side of a transport.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Side {
+    /// `sender` or `receiver`.
+    pub name: String,
+    /// The sizes, ascending.
+    pub columns: Vec<Column>,
+    /// Where the processor's time went, the user's part first.
+    pub layers: Vec<LayerRows>,
+    /// All of it.
+    pub total: Row,
+    /// Time off the processor: asleep, or waiting for it.
+    pub off: Row,
+    /// How often a message.
+    pub counts: Vec<Row>,
+}
+
+/// One side at one size, as measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// The size and totals.
+    pub column: Column,
+    /// The samples.
+    pub tally: Tally,
+    /// Counts, each a message.
+    pub counts: BTreeMap<String, f64>,
+}
+
+impl Side {
+    /// The table of a side, from its sizes in ascending order.
+    pub fn of(name: &str, sizes: &[Measured]) -> Side {
+        let layers = Layer::ALL
+            .iter()
+            .filter_map(|&layer| layer_rows(layer, sizes));
+        let per = |of: fn(&Column) -> f64| {
+            let values = sizes.iter().map(|size| (of(&size.column), 0.0));
+            row("", sizes, values.collect())
+        };
+        let counted: BTreeSet<&String> = sizes.iter().flat_map(|size| size.counts.keys()).collect();
+        Side {
+            name: name.to_owned(),
+            columns: sizes.iter().map(|size| size.column.clone()).collect(),
+            layers: layers.collect(),
+            total: Row {
+                name: "on the processor".into(),
+                ..per(|column| column.cpu_s)
+            },
+            off: Row {
+                name: "off the processor".into(),
+                ..per(|column| (column.span_s - column.cpu_s).max(0.0))
+            },
+            counts: counted
+                .into_iter()
+                .map(|name| count_row(name, sizes))
+                .collect(),
+        }
+    }
+
+    /// All rows that grow with size, layers and procedures.
+    pub fn growing(&self) -> impl Iterator<Item = &Row> {
+        let rows = self
+            .layers
+            .iter()
+            .flat_map(|rows| [&rows.layer].into_iter().chain(&rows.procedures));
+        rows.filter(|row| row.grows)
+    }
+}
+
+fn layer_rows(layer: Layer, sizes: &[Measured]) -> Option<LayerRows> {
+    let inside = |size: &Measured| -> Vec<(String, (f64, u64))> {
+        let all = size.tally.procedures.iter();
+        let own = all.filter(|((of, _), _)| *of == layer);
+        own.map(|((_, name), value)| (name.clone(), *value))
+            .collect()
+    };
+    let found: Vec<BTreeMap<String, (f64, u64)>> = sizes
+        .iter()
+        .map(|size| inside(size).into_iter().collect())
+        .collect();
+    let names: BTreeSet<&String> = found.iter().flat_map(BTreeMap::keys).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let timed = |pick: &dyn Fn(&BTreeMap<String, (f64, u64)>) -> (f64, u64)| {
+        let all = found.iter().zip(sizes);
+        all.map(|(found, size)| seconds(pick(found), size))
+            .collect::<Vec<_>>()
+    };
+    let whole = timed(&|found| {
+        let sums = found.values();
+        sums.fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    });
+    let mut procedures: Vec<Row> = names
+        .into_iter()
+        .map(|name| {
+            let values = timed(&|found| found.get(name).copied().unwrap_or_default());
+            (name, values)
+        })
+        .filter(|(_, values)| shows(values, sizes))
+        .map(|(name, values)| row(&short(name), sizes, values))
+        .collect();
+    procedures.sort_by(|one, other| largest(other).total_cmp(&largest(one)));
+    procedures.truncate(PROCEDURES_MAX);
+    Some(LayerRows {
+        layer: row(layer.name(), sizes, whole),
+        procedures,
+    })
+}
+
+/// Seconds that samples stand for, and their standard error. The samples divide the processor time
+/// the scheduler counted; those of a procedure are as random as a count.
+fn seconds((weight, count): (f64, u64), size: &Measured) -> (f64, f64) {
+    let all = size.tally.weight();
+    if all == 0.0 {
+        return (0.0, 0.0);
+    }
+    let value = size.column.cpu_s * weight / all;
+    // One sample more or less, where there are none.
+    let one = size.column.cpu_s / size.tally.samples().max(1) as f64;
+    (value, (value / (count.max(1) as f64).sqrt()).max(one))
+}
+
+fn shows(values: &[(f64, f64)], sizes: &[Measured]) -> bool {
+    let mut all = values.iter().zip(sizes);
+    all.any(|((value, _), size)| *value > SHOWN_PART * size.column.cpu_s)
+}
+
+fn largest(row: &Row) -> f64 {
+    row.values.iter().flatten().copied().fold(0.0, f64::max)
+}
+
+/// A row of seconds, divided among the messages.
+fn row(name: &str, sizes: &[Measured], values: Vec<(f64, f64)>) -> Row {
+    let per = |size: &Measured| match size.column.messages {
+        0 => None,
+        messages => Some(MESSAGES / messages as f64),
+    };
+    let scaled: Vec<Option<(f64, f64)>> = values
+        .iter()
+        .zip(sizes)
+        .map(|((value, error), size)| per(size).map(|factor| (value * factor, error * factor)))
+        .collect();
+    Row {
+        name: name.to_owned(),
+        grows: grows(&scaled),
+        values: scaled
+            .iter()
+            .map(|pair| pair.map(|(value, _)| value))
+            .collect(),
+        errors: scaled
+            .iter()
+            .map(|pair| pair.map_or(0.0, |(_, error)| error))
+            .collect(),
+    }
+}
+
+fn grows(values: &[Option<(f64, f64)>]) -> bool {
+    let (Some(Some(first)), Some(Some(last))) = (values.first(), values.last()) else {
+        return false;
+    };
+    let error = first.1.hypot(last.1);
+    values.len() > 1 && last.0 > first.0 * GROWTH && last.0 - first.0 > SURE * error
+}
+
+fn count_row(name: &str, sizes: &[Measured]) -> Row {
+    let values: Vec<Option<f64>> = sizes
+        .iter()
+        .map(|size| size.counts.get(name).copied())
+        .collect();
+    let ends = values
+        .first()
+        .copied()
+        .flatten()
+        .zip(values.last().copied().flatten());
+    Row {
+        name: name.to_owned(),
+        grows: values.len() > 1 && ends.is_some_and(|(first, last)| last > first * GROWTH + 0.001),
+        values,
+        errors: Vec::new(),
+    }
+}
+
+/// A procedure's name as it fits into a table: the type instead of its traits, no parameters of
+/// types, and the last three parts of a path behind its crate.
+pub fn short(name: &str) -> String {
+    let name = without_parameters(&without_traits(name));
+    let parts: Vec<&str> = name.split("::").filter(|part| !part.is_empty()).collect();
+    match parts[..] {
+        [first, .., before, last] if parts.len() > 3 => format!("{first}::..::{before}::{last}"),
+        _ => parts.join("::"),
+    }
+}
+
+/// `<a::B as c::D>::e` is `a::B::e`.
+fn without_traits(name: &str) -> String {
+    let Some(rest) = name.strip_prefix('<') else {
+        return name.to_owned();
+    };
+    let Some((owner, behind)) = rest.split_once(" as ") else {
+        return rest.replacen('>', "", 1);
+    };
+    // The trait may have parameters of its own: its end is the one that closes the first bracket.
+    let mut depth = 1;
+    for (at, c) in behind.char_indices() {
+        depth += i32::from(c == '<') - i32::from(c == '>');
+        if depth == 0 {
+            return format!("{owner}{}", &behind[at + 1..]);
+        }
+    }
+    owner.to_owned()
+}
+
+fn without_parameters(name: &str) -> String {
+    let mut depth = 0;
+    let mut kept = String::new();
+    for c in name.chars() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ if depth <= 0 => kept.push(c),
+            _ => {}
+        }
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn size(size: u64, copy: u64, tcp: u64) -> Measured {
+        let mut tally = Tally::default();
+        let frame = |name: &str| Frame {
+            name: name.into(),
+            kernel: true,
+        };
+        for _ in 0..copy {
+            tally.add(&[frame("_copy_from_iter"), frame("tcp_sendmsg")], 1.0);
+        }
+        for _ in 0..tcp {
+            tally.add(&[frame("tcp_sendmsg")], 1.0);
+        }
+        Measured {
+            column: Column {
+                size,
+                messages: 20_000,
+                // A millisecond a sample.
+                cpu_s: (copy + tcp) as f64 / 1000.0,
+                span_s: 2.0,
+                samples: copy + tcp,
+                lost: 0,
+            },
+            tally,
+            counts: BTreeMap::from([("system calls".to_owned(), 1.0)]),
+        }
+    }
+
+    #[test]
+    fn seconds_are_for_ten_thousand_messages_and_rows_that_grow_are_marked() {
+        let side = Side::of("sender", &[size(64, 100, 400), size(16_384, 900, 410)]);
+        let names: Vec<&str> = side
+            .layers
+            .iter()
+            .map(|rows| rows.layer.name.as_str())
+            .collect();
+        assert_eq!(names, ["TCP/UDP", "copy"]);
+        let copy = &side.layers[1];
+        // 100 ms for 20,000 messages.
+        assert_eq!(
+            copy.layer.values[0].map(|s| (s * 1e6).round()),
+            Some(50_000.0)
+        );
+        assert!(copy.layer.grows && copy.procedures[0].grows);
+        assert!(!side.layers[0].layer.grows, "{:?}", side.layers[0].layer);
+        assert_eq!(
+            side.total.values[1].map(|s| (s * 1e6).round()),
+            Some(655_000.0)
+        );
+        assert_eq!(
+            side.off.values[0].map(|s| (s * 1e6).round()),
+            Some(750_000.0)
+        );
+        let growing: Vec<&str> = side.growing().map(|row| row.name.as_str()).collect();
+        assert_eq!(growing, ["copy", "_copy_from_iter"]);
+        assert_eq!(side.counts[0].values, [Some(1.0), Some(1.0)]);
+        assert!(!side.counts[0].grows);
+    }
+
+    #[test]
+    fn growth_that_may_be_chance_is_not_marked() {
+        // 9 and 14 samples: 1.04 standard errors apart.
+        let side = Side::of("sender", &[size(64, 9, 400), size(128, 14, 400)]);
+        assert!(side.growing().next().is_none());
+        let alone = Side::of("sender", &[size(64, 9, 400)]);
+        assert!(alone.growing().next().is_none());
+    }
+
+    #[test]
+    fn nothing_received_has_no_time_a_message() {
+        let mut empty = size(64, 1, 1);
+        empty.column.messages = 0;
+        let side = Side::of("receiver", &[empty]);
+        assert_eq!(side.total.values, [None]);
+        let nothing = Side::of("receiver", &[Measured::default()]);
+        assert!(nothing.layers.is_empty());
+    }
+
+    #[test]
+    fn names_are_cut_to_what_tells_them_apart() {
+        assert_eq!(short("tcp_sendmsg"), "tcp_sendmsg");
+        assert_eq!(
+            short("<engine_xtp::association::Engine as engine::contract::Engine<u8>>::transmit"),
+            "engine_xtp::..::Engine::transmit"
+        );
+        assert_eq!(
+            short("driver::ring::Ring<T>::put::<u8>"),
+            "driver::..::Ring::put"
+        );
+        assert_eq!(short("<a::B>::c"), "a::B::c");
+        assert_eq!(short("<broken"), "broken");
+    }
+}

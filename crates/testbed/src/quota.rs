@@ -1,0 +1,252 @@
+//! A part of the processors for a host: a control group with a quota.
+//!
+//! Both kinds of control groups are known: the unified tree (`cpu.max`) and the older tree of the
+//! processor alone (`cpu.cfs_quota_us`). A group is removed with its value; what a killed process
+//! has left is swept by the next run.
+
+use crate::load::folder;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How the names of all these groups begin.
+const PREFIX: &str = "towpath-quota-";
+
+/// Length of a period, us: the kernel's own choice is 100 ms, which would stop a host for most of
+/// that at a time; 10 ms is the finest that does not cost much.
+const PERIOD_US: u64 = 10_000;
+
+/// How often removing a group is tried: its processes need a moment to be gone.
+const TRIES: u32 = 50;
+
+/// A control group with a quota.
+#[derive(Debug)]
+pub struct Quota {
+    folder: PathBuf,
+}
+
+/// One tree of control groups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tree {
+    /// Where it is mounted.
+    root: PathBuf,
+    /// Our own group in it.
+    own: PathBuf,
+    unified: bool,
+}
+
+impl Quota {
+    /// A group that gets `percent` of one processor.
+    ///
+    /// # Errors
+    ///
+    /// When there are no control groups, or this user may make none.
+    pub fn create(percent: u32) -> io::Result<Quota> {
+        let mounts = fs::read_to_string("/proc/self/mounts")?;
+        let groups = fs::read_to_string("/proc/self/cgroup")?;
+        let mut last = io::Error::new(
+            io::ErrorKind::NotFound,
+            "no control groups for processors are mounted",
+        );
+        for tree in trees(&mounts, &groups) {
+            sweep(&tree.root);
+            for parent in tree.places() {
+                match make(&tree, &parent, percent) {
+                    Ok(quota) => return Ok(quota),
+                    Err(error) => last = error,
+                }
+            }
+        }
+        Err(last)
+    }
+
+    /// Puts a process under the quota, and what it will start.
+    ///
+    /// # Errors
+    ///
+    /// When it is gone.
+    pub fn take(&self, process: u32) -> io::Result<()> {
+        fs::write(self.folder.join("cgroup.procs"), process.to_string())
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        for _ in 0..TRIES {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // What cannot be removed now is swept by the next run.
+    }
+}
+
+impl Tree {
+    /// Groups in which ours may be made: our own, then the ones around it. In the unified tree a
+    /// group with processes has no others inside that divide the processors.
+    fn places(&self) -> Vec<PathBuf> {
+        let inside = self.own.strip_prefix("/").unwrap_or(&self.own);
+        let mut places: Vec<PathBuf> = inside
+            .ancestors()
+            .map(|group| self.root.join(group))
+            .collect();
+        places.dedup();
+        places
+    }
+}
+
+fn make(tree: &Tree, parent: &Path, percent: u32) -> io::Result<Quota> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let process = std::process::id();
+    let started = folder::started(process).unwrap_or(0);
+    if tree.unified {
+        // Where it is switched on already, or may not be, the next step tells.
+        let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
+    }
+    let folder = parent.join(format!("{PREFIX}{process}-{started}-{count}"));
+    fs::create_dir(&folder)?;
+    let quota = Quota { folder };
+    let us = (u64::from(percent) * PERIOD_US / 100).max(1000);
+    if tree.unified {
+        write_existing(&quota.folder.join("cpu.max"), &format!("{us} {PERIOD_US}"))?;
+    } else {
+        write_existing(
+            &quota.folder.join("cpu.cfs_period_us"),
+            &PERIOD_US.to_string(),
+        )?;
+        write_existing(&quota.folder.join("cpu.cfs_quota_us"), &us.to_string())?;
+    }
+    Ok(quota)
+}
+
+fn write_existing(path: &Path, text: &str) -> io::Result<()> {
+    if !path.exists() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "the control groups here divide no processors",
+        ));
+    }
+    fs::write(path, text)
+}
+
+/// Trees that divide processors, from what is mounted and where this process is.
+fn trees(mounts: &str, groups: &str) -> Vec<Tree> {
+    let own = |wanted: &dyn Fn(&str) -> bool| {
+        let mut lines = groups.lines().map(|line| line.splitn(3, ':'));
+        lines.find_map(|mut parts| {
+            let (_, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            wanted(names).then(|| PathBuf::from(path))
+        })
+    };
+    let mut trees = Vec::new();
+    for line in mounts.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, root, kind, options, ..] = words[..] else {
+            continue;
+        };
+        let has_cpu = |names: &str| names.split(',').any(|name| name == "cpu");
+        let (own, unified) = match kind {
+            "cgroup2" => (own(&str::is_empty), true),
+            "cgroup" if has_cpu(options) => (own(&has_cpu), false),
+            _ => continue,
+        };
+        trees.extend(own.map(|own| Tree {
+            root: PathBuf::from(root),
+            own,
+            unified,
+        }));
+    }
+    // The older tree first: where both are mounted, it has the processors.
+    trees.sort_by_key(|tree| tree.unified);
+    trees
+}
+
+/// Removes groups of processes that are gone, in the tree's root and one level below.
+fn sweep(root: &Path) {
+    let below = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
+        let entries = entries.unwrap_or_default().into_iter();
+        entries
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+            .map(|entry| entry.path())
+            .collect()
+    };
+    let mut all = below(root);
+    let inside: Vec<PathBuf> = all.iter().flat_map(|folder| below(folder)).collect();
+    all.extend(inside);
+    for path in all {
+        let name = path.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| folder::is_orphan(name, PREFIX)) {
+            // Those of other users are theirs to remove.
+            let _ = fs::remove_dir(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::time::Instant;
+
+    const OLD: &str = "cgroup /groups/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
+                       cgroup /groups/memory cgroup rw,memory 0 0\n\
+                       cgroup2 /groups/unified cgroup2 rw 0 0\n";
+
+    #[test]
+    fn trees_of_both_kinds_are_found() {
+        let found = trees(OLD, "3:cpu,cpuacct:/a/b\n2:memory:/m\n0::/u\n");
+        assert_eq!(found.len(), 2);
+        assert!(!found[0].unified && found[1].unified);
+        assert_eq!(found[0].root, PathBuf::from("/groups/cpu,cpuacct"));
+        assert_eq!(
+            found[0].places(),
+            [
+                "/groups/cpu,cpuacct/a/b",
+                "/groups/cpu,cpuacct/a",
+                "/groups/cpu,cpuacct/"
+            ]
+            .map(PathBuf::from)
+        );
+        assert!(trees("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
+    }
+
+    #[test]
+    fn a_process_gets_no_more_than_its_part() {
+        let quota = match Quota::create(20) {
+            Ok(quota) => quota,
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                return;
+            }
+        };
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "while :; do :; done"])
+            .stdin(Stdio::null());
+        let mut child = command.spawn().expect("a shell");
+        quota.take(child.id()).expect("it is there");
+        let began = Instant::now();
+        std::thread::sleep(Duration::from_millis(500));
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+        let most = began.elapsed();
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        let fields = stat.rsplit_once(')').expect("a name").1.split_whitespace();
+        let ticks: f64 = fields
+            .skip(11)
+            .take(2)
+            .filter_map(|word| word.parse::<f64>().ok())
+            .sum();
+        // Ticks of 10 ms: a fifth, a period and a tick each way.
+        let allowed = most.as_secs_f64() * 0.2 + 0.04;
+        assert!(ticks / 100.0 <= allowed, "{ticks} ticks of {allowed} s");
+        let folder = quota.folder.clone();
+        drop(quota);
+        assert!(!folder.exists());
+    }
+}

@@ -1,0 +1,298 @@
+//! `towpath profile`: where a message's time goes.
+
+use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
+use crate::inspect::{wants_colour, width};
+use crate::print::{self, note};
+use crate::{CliError, DONE};
+use anstyle::Style;
+use clap::{Args, Parser};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use measure::profiled::{self, NoProfile, Profile};
+use profile::table::{Row, Side};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What to profile.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Times are of the processor, in seconds for 10,000 messages; a row that grows with size, \
+beyond chance, is marked with +. The folder of the result has the same as JSON (profile.json) and the stacks \
+as a flame graph (flame.svg).
+
+Examples:
+  towpath profile tcp --size 64,1KiB,16KiB
+  towpath profile xtp --size 1KiB --workload delay
+  towpath profile udp --size 64,1400 --link rate=1gbit"
+)]
+pub struct ProfileArgs {
+    /// The transport, with options of its own if need be (tcp,congestion=bbr).
+    #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
+    pub transport: String,
+    /// Message sizes, side by side in the table: a list (64,1KiB) or a doubling range (1..16KiB).
+    #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
+    pub size: String,
+    /// What the messages are sent for.
+    #[arg(long, short, value_enum, default_value = "throughput")]
+    pub workload: WorkloadArg,
+    /// Time to sample each size.
+    #[arg(long, default_value = "2s", value_parser = crate::parse::time)]
+    pub time: Duration,
+    /// Put sender and receiver on two hosts of their own with this link between them, as for
+    /// `towpath race`.
+    #[arg(long, value_name = "LINK")]
+    pub link: Option<String>,
+    /// CPUs of sender and receiver (0,1), one for both (0), or none to let the system choose.
+    #[arg(long, value_name = "CPUS")]
+    pub pin: Option<String>,
+    /// Where the result goes; by default a new folder in results/.
+    #[arg(long, short)]
+    pub out: Option<PathBuf>,
+    /// Print JSON instead of the tables.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Sizes at most: each is a column of the table.
+const SIZES_MAX: usize = 16;
+
+/// Shortest and longest time of a size: the counting part must hold messages, and the samples
+/// memory.
+const TIMES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
+    check(args)?;
+    // Before anything is started, and before hosts are made.
+    profile::available().map_err(CliError::failed)?;
+    let race = race_args(args)?;
+    let mut stage = crate::stage::up(&race)?;
+    let spec = crate::race::spec_on(&race, &stage)?;
+    let stop = crate::race::stop_flag()?;
+    if !args.json {
+        note(format_args!(
+            "Profiling {}: {}, {} sampled a size",
+            args.transport,
+            crate::progress::count(spec.sizes.len() as u64, "size"),
+            seconds(args.time.as_secs_f64())
+        ));
+    }
+    let found = profiled::run(&spec, args.time, &mut stage, &stop);
+    drop(stage);
+    let found = found.map_err(|error| match error {
+        NoProfile::Profile(error) => CliError::failed(error),
+        trial @ NoProfile::Trial { .. } => CliError::failed(trial),
+    })?;
+    let folder = args
+        .out
+        .clone()
+        .unwrap_or_else(|| crate::race::default_folder("profile"));
+    let flame = write(&folder, args, &found)?;
+    if args.json {
+        print::json(&found)?;
+        return Ok(DONE);
+    }
+    print::line(text(&found, wants_colour(), width()))?;
+    for doubt in &found.doubts {
+        note(format_args!("warning: {doubt}"));
+    }
+    print::line(format_args!("result  {}", folder.display()))?;
+    print::line(format_args!("flames  {}", flame.display()))?;
+    Ok(DONE)
+}
+
+fn check(args: &ProfileArgs) -> Result<(), CliError> {
+    if !matches!(args.workload, WorkloadArg::Throughput | WorkloadArg::Delay) {
+        return Err(CliError::usage(
+            "a profile needs --workload throughput or delay",
+        ));
+    }
+    if args.transport.contains('+') {
+        return Err(CliError::usage(format!(
+            "{} is several transports; profile one at a time",
+            args.transport
+        )));
+    }
+    if args.time < TIMES.0 || args.time > TIMES.1 {
+        return Err(CliError::usage(
+            "a size is sampled for 200ms to 10s; give such a --time",
+        ));
+    }
+    let sizes = crate::parse::sizes(&args.size).map_err(CliError::usage)?;
+    if sizes.len() > SIZES_MAX {
+        return Err(CliError::usage(format!(
+            "{} sizes do not fit side by side; give {SIZES_MAX} at most",
+            sizes.len()
+        )));
+    }
+    Ok(())
+}
+
+/// A profile is a race of one contestant as far as its words go.
+fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
+    let workload = match args.workload {
+        WorkloadArg::Delay => "delay",
+        _ => "throughput",
+    };
+    let mut words = vec!["towpath", "race", &args.transport, "--sizes", &args.size];
+    words.extend(["--workload", workload, "--no-control"]);
+    for (name, value) in [("--link", &args.link), ("--pin", &args.pin)] {
+        if let Some(value) = value {
+            words.extend([name, value]);
+        }
+    }
+    words.extend(args.json.then_some("--json"));
+    let parsed = Cli::try_parse_from(words);
+    match parsed.map(|cli| cli.command) {
+        Ok(Command::Race(race)) => Ok(race),
+        Ok(_) => Err(CliError::usage(format!(
+            "'{}' is no transport",
+            args.transport
+        ))),
+        Err(error) => Err(CliError::usage(crate::one_line(&error.to_string()))),
+    }
+}
+
+/// Writes the result; gives the place of the picture.
+fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, CliError> {
+    let fault = |path: &Path, error: std::io::Error| {
+        CliError::failed(format!(
+            "cannot write {}: {error}; give another --out",
+            path.display()
+        ))
+    };
+    if folder.join("plan.json").exists() {
+        return Err(CliError::failed(format!(
+            "{} holds a race's result; give another --out",
+            folder.display()
+        )));
+    }
+    std::fs::create_dir_all(folder).map_err(|error| fault(folder, error))?;
+    let json = serde_json::to_string_pretty(found).map_err(CliError::failed)?;
+    let table = folder.join("profile.json");
+    std::fs::write(&table, json).map_err(|error| fault(&table, error))?;
+    let title = format!(
+        "{}, {}: seconds for 10,000 messages ({})",
+        args.transport, found.workload, found.clock
+    );
+    let flame = folder.join("flame.svg");
+    let svg = profile::flame::svg(&title, &found.trunks);
+    std::fs::write(&flame, svg).map_err(|error| fault(&flame, error))?;
+    Ok(flame)
+}
+
+/// The tables of both sides.
+fn text(found: &Profile, colour: bool, width: usize) -> String {
+    let bold = if colour {
+        Style::new().bold()
+    } else {
+        Style::new()
+    };
+    let mut text = String::new();
+    for side in &found.sides {
+        let heading = format!(
+            "{} {}: seconds of the processor for 10,000 messages ({})",
+            found.transport, side.name, found.clock
+        );
+        text.push_str(&format!(
+            "{bold}{heading}{bold:#}\n{}\n",
+            times(side, width)
+        ));
+        if !side.counts.is_empty() {
+            text.push_str(&format!("{}\n", counts(side)));
+        }
+    }
+    let growing = found.sides.iter().map(|side| {
+        let layers = side.layers.iter().map(|rows| &rows.layer);
+        let names: Vec<&str> = layers
+            .filter(|row| row.grows)
+            .map(|row| row.name.as_str())
+            .collect();
+        let names = if names.is_empty() {
+            "nothing beyond chance".to_owned()
+        } else {
+            names.join(", ")
+        };
+        format!("{}: {names}", side.name)
+    });
+    if found.sides.iter().all(|side| side.columns.len() > 1) {
+        let growing: Vec<String> = growing.collect();
+        text.push_str(&format!("+ grows with size: {}\n", growing.join("; ")));
+    }
+    text
+}
+
+fn times(side: &Side, width: usize) -> String {
+    let mut table = table(side, "");
+    for rows in &side.layers {
+        table.add_row(cells(&rows.layer, "", seconds_text));
+        for row in &rows.procedures {
+            // A layer of one procedure says it all.
+            table.add_row(cells(row, "  ", seconds_text));
+        }
+    }
+    for row in [&side.total, &side.off] {
+        table.add_row(cells(row, "", seconds_text));
+    }
+    let drawn = table.trim_fmt();
+    let fits = drawn.lines().all(|line| line.chars().count() <= width);
+    if fits {
+        format!("{drawn}\n")
+    } else {
+        format!("{}\n", without_procedures(side))
+    }
+}
+
+/// The table where there is no room for names of procedures.
+fn without_procedures(side: &Side) -> String {
+    let mut table = table(side, "");
+    let layers = side.layers.iter().map(|rows| &rows.layer);
+    for row in layers.chain([&side.total, &side.off]) {
+        table.add_row(cells(row, "", seconds_text));
+    }
+    table.trim_fmt()
+}
+
+fn counts(side: &Side) -> String {
+    let mut table = table(side, "how often a message");
+    for row in &side.counts {
+        table.add_row(cells(row, "", |value| format!("{value:.3}")));
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+fn table(side: &Side, corner: &str) -> Table {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
+    table.load_style(TableStyle::new().header_separator(rule));
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    let mut header = vec![Cell::new(corner)];
+    for column in &side.columns {
+        let label = format!("{} B", column.size);
+        header.push(Cell::new(label).set_alignment(CellAlignment::Right));
+    }
+    header.push(Cell::new(""));
+    table.set_header(header);
+    table
+}
+
+fn cells(row: &Row, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
+    let mut cells = vec![Cell::new(format!("{indent}{}", row.name))];
+    for value in &row.values {
+        let value = value.map_or("-".to_owned(), &text);
+        cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
+    }
+    cells.push(Cell::new(if row.grows { "+" } else { "" }));
+    cells
+}
+
+fn seconds_text(value: f64) -> String {
+    format!("{value:.4}")
+}
+
+fn seconds(value: f64) -> String {
+    format!("{value:.1} s")
+}

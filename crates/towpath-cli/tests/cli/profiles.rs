@@ -1,0 +1,181 @@
+//! `towpath profile`: layers, sizes side by side, counts, the picture; and who may not.
+
+use crate::support::{Said, Scratch, program, towpath};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+
+/// A profile as JSON; None, said aloud, where this user may not sample the kernel.
+fn profile(scratch: &Scratch, arguments: &[&str]) -> Option<Value> {
+    let out = scratch.text("profile");
+    let mut all = vec!["profile"];
+    all.extend(arguments);
+    all.extend(["--out", &out, "--json"]);
+    let said = towpath(&all);
+    if said.code == 1 && (said.err.contains("perf_event") || said.err.contains("kptr_restrict")) {
+        eprintln!("SKIPPED: {}", said.err);
+        return None;
+    }
+    assert_eq!(said.code, 0, "{}", said.err);
+    let printed: Value = serde_json::from_str(&said.out).expect("nothing but JSON");
+    let kept = fs::read_to_string(scratch.path("profile/profile.json")).expect("it is kept");
+    assert_eq!(serde_json::from_str::<Value>(&kept).expect("JSON"), printed);
+    Some(printed)
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {
+    value[name]
+        .as_array()
+        .unwrap_or_else(|| panic!("{name} is no list: {value}"))
+}
+
+/// The layer of that name, if samples fell into it.
+fn layer<'a>(side: &'a Value, name: &str) -> Option<&'a Value> {
+    let mut layers = list(side, "layers").iter();
+    layers.find(|rows| rows["layer"]["name"] == name)
+}
+
+#[test]
+fn copying_grows_with_the_size_of_a_tcp_message() {
+    let scratch = Scratch::new();
+    let Some(found) = profile(&scratch, &["tcp", "--size", "64,64KiB", "--time", "500ms"]) else {
+        return;
+    };
+    for (side, name) in list(&found, "sides").iter().zip(["sender", "receiver"]) {
+        assert_eq!(side["name"], name);
+        let sizes: Vec<u64> = list(side, "columns")
+            .iter()
+            .filter_map(|column| column["size"].as_u64())
+            .collect();
+        assert_eq!(sizes, [64, 65_536]);
+        let copy = layer(side, "copy").expect("copying is a layer");
+        assert_eq!(copy["layer"]["grows"], true, "{name}: {copy}");
+        // Layers are parts of the processor's time, all of it.
+        for at in 0..2 {
+            let parts = list(side, "layers").iter();
+            let sum: f64 = parts
+                .filter_map(|rows| rows["layer"]["values"][at].as_f64())
+                .sum();
+            let total = side["total"]["values"][at].as_f64().expect("a time");
+            assert!(
+                (sum - total).abs() < total * 1e-6,
+                "{name}: {sum} of {total}"
+            );
+        }
+        for layer_name in ["TCP/UDP", "socket"] {
+            assert!(layer(side, layer_name).is_some(), "{name}: {layer_name}");
+        }
+    }
+    let svg = fs::read_to_string(scratch.path("profile/flame.svg")).expect("a picture");
+    assert!(svg.contains("sender, 64 B") && svg.contains("receiver, 65536 B"));
+    assert!(svg.contains("tcp_sendmsg (kernel)"));
+}
+
+#[test]
+fn an_engine_shows_its_procedures_and_its_counts() {
+    let scratch = Scratch::new();
+    let found = profile(&scratch, &["xtp", "--size", "1000", "--time", "500ms"]);
+    let Some(found) = found else {
+        return;
+    };
+    let sender = &list(&found, "sides")[0];
+    let engine = layer(sender, "engine").expect("the engine took time");
+    let procedures = list(engine, "procedures");
+    assert!(!procedures.is_empty(), "{engine}");
+    let names = procedures.iter().filter_map(|row| row["name"].as_str());
+    assert!(
+        names.clone().any(|name| name.starts_with("engine")),
+        "{engine}"
+    );
+    let counts: Vec<&str> = list(sender, "counts")
+        .iter()
+        .filter_map(|row| row["name"].as_str())
+        .collect();
+    assert!(counts.contains(&"own count: packets built"), "{counts:?}");
+}
+
+#[test]
+fn over_a_link_the_hosts_are_profiled_and_the_link_is_not() {
+    let scratch = Scratch::new();
+    let more = [
+        "udp", "--size", "1000", "--time", "300ms", "-w", "delay", "--link", "delay=0",
+    ];
+    let out = scratch.text("probe");
+    let mut all = vec!["profile"];
+    all.extend(more);
+    all.extend(["--out", &out]);
+    let said = towpath(&all);
+    if said.code == 1 && (said.err.contains("sysctl") || said.err.contains("/dev/net/tun")) {
+        eprintln!("SKIPPED: {}", said.err);
+        return;
+    }
+    assert_eq!(said.code, 0, "{}", said.err);
+    for words in [
+        "udp sender: seconds of the processor",
+        "udp receiver",
+        "on the processor",
+        "off the processor",
+    ] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    assert!(!said.out.contains("testbed::"), "{}", said.out);
+}
+
+#[test]
+fn who_may_not_hears_it_in_a_line() {
+    /// Nobody in particular.
+    const NOBODY: u32 = 65_534;
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid: i32 = paranoid
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(2);
+    if paranoid < 2 || !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: everybody may sample the kernel here, or nobody else can be tried");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("towpath-profile-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let there = folder.join("towpath");
+    fs::copy(env!("CARGO_BIN_EXE_towpath"), &there).expect("a copy");
+    let mut command = std::process::Command::new(&there);
+    command
+        .current_dir(&folder)
+        .args(["profile", "tcp", "--size", "64"]);
+    let output = command
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .stdin(Stdio::null())
+        .output();
+    let said: Said = output.expect("the program starts").into();
+    fs::remove_dir_all(&folder).expect("it is removed");
+    assert_eq!(said.code, 1);
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    assert!(
+        said.err.contains("kernel.perf_event_paranoid=1"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_in_a_line() {
+    let refused = |arguments: &[&str], words: &str| {
+        let mut command = program();
+        let output = command
+            .arg("profile")
+            .args(arguments)
+            .stdin(Stdio::null())
+            .output();
+        let said: Said = output.expect("the program starts").into();
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+        assert!(said.err.contains(words), "{}", said.err);
+    };
+    refused(&["tcp", "-w", "connect"], "throughput or delay");
+    refused(&["tcp+udp"], "one at a time");
+    refused(&["tcp", "--time", "1h"], "200ms to 10s");
+    refused(&["tcp", "--size", "x"], "x");
+    refused(&["tcp", "--size", "1..1MiB"], "16 at most");
+}
