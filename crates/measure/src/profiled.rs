@@ -145,7 +145,9 @@ impl Profiler {
         };
         let short = trial_of(spec, contest, span.mul_f64(COUNTING_PART));
         let counted = trial::run(spec, &short, spec.seed, &mut counting, stop)?;
-        let counts = counting.probe.counts;
+        let counts = std::mem::take(&mut counting.probe.counts);
+        // Tracepoints cost time as long as somebody counts them.
+        drop(counting);
         let mut sampling = Probed {
             stage,
             probe: Sampling {
@@ -175,10 +177,9 @@ impl Profiler {
         }))
     }
 
-    /// Names the samples while their processes are alive.
+    /// Names the samples.
     fn take_in(&mut self, recording: &Recording, processes: [u32; 2]) {
         for process in processes {
-            self.namer.learn(process);
             self.sampled.insert(process, Default::default());
         }
         for sample in &recording.samples {
@@ -376,6 +377,10 @@ impl Probe for Sampling<'_> {
     }
 
     fn begin(&mut self) {
+        // A worker may be gone when it has reported.
+        for process in self.processes {
+            self.profiler.namer.learn(process);
+        }
         if let Some(recorder) = &mut self.recorder {
             // One that does not begin has no samples, which is said.
             let _ = recorder.start();

@@ -32,7 +32,7 @@ pub struct Frame {
     pub kernel: bool,
 }
 
-/// Names stacks of processes that are alive.
+/// Names stacks of processes it has learnt about while they were alive.
 pub struct Namer {
     symbols: KernelSymbols,
     images: BTreeMap<String, Option<Rc<Image>>>,

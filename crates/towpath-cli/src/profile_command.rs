@@ -226,11 +226,10 @@ fn text(found: &Profile, colour: bool, width: usize) -> String {
 }
 
 fn times(side: &Side, width: usize) -> String {
-    let mut table = table(side, "");
+    let (mut table, seconds_text) = (table(side, ""), digits(side));
     for rows in &side.layers {
         table.add_row(cells(&rows.layer, "", seconds_text));
         for row in &rows.procedures {
-            // A layer of one procedure says it all.
             table.add_row(cells(row, "  ", seconds_text));
         }
     }
@@ -248,7 +247,7 @@ fn times(side: &Side, width: usize) -> String {
 
 /// The table where there is no room for names of procedures.
 fn without_procedures(side: &Side) -> String {
-    let mut table = table(side, "");
+    let (mut table, seconds_text) = (table(side, ""), digits(side));
     let layers = side.layers.iter().map(|rows| &rows.layer);
     for row in layers.chain([&side.total, &side.off]) {
         table.add_row(cells(row, "", seconds_text));
@@ -289,8 +288,12 @@ fn cells(row: &Row, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
     cells
 }
 
-fn seconds_text(value: f64) -> String {
-    format!("{value:.4}")
+/// Seconds with as many digits as the smallest total needs to have three.
+fn digits(side: &Side) -> impl Fn(f64) -> String + Copy {
+    let totals = side.total.values.iter().flatten().copied();
+    let least = totals.filter(|total| *total > 0.0).fold(1.0, f64::min);
+    let digits = (2.0 - least.log10().floor()).clamp(2.0, 7.0) as usize;
+    move |value| format!("{value:.digits$}")
 }
 
 fn seconds(value: f64) -> String {

@@ -92,7 +92,7 @@ fn an_engine_shows_its_procedures_and_its_counts() {
         .iter()
         .filter_map(|row| row["name"].as_str())
         .collect();
-    assert!(counts.contains(&"own count: packets built"), "{counts:?}");
+    assert!(counts.contains(&"own count: packets sent"), "{counts:?}");
 }
 
 #[test]
