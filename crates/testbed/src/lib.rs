@@ -9,9 +9,11 @@
 //! * [`plan`] - what a testbed is asked to be.
 //! * [`testbed`] - making it: interfaces, addresses, who is where.
 //! * [`host`] - a namespace, and the thread that lives in it and starts its processes.
+//! * `ports` - the ends of an emulated link.
 //! * [`quota`] - a part of the processors for a host.
 //! * [`user`] - being allowed to.
-//! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices.
+//! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices
+//!   or packet sockets.
 //! * [`calibrate`](mod@calibrate) - what the empty link does, beside what it was told to do.
 //! * [`load`] - load on hosts and on the link.
 //! * [`error`] - why there is none.
@@ -27,6 +29,7 @@ pub mod host;
 pub mod load;
 mod netlink;
 pub mod plan;
+mod ports;
 pub mod quota;
 mod sys;
 pub mod testbed;

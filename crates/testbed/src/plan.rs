@@ -71,7 +71,8 @@ impl HostPlan {
 /// The link of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlan {
-    /// The kernel's: two virtual interfaces, with a token bucket where there is a rate.
+    /// The kernel's: two virtual interfaces, with a token bucket where there is a rate, and the
+    /// kernel's own emulator where there are delays and faults and the kernel has one.
     Kernel(Path),
     /// Emulated in this process.
     Emulated(Path, Frames),
@@ -89,6 +90,8 @@ pub enum Frames {
     True,
     /// Many segments at once, as the kernel hands them to an interface that cuts them up itself.
     Super,
+    /// Each as it would be on a wire, by packet sockets instead of TAP devices.
+    Sockets,
 }
 
 impl Plan {
@@ -148,11 +151,12 @@ impl Plan {
         if self.hosts.len() != 2 {
             return refuse("a kernel link joins two hosts; leave out 'kernel' for more");
         }
-        let unlike =
-            |config: &link::LinkConfig| config.has_faults() || config.delay_ps > 0 || config.cut;
+        let unlike = |config: &link::LinkConfig| {
+            config.bursts.is_some() || config.reorder_ppm > 0 || config.cut
+        };
         if path.all().any(unlike) || !path.schedule.is_empty() {
             return refuse(
-                "a kernel link has a rate and a queue only; leave out 'kernel' for delays, faults and schedules",
+                "a kernel link has no runs of losses, reordering or schedule; leave out 'kernel' for those",
             );
         }
         Ok(())
@@ -164,7 +168,7 @@ impl LinkPlan {
     pub fn is_frame_true(&self) -> bool {
         match self {
             LinkPlan::Kernel(_) => false,
-            LinkPlan::Emulated(_, Frames::True) | LinkPlan::Ether(_) => true,
+            LinkPlan::Emulated(_, Frames::True | Frames::Sockets) | LinkPlan::Ether(_) => true,
             LinkPlan::Emulated(_, Frames::Super) => false,
             LinkPlan::Emulated(path, Frames::Auto) => super_refusal(path).is_some(),
         }
@@ -212,7 +216,7 @@ impl LinkPlan {
     }
 }
 
-/// `[kernel,|true,|super,]rate=...`, the path in words and in front of it how it is made; or
+/// `[kernel,|true,|super,|sockets,]rate=...`, the path in words and in front of it how it is made; or
 /// `ether10`, `ether3`.
 impl FromStr for LinkPlan {
     type Err = link::PathError;
@@ -224,6 +228,7 @@ impl FromStr for LinkPlan {
             "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::Three),
             "kernel" => LinkPlan::Kernel(rest.parse()?),
             "true" => LinkPlan::Emulated(rest.parse()?, Frames::True),
+            "sockets" => LinkPlan::Emulated(rest.parse()?, Frames::Sockets),
             "super" => LinkPlan::Emulated(rest.parse()?, Frames::Super),
             _ => LinkPlan::Emulated(text.parse()?, Frames::Auto),
         })

@@ -1,12 +1,14 @@
 //! A testbed: hosts, and the link between them.
 
 use crate::emulate::Emulator;
-use crate::emulate::lane::{LaneReport, Port};
+use crate::emulate::lane::LaneReport;
 use crate::error::TestbedError;
 use crate::host::{Host, INTERFACE, address, address6, hardware};
 use crate::netlink::{self, Netlink, Settings, TokenBucket};
-use crate::plan::{LinkPlan, Plan};
-use crate::sys::{self, Offloads};
+use crate::plan::{Frames, LinkPlan, Plan};
+use crate::ports::Ports;
+use crate::sys;
+use link::LinkConfig;
 use rustix::net::{AddressFamily, SocketType, netdevice};
 use std::fs;
 use std::io;
@@ -28,6 +30,12 @@ const BURST_PER_S: u64 = 5000;
 /// Full frames it lets go at once at least.
 const BURST_FRAMES: u64 = 2;
 
+/// Octets of an Ethernet header.
+const ETHER_HEADER: u64 = 14;
+
+/// Packets that may wait in the kernel's emulator.
+const PACKETS_MAX: u32 = 100_000;
+
 /// How long an interface may take to begin to run; the kernel looks once a second at the latest.
 const RUNNING_LIMIT: Duration = Duration::from_secs(5);
 
@@ -39,6 +47,8 @@ pub struct Testbed {
     // Before the hosts, so that no frame is written to one that is gone.
     emulator: Option<Emulator>,
     hosts: Vec<Host>,
+    // Holds the other ends of the hosts' interfaces, where those are no TAP devices.
+    _middle: Option<Host>,
 }
 
 impl Testbed {
@@ -53,25 +63,30 @@ impl Testbed {
         for (number, host) in plan.hosts.iter().enumerate() {
             hosts.push(Host::create(host, number as u32)?);
         }
-        let emulator = match &plan.link {
+        let mut plan = plan.clone();
+        let mut middle = None;
+        let emulator = match plan.link.clone() {
             LinkPlan::Kernel(_) => {
-                join(&hosts, plan)?;
+                join(&hosts, &plan)?;
                 None
             }
             LinkPlan::Emulated(path, _) => {
+                let made = open_ports(&hosts, &mut plan)?;
+                middle = made.middle;
                 let super_frames = !plan.link.is_frame_true();
-                let ports = open_ports(&hosts, plan, super_frames)?;
-                Some(Emulator::path(ports, path, plan.seed, super_frames)?)
+                Some(Emulator::path(made.ports, &path, plan.seed, super_frames)?)
             }
             LinkPlan::Ether(kind) => {
-                let ports = open_ports(&hosts, plan, false)?;
-                Some(Emulator::ether(ports, *kind, plan.seed)?)
+                let made = open_ports(&hosts, &mut plan)?;
+                middle = made.middle;
+                Some(Emulator::ether(made.ports, kind, plan.seed)?)
             }
         };
         Ok(Testbed {
-            plan: plan.clone(),
+            plan,
             emulator,
             hosts,
+            _middle: middle,
         })
     }
 
@@ -115,7 +130,7 @@ impl Testbed {
 }
 
 /// Does `work` in a host; `what` is said when it fails.
-fn within<R: Send + 'static>(
+pub(crate) fn within<R: Send + 'static>(
     host: &Host,
     what: &str,
     work: impl FnOnce() -> io::Result<R> + Send + 'static,
@@ -125,23 +140,20 @@ fn within<R: Send + 'static>(
     result.map_err(TestbedError::kernel(what))
 }
 
-/// A TAP device in each host.
-fn open_ports(hosts: &[Host], plan: &Plan, super_frames: bool) -> Result<Vec<Port>, TestbedError> {
-    let offloads = if super_frames {
-        Offloads::Full
-    } else {
-        Offloads::None
-    };
-    let mut ports = Vec::new();
-    for host in hosts {
-        let opened = host.run(move || sys::open_tap(INTERFACE, offloads));
-        let device = opened
-            .and_then(|opened| opened)
-            .map_err(TestbedError::Tap)?;
-        ports.push(Port::new(device));
-        settle(host, plan, None)?;
+/// The ends of an emulated link. Where there are no TAP devices, packet sockets do, and the plan
+/// says so; they carry single frames only.
+fn open_ports(hosts: &[Host], plan: &mut Plan) -> Result<Ports, TestbedError> {
+    if matches!(plan.link, LinkPlan::Emulated(_, Frames::Sockets)) {
+        return Ports::sockets(hosts, plan);
     }
-    Ok(ports)
+    let taps = Ports::taps(hosts, plan, !plan.link.is_frame_true());
+    match (taps, plan.link.clone()) {
+        (Err(TestbedError::Tap(error)), LinkPlan::Emulated(path, Frames::Auto | Frames::True)) => {
+            plan.link = LinkPlan::Emulated(path, Frames::Sockets);
+            Ports::sockets(hosts, plan).map_err(|_| TestbedError::Tap(error))
+        }
+        (taps, _) => taps,
+    }
 }
 
 /// A pair of virtual interfaces between two hosts, with a token bucket in front of each where the
@@ -153,15 +165,10 @@ fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
     let other = second.namespace().try_clone_to_owned();
     let other = other.map_err(TestbedError::kernel("a second descriptor of a namespace"))?;
     within(first, "the interface", move || {
-        netlink::add_veth(&mut Netlink::open()?, INTERFACE, other.as_fd())
+        netlink::add_veth(&mut Netlink::open()?, INTERFACE, INTERFACE, other.as_fd())
     })?;
     for (host, direction) in hosts.iter().zip(plan.link.alone(plan.mtu)) {
-        let bucket = direction.rate_bps.map(|rate_bps| TokenBucket {
-            rate_bps,
-            burst_bytes: burst_bytes(rate_bps, plan.mtu),
-            queue_bytes: u32::try_from(direction.queue_bytes).unwrap_or(u32::MAX),
-        });
-        settle(host, plan, bucket)?;
+        settle(host, plan, Some(direction))?;
     }
     hosts.iter().try_for_each(|host| {
         within(host, "the interface", || {
@@ -171,7 +178,7 @@ fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
 }
 
 /// The kernel switches an interface on a moment after its other end; what is sent before is lost.
-fn await_running(netlink: &mut Netlink) -> io::Result<()> {
+pub(crate) fn await_running(netlink: &mut Netlink) -> io::Result<()> {
     let end = Instant::now() + RUNNING_LIMIT;
     while !netlink::is_running(netlink, INTERFACE)? {
         if Instant::now() > end {
@@ -187,8 +194,45 @@ fn burst_bytes(rate_bps: u64, mtu: u32) -> u32 {
     u32::try_from((rate_bps / 8 / BURST_PER_S).max(frames)).unwrap_or(u32::MAX)
 }
 
+/// What the kernel does with what a host sends.
+fn discipline(
+    netlink: &mut Netlink,
+    index: u32,
+    config: &LinkConfig,
+    mtu: u32,
+) -> Result<(), TestbedError> {
+    let emulates = config.has_faults() || config.delay_ps > 0;
+    if emulates {
+        let full = u64::from(mtu) + ETHER_HEADER;
+        let packets = u32::try_from(config.queue_bytes / full).unwrap_or(u32::MAX);
+        let packets = packets.clamp(1, PACKETS_MAX);
+        let added = netlink::add_emulator(netlink, index, config, packets);
+        return added.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => TestbedError::Plan(
+                "this kernel has no emulator for delays and faults (sch_netem); leave out 'kernel'"
+                    .into(),
+            ),
+            _ => TestbedError::kernel("the kernel's emulator")(error),
+        });
+    }
+    let Some(rate_bps) = config.rate_bps else {
+        return Ok(());
+    };
+    let bucket = TokenBucket {
+        rate_bps,
+        burst_bytes: burst_bytes(rate_bps, mtu),
+        queue_bytes: u32::try_from(config.queue_bytes).unwrap_or(u32::MAX),
+    };
+    netlink::add_token_bucket(netlink, index, bucket)
+        .map_err(TestbedError::kernel("the token bucket"))
+}
+
 /// Switches a host's interfaces on, gives them addresses, and tells it where the others are.
-fn settle(host: &Host, plan: &Plan, bucket: Option<TokenBucket>) -> Result<(), TestbedError> {
+pub(crate) fn settle(
+    host: &Host,
+    plan: &Plan,
+    kernel: Option<LinkConfig>,
+) -> Result<(), TestbedError> {
     let number = plan
         .hosts
         .iter()
@@ -201,7 +245,7 @@ fn settle(host: &Host, plan: &Plan, bucket: Option<TokenBucket>) -> Result<(), T
     };
     let (others, ipv6) = (0..plan.hosts.len() as u32, plan.ipv6);
     let cpus = host.cpus().to_vec();
-    within(host, "the interface", move || {
+    let settled = within(host, "the interface", move || {
         quieten(ipv6)?;
         let mut netlink = Netlink::open()?;
         netlink::set(&mut netlink, "lo", Settings::default())?;
@@ -223,11 +267,15 @@ fn settle(host: &Host, plan: &Plan, bucket: Option<TokenBucket>) -> Result<(), T
             // Where it cannot be had, packets are received where they come.
             let _ = sys::steer_receiving(INTERFACE, &mask(&cpus));
         }
-        match bucket {
-            Some(bucket) => netlink::add_token_bucket(&mut netlink, index, bucket),
-            None => Ok(()),
-        }
-    })
+        Ok((netlink, index))
+    })?;
+    let Some(config) = kernel else {
+        return Ok(());
+    };
+    let (mtu, index) = (plan.mtu, settled.1);
+    let mut netlink = settled.0;
+    let ruled = host.run(move || discipline(&mut netlink, index, &config, mtu));
+    ruled.map_err(TestbedError::kernel("the interface"))?
 }
 
 /// Processors as the kernel writes sets of them: groups of 32 bits in hexadecimal digits, the

@@ -12,7 +12,7 @@ use measure::stage::{HostLoads, HostsStage, StagePlan};
 use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
 use testbed::load::{Part, task};
-use testbed::{LinkPlan, TestbedError};
+use testbed::{Frames, LinkPlan, TestbedError};
 
 /// What surrounds a race.
 #[derive(Clone, Debug, Args)]
@@ -21,7 +21,8 @@ pub struct StageArgs {
     /// Put sender and receiver on two hosts of their own (network namespaces) with this link between
     /// them: rate=10mbit,delay=5ms,jitter=1ms,loss=1%,burst=4,duplicate=0.1%,reorder=1%,
     /// corrupt=0.01%,queue=100kB; THERE/BACK where the ways differ; ;2s:cut;3s:up for later changes;
-    /// ether10 or ether3 for a shared ether; kernel,rate=... for the kernel's own. Several are swept.
+    /// ether10 or ether3 for a shared ether; kernel,rate=... for the kernel's own; true, super or
+    /// sockets in front for how frames are handled. Several are swept.
     #[arg(long, value_name = "LINK", value_parser = link)]
     pub link: Vec<(String, LinkPlan)>,
     /// Octets of the largest packet of the link.
@@ -201,6 +202,7 @@ pub fn calibrate(
 pub(crate) fn frames_text(link: &LinkPlan, mtu: u32) -> String {
     let kind = match link {
         LinkPlan::Kernel(_) => "the kernel's own",
+        LinkPlan::Emulated(_, Frames::Sockets) => "single, as on a wire, by packet sockets",
         _ if link.is_frame_true() => "single, as on a wire",
         _ => "super-frames of many segments",
     };

@@ -1,5 +1,6 @@
 //! What an empty link loses, end to end and by its own count.
 
+use crate::plan::LinkPlan;
 use crate::testbed::Testbed;
 use std::collections::BTreeSet;
 use std::io;
@@ -101,8 +102,9 @@ pub(super) fn measure(
 ) -> io::Result<Option<Losses>> {
     let plan = testbed.plan();
     let config = plan.link.alone(plan.mtu)[direction];
-    // A schedule would change the link while it is measured.
-    if config.loss_mean() == 0.0 || plan.link.has_schedule() {
+    // A schedule would change the link while it is measured, and the kernel counts for itself.
+    let uncounted = plan.link.has_schedule() || matches!(plan.link, LinkPlan::Kernel(_));
+    if config.loss_mean() == 0.0 || uncounted {
         return Ok(None);
     }
     let [from, to] = super::ends(testbed, direction);

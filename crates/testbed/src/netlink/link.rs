@@ -42,18 +42,23 @@ fn fixed(index: u32, up: bool) -> [u8; 16] {
     octets
 }
 
-/// A pair of virtual Ethernet interfaces, both called `name`: one here, one in namespace `other`.
-pub(crate) fn add_veth(netlink: &mut Netlink, name: &str, other: BorrowedFd<'_>) -> io::Result<()> {
+/// A pair of virtual Ethernet interfaces: `name` here, `peer` in namespace `other`.
+pub(crate) fn add_veth(
+    netlink: &mut Netlink,
+    name: &str,
+    peer: &str,
+    other: BorrowedFd<'_>,
+) -> io::Result<()> {
     let mut request = Request::create(RTM_NEWLINK, &fixed(0, false));
     request.text(IFLA_IFNAME, name);
     let info = request.open(IFLA_LINKINFO);
     request.text(IFLA_INFO_KIND, "veth");
     let data = request.open(IFLA_INFO_DATA);
-    let peer = request.open(VETH_INFO_PEER);
+    let second = request.open(VETH_INFO_PEER);
     request.raw(&fixed(0, false));
-    request.text(IFLA_IFNAME, name);
+    request.text(IFLA_IFNAME, peer);
     request.number(IFLA_NET_NS_FD, other.as_raw_fd() as u32);
-    request.close(peer);
+    request.close(second);
     request.close(data);
     request.close(info);
     netlink.ask(request)

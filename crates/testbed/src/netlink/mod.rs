@@ -12,7 +12,7 @@ mod qdisc;
 
 pub(crate) use address::{add_address, add_neighbour};
 pub(crate) use link::{Settings, add_veth, is_running, set};
-pub(crate) use qdisc::{TokenBucket, add_token_bucket};
+pub(crate) use qdisc::{TokenBucket, add_emulator, add_token_bucket};
 
 use message::Request;
 use rustix::net::netlink::SocketAddrNetlink;

@@ -1,13 +1,19 @@
-//! Queueing disciplines: the kernel's token bucket, tc-tbf(8).
+//! Queueing disciplines: the kernel's token bucket, tc-tbf(8), and its network emulator, tc-netem(8).
 
 use super::Netlink;
 use super::message::Request;
+use link::LinkConfig;
 use std::io;
 
 const RTM_NEWQDISC: u16 = 36;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
+const TCA_NETEM_CORRUPT: u16 = 4;
+const TCA_NETEM_RATE: u16 = 6;
+const TCA_NETEM_RATE64: u16 = 8;
+const TCA_NETEM_LATENCY64: u16 = 10;
+const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
@@ -31,12 +37,7 @@ pub(crate) fn add_token_bucket(
     index: u32,
     bucket: TokenBucket,
 ) -> io::Result<()> {
-    // struct tcmsg: family and padding, index, handle, parent, info.
-    let mut fixed = [0; 20];
-    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
-    fixed[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    let mut request = Request::replace(RTM_NEWQDISC, &fixed);
-    request.text(TCA_KIND, "tbf");
+    let mut request = root(index, "tbf");
     let options = request.open(TCA_OPTIONS);
     let rate = bucket.rate_bps / 8;
     request.attribute(TCA_TBF_PARMS, &parameters(rate, &bucket));
@@ -54,4 +55,87 @@ fn parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
     octets[8..12].copy_from_slice(&short.to_ne_bytes());
     octets[24..28].copy_from_slice(&bucket.queue_bytes.to_ne_bytes());
     octets
+}
+
+/// Puts the kernel's emulator in front of interface `index`: rate, delay, jitter, loss, duplication
+/// and damage of `config`, and up to `packets` that wait.
+///
+/// # Errors
+///
+/// `NotFound` where the kernel has none.
+pub(crate) fn add_emulator(
+    netlink: &mut Netlink,
+    index: u32,
+    config: &LinkConfig,
+    packets: u32,
+) -> io::Result<()> {
+    let mut request = root(index, "netem");
+    let options = request.open(TCA_OPTIONS);
+    request.raw(&emulator(config, packets));
+    if let Some(rate_bps) = config.rate_bps {
+        let rate = rate_bps / 8;
+        let mut octets = [0; 16];
+        let short = u32::try_from(rate).unwrap_or(u32::MAX);
+        octets[..4].copy_from_slice(&short.to_ne_bytes());
+        request.attribute(TCA_NETEM_RATE, &octets);
+        request.attribute(TCA_NETEM_RATE64, &rate.to_ne_bytes());
+    }
+    for (kind, ps) in [
+        (TCA_NETEM_LATENCY64, config.delay_ps),
+        (TCA_NETEM_JITTER64, config.jitter_ps),
+    ] {
+        request.attribute(kind, &(ps / 1000).to_ne_bytes());
+    }
+    let mut corrupt = [0; 8];
+    corrupt[..4].copy_from_slice(&chance(config.corrupt_ppm).to_ne_bytes());
+    request.attribute(TCA_NETEM_CORRUPT, &corrupt);
+    request.close(options);
+    netlink.ask(request)
+}
+
+/// A discipline at the root of interface `index`: `struct tcmsg` with family and padding, index,
+/// handle, parent, info.
+fn root(index: u32, kind: &str) -> Request {
+    let mut fixed = [0; 20];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    fixed[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
+    let mut request = Request::replace(RTM_NEWQDISC, &fixed);
+    request.text(TCA_KIND, kind);
+    request
+}
+
+/// `struct tc_netem_qopt`: latency (given elsewhere), limit, loss, gap (none), duplicate, jitter
+/// (given elsewhere).
+fn emulator(config: &LinkConfig, packets: u32) -> [u8; 24] {
+    let mut octets = [0; 24];
+    octets[4..8].copy_from_slice(&packets.to_ne_bytes());
+    octets[8..12].copy_from_slice(&chance(config.loss_ppm).to_ne_bytes());
+    octets[16..20].copy_from_slice(&chance(config.duplicate_ppm).to_ne_bytes());
+    octets
+}
+
+/// Parts of a million as parts of 2^32 - 1.
+fn chance(ppm: u32) -> u32 {
+    (u64::from(ppm) * u64::from(u32::MAX) / 1_000_000) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chances_are_parts_of_all_a_word_holds() {
+        assert_eq!(chance(0), 0);
+        assert_eq!(chance(500_000), u32::MAX / 2);
+        assert_eq!(chance(1_000_000), u32::MAX);
+        let config = LinkConfig {
+            loss_ppm: 10_000,
+            duplicate_ppm: 1_000_000,
+            ..LinkConfig::default()
+        };
+        let octets = emulator(&config, 7);
+        assert_eq!(octets[4..8], 7u32.to_ne_bytes());
+        assert_eq!(octets[8..12], 42_949_672u32.to_ne_bytes());
+        assert_eq!(octets[16..20], u32::MAX.to_ne_bytes());
+    }
 }

@@ -2,9 +2,11 @@
 #![allow(unsafe_code)]
 
 mod namespace;
+mod packet;
 mod steer;
 mod tap;
 
 pub(crate) use namespace::{leave_network, leave_users};
+pub(crate) use packet::{open_packet, single_frames};
 pub(crate) use steer::steer_receiving;
 pub(crate) use tap::{Offloads, open_tap};

@@ -46,6 +46,7 @@ fn the_count_of_losses_is_exactly_what_does_not_arrive() {
         "loss=5%",
         "loss=5%,burst=6",
         "gilbert=2%:30%:80%:1%,delay=1ms",
+        "sockets,loss=5%",
     ] {
         let Some(testbed) = up(link) else {
             return;

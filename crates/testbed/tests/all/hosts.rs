@@ -29,6 +29,8 @@ fn every_kind_of_link_carries_packets() {
         "",
         "true",
         "super",
+        "sockets",
+        "sockets,delay=1ms,rate=100mbit",
         "delay=1ms,rate=100mbit",
         "kernel",
         "kernel,rate=100mbit",

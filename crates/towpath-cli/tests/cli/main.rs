@@ -5,11 +5,14 @@
 //! * `refusals` - wrong input: one line, the right exit code, nothing left that looks whole.
 //! * `endings` - races that are stopped, killed, or lose a worker.
 //! * `reading` - show, report, compare, fit and export, on whole and on broken folders.
+//! * `links` - what links of each kind do to the transports that cross them.
+//! * `profiles` - where a message's time goes.
 //! * `testbeds` - hosts, links and loads, and that nothing stays behind.
 //! * `simulations` - scenarios, sweeps, traces and studies.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod endings;
+mod links;
 mod options;
 mod profiles;
 mod reading;

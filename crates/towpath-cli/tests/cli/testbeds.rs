@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Whether this user may have testbeds; said aloud when not.
-fn may_have_hosts() -> bool {
+pub fn may_have_hosts() -> bool {
     let scratch = Scratch::new();
     let said = towpath_in(&scratch, &["testbed", "up", "--name", "probe"]);
     if said.code != 0 {
@@ -27,14 +27,14 @@ fn may_have_hosts() -> bool {
 }
 
 /// The program, with its testbeds' sockets in a folder of the test's own.
-fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> Said {
+pub fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> Said {
     let mut command = program();
     command.env("XDG_RUNTIME_DIR", &scratch.0).args(arguments);
     let output = command.stdin(Stdio::null()).output();
     output.expect("the program starts").into()
 }
 
-fn linked(scratch: &Scratch, link: &str, arguments: &[&str]) -> RunData {
+pub fn linked(scratch: &Scratch, link: &str, arguments: &[&str]) -> RunData {
     let mut all = vec!["--link", link, "--sizes", "1000", "--no-control"];
     all.extend(arguments);
     if !arguments.contains(&"--trial") {
@@ -43,7 +43,7 @@ fn linked(scratch: &Scratch, link: &str, arguments: &[&str]) -> RunData {
     race(scratch, "run", &all)
 }
 
-fn evidence(trial: &Trial, name: &str) -> f64 {
+pub fn evidence(trial: &Trial, name: &str) -> f64 {
     trial.evidence.get(name).copied().unwrap_or(0.0)
 }
 

@@ -1,0 +1,232 @@
+//! What links of each kind do to the transports that cross them.
+
+use crate::support::{Scratch, await_that, program, runs, signal, trials_of};
+use crate::testbeds::{evidence, linked, may_have_hosts, towpath_in};
+use results::{Status, Trial};
+use rustix::process::Signal;
+use std::process::Stdio;
+
+fn metric(trial: &Trial, name: &str) -> f64 {
+    trial.metrics.get(name).copied().unwrap_or(0.0)
+}
+
+#[test]
+fn packet_sockets_do_where_there_are_no_tap_devices() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let arguments = ["tcp", "xtp", "--no-calibration", "-w", "throughput"];
+    let run = linked(&scratch, "sockets,rate=100mbit,loss=0.1%", &arguments);
+    for name in ["tcp", "xtp"] {
+        for trial in trials_of(&run, name) {
+            assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
+            // Frames cross one by one: none is larger than the link's.
+            let mean = evidence(trial, "mean_packet_bytes");
+            assert!(mean > 200.0 && mean <= 1514.0, "{name}: {mean}");
+            assert!(metric(trial, "mbit_per_s") < 100.0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn super_frames_carry_many_segments_and_true_frames_one() {
+    if !may_have_hosts() {
+        return;
+    }
+    let mean = |link: &str| {
+        let scratch = Scratch::new();
+        let arguments = [
+            "tcp",
+            "--no-calibration",
+            "-w",
+            "throughput",
+            "--sizes",
+            "64KiB",
+        ];
+        let mut all = vec!["--link", link, "--no-control", "--trial", "200ms"];
+        all.extend(arguments);
+        let run = crate::support::race(&scratch, "run", &all);
+        let trials = trials_of(&run, "tcp");
+        evidence(trials[0], "mean_packet_bytes")
+    };
+    let (single, many) = (mean("true"), mean("super"));
+    assert!(single <= 1514.0, "{single}");
+    assert!(many > 1514.0, "{many}");
+}
+
+#[test]
+fn directions_have_their_own_rates() {
+    if !may_have_hosts() {
+        return;
+    }
+    let rate = |more: &[&str]| {
+        let scratch = Scratch::new();
+        let mut arguments = vec!["udp", "--no-calibration", "-w", "throughput"];
+        arguments.extend(more);
+        let run = linked(&scratch, "rate=40mbit/10mbit,queue=30kB", &arguments);
+        let trials = trials_of(&run, "udp");
+        assert_eq!(trials[0].status, Status::Ok, "{}", trials[0].reason);
+        metric(trials[0], "mbit_per_s")
+    };
+    // A blind sender fills the link; 1000 B of 1042 are the user's. What a busy machine is late
+    // for is lost at once, so only the upper limits hold everywhere, and the lower of the other.
+    let (there, back) = (
+        rate(&["--trial", "300ms"]),
+        rate(&["--trial", "300ms", "--reverse"]),
+    );
+    assert!(there < 41.0 && there > 10.5, "{there}");
+    assert!(back < 10.5 && back > 1.0, "{back}");
+}
+
+#[test]
+fn a_link_may_be_cut_while_a_race_runs() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let link = "rate=20mbit,delay=1ms;100ms:cut;250ms:up,rate=10mbit";
+    let arguments = [
+        "tcp",
+        "xtp",
+        "--no-calibration",
+        "-w",
+        "throughput",
+        "--trial",
+        "600ms",
+    ];
+    let run = linked(&scratch, link, &arguments);
+    for name in ["tcp", "xtp"] {
+        for trial in trials_of(&run, name) {
+            assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
+            assert!(evidence(trial, "link_cut") > 0.0, "{name}");
+            let ledger = trial.ledger.expect("a ledger");
+            assert_eq!(ledger.sent, ledger.delivered, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_quota_slows_the_host_it_is_of() {
+    if !may_have_hosts() {
+        return;
+    }
+    let rate = |more: &[&str]| {
+        let scratch = Scratch::new();
+        let out = scratch.text("run");
+        let mut command = program();
+        command.args([
+            "race",
+            "udp",
+            "--link",
+            "true",
+            "--no-calibration",
+            "--sizes",
+            "1000",
+        ]);
+        command.args([
+            "-w",
+            "throughput",
+            "--trial",
+            "400ms",
+            "--blocks",
+            "1",
+            "--no-control",
+        ]);
+        command.args(["--no-report", "--out", &out]).args(more);
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program starts");
+        let said: crate::support::Said = output.into();
+        if said.err.contains("control groups") {
+            eprintln!("SKIPPED: {}", said.err);
+            return None;
+        }
+        assert_eq!(said.code, 0, "{}", said.err);
+        let run = results::RunData::read(&scratch.path("run")).expect("a result");
+        let trials = trials_of(&run, "udp");
+        let words = run.plan.options["processors"].clone();
+        let cpu_s = trials[0].cpu["sender"].task_s / trials[0].span_s;
+        Some((words, cpu_s))
+    };
+    let Some((words, cpu_s)) = rate(&["--quota", "20%/100%"]) else {
+        return;
+    };
+    assert!(
+        words.contains("the sender gets 20 % of a processor"),
+        "{words}"
+    );
+    // A fifth, and a period of 10 ms at either end.
+    assert!(cpu_s < 0.3, "{cpu_s}");
+}
+
+#[test]
+fn a_host_may_talk_to_itself_and_a_killed_testbed_is_forgotten() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let run = |arguments: &[&str]| {
+        let mut all = vec!["testbed"];
+        all.extend(arguments);
+        towpath_in(&scratch, &all)
+    };
+    let up = run(&["up", "--name", "self"]);
+    assert_eq!(up.code, 0, "{}", up.err);
+    // A race inside a host, over its own loopback.
+    let program = env!("CARGO_BIN_EXE_towpath");
+    let out = scratch.text("run");
+    let inside = [
+        "exec",
+        "--name",
+        "self",
+        "a",
+        "--",
+        program,
+        "race",
+        "tcp",
+        "--sizes",
+        "64",
+        "-w",
+        "delay",
+        "--trial",
+        "50ms",
+        "--blocks",
+        "1",
+        "--no-control",
+        "--no-report",
+        "--out",
+        &out,
+    ];
+    let said = run(&inside);
+    assert_eq!(said.code, 0, "{}", said.err);
+    // The holder is the process that listens; it is killed, and nothing is up any more.
+    let holder = holder_of("self").expect("somebody holds it");
+    signal(holder, Signal::KILL);
+    await_that("the holder lives", || !runs(holder));
+    let listed = run(&["list"]);
+    assert!(listed.out.contains("no testbed is up"), "{}", listed.out);
+    let again = run(&["up", "--name", "self"]);
+    assert_eq!(again.code, 0, "{}", again.err);
+    assert_eq!(run(&["down", "--name", "self"]).code, 0);
+}
+
+/// The process that holds a testbed of that name, by its arguments and this test's own folder.
+fn holder_of(name: &str) -> Option<u32> {
+    let own = env!("CARGO_BIN_EXE_towpath");
+    let entries = std::fs::read_dir("/proc").ok()?.flatten();
+    let mut ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    ids.find(|id| {
+        let line = std::fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = line.split(|&octet| octet == 0).collect();
+        let wanted: [&[u8]; 5] = [
+            own.as_bytes(),
+            b"testbed",
+            b"hold",
+            b"--name",
+            name.as_bytes(),
+        ];
+        words.starts_with(&wanted)
+    })
+}
