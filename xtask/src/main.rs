@@ -4,6 +4,7 @@
 //! * `tidy` - the house rules no compiler knows.
 //! * `man`, `completions` - from the program's argument definitions.
 //! * `bench` - benchmarks against other programs.
+//! * `swarm` - simulated scenarios drawn from seeds, and what must hold in each.
 //! * `fuzz` - decoders and engines fed with octets a fuzzer thinks of, for as long as told.
 #![forbid(unsafe_code)]
 
@@ -11,6 +12,7 @@ mod bench;
 mod ci;
 mod fuzz;
 mod pages;
+mod swarm;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -24,6 +26,8 @@ chores:
   man           the man page to target/man
   completions   shell completions to target/completions
   bench NAME    a benchmark; without a name, lists them
+  swarm [N | Ns] [FIRST]    scenarios of N seeds, or of N seconds; --seed SEED repeats one
+  swarm --canary            plants a fault for each invariant: all must be found
   fuzz [TARGET] [SECONDS]   the fuzz targets, or one of them; a minute each";
 
 fn main() -> ExitCode {
@@ -35,6 +39,7 @@ fn main() -> ExitCode {
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
+        ["swarm", rest @ ..] => swarm::run(&root(), rest),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         [] | ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -114,6 +114,11 @@ impl Ether {
         self.cable.account_at(self.now_ps)
     }
 
+    /// The same up to `now_ps`, before which nothing is due any more.
+    pub fn medium_until(&self, now_ps: u64) -> EtherTime {
+        self.cable.account_at(now_ps.max(self.now_ps))
+    }
+
     /// Frames waiting at `station`, the one being sent included. The model sets no limit; an
     /// owner that has one asks here before it offers.
     pub fn queued(&self, station: usize) -> usize {

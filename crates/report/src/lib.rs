@@ -5,6 +5,7 @@
 //! * [`table`] - the same in short, for a terminal.
 //! * [`csv()`] - every trial as a row.
 //! * [`compare_text`], [`compare_html`] - verdicts on two runs.
+//! * [`curves_html`] - curves of a simulation or a study.
 //!
 //! Inside: `view` sorts a run into contestants and settings; `chart` draws one kind of picture a
 //! file; `page` fills `templates/report.html`; `terminal` and `export` are the short forms;
@@ -24,5 +25,6 @@ mod words;
 
 pub use export::csv;
 pub use page::comparison::{compare_html, compare_text};
+pub use page::curves::{Curve, CurveFigure, CurveRow, Curves, curves_html};
 pub use page::html;
 pub use terminal::table;

@@ -1,5 +1,6 @@
 //! From a scenario to a network.
 
+use crate::disturb::disturb;
 use crate::engines::{self, Boxed, Fault};
 use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, ToSpec, TrafficSpec,
@@ -10,6 +11,9 @@ use sim::{HostCost, Law, MediumConfig, Network, NetworkConfig, PerByte, Receiver
 /// Stations of a scenario at most: at some 2 kB each 20 MB.
 pub const STATIONS_MAX: u64 = 10_000;
 
+/// A clock runs up to twice as fast, or half as fast.
+const CLOCK_MAX: i32 = 500_000;
+
 /// Circuits of a pattern at most.
 const CIRCUITS_MAX: usize = 100_000;
 
@@ -19,12 +23,29 @@ const CIRCUITS_MAX: usize = 100_000;
 ///
 /// The first value that makes no sense, and where it stands.
 pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
+    build_with(scenario, seed, &|engine| engine)
+}
+
+/// The same with every engine put through `wrap`.
+///
+/// # Errors
+///
+/// As for [`build`].
+pub fn build_with(
+    scenario: &Scenario,
+    seed: u64,
+    wrap: &dyn Fn(Boxed) -> Boxed,
+) -> Result<Network<Boxed>, Fault> {
     let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
     if !(2..=STATIONS_MAX).contains(&count) {
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
         return Err((0..0, refusal));
     }
     let (medium, faults) = medium(scenario, count)?;
+    let base = match &medium {
+        MediumConfig::Direct(link) | MediumConfig::Switch { link, .. } => *link,
+        MediumConfig::Ether { .. } => faults.unwrap_or_default(),
+    };
     let config = NetworkConfig {
         medium,
         faults,
@@ -35,7 +56,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
         let cost = cost(&spec.chips);
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, 0x1000 + stations.len() as u64);
-            stations.push((engines::make(&spec.engine, own)?, cost));
+            stations.push((wrap(engines::make(&spec.engine, own)?), cost));
         }
     }
     let mut network = Network::new(&config, stations);
@@ -44,6 +65,7 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
         let opened = network.add_traffic(traffic);
         opened.map_err(|error| (spec.from.span(), error.to_string()))?;
     }
+    disturb(&mut network, scenario, (base, seed), wrap)?;
     Ok(network)
 }
 
@@ -92,7 +114,8 @@ fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
     })
 }
 
-fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
+/// What befalls frames, as a link without rate and delay.
+pub(crate) fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
     let refusal = || {
         let text = "no runs of losses have this loss and loss_run; use a longer run or less loss";
         (spec.kind.span(), text.to_owned())
@@ -128,6 +151,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
         interrupt_ps: chips.interrupt.0,
         timer_ps: chips.timer.0,
         separation_ps: chips.separation.0,
+        clock_ppm: chips.clock_ppm.clamp(-CLOCK_MAX, CLOCK_MAX),
     }
 }
 
@@ -177,6 +201,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
         interarrival_ps,
         messages: spec.messages.unwrap_or(u64::MAX),
         start_ps: spec.start.0,
+        outstanding: spec.outstanding.map(|most| most.max(1)),
     })
 }
 

@@ -1,12 +1,16 @@
 //! Engines by name. A protocol that is to run in scenarios gets an entry in [`make`].
 
-use crate::file::EngineSpec;
-use crate::units::{Bytes, Time};
+mod spec;
+
+pub use spec::EngineSpec;
+
+use crate::units::{Bytes, Rate, Time};
 use core::time::Duration;
 use engine::{
     Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
     SegmentLayout,
 };
+use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit};
 use study::protocol::{Config as Study, Multicast, Revision, StudyXtp};
 
 /// Any engine.
@@ -15,6 +19,16 @@ pub struct Boxed(Box<dyn Engine>);
 /// Octets around a packet in an Ethernet frame leave 1500 for it; the shortest useful packet is
 /// what the engines themselves accept.
 const PACKET: std::ops::RangeInclusive<u64> = 128..=65_535;
+
+impl Boxed {
+    /// Any engine.
+    pub fn new(engine: impl Engine + 'static) -> Boxed {
+        Boxed(Box::new(engine))
+    }
+}
+
+/// Circuits of a station: a sender to, or a receiver from, every station there can be.
+const CIRCUITS_MAX: usize = 1 << 16;
 
 /// A fault of a value, and where it stands in the file.
 pub type Fault = (std::ops::Range<usize>, String);
@@ -26,29 +40,117 @@ pub type Fault = (std::ops::Range<usize>, String);
 /// What is out of range, in one line.
 pub fn make(spec: &EngineSpec, seed: u64) -> Result<Boxed, Fault> {
     let at = |message: String| (spec.protocol.span(), message);
-    let packet = spec.packet.map_or(1500, |octets| octets.0);
-    let engine: Box<dyn Engine> = match spec.protocol.get_ref().as_str() {
-        "bare" => Box::new(engine_bare::Bare::new(engine_bare::Config {
-            packet_len: packet_len(packet).map_err(at)?,
-            seed,
-            ..engine_bare::Config::default()
-        })),
-        "xtp" => {
-            let default = engine_xtp::Config::default();
-            Box::new(engine_xtp::Xtp::new(engine_xtp::Config {
-                packet_len: packet_len(packet).map_err(at)?,
-                window: spec.window.map_or(default.window, |bytes| bytes.0),
-                framing: Framing::Messages,
-                seed,
-                ..default
-            }))
-        }
+    let protocol = spec.protocol.get_ref().as_str();
+    let engine: Box<dyn Engine> = match protocol {
+        "bare" => Box::new(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
+        "xtp" => Box::new(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp3" => Box::new(StudyXtp::new(study_config(spec, seed)?)),
         other => {
             return Err(at(format!("no protocol {other:?}; use bare, xtp or xtp3")));
         }
     };
+    if let Some(name) = spec.misplaced() {
+        return Err(at(format!("{protocol} has no option {name}; leave it out")));
+    }
     Ok(Boxed(engine))
+}
+
+fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::Config, String> {
+    let default = engine_bare::Config::default();
+    Ok(engine_bare::Config {
+        packet_len: packet_len(spec.packet.map_or(1500, |octets| octets.0))?,
+        window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
+        circuits_max: CIRCUITS_MAX,
+        seed,
+        ..default
+    })
+}
+
+/// The configuration of XTP 4.0 with the options of `spec`.
+///
+/// # Errors
+///
+/// What is out of range, in one line.
+pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fault> {
+    let at = |message: String| (spec.protocol.span(), message);
+    let default = engine_xtp::Config::default();
+    let packet_len = packet_len(spec.packet.map_or(1500, |octets| octets.0)).map_err(at)?;
+    let span = |time: Option<Time>, usual: Duration| time.map_or(usual, duration);
+    let error = choice(&spec.error, default.error, "error control", &ERRORS)?;
+    let flow = choice(&spec.flow, default.flow, "flow control", &FLOWS)?;
+    let usual = default.congestion;
+    let congestion = choice(&spec.congestion, usual, "congestion control", &CONGESTIONS)?;
+    let burst = spec.burst.map_or(8 * packet_len as u64, |bytes| bytes.0);
+    Ok(engine_xtp::Config {
+        packet_len,
+        window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
+        checksum: spec.checksum.unwrap_or(default.checksum),
+        framing: Framing::Messages,
+        error,
+        fastnak: spec.fastnak.unwrap_or(default.fastnak),
+        flow,
+        explicit: spec.explicit.unwrap_or(default.explicit),
+        rate: spec.rate.map(|rate| limit(rate, burst)),
+        congestion,
+        status_every: spec
+            .status_every
+            .map_or(default.status_every, |b| b.0.max(1)),
+        status_delay: span(spec.status_delay, default.status_delay),
+        wait_initial: span(spec.wait_initial, default.wait_initial),
+        wait_min: span(spec.wait_min, default.wait_min),
+        wait_max: span(spec.wait_max, default.wait_max),
+        retries_max: spec.retries.unwrap_or(default.retries_max),
+        keep_alive: span(spec.keep_alive, default.keep_alive),
+        circuits_max: CIRCUITS_MAX,
+        seed,
+        ..default
+    })
+}
+
+const ERRORS: [(&str, ErrorControl); 3] = [
+    ("selective", ErrorControl::Selective),
+    ("go-back-n", ErrorControl::GoBackN),
+    ("none", ErrorControl::None),
+];
+
+const FLOWS: [(&str, FlowControl); 2] = [
+    ("allocation", FlowControl::Allocation),
+    ("off", FlowControl::Off),
+];
+
+const CONGESTIONS: [(&str, Congestion); 3] = [
+    ("off", Congestion::Off),
+    ("loss", Congestion::Loss),
+    ("delay", Congestion::Delay),
+];
+
+/// What a word stands for.
+fn choice<T: Copy>(
+    word: &Option<toml::Spanned<String>>,
+    default: T,
+    what: &str,
+    choices: &[(&str, T)],
+) -> Result<T, Fault> {
+    let Some(word) = word else {
+        return Ok(default);
+    };
+    let found = choices.iter().find(|(name, _)| name == word.get_ref());
+    let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+    let refusal = format!("no {what} {:?}; use {}", word.get_ref(), names.join(", "));
+    found
+        .map(|(_, choice)| *choice)
+        .ok_or((word.span(), refusal))
+}
+
+fn limit(rate: Rate, burst: u64) -> RateLimit {
+    RateLimit {
+        rate_bytes_per_s: u32::try_from(rate.0 / 8).unwrap_or(u32::MAX).max(1),
+        burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX).max(1),
+    }
+}
+
+fn duration(time: Time) -> Duration {
+    Duration::from_nanos(time.0 / 1000)
 }
 
 fn packet_len(octets: u64) -> Result<usize, String> {
@@ -72,7 +174,6 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
         fits.then_some(bytes.0 as u32)
             .ok_or((spec.protocol.span(), refusal))
     };
-    let span = |time: Time| Duration::from_nanos(time.0 / 1000);
     let default = Study::default();
     let revision = match &spec.revision {
         None => default.revision,
@@ -87,13 +188,13 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
     };
     Ok(Study {
         revision,
-        resend_pairs: spec.resend_pairs,
-        multicast: spec.multicast.then(|| Multicast {
-            answerers: spec.answerers.clamp(1, 65_536) as u32,
-            hold: spec.hold.map(span),
-            slot: spec.slot.filter(|time| time.0 > 0).map(span),
-            damping: spec.damping,
-            ..Multicast::new(spec.answers)
+        resend_pairs: spec.resend_pairs.unwrap_or(false),
+        multicast: spec.multicast.unwrap_or(false).then(|| Multicast {
+            answerers: spec.answerers.unwrap_or(1).clamp(1, 65_536) as u32,
+            hold: spec.hold.map(duration),
+            slot: spec.slot.filter(|time| time.0 > 0).map(duration),
+            damping: spec.damping.unwrap_or(false),
+            ..Multicast::new(spec.answers.unwrap_or(false))
         }),
         alloc: spec
             .alloc
@@ -102,8 +203,8 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
             .credit
             .map(|bytes| small("credit", bytes))
             .transpose()?,
-        wtimer: spec.wtimer.map(span),
-        ctimer: spec.ctimer.map(span),
+        wtimer: spec.wtimer.map(duration),
+        ctimer: spec.ctimer.map(duration),
         seed,
     })
 }

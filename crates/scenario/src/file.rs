@@ -1,5 +1,7 @@
 //! A scenario as it stands in a file.
 
+use crate::disturb::DisturbanceSpec;
+use crate::engines::EngineSpec;
 use crate::units::{Bytes, Rate, Share, Time};
 use serde::Deserialize;
 use toml::Spanned;
@@ -22,6 +24,9 @@ pub struct Scenario {
     pub medium: MediumSpec,
     /// What befalls frames: on a link, or at each receiver of an ether on its own.
     pub faults: Option<FaultSpec>,
+    /// What happens at certain times.
+    #[serde(default)]
+    pub disturbance: Vec<DisturbanceSpec>,
     /// The stations, numbered from 0 in this order.
     pub station: Vec<StationSpec>,
     /// Who sends what to whom.
@@ -71,6 +76,8 @@ pub struct FaultSpec {
     pub reorder_by: Time,
     /// Frames with a bit turned over.
     pub corrupt: Share,
+    /// When all of this ends; never if not given.
+    pub until: Option<Time>,
 }
 
 /// One or more stations.
@@ -85,47 +92,6 @@ pub struct StationSpec {
     /// What work costs.
     #[serde(default)]
     pub chips: ChipsSpec,
-}
-
-/// A protocol and its options.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct EngineSpec {
-    /// `bare`, `xtp` (4.0) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
-    pub protocol: Spanned<String>,
-    /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
-    pub packet: Option<Bytes>,
-    /// `xtp`: receive buffer.
-    pub window: Option<Bytes>,
-    /// `xtp3`: `3.3` or `3.5`.
-    pub revision: Option<Spanned<String>>,
-    /// `xtp3`: control packets carry 128 octets of resend pairs.
-    #[serde(default)]
-    pub resend_pairs: bool,
-    /// `xtp3`: circuits go to all stations.
-    #[serde(default)]
-    pub multicast: bool,
-    /// `xtp3`: this station answers status requests of a group.
-    #[serde(default)]
-    pub answers: bool,
-    /// `xtp3`: answers the sender to a group waits for.
-    #[serde(default = "one")]
-    pub answerers: u64,
-    /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
-    pub hold: Option<Time>,
-    /// `xtp3`: answers to a group wait a random time below this (slotting).
-    pub slot: Option<Time>,
-    /// `xtp3`: answers that another receiver was heard to give are left out.
-    #[serde(default)]
-    pub damping: bool,
-    /// `xtp3`: receive buffer.
-    pub alloc: Option<Bytes>,
-    /// `xtp3`: bytes at once in 1/60 s.
-    pub credit: Option<Bytes>,
-    /// `xtp3`: wait for an answer before asking again.
-    pub wtimer: Option<Time>,
-    /// `xtp3`: wait for an answer before giving up.
-    pub ctimer: Option<Time>,
 }
 
 /// What a host's work costs.
@@ -150,6 +116,8 @@ pub struct ChipsSpec {
     pub timer: Time,
     /// Between two packets on their way out.
     pub separation: Time,
+    /// Parts of a million by which the station's clock runs fast; slow if negative.
+    pub clock_ppm: i32,
 }
 
 /// A pattern of messages.
@@ -169,6 +137,8 @@ pub struct TrafficSpec {
     /// Before the first interval.
     #[serde(default)]
     pub start: Time,
+    /// Messages not settled at most; the next one comes up an interval after there is room.
+    pub outstanding: Option<u64>,
 }
 
 /// Where messages go.

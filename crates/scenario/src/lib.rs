@@ -4,17 +4,21 @@
 //! * [`mod@units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
 //! * [`mod@engines`] - protocols by name.
 //! * [`mod@build`] - from a scenario to a network.
+//! * [`mod@disturb`] - crashes, cuts, flaps, bad spells.
 //! * [`mod@outcome`] - from a finished run to a row.
 //! * [`mod@sweep`] - one scenario at many points and seeds.
+//! * [`mod@swarm`] - scenarios drawn from seeds, and what must hold in each.
 //! * [`mod@trace`] - a run as lines, and where two runs part.
 //!
 //! A fault in a file is told as `line:column: what is wrong; what would be right`.
 #![forbid(unsafe_code)]
 
 pub mod build;
+pub mod disturb;
 pub mod engines;
 pub mod file;
 pub mod outcome;
+pub mod swarm;
 pub mod sweep;
 pub mod trace;
 pub mod units;

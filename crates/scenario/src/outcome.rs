@@ -17,7 +17,7 @@ pub struct Outcome {
     pub changes: Vec<String>,
     /// Its seed.
     pub seed: u64,
-    /// `complete`, `time_limit` or `stuck`.
+    /// `complete`, `time_limit`, `stuck` or `exhausted`.
     pub ending: &'static str,
     /// Simulated time, s.
     pub elapsed_s: f64,
@@ -40,6 +40,8 @@ pub struct Totals {
     pub offered: u64,
     /// Messages settled at their senders.
     pub settled: u64,
+    /// Messages given up with their circuits.
+    pub given_up: u64,
     /// Messages received, counted once a receiver.
     pub received: u64,
     /// User bytes a second, all receivers together.
@@ -99,13 +101,19 @@ pub struct StationRow {
     pub retransmissions: u64,
 }
 
-/// A circuit.
+/// A circuit. One that takes the place of another has a row of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CircuitRow {
+    /// The station that sends.
+    pub from: usize,
     /// Messages produced.
     pub offered: u64,
     /// Messages settled.
     pub settled: u64,
+    /// Messages not settled when the circuit ended before its time, and those that came up after.
+    pub given_up: u64,
+    /// Bytes the sender's protocol let go of before a receiver had them.
+    pub lost_bytes: u64,
     /// Most bytes its sender's protocol held at once.
     pub held_max_bytes: u64,
     /// From the controller taking up a message's last frame to the packet that settled it.
@@ -160,11 +168,13 @@ impl Outcome {
                 Ending::Complete => "complete",
                 Ending::TimeLimit => "time_limit",
                 Ending::Stuck => "stuck",
+                Ending::Exhausted => "exhausted",
             },
             elapsed_s: elapsed_ps / 1e12,
             total: Totals {
                 offered: report.flows.iter().map(|flow| flow.offered).sum(),
                 settled: report.flows.iter().map(|flow| flow.settled).sum(),
+                given_up: report.flows.iter().map(|flow| flow.given_up).sum(),
                 received,
                 throughput_bps: bytes as f64 / (elapsed_ps / 1e12),
                 delay: delays(&delay),
@@ -217,8 +227,11 @@ fn circuit(flow: &FlowReport) -> CircuitRow {
         }
     });
     CircuitRow {
+        from: flow.from,
         offered: flow.offered,
         settled: flow.settled,
+        given_up: flow.given_up,
+        lost_bytes: flow.lost_bytes,
         held_max_bytes: flow.held_max,
         exchange: delays(&flow.exchange),
         receivers: receivers.collect(),

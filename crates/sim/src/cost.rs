@@ -41,6 +41,9 @@ pub struct HostCost {
     pub timer_ps: u64,
     /// Between two packets on their way to the network controller, by the rate controller, ps.
     pub separation_ps: u64,
+    /// Parts of a million by which the station's own clock, and with it every timer, runs fast;
+    /// slow if negative.
+    pub clock_ppm: i32,
 }
 
 impl HostCost {
@@ -54,6 +57,7 @@ impl HostCost {
         interrupt_ps: 0,
         timer_ps: 0,
         separation_ps: 0,
+        clock_ppm: 0,
     };
 
     /// A user's copy of `bytes`, ps.

@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::series::Series;
-use crate::store::Store;
+use crate::store::{Pattern, Store};
 use engine::{CircuitId, Framing, record};
 use std::collections::VecDeque;
 
@@ -18,8 +18,16 @@ pub enum Target {
 /// What a user of a circuit saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowReport {
+    /// The station that sends.
+    pub from: usize,
     /// Messages the traffic produced.
     pub offered: u64,
+    /// Messages that were not settled when the circuit ended before its time, and those that came
+    /// up after that.
+    pub given_up: u64,
+    /// Bytes the protocol told the sender it need keep no longer while a receiver that should have
+    /// them had not.
+    pub lost_bytes: u64,
     /// User bytes of them.
     pub offered_bytes: u64,
     /// When the last of them was produced, ps.
@@ -61,6 +69,12 @@ pub struct ReceiverReport {
     pub gaps: u64,
     /// Bytes that were not the ones sent.
     pub wrong_bytes: u64,
+    /// Of these, bytes that had been there before.
+    pub repeated_bytes: u64,
+    /// Bytes left out where no gap was said to be.
+    pub skipped_bytes: u64,
+    /// Messages that ended where none was ended by the sender.
+    pub wrong_ends: u64,
 }
 
 /// A message on its way, as its sender sees it.
@@ -74,6 +88,11 @@ struct Outstanding {
 #[derive(Debug)]
 pub(crate) struct Flow {
     pub(crate) from: usize,
+    pub(crate) to: Target,
+    /// The pattern its messages come from.
+    pub(crate) source: usize,
+    /// Cleared when the circuit ends before its time.
+    pub(crate) is_open: bool,
     pub(crate) circuit: Option<CircuitId>,
     pub(crate) connected: bool,
     pub(crate) store: Store,
@@ -85,7 +104,7 @@ pub(crate) struct Flow {
     offered_ps: Vec<u64>,
     pub(crate) report: FlowReport,
     incoming: Vec<Incoming>,
-    /// Where messages of a byte stream end.
+    /// Where messages end.
     ends: Vec<u64>,
 }
 
@@ -95,6 +114,8 @@ struct Incoming {
     /// Position of the next byte; meaningless after a gap.
     position: u64,
     torn: bool,
+    /// A circuit of the receiver belongs to this flow.
+    bound: bool,
     /// Bytes of the stream taken in.
     seen: u64,
     /// Ends of messages among them.
@@ -102,9 +123,17 @@ struct Incoming {
 }
 
 impl Flow {
-    pub(crate) fn new(from: usize, framing: Framing, payload: usize) -> Flow {
+    /// A flow from a station to a target, of a pattern.
+    pub(crate) fn new(
+        (from, to, source): (usize, Target, usize),
+        framing: Framing,
+        payload: usize,
+    ) -> Flow {
         Flow {
             from,
+            to,
+            source,
+            is_open: true,
             circuit: None,
             connected: false,
             store: Store::new(framing, payload),
@@ -112,7 +141,10 @@ impl Flow {
             early: VecDeque::new(),
             outstanding: VecDeque::new(),
             offered_ps: Vec::new(),
-            report: FlowReport::default(),
+            report: FlowReport {
+                from,
+                ..FlowReport::default()
+            },
             incoming: Vec::new(),
             ends: Vec::new(),
         }
@@ -130,8 +162,39 @@ impl Flow {
 
     /// The place of `station` among the receivers.
     pub(crate) fn receiver(&self, station: usize) -> Option<usize> {
-        let mut known = self.report.receivers.iter();
-        known.position(|receiver| receiver.station == station)
+        let known = &self.report.receivers;
+        let found = known.binary_search_by_key(&station, |receiver| receiver.station);
+        found.ok()
+    }
+
+    /// The place of `station`, if the flow leads there and no circuit there belongs to it yet.
+    pub(crate) fn place_for(&self, station: usize) -> Option<usize> {
+        let place = self.receiver(station).filter(|_| self.is_open)?;
+        (!self.incoming[place].bound).then_some(place)
+    }
+
+    /// A circuit of a receiver belongs to it from now on.
+    pub(crate) fn bind(&mut self, place: usize) {
+        self.incoming[place].bound = true;
+    }
+
+    /// A receiver forgot all it had: what it gets from now on is not compared.
+    pub(crate) fn forget(&mut self, place: usize) {
+        self.incoming[place].torn = true;
+        self.incoming[place].bound = false;
+    }
+
+    /// The circuit ended: how many messages will never be settled.
+    pub(crate) fn give_up(&mut self) -> u64 {
+        let report = &mut self.report;
+        let left = report.offered - report.settled - report.given_up;
+        report.given_up += left;
+        self.is_open = false;
+        self.connected = false;
+        self.circuit = None;
+        self.early.clear();
+        self.outstanding.clear();
+        left
     }
 
     pub(crate) fn note_offered(&mut self, now_ps: u64, bytes: u64) {
@@ -147,7 +210,7 @@ impl Flow {
         let held = end - self.store.released();
         self.report.held_max = self.report.held_max.max(held);
         let offered_ps = self.offered_ps.get(index as usize).copied().unwrap_or(0);
-        if self.framing == Framing::Stream {
+        if self.framing != Framing::Records {
             self.ends.push(end);
         }
         self.outstanding.push_back(Outstanding {
@@ -173,6 +236,12 @@ impl Flow {
     /// The protocol needs nothing below `position` any more, by a packet that came at `now_ps`.
     pub(crate) fn note_released(&mut self, now_ps: u64, position: u64) {
         self.store.release(position);
+        if self.framing != Framing::Records {
+            for incoming in self.incoming.iter().filter(|incoming| !incoming.torn) {
+                let missing = position.saturating_sub(incoming.position);
+                self.report.lost_bytes = self.report.lost_bytes.max(missing);
+            }
+        }
         while let Some(message) = self.outstanding.front().copied() {
             if message.end > position {
                 return;
@@ -188,13 +257,7 @@ impl Flow {
     }
 
     /// Checks the bytes a delivery brings; they are counted when their user has read them.
-    pub(crate) fn check(
-        &mut self,
-        receiver: usize,
-        bytes: &[u8],
-        gap: bool,
-        pattern: &crate::store::Pattern,
-    ) {
+    pub(crate) fn check(&mut self, receiver: usize, bytes: &[u8], gap: bool, pattern: &Pattern) {
         let incoming = &mut self.incoming[receiver];
         let report = &mut self.report.receivers[receiver];
         if gap {
@@ -202,17 +265,22 @@ impl Flow {
             report.gaps += 1;
         }
         if !incoming.torn && self.framing != Framing::Records {
-            let mut position = incoming.position;
-            for part in bytes.chunks(1 << 16) {
-                let right = pattern.at(position, part.len());
-                if part != right {
-                    let wrong = part.iter().zip(right).filter(|(a, b)| a != b);
-                    report.wrong_bytes += wrong.count() as u64;
-                }
-                position += part.len() as u64;
+            for part in bytes.chunks(1 << 15) {
+                incoming.position = compare(report, pattern, incoming.position, part);
             }
-            incoming.position = position;
         }
+    }
+
+    /// The protocol of `receiver` says that a message ends after what it has delivered.
+    pub(crate) fn check_end(&mut self, receiver: usize) {
+        let incoming = &mut self.incoming[receiver];
+        if self.framing != Framing::Messages || incoming.torn {
+            return;
+        }
+        if self.ends.get(incoming.ends) != Some(&incoming.position) {
+            self.report.receivers[receiver].wrong_ends += 1;
+        }
+        incoming.ends += 1;
     }
 
     /// Messages of a byte stream that end in the next `bytes` for `receiver`. Their ends are known
@@ -241,6 +309,38 @@ impl Flow {
             report.messages += 1;
             report.last_ps = now_ps;
         }
+    }
+}
+
+/// Compares bytes with those that belong at `position`; gives the position behind them.
+///
+/// Where they differ, the nearest place they could come from says what went wrong: one behind is a
+/// repetition, one ahead leaves something out, and without one they are damaged.
+fn compare(report: &mut ReceiverReport, pattern: &Pattern, position: u64, bytes: &[u8]) -> u64 {
+    let len = bytes.len() as u64;
+    let right = pattern.at(position, bytes.len());
+    if bytes == right {
+        return position + len;
+    }
+    let wrong = bytes.iter().zip(right).filter(|(a, b)| a != b).count();
+    report.wrong_bytes += wrong as u64;
+    let is_from = |place: u64| pattern.at(place, bytes.len()) == bytes;
+    let near = (1..1 << 15).find_map(|distance| {
+        let behind = position
+            .checked_sub(distance)
+            .filter(|&place| is_from(place));
+        behind.or_else(|| Some(position + distance).filter(|&place| is_from(place)))
+    });
+    match near {
+        Some(place) if place < position => {
+            report.repeated_bytes += len;
+            position
+        }
+        Some(place) => {
+            report.skipped_bytes += place - position;
+            place + len
+        }
+        None => position + len,
     }
 }
 

@@ -8,8 +8,12 @@ pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
     pub(crate) from: usize,
     pub(crate) to: EtherTo,
+    /// The flow whose sender built it.
+    pub(crate) flow: Option<usize>,
     /// The flow and the range of its store in the packet.
     pub(crate) carries: Option<(usize, u64, u64)>,
+    /// When its sender gave it to the network controller.
+    pub(crate) offered_ps: u64,
     uses: u32,
 }
 
@@ -28,13 +32,16 @@ impl Frames {
                 packet: Vec::new(),
                 from,
                 to,
+                flow: None,
                 carries: None,
+                offered_ps: 0,
                 uses: 0,
             });
             self.slots.len() - 1
         });
         let frame = &mut self.slots[slot];
-        (frame.from, frame.to, frame.carries, frame.uses) = (from, to, None, 1);
+        (frame.from, frame.to, frame.uses) = (from, to, 1);
+        (frame.flow, frame.carries) = (None, None);
         frame.packet.clear();
         slot as u64
     }

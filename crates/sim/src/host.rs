@@ -7,7 +7,7 @@
 
 use crate::cost::HostCost;
 use crate::flow::Target;
-use engine::{Address, Batch, CircuitId, Delivery, Engine};
+use engine::{Address, Batch, CircuitId, Counters, Delivery, Engine, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The address of all other stations.
@@ -44,10 +44,13 @@ pub struct StationReport {
     /// Frames at the network controller, summed over time, frame ps: over the time that is the
     /// mean.
     pub controller_ps: u128,
+    /// Time each frame that left the network controller was there, summed over frames, ps. By
+    /// Little's law the same as `controller_ps` when none is left.
+    pub sojourn_ps: u128,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
-    /// The engine's counters.
-    pub counters: engine::Counters,
+    /// The counters of its engine, or of all it had one after the other.
+    pub counters: Counters,
 }
 
 /// Part of a message to be copied in.
@@ -96,7 +99,8 @@ pub(crate) struct Host<E> {
     pub(crate) circuits: BTreeMap<CircuitId, Role>,
     run: VecDeque<Process>,
     queued: [bool; 4],
-    pub(crate) serving: Option<Process>,
+    /// What the main processor serves, and when it is done, ps.
+    pub(crate) serving: Option<(Process, u64)>,
     pub(crate) writer: VecDeque<Piece>,
     pub(crate) reader: VecDeque<Reading>,
     pub(crate) receiver: VecDeque<Arrived>,
@@ -111,6 +115,14 @@ pub(crate) struct Host<E> {
     at_controller: u64,
     controller_since_ps: u64,
     pub(crate) report: StationReport,
+    /// Cleared by a crash, set by a restart.
+    pub(crate) is_up: bool,
+    /// A bit for each cut it is behind; frames pass between equal sides.
+    pub(crate) side: u64,
+    /// Flows whose circuits a crash ended.
+    pub(crate) interrupted: Vec<usize>,
+    /// What the engines before this one counted.
+    pub(crate) before: Counters,
 }
 
 impl<E: Engine> Host<E> {
@@ -134,13 +146,62 @@ impl<E: Engine> Host<E> {
             at_controller: 0,
             controller_since_ps: 0,
             report: StationReport::default(),
+            is_up: true,
+            side: 0,
+            interrupted: Vec::new(),
+            before: Counters::default(),
         }
+    }
+
+    /// What its own clock shows at `now_ps`.
+    pub(crate) fn clock(&self, now_ps: u64) -> Instant {
+        let ppm = self.cost.clock_ppm;
+        if ppm == 0 {
+            return Instant::from_nanos(now_ps / 1000);
+        }
+        let pace = u128::from(1_000_000u32.saturating_add_signed(ppm));
+        Instant::from_nanos((u128::from(now_ps) * pace / 1_000_000_000) as u64)
+    }
+
+    /// When its own clock shows `at`, ps.
+    pub(crate) fn time_of(&self, at: Instant) -> u64 {
+        let ppm = self.cost.clock_ppm;
+        if ppm == 0 {
+            return at.as_nanos().saturating_mul(1000);
+        }
+        let pace = u128::from(1_000_000u32.saturating_add_signed(ppm).max(1));
+        let ps = (u128::from(at.as_nanos()) * 1_000_000_000).div_ceil(pace);
+        u64::try_from(ps).unwrap_or(u64::MAX)
+    }
+
+    /// What its engines have counted.
+    pub(crate) fn counters(&self) -> Counters {
+        let (a, b) = (self.before, self.engine.counters());
+        Counters {
+            packets_built: a.packets_built + b.packets_built,
+            packets_parsed: a.packets_parsed + b.packets_parsed,
+            packets_discarded: a.packets_discarded + b.packets_discarded,
+            bytes_sent: a.bytes_sent + b.bytes_sent,
+            bytes_delivered: a.bytes_delivered + b.bytes_delivered,
+            bytes_lost: a.bytes_lost + b.bytes_lost,
+            bytes_copied: a.bytes_copied + b.bytes_copied,
+            bytes_summed: a.bytes_summed + b.bytes_summed,
+            retransmissions: a.retransmissions + b.retransmissions,
+            timers_set: a.timers_set + b.timers_set,
+        }
+    }
+
+    /// Nothing is served or called for any more.
+    pub(crate) fn halt(&mut self) {
+        self.serving = None;
+        self.run.clear();
+        self.queued = [false; 4];
     }
 
     /// Calls for a process, unless it is called for already.
     pub(crate) fn signal(&mut self, process: Process) {
         let queued = &mut self.queued[process as usize];
-        if !*queued {
+        if !*queued && self.is_up {
             *queued = true;
             self.run.push_back(process);
         }

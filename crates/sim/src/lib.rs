@@ -7,6 +7,7 @@
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`medium`] - a shared ether, a pair of links, or a switch.
+//! * [`disturbance`] - crashes, cuts and faults that come and go.
 //! * [`traffic`], [`variate`] - who sends to whom, how much and how often.
 //! * [`flow`], [`histogram`], [`series`] - what the users saw.
 //! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
@@ -18,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod disturbance;
 pub mod flow;
 mod frames;
 pub mod histogram;
@@ -33,6 +35,7 @@ pub mod variate;
 pub mod world;
 
 pub use cost::{HostCost, PerByte};
+pub use disturbance::{CUTS_MAX, Disturbance};
 pub use flow::{FlowReport, ReceiverReport, Target};
 pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};

@@ -75,6 +75,7 @@ pub(crate) struct Offered {
 pub(crate) struct Medium {
     kind: Kind,
     stations: usize,
+    seed: u64,
     /// Loss and the like at each receiver of a shared medium.
     faults: Vec<Link>,
     pending: EventQueue<Pending>,
@@ -145,6 +146,7 @@ impl Medium {
         Medium {
             kind,
             stations,
+            seed,
             faults: faults.map_or_else(Vec::new, |config| links(config, 2 * stations)),
             pending: EventQueue::new(),
             events: VecDeque::new(),
@@ -158,6 +160,23 @@ impl Medium {
             Kind::Ether { ether, .. } => Some(ether),
             _ => None,
         }
+    }
+
+    /// What befalls frames from now on. Those under way arrive as decided.
+    pub(crate) fn change(&mut self, config: LinkConfig) {
+        let links: &mut dyn Iterator<Item = &mut Link> = match &mut self.kind {
+            Kind::Direct(links) => &mut links.iter_mut(),
+            Kind::Switch { up, down, .. } => &mut up.iter_mut().chain(down),
+            Kind::Ether { .. } => {
+                if self.faults.is_empty() {
+                    let (first, count) = (2 * self.stations, self.stations);
+                    let link = |at: usize| Link::new(config, self.seed, (first + at) as u32);
+                    self.faults = (0..count).map(link).collect();
+                }
+                &mut self.faults.iter_mut()
+            }
+        };
+        links.for_each(|link| link.change(config));
     }
 
     /// Events worked off inside.

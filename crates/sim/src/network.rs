@@ -2,10 +2,12 @@
 
 mod air;
 mod circuits;
+mod disturbances;
 mod packets;
 mod processes;
 
 use crate::cost::HostCost;
+use crate::disturbance::Disturbance;
 use crate::flow::{Flow, FlowReport, Target};
 use crate::frames::Frames;
 use crate::host::{Host, Process, StationReport};
@@ -66,6 +68,8 @@ pub enum Ending {
     TimeLimit,
     /// Nothing will ever happen again, and messages are left.
     Stuck,
+    /// It took more steps than it may.
+    Exhausted,
 }
 
 /// Everything a run measured.
@@ -94,14 +98,26 @@ enum Due {
     Timer { station: usize },
     TimerServed { station: usize },
     Leave { tag: u64 },
+    Disturbed { index: usize },
+    Again { flow: usize },
 }
 
 type Observer = Box<dyn FnMut(&Observation<'_>)>;
+
+/// Hears the time, ps, and how many messages are settled.
+type Listener = Box<dyn FnMut(u64, u64)>;
+
+/// Steps of the event loop between two calls of a listener: some 10 ms.
+const TELL_EVERY: u64 = 1 << 15;
 
 struct Source {
     traffic: Traffic,
     random: SplitMix64,
     produced: u64,
+    /// Messages neither settled nor given up.
+    open: u64,
+    /// The next message waits for one of these.
+    is_full: bool,
     /// The flow from each sender to each receiver.
     flows: Vec<Vec<usize>>,
 }
@@ -110,7 +126,11 @@ struct Source {
 pub struct Network<E> {
     hosts: Vec<Host<E>>,
     flows: Vec<Flow>,
+    /// The flow of the packet a receiver is looking at.
+    arriving: Option<usize>,
     sources: Vec<Source>,
+    disturbances: Vec<Option<Disturbance<E>>>,
+    opened_again: u64,
     medium: Medium,
     queue: EventQueue<Due>,
     frames: Frames,
@@ -123,6 +143,9 @@ pub struct Network<E> {
     unproduced: u64,
     settled: u64,
     observer: Option<Observer>,
+    listener: Option<Listener>,
+    has_begun: bool,
+    steps_max: u64,
     scratch: Vec<u8>,
 }
 
@@ -137,7 +160,10 @@ impl<E: Engine> Network<E> {
         Network {
             hosts: hosts.collect(),
             flows: Vec::new(),
+            arriving: None,
             sources: Vec::new(),
+            disturbances: Vec::new(),
+            opened_again: 0,
             medium,
             queue: EventQueue::new(),
             frames: Frames::default(),
@@ -149,6 +175,9 @@ impl<E: Engine> Network<E> {
             unproduced: 0,
             settled: 0,
             observer: None,
+            listener: None,
+            has_begun: false,
+            steps_max: u64::MAX,
             scratch: Vec::new(),
         }
     }
@@ -158,7 +187,17 @@ impl<E: Engine> Network<E> {
         self.observer = Some(Box::new(observer));
     }
 
-    /// The time as engines see it.
+    /// Calls `listener` now and then with the time, ps, and the messages settled so far.
+    pub fn tell(&mut self, listener: impl FnMut(u64, u64) + 'static) {
+        self.listener = Some(Box::new(listener));
+    }
+
+    /// Ends runs that take more than `steps` steps of the event loop.
+    pub fn limit_steps(&mut self, steps: u64) {
+        self.steps_max = steps;
+    }
+
+    /// The time as engines see it whose clocks are right.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
     }
@@ -173,6 +212,7 @@ impl<E: Engine> Network<E> {
     ///
     /// When the pattern names a station that does not exist.
     pub fn add_traffic(&mut self, traffic: Traffic) -> Result<(), CommandError> {
+        let index = self.sources.len();
         let mut flows = Vec::new();
         for &sender in &traffic.senders {
             let targets: Vec<Target> = match &traffic.receivers {
@@ -182,10 +222,9 @@ impl<E: Engine> Network<E> {
                     others.map(|&station| Target::Station(station)).collect()
                 }
             };
-            let opened = targets.into_iter().map(|to| self.open(sender, to));
+            let opened = targets.into_iter().map(|to| self.open(sender, to, index));
             flows.push(opened.collect::<Result<Vec<usize>, CommandError>>()?);
         }
-        let index = self.sources.len();
         let mut random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
         if traffic.messages > 0 && flows.iter().any(|flows| !flows.is_empty()) {
             let first = traffic.start_ps + traffic.interarrival_ps.draw(&mut random);
@@ -196,6 +235,8 @@ impl<E: Engine> Network<E> {
             traffic,
             random,
             produced: 0,
+            open: 0,
+            is_full: false,
             flows,
         });
         Ok(())
@@ -208,12 +249,18 @@ impl<E: Engine> Network<E> {
 
     /// Runs until `settled` messages are settled, everything is, or until `limit_ps`.
     pub fn run_until(&mut self, limit_ps: u64, settled: u64) -> Ending {
-        for station in 0..self.hosts.len() {
-            self.hosts[station].signal(Process::Sender);
-            self.serve(station);
-        }
-        self.drain_medium();
+        self.begin();
+        let mut step = 0u64;
         loop {
+            step += 1;
+            if step.is_multiple_of(TELL_EVERY)
+                && let Some(listener) = &mut self.listener
+            {
+                listener(self.now_ps, self.settled);
+            }
+            if step > self.steps_max {
+                return Ending::Exhausted;
+            }
             if self.settled >= settled || self.is_complete() {
                 return Ending::Complete;
             }
@@ -236,12 +283,23 @@ impl<E: Engine> Network<E> {
         }
     }
 
+    fn begin(&mut self) {
+        if std::mem::replace(&mut self.has_begun, true) {
+            return;
+        }
+        for station in 0..self.hosts.len() {
+            self.hosts[station].signal(Process::Sender);
+            self.serve(station);
+        }
+        self.drain_medium();
+    }
+
     /// What was measured so far.
     pub fn report(&mut self, ending: Ending) -> NetworkReport {
         let now_ps = self.now_ps;
         let stations = self.hosts.iter_mut().map(|host| {
             host.note_controller(now_ps, 0);
-            host.report.counters = host.engine.counters();
+            host.report.counters = host.counters();
             host.report.clone()
         });
         let stations = stations.collect();
@@ -253,7 +311,7 @@ impl<E: Engine> Network<E> {
             ether: self
                 .medium
                 .ether()
-                .map(|ether| (ether.counters(), ether.medium())),
+                .map(|ether| (ether.counters(), ether.medium_until(now_ps))),
             events: self.events + self.medium.work(),
         }
     }
@@ -269,10 +327,13 @@ impl<E: Engine> Network<E> {
         match due {
             Due::Message { traffic } => self.produce(traffic),
             Due::Served { station } => {
-                if let Some(process) = self.hosts[station].serving.take() {
+                // A service that a crash cut off ends unnoticed.
+                let now_ps = self.now_ps;
+                let host = &mut self.hosts[station];
+                if let Some((process, _)) = host.serving.take_if(|(_, done)| *done == now_ps) {
                     self.finish(station, process);
+                    self.serve(station);
                 }
-                self.serve(station);
             }
             Due::Timer { station } => self.ring(station),
             Due::TimerServed { station } => {
@@ -280,6 +341,8 @@ impl<E: Engine> Network<E> {
                 self.serve(station);
             }
             Due::Leave { tag } => self.offer(tag),
+            Due::Disturbed { index } => self.happen(index),
+            Due::Again { flow } => self.open_again(flow),
         }
     }
 
@@ -288,25 +351,52 @@ impl<E: Engine> Network<E> {
         let random = &mut source.random;
         let sender = random.below(source.flows.len() as u64) as usize;
         let receiver = random.below(source.flows[sender].len() as u64) as usize;
-        let length = source.traffic.length.draw(random);
+        // Nothing carries a message without bytes.
+        let length = source.traffic.length.draw(random).max(1);
         source.produced += 1;
-        let more = source.produced < source.traffic.messages;
-        if more {
-            let next = self.now_ps + source.traffic.interarrival_ps.draw(random);
-            self.queue.push(next, 1, Due::Message { traffic: index });
-        } else {
-            self.unproduced -= 1;
+        source.open += 1;
+        source.is_full = source
+            .traffic
+            .outstanding
+            .is_some_and(|most| source.open >= most);
+        if !source.is_full {
+            self.next_message(index);
         }
-        let Some(&flow) = source.flows[sender].get(receiver) else {
+        let Some(&flow) = self.sources[index].flows[sender].get(receiver) else {
             return;
         };
         self.unsettled += 1;
         self.flows[flow].note_offered(self.now_ps, length);
-        if self.flows[flow].connected {
+        if !self.flows[flow].is_open {
+            // Its user has nobody to send it to.
+            self.give_up(flow);
+        } else if self.flows[flow].connected {
             self.write(flow, length);
         } else {
             self.flows[flow].early.push_back(length);
         }
         self.serve(self.flows[flow].from);
+    }
+
+    /// Lets the next message of a pattern come up, if there is one more.
+    fn next_message(&mut self, index: usize) {
+        let source = &mut self.sources[index];
+        if source.produced < source.traffic.messages {
+            let next = self.now_ps + source.traffic.interarrival_ps.draw(&mut source.random);
+            self.queue.push(next, 1, Due::Message { traffic: index });
+        } else {
+            self.unproduced -= 1;
+        }
+    }
+
+    /// `count` messages of a pattern are settled or given up.
+    fn room_for_more(&mut self, index: usize, count: u64) {
+        let Some(source) = self.sources.get_mut(index) else {
+            return;
+        };
+        source.open -= count;
+        if count > 0 && std::mem::replace(&mut source.is_full, false) {
+            self.next_message(index);
+        }
     }
 }

@@ -18,12 +18,15 @@ pub struct Traffic {
     pub senders: Vec<usize>,
     /// Where they go. A sender is never its own receiver.
     pub receivers: Receivers,
-    /// Bytes of a message.
+    /// Bytes of a message, at least one.
     pub length: Law,
     /// Time from one message of the pattern to the next, ps.
     pub interarrival_ps: Law,
     /// Messages in all.
     pub messages: u64,
+    /// Messages not settled at most; the next one comes up an interval after there is room. None
+    /// for users that never wait.
+    pub outstanding: Option<u64>,
     /// Time before the first interval begins, ps.
     pub start_ps: u64,
 }

@@ -1,11 +1,13 @@
 //! `towpath study`: the classic experiments, ours beside the paper's.
 
+mod charts;
+
 use crate::print;
+use crate::sim::pace::Pace;
 use crate::{CliError, DONE};
 use clap::{Args, Subcommand};
 use std::fmt::Write;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 use study::dcruz::{self, Cell, Report, Row, Standing};
 
 /// What to do with the studies.
@@ -16,6 +18,7 @@ pub enum StudyCommand {
     /// Run a study.
     #[command(after_help = "Examples:
   towpath study run dcruz-1992 --compare
+  towpath study run dcruz-1992 --compare --html dcruz.html
   towpath study run dcruz-1992 --json > dcruz.json
   towpath study run dcruz-1992 --messages 1000 --seeds 7,8")]
     Run(StudyArgs),
@@ -32,6 +35,9 @@ pub struct StudyArgs {
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Draw the study's figures, ours and the printed ones, in an HTML file.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Messages sent in a run; the study's 10,000 unless given.
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub messages: Option<u64>,
@@ -80,11 +86,17 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
     }
     let messages = args.messages.unwrap_or(dcruz::plan::MESSAGES);
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let began = Instant::now();
-    let said = Mutex::new(began);
+    let pace = Pace::new();
     let report = dcruz::study(messages, &seeds, jobs, |done, total| {
-        say_progress(&said, began, done, total);
+        let share = done as f64 / total.max(1) as f64;
+        pace.say(share, || format!("{done} of {total} runs"));
     });
+    if let Some(path) = &args.html {
+        let page = report::curves_html(&charts::page(&report));
+        std::fs::write(path, page).map_err(|error| {
+            CliError::failed(format!("cannot write {}: {error}", path.display()))
+        })?;
+    }
     if args.json {
         print::json(&report)?;
     } else {
@@ -93,7 +105,7 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
             "{} runs, {} million events, {:.1} s",
             report.rows.len() * report.seeds.len(),
             report.events / 1_000_000,
-            began.elapsed().as_secs_f64()
+            pace.elapsed().as_secs_f64()
         ));
     }
     Ok(DONE)
@@ -101,19 +113,6 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// A line every five seconds, with the time left.
-fn say_progress(said: &Mutex<Instant>, began: Instant, done: usize, total: usize) {
-    let Ok(mut said) = said.lock() else {
-        return;
-    };
-    if said.elapsed() < Duration::from_secs(5) || done == total {
-        return;
-    }
-    *said = Instant::now();
-    let left = began.elapsed().as_secs_f64() / done as f64 * (total - done) as f64;
-    print::note(format_args!("{done} of {total} runs, {left:.0} s left"));
 }
 
 fn text(report: &Report, compare: bool) -> String {

@@ -7,6 +7,7 @@ mod link;
 mod ours;
 mod peers;
 mod roles;
+mod sim;
 mod xtp;
 
 use crate::fail;
@@ -27,6 +28,11 @@ const BENCHES: &[(&str, &str, Bench)] = &[
         "link",
         "the emulated link against a bare relay and a kernel link",
         link::run,
+    ),
+    (
+        "sim",
+        "the simulator: events, packets, growth, and ns-3 beside it",
+        sim::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];

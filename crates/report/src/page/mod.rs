@@ -2,6 +2,7 @@
 
 mod charts;
 pub(crate) mod comparison;
+pub(crate) mod curves;
 mod data;
 mod how;
 mod loads;
@@ -102,6 +103,7 @@ pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
         ("loads.html", include_str!("../../templates/loads.html")),
         ("back.html", include_str!("../../templates/back.html")),
         ("compare.html", include_str!("../../templates/compare.html")),
+        ("curves.html", include_str!("../../templates/curves.html")),
     ]
     .into_iter()
     .try_for_each(|(name, text)| templates.add_template(name, text));

@@ -7,7 +7,8 @@ use engine::Engine;
 
 impl<E: Engine> Network<E> {
     pub(super) fn offer(&mut self, tag: u64) {
-        let frame = self.frames.get(tag);
+        let frame = self.frames.get_mut(tag);
+        frame.offered_ps = self.now_ps;
         let (from, to) = (frame.from, frame.to);
         let packet = frame.packet.len() as u32;
         self.note(Happening::Offered, from, tag);
@@ -29,14 +30,13 @@ impl<E: Engine> Network<E> {
                     tag,
                     arrivals,
                 } => {
-                    let from = self.frames.get(tag).from;
-                    self.hosts[from].note_controller(at_ps, -1);
+                    self.left_controller(at_ps, tag);
                     self.frames.spread(tag, arrivals);
                 }
                 MediumEvent::Dropped { at_ps, tag } => {
                     let from = self.frames.get(tag).from;
                     self.note(Happening::Dropped, from, tag);
-                    self.hosts[from].note_controller(at_ps, -1);
+                    self.left_controller(at_ps, tag);
                     self.frames.release(tag);
                 }
                 MediumEvent::Arrived {
@@ -45,6 +45,11 @@ impl<E: Engine> Network<E> {
                     tag,
                     corrupt_bit,
                 } => {
+                    if !self.passes(self.frames.get(tag).from, station) {
+                        self.note(Happening::Lost, station, tag);
+                        self.frames.release(tag);
+                        continue;
+                    }
                     self.note(Happening::Arrived, station, tag);
                     let host = &mut self.hosts[station];
                     host.receiver.push_back(Arrived {
@@ -74,6 +79,13 @@ impl<E: Engine> Network<E> {
                 }
             }
         }
+    }
+
+    fn left_controller(&mut self, at_ps: u64, tag: u64) {
+        let frame = self.frames.get(tag);
+        let host = &mut self.hosts[frame.from];
+        host.report.sojourn_ps += u128::from(at_ps.saturating_sub(frame.offered_ps));
+        host.note_controller(at_ps, -1);
     }
 
     pub(super) fn note(&mut self, what: Happening, station: usize, tag: u64) {

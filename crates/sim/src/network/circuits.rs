@@ -3,15 +3,20 @@
 use super::{Due, Network};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
-use engine::{Address, CircuitId, CommandError, Engine, Event};
+use engine::{CircuitId, CommandError, Engine, Event};
 
 impl<E: Engine> Network<E> {
-    pub(super) fn open(&mut self, from: usize, to: Target) -> Result<usize, CommandError> {
-        let now = self.now();
+    pub(super) fn open(
+        &mut self,
+        from: usize,
+        to: Target,
+        source: usize,
+    ) -> Result<usize, CommandError> {
         let index = self.flows.len();
         let host = &mut self.hosts[from];
+        let now = host.clock(self.now_ps);
         let (framing, layout) = (host.engine.framing(), host.engine.layout());
-        let mut flow = Flow::new(from, framing, layout.payload);
+        let mut flow = Flow::new((from, to, source), framing, layout.payload);
         let circuit = host.engine.connect(now, address(to))?;
         flow.circuit = Some(circuit);
         host.circuits.insert(circuit, Role::Sends(index));
@@ -26,7 +31,7 @@ impl<E: Engine> Network<E> {
             }
         }
         self.flows.push(flow);
-        self.drain_events(from, now.as_nanos() * 1000);
+        self.drain_events(from, self.now_ps);
         Ok(index)
     }
 
@@ -34,19 +39,24 @@ impl<E: Engine> Network<E> {
         while let Some(event) = self.hosts[station].engine.poll_event() {
             match event {
                 Event::Connected(circuit) => self.connected(station, circuit),
-                Event::Accepted(circuit, from) => self.accepted(station, circuit, from),
+                Event::Accepted(circuit, _) => self.accepted(station, circuit),
                 Event::Released(circuit, position) => {
                     let role = self.hosts[station].circuits.get(&circuit);
                     if let Some(&Role::Sends(flow)) = role {
                         let flow = &mut self.flows[flow];
                         let before = flow.report.settled;
                         flow.note_released(at_ps, position);
-                        let settled = flow.report.settled - before;
+                        let (settled, source) = (flow.report.settled - before, flow.source);
                         self.unsettled -= settled;
                         self.settled += settled;
+                        self.room_for_more(source, settled);
                     }
                 }
-                Event::Finished(_) | Event::Closed(..) => {}
+                Event::Closed(circuit, _) => match self.hosts[station].circuits.remove(&circuit) {
+                    Some(Role::Sends(flow)) => self.ended(flow),
+                    Some(Role::Receives { .. }) | None => {}
+                },
+                Event::Finished(_) => {}
             }
         }
     }
@@ -62,24 +72,13 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    /// A circuit a peer opened belongs to the first flow from there that has none here yet.
-    pub(super) fn accepted(&mut self, station: usize, circuit: CircuitId, from: Address) {
-        let Address::Station(from) = from else {
+    /// A circuit a peer opened belongs to the flow whose packet opened it.
+    pub(super) fn accepted(&mut self, station: usize, circuit: CircuitId) {
+        let Some(flow) = self.arriving else {
             return;
         };
-        let bound: Vec<usize> = self.hosts[station]
-            .circuits
-            .values()
-            .filter_map(|role| match role {
-                Role::Receives { flow, .. } => Some(*flow),
-                Role::Sends(_) => None,
-            })
-            .collect();
-        let found = self.flows.iter().enumerate().find_map(|(index, flow)| {
-            let place = flow.receiver(station)?;
-            (flow.from == from as usize && !bound.contains(&index)).then_some((index, place))
-        });
-        if let Some((flow, place)) = found {
+        if let Some(place) = self.flows[flow].place_for(station) {
+            self.flows[flow].bind(place);
             let role = Role::Receives { flow, place };
             self.hosts[station].circuits.insert(circuit, role);
         }
@@ -88,10 +87,10 @@ impl<E: Engine> Network<E> {
     /// Sees to it that the timer chip wakes when the engine wants.
     pub(super) fn arm(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let Some(deadline) = host.engine.deadline() else {
+        let Some(deadline) = host.engine.deadline().filter(|_| host.is_up) else {
             return;
         };
-        let at_ps = deadline.as_nanos().saturating_mul(1000).max(self.now_ps);
+        let at_ps = host.time_of(deadline).max(self.now_ps);
         if host.timer_at_ps.is_none_or(|known| at_ps < known) {
             host.timer_at_ps = Some(at_ps);
             self.queue.push(at_ps, 2, Due::Timer { station });
@@ -99,8 +98,9 @@ impl<E: Engine> Network<E> {
     }
 
     pub(super) fn ring(&mut self, station: usize) {
-        let (now, now_ps) = (self.now(), self.now_ps);
+        let now_ps = self.now_ps;
         let host = &mut self.hosts[station];
+        let now = host.clock(now_ps);
         if host.timer_at_ps != Some(now_ps) {
             return;
         }

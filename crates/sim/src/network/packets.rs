@@ -10,8 +10,8 @@ use link::EtherTo;
 impl<E: Engine> Network<E> {
     /// The sender asks the engine for a packet.
     pub(super) fn build(&mut self, station: usize) -> u64 {
-        let now = self.now();
         let host = &mut self.hosts[station];
+        let now = host.clock(self.now_ps);
         let before = host.engine.counters();
         host.batch.clear();
         host.engine.transmit(now, &mut host.batch);
@@ -29,12 +29,14 @@ impl<E: Engine> Network<E> {
         let tag = self.frames.add(station, to);
         self.scratch.clear();
         let payload = host.batch.segments()[0].payload.clone();
-        if let Some(Role::Sends(flow)) = host.circuits.get(&circuit)
-            && payload.end > payload.start
-        {
-            let store = &self.flows[*flow].store;
-            store.gather(&self.pattern, payload.clone(), &mut self.scratch);
-            self.frames.get_mut(tag).carries = Some((*flow, payload.start, payload.end));
+        if let Some(&Role::Sends(flow)) = host.circuits.get(&circuit) {
+            let frame = self.frames.get_mut(tag);
+            frame.flow = Some(flow);
+            if payload.end > payload.start {
+                let store = &self.flows[flow].store;
+                store.gather(&self.pattern, payload.clone(), &mut self.scratch);
+                frame.carries = Some((flow, payload.start, payload.end));
+            }
         }
         let sum = &self.scratch;
         host.batch.extend_checksums(|_| engine::checksum::sum(sum));
@@ -48,8 +50,8 @@ impl<E: Engine> Network<E> {
 
     /// The receiver gives a packet to the engine.
     pub(super) fn parse(&mut self, station: usize) -> u64 {
-        let now = self.now();
         let host = &mut self.hosts[station];
+        let now = host.clock(self.now_ps);
         let Some(arrived) = host.receiver.pop_front() else {
             return 0;
         };
@@ -64,7 +66,9 @@ impl<E: Engine> Network<E> {
             .handle_packet(now, from, &frame.packet, deliveries);
         let after = host.engine.counters();
         let service = host.cost.interrupt_ps + host.cost.working(&before, &after);
+        self.arriving = self.frames.get(arrived.tag).flow;
         self.drain_events(station, arrived.at_ps);
+        self.arriving = None;
         self.sort_deliveries(station, arrived.tag);
         if let Some(bit) = arrived.corrupt_bit {
             // Other receivers got it whole.
@@ -121,6 +125,7 @@ fn read(
         match flow.framing {
             Framing::Records => (user, ends) = records_in(bytes),
             Framing::Stream => ends = flow.ends_below(place, stream),
+            Framing::Messages if delivery.end => flow.check_end(place),
             Framing::Messages => {}
         }
     }

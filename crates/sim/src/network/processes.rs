@@ -42,9 +42,9 @@ impl<E: Engine> Network<E> {
             }
             let host = &mut self.hosts[station];
             host.report.busy_ps[process as usize] += service_ps;
-            host.serving = Some(process);
-            let due = Due::Served { station };
-            self.queue.push(self.now_ps + service_ps, 0, due);
+            let done_ps = self.now_ps + service_ps;
+            host.serving = Some((process, done_ps));
+            self.queue.push(done_ps, 0, Due::Served { station });
         }
         self.arm(station);
     }
@@ -77,19 +77,16 @@ impl<E: Engine> Network<E> {
     }
 
     pub(super) fn finish_writer(&mut self, station: usize) {
-        let now = self.now();
         let host = &mut self.hosts[station];
+        let now = host.clock(self.now_ps);
         let Some(piece) = host.writer.pop_front() else {
             return;
         };
         let flow = &mut self.flows[piece.flow];
         flow.store
             .append(&self.pattern, piece.len, piece.first, piece.last);
-        let Some(circuit) = flow.circuit else {
-            return;
-        };
         // The protocol gets a message when all of it is copied.
-        if piece.last {
+        if let Some(circuit) = flow.circuit.filter(|_| piece.last) {
             let end = flow.note_written(piece.index);
             if flow.framing == Framing::Messages {
                 host.engine.end_message(circuit, end);
@@ -103,8 +100,8 @@ impl<E: Engine> Network<E> {
     }
 
     pub(super) fn finish_reader(&mut self, station: usize) {
-        let now = self.now();
         let host = &mut self.hosts[station];
+        let now = host.clock(self.now_ps);
         let Some(reading) = host.reader.pop_front() else {
             return;
         };

@@ -200,6 +200,7 @@ pub fn traffic(variant: Variant, bytes: u64, interarrival_tu: u64) -> Traffic {
         length: Law::Fixed(bytes),
         interarrival_ps: Law::Exponential(interarrival_tu * TU_PS),
         messages: u64::MAX,
+        outstanding: None,
         start_ps: 0,
     }
 }

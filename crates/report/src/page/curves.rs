@@ -1,0 +1,204 @@
+//! Curves without a race: what a simulator's sweep or a study gives, as a page of its own.
+
+use super::charts::Figure;
+use crate::chart::{Axis, Line, Mark, Plot, glyph};
+use crate::quantity;
+use serde::Serialize;
+
+/// A page of curves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curves {
+    /// What stands in small letters above the title.
+    pub kind: String,
+    /// The title.
+    pub title: String,
+    /// Paragraphs below it.
+    pub lead: Vec<String>,
+    /// Names of the curves; a curve's colour and shape are those of its place here.
+    pub names: Vec<String>,
+    /// Two figures side by side, row after row, each row with a title.
+    pub rows: Vec<CurveRow>,
+}
+
+/// Figures that belong together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CurveRow {
+    /// What they are of.
+    pub title: String,
+    /// A sentence about them; may be empty.
+    pub note: String,
+    /// The figures.
+    pub figures: Vec<CurveFigure>,
+}
+
+/// Curves over one axis.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CurveFigure {
+    /// Below the picture.
+    pub caption: String,
+    /// What runs across, unit included.
+    pub x: String,
+    /// What runs up, unit included.
+    pub y: String,
+    /// The curves.
+    pub curves: Vec<Curve>,
+}
+
+/// A curve.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Its place among the page's names.
+    pub name: usize,
+    /// Joined by a line.
+    pub line: bool,
+    /// Each point has a mark.
+    pub marks: bool,
+    /// The points, ascending in x.
+    pub points: Vec<(f64, f64)>,
+}
+
+#[derive(Serialize)]
+struct Page {
+    kind: String,
+    title: String,
+    lead: Vec<String>,
+    legend: Vec<Item>,
+    rows: Vec<Row>,
+    style: &'static str,
+}
+
+#[derive(Serialize)]
+struct Item {
+    label: String,
+    glyph: String,
+}
+
+#[derive(Serialize)]
+struct Row {
+    title: String,
+    note: String,
+    figures: Vec<Figure>,
+}
+
+/// The longest text taken over from a scenario.
+const TEXT_MAX: usize = 300;
+
+/// Curves as a complete HTML document: no network, no script, no file beside it.
+pub fn curves_html(curves: &Curves) -> String {
+    let clean = |text: &String| quantity::clean(text, TEXT_MAX);
+    let legend = curves.names.iter().enumerate().map(|(place, name)| Item {
+        label: clean(name),
+        glyph: glyph(place),
+    });
+    let rows = curves.rows.iter().map(|row| Row {
+        title: clean(&row.title),
+        note: row.note.clone(),
+        figures: row
+            .figures
+            .iter()
+            .map(|figure| Figure::new(&clean(&figure.caption), &plot(figure, &curves.names)))
+            .collect(),
+    });
+    let page = Page {
+        kind: clean(&curves.kind),
+        title: clean(&curves.title),
+        lead: curves.lead.clone(),
+        legend: legend.collect(),
+        rows: rows.collect(),
+        style: super::STYLE,
+    };
+    super::render("curves.html", &page)
+}
+
+fn plot(figure: &CurveFigure, names: &[String]) -> Plot {
+    let all = || figure.curves.iter().flat_map(|curve| &curve.points);
+    let across: Vec<f64> = all().map(|point| point.0).collect();
+    let up: Vec<f64> = all().map(|point| point.1).collect();
+    let tick = |value: f64| quantity::si(value, "").trim().to_owned();
+    let x = Axis::fitting(&figure.x, &across, tick);
+    let y = Axis::fitting(&figure.y, &up, tick);
+    let mut plot = Plot::new(quantity::clean(&figure.caption, TEXT_MAX), x, y);
+    for curve in &figure.curves {
+        add(&mut plot, figure, curve, names);
+    }
+    plot
+}
+
+fn add(plot: &mut Plot, figure: &CurveFigure, curve: &Curve, names: &[String]) {
+    if curve.line {
+        plot.lines.push(Line {
+            contestant: curve.name,
+            model: false,
+            points: curve.points.clone(),
+        });
+    }
+    if !curve.marks {
+        return;
+    }
+    let name = names.get(curve.name).map_or("", String::as_str);
+    let marks = curve.points.iter().map(|&at| Mark {
+        contestant: curve.name,
+        at,
+        raw: false,
+        hint: format!(
+            "{}: {} {}, {} {}",
+            quantity::clean(name, TEXT_MAX),
+            figure.x,
+            quantity::short(at.0),
+            figure.y,
+            quantity::short(at.1)
+        ),
+    });
+    plot.marks.extend(marks);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(name: &str) -> String {
+        curves_html(&Curves {
+            title: "Throughput".to_owned(),
+            names: vec![name.to_owned(), "printed".to_owned()],
+            rows: vec![CurveRow {
+                figures: vec![CurveFigure {
+                    x: "offered, B/s".to_owned(),
+                    y: "carried, B/s".to_owned(),
+                    curves: vec![
+                        Curve {
+                            line: true,
+                            points: vec![(1.0, 1.0), (2.0, 1.5), (3.0, 1.5)],
+                            ..Curve::default()
+                        },
+                        Curve {
+                            name: 1,
+                            marks: true,
+                            points: vec![(1.0, 1.1), (f64::NAN, 1.0)],
+                            ..Curve::default()
+                        },
+                    ],
+                    ..CurveFigure::default()
+                }],
+                ..CurveRow::default()
+            }],
+            ..Curves::default()
+        })
+    }
+
+    #[test]
+    fn a_page_has_its_lines_its_marks_and_its_names() {
+        let html = page("ours");
+        assert_eq!(html.matches("<svg class=\"chart\"").count(), 1);
+        // A line of three points, and a mark for the one point that is a number.
+        assert!(html.contains("class=\"line c0 d0 n0\""), "{html}");
+        let marks = html.matches("class=\"mark c1").count();
+        assert_eq!(marks, 2, "one in the chart and one in the legend");
+        assert!(html.contains("carried, B/s") && html.contains("printed"));
+    }
+
+    #[test]
+    fn names_from_a_strangers_scenario_are_escaped() {
+        let html = page("<script>alert(1)</script>");
+        assert!(!html.contains("<script>"), "{html}");
+    }
+}

@@ -1,0 +1,120 @@
+//! A protocol and its options as they stand in a scenario.
+
+use crate::units::{Bytes, Rate, Time};
+use serde::Deserialize;
+use toml::Spanned;
+
+/// A protocol and its options.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSpec {
+    /// `bare`, `xtp` (4.0) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    pub protocol: Spanned<String>,
+    /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
+    pub packet: Option<Bytes>,
+    /// `bare`: bytes on their way; `xtp`: receive buffer.
+    pub window: Option<Bytes>,
+    /// `xtp`: how losses are made good: `selective`, `go-back-n` or `none`.
+    pub error: Option<Spanned<String>>,
+    /// `xtp`: data packets are summed whole.
+    pub checksum: Option<bool>,
+    /// `xtp`: gaps are reported at once.
+    pub fastnak: Option<bool>,
+    /// `xtp`: `allocation` or `off`.
+    pub flow: Option<Spanned<String>>,
+    /// `xtp`: `off`, `loss` or `delay`.
+    pub congestion: Option<Spanned<String>>,
+    /// `xtp`: rate of packets.
+    pub rate: Option<Rate>,
+    /// `xtp`: bytes at once under `rate`; 8 full packets if not given.
+    pub burst: Option<Bytes>,
+    /// `xtp`: circuits are opened by a handshake before data.
+    pub explicit: Option<bool>,
+    /// `xtp`: bytes between two status requests.
+    pub status_every: Option<Bytes>,
+    /// `xtp`: time data is on its way before its status is asked for.
+    pub status_delay: Option<Time>,
+    /// `xtp`: shortest wait for an answer (WTIMER).
+    pub wait_min: Option<Time>,
+    /// `xtp`: longest wait for an answer.
+    pub wait_max: Option<Time>,
+    /// `xtp`: wait for an answer before a round trip was measured.
+    pub wait_initial: Option<Time>,
+    /// `xtp`: requests without an answer before a circuit is given up.
+    pub retries: Option<u32>,
+    /// `xtp`: silence after which a peer is asked whether it is there; 0 for never.
+    pub keep_alive: Option<Time>,
+    /// `xtp3`: `3.3` or `3.5`.
+    pub revision: Option<Spanned<String>>,
+    /// `xtp3`: control packets carry 128 octets of resend pairs.
+    pub resend_pairs: Option<bool>,
+    /// `xtp3`: circuits go to all stations.
+    pub multicast: Option<bool>,
+    /// `xtp3`: this station answers status requests of a group.
+    pub answers: Option<bool>,
+    /// `xtp3`: answers the sender to a group waits for; 1 if not given.
+    pub answerers: Option<u64>,
+    /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
+    pub hold: Option<Time>,
+    /// `xtp3`: answers to a group wait a random time below this (slotting).
+    pub slot: Option<Time>,
+    /// `xtp3`: answers that another receiver was heard to give are left out.
+    pub damping: Option<bool>,
+    /// `xtp3`: receive buffer.
+    pub alloc: Option<Bytes>,
+    /// `xtp3`: bytes at once in 1/60 s.
+    pub credit: Option<Bytes>,
+    /// `xtp3`: wait for an answer before asking again.
+    pub wtimer: Option<Time>,
+    /// `xtp3`: wait for an answer before giving up.
+    pub ctimer: Option<Time>,
+}
+
+/// Which protocols know an option.
+type Known = &'static [&'static str];
+
+const BARE: Known = &["bare", "xtp"];
+const XTP: Known = &["xtp"];
+const XTP3: Known = &["xtp3"];
+
+impl EngineSpec {
+    /// An option that is given although the protocol does not have it.
+    pub(super) fn misplaced(&self) -> Option<&'static str> {
+        let protocol = self.protocol.get_ref().as_str();
+        let given = [
+            ("packet", self.packet.is_some(), BARE),
+            ("window", self.window.is_some(), BARE),
+            ("error", self.error.is_some(), XTP),
+            ("checksum", self.checksum.is_some(), XTP),
+            ("fastnak", self.fastnak.is_some(), XTP),
+            ("flow", self.flow.is_some(), XTP),
+            ("congestion", self.congestion.is_some(), XTP),
+            ("rate", self.rate.is_some(), XTP),
+            ("burst", self.burst.is_some(), XTP),
+            ("explicit", self.explicit.is_some(), XTP),
+            ("status_every", self.status_every.is_some(), XTP),
+            ("status_delay", self.status_delay.is_some(), XTP),
+            ("wait_min", self.wait_min.is_some(), XTP),
+            ("wait_max", self.wait_max.is_some(), XTP),
+            ("wait_initial", self.wait_initial.is_some(), XTP),
+            ("retries", self.retries.is_some(), XTP),
+            ("keep_alive", self.keep_alive.is_some(), XTP),
+            ("revision", self.revision.is_some(), XTP3),
+            ("resend_pairs", self.resend_pairs.is_some(), XTP3),
+            ("multicast", self.multicast.is_some(), XTP3),
+            ("answers", self.answers.is_some(), XTP3),
+            ("answerers", self.answerers.is_some(), XTP3),
+            ("hold", self.hold.is_some(), XTP3),
+            ("slot", self.slot.is_some(), XTP3),
+            ("damping", self.damping.is_some(), XTP3),
+            ("alloc", self.alloc.is_some(), XTP3),
+            ("credit", self.credit.is_some(), XTP3),
+            ("wtimer", self.wtimer.is_some(), XTP3),
+            ("ctimer", self.ctimer.is_some(), XTP3),
+        ];
+        let wrong = given
+            .iter()
+            .find(|(_, is_given, known)| *is_given && !known.contains(&protocol));
+        wrong.map(|(name, ..)| *name)
+    }
+}

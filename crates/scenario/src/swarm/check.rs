@@ -1,0 +1,229 @@
+//! A drawn scenario is run and held against the invariants.
+
+use super::draw;
+use super::draw::RETRIES;
+use crate::engines::Boxed;
+use crate::file::Scenario;
+use crate::{build, parse};
+use sim::{Ending, FlowReport, NetworkReport, ReceiverReport};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Invariant {
+    /// Bytes come out as they were put in.
+    Undamaged,
+    /// No byte comes twice.
+    NotDoubled,
+    /// No byte is left out, or comes before its turn.
+    InOrder,
+    /// Messages end where they were ended.
+    WholeMessages,
+    /// The sender forgets nothing before its receiver has it.
+    NotLost,
+    /// No circuit ends before its time where nothing was drawn that could end it.
+    NotGivenUp,
+    /// After everything has healed, all that was not given up gets through.
+    NotStuck,
+    /// The engines do not run in circles.
+    NotSpinning,
+    /// The medium accounts for every frame and every moment.
+    Accounted,
+    /// Nothing panics.
+    NoPanic,
+}
+
+/// What did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The scenario's seed.
+    pub seed: u64,
+    /// Which invariant.
+    pub invariant: Invariant,
+    /// Where, and by how much.
+    pub what: String,
+}
+
+/// What a scenario did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Scenarios.
+    pub scenarios: u64,
+    /// Messages that got through.
+    pub messages: u64,
+    /// Messages given up with their circuits.
+    pub given_up: u64,
+    /// Packets sent again.
+    pub retransmissions: u64,
+    /// Events worked off.
+    pub events: u64,
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Tally) {
+        self.scenarios += other.scenarios;
+        self.messages += other.messages;
+        self.given_up += other.given_up;
+        self.retransmissions += other.retransmissions;
+        self.events += other.events;
+    }
+}
+
+/// Steps of the event loop no drawn scenario needs: the longest take some 100,000.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// Runs the scenario of `seed`.
+///
+/// # Errors
+///
+/// The first invariant that does not hold.
+pub fn check(seed: u64) -> Result<Tally, Violation> {
+    check_with(seed, &|engine| engine)
+}
+
+/// The same with every engine put through `wrap`.
+///
+/// # Errors
+///
+/// As for [`check`].
+pub fn check_with(seed: u64, wrap: &dyn Fn(Boxed) -> Boxed) -> Result<Tally, Violation> {
+    let violated = |(invariant, what)| Violation {
+        seed,
+        invariant,
+        what,
+    };
+    let ran = catch_unwind(AssertUnwindSafe(|| run(seed, wrap)));
+    let panicked = (Invariant::NoPanic, "it panicked, see above".to_owned());
+    ran.unwrap_or(Err(panicked)).map_err(violated)
+}
+
+type Found = (Invariant, String);
+
+fn run(seed: u64, wrap: &dyn Fn(Boxed) -> Boxed) -> Result<Tally, Found> {
+    let text = draw(seed);
+    let refused = |what| (Invariant::NoPanic, format!("it is no scenario: {what}"));
+    let scenario = parse(&text).map_err(refused)?;
+    let network = build::build_with(&scenario, scenario.seed, wrap);
+    let mut network = network.map_err(|(_, what)| refused(what))?;
+    network.limit_steps(STEPS_MAX);
+    let ending = network.run(scenario.time_limit.0);
+    let report = network.report(ending);
+    for (number, flow) in report.flows.iter().enumerate() {
+        for receiver in &flow.receivers {
+            contents(receiver).map_err(|(invariant, what)| {
+                let where_ = format!("circuit {number} at station {}: {what}", receiver.station);
+                (invariant, where_)
+            })?;
+        }
+        let all = |(invariant, what)| (invariant, format!("circuit {number}: {what}"));
+        kept(&scenario, flow).map_err(all)?;
+    }
+    ended(&report)?;
+    accounted(&report)?;
+    Ok(tally(&report))
+}
+
+/// What a receiver got.
+fn contents(receiver: &ReceiverReport) -> Result<(), Found> {
+    let ReceiverReport {
+        wrong_bytes,
+        repeated_bytes,
+        skipped_bytes,
+        wrong_ends,
+        ..
+    } = *receiver;
+    let fault = |invariant, count: u64, what: &str| match count {
+        0 => Ok(()),
+        _ => Err((invariant, format!("{count} {what}"))),
+    };
+    // What is left out and comes later has changed places; what comes again only is doubled.
+    if skipped_bytes > 0 {
+        return fault(Invariant::InOrder, skipped_bytes, "bytes left out");
+    }
+    fault(Invariant::NotDoubled, repeated_bytes, "bytes repeated")?;
+    fault(Invariant::Undamaged, wrong_bytes, "bytes damaged")?;
+    fault(Invariant::WholeMessages, wrong_ends, "ends at wrong places")
+}
+
+/// What its sender remembers of a circuit.
+fn kept(scenario: &Scenario, flow: &FlowReport) -> Result<(), Found> {
+    if flow.lost_bytes > 0 {
+        let what = format!("{} bytes forgotten too early", flow.lost_bytes);
+        return Err((Invariant::NotLost, what));
+    }
+    if flow.given_up > 0 && !may_give_up(scenario) {
+        let what = format!("{} messages given up for no reason", flow.given_up);
+        return Err((Invariant::NotGivenUp, what));
+    }
+    let crashes = scenario
+        .disturbance
+        .iter()
+        .any(|spec| spec.kind.get_ref() == "crash");
+    let lossy = scenario.station[0].engine.protocol.get_ref() == "bare";
+    let mut received = flow.receivers.iter().map(|receiver| receiver.messages);
+    if !crashes && !lossy && received.any(|received| received < flow.settled) {
+        let what = format!("{} messages settled that did not arrive", flow.settled);
+        return Err((Invariant::NotLost, what));
+    }
+    Ok(())
+}
+
+/// Whether a circuit may end before its time: a run of losses goes on until enough frames were lost
+/// in it, and few retries may all be lost.
+fn may_give_up(scenario: &Scenario) -> bool {
+    let runs = scenario
+        .faults
+        .is_some_and(|faults| faults.loss_run.is_some());
+    let few = |spec: &crate::file::StationSpec| {
+        spec.engine.protocol.get_ref() == "xtp" && spec.engine.retries != Some(RETRIES)
+    };
+    !scenario.disturbance.is_empty() || runs || scenario.station.iter().any(few)
+}
+
+fn ended(report: &NetworkReport) -> Result<(), Found> {
+    let (offered, done) = report.flows.iter().fold((0, 0), |(offered, done), flow| {
+        (offered + flow.offered, done + flow.settled + flow.given_up)
+    });
+    let left = format!("{} of {offered} messages are left", offered - done);
+    match report.ending {
+        Ending::Complete => Ok(()),
+        Ending::Exhausted => Err((Invariant::NotSpinning, left)),
+        Ending::TimeLimit | Ending::Stuck => Err((Invariant::NotStuck, left)),
+    }
+}
+
+fn accounted(report: &NetworkReport) -> Result<(), Found> {
+    // Little: the number of frames at a controller, summed over time, is the time each was there,
+    // summed over frames.
+    for (number, station) in report.stations.iter().enumerate() {
+        if report.ending == Ending::Complete && station.controller_ps != station.sojourn_ps {
+            let (present, each) = (station.controller_ps, station.sojourn_ps);
+            let what = format!("station {number}: {present} frame ps present, {each} by frame");
+            return Err((Invariant::Accounted, what));
+        }
+    }
+    let Some((counters, time)) = report.ether else {
+        return Ok(());
+    };
+    let sum = time.carrying_ps + time.collided_ps + time.idle_ps;
+    let frames = counters.sent + counters.dropped;
+    if sum != report.elapsed_ps || counters.offered < frames {
+        let what = format!(
+            "{sum} of {} ps, {frames} of {} frames",
+            report.elapsed_ps, counters.offered
+        );
+        return Err((Invariant::Accounted, what));
+    }
+    Ok(())
+}
+
+fn tally(report: &NetworkReport) -> Tally {
+    let again = |station: &sim::StationReport| station.counters.retransmissions;
+    Tally {
+        scenarios: 1,
+        messages: report.flows.iter().map(|flow| flow.settled).sum(),
+        given_up: report.flows.iter().map(|flow| flow.given_up).sum(),
+        retransmissions: report.stations.iter().map(again).sum(),
+        events: report.events,
+    }
+}

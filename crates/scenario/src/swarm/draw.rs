@@ -1,0 +1,263 @@
+//! A scenario from a seed.
+
+use super::{GRACE_S, HEALED_S};
+use engine::SplitMix64;
+use std::fmt::Write;
+
+/// What decides, with short words for frequent questions.
+struct Dice(SplitMix64);
+
+impl Dice {
+    /// From `low` to `high`, both included.
+    fn among(&mut self, low: u64, high: u64) -> u64 {
+        low + self.0.below(high - low + 1)
+    }
+
+    /// Once in `n`.
+    fn once_in(&mut self, n: u64) -> bool {
+        self.0.below(n) == 0
+    }
+
+    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.0.below(choices.len() as u64) as usize]
+    }
+}
+
+/// Which protocol a scenario has; what befalls it must be what it can stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Bare,
+    Xtp,
+    Xtp3,
+}
+
+/// The scenario of `seed`, as TOML. Equal seeds give equal texts.
+pub fn draw(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0x5eed, seed)));
+    let protocol = dice.one_of(&[
+        Protocol::Xtp,
+        Protocol::Xtp,
+        Protocol::Xtp,
+        Protocol::Xtp,
+        Protocol::Xtp3,
+        Protocol::Bare,
+    ]);
+    let stations = dice.among(2, 6);
+    let mut text = format!(
+        "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
+        HEALED_S + GRACE_S
+    );
+    let shared = medium(&mut dice, &mut text, stations);
+    let corrupt = faults(&mut dice, &mut text, protocol, shared);
+    disturbances(&mut dice, &mut text, protocol, stations);
+    // Both ends must agree on the length of control packets.
+    let pairs = dice.once_in(2);
+    let patient = !dice.once_in(4);
+    for _ in 0..stations {
+        station(&mut dice, &mut text, protocol, (corrupt, pairs, patient));
+    }
+    for _ in 0..dice.among(1, 3) {
+        traffic(&mut dice, &mut text, stations);
+    }
+    text
+}
+
+/// Whether it is an ether.
+fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
+    text.push_str("[medium]\n");
+    let kind = match dice.among(0, 7) {
+        0 => "ether3",
+        1..=3 => "ether10",
+        4 | 5 if stations == 2 => "direct",
+        _ => "switch",
+    };
+    let _ = writeln!(text, "kind = \"{kind}\"");
+    if kind.starts_with("ether") {
+        if dice.once_in(2) {
+            let far = dice.among(0, 25);
+            let _ = writeln!(text, "positions = [\"0 us\", \"{far} us\", \"3 us\"]");
+        }
+        text.push('\n');
+        return true;
+    }
+    let rate = dice.one_of(&["1 Mbit/s", "10 Mbit/s", "100 Mbit/s"]);
+    let delay = dice.one_of(&["0 us", "10 us", "1 ms", "20 ms"]);
+    let _ = writeln!(text, "rate = \"{rate}\"\ndelay = \"{delay}\"");
+    if dice.once_in(2) {
+        let queue = dice.one_of(&["8 KiB", "32 KiB", "256 KiB"]);
+        let _ = writeln!(text, "queue = \"{queue}\"");
+    }
+    if kind == "switch" && dice.once_in(3) {
+        text.push_str("cut_through = 22\n");
+    }
+    text.push('\n');
+    false
+}
+
+/// Whether frames are damaged.
+fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, shared: bool) -> bool {
+    if protocol == Protocol::Bare || dice.once_in(3) {
+        return false;
+    }
+    let _ = writeln!(text, "[faults]\nuntil = \"{HEALED_S} s\"");
+    if dice.once_in(2) {
+        let _ = writeln!(text, "loss = \"{}%\"", dice.among(1, 10));
+        if dice.once_in(3) {
+            let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
+        }
+    }
+    if dice.once_in(3) && !shared {
+        let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
+    }
+    if dice.once_in(3) {
+        let by = dice.one_of(&["100 us", "3 ms", "40 ms"]);
+        let share = dice.among(1, 20);
+        let _ = writeln!(text, "reorder = \"{share}%\"\nreorder_by = \"{by}\"");
+    }
+    // The study's data packets have no checksum over their data.
+    let corrupt = protocol == Protocol::Xtp && dice.once_in(3);
+    if corrupt {
+        let _ = writeln!(text, "corrupt = \"{}%\"", dice.among(1, 10));
+    }
+    text.push('\n');
+    corrupt
+}
+
+fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations: u64) {
+    if protocol == Protocol::Bare || dice.once_in(2) {
+        return;
+    }
+    for _ in 0..dice.among(1, 3) {
+        let kind = dice.one_of(&["crash", "partition", "flap", "loss"]);
+        let at = dice.among(0, 4000);
+        // Four times of 1200 ms from 4000 ms on end before all heals.
+        let lasts = dice.among(1, 1000);
+        let _ = writeln!(
+            text,
+            "[[disturbance]]\nkind = \"{kind}\"\nat = \"{at} ms\"\nlasts = \"{lasts} ms\""
+        );
+        match kind {
+            "loss" => {
+                let _ = writeln!(text, "loss = \"{}%\"", dice.among(10, 90));
+            }
+            _ => {
+                let station = dice.among(0, stations - 1);
+                let _ = writeln!(text, "stations = [{station}]");
+            }
+        }
+        if kind == "flap" || dice.once_in(3) {
+            let times = dice.among(2, 4);
+            let _ = writeln!(text, "every = \"1200 ms\"\ntimes = {times}");
+        }
+        text.push('\n');
+    }
+}
+
+fn station(
+    dice: &mut Dice,
+    text: &mut String,
+    protocol: Protocol,
+    (corrupt, pairs, patient): (bool, bool, bool),
+) {
+    text.push_str("[[station]]\nengine = { protocol = ");
+    text.push_str(match protocol {
+        Protocol::Bare => "\"bare\"",
+        Protocol::Xtp => "\"xtp\"",
+        Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
+    });
+    match protocol {
+        Protocol::Xtp => xtp(dice, text, (corrupt, patient)),
+        Protocol::Xtp3 => {
+            let _ = write!(text, ", resend_pairs = {pairs}");
+            if dice.once_in(3) {
+                text.push_str(", alloc = \"16 KiB\"");
+            }
+            if dice.once_in(4) {
+                text.push_str(", credit = \"8 KiB\"");
+            }
+        }
+        Protocol::Bare => {}
+    }
+    text.push_str(" }\n");
+    if dice.once_in(2) {
+        let copy = dice.one_of(&["0 us", "1 us"]);
+        let packet = dice.one_of(&["0 us", "20 us", "300 us"]);
+        let clock = dice.among(0, 100_000) as i64 - 50_000;
+        let _ = writeln!(
+            text,
+            "chips = {{ copy_delay = \"{copy}\", packet = \"{packet}\", interrupt = \"5 us\", \
+             clock_ppm = {clock} }}"
+        );
+    }
+    text.push('\n');
+}
+
+/// Retries with which no circuit ends for loss alone: with half of all frames lost, one in 10^12.
+pub(super) const RETRIES: u32 = 40;
+
+fn xtp(dice: &mut Dice, text: &mut String, (corrupt, patient): (bool, bool)) {
+    if patient {
+        let _ = write!(text, ", retries = {RETRIES}");
+    }
+    if dice.once_in(4) {
+        let packet = dice.one_of(&[128, 576, 1500]);
+        let _ = write!(text, ", packet = {packet}");
+    }
+    if dice.once_in(3) {
+        let window = dice.one_of(&["3 KiB", "16 KiB", "128 KiB"]);
+        let _ = write!(text, ", window = \"{window}\"");
+    }
+    if dice.once_in(3) {
+        text.push_str(", error = \"go-back-n\"");
+    }
+    if !corrupt && dice.once_in(4) {
+        text.push_str(", checksum = false");
+    }
+    if dice.once_in(3) {
+        text.push_str(", fastnak = true");
+    }
+    if dice.once_in(3) {
+        let kind = dice.one_of(&["loss", "delay"]);
+        let _ = write!(text, ", congestion = \"{kind}\"");
+    }
+    if dice.once_in(5) {
+        let rate = dice.one_of(&["500 kbit/s", "5 Mbit/s"]);
+        let _ = write!(text, ", rate = \"{rate}\"");
+    }
+    if dice.once_in(3) {
+        text.push_str(", explicit = false");
+    }
+    if dice.once_in(4) {
+        text.push_str(", status_every = \"4 KiB\"");
+    }
+}
+
+fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
+    let from = dice.among(0, stations - 1);
+    let to = (from + dice.among(1, stations - 1)) % stations;
+    // Everybody to one, one to everybody, or one to one.
+    let everybody: Vec<u64> = (0..stations).collect();
+    let (from, to) = match dice.among(0, 3) {
+        0 => (everybody, vec![from, to]),
+        1 => (vec![from], everybody),
+        _ => (vec![from], vec![to]),
+    };
+    let length = dice.one_of(&[
+        "{ fixed = 1 }",
+        "{ fixed = 1460 }",
+        "{ uniform = [1, 4000] }",
+        "{ exponential = 500 }",
+        "{ uniform = [1, 30000] }",
+    ]);
+    let between = dice.one_of(&["10 us", "1 ms", "50 ms"]);
+    let _ = writeln!(
+        text,
+        "[[traffic]]\nfrom = {from:?}\nto = {to:?}\nlength = {length}\n\
+         interarrival = {{ exponential = \"{between}\" }}\nmessages = {}",
+        dice.among(1, 40)
+    );
+    if dice.once_in(3) {
+        let _ = writeln!(text, "outstanding = {}", dice.among(1, 3));
+    }
+    let _ = writeln!(text, "start = \"{} ms\"\n", dice.among(0, 6000));
+}

@@ -1,0 +1,245 @@
+//! Crashes, cuts, flaps, bad spells and clocks that are wrong.
+
+use scenario::{Outcome, parse, run};
+
+/// Two stations on a link, a message every 10 ms for 4 s, and `more`.
+fn outcome(engine: &str, more: &str) -> Outcome {
+    long(400, engine, more)
+}
+
+fn long(messages: u64, engine: &str, more: &str) -> Outcome {
+    let text = format!(
+        r#"
+time_limit = "200 s"
+[medium]
+kind = "direct"
+rate = "10 Mbit/s"
+delay = "1 ms"
+[[station]]
+engine = {{ {engine} }}
+[[station]]
+engine = {{ {engine} }}
+[[traffic]]
+from = [0]
+to = [1]
+length = {{ fixed = 1000 }}
+interarrival = {{ fixed = "10 ms" }}
+messages = {messages}
+{more}
+"#
+    );
+    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario, &[], 1, |_| {}).expect("it builds")
+}
+
+const XTP: &str = "protocol = \"xtp\"";
+
+/// Gives a peer up that is silent for some 0.7 s.
+const IMPATIENT: &str = "protocol = \"xtp\", retries = 3, wait_max = \"200 ms\"";
+
+fn damaged(outcome: &Outcome) -> u64 {
+    let receivers = outcome
+        .circuits
+        .iter()
+        .flat_map(|circuit| &circuit.receivers);
+    receivers.map(|r| r.wrong_bytes + r.gaps).sum()
+}
+
+#[test]
+fn a_short_partition_delays_and_loses_nothing() {
+    let calm = outcome(XTP, "");
+    let cut = outcome(
+        XTP,
+        "[[disturbance]]\nkind = \"partition\"\nstations = [1]\nat = \"1 s\"\nlasts = \"500 ms\"",
+    );
+    for outcome in [&calm, &cut] {
+        assert_eq!((outcome.ending, outcome.total.received), ("complete", 400));
+        assert_eq!((outcome.total.given_up, damaged(outcome)), (0, 0));
+    }
+    let slowest = |outcome: &Outcome| outcome.total.delay.as_ref().map_or(0.0, |d| d.max_us);
+    assert!(slowest(&calm) < 20_000.0, "{}", slowest(&calm));
+    // Whoever wrote just after the cut waited for all of it.
+    assert!(slowest(&cut) > 450_000.0, "{}", slowest(&cut));
+    assert!(cut.stations[0].retransmissions > calm.stations[0].retransmissions);
+}
+
+#[test]
+fn a_partition_longer_than_the_protocols_patience_ends_its_circuit_and_another_takes_over() {
+    let outcome = long(
+        1000,
+        IMPATIENT,
+        "[[disturbance]]\nkind = \"partition\"\nstations = [0]\nat = \"1 s\"\nlasts = \"2 s\"",
+    );
+    assert_eq!(outcome.ending, "complete");
+    assert!(outcome.circuits.len() > 1, "{}", outcome.circuits.len());
+    let given_up = outcome.total.given_up;
+    assert!((150..450).contains(&given_up), "{given_up}");
+    assert_eq!(outcome.total.settled + given_up, 1000);
+    assert_eq!(damaged(&outcome), 0);
+}
+
+#[test]
+fn a_flap_is_several_cuts() {
+    let flap = |times: u64| {
+        outcome(
+            XTP,
+            &format!(
+                "[[disturbance]]\nkind = \"flap\"\nstations = [1]\nat = \"500 ms\"\n\
+                 lasts = \"100 ms\"\nevery = \"600 ms\"\ntimes = {times}"
+            ),
+        )
+    };
+    let (once, often) = (flap(1), flap(5));
+    assert_eq!((once.total.received, often.total.received), (400, 400));
+    let again = |outcome: &Outcome| outcome.stations[0].retransmissions;
+    assert!(
+        again(&often) > 3 * again(&once).max(1),
+        "{} {}",
+        again(&once),
+        again(&often)
+    );
+}
+
+#[test]
+fn a_bad_spell_ends_when_it_is_over() {
+    let spell = outcome(
+        XTP,
+        "[[disturbance]]\nkind = \"loss\"\nloss = \"40%\"\nloss_run = 1.7\nat = \"1 s\"\n\
+         lasts = \"1 s\"",
+    );
+    assert_eq!((spell.ending, spell.total.received), ("complete", 400));
+    let all = outcome(XTP, "[faults]\nloss = \"40%\"\nloss_run = 1.7");
+    let again = |outcome: &Outcome| outcome.stations[0].retransmissions;
+    assert!(again(&spell) > 10, "{}", again(&spell));
+    assert!(
+        again(&all) > 2 * again(&spell),
+        "{} {}",
+        again(&all),
+        again(&spell)
+    );
+    // The same for faults that end.
+    let ended = outcome(
+        XTP,
+        "[faults]\nloss = \"40%\"\nloss_run = 1.7\nuntil = \"1 s\"",
+    );
+    assert!(again(&ended) > 10 && again(&all) > 2 * again(&ended));
+}
+
+#[test]
+fn a_receiver_that_crashed_is_spoken_to_anew() {
+    let outcome = long(
+        1000,
+        IMPATIENT,
+        "[[disturbance]]\nkind = \"crash\"\nstations = [1]\nat = \"1 s\"\nlasts = \"300 ms\"",
+    );
+    assert_eq!(outcome.ending, "complete");
+    assert_eq!(outcome.circuits.len(), 2, "one before and one after");
+    assert!(outcome.total.given_up > 10, "{}", outcome.total.given_up);
+    assert_eq!(outcome.total.settled + outcome.total.given_up, 1000);
+    let after = &outcome.circuits[1];
+    assert!(after.settled > 100 && after.receivers[0].messages == after.settled);
+    assert_eq!(damaged(&outcome), 0);
+}
+
+#[test]
+fn a_sender_that_crashed_begins_anew() {
+    let outcome = outcome(
+        XTP,
+        "[[disturbance]]\nkind = \"crash\"\nstations = [0]\nat = \"1 s\"\nlasts = \"300 ms\"",
+    );
+    assert_eq!((outcome.ending, outcome.circuits.len()), ("complete", 2));
+    // 100 before, some 30 while it was down, the rest after.
+    assert!(
+        (25..60).contains(&outcome.total.given_up),
+        "{}",
+        outcome.total.given_up
+    );
+    assert_eq!(outcome.total.settled + outcome.total.given_up, 400);
+    assert_eq!(damaged(&outcome), 0);
+}
+
+#[test]
+fn a_clock_that_is_fast_rings_early() {
+    // The only packet of a message is lost: it is sent again when the sender's timer rings.
+    let wait = |ppm: i64| {
+        let text = format!(
+            r#"
+time_limit = "100 s"
+[medium]
+kind = "direct"
+[[station]]
+engine = {{ protocol = "xtp3", wtimer = "1 s" }}
+chips = {{ clock_ppm = {ppm} }}
+[[station]]
+engine = {{ protocol = "xtp3" }}
+[[traffic]]
+from = [0]
+to = [1]
+length = {{ fixed = 100 }}
+interarrival = {{ fixed = "1 ms" }}
+messages = 1
+[[disturbance]]
+kind = "partition"
+stations = [1]
+at = "0 s"
+lasts = "500 ms"
+"#
+        );
+        let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+        let outcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
+        assert_eq!(outcome.total.received, 1);
+        outcome.total.delay.expect("it arrived").mean_us
+    };
+    let right = wait(0);
+    assert!((right - 1e6).abs() < 1e4, "{right}");
+    for ppm in [100_000, -100_000, 200] {
+        let expected = 1e6 / (1.0 + ppm as f64 * 1e-6);
+        let found = wait(ppm) - (right - 1e6);
+        assert!(
+            (found - expected).abs() < 5.0,
+            "{ppm}: {found}, expected {expected}"
+        );
+    }
+}
+
+#[test]
+fn what_is_no_disturbance_is_refused_with_its_place() {
+    let text = |disturbance: &str| {
+        format!(
+            "time_limit = \"1 s\"\n[medium]\nkind = \"ether10\"\n[[station]]\ncount = 2\n\
+             engine = {{ protocol = \"xtp\" }}\n[[traffic]]\nfrom = [0]\nto = [1]\n\
+             length = {{ fixed = 1 }}\ninterarrival = {{ fixed = \"1 s\" }}\n\
+             [[disturbance]]\nat = \"0 s\"\nlasts = \"1 s\"\n{disturbance}\n"
+        )
+    };
+    for (disturbance, told) in [
+        (
+            "kind = \"fire\"",
+            "15:8: no disturbance \"fire\"; use crash, partition",
+        ),
+        ("kind = \"crash\"", "15:8: a crash has stations; name them"),
+        (
+            "kind = \"crash\"\nstations = [2]",
+            "15:8: no station 2; there are 0 to 1",
+        ),
+        (
+            "kind = \"loss\"",
+            "15:8: a spell of loss has loss and no stations",
+        ),
+        (
+            "kind = \"flap\"\nstations = [1]",
+            "15:8: what comes again has every",
+        ),
+        (
+            "kind = \"crash\"\nstations = [1]\nevery = \"2 s\"\ntimes = 0",
+            "15:8: 0 times is out of range",
+        ),
+        (
+            "kind = \"crash\"\nstations = [1]\nevery = \"1000000 s\"\ntimes = 10000",
+            "15:8: it would end after",
+        ),
+    ] {
+        let refusal = parse(&text(disturbance)).expect_err(disturbance);
+        assert!(refusal.starts_with(told), "{disturbance}: {refusal}");
+    }
+}

@@ -1,0 +1,189 @@
+//! One message at a time, losses by the number of the packet, timers of 200 ms and more: the same
+//! packets simulated and on an emulated link.
+
+use driver::Endpoint;
+use engine::Address;
+use engine_xtp::Xtp;
+use engine_xtp::pdu::Packet;
+use link::Path;
+use scenario::engines::xtp_config;
+use scenario::{Scenario, parse};
+use sim::Happening;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use testbed::{LinkPlan, Plan, Testbed, TestbedError};
+use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire_udp::UdpWire;
+
+/// A packet as both sides must have it.
+type Seen = (usize, String, u64, usize, u32);
+
+const SEED: u64 = 11;
+const MESSAGES: u64 = 12;
+const LEN: u64 = 4000;
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// The link in the words of the testbed; the scenario has the same figures.
+const LINK: &str = "loss=12%,delay=2ms";
+
+fn scenario() -> Scenario {
+    let text = format!(
+        r#"
+seed = {SEED}
+time_limit = "600 s"
+[medium]
+kind = "direct"
+delay = "2 ms"
+[faults]
+loss = "12%"
+[[station]]
+count = 2
+engine = {{ protocol = "xtp", packet = 1472, status_delay = "200 ms", wait_min = "200 ms", wait_initial = "500 ms", keep_alive = "0 s" }}
+[[traffic]]
+from = [0]
+to = [1]
+length = {{ fixed = {LEN} }}
+interarrival = {{ fixed = "1 ms" }}
+messages = {MESSAGES}
+outstanding = 1
+"#
+    );
+    parse(&text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Direction, type, sequence, length and flags.
+fn seen(from: usize, packet: &[u8]) -> Seen {
+    let parsed = Packet::parse(packet).expect("an engine's own packet");
+    let header = &parsed.header;
+    let format = format!("{:?}", parsed.body.format());
+    (from, format, header.seq, packet.len(), header.options.0)
+}
+
+fn simulated() -> Vec<Seen> {
+    let scenario = scenario();
+    let packets = Arc::new(Mutex::new(Vec::new()));
+    let writer = Arc::clone(&packets);
+    let outcome = scenario::run(&scenario, &[], SEED, move |network| {
+        network.observe(move |observation| {
+            if observation.what == Happening::Offered {
+                let mut packets = writer.lock().expect("nobody panicked");
+                packets.push(seen(observation.from, observation.packet));
+            }
+        });
+    })
+    .expect("it builds");
+    assert_eq!(outcome.total.settled, MESSAGES, "{outcome:?}");
+    assert!(outcome.stations[0].retransmissions > 0, "losses matter");
+    let packets = packets.lock().expect("nobody panicked");
+    packets.clone()
+}
+
+/// A wire that writes down what is sent.
+struct Recorder {
+    wire: UdpWire,
+    from: usize,
+    packets: Arc<Mutex<Vec<(Instant, Seen)>>>,
+}
+
+impl Wire for Recorder {
+    fn capabilities(&self) -> Capabilities {
+        self.wire.capabilities()
+    }
+
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], size: usize) -> io::Result<()> {
+        let octets: Vec<u8> = slices.iter().flat_map(|s| s.iter().copied()).collect();
+        let at = Instant::now();
+        self.wire.send(to, slices, size)?;
+        let mut packets = self.packets.lock().expect("nobody panicked");
+        for packet in octets.chunks(size.max(1)) {
+            packets.push((at, seen(self.from, packet)));
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        self.wire.receive(buffer)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wire.descriptor()
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        self.wire.receiver()
+    }
+}
+
+/// An emulated link; None, said aloud, where this user may have none.
+fn testbed() -> Option<Testbed> {
+    let path: Path = LINK.parse().expect("a path");
+    let plan = Plan::pair(LinkPlan::Emulated(path, testbed::Frames::True), SEED);
+    match Testbed::up(&plan) {
+        Ok(testbed) => Some(testbed),
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn real(testbed: &Testbed) -> Vec<Seen> {
+    let packets = Arc::new(Mutex::new(Vec::new()));
+    let spec = scenario().station[0].engine.clone();
+    let [left, right] = [0, 1].map(|from| {
+        let host = &testbed.hosts()[from];
+        let address = SocketAddr::new(host.address(), 4000);
+        let wire = host.run(move || UdpWire::bind(address));
+        let mut wire = wire.expect("the host lives").expect("a socket");
+        wire.disable_segmentation().expect("it can be turned off");
+        let config = xtp_config(&spec, SEED + from as u64).expect("good options");
+        let recorder = Recorder {
+            wire,
+            from,
+            packets: Arc::clone(&packets),
+        };
+        let endpoint = Endpoint::new(Xtp::new(config), recorder, 1 << 20);
+        (endpoint.expect("a helper"), address)
+    });
+    testbed.begin(SEED);
+    right.0.listen(true);
+    let receiver = std::thread::spawn(move || {
+        let mut circuit = right.0.accept(LIMIT).expect("a circuit");
+        let mut buffer = vec![0; LEN as usize];
+        for _ in 0..MESSAGES {
+            let len = circuit.recv(&mut buffer, LIMIT).expect("a message");
+            assert_eq!(len, Some(LEN as usize));
+        }
+        circuit
+    });
+    let circuit = left.0.connect(Address::Socket(right.1), LIMIT);
+    let mut circuit = circuit.expect("it connects");
+    for _ in 0..MESSAGES {
+        std::thread::sleep(Duration::from_millis(1));
+        circuit.send(&[7; LEN as usize], LIMIT).expect("sent");
+        circuit.drain(LIMIT).expect("acknowledged");
+    }
+    let mut packets = packets.lock().expect("nobody panicked").clone();
+    testbed.end();
+    packets.sort_by_key(|packet| packet.0);
+    drop(receiver.join().expect("the receiver ends"));
+    packets.into_iter().map(|packet| packet.1).collect()
+}
+
+#[test]
+fn the_same_packets_simulated_and_on_an_emulated_link() {
+    let simulated = simulated();
+    let Some(testbed) = testbed() else {
+        return;
+    };
+    let real = real(&testbed);
+    for (place, (simulated, real)) in simulated.iter().zip(&real).enumerate() {
+        assert_eq!(simulated, real, "packet {place}");
+    }
+    assert_eq!(simulated.len(), real.len());
+    assert!(simulated.len() as u64 > 4 * MESSAGES, "{}", simulated.len());
+}

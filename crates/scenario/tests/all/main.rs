@@ -1,0 +1,8 @@
+//! Scenarios: what they give, what befalls them, that they repeat, and that they are as on a wire.
+
+mod disturbances;
+mod laws;
+mod lockstep;
+mod options;
+mod scenarios;
+mod swarm;

@@ -1,0 +1,144 @@
+//! Options of protocols: that they are known, that they do something, that others are refused.
+
+use scenario::{Outcome, parse, run};
+
+fn text(engine: &str, faults: &str) -> String {
+    format!(
+        r#"
+time_limit = "300 s"
+[medium]
+kind = "direct"
+rate = "10 Mbit/s"
+delay = "5 ms"
+{faults}
+[[station]]
+count = 2
+engine = {{ {engine} }}
+[[traffic]]
+from = [0]
+to = [1]
+length = {{ fixed = "30 KiB" }}
+interarrival = {{ fixed = "30 ms" }}
+messages = 60
+"#
+    )
+}
+
+fn outcome(engine: &str, faults: &str) -> Outcome {
+    let text = text(engine, faults);
+    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario, &[], 1, |_| {}).expect("it builds")
+}
+
+const LOSS: &str = "[faults]\nloss = \"5%\"";
+
+#[test]
+fn every_option_of_xtp_delivers_whole_messages_through_loss() {
+    for option in [
+        "error = \"selective\"",
+        "error = \"go-back-n\"",
+        "checksum = false",
+        "fastnak = true",
+        "flow = \"off\"",
+        "congestion = \"loss\"",
+        "congestion = \"delay\"",
+        "rate = \"5 Mbit/s\"",
+        "rate = \"5 Mbit/s\", burst = \"3 KiB\"",
+        "explicit = false",
+        "window = \"16 KiB\"",
+        "packet = 576",
+        "status_every = \"8 KiB\"",
+        "status_delay = \"20 ms\"",
+        "wait_min = \"50 ms\", wait_max = \"1 s\", wait_initial = \"200 ms\"",
+        "retries = 20, keep_alive = \"10 s\"",
+    ] {
+        let outcome = outcome(&format!("protocol = \"xtp\", {option}"), LOSS);
+        let receiver = &outcome.circuits[0].receivers[0];
+        assert_eq!(
+            (outcome.ending, receiver.messages),
+            ("complete", 60),
+            "{option}"
+        );
+        assert_eq!((receiver.gaps, receiver.wrong_bytes), (0, 0), "{option}");
+    }
+}
+
+#[test]
+fn options_change_what_they_are_for() {
+    let again = |option: &str| {
+        let outcome = outcome(&format!("protocol = \"xtp\", {option}"), LOSS);
+        outcome.stations[0].retransmissions
+    };
+    // Going back sends again what had arrived.
+    let (selective, back) = (
+        again("error = \"selective\""),
+        again("error = \"go-back-n\""),
+    );
+    assert!(back * 2 > selective * 3, "{selective} {back}");
+    // Without error control nothing is sent again, and gaps are gaps.
+    let none = outcome("protocol = \"xtp\", error = \"none\"", LOSS);
+    assert_eq!(none.stations[0].retransmissions, 0);
+    assert!(none.circuits[0].receivers[0].gaps > 10);
+    // 30 KiB at 2 Mbit/s take 123 ms, at the link's 10 Mbit/s 25.
+    let took = |option: &str| {
+        let outcome = outcome(&format!("protocol = \"xtp\"{option}"), "");
+        outcome.elapsed_s
+    };
+    let (free, limited) = (took(""), took(", rate = \"2 Mbit/s\""));
+    assert!(free < 2.0 && limited > 7.0, "{free} {limited}");
+    // Less than a round trip's worth of window leaves the link idle.
+    assert!(took(", window = \"4 KiB\"") > 1.5 * free);
+    // Resend pairs make control packets 128 octets longer, so an exchange takes longer.
+    let delay = |option: &str| {
+        let outcome = outcome(&format!("protocol = \"xtp3\"{option}"), "");
+        let exchange = outcome.circuits[0].exchange.as_ref();
+        exchange.expect("there are answers").mean_us
+    };
+    let longer = delay(", resend_pairs = true") - delay("");
+    assert!((longer - 128.0 * 0.8).abs() < 1.0, "{longer}");
+}
+
+#[test]
+fn what_a_protocol_does_not_have_is_refused() {
+    for (engine, told) in [
+        (
+            "protocol = \"bare\", damping = true",
+            "bare has no option damping",
+        ),
+        (
+            "protocol = \"xtp3\", error = \"selective\"",
+            "xtp3 has no option error",
+        ),
+        (
+            "protocol = \"xtp\", wtimer = \"1 s\"",
+            "xtp has no option wtimer",
+        ),
+        (
+            "protocol = \"xtp\", error = \"some\"",
+            "no error control \"some\"; use selective, go-back-n, none",
+        ),
+        (
+            "protocol = \"xtp\", congestion = \"cubic\"",
+            "no congestion control \"cubic\"; use off, loss, delay",
+        ),
+        (
+            "protocol = \"xtp\", packet = 20",
+            "a packet of 20 octets is out of range",
+        ),
+    ] {
+        let refusal = parse(&text(engine, "")).expect_err(engine);
+        assert!(refusal.contains(told), "{engine}: {refusal}");
+    }
+}
+
+#[test]
+fn a_pattern_with_one_message_outstanding_waits_for_each() {
+    let text =
+        text("protocol = \"xtp\"", "").replace("messages = 60", "messages = 60\noutstanding = 1");
+    let scenario = parse(&text).expect("good");
+    let outcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
+    assert_eq!(outcome.total.settled, 60);
+    // 30 KiB at most are held, one message.
+    assert_eq!(outcome.circuits[0].held_max_bytes, 30 << 10);
+    assert!(outcome.elapsed_s > 60.0 * 0.03, "{}", outcome.elapsed_s);
+}

@@ -1,0 +1,68 @@
+//! Drawn scenarios: the invariants hold, and a planted fault is found.
+
+use scenario::swarm::canary::{PLANTS, plant};
+use scenario::swarm::{Tally, check, check_with, draw};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Scenarios, unless TOWPATH_SEEDS says otherwise.
+const SCENARIOS: u64 = 2000;
+
+#[test]
+fn the_invariants_hold_in_every_drawn_scenario() {
+    let wanted = std::env::var("TOWPATH_SEEDS").ok();
+    let count = wanted.and_then(|text| text.parse().ok());
+    let count = count.unwrap_or(SCENARIOS);
+    let next = AtomicU64::new(0);
+    let found = Mutex::new((Tally::default(), Vec::new()));
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= count {
+                        return;
+                    }
+                    let result = check(seed);
+                    let mut found = found.lock().expect("nobody panicked");
+                    match result {
+                        Ok(tally) => found.0 += tally,
+                        Err(violation) => found.1.push(violation),
+                    }
+                }
+            });
+        }
+    });
+    let (tally, violations) = found.into_inner().expect("nobody panicked");
+    assert!(
+        violations.is_empty(),
+        "repeat with cargo xtask swarm --seed N: {violations:#?}"
+    );
+    assert_eq!(tally.scenarios, count);
+    // They would prove little if nothing had gone wrong in them.
+    assert!(
+        tally.retransmissions > count && tally.given_up > count / 10,
+        "{tally:?}"
+    );
+}
+
+#[test]
+fn a_seed_is_a_scenario_that_repeats() {
+    for seed in [0, 1, 77, u64::MAX] {
+        assert_eq!(draw(seed), draw(seed));
+        assert_eq!(check(seed), check(seed));
+    }
+    assert_ne!(draw(1), draw(2));
+}
+
+#[test]
+fn each_planted_fault_is_found_as_what_it_is() {
+    for (fault, invariants) in PLANTS {
+        let found = (0..40).any(|seed| {
+            let violation = check_with(seed, &|engine| plant(engine, fault)).err();
+            violation.is_some_and(|violation| invariants.contains(&violation.invariant))
+        });
+        assert!(found, "{fault:?} is not found as {invariants:?}");
+    }
+}

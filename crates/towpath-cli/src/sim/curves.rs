@@ -1,0 +1,227 @@
+//! The rows of a sweep as curves.
+
+use crate::CliError;
+use report::{Curve, CurveFigure, CurveRow, Curves};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Curves in a picture at most; more could not be told apart.
+const CURVES_MAX: usize = 24;
+
+/// What is drawn: where it stands in a row, how it is called, and by what it is multiplied.
+const MEASURES: [(&str, &str, f64); 6] = [
+    ("/total/throughput_bps", "throughput, user B/s", 1.0),
+    ("/total/delay/mean_us", "mean delay, ms", 1e-3),
+    ("/total/delay/p99_us", "99 % of delays are below, ms", 1e-3),
+    ("/ether/utilisation", "cable carrying frames, %", 100.0),
+    ("/ether/collisions", "collisions", 1.0),
+    ("/total/settled", "messages settled", 1.0),
+];
+
+/// Units of values along the axis.
+const UNITS: [(&str, f64); 15] = [
+    ("Mbit/s", 1e6),
+    ("kbit/s", 1e3),
+    ("Gbit/s", 1e9),
+    ("KiB", 1024.0),
+    ("MiB", 1_048_576.0),
+    ("kB", 1e3),
+    ("MB", 1e6),
+    ("B", 1.0),
+    ("ns", 1e-9),
+    ("us", 1e-6),
+    ("ms", 1e-3),
+    ("TU", 1e-7),
+    ("s", 1.0),
+    ("%", 0.01),
+    ("", 1.0),
+];
+
+/// One row, as far as it is drawn.
+struct Row {
+    name: String,
+    changes: BTreeMap<String, String>,
+    value: Value,
+}
+
+/// The page of some rows, each a line of JSON. Lines cut off by an interruption are left out.
+///
+/// # Errors
+///
+/// When no key takes several numbers, so that nothing runs along an axis.
+pub fn page(lines: &str) -> Result<Curves, CliError> {
+    let rows: Vec<Row> = lines.lines().filter_map(row).collect();
+    let axis = axis(&rows).ok_or_else(|| {
+        CliError::usage(
+            "no key takes several numbers in these rows; sweep one, for example with \
+             --points traffic.0.length.fixed=6,128,1024",
+        )
+    })?;
+    let mut groups: BTreeMap<String, Vec<(f64, &Row)>> = BTreeMap::new();
+    for row in &rows {
+        let at = row.changes.get(&axis).and_then(|text| number(text));
+        let others = row.changes.iter().filter(|(key, _)| **key != axis);
+        let name: Vec<String> = others.map(|(key, text)| format!("{key}={text}")).collect();
+        if let Some(at) = at {
+            groups.entry(name.join(", ")).or_default().push((at, row));
+        }
+    }
+    let left_out = groups.len().saturating_sub(CURVES_MAX);
+    let groups: Vec<(String, Vec<(f64, &Row)>)> = groups.into_iter().take(CURVES_MAX).collect();
+    let figures = MEASURES
+        .iter()
+        .filter_map(|measure| figure(&axis, &groups, measure));
+    let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
+    let names: Vec<&str> = names.into_iter().collect();
+    Ok(Curves {
+        kind: "Towpath sweep".to_owned(),
+        title: names.join(", "),
+        lead: vec![lead(&rows, left_out)],
+        names: groups
+            .iter()
+            .map(|(name, _)| match name.as_str() {
+                "" => "all runs".to_owned(),
+                name => name.to_owned(),
+            })
+            .collect(),
+        rows: vec![CurveRow {
+            title: format!("Over {axis}"),
+            note: String::new(),
+            figures: figures.collect(),
+        }],
+    })
+}
+
+fn row(line: &str) -> Option<Row> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    let changes = value.get("changes")?.as_array()?.iter();
+    let pair = |change: &Value| {
+        let (key, text) = change.as_str()?.split_once('=')?;
+        Some((key.to_owned(), text.to_owned()))
+    };
+    Some(Row {
+        name: value.get("scenario")?.as_str()?.to_owned(),
+        changes: changes.filter_map(pair).collect(),
+        value,
+    })
+}
+
+/// The key with the most different numbers.
+fn axis(rows: &[Row]) -> Option<String> {
+    let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+    for (key, text) in rows.iter().flat_map(|row| &row.changes) {
+        let seen = values.entry(key).or_default();
+        if let Some(number) = number(text) {
+            seen.insert(number.to_bits());
+        }
+    }
+    let most = values.into_iter().max_by_key(|(_, seen)| seen.len())?;
+    (most.1.len() > 1).then(|| most.0.to_owned())
+}
+
+/// A number with a unit, in the unit without a prefix.
+fn number(text: &str) -> Option<f64> {
+    let text = text.trim().trim_matches('"');
+    let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
+    let (digits, unit) = text.split_at(end.unwrap_or(text.len()));
+    let factor = UNITS.iter().find(|(name, _)| *name == unit.trim())?.1;
+    Some(digits.replace('_', "").parse::<f64>().ok()? * factor)
+}
+
+fn lead(rows: &[Row], left_out: usize) -> String {
+    let complete = |row: &&Row| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
+    let mut text = format!("{} runs; a point is the mean over its seeds.", rows.len());
+    let stuck = rows.len() - rows.iter().filter(complete).count();
+    if stuck > 0 {
+        text.push_str(&format!(" {stuck} runs got stuck."));
+    }
+    if left_out > 0 {
+        text.push_str(&format!(
+            " {left_out} curves are left out: {CURVES_MAX} are what can be told apart."
+        ));
+    }
+    text
+}
+
+/// None when no row has the measure.
+fn figure(
+    axis: &str,
+    groups: &[(String, Vec<(f64, &Row)>)],
+    &(path, title, factor): &(&str, &str, f64),
+) -> Option<CurveFigure> {
+    let curves: Vec<Curve> = groups
+        .iter()
+        .enumerate()
+        .map(|(name, (_, rows))| {
+            let values = rows.iter().filter_map(|(at, row)| {
+                let value = row.value.pointer(path)?.as_f64()?;
+                Some((*at, value * factor))
+            });
+            Curve {
+                name,
+                line: true,
+                marks: true,
+                points: means(values),
+            }
+        })
+        .collect();
+    let drawn = curves.iter().any(|curve| !curve.points.is_empty());
+    drawn.then(|| CurveFigure {
+        caption: title.to_owned(),
+        x: axis.to_owned(),
+        y: title.to_owned(),
+        curves,
+    })
+}
+
+/// The mean at each place, ascending.
+fn means(values: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut all: Vec<(f64, f64)> = values.collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let groups = all.chunk_by(|a, b| a.0 == b.0);
+    let mean = |group: &[(f64, f64)]| {
+        let sum: f64 = group.iter().map(|value| value.1).sum();
+        (group[0].0, sum / group.len() as f64)
+    };
+    groups.map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(loss: &str, size: u64, seed: u64, throughput: f64) -> String {
+        serde_json::json!({
+            "scenario": "two",
+            "changes": [format!("faults.loss={loss}"), format!("length={size}")],
+            "seed": seed,
+            "ending": "complete",
+            "total": { "throughput_bps": throughput },
+        })
+        .to_string()
+    }
+
+    #[test]
+    fn a_point_is_the_mean_of_its_seeds_and_the_key_with_most_numbers_the_axis() {
+        let lines = [
+            line("1%", 6, 1, 10.0),
+            line("1%", 6, 2, 20.0),
+            line("1%", 128, 1, 40.0),
+            line("2%", 6, 1, 5.0),
+            line("2%", 1024, 1, 7.0),
+            "{\"cut".to_owned(),
+        ];
+        let page = page(&lines.join("\n")).expect("two sizes");
+        assert_eq!(page.names, ["faults.loss=1%", "faults.loss=2%"]);
+        let figure = &page.rows[0].figures[0];
+        assert_eq!(figure.x, "length");
+        assert_eq!(figure.curves[0].points, [(6.0, 15.0), (128.0, 40.0)]);
+        assert_eq!(figure.curves[1].points, [(6.0, 5.0), (1024.0, 7.0)]);
+    }
+
+    #[test]
+    fn rows_without_an_axis_are_refused_with_the_remedy() {
+        let refusal = page(&line("1%", 6, 1, 1.0)).expect_err("one point");
+        assert!(refusal.message.contains("--points"), "{}", refusal.message);
+    }
+}

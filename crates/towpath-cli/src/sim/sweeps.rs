@@ -1,0 +1,179 @@
+//! One scenario at many points and seeds.
+
+use super::pace::Pace;
+use super::{SweepArgs, parse, read, write_page};
+use crate::print;
+use crate::{CliError, DONE};
+use scenario::Outcome;
+use scenario::sweep::{self, Axis};
+use std::collections::BTreeSet;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+/// Runs a sweep.
+pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
+    let scenario = parse(&args.file, &[])?;
+    let axes = args.points.iter().map(|text| axis(text));
+    let axes = axes.collect::<Result<Vec<Axis>, CliError>>()?;
+    let seeds = match &args.seeds {
+        Some(text) => seeds(text)?,
+        None => vec![scenario.seed],
+    };
+    let mut jobs = sweep::jobs(&read(&args.file)?, &axes, &seeds).map_err(CliError::usage)?;
+    if let Some(text) = &args.shard {
+        let (part, parts) = shard(text)?;
+        let mut index = 0;
+        jobs.retain(|_| {
+            index += 1;
+            (index - 1) % parts == part - 1
+        });
+    }
+    let known = known(args.out.as_deref())?;
+    let left = jobs.iter().filter(|job| !known.contains(&job.key)).count();
+    let file = args.out.as_deref().map(append).transpose()?;
+    let mut rows = Rows {
+        file,
+        csv: args.csv,
+        kept: args.html.is_some().then(String::new),
+        done: 0,
+        left,
+        pace: Pace::new(),
+    };
+    if args.csv {
+        print::line(CSV_HEAD)?;
+    }
+    let threads = args.jobs.map_or_else(
+        || std::thread::available_parallelism().map_or(1, usize::from),
+        usize::from,
+    );
+    sweep::run_all(&jobs, &known, threads, |row| rows.take(&row)).map_err(CliError::failed)?;
+    if let (Some(html), Some(kept)) = (&args.html, rows.kept) {
+        let all = match &args.out {
+            Some(path) => read(path)?,
+            None => kept,
+        };
+        write_page(&all, html)?;
+    }
+    Ok(DONE)
+}
+
+/// Where rows go.
+struct Rows {
+    file: Option<File>,
+    csv: bool,
+    /// Rows for the curves.
+    kept: Option<String>,
+    done: usize,
+    left: usize,
+    pace: Pace,
+}
+
+const CSV_HEAD: &str = "changes,seed,ending,elapsed_s,offered,settled,received,throughput_bps,\
+delay_mean_us,delay_p99_us,utilisation,collisions";
+
+impl Rows {
+    fn take(&mut self, row: &sweep::Row) -> Result<(), String> {
+        let json = serde_json::to_string(row).map_err(|error| error.to_string())?;
+        if let Some(kept) = &mut self.kept {
+            kept.push_str(&json);
+            kept.push('\n');
+        }
+        let line = if self.csv { csv(&row.outcome) } else { json };
+        match &mut self.file {
+            Some(file) => writeln!(file, "{line}").map_err(|error| error.to_string())?,
+            None => print::line(line).map_err(|error| error.message)?,
+        }
+        self.done += 1;
+        let share = self.done as f64 / self.left.max(1) as f64;
+        self.pace
+            .say(share, || format!("{} of {} runs", self.done, self.left));
+        Ok(())
+    }
+}
+
+fn csv(outcome: &Outcome) -> String {
+    let total = &outcome.total;
+    let delay = total.delay.as_ref();
+    let shown = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value}"));
+    let ether = outcome.ether.as_ref();
+    format!(
+        "\"{}\",{},{},{},{},{},{},{},{},{},{},{}",
+        outcome.changes.join(" ").replace('"', "\"\""),
+        outcome.seed,
+        outcome.ending,
+        outcome.elapsed_s,
+        total.offered,
+        total.settled,
+        total.received,
+        total.throughput_bps,
+        shown(delay.map(|delay| delay.mean_us)),
+        shown(delay.and_then(|delay| delay.p99_us)),
+        shown(ether.map(|ether| ether.utilisation)),
+        ether.map_or(String::new(), |ether| ether.collisions.to_string())
+    )
+}
+
+fn axis(text: &str) -> Result<Axis, CliError> {
+    let Some((key, values)) = text.split_once('=') else {
+        return Err(CliError::usage(format!(
+            "{text:?} names no values; use key=value,value"
+        )));
+    };
+    Ok(Axis {
+        key: key.trim().to_owned(),
+        values: values.split(',').map(|v| v.trim().to_owned()).collect(),
+    })
+}
+
+fn seeds(text: &str) -> Result<Vec<u64>, CliError> {
+    let wrong = || CliError::usage(format!("{text:?} are no seeds; use 1..10 or 1,5,9"));
+    if let Some((first, last)) = text.split_once("..") {
+        let first: u64 = first.parse().map_err(|_| wrong())?;
+        let last: u64 = last.trim_start_matches('=').parse().map_err(|_| wrong())?;
+        if last < first || last - first >= 1_000_000 {
+            return Err(wrong());
+        }
+        return Ok((first..=last).collect());
+    }
+    let numbers = text.split(',').map(|number| number.trim().parse());
+    numbers.collect::<Result<_, _>>().map_err(|_| wrong())
+}
+
+fn shard(text: &str) -> Result<(usize, usize), CliError> {
+    let parts = text.split_once('/');
+    let numbers = parts.and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    numbers
+        .filter(|(i, n): &(usize, usize)| (1..=*n).contains(i))
+        .ok_or_else(|| CliError::usage(format!("{text:?} is no shard; use 1/4 to 4/4")))
+}
+
+/// Keys of the rows that are in a file already. A line cut off by an interruption has none.
+fn known(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
+    let Some(path) = path.filter(|path| path.exists()) else {
+        return Ok(BTreeSet::new());
+    };
+    let text = read(path)?;
+    let key = |line: &str| {
+        let row: serde_json::Value = serde_json::from_str(line).ok()?;
+        Some(row.get("key")?.as_str()?.to_owned())
+    };
+    Ok(text.lines().filter_map(key).collect())
+}
+
+/// Opens a file to add rows; a line cut off is ended first.
+fn append(path: &Path) -> Result<File, CliError> {
+    let refuse = |error: std::io::Error| {
+        CliError::failed(format!("cannot write {}: {error}", path.display()))
+    };
+    let cut = std::fs::read(path).is_ok_and(|old| old.last().is_some_and(|last| *last != b'\n'));
+    let mut file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .map_err(refuse)?;
+    if cut {
+        writeln!(file).map_err(refuse)?;
+    }
+    Ok(file)
+}

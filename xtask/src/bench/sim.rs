@@ -1,0 +1,285 @@
+//! sim: how fast the simulator is, how it grows, and ns-3 beside it.
+//!
+//! Each run is a process of its own, `towpath sim run` as a user would call it, and its time is
+//! that of the process, from its start to its end.
+
+mod ns3;
+mod scenarios;
+
+use super::bar::{Bar, Target};
+use super::ours::Ours;
+use scenarios as text;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often each figure is taken; the median counts.
+const ROUNDS: usize = 5;
+
+/// Runs the benchmark; `arguments` may name the bars wanted.
+pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
+    let bench = match Bench::build(root) {
+        Ok(bench) => bench,
+        Err(error) => return crate::fail(&error),
+    };
+    let all: [(&str, fn(&Bench) -> Bar); 6] = [
+        ("sim-events", events),
+        ("sim-xtp", xtp),
+        ("sim-ns3", ns3),
+        ("sim-scale", scale),
+        ("sim-memory", memory),
+        ("sim-jobs", jobs),
+    ];
+    let wanted =
+        |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
+    let mut below = false;
+    for (_, measure) in all.iter().filter(|(name, _)| wanted(name)) {
+        let bar = measure(&bench);
+        println!("{}", bar.line());
+        below |= !bar.is_above_floor();
+    }
+    match below {
+        true => ExitCode::FAILURE,
+        false => ExitCode::SUCCESS,
+    }
+}
+
+/// The program, and a folder for scenarios.
+struct Bench {
+    root: PathBuf,
+    ours: Ours,
+    folder: PathBuf,
+}
+
+/// One run.
+struct Ran {
+    outcome: Value,
+    wall_s: f64,
+    peak_kb: u64,
+}
+
+impl Bench {
+    fn build(root: &Path) -> Result<Bench, String> {
+        let ours = Ours::build(root)?;
+        let folder = std::env::temp_dir().join(format!("towpath-sim-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
+        Ok(Bench {
+            root: root.to_owned(),
+            ours,
+            folder,
+        })
+    }
+
+    fn write(&self, text: &str) -> Result<PathBuf, String> {
+        let path = self.folder.join("scenario.toml");
+        std::fs::write(&path, text).map_err(|error| error.to_string())?;
+        Ok(path)
+    }
+
+    /// A run of a scenario.
+    fn run(&self, text: &str) -> Result<Ran, String> {
+        let path = self.write(text)?;
+        let out = self.folder.join("outcome.json");
+        let file = std::fs::File::create(&out).map_err(|error| error.to_string())?;
+        let began = Instant::now();
+        let mut child = Command::new(self.ours.program())
+            .args(["sim", "run", "--json"])
+            .arg(&path)
+            .stdout(file)
+            .spawn()
+            .map_err(|error| format!("{}: {error}", self.ours.program().display()))?;
+        let mut peak_kb = 0;
+        let status = loop {
+            peak_kb = peak_kb.max(peak(child.id()).unwrap_or(0));
+            if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+                break status;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        let wall_s = began.elapsed().as_secs_f64();
+        let outcome = std::fs::read_to_string(&out).map_err(|error| error.to_string())?;
+        if !status.success() {
+            return Err("the simulator refuses the scenario".to_owned());
+        }
+        let outcome = serde_json::from_str(&outcome).map_err(|error| error.to_string())?;
+        Ok(Ran {
+            outcome,
+            wall_s,
+            peak_kb,
+        })
+    }
+
+    /// Seconds a sweep over eight seeds takes.
+    fn sweep_s(&self, text: &str, jobs: &str) -> Result<f64, String> {
+        let path = self.write(text)?;
+        let began = Instant::now();
+        let status = Command::new(self.ours.program())
+            .args(["sim", "sweep", "--seeds", "1..8", "--jobs", jobs])
+            .arg(path)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .map_err(|error| error.to_string())?;
+        match status.success() {
+            true => Ok(began.elapsed().as_secs_f64()),
+            false => Err("the sweep fails".to_owned()),
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // The folder is in the system's temporary place; what stays behind is the system's.
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn peak(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+/// The median of [`ROUNDS`] measurements, or the first fault.
+fn rounds(
+    name: &str,
+    unit: &'static str,
+    target: Target,
+    what: &str,
+    mut measure: impl FnMut() -> Result<f64, String>,
+) -> Bar {
+    let values: Result<Vec<f64>, String> = (0..ROUNDS).map(|_| measure()).collect();
+    let (value, note) = match values {
+        Ok(values) => {
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(0.0, f64::max);
+            let note = format!("{what}; {ROUNDS} rounds, {least:.3} to {most:.3}");
+            (Some(stats::estimate::median(&values)), note)
+        }
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: name.to_owned(),
+        value,
+        unit,
+        target,
+        note,
+    }
+}
+
+fn number(outcome: &Value, path: &str) -> Result<f64, String> {
+    let value = outcome.pointer(path).and_then(Value::as_f64);
+    value.ok_or_else(|| format!("the outcome has no {path}"))
+}
+
+fn events(bench: &Bench) -> Bar {
+    let target = Target::Goal {
+        floor: 3.0,
+        goal: 5.0,
+    };
+    let what = "a saturated ether, 20 stations with bare";
+    rounds("sim-events", "M/s", target, what, || {
+        let ran = bench.run(&text::saturated(20, 200_000))?;
+        Ok(number(&ran.outcome, "/events")? / ran.wall_s / 1e6)
+    })
+}
+
+fn xtp(bench: &Bench) -> Bar {
+    let target = Target::Goal {
+        floor: 0.5,
+        goal: 1.0,
+    };
+    let what = "XTP packets of 1500 octets and their answers over a link of 1 Gbit/s";
+    rounds("sim-xtp", "M/s", target, what, || {
+        let ran = bench.run(&text::bulk_xtp(20_000))?;
+        let packets: Result<Vec<f64>, String> = (0..2)
+            .map(|station| number(&ran.outcome, &format!("/stations/{station}/packets_built")))
+            .collect();
+        Ok(packets?.iter().sum::<f64>() / ran.wall_s / 1e6)
+    })
+}
+
+fn ns3(bench: &Bench) -> Bar {
+    let target = Target::Goal {
+        floor: 5.0,
+        goal: 10.0,
+    };
+    let peer = match ns3::Ns3::build(&bench.root) {
+        Ok(peer) => peer,
+        Err(error) => {
+            eprintln!("SKIPPED: sim-ns3: {error}");
+            return Bar {
+                name: "sim-ns3".to_owned(),
+                value: None,
+                unit: "x",
+                target,
+                note: error,
+            };
+        }
+    };
+    let mut profile = String::new();
+    let mut both = (0.0, 0.0);
+    let mut bar = rounds("sim-ns3", "x", target, "", || {
+        let theirs = peer.run(&text::LOAD)?;
+        let ran = bench.run(&text::poisson(&text::LOAD))?;
+        let ours = number(&ran.outcome, "/ether/sent")? / ran.wall_s;
+        profile.clone_from(&theirs.profile);
+        both = (ours, theirs.packets_per_s);
+        Ok(ours / theirs.packets_per_s)
+    });
+    bar.note = format!(
+        "{} packets and answers carried in a second of the wall, bare against UDP, the last \
+         round: ours {:.0}, ns-3 {:.0}; ns-3's build profile: {profile}{}",
+        text::LOAD.words(),
+        both.0,
+        both.1,
+        bar.note
+    );
+    bar
+}
+
+fn scale(bench: &Bench) -> Bar {
+    let target = Target::Most {
+        floor: 3.0,
+        goal: 2.0,
+    };
+    let what = "time an event, 1,000 saturated stations against 2";
+    rounds("sim-scale", "x", target, what, || {
+        let mut each = [0.0; 2];
+        for (slot, stations) in [2, 1000].into_iter().enumerate() {
+            let ran = bench.run(&text::saturated(stations, 100_000))?;
+            each[slot] = ran.wall_s / number(&ran.outcome, "/events")?;
+        }
+        Ok(each[1] / each[0])
+    })
+}
+
+fn memory(bench: &Bench) -> Bar {
+    let target = Target::Most {
+        floor: 4.0,
+        goal: 2.0,
+    };
+    let what = "peak resident memory of 10,000 XTP stations less that of 1,000, each";
+    rounds("sim-memory", "kB", target, what, || {
+        let many = bench.run(&text::idle(10_000))?.peak_kb as f64;
+        let few = bench.run(&text::idle(1_000))?.peak_kb as f64;
+        Ok((many - few) * 1.024 / 9_000.0)
+    })
+}
+
+fn jobs(bench: &Bench) -> Bar {
+    let target = Target::Goal {
+        floor: 1.7,
+        goal: 1.9,
+    };
+    let what = "runs in a time, a sweep of eight seeds with two jobs against one";
+    let scenario = text::saturated(20, 50_000);
+    rounds("sim-jobs", "x", target, what, || {
+        let one = bench.sweep_s(&scenario, "1")?;
+        Ok(one / bench.sweep_s(&scenario, "2")?)
+    })
+}

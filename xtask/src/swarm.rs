@@ -1,0 +1,21 @@
+//! Scenarios drawn from seeds, for as many or as long as told; see the example `swarm` of crate
+//! `scenario`.
+
+use crate::fail;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+/// Builds the swarm for speed and runs it with these words.
+pub fn run(root: &Path, words: &[&str]) -> ExitCode {
+    let status = Command::new(env!("CARGO"))
+        .current_dir(root)
+        .args(["run", "--quiet", "--release", "--locked"])
+        .args(["--package", "scenario", "--example", "swarm", "--"])
+        .args(words)
+        .status();
+    match status {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(error) => fail(&format!("cargo does not run: {error}")),
+    }
+}
