@@ -14,6 +14,9 @@ const SPAN: Duration = Duration::from_millis(800);
 /// Silence after which nothing more comes, besides the link's delay.
 const SILENCE: Duration = Duration::from_millis(150);
 
+/// Datagrams sent in one go at most: a receiver's buffer holds five times as many.
+const BURST: u32 = 50;
+
 /// Octets of a frame that carries a number.
 const FRAME: f64 = 14.0 + 20.0 + 8.0 + 4.0;
 
@@ -35,7 +38,7 @@ pub struct Losses {
     pub sent: u64,
     /// Frames the emulator says it lost, dropped or cut off.
     pub counted: u64,
-    /// Datagrams that did not arrive.
+    /// Datagrams that did not arrive, those aside for which the receiver had no room.
     pub missing: u64,
     /// Frames the emulator damaged: most of them are thrown away on arrival.
     pub corrupted: u64,
@@ -114,7 +117,8 @@ pub(super) fn measure(
     sender.connect(receiver.local_addr()?)?;
     receiver.set_read_timeout(Some(super::delay(testbed) + SILENCE))?;
     testbed.begin(seed);
-    let seen = std::thread::spawn(move || numbers(&receiver));
+    let socket = receiver.try_clone()?;
+    let seen = std::thread::spawn(move || numbers(&socket));
     let per_s = config
         .rate_bps
         .map_or(PER_S, |bps| (bps as f64 * LOAD / 8.0 / FRAME).min(PER_S));
@@ -122,6 +126,9 @@ pub(super) fn measure(
     let seen = seen
         .join()
         .map_err(|_| io::Error::other("the receiver of the calibration panicked"))?;
+    let port = receiver.local_addr()?.port();
+    let no_room = to.run(move || drops(port))?;
+    drop(receiver);
     let report = testbed.end().get(direction).copied().unwrap_or_default();
     let runs = config
         .bursts
@@ -130,7 +137,7 @@ pub(super) fn measure(
         configured: config.loss_mean(),
         sent: u64::from(sent),
         counted: report.link.lost + report.link.dropped + report.link.cut,
-        missing: u64::from(sent) - seen.len() as u64,
+        missing: u64::from(sent).saturating_sub(seen.len() as u64 + no_room),
         corrupted: report.link.corrupted,
         spread: (2.0 * runs - 1.0).max(1.0),
     }))
@@ -142,7 +149,8 @@ fn send(socket: &UdpSocket, per_s: f64) -> u32 {
     let mut sent = 0;
     while sent < DATAGRAMS && began.elapsed() < SPAN {
         let due = began.elapsed().as_secs_f64() * per_s;
-        while f64::from(sent) < due && sent < DATAGRAMS {
+        let burst_end = sent + BURST;
+        while f64::from(sent) < due && sent < DATAGRAMS.min(burst_end) {
             if socket.send(&sent.to_le_bytes()).is_err() {
                 return sent;
             }
@@ -151,6 +159,23 @@ fn send(socket: &UdpSocket, per_s: f64) -> u32 {
         std::thread::sleep(Duration::from_millis(1));
     }
     sent
+}
+
+/// Datagrams that the UDP socket at `port` of the calling thread's host had no room for.
+fn drops(port: u16) -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
+    drops_in(&text, port)
+}
+
+/// From lines `number: address:port ... drops`.
+fn drops_in(text: &str, port: u16) -> u64 {
+    let end = format!(":{port:04X}");
+    let own = text.lines().find(|line| {
+        let local = line.split_whitespace().nth(1);
+        local.is_some_and(|local| local.ends_with(&end))
+    });
+    let last = own.and_then(|line| line.split_whitespace().last());
+    last.and_then(|drops| drops.parse().ok()).unwrap_or(0)
 }
 
 /// The numbers that arrive, each once.
@@ -183,6 +208,14 @@ mod tests {
         assert_eq!(losses(20, 20, 1.0).complaint(), None);
         let said = losses(20, 21, 1.0).complaint().expect("a complaint");
         assert!(said.contains("21 datagrams did not arrive, the link lost 20"));
+    }
+
+    #[test]
+    fn what_a_socket_had_no_room_for_is_read() {
+        let text = "  sl  local_address rem_address   st drops\n\
+                    1: 0200 4D0A:0016 0 07 9\n 2: 02004D0A:1F90 00000000:0000 07 00 17\n";
+        assert_eq!(drops_in(text, 8080), 17);
+        assert_eq!(drops_in(text, 8081), 0);
     }
 
     #[test]

@@ -1,8 +1,12 @@
 //! The rate of an empty link: more is sent than it carries, and what arrives is timed.
 
+use crate::host::INTERFACE;
+use crate::sys;
 use crate::testbed::Testbed;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The rate of one direction, in octets of Ethernet frames without their check sequence.
@@ -13,9 +17,6 @@ pub struct Rate {
     /// What came through, bits a second.
     pub measured_bps: f64,
 }
-
-/// Above this TCP fills the link, bits a second: datagrams cost too much then.
-const DATAGRAMS_MAX_BPS: f64 = 1e9;
 
 /// How long the link is filled.
 const SPAN: Duration = Duration::from_millis(400);
@@ -30,16 +31,38 @@ const SLOW_BPS: f64 = 1.2e6;
 const RAMP: Duration = Duration::from_millis(300);
 
 /// Silence after which nothing more comes, besides the link's delay.
-const SILENCE: Duration = Duration::from_millis(250);
+const SILENCE: Duration = Duration::from_millis(30);
+
+/// How long a link may take to carry its first datagram, besides its delay.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Longest wait for what is still on its way when the rate is known.
+const REST: Duration = Duration::from_secs(10);
+
+/// A link is looked at this often.
+const LOOK: Duration = Duration::from_micros(250);
+
+/// Time a link has to settle after its first datagram.
+const SETTLE: Duration = Duration::from_millis(40);
+
+/// A call sends datagrams for this part of a second of the link at most, and so many.
+const CALL_PER_S: f64 = 2000.0;
+const CALL_MAX: usize = 40;
 
 /// Octets of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
+
+/// Octets of users' data that one call may send.
+const DATAGRAM_MAX: usize = 65_000;
 
 /// Octets of Ethernet, IPv4 and TCP headers, the latter with its time stamps.
 const TCP_HEADERS: f64 = 14.0 + 20.0 + 32.0;
 
 /// How much more is sent than the link should carry.
 const EXCESS: f64 = 1.25;
+
+/// Nice value of the sender, if it may.
+const PRIORITY: i32 = -10;
 
 /// Datagrams are sent in little trains this far apart.
 const TICK: Duration = Duration::from_millis(1);
@@ -48,8 +71,8 @@ pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<Rate> {
     let config = testbed.plan().link.alone(testbed.plan().mtu)[direction];
     let configured_bps = config.rate_bps.map(|bps| bps as f64);
     let measured_bps = match configured_bps {
-        Some(bps) if bps <= DATAGRAMS_MAX_BPS => datagrams(testbed, direction, bps)?,
-        _ => stream(testbed, direction)?,
+        Some(bps) => datagrams(testbed, direction, bps)?,
+        None => stream(testbed, direction)?,
     };
     Ok(Rate {
         configured_bps,
@@ -57,39 +80,50 @@ pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<Rate> {
     })
 }
 
-/// Datagrams a little faster than the link; what arrives after the first is timed.
+/// Datagrams a little faster than the link. What reaches the other host's interface is counted by
+/// its kernel: no process has to keep up with it.
 fn datagrams(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
     let [from, to] = super::ends(testbed, direction);
     let (from_address, to_address) = (from.address(), to.address());
     let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
     let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
     sender.connect(receiver.local_addr()?)?;
+    // Where it cannot be had, datagrams are handled one by one.
+    let _ = sys::receive_segments(&receiver);
     let span = if bps < SLOW_BPS { SLOW_SPAN } else { SPAN };
     let full = testbed.plan().mtu as usize + 14;
     // A frame takes 10 ms of the link at most.
-    let frame = ((bps / 800.0) as usize).clamp(128, full);
-    receiver.set_read_timeout(Some(super::delay(testbed) + SILENCE + span / 4))?;
-    let end = Instant::now() + span;
-    let arrivals = std::thread::spawn(move || arrivals(&receiver, end));
-    send(&sender, frame - HEADERS, bps * EXCESS, end);
-    let (bytes, seconds) = arrivals
-        .join()
-        .map_err(|_| io::Error::other("the receiver of the calibration panicked"))?;
-    if seconds <= 0.0 {
-        return Err(io::Error::other("nothing came through the empty link"));
-    }
-    Ok(bytes as f64 * 8.0 / seconds)
+    let len = ((bps / 800.0) as usize).clamp(128, full) - HEADERS;
+    let call = (bps / 8.0 / CALL_PER_S / (len + HEADERS) as f64) as usize;
+    let call = call.min(CALL_MAX).min(DATAGRAM_MAX / len).max(1);
+    let together = u16::try_from(len).is_ok_and(|len| sys::send_segments(&sender, len).is_ok());
+    let call = if together { call } else { 1 };
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let sending = std::thread::spawn(move || send(&sender, len, call, bps * EXCESS, &flag));
+    let delay = super::delay(testbed);
+    let arrived = to.run(move || watch(delay, span))?;
+    stop.store(true, Ordering::Relaxed);
+    // It ends when it is told to.
+    let _ = sending.join();
+    // The socket stays until all is here: what finds none is answered, on the way back.
+    to.run(move || await_rest(delay))?;
+    drop(receiver);
+    let (before, after) = arrived?;
+    Ok(after.wire_bytes(&before, len) * 8.0 / after.at.duration_since(before.at).as_secs_f64())
 }
 
-/// Sends datagrams of `len` octets at `bps` until `end`.
-fn send(socket: &UdpSocket, len: usize, bps: f64, end: Instant) {
-    let message = vec![0; len];
-    let per_s = bps / 8.0 / (len + HEADERS) as f64;
+/// Sends datagrams of `len` octets at `bps`, `call` with each call, until `stop`.
+fn send(socket: &UdpSocket, len: usize, call: usize, bps: f64, stop: &AtomicBool) {
+    // Where other programs are at work it must not wait its turn with a full buffer.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
+    let message = vec![0; len * call];
+    let per_s = bps / 8.0 / ((len + HEADERS) * call) as f64;
     let began = Instant::now();
     let mut sent = 0.0;
-    while Instant::now() < end {
+    while !stop.load(Ordering::Relaxed) {
         let due = began.elapsed().as_secs_f64() * per_s;
-        while sent < due {
+        while sent < due && !stop.load(Ordering::Relaxed) {
             // A full buffer is as good as a full link.
             let _ = socket.send(&message);
             sent += 1.0;
@@ -98,25 +132,81 @@ fn send(socket: &UdpSocket, len: usize, bps: f64, end: Instant) {
     }
 }
 
-/// Octets of the frames after the first that arrive until a little after `end`, and the time from
-/// the first to the last.
-fn arrivals(socket: &UdpSocket, end: Instant) -> (usize, f64) {
-    let mut buffer = vec![0; 65_536];
-    let (mut bytes, mut first, mut last) = (0, None, Instant::now());
-    while let Ok(len) = socket.recv(&mut buffer) {
-        last = Instant::now();
-        match first {
-            None => first = Some(last),
-            Some(_) => bytes += len + HEADERS,
+/// What an interface has received so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Received {
+    at: Instant,
+    bytes: u64,
+    packets: u64,
+}
+
+impl Received {
+    /// By the interface of the calling thread's host.
+    fn now() -> io::Result<Received> {
+        let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+        let at = Instant::now();
+        counts(&text)
+            .map(|(bytes, packets)| Received { at, bytes, packets })
+            .ok_or_else(|| io::Error::other("the interface counts nothing"))
+    }
+
+    /// Octets on a wire since `before` of datagrams of `len` octets: each has headers of its own
+    /// there, also where many came as one.
+    fn wire_bytes(&self, before: &Received, len: usize) -> f64 {
+        let packets = (self.packets - before.packets) as f64;
+        let user = (self.bytes - before.bytes) as f64 - packets * HEADERS as f64;
+        user * (1.0 + HEADERS as f64 / len as f64)
+    }
+}
+
+/// Octets and packets received, of the testbed's interface.
+fn counts(text: &str) -> Option<(u64, u64)> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(INTERFACE))?;
+    let mut numbers = line.trim_start_matches(':').split_whitespace();
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The moments of two arrivals about `span` apart, and what came until then.
+fn watch(delay: Duration, span: Duration) -> io::Result<(Received, Received)> {
+    next_arrival(Received::now()?, delay + PATIENCE)?;
+    std::thread::sleep(SETTLE);
+    let before = next_arrival(Received::now()?, PATIENCE)?;
+    let mut last = before;
+    while last.at.duration_since(before.at) < span {
+        last = next_arrival(last, PATIENCE)?;
+    }
+    Ok((before, last))
+}
+
+/// The next moment at which more is there than in `seen`.
+fn next_arrival(seen: Received, limit: Duration) -> io::Result<Received> {
+    let end = Instant::now() + limit;
+    loop {
+        let now = Received::now()?;
+        if now.bytes > seen.bytes {
+            return Ok(now);
         }
-        if last > end {
-            break;
+        if Instant::now() > end {
+            return Err(io::Error::other("nothing came through the empty link"));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Waits until nothing more arrives.
+fn await_rest(delay: Duration) {
+    let end = Instant::now() + delay + REST;
+    while Instant::now() < end {
+        let Ok(seen) = Received::now() else {
+            return;
+        };
+        std::thread::sleep(delay + SILENCE);
+        if Received::now().is_ok_and(|now| now.packets == seen.packets) {
+            return;
         }
     }
-    (
-        bytes,
-        first.map_or(0.0, |first| last.duration_since(first).as_secs_f64()),
-    )
 }
 
 /// One TCP connection, timed when it is up to speed.
@@ -160,4 +250,36 @@ fn stream(testbed: &Testbed, direction: usize) -> io::Result<f64> {
     }
     let full = f64::from(testbed.plan().mtu) + 14.0;
     Ok(bytes as f64 * 8.0 / seconds * full / (full - TCP_HEADERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interfaces_are_counted_and_headers_added_for_each_datagram() {
+        let text =
+            "Inter-| Receive\n face |bytes packets errs\n    lo: 7 1 0\n  eth0: 1042000 20 0 0\n";
+        assert_eq!(counts(text), Some((1_042_000, 20)));
+        assert_eq!(counts("lo: 1 2\n"), None);
+        let at = Instant::now();
+        let none = Received {
+            at,
+            bytes: 0,
+            packets: 0,
+        };
+        // Ten datagrams of 1000 octets, one by one, and as one.
+        let one_by_one = Received {
+            at,
+            bytes: 10_420,
+            packets: 10,
+        };
+        let as_one = Received {
+            at,
+            bytes: 10_042,
+            packets: 1,
+        };
+        assert!((one_by_one.wire_bytes(&none, 1000) - 10_420.0).abs() < 1e-6);
+        assert!((as_one.wire_bytes(&none, 1000) - 10_420.0).abs() < 1e-6);
+    }
 }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// A frame with its Ethernet header and, of a super-frame, the header in front of that.
 pub const FRAME_MAX: usize = 65_536 + 128;
@@ -26,6 +27,10 @@ const HALT_NS: u64 = 250_000;
 /// Sleeps end before a frame is due by as much as earlier ones were late, within these bounds, ns.
 /// The rest is spent looking at the clock.
 const WAKE_EARLY_NS: (u64, u64) = (10_000, 200_000);
+
+/// How often a lane is woken to learn how long that takes, and how far apart.
+const WAKES: usize = 15;
+const WAKES_APART: Duration = Duration::from_millis(2);
 
 /// Nice value of a lane.
 const LANE_PRIORITY: i32 = -15;
@@ -168,6 +173,10 @@ enum Order {
     Begin(u64, Sender<()>),
     End(Sender<LaneReport>),
     Report(Sender<LaneReport>),
+    /// Say how late this is, given at the time, ns.
+    Wake(u64, Sender<u64>),
+    /// Take frames that end a sleep for so much older, ns.
+    Early(u64),
     Stop,
 }
 
@@ -213,6 +222,8 @@ impl Lane {
             bell: Arc::clone(&bell),
             began: Began::default(),
             lateness: Lateness::default(),
+            wake_ns: 0,
+            woken: None,
             buffer: vec![0; FRAME_MAX],
         };
         let thread = std::thread::Builder::new()
@@ -232,6 +243,20 @@ impl Lane {
 
     pub(crate) fn end(&self) -> LaneReport {
         self.ask(Order::End).unwrap_or_default()
+    }
+
+    /// Learns how long it takes to wake for a frame. The lower quartile stands for all, so that a
+    /// busy moment makes no frame older than it is.
+    pub(crate) fn learn(&self) {
+        let mut late_ns: Vec<u64> = Vec::new();
+        for _ in 0..WAKES {
+            std::thread::sleep(WAKES_APART);
+            let now_ns = clock_ns(ClockId::Monotonic);
+            late_ns.extend(self.ask(|done| Order::Wake(now_ns, done)));
+        }
+        late_ns.sort_unstable();
+        let quartile = late_ns.get(late_ns.len() / 4).copied().unwrap_or(0);
+        self.tell(Order::Early(quartile.min(WAKE_EARLY_NS.1)));
     }
 
     pub(crate) fn report(&self) -> LaneReport {
@@ -303,6 +328,10 @@ struct Runner<C> {
     bell: Arc<Bell>,
     began: Began,
     lateness: Lateness,
+    /// How long it takes to wake, ns.
+    wake_ns: u64,
+    /// When the sleep began that somebody has just ended, ns.
+    woken: Option<u64>,
     buffer: Vec<u8>,
 }
 
@@ -320,11 +349,15 @@ impl<C: Carrier> Runner<C> {
                 return;
             }
             let mut now_ps = now_ps();
-            self.carrier.deliver(now_ps, &mut self.outlets);
+            // Time goes forward: what came before this moment is taken in first.
+            if self.woken.is_none() {
+                self.carrier.deliver(now_ps, &mut self.outlets);
+            }
             let mut read = 0;
             for at in 0..self.from.len() {
                 read += self.take_in(at);
             }
+            self.woken = None;
             if read > 0 {
                 continue;
             }
@@ -346,18 +379,27 @@ impl<C: Carrier> Runner<C> {
 
     /// Takes what the host at `at` has sent; gives the number of frames.
     fn take_in(&mut self, at: usize) -> usize {
-        let Some(port) = &self.from[at] else {
-            return 0;
-        };
         for count in 0..BATCH {
-            let Some(len) = port.read(&mut self.buffer) else {
+            let port = self.from[at].as_ref();
+            let Some(len) = port.and_then(|port| port.read(&mut self.buffer)) else {
                 return count;
             };
-            let now_ps = now_ps();
+            let now_ps = self.arrival_ps();
             self.carrier
                 .offer(now_ps, at, &mut self.buffer[..len], &mut self.outlets);
         }
         BATCH
+    }
+
+    /// When the frame came that was read just now: the one that ended a sleep did so before the lane
+    /// was awake, but not before it slept.
+    fn arrival_ps(&mut self) -> u64 {
+        let now_ns = clock_ns(ClockId::Monotonic);
+        let came_ns = match self.woken.take() {
+            Some(slept_ns) => now_ns.saturating_sub(self.wake_ns).max(slept_ns),
+            None => now_ns,
+        };
+        came_ns.wrapping_mul(1000)
     }
 
     /// Sleeps for `ns`, and learns how late sleeps end.
@@ -371,7 +413,8 @@ impl<C: Carrier> Runner<C> {
 
     /// Sleeps until a host sends, an order comes, or `ns` have passed; true for the
     /// last.
-    fn sleep(&self, ns: u64) -> bool {
+    fn sleep(&mut self, ns: u64) -> bool {
+        let began_ns = clock_ns(ClockId::Monotonic);
         let ports = self.from.iter().flatten().map(|port| port.device.as_fd());
         let all = ports.chain([self.bell.event.as_fd()]);
         let mut waited: Vec<PollFd<'_>> = all
@@ -383,7 +426,9 @@ impl<C: Carrier> Runner<C> {
             tv_nsec: (ns % 1_000_000_000) as i64,
         };
         // A signal only makes the sleep shorter.
-        matches!(poll(&mut waited, Some(&span)), Ok(0))
+        let ended = poll(&mut waited, Some(&span));
+        self.woken = matches!(ended, Ok(1..)).then_some(began_ns);
+        matches!(ended, Ok(0))
     }
 
     /// Does what was ordered; true when it is to stop.
@@ -404,6 +449,10 @@ impl<C: Carrier> Runner<C> {
                 Order::Report(done) => {
                     let _ = done.send(self.report());
                 }
+                Order::Wake(then_ns, done) => {
+                    let _ = done.send(clock_ns(ClockId::Monotonic).saturating_sub(then_ns));
+                }
+                Order::Early(ns) => self.wake_ns = ns,
                 Order::Stop => return true,
             }
         }

@@ -7,7 +7,8 @@
 //! * [`store`] - frames under way, by the time of their arrival.
 //! * [`superframe`] - many segments in one frame, and what they are on a wire.
 //!
-//! A frame's arrival at the link is stamped when it is read. How much later than due frames were
+//! A frame's arrival at the link is stamped when it is read; one that ends a sleep has come as long
+//! before as the lane usually takes to wake. How much later than due frames were
 //! written is reported as lag. The processor time of the lanes is measured by itself; no host is
 //! charged for it.
 
@@ -71,6 +72,11 @@ impl Emulator {
         let from = ports.into_iter().map(Some).collect();
         let lanes = vec![Lane::start("ether", from, outlets, carrier)?];
         Ok(Emulator { lanes })
+    }
+
+    /// Learns how long its lanes take to wake, while nothing else is to do.
+    pub(crate) fn learn(&self) {
+        self.lanes.iter().for_each(Lane::learn);
     }
 
     /// Begins a measurement: counts start from zero, the schedule at its beginning, and the i-th
