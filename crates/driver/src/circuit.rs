@@ -1,9 +1,11 @@
 //! What the user holds.
 
+mod receive;
+
 use crate::circuits::CircuitStatus;
-use crate::inbox::{Read, Reader};
+use crate::inbox::Reader;
 use crate::pump::Pump;
-use crate::shared::{Awaited, Owner};
+use crate::shared::Owner;
 use crate::sys::Producer;
 use engine::{Address, CircuitId, CloseReason, Engine, Framing};
 use std::io;
@@ -30,14 +32,13 @@ pub struct Circuit<E: Engine, W: Wire> {
     flushes: u32,
     /// Arrivals at the endpoint when this circuit last looked.
     seen: u64,
+    /// Answers may wait for company.
+    is_patient: bool,
 }
 
 /// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
 /// default window, so half of it is still open then.
 const LOOK_EVERY: u32 = 4;
-
-/// For ever, as the kernel's clock can say it.
-const LONG: Duration = Duration::from_secs(3600);
 
 impl<E: Engine, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
@@ -59,6 +60,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             flushed: 0,
             flushes: 0,
             seen: 0,
+            is_patient: false,
         }
     }
 
@@ -76,10 +78,16 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
             return self.push_out(false);
         }
+        self.announce();
+        Ok(())
+    }
+
+    /// Has somebody look after bytes that are not offered yet.
+    #[inline]
+    fn announce(&mut self) {
         if let Some(waiting) = self.producer.announce() {
             self.shared.announce(self.id, waiting);
         }
-        Ok(())
     }
 
     #[inline]
@@ -88,29 +96,6 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             Framing::Records => self.producer.append_record(message),
             Framing::Stream => self.producer.append_bytes(message),
             Framing::Messages => self.producer.append_message(message),
-        }
-    }
-
-    /// Receives one message: its length, or None at the end of the peer's stream.
-    ///
-    /// The part of a message beyond the buffer is dropped; the length tells.
-    ///
-    /// # Errors
-    ///
-    /// `WouldBlock` when none is there, `ConnectionReset` when the circuit broke, or the wire's.
-    #[inline]
-    pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        loop {
-            if let Read::Message(len) = self.reader.next(buffer) {
-                return Ok(Some(len));
-            }
-            let owner = Arc::clone(&self.shared);
-            let mut pump = owner.lock();
-            match self.refill_looking(&mut pump)? {
-                Refilled::Chunk => {}
-                Refilled::Ended => return Ok(None),
-                Refilled::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
-            }
         }
     }
 
@@ -146,62 +131,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         loop {
             match self.try_send(message) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.pause(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    // What is short of a batch goes on waiting for this message.
+                    let left = time_to(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    self.announce();
+                    self.shared.sleep(left, self.seen)?;
                 }
                 other => return other,
-            }
-        }
-    }
-
-    /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for ever).
-    ///
-    /// # Errors
-    ///
-    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`; also when somebody shut the wire down
-    /// for reading.
-    pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        let mut end = None;
-        loop {
-            if let Read::Message(len) = self.reader.next(buffer) {
-                return Ok(Some(len));
-            }
-            let refilled = self.refill_waiting(&mut end, limit)?;
-            if refilled == Refilled::Ended {
-                return Ok(None);
-            }
-        }
-    }
-
-    /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
-    fn refill_waiting(
-        &mut self,
-        end: &mut Option<Instant>,
-        limit: Duration,
-    ) -> io::Result<Refilled> {
-        let owner = Arc::clone(&self.shared);
-        let mut pump = owner.lock();
-        let mut now = owner.now();
-        loop {
-            let refilled = self.refill(&mut pump, now)?;
-            if refilled != Refilled::Nothing {
-                return Ok(refilled);
-            }
-            let left = time_left(end, limit)?;
-            let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
-            pump = again;
-            match awaited {
-                Awaited::Arrival => {}
-                Awaited::Nothing if limit == Duration::MAX => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
-                Awaited::Nothing => {}
-                Awaited::Impossible => {
-                    drop(pump);
-                    self.wait(left.min(LONG))?;
-                    pump = owner.lock();
-                    owner.serve(&mut pump)?;
-                    now = owner.now();
-                }
             }
         }
     }
@@ -272,6 +207,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.shared.lock().status(self.id)
     }
 
+    /// Lets answers to what is received wait up to a millisecond for other packets to the same
+    /// peer, which then leave in the same call.
+    pub fn set_patient(&mut self) {
+        self.is_patient = true;
+    }
+
     /// Ends both directions at once; what is on its way is lost.
     ///
     /// # Errors
@@ -282,11 +223,6 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         let now = self.shared.now();
         pump.engine().abort(now, self.id);
         pump.flush(now)
-    }
-
-    /// Messages of the peer that could not be joined because bytes were lost.
-    pub fn damaged(&self) -> u64 {
-        self.reader.damaged()
     }
 
     /// The endpoint's engine counters and the calls of its wire (sends, receives).
@@ -326,11 +262,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     fn pause(&mut self, end: Instant) -> io::Result<()> {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        self.wait(left)
+        self.wait(time_to(end)?)
     }
 
     #[cold]
@@ -348,11 +280,16 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         {
             let mut pump = self.shared.lock();
             let now = self.shared.now();
-            pump.offer(now, self.id, true);
+            // With something in flight there will be room; whole batches suffice until then.
+            pump.offer(now, self.id, !self.producer.is_in_flight());
             if pump.is_watched() {
                 pump.flush(now)?;
             } else {
                 self.shared.serve(&mut pump)?;
+            }
+            if !self.producer.is_in_flight() {
+                pump.offer(now, self.id, true);
+                pump.flush(now)?;
             }
             if pump.status(self.id).closed.is_some() {
                 return Err(io::ErrorKind::BrokenPipe.into());
@@ -388,72 +325,16 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.flushed = pump.told(self.id);
         shared.tell(&pump);
         drop(pump);
-        if self.producer.position() > self.flushed
-            && let Some(waiting) = self.producer.announce()
-        {
-            shared.announce(self.id, waiting);
+        if self.producer.position() > self.flushed {
+            self.announce();
         }
         Ok(())
     }
-
-    /// Gets the next chunk, from the wire if need be.
-    fn refill_looking(&mut self, pump: &mut Pump<E, W>) -> io::Result<Refilled> {
-        let shared = Arc::clone(&self.shared);
-        let now = shared.now();
-        loop {
-            let refilled = self.refill(pump, now)?;
-            let elsewhere = pump.is_watched() || shared.is_receiving();
-            if refilled != Refilled::Nothing || elsewhere || !pump.receive(now)? {
-                return Ok(refilled);
-            }
-            shared.wake_others(pump);
-        }
-    }
-
-    /// Gets the next chunk if it is there, and tells the engine what its user took.
-    fn refill(&mut self, pump: &mut Pump<E, W>, now: engine::Instant) -> io::Result<Refilled> {
-        if let Some(spent) = self.reader.take_spent() {
-            pump.give_back(now, self.id, spent);
-        }
-        let chunk = pump.take(self.id);
-        let unsent = self.producer.position() > self.flushed;
-        if chunk.is_none() && unsent {
-            pump.offer(now, self.id, true);
-        }
-        if unsent || !pump.is_watched() {
-            pump.handle_timeout(now);
-            pump.flush(now)?;
-        }
-        self.flushed = pump.told(self.id);
-        self.producer.rest();
-        self.seen = pump.arrivals();
-        match chunk {
-            Some(chunk) => {
-                self.reader.put(chunk);
-                Ok(Refilled::Chunk)
-            }
-            None => nothing_left(pump, self.id),
-        }
-    }
 }
 
-/// What looking for more came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refilled {
-    Chunk,
-    Nothing,
-    Ended,
-}
-
-/// What is left until `end`, which is `limit` from the first call; `TimedOut` for nothing.
-fn time_left(end: &mut Option<Instant>, limit: Duration) -> io::Result<Duration> {
-    if limit == Duration::MAX {
-        return Ok(limit);
-    }
-    let now = Instant::now();
-    let left = end
-        .get_or_insert(now + limit)
-        .saturating_duration_since(now);
+/// The time until `end`, or `TimedOut`.
+fn time_to(end: Instant) -> io::Result<Duration> {
+    let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
@@ -471,17 +352,12 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
         // Nobody is left to tell about an error of the last packets.
         pump.offer(now, self.id, true);
         pump.engine().finish(now, self.id);
-        let _ = pump.flush(now);
+        if self.is_patient && !self.producer.is_in_flight() {
+            self.shared.hold();
+        } else {
+            let _ = pump.flush(now);
+        }
         pump.detach(self.id);
-    }
-}
-
-fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<Refilled> {
-    let status = pump.status(id);
-    match status.closed {
-        _ if status.finished => Ok(Refilled::Ended),
-        Some(reason) => Err(error_of(reason)),
-        None => Ok(Refilled::Nothing),
     }
 }
 

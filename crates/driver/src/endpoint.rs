@@ -7,7 +7,7 @@ use crate::shared::{Awaited, Owner, Shared};
 use crate::watch::Watch;
 use engine::{Address, CircuitId, CommandError, Engine, Instant};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 use wire::Wire;
 
@@ -93,8 +93,8 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
         let end = std::time::Instant::now() + limit;
         loop {
             let mut pump = self.shared.lock();
-            if let Some(circuit) = self.look_for_circuit(&mut pump)? {
-                return Ok(circuit);
+            if let Some((id, peer)) = pump.accept() {
+                return Ok(self.attach(&mut pump, id, peer));
             }
             let left = end.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
@@ -103,15 +103,30 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            let (pump, awaited) = self
-                .shared
-                .await_arrival(pump, &mut self.shared.now(), left)?;
-            if awaited == Awaited::Impossible {
-                let seen = pump.arrivals();
-                drop(pump);
-                self.shared.sleep(left, seen)?;
-            }
+            self.await_circuit(pump, left)?;
         }
+    }
+
+    /// Waits for the next arrival, of whatever kind.
+    fn await_circuit(
+        &self,
+        mut pump: MutexGuard<'_, Pump<E, W>>,
+        left: Duration,
+    ) -> io::Result<()> {
+        let mut now = self.shared.now();
+        pump.handle_timeout(now);
+        pump.flush(now)?;
+        let (mut pump, awaited) = self.shared.await_arrival(pump, &mut now, left)?;
+        if awaited != Awaited::Impossible {
+            return Ok(());
+        }
+        self.shared.serve(&mut pump)?;
+        let seen = pump.arrivals();
+        if pump.waits_for_accept() {
+            return Ok(());
+        }
+        drop(pump);
+        self.shared.sleep(left, seen)
     }
 
     /// The next circuit a peer opened.

@@ -82,18 +82,24 @@ impl Helper {
         let away = visits == self.visits;
         self.visits = visits;
         let late = self.find_late(shared, away);
-        self.quiet = if away && self.seen.is_empty() {
+        let held = shared.take_held();
+        self.quiet = if away && self.seen.is_empty() && !held {
             self.quiet.saturating_add(1)
         } else {
             0
         };
-        if !away && late.is_empty() {
+        if !away && late.is_empty() && !held {
             return Ok(());
         }
         let mut pump = match shared.pump.try_lock() {
             Ok(pump) => pump,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Ok(()),
+            Err(TryLockError::WouldBlock) => {
+                if held {
+                    shared.hold();
+                }
+                return Ok(());
+            }
         };
         let now = shared.now();
         for id in late {

@@ -3,7 +3,7 @@
 //! Acknowledgements and short messages of different circuits travel together that way. Copying
 //! so few octets takes less time than the kernel's handling of two more addresses a packet.
 
-use engine::{Address, Batch};
+use engine::{Address, Batch, CircuitId};
 use std::ops::Range;
 use wire::Capabilities;
 
@@ -12,6 +12,8 @@ const COPY_BELOW: usize = 512;
 
 pub(crate) struct Parcel {
     to: Option<Address>,
+    /// Whose the last packets are.
+    id: Option<CircuitId>,
     octets: Vec<u8>,
     segment_size: usize,
     segments: usize,
@@ -25,6 +27,7 @@ impl Parcel {
     pub(crate) fn new(capabilities: &Capabilities) -> Parcel {
         Parcel {
             to: None,
+            id: None,
             octets: Vec::new(),
             segment_size: 0,
             segments: 0,
@@ -53,11 +56,12 @@ impl Parcel {
     pub(crate) fn clear(&mut self) {
         self.to = None;
         self.octets.clear();
+        self.segment_size = 0;
         self.segments = 0;
         self.ended = false;
     }
 
-    /// Whether `batch` may be packed in behind what is there.
+    /// Whether `batch` may be packed in with what is there.
     pub(crate) fn fits(&self, batch: &Batch) -> bool {
         let size = batch.segment_size();
         if size >= COPY_BELOW {
@@ -69,9 +73,16 @@ impl Parcel {
         let count = batch.segments().len();
         !self.ended
             && batch.destination().is_some_and(|(_, other)| other == to)
-            && size == self.segment_size
+            && (size == self.segment_size
+                || count == 1 && (size < self.segment_size || self.goes_first(batch)))
             && self.segments + count <= self.segments_max
             && self.octets.len() + count * size <= self.octets_max
+    }
+
+    /// Whether the packet of `batch` may overtake the only one there: in one call of the wire only
+    /// the last packet may be shorter, and packets of different circuits have no order.
+    fn goes_first(&self, batch: &Batch) -> bool {
+        self.segments == 1 && batch.destination().map(|(id, _)| id) != self.id
     }
 
     /// Packs `batch`, which fits, for `to`; `copy` appends the user bytes of a range.
@@ -81,14 +92,89 @@ impl Parcel {
         batch: &Batch,
         copy: impl Fn(&Range<u64>, &mut Vec<u8>),
     ) {
+        let first = self.to.is_some() && batch.segment_size() > self.segment_size;
+        let shorter = first.then(|| std::mem::take(&mut self.octets));
+        self.ended = self.to.is_some() && batch.segment_size() < self.segment_size;
+        self.segment_size = self.segment_size.max(batch.segment_size());
         self.to = Some(to);
-        self.segment_size = batch.segment_size();
+        self.id = batch.destination().map(|(id, _)| id);
         self.segments += batch.segments().len();
         for segment in batch.segments() {
             let start = self.octets.len();
             self.octets.extend_from_slice(batch.header(segment));
             copy(&segment.payload, &mut self.octets);
-            self.ended = self.octets.len() - start < self.segment_size;
+            self.ended |= self.octets.len() - start < self.segment_size;
         }
+        if let Some(shorter) = shorter {
+            self.octets.extend_from_slice(&shorter);
+            self.ended = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PEER: Address = Address::Station(1);
+
+    fn parcel() -> Parcel {
+        Parcel::new(&Capabilities {
+            packet_max: 1000,
+            segments_max: 4,
+            batch_bytes_max: 2000,
+            receive_len: 2000,
+        })
+    }
+
+    /// A batch of packets that are all header.
+    fn batch(circuit: u32, packets: &[&[u8]]) -> Batch {
+        let mut batch = Batch::new(8);
+        batch.address_to(CircuitId(circuit), PEER);
+        for packet in packets {
+            batch.push(packet, 0..0);
+        }
+        batch
+    }
+
+    fn pack(parcel: &mut Parcel, batch: &Batch) -> bool {
+        let fits = parcel.fits(batch);
+        if fits {
+            parcel.pack(PEER, batch, |_, _| {});
+        }
+        fits
+    }
+
+    #[test]
+    fn a_shorter_packet_is_the_last() {
+        let mut parcel = parcel();
+        assert!(pack(&mut parcel, &batch(1, &[b"aaaa", b"bbbb"])));
+        assert!(pack(&mut parcel, &batch(2, &[b"cc"])));
+        assert_eq!(parcel.octets(), b"aaaabbbbcc");
+        assert_eq!(parcel.segment_size(), 4);
+        assert!(!pack(&mut parcel, &batch(3, &[b"cc"])), "it has its last");
+        parcel.clear();
+        assert!(pack(&mut parcel, &batch(3, &[b"cc"])));
+        assert_eq!(parcel.segment_size(), 2);
+    }
+
+    #[test]
+    fn a_longer_packet_of_another_circuit_overtakes_a_single_one() {
+        let mut parcel = parcel();
+        assert!(pack(&mut parcel, &batch(1, &[b"ack"])));
+        assert!(!pack(&mut parcel, &batch(1, &[b"data of the same"])));
+        assert!(pack(&mut parcel, &batch(2, &[b"request"])));
+        assert_eq!(parcel.octets(), b"requestack");
+        assert_eq!(parcel.segment_size(), 7);
+        assert!(!pack(&mut parcel, &batch(3, &[b"request"])));
+    }
+
+    #[test]
+    fn several_packets_are_not_overtaken_and_limits_hold() {
+        let mut parcel = parcel();
+        assert!(pack(&mut parcel, &batch(1, &[b"ack", b"ack"])));
+        assert!(!pack(&mut parcel, &batch(2, &[b"request"])));
+        assert!(pack(&mut parcel, &batch(2, &[b"ack", b"ack"])));
+        assert!(!pack(&mut parcel, &batch(3, &[b"ack"])), "four are enough");
     }
 }

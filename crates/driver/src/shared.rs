@@ -29,6 +29,8 @@ pub(crate) struct Shared<E, W> {
     sleepers: Sleepers,
     /// Circuits whose store holds bytes that nobody offered yet.
     announced: Mutex<Vec<(CircuitId, Waiting)>>,
+    /// Packets that may wait for company are ready to be sent.
+    held: AtomicBool,
     /// Rings for the helper when it sleeps long.
     pub(crate) nudge: Bell,
     pub(crate) dozing: AtomicBool,
@@ -84,6 +86,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             visits: AtomicU64::new(0),
             sleepers: Sleepers::default(),
             announced: Mutex::new(Vec::new()),
+            held: AtomicBool::new(false),
             nudge: Bell::new()?,
             dozing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -163,13 +166,27 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         }
     }
 
+    /// Leaves what the engine has to send to the next who sends anything, or to the helper.
+    pub(crate) fn hold(&self) {
+        self.held.store(true, Ordering::SeqCst);
+        if self.dozing.load(Ordering::SeqCst) {
+            self.nudge.ring();
+        }
+    }
+
+    /// Whether something was held since the last call.
+    pub(crate) fn take_held(&self) -> bool {
+        self.held.swap(false, Ordering::SeqCst)
+    }
+
     /// Takes the list of circuits with bytes that nobody offered.
     pub(crate) fn take_announced(&self) -> Vec<(CircuitId, Waiting)> {
         std::mem::take(&mut *self.lock_announced())
     }
 
+    /// Whether anything waits for the helper.
     pub(crate) fn has_announced(&self) -> bool {
-        !self.lock_announced().is_empty()
+        self.held.load(Ordering::SeqCst) || !self.lock_announced().is_empty()
     }
 
     fn lock_announced(&self) -> MutexGuard<'_, Vec<(CircuitId, Waiting)>> {

@@ -11,7 +11,7 @@ use crate::table::{Slot, Table};
 use core::time::Duration;
 use engine::{
     Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
-    SegmentLayout,
+    SegmentLayout, SplitMix64,
 };
 
 /// An endpoint of XTP: any number of associations over one wire.
@@ -36,7 +36,7 @@ impl Xtp {
             "packet_len is out of range"
         );
         Xtp {
-            table: Table::default(),
+            table: Table::new(SplitMix64::at(config.seed, u64::MAX)),
             shared: Shared::new(config),
             unproven: 0,
         }

@@ -24,6 +24,7 @@
 pub mod api;
 pub mod association;
 pub mod pdu;
+mod peers;
 mod procedure;
 mod rx;
 mod shared;

@@ -1,6 +1,7 @@
 //! Contexts by key, by peer and by circuit, and the keys in quarantine.
 
 use crate::pdu::RTN;
+use crate::peers::Peers;
 use crate::state::{Context, Phase};
 use crate::types::{SLOTS_MAX, key_of, slot_of};
 use core::time::Duration;
@@ -28,23 +29,38 @@ pub(crate) struct Inactive {
     initiator: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_circuit: BTreeMap<CircuitId, u32>,
     /// The slot last asked for by circuit: commands come in trains too.
     recent: u32,
-    /// Contexts of responders by the initiator's address and key.
-    by_peer: BTreeMap<(Address, u64), u32>,
+    /// Contexts of responders by the initiator's key and address.
+    by_peer: Peers,
     /// The last answer of `by_peer`: packets come in trains.
-    last: Option<((Address, u64), u32)>,
+    last: Option<((u64, Address), u32)>,
     quarantine: VecDeque<(Instant, u32)>,
     active: usize,
     next_circuit: u32,
 }
 
 impl Table {
+    /// An empty table; the secret keeps peers from choosing where they lie in it.
+    pub(crate) fn new(secret: u64) -> Table {
+        Table {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_circuit: BTreeMap::new(),
+            recent: 0,
+            by_peer: Peers::new(secret),
+            last: None,
+            quarantine: VecDeque::new(),
+            active: 0,
+            next_circuit: 0,
+        }
+    }
+
     /// Contexts in use.
     pub(crate) fn active(&self) -> usize {
         self.active
@@ -92,7 +108,7 @@ impl Table {
 
     /// Lets packets of `peer` with its own key find the context at `slot`.
     pub(crate) fn name(&mut self, peer: Address, key: u64, slot: usize) {
-        self.by_peer.insert((peer, key), slot as u32);
+        self.by_peer.insert(key, peer, slot as u32);
     }
 
     pub(crate) fn slot(&mut self, slot: usize) -> Option<&mut Slot> {
@@ -143,10 +159,10 @@ impl Table {
             return (known == key).then_some(slot);
         }
         match self.last {
-            Some((last, slot)) if last == (from, key) => Some(slot as usize),
+            Some((last, slot)) if last == (key, from) => Some(slot as usize),
             _ => {
-                let slot = *self.by_peer.get(&(from, key))?;
-                self.last = Some(((from, key), slot));
+                let slot = self.by_peer.find(key, from)?;
+                self.last = Some(((key, from), slot));
                 Some(slot as usize)
             }
         }
@@ -206,8 +222,8 @@ impl Table {
     }
 
     fn forget(&mut self, inactive: &Inactive, slot: u32) {
-        if let Some(remote) = inactive.remote.filter(|_| !inactive.initiator) {
-            self.by_peer.remove(&(inactive.peer, remote));
+        if !inactive.initiator {
+            self.by_peer.remove(slot);
             self.last = None;
         }
         self.slots[slot as usize] = Slot::Free;

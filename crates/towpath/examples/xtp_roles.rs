@@ -252,8 +252,10 @@ fn resident_mb() -> Outcome<f64> {
 
 /// Queues that together fill no more than half of the socket's buffer.
 fn sharing(count: usize) -> Settings {
-    let mut settings = Settings::default();
-    settings.socket_buffer_len = 256 << 20;
+    let mut settings = Settings {
+        socket_buffer_len: 256 << 20,
+        ..Settings::default()
+    };
     let share = (settings.socket_buffer_len / 2 / count).clamp(128 << 10, settings.send_queue_len);
     settings.send_queue_len = share;
     settings.config.window = share as u64;

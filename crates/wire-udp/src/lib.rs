@@ -15,6 +15,7 @@ use engine::Address;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, Receiver, Wire};
@@ -34,6 +35,13 @@ pub const BUFFER_LEN: usize = 4 << 20;
 /// How long a waiting receive waits unless told otherwise, so that its thread looks at other things
 /// now and then.
 const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Octets of an arrival after which more is expected at once.
+const BULK_LEN: usize = 16 << 10;
+
+/// How often a receive then looks before it sleeps: some 20 us, less than the sender spends on waking
+/// a processor that went idle (on virtual machines, a fifth of its time).
+const LOOKS: u32 = 32;
 
 /// A UDP socket as a wire.
 #[derive(Debug)]
@@ -156,6 +164,7 @@ impl Wire for UdpWire {
             socket,
             patience,
             peer,
+            in_bulk: AtomicBool::new(false),
         }))
     }
 }
@@ -165,6 +174,23 @@ struct UdpReceiver {
     socket: UdpSocket,
     patience: Option<Duration>,
     peer: Arc<OnceLock<SocketAddr>>,
+    /// The last arrival was a long one, and more is probably on its way.
+    in_bulk: AtomicBool,
+}
+
+impl UdpReceiver {
+    /// Looks a few times for an arrival that is nearly there.
+    fn look(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> Option<io::Result<Arrival>> {
+        for _ in 0..LOOKS {
+            match sys::receive_coalesced(self.socket.as_fd(), buffer, peer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                arrived => return Some(arrived.map(arrival)),
+            }
+        }
+        None
+    }
 }
 
 impl Receiver for UdpReceiver {
@@ -174,7 +200,17 @@ impl Receiver for UdpReceiver {
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.peer.get().copied();
-        sys::receive_coalesced_with(self.socket.as_fd(), buffer, peer, 0).map(arrival)
+        let early = if self.in_bulk.load(Ordering::Relaxed) {
+            self.look(buffer, peer)
+        } else {
+            None
+        };
+        let arrived = early.unwrap_or_else(|| {
+            sys::receive_coalesced_with(self.socket.as_fd(), buffer, peer, 0).map(arrival)
+        })?;
+        let in_bulk = arrived.len >= BULK_LEN;
+        self.in_bulk.store(in_bulk, Ordering::Relaxed);
+        Ok(arrived)
     }
 }
 

@@ -95,14 +95,17 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         delay("xtp-delay-1core", &["--pin", "0,0"]),
         delay("xtp-delay-busy", &["--pin", "0,1", "--busy-poll"]),
     ];
-    for (name, peer, most, goal) in [
-        ("xtp-transaction-udp", "udp", 1.4, 1.2),
-        ("xtp-transaction-tcp", "tcp", 0.6, 0.5),
+    for (name, peer, server_cpu, most, goal) in [
+        ("xtp-transaction-udp-1core", "udp", "0", 1.4, 1.2),
+        ("xtp-transaction-tcp-1core", "tcp", "0", 0.6, 0.5),
+        ("xtp-transaction-udp-2core", "udp", "1", 1.4, 1.2),
+        ("xtp-transaction-tcp-2core", "tcp", "1", 0.6, 0.5),
     ] {
+        let transactions = |kind| role(root, &["transactions", kind, "0.7", "0", server_cpu]);
         all.push(Comparison {
             name,
-            ours: role(root, &["transactions", "xtp", "0.7", "0", "1"]),
-            peers: vec![(peer, role(root, &["transactions", peer, "0.7", "0", "1"]))],
+            ours: transactions("xtp"),
+            peers: vec![(peer, transactions(peer))],
             rounds: ROUNDS,
             target: Target::Most { floor: most, goal },
         });

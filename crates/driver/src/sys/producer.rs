@@ -97,6 +97,12 @@ impl Producer {
         self.ring.idle.load(Ordering::Relaxed)
     }
 
+    /// Whether bytes the engine was told of are not released yet.
+    pub fn is_in_flight(&self) -> bool {
+        let told = self.ring.told.load(Ordering::Relaxed);
+        told > self.ring.tail.0.load(Ordering::Acquire)
+    }
+
     /// Marks that somebody is to see to this store, if it is not marked.
     #[inline]
     pub fn announce(&self) -> Option<Waiting> {

@@ -36,7 +36,7 @@ pub(super) struct Ring {
     pub(super) tail: Alone<AtomicU64>,
     pub(super) idle: AtomicBool,
     announced: AtomicBool,
-    told: AtomicU64,
+    pub(super) told: AtomicU64,
     pub(super) ends_put: Alone<AtomicU64>,
     pub(super) ends_taken: Alone<AtomicU64>,
 }

@@ -1,6 +1,7 @@
 //! The measuring threads.
 
 use super::{cpu, failed};
+use crate::contestant::Leg;
 use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
 use control::{CircuitReport, Job, Role, Workload};
 use std::collections::BTreeMap;
@@ -123,7 +124,8 @@ fn measure_one(
     job: &Job,
     flags: &Flags,
 ) -> (CircuitReport, CircuitSlot) {
-    let class = slot.transport.class();
+    // Options may change what a transport promises.
+    let class = Leg::parse(&slot.leg).map_or_else(|_| slot.transport.class(), |leg| leg.class());
     let before = cpu::thread_switches();
     let mut report = match &mut slot.task {
         Task::Connect(rendezvous, options) => {

@@ -115,6 +115,11 @@ impl Circuit {
         }
     }
 
+    /// Lets answers wait a little for the next request.
+    pub(super) fn set_patient(&mut self) {
+        self.inner.set_patient();
+    }
+
     /// Sends everything handed over so far, as far as the peer lets it.
     ///
     /// # Errors

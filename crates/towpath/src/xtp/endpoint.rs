@@ -92,7 +92,8 @@ impl Endpoint {
     }
 
     /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
-    /// length. Set-up and close take no round trip of their own: three packets in all.
+    /// length. Set-up and close take no round trip of their own: three packets in all, the last of
+    /// which may travel up to a millisecond later, with the next request.
     ///
     /// # Errors
     ///
@@ -105,6 +106,7 @@ impl Endpoint {
         limit: Duration,
     ) -> io::Result<usize> {
         let mut circuit = self.open(to, Service::Transaction)?;
+        circuit.set_patient();
         circuit.send_last(request, limit)?;
         circuit.recv_all(reply, limit)
     }

@@ -182,7 +182,7 @@ fn bytes(name: &str, value: &str, range: std::ops::RangeInclusive<usize>) -> Res
     let factor = match &value[digits.len()..] {
         "" | "B" => Some(1),
         "k" | "K" | "KiB" => Some(1 << 10),
-        "M" | "MiB" => Some(1 << 20),
+        "m" | "M" | "MiB" => Some(1 << 20),
         _ => None,
     };
     let number = digits.parse::<usize>().ok();

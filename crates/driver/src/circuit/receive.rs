@@ -1,0 +1,180 @@
+//! Receiving.
+
+use super::{Circuit, error_of};
+use crate::inbox::Read;
+use crate::pump::Pump;
+use crate::shared::Awaited;
+use engine::{CircuitId, Engine};
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::Wire;
+
+/// For ever, as the kernel's clock can say it.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl<E: Engine, W: Wire> Circuit<E, W> {
+    /// Receives one message: its length, or None at the end of the peer's stream.
+    ///
+    /// The part of a message beyond the buffer is dropped; the length tells.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when none is there, `ConnectionReset` when the circuit broke, or the wire's.
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            if let Read::Message(len) = self.reader.next(buffer) {
+                return Ok(Some(len));
+            }
+            let owner = Arc::clone(&self.shared);
+            let mut pump = owner.lock();
+            match self.refill_looking(&mut pump)? {
+                Refilled::Chunk => {}
+                Refilled::Ended => return Ok(None),
+                Refilled::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
+            }
+        }
+    }
+
+    /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for ever).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`; also when somebody shut the wire down
+    /// for reading.
+    pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        let mut end = None;
+        loop {
+            if let Read::Message(len) = self.reader.next(buffer) {
+                return Ok(Some(len));
+            }
+            let refilled = self.refill_waiting(&mut end, limit)?;
+            if refilled == Refilled::Ended {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
+    fn refill_waiting(
+        &mut self,
+        end: &mut Option<Instant>,
+        limit: Duration,
+    ) -> io::Result<Refilled> {
+        let owner = Arc::clone(&self.shared);
+        let mut pump = owner.lock();
+        let mut now = owner.now();
+        loop {
+            let refilled = self.refill(&mut pump, now)?;
+            if refilled != Refilled::Nothing {
+                return Ok(refilled);
+            }
+            let left = time_left(end, limit)?;
+            let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
+            pump = again;
+            match awaited {
+                Awaited::Arrival => {}
+                Awaited::Nothing if limit == Duration::MAX => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Awaited::Nothing => {}
+                Awaited::Impossible => {
+                    drop(pump);
+                    self.wait(left.min(LONG))?;
+                    pump = owner.lock();
+                    owner.serve(&mut pump)?;
+                    now = owner.now();
+                }
+            }
+        }
+    }
+
+    /// Messages of the peer that could not be joined because bytes were lost.
+    pub fn damaged(&self) -> u64 {
+        self.reader.damaged()
+    }
+
+    /// Gets the next chunk, from the wire if need be.
+    fn refill_looking(&mut self, pump: &mut Pump<E, W>) -> io::Result<Refilled> {
+        let shared = Arc::clone(&self.shared);
+        let now = shared.now();
+        loop {
+            let refilled = self.refill(pump, now)?;
+            let elsewhere = pump.is_watched() || shared.is_receiving();
+            if refilled != Refilled::Nothing || elsewhere || !pump.receive(now)? {
+                return Ok(refilled);
+            }
+            shared.wake_others(pump);
+        }
+    }
+
+    /// Gets the next chunk if it is there, and tells the engine what its user took.
+    fn refill(&mut self, pump: &mut Pump<E, W>, now: engine::Instant) -> io::Result<Refilled> {
+        if let Some(spent) = self.reader.take_spent() {
+            pump.give_back(now, self.id, spent);
+        }
+        let chunk = pump.take(self.id);
+        let unsent = self.producer.position() > self.flushed;
+        if chunk.is_none() && unsent {
+            pump.offer(now, self.id, true);
+        }
+        if unsent || !pump.is_watched() {
+            pump.handle_timeout(now);
+            // The user comes back with the next request, in whose company the answer travels.
+            if self.is_patient && !unsent && (chunk.is_some() || is_over(pump, self.id)) {
+                self.shared.hold();
+            } else {
+                pump.flush(now)?;
+            }
+        }
+        self.flushed = pump.told(self.id);
+        self.producer.rest();
+        self.seen = pump.arrivals();
+        match chunk {
+            Some(chunk) => {
+                self.reader.put(chunk);
+                Ok(Refilled::Chunk)
+            }
+            None => nothing_left(pump, self.id),
+        }
+    }
+}
+
+/// What looking for more came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refilled {
+    Chunk,
+    Nothing,
+    Ended,
+}
+
+/// What is left until `end`, which is `limit` from the first call; `TimedOut` for nothing.
+fn time_left(end: &mut Option<Instant>, limit: Duration) -> io::Result<Duration> {
+    if limit == Duration::MAX {
+        return Ok(limit);
+    }
+    let now = Instant::now();
+    let left = end
+        .get_or_insert(now + limit)
+        .saturating_duration_since(now);
+    if left.is_zero() {
+        return Err(io::ErrorKind::TimedOut.into());
+    }
+    Ok(left)
+}
+
+/// Whether the peer has no more to say.
+fn is_over<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> bool {
+    let status = pump.status(id);
+    status.finished || status.closed.is_some()
+}
+
+fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<Refilled> {
+    let status = pump.status(id);
+    match status.closed {
+        _ if status.finished => Ok(Refilled::Ended),
+        Some(reason) => Err(error_of(reason)),
+        None => Ok(Refilled::Nothing),
+    }
+}
