@@ -27,11 +27,11 @@ mod tests;
 pub use config::{Backoff, EtherConfig};
 pub use event::{EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
 
+use crate::queue::EventQueue;
 use engine::SplitMix64;
 use medium::{Activity, Cable};
 use station::{State, Station};
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// A cable with its stations.
 #[derive(Clone, Debug)]
@@ -42,8 +42,7 @@ pub struct Ether {
     /// Stations whose turn is reckoned from the end of something still on the cable.
     deferring: Vec<usize>,
     cable: Cable,
-    queue: BinaryHeap<Reverse<(u64, u8, u64, Due)>>,
-    sequence: u64,
+    queue: EventQueue<Due>,
     now_ps: u64,
     /// A transmission was cut short, and those that wait for silence do not know yet.
     cut_short: bool,
@@ -52,7 +51,7 @@ pub struct Ether {
 }
 
 /// What is due. The order of variants is the order at equal times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug)]
 enum Due {
     Arrive { activity: u64, station: u32 },
     Collide { station: u32 },
@@ -80,8 +79,7 @@ impl Ether {
             stations: Vec::new(),
             deferring: Vec::new(),
             cable: Cable::default(),
-            queue: BinaryHeap::new(),
-            sequence: 0,
+            queue: EventQueue::new(),
             now_ps: 0,
             cut_short: false,
             events: VecDeque::new(),
@@ -141,19 +139,18 @@ impl Ether {
 
     /// When [`advance`](Ether::advance) has something to do. May be early, never late.
     pub fn deadline(&self) -> Option<u64> {
-        self.queue.peek().map(|Reverse((at_ps, ..))| *at_ps)
+        self.queue.next_time()
     }
 
     /// Does everything due up to `now_ps`, which never goes back.
     pub fn advance(&mut self, now_ps: u64) {
-        while let Some(Reverse((at_ps, _, _, due))) = self.queue.peek().copied() {
-            if at_ps > now_ps {
+        while self.queue.next_time().is_some_and(|at| at <= now_ps) {
+            let Some((at_ps, due)) = self.queue.pop() else {
                 break;
-            }
-            self.queue.pop();
+            };
             self.now_ps = at_ps;
-            self.counters.events += 1;
-            self.work_off(at_ps, due);
+            // What was moved or cut short leaves its first entry behind, which is no event.
+            self.counters.events += u64::from(self.work_off(at_ps, due));
         }
         self.now_ps = self.now_ps.max(now_ps);
     }
@@ -163,18 +160,20 @@ impl Ether {
         self.events.pop_front()
     }
 
-    fn work_off(&mut self, at_ps: u64, due: Due) {
+    /// Whether there was anything to do.
+    fn work_off(&mut self, at_ps: u64, due: Due) -> bool {
         match due {
             Due::Arrive { activity, station } => self.arrive(at_ps, activity, station as usize),
             Due::Collide { station } => {
-                self.collide(at_ps, station as usize);
+                let collided = self.collide(at_ps, station as usize);
                 // Of many collisions at one moment the last tells those that wait.
-                let next = self.queue.peek().map(|Reverse(next)| (next.0, next.3));
+                let next = self.queue.peek();
                 let more = matches!(next, Some((at, Due::Collide { .. })) if at == at_ps);
                 if self.cut_short && !more {
                     self.cut_short = false;
                     self.reckon_again(at_ps);
                 }
+                collided
             }
             Due::End { station } => self.end(at_ps, station as usize),
             Due::Turn { station } => self.take_turn(at_ps, station as usize),
@@ -182,9 +181,7 @@ impl Ether {
     }
 
     fn schedule(&mut self, at_ps: u64, due: Due) {
-        let key = (at_ps, due.priority(), self.sequence, due);
-        self.queue.push(Reverse(key));
-        self.sequence += 1;
+        self.queue.push(at_ps, due.priority(), due);
     }
 
     /// Begins with the first frame in the queue, if there is one.
@@ -205,7 +202,7 @@ impl Ether {
         self.schedule(at_ps, Due::Turn { station });
     }
 
-    fn take_turn(&mut self, now_ps: u64, station: usize) {
+    fn take_turn(&mut self, now_ps: u64, station: usize) -> bool {
         let (position_ps, state) = {
             let at = &self.stations[station];
             (at.position_ps, at.state)
@@ -227,8 +224,9 @@ impl Ether {
                     None => self.send_or_pass(now_ps, station, silent_ps),
                 }
             }
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     /// From when on a station that defers since `silent_ps` ignores a carrier.
@@ -348,7 +346,7 @@ impl Ether {
         self.schedule(at_ps, Due::Collide { station });
     }
 
-    fn collide(&mut self, now_ps: u64, station: usize) {
+    fn collide(&mut self, now_ps: u64, station: usize) -> bool {
         let at = &mut self.stations[station];
         let State::Sending {
             activity,
@@ -356,13 +354,13 @@ impl Ether {
             ..
         } = at.state
         else {
-            return;
+            return false;
         };
         if collision_ps != now_ps {
-            return;
+            return false;
         }
         let Some(transmission) = self.cable.get_mut(activity) else {
-            return;
+            return false;
         };
         let bit_ps = self.config.bit_ps;
         let preamble_end = transmission.start_ps + self.config.preamble_bits * bit_ps;
@@ -381,6 +379,7 @@ impl Ether {
         let due = station as u32;
         self.schedule(end_ps, Due::End { station: due });
         self.cut_short = true;
+        true
     }
 
     /// A transmission was cut short: those that wait for silence get it earlier.
@@ -401,7 +400,7 @@ impl Ether {
         }
     }
 
-    fn end(&mut self, now_ps: u64, station: usize) {
+    fn end(&mut self, now_ps: u64, station: usize) -> bool {
         match self.stations[station].state {
             State::Sending {
                 activity,
@@ -409,8 +408,9 @@ impl Ether {
                 collision_ps: None,
             } if end_ps == now_ps => self.end_of_frame(now_ps, station, activity),
             State::Jamming { end_ps } if end_ps == now_ps => self.end_of_jam(now_ps, station),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 
     fn end_of_frame(&mut self, now_ps: u64, station: usize, activity: u64) {
@@ -448,10 +448,10 @@ impl Ether {
         self.schedule(now_ps + distance, Due::Arrive { activity, station });
     }
 
-    fn arrive(&mut self, now_ps: u64, activity: u64, station: usize) {
+    fn arrive(&mut self, now_ps: u64, activity: u64, station: usize) -> bool {
         let position_ps = self.stations[station].position_ps;
         let Some(transmission) = self.cable.get(activity) else {
-            return;
+            return false;
         };
         let (from, frame) = (transmission.station, transmission.frame);
         if !self.cable.is_whole_at(activity, position_ps) {
@@ -462,7 +462,7 @@ impl Ether {
                 from,
                 frame,
             });
-            return;
+            return true;
         }
         self.counters.delivered += 1;
         self.events.push_back(EtherEvent::Delivered {
@@ -471,6 +471,7 @@ impl Ether {
             from,
             frame,
         });
+        true
     }
 
     fn end_of_jam(&mut self, now_ps: u64, station: usize) {

@@ -9,6 +9,7 @@
 //! * [`direction`] - the model: a frame in, its fate out.
 //! * [`mod@ether`] - a cable shared by any number of stations: CSMA/CD.
 //! * [`path`] - both directions, and how they change with time.
+//! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
 //! * [`text`] - a path as a user writes it: `rate=10mbit,delay=5ms,loss=1%`.
 //!
 //! Times are picoseconds. Fault decisions for frame i are a function of (seed, direction, i)
@@ -19,10 +20,12 @@ pub mod config;
 pub mod direction;
 pub mod ether;
 pub mod path;
+pub mod queue;
 pub mod text;
 
 pub use config::{GilbertElliott, LinkConfig, PS_PER_S};
 pub use direction::{Link, LinkCounters, Verdict};
 pub use ether::{Ether, EtherConfig, EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
 pub use path::{Change, Path};
+pub use queue::EventQueue;
 pub use text::PathError;

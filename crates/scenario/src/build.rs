@@ -51,7 +51,7 @@ pub fn build_with(
         faults,
         seed,
     };
-    let mut stations = Vec::new();
+    let mut stations = Vec::with_capacity(count as usize);
     for spec in &scenario.station {
         let cost = cost(&spec.chips);
         for _ in 0..spec.count {

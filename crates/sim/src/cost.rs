@@ -65,6 +65,11 @@ impl HostCost {
         self.copy_fixed_ps + self.copy.of(bytes)
     }
 
+    /// Whether work of engines costs anything.
+    pub fn charges_work(&self) -> bool {
+        self.packet_ps > 0 || self.checksum_fixed_ps > 0 || self.copy.ps > 0 || self.checksum.ps > 0
+    }
+
     /// Work of an engine between two states of its counters, ps.
     pub fn working(&self, before: &Counters, after: &Counters) -> u64 {
         let packets = (after.packets_built - before.packets_built)

@@ -96,6 +96,7 @@ pub(crate) enum Role {
 pub(crate) struct Host<E> {
     pub(crate) engine: E,
     pub(crate) cost: HostCost,
+    charges_work: bool,
     pub(crate) circuits: BTreeMap<CircuitId, Role>,
     run: VecDeque<Process>,
     queued: [bool; 4],
@@ -121,8 +122,6 @@ pub(crate) struct Host<E> {
     pub(crate) side: u64,
     /// Flows whose circuits a crash ended.
     pub(crate) interrupted: Vec<usize>,
-    /// What the engines before this one counted.
-    pub(crate) before: Counters,
 }
 
 impl<E: Engine> Host<E> {
@@ -130,6 +129,7 @@ impl<E: Engine> Host<E> {
         Host {
             engine,
             cost,
+            charges_work: cost.charges_work(),
             circuits: BTreeMap::new(),
             run: VecDeque::new(),
             queued: [false; 4],
@@ -149,7 +149,6 @@ impl<E: Engine> Host<E> {
             is_up: true,
             side: 0,
             interrupted: Vec::new(),
-            before: Counters::default(),
         }
     }
 
@@ -174,9 +173,21 @@ impl<E: Engine> Host<E> {
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
-    /// What its engines have counted.
+    /// What its engine has counted, where work costs anything.
+    pub(crate) fn counted(&self) -> Option<Counters> {
+        self.charges_work.then(|| self.engine.counters())
+    }
+
+    /// How long the work since then takes, ps.
+    pub(crate) fn worked(&self, before: Option<Counters>) -> u64 {
+        before.map_or(0, |before| {
+            self.cost.working(&before, &self.engine.counters())
+        })
+    }
+
+    /// What its engines have counted; the report has those of the engines before this one.
     pub(crate) fn counters(&self) -> Counters {
-        let (a, b) = (self.before, self.engine.counters());
+        let (a, b) = (self.report.counters, self.engine.counters());
         Counters {
             packets_built: a.packets_built + b.packets_built,
             packets_parsed: a.packets_parsed + b.packets_parsed,

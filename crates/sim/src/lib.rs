@@ -10,7 +10,6 @@
 //! * [`disturbance`] - crashes, cuts and faults that come and go.
 //! * [`traffic`], [`variate`] - who sends to whom, how much and how often.
 //! * [`flow`], [`histogram`], [`series`] - what the users saw.
-//! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
 //! * [`world`], [`station`] - two stations with the pump of the real driver, for the tests of
 //!   engines.
 //!
@@ -26,7 +25,6 @@ pub mod histogram;
 pub mod host;
 pub mod medium;
 pub mod network;
-pub mod queue;
 pub mod series;
 pub mod station;
 mod store;
@@ -41,7 +39,6 @@ pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;
 pub use network::{Ending, Happening, Network, NetworkConfig, NetworkReport, Observation};
-pub use queue::EventQueue;
 pub use series::Series;
 pub use station::StationWire;
 pub use traffic::{Receivers, Traffic};

@@ -1,7 +1,6 @@
 //! What lies between the stations, under one face.
 
-use crate::queue::EventQueue;
-use link::{Ether, EtherConfig, EtherEvent, EtherFrame, EtherTo, Link, LinkConfig};
+use link::{Ether, EtherConfig, EtherEvent, EtherFrame, EtherTo, EventQueue, Link, LinkConfig};
 use std::collections::VecDeque;
 
 /// What joins the stations.

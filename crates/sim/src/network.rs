@@ -12,11 +12,10 @@ use crate::flow::{Flow, FlowReport, Target};
 use crate::frames::Frames;
 use crate::host::{Host, Process, StationReport};
 use crate::medium::{Medium, MediumConfig};
-use crate::queue::EventQueue;
 use crate::store::Pattern;
 use crate::traffic::{Receivers, Traffic};
 use engine::{CommandError, Engine, Instant, SplitMix64};
-use link::{EtherCounters, EtherTime, LinkConfig};
+use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
 
 /// What does not belong to a single station.
 #[derive(Clone, Debug, PartialEq)]
@@ -276,8 +275,7 @@ impl<E: Engine> Network<E> {
             if medium == Some(at_ps) {
                 self.medium.advance(at_ps);
             } else if let Some((_, due)) = self.queue.pop() {
-                self.events += 1;
-                self.work_off(due);
+                self.events += u64::from(self.work_off(due));
             }
             self.drain_medium();
         }
@@ -299,8 +297,10 @@ impl<E: Engine> Network<E> {
         let now_ps = self.now_ps;
         let stations = self.hosts.iter_mut().map(|host| {
             host.note_controller(now_ps, 0);
-            host.report.counters = host.counters();
-            host.report.clone()
+            StationReport {
+                counters: host.counters(),
+                ..host.report.clone()
+            }
         });
         let stations = stations.collect();
         NetworkReport {
@@ -323,19 +323,22 @@ impl<E: Engine> Network<E> {
             && self.hosts.iter().all(Host::is_idle)
     }
 
-    fn work_off(&mut self, due: Due) {
+    /// Whether there was anything to do.
+    fn work_off(&mut self, due: Due) -> bool {
         match due {
             Due::Message { traffic } => self.produce(traffic),
             Due::Served { station } => {
                 // A service that a crash cut off ends unnoticed.
                 let now_ps = self.now_ps;
                 let host = &mut self.hosts[station];
-                if let Some((process, _)) = host.serving.take_if(|(_, done)| *done == now_ps) {
-                    self.finish(station, process);
-                    self.serve(station);
-                }
+                let done = host.serving.take_if(|(_, done)| *done == now_ps);
+                let Some((process, _)) = done else {
+                    return false;
+                };
+                self.finish(station, process);
+                self.serve(station);
             }
-            Due::Timer { station } => self.ring(station),
+            Due::Timer { station } => return self.ring(station),
             Due::TimerServed { station } => {
                 self.hosts[station].signal(Process::Sender);
                 self.serve(station);
@@ -344,6 +347,7 @@ impl<E: Engine> Network<E> {
             Due::Disturbed { index } => self.happen(index),
             Due::Again { flow } => self.open_again(flow),
         }
+        true
     }
 
     fn produce(&mut self, index: usize) {

@@ -74,8 +74,7 @@ impl Store {
             let part = (len - done).min(room - record::HEAD_LEN as u64);
             let ends = last && done + part == len;
             self.push(&record::head(part as usize, first, ends));
-            let bytes = pattern.at(self.user + done, part as usize).to_vec();
-            self.push(&bytes);
+            self.push(pattern.at(self.user + done, part as usize));
             done += part;
             first = false;
             if done == len {
@@ -94,7 +93,13 @@ impl Store {
         let len = (range.end - range.start) as usize;
         if self.framing == Framing::Records {
             let from = range.start.saturating_sub(self.base) as usize;
-            packet.extend(self.records.iter().skip(from).take(len));
+            let (front, back) = self.records.as_slices();
+            let split = from.min(front.len());
+            let ahead = &front[split..front.len().min(split + len)];
+            packet.extend_from_slice(ahead);
+            let start = (from - split).min(back.len());
+            let rest = (len - ahead.len()).min(back.len() - start);
+            packet.extend_from_slice(&back[start..start + rest]);
         } else {
             packet.extend_from_slice(pattern.at(range.start, len));
         }

@@ -1,10 +1,9 @@
 //! Two stations, a link in each direction, one clock.
 
-use crate::queue::EventQueue;
 use crate::station::StationWire;
 use driver::Pump;
 use engine::{Address, Engine, Instant};
-use link::{Link, LinkConfig, LinkCounters};
+use link::{EventQueue, Link, LinkConfig, LinkCounters};
 use std::io;
 
 /// Octets of frame around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 check sequence.

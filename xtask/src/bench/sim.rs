@@ -17,13 +17,16 @@ use std::time::{Duration, Instant};
 /// How often each figure is taken; the median counts.
 const ROUNDS: usize = 5;
 
+/// Measures one bar.
+type Measure = fn(&Bench) -> Bar;
+
 /// Runs the benchmark; `arguments` may name the bars wanted.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let bench = match Bench::build(root) {
         Ok(bench) => bench,
         Err(error) => return crate::fail(&error),
     };
-    let all: [(&str, fn(&Bench) -> Bar); 6] = [
+    let all: [(&str, Measure); 6] = [
         ("sim-events", events),
         ("sim-xtp", xtp),
         ("sim-ns3", ns3),
@@ -56,7 +59,8 @@ struct Bench {
 struct Ran {
     outcome: Value,
     wall_s: f64,
-    peak_kb: u64,
+    /// Resident memory while it ran, the median of a sample every millisecond.
+    resident_kb: f64,
 }
 
 impl Bench {
@@ -90,9 +94,9 @@ impl Bench {
             .stdout(file)
             .spawn()
             .map_err(|error| format!("{}: {error}", self.ours.program().display()))?;
-        let mut peak_kb = 0;
+        let mut samples = Vec::new();
         let status = loop {
-            peak_kb = peak_kb.max(peak(child.id()).unwrap_or(0));
+            samples.extend(resident(child.id()));
             if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
                 break status;
             }
@@ -107,7 +111,7 @@ impl Bench {
         Ok(Ran {
             outcome,
             wall_s,
-            peak_kb,
+            resident_kb: stats::estimate::median(&samples),
         })
     }
 
@@ -136,11 +140,11 @@ impl Drop for Bench {
     }
 }
 
-fn peak(pid: u32) -> Option<u64> {
+fn resident(pid: u32) -> Option<f64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status
         .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
@@ -263,10 +267,10 @@ fn memory(bench: &Bench) -> Bar {
         floor: 4.0,
         goal: 2.0,
     };
-    let what = "peak resident memory of 10,000 XTP stations less that of 1,000, each";
+    let what = "resident memory of 10,000 XTP stations less that of 1,000, each";
     rounds("sim-memory", "kB", target, what, || {
-        let many = bench.run(&text::idle(10_000))?.peak_kb as f64;
-        let few = bench.run(&text::idle(1_000))?.peak_kb as f64;
+        let many = bench.run(&text::idle(10_000))?.resident_kb;
+        let few = bench.run(&text::idle(1_000))?.resident_kb;
         Ok((many - few) * 1.024 / 9_000.0)
     })
 }

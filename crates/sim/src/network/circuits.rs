@@ -97,12 +97,13 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    pub(super) fn ring(&mut self, station: usize) {
+    /// The timer chip's moment has come; false when it was set to an earlier one since.
+    pub(super) fn ring(&mut self, station: usize) -> bool {
         let now_ps = self.now_ps;
         let host = &mut self.hosts[station];
         let now = host.clock(now_ps);
         if host.timer_at_ps != Some(now_ps) {
-            return;
+            return false;
         }
         host.timer_at_ps = None;
         if host.engine.deadline().is_some_and(|at| at <= now) {
@@ -117,5 +118,6 @@ impl<E: Engine> Network<E> {
             self.queue.push(served_ps, 0, Due::TimerServed { station });
         }
         self.arm(station);
+        true
     }
 }

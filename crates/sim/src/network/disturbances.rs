@@ -143,7 +143,7 @@ impl<E: Engine> Host<E> {
     }
 
     fn restart(&mut self, engine: E) {
-        self.before = self.counters();
+        self.report.counters = self.counters();
         self.engine = engine;
         self.is_up = true;
     }

@@ -12,7 +12,7 @@ impl<E: Engine> Network<E> {
     pub(super) fn build(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
         let now = host.clock(self.now_ps);
-        let before = host.engine.counters();
+        let before = host.counted();
         host.batch.clear();
         host.engine.transmit(now, &mut host.batch);
         let Some((circuit, destination)) = host.batch.destination() else {
@@ -41,11 +41,11 @@ impl<E: Engine> Network<E> {
         let sum = &self.scratch;
         host.batch.extend_checksums(|_| engine::checksum::sum(sum));
         let packet = &mut self.frames.get_mut(tag).packet;
+        packet.reserve(host.engine.layout().header + self.scratch.len());
         packet.extend_from_slice(host.batch.header(&host.batch.segments()[0]));
         packet.extend_from_slice(&self.scratch);
         host.built = Some(tag);
-        let after = host.engine.counters();
-        host.cost.working(&before, &after)
+        host.worked(before)
     }
 
     /// The receiver gives a packet to the engine.
@@ -60,12 +60,11 @@ impl<E: Engine> Network<E> {
             damage(&mut frame.packet, bit);
         }
         let from = Address::Station(frame.from as u32);
-        let before = host.engine.counters();
+        let before = host.counted();
         let deliveries = &mut host.deliveries;
         host.engine
             .handle_packet(now, from, &frame.packet, deliveries);
-        let after = host.engine.counters();
-        let service = host.cost.interrupt_ps + host.cost.working(&before, &after);
+        let service = host.cost.interrupt_ps + host.worked(before);
         self.arriving = self.frames.get(arrived.tag).flow;
         self.drain_events(station, arrived.at_ps);
         self.arriving = None;

@@ -4,13 +4,13 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 /// Events ordered by (time, priority, order of insertion).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct EventQueue<T> {
     heap: BinaryHeap<Entry<T>>,
     next: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry<T> {
     at_ps: u64,
     /// Priority in the upper 8 bits, order of insertion below: 2^56 insertions are 456 years at
@@ -20,8 +20,8 @@ struct Entry<T> {
 }
 
 impl<T> Entry<T> {
-    fn key(&self) -> (u64, u64) {
-        (self.at_ps, self.rank)
+    fn key(&self) -> u128 {
+        u128::from(self.at_ps) << 64 | u128::from(self.rank)
     }
 }
 
@@ -67,6 +67,11 @@ impl<T> EventQueue<T> {
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let entry = self.heap.pop()?;
         Some((entry.at_ps, entry.event))
+    }
+
+    /// The next event and its time.
+    pub fn peek(&self) -> Option<(u64, &T)> {
+        self.heap.peek().map(|entry| (entry.at_ps, &entry.event))
     }
 
     /// When the next event is, ps.
