@@ -119,9 +119,9 @@ fn head(text: &mut String, title: &str, height: f64) {
     );
     for (at, layer) in Layer::ALL.iter().enumerate() {
         let (x, y) = (10 + (at % 9) * 132, 28 + (at / 9) * 15);
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "<rect x=\"{x}\" y=\"{y}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>\n",
+            "<rect x=\"{x}\" y=\"{y}\" width=\"10\" height=\"10\" fill=\"{}\"/><text x=\"{}\" y=\"{}\">{}</text>",
             colour(Some(*layer)),
             x + 14,
             y + 9,

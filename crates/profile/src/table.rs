@@ -155,45 +155,45 @@ impl Side {
     }
 }
 
+/// Weight and number of samples by procedure, of one layer at one size.
+type Inside = BTreeMap<String, (f64, u64)>;
+
 fn layer_rows(layer: Layer, sizes: &[Measured]) -> Option<LayerRows> {
-    let inside = |size: &Measured| -> Vec<(String, (f64, u64))> {
-        let all = size.tally.procedures.iter();
-        let own = all.filter(|((of, _), _)| *of == layer);
-        own.map(|((_, name), value)| (name.clone(), *value))
-            .collect()
-    };
-    let found: Vec<BTreeMap<String, (f64, u64)>> = sizes
+    let found: Vec<Inside> = sizes
         .iter()
-        .map(|size| inside(size).into_iter().collect())
+        .map(|size| inside(&size.tally, layer))
         .collect();
     let names: BTreeSet<&String> = found.iter().flat_map(BTreeMap::keys).collect();
     if names.is_empty() {
         return None;
     }
-    let timed = |pick: &dyn Fn(&BTreeMap<String, (f64, u64)>) -> (f64, u64)| {
-        let all = found.iter().zip(sizes);
-        all.map(|(found, size)| seconds(pick(found), size))
-            .collect::<Vec<_>>()
-    };
-    let whole = timed(&|found| {
-        let sums = found.values();
-        sums.fold((0.0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    let whole = found.iter().zip(sizes).map(|(found, size)| {
+        let add = |sum: (f64, u64), one: &(f64, u64)| (sum.0 + one.0, sum.1 + one.1);
+        seconds(found.values().fold((0.0, 0), add), size)
     });
+    let of = |name: &String| -> Vec<(f64, f64)> {
+        let each = found.iter().zip(sizes);
+        each.map(|(found, size)| seconds(found.get(name).copied().unwrap_or_default(), size))
+            .collect()
+    };
     let mut procedures: Vec<Row> = names
         .into_iter()
-        .map(|name| {
-            let values = timed(&|found| found.get(name).copied().unwrap_or_default());
-            (name, values)
-        })
+        .map(|name| (name, of(name)))
         .filter(|(_, values)| shows(values, sizes))
         .map(|(name, values)| row(&short(name), sizes, values))
         .collect();
     procedures.sort_by(|one, other| largest(other).total_cmp(&largest(one)));
     procedures.truncate(PROCEDURES_MAX);
     Some(LayerRows {
-        layer: row(layer.name(), sizes, whole),
+        layer: row(layer.name(), sizes, whole.collect()),
         procedures,
     })
+}
+
+fn inside(tally: &Tally, layer: Layer) -> Inside {
+    let own = tally.procedures.iter().filter(|((of, _), _)| *of == layer);
+    own.map(|((_, name), value)| (name.clone(), *value))
+        .collect()
 }
 
 /// Seconds that samples stand for, and their standard error. The samples divide the processor time

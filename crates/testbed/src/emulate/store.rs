@@ -9,8 +9,14 @@ const BYTES_MAX: usize = 256 << 20;
 /// Room of a small buffer: a full frame of the usual MTU.
 const SMALL: usize = 2048;
 
-/// Empty buffers of each kind kept for later frames.
+/// Empty buffers kept for later frames, small ones and those for super-frames: 8 and 16 MiB. Memory
+/// that is given back has to be filled with zeros again before it is used.
 const SPARE_MAX: usize = 4096;
+const SPARE_LARGE_MAX: usize = 256;
+
+/// Room of a large buffer: the largest frame; smaller frames than a quarter of it get their own.
+const LARGE: usize = super::lane::FRAME_MAX;
+const LARGE_MIN: usize = 16 << 10;
 
 /// Frames under way.
 #[derive(Debug, Default)]
@@ -19,6 +25,7 @@ pub struct Store {
     frames: Vec<Frame>,
     free: Vec<usize>,
     spare: Vec<Vec<u8>>,
+    spare_large: Vec<Vec<u8>>,
     bytes: usize,
     sequence: u64,
 }
@@ -35,8 +42,8 @@ impl Store {
         if self.bytes + octets.len() > BYTES_MAX {
             return false;
         }
-        self.bytes += octets.len();
         let mut kept = self.buffer(octets.len());
+        self.bytes += kept.capacity();
         kept.extend_from_slice(octets);
         let frame = Frame { octets: kept, to };
         let slot = match self.free.pop() {
@@ -73,11 +80,16 @@ impl Store {
         };
         let Frame { mut octets, to } = std::mem::take(&mut self.frames[slot]);
         take(due_ps, to, &octets);
-        self.bytes -= octets.len();
+        self.bytes -= octets.capacity();
         self.free.push(slot);
-        if octets.capacity() <= SMALL && self.spare.len() < SPARE_MAX {
+        let (spare, most) = match octets.capacity() {
+            ..=SMALL => (&mut self.spare, SPARE_MAX),
+            LARGE.. => (&mut self.spare_large, SPARE_LARGE_MAX),
+            _ => return true,
+        };
+        if spare.len() < most {
             octets.clear();
-            self.spare.push(octets);
+            spare.push(octets);
         }
         true
     }
@@ -93,12 +105,13 @@ impl Store {
     }
 
     fn buffer(&mut self, len: usize) -> Vec<u8> {
-        if len > SMALL {
-            return Vec::with_capacity(len);
-        }
-        self.spare
-            .pop()
-            .unwrap_or_else(|| Vec::with_capacity(SMALL))
+        let spare = match len {
+            0..=SMALL => &mut self.spare,
+            LARGE_MIN.. => &mut self.spare_large,
+            _ => return Vec::with_capacity(len),
+        };
+        let room = if len <= SMALL { SMALL } else { LARGE.max(len) };
+        spare.pop().unwrap_or_else(|| Vec::with_capacity(room))
     }
 }
 
