@@ -2,6 +2,8 @@
 
 use crate::common::{socket, up};
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testbed::Testbed;
 
@@ -15,29 +17,62 @@ fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket, SocketAddr) {
     (left, right, there)
 }
 
+/// Datagrams under way at most: a receiver's buffer holds twice as many.
+const AHEAD: usize = 100;
+
+/// How long a sender waits for those under way; damaged ones never come.
+const PATIENCE: Duration = Duration::from_millis(50);
+
 /// Sends `count` numbered datagrams a little apart; gives the numbers that arrived, in order.
+/// Neither the device's queue nor the receiver's buffer may fill: their losses are not the link's.
 fn send_numbers(testbed: &Testbed, count: u32) -> Vec<u32> {
     let (left, right, there) = sockets(testbed);
     right.set_read_timeout(Some(SILENCE)).expect("a limit");
+    let arrived = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&arrived);
     let receiver = std::thread::spawn(move || {
         let mut seen = Vec::new();
         let mut buffer = [0; 64];
         while let Ok(len) = right.recv(&mut buffer) {
             let number = buffer[..len].try_into().map(u32::from_le_bytes);
             seen.push(number.expect("four octets"));
+            counter.store(seen.len(), Ordering::Release);
         }
         seen
     });
+    let earlier = testbed.report()[0].link.lost;
+    let lost = || (testbed.report()[0].link.lost - earlier) as usize;
+    let mut given_up = 0;
     for number in 0..count {
         left.send_to(&number.to_le_bytes(), there)
             .expect("it is sent");
         if number % 50 == 49 {
-            // Neither the device's queue nor the receiver's buffer may fill: their losses are
-            // not the link's.
-            std::thread::sleep(Duration::from_millis(1));
+            let sent = number as usize + 1;
+            given_up = await_room(&lost, &arrived, sent, given_up);
         }
     }
     receiver.join().expect("the receiver ends")
+}
+
+/// Waits until few enough of the `sent` are under way; gives how many will never come.
+fn await_room(
+    lost: &dyn Fn() -> usize,
+    arrived: &AtomicUsize,
+    sent: usize,
+    given_up: usize,
+) -> usize {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let known = arrived.load(Ordering::Acquire) + lost();
+        let gone = known.max(given_up);
+        if gone + AHEAD >= sent {
+            return given_up;
+        }
+        if Instant::now() > end {
+            return sent - AHEAD;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 #[test]
