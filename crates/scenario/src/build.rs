@@ -3,7 +3,7 @@
 use crate::disturb::disturb;
 use crate::engines::{self, Boxed, Fault};
 use crate::file::{
-    ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, ToSpec, TrafficSpec,
+    ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec, TrafficSpec,
 };
 use link::{EtherConfig, GilbertElliott, LinkConfig};
 use sim::{HostCost, Law, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic};
@@ -158,7 +158,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
 fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
     let known = |station: &usize| *station < count;
     let beyond = |station: usize| format!("no station {station}; there are 0 to {}", count - 1);
-    let senders = spec.from.get_ref();
+    let senders = &senders(spec, count)?;
     if let Some(&station) = senders.iter().find(|station| !known(station)) {
         return Err((spec.from.span(), beyond(station)));
     }
@@ -166,12 +166,12 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
         return Err((spec.from.span(), "no sender; name a station".to_owned()));
     }
     let receivers = match spec.to.get_ref() {
-        ToSpec::Word(word) if word == "all" => Receivers::All,
-        ToSpec::Word(word) => {
+        StationsSpec::Word(word) if word == "all" => Receivers::All,
+        StationsSpec::Word(word) => {
             let refusal = format!("{word:?} is no receiver; use \"all\" or a list of stations");
             return Err((spec.to.span(), refusal));
         }
-        ToSpec::Stations(stations) => {
+        StationsSpec::Stations(stations) => {
             if let Some(&station) = stations.iter().find(|station| !known(station)) {
                 return Err((spec.to.span(), beyond(station)));
             }
@@ -203,6 +203,26 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
         start_ps: spec.start.0,
         outstanding: spec.outstanding.map(|most| most.max(1)),
     })
+}
+
+fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, Fault> {
+    let word = match spec.from.get_ref() {
+        StationsSpec::Stations(stations) => return Ok(stations.clone()),
+        StationsSpec::Word(word) => word,
+    };
+    match (word.as_str(), spec.to.get_ref()) {
+        ("others", StationsSpec::Stations(to)) => {
+            Ok((0..count).filter(|station| !to.contains(station)).collect())
+        }
+        ("others", StationsSpec::Word(_)) => {
+            let refusal = "\"others\" are those not in to; give to numbers of stations";
+            Err((spec.from.span(), refusal.to_owned()))
+        }
+        _ => {
+            let refusal = format!("{word:?} is no sender; use \"others\" or a list of stations");
+            Err((spec.from.span(), refusal))
+        }
+    }
 }
 
 /// The longest message: 1 GiB.

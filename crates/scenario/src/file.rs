@@ -124,10 +124,10 @@ pub struct ChipsSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSpec {
-    /// Numbers of the stations messages come up at.
-    pub from: Spanned<Vec<usize>>,
+    /// Where messages come up: numbers of stations, or `"others"`, all that are not in `to`.
+    pub from: Spanned<StationsSpec>,
     /// Where they go: numbers of stations, or `"all"` others.
-    pub to: Spanned<ToSpec>,
+    pub to: Spanned<StationsSpec>,
     /// Bytes of a message.
     pub length: LengthSpec,
     /// Time from one message to the next.
@@ -141,13 +141,13 @@ pub struct TrafficSpec {
     pub outstanding: Option<u64>,
 }
 
-/// Where messages go.
+/// Stations of a pattern.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-pub enum ToSpec {
-    /// Each to one of these.
+pub enum StationsSpec {
+    /// Each message at, or to, one of these.
     Stations(Vec<usize>),
-    /// The word `all`.
+    /// A word for several.
     Word(String),
 }
 

@@ -9,6 +9,7 @@ use crate::cost::HostCost;
 use crate::flow::Target;
 use engine::{Address, Batch, CircuitId, Counters, Delivery, Engine, Instant};
 use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
 
 /// The address of all other stations.
 pub const GROUP: Address = Address::Station(u32::MAX);
@@ -95,7 +96,8 @@ pub(crate) enum Role {
 
 pub(crate) struct Host<E> {
     pub(crate) engine: E,
-    pub(crate) cost: HostCost,
+    /// Shared by stations alike: a thousand idle ones should take little memory.
+    pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
     pub(crate) circuits: BTreeMap<CircuitId, Role>,
     run: VecDeque<Process>,
@@ -125,11 +127,11 @@ pub(crate) struct Host<E> {
 }
 
 impl<E: Engine> Host<E> {
-    pub(crate) fn new(engine: E, cost: HostCost) -> Host<E> {
+    pub(crate) fn new(engine: E, cost: Rc<HostCost>) -> Host<E> {
         Host {
             engine,
-            cost,
             charges_work: cost.charges_work(),
+            cost,
             circuits: BTreeMap::new(),
             run: VecDeque::new(),
             queued: [false; 4],

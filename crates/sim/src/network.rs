@@ -16,6 +16,7 @@ use crate::store::Pattern;
 use crate::traffic::{Receivers, Traffic};
 use engine::{CommandError, Engine, Instant, SplitMix64};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
+use std::rc::Rc;
 
 /// What does not belong to a single station.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,9 +153,13 @@ impl<E: Engine> Network<E> {
     /// Joins `stations`, each an engine and the cost of its host's work. All of them listen.
     pub fn new(config: &NetworkConfig, stations: Vec<(E, HostCost)>) -> Network<E> {
         let medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
+        let mut shared = Rc::new(HostCost::FREE);
         let hosts = stations.into_iter().map(|(mut engine, cost)| {
             engine.listen(true);
-            Host::new(engine, cost)
+            if *shared != cost {
+                shared = Rc::new(cost);
+            }
+            Host::new(engine, Rc::clone(&shared))
         });
         Network {
             hosts: hosts.collect(),

@@ -35,6 +35,7 @@ file already is not run again, and files of several shards can simply be joined.
 Examples:
   towpath sim sweep two-hosts.toml --points traffic.0.length.fixed=6,128,1024 --seeds 1..3
   towpath sim sweep two-hosts.toml --seeds 1..100 --out rows.jsonl
+  towpath sim sweep two-hosts.toml --seeds 1..100 --out rows.jsonl --resume --html curves.html
   towpath sim sweep two-hosts.toml --seeds 1..100 --out part.jsonl --shard 2/4"
     )]
     Sweep(SweepArgs),
@@ -105,6 +106,9 @@ pub struct SweepArgs {
     /// Add the rows to this file, and leave out those that are in it.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Go on with the file of --out, which must be there.
+    #[arg(long, requires = "out")]
+    pub resume: bool,
     /// Print a line of CSV for each run instead of JSON.
     #[arg(long, conflicts_with = "out")]
     pub csv: bool,

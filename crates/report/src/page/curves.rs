@@ -40,6 +40,8 @@ pub struct CurveFigure {
     pub x: String,
     /// What runs up, unit included.
     pub y: String,
+    /// Both axes are linear from zero; otherwise as it suits the values.
+    pub linear: bool,
     /// The curves.
     pub curves: Vec<Curve>,
 }
@@ -115,8 +117,11 @@ fn plot(figure: &CurveFigure, names: &[String]) -> Plot {
     let across: Vec<f64> = all().map(|point| point.0).collect();
     let up: Vec<f64> = all().map(|point| point.1).collect();
     let tick = |value: f64| quantity::si(value, "").trim().to_owned();
-    let x = Axis::fitting(&figure.x, &across, tick);
-    let y = Axis::fitting(&figure.y, &up, tick);
+    let axis = |title: &str, values: &[f64]| match figure.linear {
+        true => Axis::from_zero(title, values, tick),
+        false => Axis::fitting(title, values, tick),
+    };
+    let (x, y) = (axis(&figure.x, &across), axis(&figure.y, &up));
     let mut plot = Plot::new(quantity::clean(&figure.caption, TEXT_MAX), x, y);
     for curve in &figure.curves {
         add(&mut plot, figure, curve, names);

@@ -281,6 +281,11 @@ fn faults_in_a_file_are_told_with_their_place() {
             "to = [9]",
             "15:6: no station 9; there are 0 to 1",
         ),
+        (
+            "from = [0]",
+            "from = \"all\"",
+            "14:8: \"all\" is no sender; use \"others\"",
+        ),
         ("to = [1]", "to = \"some\"", "15:6: \"some\" is no receiver"),
         (
             "to = [1]",

@@ -66,11 +66,16 @@ pub fn page(lines: &str) -> Result<Curves, CliError> {
             groups.entry(name.join(", ")).or_default().push((at, row));
         }
     }
+    let unit = rows.iter().find_map(|row| unit(row.changes.get(&axis)?));
+    let along = match unit {
+        Some(unit) if !unit.is_empty() => format!("{axis}, {unit}"),
+        _ => axis.clone(),
+    };
     let left_out = groups.len().saturating_sub(CURVES_MAX);
     let groups: Vec<(String, Vec<(f64, &Row)>)> = groups.into_iter().take(CURVES_MAX).collect();
     let figures = MEASURES
         .iter()
-        .filter_map(|measure| figure(&axis, &groups, measure));
+        .filter_map(|measure| figure(&along, &groups, measure));
     let names: BTreeSet<&str> = rows.iter().map(|row| row.name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     Ok(Curves {
@@ -128,6 +133,19 @@ fn number(text: &str) -> Option<f64> {
     Some(digits.replace('_', "").parse::<f64>().ok()? * factor)
 }
 
+/// The unit [`number`] gives a value in.
+fn unit(text: &str) -> Option<&'static str> {
+    let text = text.trim().trim_matches('"');
+    let name = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
+    Some(match name.trim() {
+        "ns" | "us" | "ms" | "s" | "TU" => "s",
+        "B" | "kB" | "KiB" | "MB" | "MiB" => "B",
+        "bit/s" | "kbit/s" | "Mbit/s" | "Gbit/s" => "bit/s",
+        "%" | "" => "",
+        _ => return None,
+    })
+}
+
 fn lead(rows: &[Row], left_out: usize) -> String {
     let complete = |row: &&Row| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
     let mut text = format!("{} runs; a point is the mean over its seeds.", rows.len());
@@ -167,7 +185,8 @@ fn figure(
         .collect();
     let drawn = curves.iter().any(|curve| !curve.points.is_empty());
     drawn.then(|| CurveFigure {
-        caption: title.to_owned(),
+        caption: String::new(),
+        linear: false,
         x: axis.to_owned(),
         y: title.to_owned(),
         curves,

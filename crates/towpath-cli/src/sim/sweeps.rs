@@ -29,6 +29,16 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
             (index - 1) % parts == part - 1
         });
     }
+    if let Some(out) = args
+        .out
+        .as_deref()
+        .filter(|out| args.resume && !out.exists())
+    {
+        return Err(CliError::usage(format!(
+            "there is nothing to go on with in {}; leave --resume out to begin",
+            out.display()
+        )));
+    }
     let known = known(args.out.as_deref())?;
     let left = jobs.iter().filter(|job| !known.contains(&job.key)).count();
     let file = args.out.as_deref().map(append).transpose()?;

@@ -80,6 +80,7 @@ fn row(
             caption: format!("Figure {number}: {what}, {size} B"),
             x: "offered load, B/s".to_owned(),
             y: y.to_owned(),
+            linear: true,
             curves: lines.chain(printed).collect(),
         }
     };

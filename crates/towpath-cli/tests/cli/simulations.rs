@@ -87,7 +87,7 @@ fn a_sweep_goes_on_where_it_stopped_and_shards_make_the_whole() {
     // An interruption left two rows and part of a third.
     let broken = format!("{}\n{}\n{}", whole[0], whole[1], &whole[2][..50]);
     fs::write(scratch.path("broken"), broken).expect("a file");
-    let mended = sweep("broken", &["--jobs", "3"]);
+    let mended = sweep("broken", &["--jobs", "3", "--resume"]);
     assert!(whole.iter().all(|row| mended.contains(row)));
     let mut shards = sweep("one", &["--shard", "1/2"]);
     shards.extend(sweep("two", &["--shard", "2/2"]));
@@ -114,6 +114,7 @@ fn what_is_wrong_with_a_scenario_is_said_in_one_line() {
             vec!["sim", "sweep", &file, "--shard", "3/2"],
             "short.toml:17",
         ),
+        (vec!["sim", "sweep", "nowhere.toml", "--resume"], "--out"),
         (vec!["study", "run", "unknown"], "see towpath study list"),
     ] {
         let said = towpath(&words);
@@ -142,4 +143,53 @@ fn the_study_runs_and_is_compared() {
     assert_eq!(report["cells"].as_array().map(Vec::len), Some(396));
     let said = towpath(&[&words, ["--compare"].as_slice()].concat());
     assert!(said.out.contains("Table 21,"), "{}", said.out);
+}
+
+#[test]
+fn the_study_draws_its_sixteen_figures() {
+    let scratch = Scratch::new();
+    let html = scratch.text("study.html");
+    let words = ["study", "run", "dcruz-1992", "--messages", "20"];
+    let said = towpath(&[&words, ["--seeds", "1", "--html", &html].as_slice()].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let page = fs::read_to_string(&html).expect("a page");
+    assert_eq!(page.matches("<svg class=\"chart\"").count(), 16);
+    for number in 1..=16 {
+        assert!(page.contains(&format!("Figure {number}: ")), "{number}");
+    }
+    // Each printed point is a mark: 56 loads with and without host delays, in two figures, in both
+    // halves; and the marks of the legend.
+    let marks = page.matches("<path class=\"mark").count();
+    assert_eq!(marks, 56 * 2 * 2 * 2 + 6);
+}
+
+#[test]
+fn a_sweep_is_drawn_at_once_or_from_its_rows() {
+    let scratch = Scratch::new();
+    let file = scenario(&scratch);
+    let (rows, now, later) = (
+        scratch.text("rows.jsonl"),
+        scratch.text("now.html"),
+        scratch.text("later.html"),
+    );
+    let points = "traffic.0.length.fixed=100,1000,2000";
+    let words = ["sim", "sweep", &file, "--points", points, "--seeds", "1..2"];
+    let said = towpath(&[&words, ["--out", &rows, "--html", &now].as_slice()].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let said = towpath(&["sim", "report", &rows, "--html", &later]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let page = fs::read_to_string(&now).expect("a page");
+    assert_eq!(page, fs::read_to_string(&later).expect("a page"));
+    assert!(page.contains("throughput, user B/s"), "{page}");
+    // Three sizes in each figure, and one mark in the legend.
+    let figures = page.matches("<svg class=\"chart\"").count();
+    let marks = page.matches("<path class=\"mark").count();
+    assert!(
+        figures >= 4 && marks == 3 * figures + 1,
+        "{figures} {marks}"
+    );
+    fs::write(&rows, "no rows\n").expect("a file");
+    let said = towpath(&["sim", "report", &rows, "--html", &later]);
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("--points"), "{}", said.err);
 }
