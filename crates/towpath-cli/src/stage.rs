@@ -88,7 +88,9 @@ fn link(text: &str) -> Result<(String, LinkPlan), link::PathError> {
 /// Parts of a processor in per cent, of the sender and of the receiver.
 fn quotas(text: &str) -> Result<(u32, u32), String> {
     let one = |text: &str| {
-        let percent = text.strip_suffix('%').and_then(|digits| digits.parse().ok());
+        let percent = text
+            .strip_suffix('%')
+            .and_then(|digits| digits.parse().ok());
         let fault =
             || format!("'{text}' is no part of a processor; give 10% to 10000%, such as 50%");
         let fine = percent.filter(|percent| (10..=10_000).contains(percent));
@@ -145,7 +147,9 @@ fn plan(args: &RaceArgs) -> Result<StagePlan, CliError> {
         pin: swap(args.swap, args.pin.unwrap_or_else(default_pins)),
         quota: swap(
             args.swap,
-            asked.quota.map_or((None, None), |(one, other)| (Some(one), Some(other))),
+            asked
+                .quota
+                .map_or((None, None), |(one, other)| (Some(one), Some(other))),
         ),
         program: std::env::current_exe().map_err(CliError::failed)?,
         worker: vec!["worker".into()],
