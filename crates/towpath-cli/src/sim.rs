@@ -151,7 +151,7 @@ fn run_once(args: &RunArgs) -> Result<u8, CliError> {
     let seed = args.seed.unwrap_or(scenario.seed);
     let watchers = Watchers::open(args.trace.as_deref(), args.pcap.as_deref())?;
     let watching = watchers.clone();
-    let pace = Rc::new(Pace::new());
+    let pace = Rc::new(Pace::begin());
     let told = Rc::clone(&pace);
     let (limit_ps, wanted) = (scenario.time_limit.0, scenario.messages);
     let outcome = scenario::run(&scenario, &args.set, seed, move |network| {

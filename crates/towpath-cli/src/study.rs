@@ -86,7 +86,7 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
     }
     let messages = args.messages.unwrap_or(dcruz::plan::MESSAGES);
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let pace = Pace::new();
+    let pace = Pace::begin();
     let report = dcruz::study(messages, &seeds, jobs, |done, total| {
         let share = done as f64 / total.max(1) as f64;
         pace.say(share, || format!("{done} of {total} runs"));

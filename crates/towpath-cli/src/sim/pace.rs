@@ -20,7 +20,7 @@ pub struct Pace {
 
 impl Pace {
     /// Begins now.
-    pub fn new() -> Pace {
+    pub fn begin() -> Pace {
         Pace {
             began: Instant::now(),
             next: Mutex::new((FIRST, FIRST)),

@@ -48,7 +48,7 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         kept: args.html.is_some().then(String::new),
         done: 0,
         left,
-        pace: Pace::new(),
+        pace: Pace::begin(),
     };
     if args.csv {
         print::line(CSV_HEAD)?;
