@@ -11,6 +11,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
+/// How much later than the end a packet may be stamped. The kernel begins to stamp arrivals some
+/// time after it was asked to; packets from before that get the time at which they are read.
+const LATE_NS: u64 = 50_000_000;
+
 /// How long the thread sleeps at most before it looks whether it is to stop.
 const LOOK: Timespec = Timespec {
     tv_sec: 0,
@@ -188,7 +192,7 @@ impl<W: Write> Job<W> {
             // Looked at first: what came before the flag is still taken below.
             let last = stop.load(Ordering::Relaxed);
             let end_ns = if last {
-                (tap::time_of_day())()
+                (tap::time_of_day())() + LATE_NS
             } else {
                 u64::MAX
             };
@@ -199,7 +203,7 @@ impl<W: Write> Job<W> {
                 self.take(index, &mut batch, end_ns)?;
             }
             if last {
-                return self.end(end_ns);
+                return self.end(end_ns - LATE_NS);
             }
         }
     }
