@@ -19,7 +19,8 @@ const HOPS: u8 = 64;
 /// Octets of payload a header can announce, over either version.
 pub const PAYLOAD_MAX: usize = 65_535 - V4_LEN;
 
-/// The Internet address of `address`. Station n of the simulator is 10.0.0.n, in three octets.
+/// The Internet address of `address`. Station n of the simulator is 10.0.0.n, in three
+/// octets, and so is the interface whose hardware address ends with them.
 pub fn host(address: Address) -> IpAddr {
     match address {
         Address::Socket(socket) => socket.ip(),
@@ -27,6 +28,7 @@ pub fn host(address: Address) -> IpAddr {
             let [_, high, middle, low] = number.to_be_bytes();
             Ipv4Addr::new(10, high, middle, low).into()
         }
+        Address::Ether([.., high, middle, low]) => Ipv4Addr::new(10, high, middle, low).into(),
     }
 }
 

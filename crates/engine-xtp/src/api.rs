@@ -110,6 +110,9 @@ pub struct Config {
     pub port: u16,
     /// The port openings say they come from.
     pub source_port: u16,
+    /// Whether other endpoints hear what comes to this one's address, as on raw IP and Ethernet,
+    /// and [`Config::port`] alone tells them apart: openings for others are ignored, not refused.
+    pub shares_address: bool,
     /// Bytes between two status requests of a busy sender.
     ///
     /// 120 KiB is just under two segmented sends: a control packet every 85, and eight
@@ -199,6 +202,7 @@ impl Default for Config {
             sort: None,
             port: 1,
             source_port: 0,
+            shares_address: false,
             status_every: 120 << 10,
             status_delay: Duration::from_millis(1),
             reply_delay: Duration::from_millis(10),

@@ -115,6 +115,7 @@ impl Peers {
 fn folded(address: Address) -> u64 {
     match address {
         Address::Station(station) => u64::from(station),
+        Address::Ether([a, b, c, d, e, f]) => u64::from_be_bytes([1, 0, a, b, c, d, e, f]),
         Address::Socket(SocketAddr::V4(socket)) => {
             u64::from(socket.ip().to_bits()) << 16 | u64::from(socket.port())
         }

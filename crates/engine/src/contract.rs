@@ -12,6 +12,8 @@ pub enum Address {
     Socket(SocketAddr),
     /// A station of the simulator.
     Station(u32),
+    /// The hardware address of an Ethernet interface, or of a group of them.
+    Ether([u8; 6]),
 }
 
 /// Names a circuit within one engine. Never used again while the engine lives.

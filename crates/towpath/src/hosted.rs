@@ -1,17 +1,17 @@
 //! What transports have in common that run an engine of this project in the user's thread.
 
 use crate::contract::{Circuit, Interest, Listener, PATIENCE, Reach, Rendezvous};
+use crate::medium::{Medium, Opened};
 use crate::options::Options;
 use crate::socket;
 use driver::Endpoint;
-use engine::{Address, Engine};
+use engine::Engine;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
-use wire_udp::UdpWire;
+use wire::Wire;
 
 /// How long an opening may take; engines themselves may go on longer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -40,15 +40,16 @@ pub(crate) fn seed() -> u64 {
 }
 
 /// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several
-/// threads share nothing.
-pub(crate) fn listen<E: Engine + Send + 'static>(
+/// threads share nothing. `setup` gets the port that engines share an address by.
+pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
     options: &Options,
-    setup: impl Fn() -> Setup<E>,
+    setup: impl Fn(u16) -> Setup<E>,
 ) -> io::Result<Box<dyn Listener>> {
     let mut ends = Vec::new();
     for _ in 0..options.circuits.max(1) {
-        let local = SocketAddr::new(options.bind_address(), 0);
-        let end = end(local, None, options, setup())?;
+        let opened = M::listen(options)?;
+        let setup = setup(opened.port);
+        let end = end::<M, E>(opened, options, setup)?;
         end.endpoint.listen(true);
         ends.push(end);
     }
@@ -60,29 +61,31 @@ pub(crate) fn listen<E: Engine + Send + 'static>(
 }
 
 /// Opens circuit `index` to a listener.
-pub(crate) fn connect<E: Engine + Send + 'static>(
+pub(crate) fn connect<M: Medium, E: Engine + Send + 'static>(
     rendezvous: &Rendezvous,
     index: usize,
     options: &Options,
-    setup: Setup<E>,
+    setup: impl Fn(u16) -> Setup<E>,
 ) -> io::Result<Box<dyn Circuit>> {
     let line = socket::line(&rendezvous.bytes, index)?;
-    let peer = socket::decode_address(line)?;
-    let end = end(socket::unspecified(&peer), Some(peer), options, setup)?;
-    let circuit = end.endpoint.connect(Address::Socket(peer), CONNECT_LIMIT)?;
+    let (opened, peer) = M::connect(line, options)?;
+    M::close_to(&opened.wire, peer)?;
+    let setup = setup(opened.port);
+    let end = end::<M, E>(opened, options, setup)?;
+    let circuit = end.endpoint.connect(peer, CONNECT_LIMIT)?;
     Ok(Box::new(end.circuit(circuit)))
 }
 
-struct End<E> {
-    endpoint: Endpoint<E, UdpWire>,
-    address: SocketAddr,
+struct End<M: Medium, E> {
+    endpoint: Endpoint<E, M::Wire>,
+    line: String,
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
     patience: Duration,
 }
 
-impl<E: Engine> End<E> {
-    fn circuit(&self, circuit: driver::Circuit<E, UdpWire>) -> Hosted<E> {
+impl<M: Medium, E: Engine> End<M, E> {
+    fn circuit(&self, circuit: driver::Circuit<E, M::Wire>) -> Hosted<E, M::Wire> {
         Hosted {
             circuit,
             effective: self.effective.clone(),
@@ -92,41 +95,26 @@ impl<E: Engine> End<E> {
     }
 }
 
-fn end<E: Engine + Send + 'static>(
-    local: SocketAddr,
-    peer: Option<SocketAddr>,
+fn end<M: Medium, E: Engine + Send + 'static>(
+    opened: Opened<M::Wire>,
     options: &Options,
     setup: Setup<E>,
-) -> io::Result<End<E>> {
-    let mut wire = UdpWire::bind(local)?;
-    if let (Some(len), Some(socket)) = (options.buffers, wire::Wire::descriptor(&wire)) {
+) -> io::Result<End<M, E>> {
+    let Opened { mut wire, line, .. } = opened;
+    if let (Some(len), Some(socket)) = (options.buffers, wire.descriptor()) {
         wire_udp::sys::set_buffers(socket, len);
     }
     if options.patience.is_none() {
-        wire.set_patience(None)?;
+        M::wait_for_ever(&mut wire)?;
     }
-    if !setup.segmented {
-        wire.disable_segmentation()?;
-    }
-    if let Some(peer) = peer {
-        wire.connect(peer)?;
-    }
-    let address = wire.local_addr()?;
     let packet_len = setup.engine.layout().packet();
-    let segmentation = if wire.is_segmented() {
-        let capabilities = wire::Wire::capabilities(&wire);
-        format!("on, {} segments", capabilities.segments(packet_len))
-    } else if setup.segmented {
-        "off: not in this kernel".to_owned()
-    } else {
-        "off".to_owned()
-    };
+    let segmentation = M::segmentation(&mut wire, setup.segmented, packet_len)?;
     let mut effective = setup.effective;
     effective.insert("segmentation".into(), segmentation);
     effective.insert("packet_len".into(), packet_len.to_string());
     Ok(End {
         endpoint: Endpoint::new(setup.engine, wire, setup.store_len)?,
-        address,
+        line,
         effective,
         no_empty: setup.no_empty,
         // A wait without limit needs the wire to have none either.
@@ -134,19 +122,18 @@ fn end<E: Engine + Send + 'static>(
     })
 }
 
-struct Listening<E> {
-    ends: Vec<End<E>>,
+struct Listening<M: Medium, E> {
+    ends: Vec<End<M, E>>,
     accepted: usize,
     one_peer: bool,
 }
 
-impl<E: Engine + Send + 'static> Listener for Listening<E> {
+impl<M: Medium, E: Engine + Send + 'static> Listener for Listening<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
-        let addresses = self.ends.iter().map(|end| end.address);
-        let lines: Vec<Vec<u8>> = addresses.map(socket::encode_address).collect();
+        let lines: Vec<&str> = self.ends.iter().map(|end| end.line.as_str()).collect();
         Ok(Rendezvous {
             reach: Reach::Network,
-            bytes: lines.join(&b'\n'),
+            bytes: lines.join("\n").into_bytes(),
             descriptors: Vec::new(),
         })
     }
@@ -155,22 +142,24 @@ impl<E: Engine + Send + 'static> Listener for Listening<E> {
         let end = &self.ends[self.accepted % self.ends.len()];
         let limit = deadline.saturating_duration_since(Instant::now());
         let circuit = end.endpoint.accept(limit)?;
-        if let (true, Address::Socket(peer)) = (self.one_peer, circuit.peer()) {
-            end.endpoint.with_pump(|pump| pump.wire().connect(peer))?;
+        if self.one_peer {
+            let peer = circuit.peer();
+            end.endpoint
+                .with_pump(|pump| M::close_to(pump.wire(), peer))?;
         }
         self.accepted += 1;
         Ok(Box::new(end.circuit(circuit)))
     }
 }
 
-struct Hosted<E: Engine> {
-    circuit: driver::Circuit<E, UdpWire>,
+struct Hosted<E: Engine, W: Wire> {
+    circuit: driver::Circuit<E, W>,
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
     patience: Duration,
 }
 
-impl<E: Engine> Hosted<E> {
+impl<E: Engine, W: Wire> Hosted<E, W> {
     #[inline]
     fn check(&self, message: &[u8]) -> io::Result<()> {
         match self.no_empty {
@@ -199,7 +188,7 @@ impl<E: Engine> Hosted<E> {
     }
 }
 
-impl<E: Engine + Send> Circuit for Hosted<E> {
+impl<E: Engine + Send, W: Wire + Send> Circuit for Hosted<E, W> {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.check(message)?;
@@ -275,7 +264,7 @@ impl<E: Engine + Send> Circuit for Hosted<E> {
     }
 }
 
-impl<E: Engine> Drop for Hosted<E> {
+impl<E: Engine, W: Wire> Drop for Hosted<E, W> {
     fn drop(&mut self) {
         // The helper thread goes with the circuit, and with it what is still on its way.
         let _ = self.circuit.drain(LINGER);

@@ -27,9 +27,9 @@
 //! * [`options`] - what can be set, and what an unset option means.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * `transport/` - one file each.
-//! * `datagram`, `stream`, `hosted`, `local`, `socket` - what the files of a kind share: ports that
-//!   learn their peer, ends of byte streams, engines in the user's thread, listeners with a local
-//!   name, socket options.
+//! * `datagram`, `stream`, `hosted`, `medium`, `local`, `socket` - what the files of a kind share:
+//!   ports that learn their peer, ends of byte streams, engines in the user's thread and the media
+//!   below them, listeners with a local name, socket options.
 //! * [`xtp`] - XTP as a library of its own, with what the common contract has no words for:
 //!   transactions, datagrams, many circuits on one endpoint, readiness.
 //! * `sys/` - the system calls no library offers safely; the only unsafe code here. Those of UDP are
@@ -39,6 +39,7 @@ pub mod contract;
 mod datagram;
 mod hosted;
 mod local;
+mod medium;
 pub mod options;
 pub mod registry;
 mod socket;

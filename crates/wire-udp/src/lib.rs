@@ -9,9 +9,14 @@
 //! one. Where the kernel lacks either, the wire sends and receives one datagram a call and says so
 //! in its capabilities.
 
+//!
+//! [`groups`] is what this wire and the one on raw IP do about multicast.
+
+pub mod groups;
 pub mod sys;
 
 use engine::Address;
+use groups::Ears;
 use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -51,6 +56,8 @@ pub struct UdpWire {
     patience: Option<Duration>,
     /// The only peer, once told; shared with receivers made earlier.
     peer: Arc<OnceLock<SocketAddr>>,
+    /// Groups it joined.
+    ears: Option<Ears>,
 }
 
 impl UdpWire {
@@ -64,6 +71,7 @@ impl UdpWire {
         // Only a waiting receive blocks; all other calls say themselves that they must not.
         socket.set_read_timeout(Some(PATIENCE))?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
+        groups::send_by(socket.as_fd(), local.ip())?;
         let segmented =
             sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
         Ok(UdpWire {
@@ -71,6 +79,7 @@ impl UdpWire {
             segmented,
             patience: Some(PATIENCE),
             peer: Arc::default(),
+            ears: None,
         })
     }
 
@@ -149,14 +158,44 @@ impl Wire for UdpWire {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        sys::receive_coalesced(self.socket.as_fd(), buffer, self.peer.get().copied()).map(arrival)
+        let peer = self.peer.get().copied();
+        let own = self.socket.as_fd();
+        let coalesced = match &mut self.ears {
+            None => sys::receive_coalesced(own, buffer, peer),
+            Some(ears) => ears.receive(own, |fd| sys::receive_coalesced(fd, buffer, None)),
+        };
+        coalesced.map(arrival)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.socket.as_fd())
+        let ears = self.ears.as_ref().map(Ears::descriptor);
+        Some(ears.unwrap_or(self.socket.as_fd()))
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        let Address::Socket(group) = group else {
+            let text = "a group of a UDP wire is an Internet address and a port";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        let local = self.local_addr()?.ip();
+        let socket = groups::listen(rustix::net::SocketType::DGRAM, None, group, local)?;
+        sys::set_buffers(socket.as_fd(), BUFFER_LEN);
+        sys::set_coalescing(socket.as_fd(), self.segmented).or_else(|error| {
+            // A kernel that cannot coalesce has nothing to turn off.
+            if self.segmented { Err(error) } else { Ok(()) }
+        })?;
+        let ears = match &mut self.ears {
+            Some(ears) => ears,
+            none => none.insert(Ears::new(self.socket.as_fd())?),
+        };
+        ears.add(socket)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        // A wait in a receive hears one socket only.
+        if self.ears.is_some() {
+            return None;
+        }
         let socket = self.socket.try_clone().ok()?;
         let patience = self.patience;
         let peer = Arc::clone(&self.peer);

@@ -66,6 +66,24 @@ pub trait Wire {
     /// A descriptor that is readable when something is there; None in virtual time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
+    /// Whether packets that were taken from the medium wait in the wire, where its descriptor does
+    /// not show them. Who receives goes on until there are none.
+    fn holds(&self) -> bool {
+        false
+    }
+
+    /// Receives from now on what is sent to the group of hosts `group`, a multicast address of the
+    /// medium, as long as the wire lives. To be called before a host is made with the wire.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where the medium has no groups, `InvalidInput` for an address of none, or the
+    /// medium's.
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        let text = format!("this wire has no groups to join, and so not {group:?}");
+        Err(io::Error::new(io::ErrorKind::Unsupported, text))
+    }
+
     /// A second handle that can wait for an arrival, for a host that sleeps without holding the
     /// wire; None when the wire has none.
     fn receiver(&self) -> Option<Box<dyn Receiver>> {

@@ -162,6 +162,8 @@ fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
     };
     match to {
         Address::Station(station) => v4(Ipv4Addr::from(station)),
+        // The frame says which host; the segment says which port.
+        Address::Ether(_) => v4(Ipv4Addr::UNSPECIFIED),
         Address::Socket(socket) => match socket.ip() {
             IpAddr::V4(host) => v4(host),
             IpAddr::V6(dst_host) => AddressSegment::V6(Endpoints {
@@ -263,7 +265,7 @@ pub(crate) fn handle_first(
         return Err(Reject::Body);
     }
     if let Err((value, reason)) = admissible(xtp, &address, traffic.service()) {
-        if !header.options.has(Options::END) {
+        if !header.options.has(Options::END) && !xtp.shared.config.shares_address {
             let key = header.key | RTN;
             xtp.shared
                 .diagnose(from, key, DiagCode::REFUSED, value, packet.len());

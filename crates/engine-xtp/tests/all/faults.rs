@@ -89,6 +89,7 @@ fn options(random: &mut SplitMix64) -> Config {
         sort: any(random, &[None, Some(7)]),
         port: any(random, &[1, 5000]),
         source_port: any(random, &[0, 6000]),
+        shares_address: any(random, &[false, true]),
         status_every: 4096 << random.below(6),
         status_delay: any(random, &[Duration::ZERO, ms(1), ms(5)]),
         reply_delay: any(random, &[Duration::ZERO, ms(10), ms(100)]),

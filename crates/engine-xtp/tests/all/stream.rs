@@ -164,6 +164,21 @@ fn nobody_listening_is_said_at_once() {
 }
 
 #[test]
+fn an_opening_for_another_who_shares_the_address_is_left_to_that_one() {
+    let config = [
+        Config::default(),
+        Config {
+            port: 9,
+            shares_address: true,
+            ..Config::default()
+        },
+    ];
+    let outcome = run(config, [plan(vec![vec![1]]), plan(Vec::new())], clean(), 1);
+    assert_eq!(outcome.closed[0], Some(CloseReason::TimedOut));
+    assert_eq!(count(&outcome, 1, Format::Diag), 0);
+}
+
+#[test]
 fn the_last_packet_of_a_close_says_end_and_none_is_answered() {
     let plans = [plan(vec![b"bye".to_vec()]), plan(Vec::new())];
     let outcome = run(both(&Config::default(), 1), plans, clean(), 1);

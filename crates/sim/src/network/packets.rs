@@ -24,7 +24,7 @@ impl<E: Engine> Network<E> {
         let to = match destination {
             GROUP => EtherTo::All,
             Address::Station(to) => EtherTo::Station(to as usize),
-            Address::Socket(_) => EtherTo::Station(usize::MAX),
+            Address::Socket(_) | Address::Ether(_) => EtherTo::Station(usize::MAX),
         };
         let tag = self.frames.add(station, to);
         self.scratch.clear();

@@ -6,6 +6,7 @@
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::hosted::{self, Setup};
+use crate::medium::Udp;
 use crate::options::Options;
 use engine_bare::{Bare as Engine, Config};
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ impl Transport for Bare {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        hosted::listen(options, setup)
+        hosted::listen::<Udp, _>(options, |_| setup())
     }
 
     fn connect(
@@ -59,7 +60,7 @@ impl Transport for Bare {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        hosted::connect(rendezvous, index, options, setup())
+        hosted::connect::<Udp, _>(rendezvous, index, options, |_| setup())
     }
 }
 

@@ -18,3 +18,4 @@ pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod xtp;
+pub mod xtp_raw;

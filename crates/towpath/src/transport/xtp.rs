@@ -9,6 +9,7 @@ use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::hosted::{self, Setup};
+use crate::medium::Udp;
 use crate::options::Options;
 use crate::xtp::Settings;
 use engine::Framing;
@@ -98,7 +99,7 @@ impl Transport for Xtp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
-        hosted::listen(options, || self.setup(&settings))
+        hosted::listen::<Udp, _>(options, |_| self.setup(&settings))
     }
 
     fn connect(
@@ -108,7 +109,7 @@ impl Transport for Xtp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = settings(options)?;
-        hosted::connect(rendezvous, index, options, self.setup(&settings))
+        hosted::connect::<Udp, _>(rendezvous, index, options, |_| self.setup(&settings))
     }
 }
 

@@ -83,11 +83,19 @@ impl Settings {
     ///
     /// A sentence that names the word and what would be right.
     pub fn parse(own: &BTreeMap<String, String>) -> Result<Settings, String> {
-        let mut settings = Settings::default();
+        Settings::default().with(own)
+    }
+
+    /// These settings, changed by words.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Settings::parse).
+    pub fn with(mut self, own: &BTreeMap<String, String>) -> Result<Settings, String> {
         for (name, value) in own {
-            settings.set(name, value)?;
+            self.set(name, value)?;
         }
-        Ok(settings)
+        Ok(self)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {

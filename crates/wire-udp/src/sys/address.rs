@@ -4,13 +4,16 @@ use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 /// An address as the kernel wants it, with its length.
-pub(super) struct RawAddress {
-    pub(super) storage: libc::sockaddr_storage,
-    pub(super) len: libc::socklen_t,
+pub struct RawAddress {
+    /// Room for any address, of which the first octets are used.
+    pub storage: libc::sockaddr_storage,
+    /// How many.
+    pub len: libc::socklen_t,
 }
 
 impl RawAddress {
-    pub(super) fn zeroed() -> RawAddress {
+    /// Room for an address that the kernel fills in.
+    pub fn zeroed() -> RawAddress {
         // SAFETY: sockaddr_storage is plain data for which all zeros is a value.
         let storage = unsafe { mem::zeroed() };
         RawAddress {
@@ -19,7 +22,8 @@ impl RawAddress {
         }
     }
 
-    pub(super) fn new(address: SocketAddr) -> RawAddress {
+    /// An Internet address.
+    pub fn new(address: SocketAddr) -> RawAddress {
         let mut raw = RawAddress::zeroed();
         match address {
             SocketAddr::V4(v4) => raw.put(libc::sockaddr_in {
@@ -51,7 +55,7 @@ impl RawAddress {
     }
 
     /// The address, if it is an Internet one.
-    pub(super) fn to_socket(&self) -> Option<SocketAddr> {
+    pub fn to_socket(&self) -> Option<SocketAddr> {
         match i32::from(self.storage.ss_family) {
             libc::AF_INET => {
                 // SAFETY: the family says that a sockaddr_in lies in the storage.

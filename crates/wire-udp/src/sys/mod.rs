@@ -7,6 +7,7 @@ mod many;
 mod options;
 mod segmented;
 
+pub use address::RawAddress;
 pub use coalesced::{Coalesced, receive_coalesced, receive_coalesced_with};
 pub use many::{ManyReceiver, ManySender};
 pub use options::{can_segment, option, receive_drops, set_buffers, set_coalescing, set_option};

@@ -1,0 +1,156 @@
+//! The media below engines that run in the user's thread.
+
+use crate::options::Options;
+use crate::socket;
+use engine::Address;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use wire::Wire;
+use wire_ip::IpWire;
+use wire_udp::UdpWire;
+
+/// A wire, and how it is found.
+pub(crate) struct Opened<W> {
+    pub(crate) wire: W,
+    /// Its line in a rendezvous.
+    pub(crate) line: String,
+    /// Which of the engines that share an address is meant, where they do.
+    pub(crate) port: u16,
+}
+
+/// How a race makes wires of one kind.
+pub(crate) trait Medium: Send + 'static {
+    /// The wires.
+    type Wire: Wire + Send + 'static;
+
+    /// A wire that peers can find.
+    fn listen(options: &Options) -> io::Result<Opened<Self::Wire>>;
+
+    /// A wire to the listener of `line`, and its address.
+    fn connect(line: &[u8], options: &Options) -> io::Result<(Opened<Self::Wire>, Address)>;
+
+    /// Speaks with `peer` only from now on, where the medium gains by it.
+    fn close_to(_wire: &Self::Wire, _peer: Address) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Lets a receive wait until something comes.
+    fn wait_for_ever(wire: &mut Self::Wire) -> io::Result<()>;
+
+    /// How many packets pass the kernel at once, in words; one a call unless `wanted`.
+    fn segmentation(wire: &mut Self::Wire, wanted: bool, packet_len: usize) -> io::Result<String>;
+}
+
+/// UDP.
+pub(crate) struct Udp;
+
+impl Udp {
+    fn opened(local: SocketAddr) -> io::Result<Opened<UdpWire>> {
+        let wire = UdpWire::bind(local)?;
+        let line = wire.local_addr()?.to_string();
+        Ok(Opened {
+            wire,
+            line,
+            port: 0,
+        })
+    }
+}
+
+impl Medium for Udp {
+    type Wire = UdpWire;
+
+    fn listen(options: &Options) -> io::Result<Opened<UdpWire>> {
+        Udp::opened(SocketAddr::new(options.bind_address(), 0))
+    }
+
+    fn connect(line: &[u8], _options: &Options) -> io::Result<(Opened<UdpWire>, Address)> {
+        let peer = socket::decode_address(line)?;
+        let opened = Udp::opened(socket::unspecified(&peer))?;
+        Ok((opened, Address::Socket(peer)))
+    }
+
+    fn close_to(wire: &UdpWire, peer: Address) -> io::Result<()> {
+        match peer {
+            Address::Socket(peer) => wire.connect(peer),
+            _ => Ok(()),
+        }
+    }
+
+    fn wait_for_ever(wire: &mut UdpWire) -> io::Result<()> {
+        wire.set_patience(None)
+    }
+
+    fn segmentation(wire: &mut UdpWire, wanted: bool, packet_len: usize) -> io::Result<String> {
+        if !wanted {
+            wire.disable_segmentation()?;
+            return Ok("off".into());
+        }
+        Ok(match wire.is_segmented() {
+            true => format!("on, {} segments", wire.capabilities().segments(packet_len)),
+            false => "off: not in this kernel".into(),
+        })
+    }
+}
+
+/// Raw IP, protocol 36.
+pub(crate) struct Ip;
+
+impl Ip {
+    fn opened(local: IpAddr, port: u16) -> io::Result<Opened<IpWire>> {
+        let wire = IpWire::bind(local, wire_ip::XTP)?;
+        let line = SocketAddr::new(local, port).to_string();
+        Ok(Opened { wire, line, port })
+    }
+}
+
+impl Medium for Ip {
+    type Wire = IpWire;
+
+    fn listen(options: &Options) -> io::Result<Opened<IpWire>> {
+        Ip::opened(own_loopback(options.bind_address()), free_port())
+    }
+
+    fn connect(line: &[u8], _options: &Options) -> io::Result<(Opened<IpWire>, Address)> {
+        let peer = socket::decode_address(line)?;
+        let opened = Ip::opened(own_loopback(local_towards(peer)?), peer.port())?;
+        Ok((opened, Address::Socket(SocketAddr::new(peer.ip(), 0))))
+    }
+
+    fn wait_for_ever(wire: &mut IpWire) -> io::Result<()> {
+        wire.set_patience(None)
+    }
+
+    fn segmentation(wire: &mut IpWire, _: bool, packet_len: usize) -> io::Result<String> {
+        let count = wire.capabilities().segments(packet_len);
+        Ok(format!("none; {count} packets a call"))
+    }
+}
+
+/// The address this host speaks to `peer` from.
+fn local_towards(peer: SocketAddr) -> io::Result<IpAddr> {
+    let socket = UdpSocket::bind(socket::unspecified(&peer))?;
+    // Any port will do: nothing is sent.
+    socket.connect(SocketAddr::new(peer.ip(), 9))?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// All of 127.0.0.0/8 is this host's. Where there are no ports, an address of its own keeps an end
+/// from hearing what is for others; it is drawn from 2^24, as nothing hands them out.
+fn own_loopback(local: IpAddr) -> IpAddr {
+    if local != IpAddr::V4(Ipv4Addr::LOCALHOST) {
+        return local;
+    }
+    let [a, b, c, d, ..] = random().to_be_bytes();
+    // Neither the first address nor the last: those are the network and its broadcast.
+    IpAddr::V4(Ipv4Addr::new(127, a, b.max(1), (c ^ d).clamp(1, 254)))
+}
+
+/// A port that is likely nobody else's: nothing hands them out, so it is drawn from 65,535.
+pub(crate) fn free_port() -> u16 {
+    (random() % 65_535) as u16 + 1
+}
+
+fn random() -> u64 {
+    RandomState::new().build_hasher().finish()
+}

@@ -1,0 +1,190 @@
+//! xtp-rawip: XTP 4.0 without UDP below it, straight over IP.
+//!
+//! Byte streams, as `xtp`. There is nothing below that sums user bytes, so XTP does unless told not
+//! to. Ends on one address hear one another's packets and tell their own by XTP's keys and ports;
+//! on the IPv4 loopback each takes an address of its own.
+
+use crate::contract::{
+    Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
+};
+use crate::hosted::{self, Setup};
+use crate::medium::Ip;
+use crate::options::{Family, Options};
+use crate::xtp::Settings;
+use engine::Framing;
+use engine_xtp::{Config, Congestion, ErrorControl, Xtp as Engine};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::LazyLock;
+use wire_ip::IpWire;
+
+/// Octets of a full packet: 1500 of an Ethernet frame less 20 of an IPv4 header.
+const V4_PACKET_LEN: usize = 1480;
+
+/// The same less 40 of an IPv6 header.
+const V6_PACKET_LEN: usize = 1460;
+
+/// The words of XTP but those that mean something to UDP alone.
+static WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let words = Settings::HELP.iter().copied();
+    let words = words.filter(|word| word.name != "segmentation");
+    let own = |word: OptionHelp| match word.name {
+        "checksum" => OptionHelp {
+            values: "on|off",
+            meaning: "XTP's own checksum over user bytes, which nothing else sums",
+            ..word
+        },
+        "packet" => OptionHelp {
+            meaning: "octets of a full packet, 128 to 65475; what an Ethernet frame holds if not \
+                      given",
+            ..word
+        },
+        _ => word,
+    };
+    words.map(own).collect()
+});
+
+/// XTP over raw IP.
+#[derive(Debug)]
+pub struct RawIp;
+
+impl Transport for RawIp {
+    fn name(&self) -> &'static str {
+        "xtp-rawip"
+    }
+
+    fn summary(&self) -> &'static str {
+        "XTP 4.0 straight over IP (protocol 36) by raw sockets, a byte stream"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        &WORDS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        settings(Family::V4, own).map(|_| ())
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reliable: true,
+            ordered: true,
+            encrypted: false,
+            stream: true,
+            kernel: false,
+            connectionless: false,
+            connects: true,
+            flow_control: true,
+            reach: Reach::Network,
+            checksum: "Internet, 16 bit, by XTP",
+            congestion: "",
+            offload: "none",
+        }
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        let Ok(settings) = settings(Family::V4, own) else {
+            return class;
+        };
+        class_of(class, &settings)
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let probe = IpWire::bind(options.bind_address(), wire_ip::XTP);
+        probe.map(drop).map_err(|error| Unavailable {
+            reason: format!("no raw IP socket: {}", plain(&error)),
+            remedy: "run as root, or give the program the capability cap_net_raw".into(),
+        })
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let settings = checked(options)?;
+        hosted::listen::<Ip, _>(options, |port| setup(&settings, port))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let settings = checked(options)?;
+        hosted::connect::<Ip, _>(rendezvous, index, options, |port| setup(&settings, port))
+    }
+}
+
+/// What `settings` change of a class.
+pub(super) fn class_of(class: Class, settings: &Settings) -> Class {
+    Class {
+        reliable: settings.config.error != ErrorControl::None,
+        congestion: match settings.config.congestion {
+            Congestion::Off => "",
+            Congestion::Loss => "by loss",
+            Congestion::Delay => "by delay",
+        },
+        checksum: match settings.config.checksum {
+            true => class.checksum,
+            false => "Internet, 16 bit, by XTP over headers alone",
+        },
+        ..class
+    }
+}
+
+/// An engine that shares its address with others and is told apart by `port`.
+pub(super) fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
+    let config = Config {
+        port,
+        shares_address: true,
+        ..settings.config(Framing::Stream)
+    };
+    let mut effective = settings.effective();
+    let checksum = match settings.config.checksum {
+        true => "on: XTP sums the data",
+        false => "off: nothing sums the data",
+    };
+    effective.insert("checksum".into(), checksum.into());
+    Setup {
+        effective,
+        engine: Engine::new(config),
+        store_len: settings.send_queue_len,
+        segmented: false,
+        no_empty: None,
+    }
+}
+
+fn checked(options: &Options) -> io::Result<Settings> {
+    let settings = settings(options.family, &options.own);
+    settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+}
+
+fn settings(family: Family, own: &BTreeMap<String, String>) -> Result<Settings, String> {
+    if own.contains_key("segmentation") {
+        return Err("xtp-rawip has no option segmentation; the kernel cuts only UDP".into());
+    }
+    let mut settings = Settings::default();
+    settings.config.checksum = true;
+    settings.config.packet_len = match family {
+        Family::V4 => V4_PACKET_LEN,
+        Family::V6 => V6_PACKET_LEN,
+    };
+    let settings = settings.with(own)?;
+    let len = settings.config.packet_len;
+    if len > wire_ip::PAYLOAD_MAX {
+        let most = wire_ip::PAYLOAD_MAX;
+        return Err(format!(
+            "packet={len} is not possible; give bytes from 128 to {most}"
+        ));
+    }
+    Ok(settings)
+}
+
+/// What the system said, without the remedy that follows it.
+fn plain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "the right to raw sockets (CAP_NET_RAW) is missing".into()
+        }
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,223 @@
+//! Raw IP as a wire: packets straight behind an IPv4 or IPv6 header, with a protocol number and no
+//! ports.
+//!
+//! * [`IpWire`] implements [`wire::Wire`] with one system call for many packets either way.
+//! * `slots` - packets that one call brought, until the engine gets them.
+//! * `sys` - those calls; the only unsafe code. Addresses, socket options and groups are those of
+//!   `wire-udp`.
+//!
+//! There is no segmentation by the kernel here: every packet goes through the stack by itself, and
+//! all the call saves is the way into the kernel. Nor are there ports: each raw socket bound to an
+//! address gets every packet of the protocol that comes to it, so programs on one address must tell
+//! theirs from others'. XTP does, by its keys and by the port inside its openings.
+//!
+//! A raw socket needs the right CAP_NET_RAW; see [`IpWire::bind`].
+
+mod slots;
+mod sys;
+
+use engine::Address;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
+use slots::Slots;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::{Arrival, Capabilities, Receiver, Wire};
+use wire_udp::groups::{self, Ears};
+
+/// XTP's number among the protocols over IP (IANA).
+pub const XTP: u8 = 36;
+
+/// Octets behind the longest IPv4 header (60) in the longest packet.
+pub const PAYLOAD_MAX: usize = 65_535 - 60;
+
+/// Packets a call sends at most, as many as one of segmented UDP.
+const SEGMENTS_MAX: usize = 64;
+
+/// Octets a call sends at most. With the kernel's own octets, at worst as many again, they take a
+/// third of the smallest buffer it grants by default (416 KiB).
+const BATCH_BYTES_MAX: usize = 64 << 10;
+
+/// Octets of kernel buffer asked for in each direction; see [`wire_udp::BUFFER_LEN`].
+const BUFFER_LEN: usize = wire_udp::BUFFER_LEN;
+
+/// How long a waiting receive waits unless told otherwise.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// A raw IP socket as a wire.
+#[derive(Debug)]
+pub struct IpWire {
+    socket: OwnedFd,
+    local: IpAddr,
+    protocol: Protocol,
+    patience: Option<Duration>,
+    outgoing: sys::Outgoing,
+    /// Shared with receivers; at most one thread receives at a time.
+    slots: Arc<Mutex<Slots>>,
+    ears: Option<Ears>,
+}
+
+impl IpWire {
+    /// Opens a socket for the packets of `protocol` that come to the address `local`.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied`, with what would help, without the right to raw sockets; else what the
+    /// kernel says about the address.
+    pub fn bind(local: IpAddr, protocol: u8) -> io::Result<IpWire> {
+        let family = match local {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        let protocol = std::num::NonZeroU32::new(u32::from(protocol))
+            .map(Protocol::from_raw)
+            .ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let socket = socket_with(
+            family,
+            SocketType::RAW,
+            SocketFlags::CLOEXEC,
+            Some(protocol),
+        );
+        let socket = socket.map_err(|errno| refusal(&errno.into()))?;
+        bind(&socket, &SocketAddr::new(local, 0))?;
+        wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
+        groups::send_by(socket.as_fd(), local)?;
+        let mut wire = IpWire {
+            socket,
+            local,
+            protocol,
+            patience: None,
+            outgoing: sys::Outgoing::new(SEGMENTS_MAX),
+            slots: Arc::default(),
+            ears: None,
+        };
+        wire.set_patience(Some(PATIENCE))?;
+        Ok(wire)
+    }
+
+    /// The address it is bound to.
+    pub fn local(&self) -> IpAddr {
+        self.local
+    }
+
+    /// Sets how long a receiver made from now on waits, None for ever; see
+    /// [`wire_udp::UdpWire::set_patience`].
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
+        self.patience = patience;
+        let id = rustix::net::sockopt::Timeout::Recv;
+        rustix::net::sockopt::set_socket_timeout(&self.socket, id, patience)?;
+        Ok(())
+    }
+}
+
+/// What the kernel said, with what would help.
+fn refusal(error: &io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "raw IP needs the right to raw sockets (CAP_NET_RAW); run it as root, give the program \
+             the capability with setcap cap_net_raw+ep, or run it in a host of towpath testbed",
+        ),
+        kind => io::Error::new(kind, format!("cannot open a raw IP socket: {error}")),
+    }
+}
+
+impl Wire for IpWire {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            packet_max: PAYLOAD_MAX,
+            segments_max: SEGMENTS_MAX,
+            batch_bytes_max: BATCH_BYTES_MAX,
+            receive_len: 65_536,
+        }
+    }
+
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Socket(to) = to else {
+            let text = "a raw IP wire needs an Internet address";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        self.outgoing
+            .send(self.socket.as_fd(), to, slices, segment_size)
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let Ok(mut slots) = self.slots.try_lock() else {
+            // A receiver is at it.
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        if slots.is_empty() {
+            let own = self.socket.as_fd();
+            match &mut self.ears {
+                None => slots.fill(own, libc::MSG_DONTWAIT)?,
+                Some(ears) => ears.receive(own, |fd| slots.fill(fd, libc::MSG_DONTWAIT))?,
+            }
+        }
+        slots.take(buffer)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        let ears = self.ears.as_ref().map(Ears::descriptor);
+        Some(ears.unwrap_or(self.socket.as_fd()))
+    }
+
+    fn holds(&self) -> bool {
+        self.slots.try_lock().is_ok_and(|slots| !slots.is_empty())
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        let Address::Socket(mut group) = group else {
+            let text = "a group of a raw IP wire is an Internet address";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        group.set_port(0);
+        let protocol = Some(self.protocol);
+        let socket = groups::listen(SocketType::RAW, protocol, group, self.local)?;
+        wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
+        let ears = match &mut self.ears {
+            Some(ears) => ears,
+            none => none.insert(Ears::new(self.socket.as_fd())?),
+        };
+        ears.add(socket)
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        // A wait in a receive hears one socket only.
+        if self.ears.is_some() {
+            return None;
+        }
+        Some(Box::new(IpReceiver {
+            socket: self.socket.try_clone().ok()?,
+            patience: self.patience,
+            slots: Arc::clone(&self.slots),
+        }))
+    }
+}
+
+/// Waits on the same socket.
+struct IpReceiver {
+    socket: OwnedFd,
+    patience: Option<Duration>,
+    slots: Arc<Mutex<Slots>>,
+}
+
+impl Receiver for IpReceiver {
+    fn patience(&self) -> Duration {
+        self.patience.unwrap_or(Duration::MAX)
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let mut slots: MutexGuard<'_, Slots> =
+            self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.is_empty() {
+            slots.fill(self.socket.as_fd(), 0)?;
+        }
+        slots.take(buffer)
+    }
+}

@@ -1,0 +1,144 @@
+//! What another program makes of XTP's packets as they crossed an interface.
+
+use crate::LIMIT;
+use capture::Capture;
+use capture::socket::Settings;
+use driver::Endpoint;
+use engine::Address;
+use engine_xtp::{Config, Xtp};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use testbed::{Host, INTERFACE, Plan, Testbed, TestbedError};
+use wire_ip::{IpWire, XTP};
+
+/// User bytes: more than a window, so that acknowledgements of every kind are seen.
+const LEN: usize = 3 << 20;
+
+#[test]
+fn a_conversation_between_two_hosts_is_good_xtp() {
+    for ipv6 in [false, true] {
+        let mut plan = Plan::pair("rate=100mbit,delay=1ms".parse().expect("a link"), 1);
+        plan.ipv6 = ipv6;
+        let testbed = match Testbed::up(&plan) {
+            Ok(testbed) => testbed,
+            Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+                eprintln!("SKIPPED: {error}");
+                return;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let file = Scratch::new(ipv6);
+        let out = File::create(&file.0).expect("room for a file");
+        let capture = testbed.hosts()[1].run(move || {
+            let capture = Capture::start(&[INTERFACE], out, &Settings::default());
+            capture.expect("whoever made the host may capture in it")
+        });
+        let capture = capture.expect("the host lives");
+        converse(&testbed, ipv6);
+        let totals = capture.stop().expect("the file is whole");
+        assert_eq!(totals.dropped, 0);
+        check(&file.0, ipv6);
+    }
+}
+
+/// A file that is removed when it goes out of scope.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(ipv6: bool) -> Scratch {
+        let name = format!("towpath-wire-ip-{}-{ipv6}.pcapng", std::process::id());
+        Scratch(std::env::temp_dir().join(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn endpoint(host: &Host, ipv6: bool) -> (Endpoint<Xtp, IpWire>, Address) {
+    let local = match ipv6 {
+        false => host.address(),
+        true => host.address6(),
+    };
+    let wire = host.run(move || IpWire::bind(local, XTP));
+    let wire = wire.expect("the host lives").expect("whoever made it may");
+    let config = Config {
+        packet_len: 1460,
+        port: 7,
+        shares_address: true,
+        ..Config::default()
+    };
+    let endpoint = Endpoint::new(Xtp::new(config), wire, 512 << 10).expect("a thread");
+    (endpoint, Address::Socket(SocketAddr::new(local, 0)))
+}
+
+fn converse(testbed: &Testbed, ipv6: bool) {
+    let (far, to) = endpoint(&testbed.hosts()[1], ipv6);
+    far.listen(true);
+    let (near, _) = endpoint(&testbed.hosts()[0], ipv6);
+    let sending = std::thread::spawn(move || {
+        let mut circuit = near.connect(to, LIMIT).expect("it listens");
+        for number in 0..LEN / 4096 {
+            circuit.send(&[number as u8; 4096], LIMIT).expect("room");
+        }
+        circuit.finish().expect("the end is sent");
+        circuit.drain(LIMIT).expect("all arrives");
+    });
+    let mut circuit = far.accept(LIMIT).expect("a peer");
+    let mut buffer = vec![0; 64 << 10];
+    let mut got = 0;
+    while let Some(len) = circuit.recv(&mut buffer, LIMIT).expect("bytes") {
+        for (at, &octet) in (got..).zip(&buffer[..len]) {
+            assert_eq!(octet, (at / 4096) as u8);
+        }
+        got += len;
+    }
+    assert_eq!(got, LEN);
+    circuit.finish().expect("the end is sent");
+    circuit.drain(LIMIT).expect("the peer hears it");
+    sending.join().expect("it was sent");
+}
+
+const FIELDS: [&str; 7] = [
+    "_ws.col.Protocol",
+    "ip.proto",
+    "ipv6.nxt",
+    "ip.checksum.status",
+    "xtp.checksum.status",
+    "_ws.malformed",
+    "_ws.expert.message",
+];
+
+/// Every packet of the protocol is XTP, sums to what it should and is remarkable in no way.
+fn check(file: &Path, ipv6: bool) {
+    let mut command = Command::new("tshark");
+    command.args(["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields"]);
+    command.args(["-E", "separator=/t", "-E", "occurrence=f"]);
+    for field in FIELDS {
+        command.args(["-e", field]);
+    }
+    let Ok(output) = command.arg("-r").arg(file).output() else {
+        eprintln!("SKIPPED: tshark is not installed, so nobody else reads the packets");
+        return;
+    };
+    let text = String::from_utf8(output.stdout).expect("text");
+    let wanted = match ipv6 {
+        false => ["XTP", "36", "", "1", "1", "", ""],
+        true => ["XTP", "", "36", "", "1", "", ""],
+    };
+    let number = if ipv6 { 2 } else { 1 };
+    let mut good = 0;
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        // Neighbours are looked for too.
+        if fields[number] == "36" {
+            assert_eq!(fields, wanted);
+            good += 1;
+        }
+    }
+    assert!(good > LEN / 1460, "{good} packets");
+}

@@ -1,0 +1,142 @@
+//! Groups of hosts (multicast), for every wire on Internet sockets.
+//!
+//! A group is heard on a socket of its own, bound to the group's address: several receivers of one
+//! host each get a copy, and each keeps the socket and port that it alone answers from.
+
+use rustix::event::epoll;
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// Groups a wire may join: each takes a descriptor.
+const GROUPS_MAX: usize = 64;
+
+/// The sockets on which a wire hears groups, beside its own.
+#[derive(Debug)]
+pub struct Ears {
+    /// Readable when any of the sockets is, the wire's own among them.
+    epoll: OwnedFd,
+    groups: Vec<OwnedFd>,
+    /// Which is asked first, so that none waits behind a busy one.
+    turn: usize,
+}
+
+impl Ears {
+    /// None yet, beside `own`.
+    ///
+    /// # Errors
+    ///
+    /// When the process is out of descriptors.
+    pub fn new(own: BorrowedFd<'_>) -> io::Result<Ears> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        add(&epoll, own)?;
+        Ok(Ears {
+            epoll,
+            groups: Vec::new(),
+            turn: 0,
+        })
+    }
+
+    /// Hears one more group on `socket`.
+    ///
+    /// # Errors
+    ///
+    /// When there are 64 already, or the process is out of descriptors.
+    pub fn add(&mut self, socket: OwnedFd) -> io::Result<()> {
+        if self.groups.len() >= GROUPS_MAX {
+            let text = format!("a wire joins {GROUPS_MAX} groups at most; use another wire");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        add(&self.epoll, socket.as_fd())?;
+        self.groups.push(socket);
+        Ok(())
+    }
+
+    /// Readable when something is there.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+
+    /// Receives from the first of `own` and the groups' sockets that has something, in turn.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when none has, or the first other error.
+    pub fn receive<T>(
+        &mut self,
+        own: BorrowedFd<'_>,
+        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let count = self.groups.len() + 1;
+        self.turn = (self.turn + 1) % count;
+        for step in 0..count {
+            let at = (self.turn + step) % count;
+            let socket = at.checked_sub(1).map_or(own, |at| self.groups[at].as_fd());
+            match receive(socket) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+fn add(epoll: &OwnedFd, socket: BorrowedFd<'_>) -> io::Result<()> {
+    let data = epoll::EventData::new_u64(0);
+    epoll::add(epoll, socket, data, epoll::EventFlags::IN)?;
+    Ok(())
+}
+
+/// A socket that receives what is sent to `group`, on the interface that has the address `local`
+/// (any, if unspecified). For IPv6 the group's scope names the interface.
+///
+/// # Errors
+///
+/// `InvalidInput` when `group` is none, or what the kernel says.
+pub fn listen(
+    kind: SocketType,
+    protocol: Option<Protocol>,
+    group: SocketAddr,
+    local: IpAddr,
+) -> io::Result<OwnedFd> {
+    if !group.ip().is_multicast() {
+        let text = format!("{} is no multicast address, such as 239.1.2.3", group.ip());
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let family = match group {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let socket = socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    bind(&socket, &group)?;
+    match group {
+        SocketAddr::V4(group) => {
+            let local = match local {
+                IpAddr::V4(local) => local,
+                IpAddr::V6(_) => Ipv4Addr::UNSPECIFIED,
+            };
+            sockopt::set_ip_add_membership(&socket, group.ip(), &local)?;
+        }
+        SocketAddr::V6(group) => {
+            sockopt::set_ipv6_add_membership(&socket, group.ip(), group.scope_id())?;
+        }
+    }
+    Ok(socket)
+}
+
+/// Makes `socket` send to groups by the interface that has the address `local`; nothing when that
+/// is unspecified or IPv6, where the group's scope names the interface.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn send_by(socket: BorrowedFd<'_>, local: IpAddr) -> io::Result<()> {
+    if let IpAddr::V4(local) = local
+        && !local.is_unspecified()
+    {
+        sockopt::set_ip_multicast_if(socket, &local)?;
+    }
+    Ok(())
+}
