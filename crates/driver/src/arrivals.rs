@@ -21,11 +21,13 @@ pub(crate) fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize,
         circuit: id,
         bytes,
         gap,
+        tag,
         end,
     } = delivery;
     let piece = |range: Range<usize>| Piece {
         range: range.start as u32..range.end as u32,
         gap,
+        tag,
         end,
     };
     match bytes {

@@ -237,6 +237,28 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.shared.descriptor.as_ref().map(AsFd::as_fd)
     }
 
+    /// Bytes written so far: where the next message begins in the send store.
+    pub fn position(&self) -> u64 {
+        self.producer.position()
+    }
+
+    /// Whether the last message received began with a tag.
+    pub fn is_tagged(&self) -> bool {
+        self.reader.is_tagged()
+    }
+
+    /// Carries out a command of the engine, and sends what follows from it.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn command(&mut self, act: impl FnOnce(&mut E, engine::Instant)) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        act(pump.engine(), now);
+        pump.flush(now)
+    }
+
     /// Runs `look` with the pump locked.
     pub fn with_pump<R>(&self, look: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
         look(&mut self.shared.lock())

@@ -11,6 +11,8 @@ pub struct Piece {
     pub range: Range<u32>,
     /// Bytes were lost in front of it.
     pub gap: bool,
+    /// It begins with a tag.
+    pub tag: bool,
     /// A message ends with it.
     pub end: bool,
 }
@@ -53,6 +55,8 @@ pub struct Reader {
     joined: bool,
     /// Bytes up to the next end belong to a message whose beginning may be lost.
     torn: bool,
+    /// The last message began with a tag.
+    tagged: bool,
     damaged: u64,
 }
 
@@ -76,6 +80,7 @@ impl Reader {
             partial: Vec::new(),
             joined: false,
             torn: false,
+            tagged: false,
             damaged: 0,
         }
     }
@@ -91,6 +96,11 @@ impl Reader {
     /// Messages that began or ended in lost bytes and could not be joined.
     pub fn damaged(&self) -> u64 {
         self.damaged
+    }
+
+    /// Whether the last message began with a tag ([`Framing::Messages`] only).
+    pub fn is_tagged(&self) -> bool {
+        self.tagged
     }
 
     /// Takes the used-up chunk back.
@@ -164,6 +174,9 @@ impl Reader {
             if self.torn {
                 self.torn = !piece.end;
                 continue;
+            }
+            if !self.joined {
+                self.tagged = piece.tag;
             }
             if piece.end && !self.joined {
                 return Read::Message(copy(bytes, buffer));

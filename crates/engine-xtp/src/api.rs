@@ -40,6 +40,18 @@ pub enum SpanMeaning {
     Missing,
 }
 
+/// What a sender's status requests ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// What arrived (SREQ): the answer comes at once.
+    Received,
+    /// What the user took (DREQ): the answer comes when that is everything.
+    Delivered,
+}
+
+/// The study's greatest input and output queue of an association, octets.
+pub const STUDY_QUEUE_LEN: u64 = 16 << 10;
+
 /// A limit on the sending rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateLimit {
@@ -64,16 +76,16 @@ pub enum Congestion {
 /// How an endpoint behaves. All associations of an engine share it.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Octets of a full packet, header included.
+    /// Octets of a full packet, header included; without the header this is the study's maxdata.
     ///
     /// At least 128; see [`PACKET_LEN`] for the default.
     pub packet_len: usize,
-    /// Bytes a peer may send beyond what the user took.
+    /// Bytes a peer may send beyond what the user took: the study's ralloc.
     ///
     /// 1 MiB is sixteen segmented sends of 64 KiB, or 8 ms at a gigabit a second.
     pub window: u64,
     /// Bytes a sender may send before it heard an allocation, and a receiver allocates before the
-    /// peer's address is proven.
+    /// peer's address is proven: the study's talloc.
     ///
     /// 64 KiB is one segmented send. Times `unproven_max` it bounds what forged openings can take.
     pub initial_window: u64,
@@ -91,7 +103,8 @@ pub struct Config {
     pub fastnak: bool,
     /// What keeps the sender from overrunning its peer.
     pub flow: FlowControl,
-    /// The service circuits opened here ask for.
+    /// The service circuits opened here ask for. [`Service::Isochronous`] wants a `rate` as well,
+    /// and [`Service::Bulk`] a receiver that posts its buffers.
     pub service: Service,
     /// Whether opening waits for the peer's answer. Implicit opening sends the first user bytes
     /// with FIRST and loses no round trip.
@@ -104,7 +117,8 @@ pub struct Config {
     pub congestion: Congestion,
     /// What spans list.
     pub spans: SpanMeaning,
-    /// Priority written into every packet (SORT).
+    /// Priority of circuits opened here, and of those whose opener has none (SORT): the lowest value
+    /// is served first, those without one last.
     pub sort: Option<u16>,
     /// The port listened on and asked for; openings for another are refused.
     pub port: u16,
@@ -138,7 +152,8 @@ pub struct Config {
     pub wait_min: Duration,
     /// Longest WTIMER; it doubles with each retry.
     pub wait_max: Duration,
-    /// Requests in a row without an answer before the association is given up.
+    /// Requests in a row without an answer before the association is given up: the study's
+    /// retrycount.
     ///
     /// 8: with one packet in five lost each way, one association in ten thousand dies of it.
     pub retries_max: u32,
@@ -178,6 +193,26 @@ pub struct Config {
     ///
     /// 1 ms, as the status delay: what waits longest waits for an answer as long anyway.
     pub linger: Duration,
+    /// The round trip taken for granted before one was measured; WTIMER begins at three of them
+    /// then, as after a first sample (RFC 6298), and not at `wait_initial`.
+    ///
+    /// None: nothing is known of the path.
+    pub rtt: Option<Duration>,
+    /// Bytes sent and kept to be sent again at most, for each association.
+    ///
+    /// None: the host's send store is the limit. The study's is [`STUDY_QUEUE_LEN`].
+    pub oqmax: Option<u64>,
+    /// Bytes kept for a user that does not take them at most, for each association.
+    ///
+    /// None: `window` is the limit, and four windows for a sender that heeds none. The study's is
+    /// [`STUDY_QUEUE_LEN`].
+    pub iqmax: Option<u64>,
+    /// Status requests without user bytes travel in DATA without bytes, not in CNTL.
+    ///
+    /// Off: a CNTL says more.
+    pub null_data: bool,
+    /// What status requests with user bytes ask for.
+    pub ask: Ask,
     /// Makes keys and first syncs. Equal seeds, equal bytes.
     pub seed: u64,
 }
@@ -219,6 +254,11 @@ impl Default for Config {
             low_water: 0,
             high_water: None,
             linger: Duration::from_millis(1),
+            rtt: None,
+            oqmax: None,
+            iqmax: None,
+            null_data: false,
+            ask: Ask::Received,
             seed: 1,
         }
     }

@@ -1,6 +1,6 @@
 //! The engine: dispatch only.
 
-use crate::api::{CloseState, Config, Holdings};
+use crate::api::{CloseState, Config, Holdings, RateLimit};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
 };
@@ -110,6 +110,47 @@ impl Xtp {
     /// The user of a circuit makes room for `bytes` more, in reservation mode.
     pub fn post(&mut self, _now: Instant, id: CircuitId, bytes: u64) {
         self.with(id, |ctx, sh| receive::do_post(ctx, sh, bytes));
+    }
+
+    /// The bytes of a circuit's store from position `start` on begin with a tag of eight octets,
+    /// which its peer gets as such. Called in ascending order, before the store is said to extend
+    /// beyond `start`. The tag counts as data, and a packet begins with it.
+    pub fn tag(&mut self, id: CircuitId, start: u64) {
+        self.with(id, |ctx, _| {
+            if start >= ctx.tx.end {
+                ctx.tx.tags.push(start);
+            }
+        });
+    }
+
+    /// Takes back the tag at `start`, whose bytes were not written after all.
+    pub fn untag(&mut self, id: CircuitId, start: u64) {
+        self.with(id, |ctx, _| {
+            if start >= ctx.tx.end {
+                ctx.tx.tags.take_back(start);
+            }
+        });
+    }
+
+    /// Sets the rate this side of a circuit keeps to; None for no limit of its own. What the peer
+    /// accepts still holds.
+    pub fn set_rate(&mut self, now: Instant, id: CircuitId, rate: Option<RateLimit>) {
+        self.with(id, |ctx, sh| setup::do_set_rate(ctx, sh, now, rate));
+    }
+
+    /// Sets the rate the peer of a circuit is to keep to, and tells it until it knows.
+    pub fn impose_rate(&mut self, _now: Instant, id: CircuitId, rate: Option<RateLimit>) {
+        self.with(id, |ctx, sh| setup::do_impose_rate(ctx, sh, rate));
+    }
+
+    /// The rate a circuit keeps to: the lowest of its own limit and what the peer accepts.
+    pub fn rate(&self, id: CircuitId) -> Option<RateLimit> {
+        self.table.peek(id)?.tx.limits.all()
+    }
+
+    /// Sets the priority of a circuit: the lowest value is served first, None last.
+    pub fn set_sort(&mut self, id: CircuitId, sort: Option<u16>) {
+        self.with(id, |ctx, sh| setup::do_set_sort(ctx, sh, sort));
     }
 
     /// Carries out `act` on a circuit, if there is one of that number.
@@ -285,7 +326,7 @@ impl Engine for Xtp {
             batch.push(&octets, 0..0);
             return;
         }
-        while let Some(slot) = self.shared.ready.pop_front() {
+        while let Some(slot) = self.shared.ready.pop() {
             let slot = slot as usize;
             let Some(ctx) = self.table.context(slot) else {
                 continue;
@@ -322,6 +363,16 @@ impl Engine for Xtp {
 
     fn counters(&self) -> Counters {
         self.shared.counters
+    }
+
+    fn order(&self, circuits: &mut [CircuitId]) {
+        if self.shared.sorted {
+            let rank = |id: &CircuitId| {
+                let sort = self.table.peek(*id).and_then(|ctx| ctx.sort);
+                (sort.is_none(), sort)
+            };
+            circuits.sort_by_key(rank);
+        }
     }
 
     fn linger(&self) -> Duration {

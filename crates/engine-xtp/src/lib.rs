@@ -26,6 +26,7 @@ pub mod association;
 pub mod pdu;
 mod peers;
 mod procedure;
+mod ready;
 mod rx;
 mod shared;
 mod state;
@@ -34,6 +35,7 @@ mod tx;
 mod types;
 
 pub use api::{
-    CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning,
+    Ask, CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit,
+    SpanMeaning,
 };
 pub use association::Xtp;

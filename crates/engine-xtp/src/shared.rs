@@ -5,6 +5,7 @@ use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
     Service,
 };
+use crate::ready::Ready;
 use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,13 +16,15 @@ pub(crate) struct Shared {
     pub(crate) timers: BTreeSet<(Instant, CircuitId)>,
     pub(crate) events: VecDeque<Event>,
     /// Slots whose contexts may have something to send, served in turn.
-    pub(crate) ready: VecDeque<u32>,
+    pub(crate) ready: Ready,
     /// Packets that belong to no context.
     pub(crate) answers: VecDeque<(Address, Vec<u8>)>,
     pub(crate) counters: Counters,
     pub(crate) rejects: Rejects,
     pub(crate) random: SplitMix64,
     pub(crate) listening: bool,
+    /// An association has, or had, a priority.
+    pub(crate) sorted: bool,
     /// Memory to build packets in.
     pub(crate) scratch: Vec<u8>,
 }
@@ -36,11 +39,12 @@ impl Shared {
             config,
             timers: BTreeSet::new(),
             events: VecDeque::new(),
-            ready: VecDeque::new(),
+            ready: Ready::default(),
             answers: VecDeque::new(),
             counters: Counters::default(),
             rejects: Rejects::default(),
             listening: false,
+            sorted: false,
             scratch: Vec::new(),
         }
     }
@@ -63,15 +67,17 @@ impl Shared {
     /// Options every packet of an association with `service` carries.
     pub(crate) fn options(&self, service: Service) -> Options {
         let config = &self.config;
-        let deaf = service == Service::Datagram;
+        let deaf = matches!(service, Service::Datagram | Service::Isochronous);
         let noerr = config.error == ErrorControl::None || deaf;
         let noflow = config.flow == FlowControl::Off || deaf;
         Options::NONE
             .with(Options::NOERR, noerr)
             .with(Options::FASTNAK, config.fastnak)
             .with(Options::NOFLOW, noflow)
-            .with(Options::RES, config.flow == FlowControl::Reservation)
-            .with(Options::SORT, config.sort.is_some())
+            .with(
+                Options::RES,
+                config.flow == FlowControl::Reservation || service == Service::Bulk,
+            )
     }
 
     /// Queues a packet that belongs to no context.
@@ -97,6 +103,8 @@ impl Shared {
             DiagValue::NO_LISTENER => b"no listener\0",
             DiagValue::NO_PROVIDER => b"no provider\0",
             DiagValue::NO_RESOURCE => b"no resource\0",
+            DiagValue::MALFORMED_ADDRESS => b"malformed address\0",
+            DiagValue::MALFORMED_TRAFFIC => b"malformed traffic\0",
             _ => b"",
         };
         let fits = HEADER_LEN + 8 + text.len() <= octets_max;

@@ -1,5 +1,6 @@
 //! What one association remembers, and the states of its life.
 
+use crate::api::RateLimit;
 use crate::pdu::{Options, RTN, Service};
 use crate::rx::Receiving;
 use crate::shared::Shared;
@@ -119,6 +120,12 @@ pub(crate) struct Context {
     pub(crate) starved: bool,
     /// The peer is still to be told what this side accepts.
     pub(crate) limits_due: bool,
+    /// The sync of the packet that told it, as long as nothing shows that it arrived.
+    pub(crate) limits_sync: Option<u32>,
+    /// The rate this side accepts.
+    pub(crate) accepts: Option<RateLimit>,
+    /// Priority: the lowest value is served first, None last.
+    pub(crate) sort: Option<u16>,
     pub(crate) heard: Instant,
     /// Options of every packet.
     pub(crate) options: Options,
@@ -155,6 +162,9 @@ impl Context {
             key_used: false,
             starved: false,
             limits_due: false,
+            limits_sync: None,
+            accepts: None,
+            sort: None,
             heard: now,
             options: Options::NONE,
             queued: false,
@@ -187,6 +197,14 @@ impl Context {
         whole && !self.tx.finishing
     }
 
+    /// Bytes flow for as long as their users like.
+    pub(crate) fn is_stream(&self) -> bool {
+        matches!(
+            self.service,
+            Service::Stream | Service::Isochronous | Service::Bulk
+        )
+    }
+
     /// User bytes and WCLOSE wait for the answer to FIRST, or for FIRST itself.
     pub(crate) fn waits_for_answer(&self) -> bool {
         self.phase == Phase::Opening && (self.first.explicit || !self.first.sent)
@@ -216,7 +234,7 @@ impl Context {
     pub(crate) fn wake(&mut self, shared: &mut Shared) {
         if !self.queued {
             self.queued = true;
-            shared.ready.push_back(self.slot);
+            shared.ready.push(self.slot, self.sort);
         }
     }
 

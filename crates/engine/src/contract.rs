@@ -45,6 +45,8 @@ pub struct Delivery {
     pub bytes: Bytes,
     /// Bytes were lost between the last delivery and this one.
     pub gap: bool,
+    /// They begin with a tag of eight octets that the sender set apart.
+    pub tag: bool,
     /// A message ends with the last of them ([`Framing::Messages`] only).
     pub end: bool,
 }
@@ -193,6 +195,9 @@ pub trait Engine {
 
     /// The work done so far.
     fn counters(&self) -> Counters;
+
+    /// Puts circuits into the order their users are to be served in. Few protocols have one.
+    fn order(&self, _circuits: &mut [CircuitId]) {}
 
     /// How long the host may keep a short message back to let it share a packet.
     fn linger(&self) -> Duration {

@@ -175,13 +175,15 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.watched
     }
 
-    /// Circuits to which something happened since the last call; each once. For a watcher.
+    /// Circuits to which something happened since the last call; each once, the most urgent first.
+    /// For a watcher.
     pub fn take_ready(&mut self, ready: &mut Vec<CircuitId>) {
         for id in &self.ready {
             if let Some(held) = self.circuits.get_mut(id) {
                 held.listed = false;
             }
         }
+        self.engine.order(&mut self.ready);
         ready.append(&mut self.ready);
     }
 

@@ -138,6 +138,7 @@ pub(crate) fn handle_data(
         deliveries.push(Delivery {
             circuit: id,
             bytes: Bytes::Packet(HEADER_LEN..HEADER_LEN + payload_len),
+            tag: false,
             gap: gap > 0,
             end: false,
         });

@@ -17,6 +17,46 @@ pub struct Endpoints<H> {
     pub src_port: u16,
 }
 
+/// Whose addresses a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressFormat {
+    /// None: code 0.
+    Null,
+    /// Internet, version 4: code 1.
+    Internet4,
+    /// ISO's connectionless network protocol: code 2.
+    Iso,
+    /// Xerox Network Systems: code 3.
+    Xns,
+    /// Novell's IPX: code 4.
+    Ipx,
+    /// Direct, for fixed topologies: code 5.
+    Direct,
+    /// Internet, version 6: code 6.
+    Internet6,
+    /// By private agreement: codes from 128.
+    Private(u8),
+    /// Assigned to nobody.
+    Unassigned(u8),
+}
+
+impl AddressFormat {
+    /// The format of a code.
+    pub fn of(code: u8) -> AddressFormat {
+        match code {
+            0 => AddressFormat::Null,
+            1 => AddressFormat::Internet4,
+            2 => AddressFormat::Iso,
+            3 => AddressFormat::Xns,
+            4 => AddressFormat::Ipx,
+            5 => AddressFormat::Direct,
+            6 => AddressFormat::Internet6,
+            128.. => AddressFormat::Private(code),
+            _ => AddressFormat::Unassigned(code),
+        }
+    }
+}
+
 /// An address segment. `alen` and `aformat` follow from the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressSegment<'a> {
@@ -26,7 +66,10 @@ pub enum AddressSegment<'a> {
     V4(Endpoints<Ipv4Addr>),
     /// Format 6. Its layout is our own: as format 1, with longer hosts.
     V6(Endpoints<Ipv6Addr>),
-    /// A format this engine does not read: its code and the octets behind the first four.
+    /// Format 5: direct, meaning something on the spot alone. XTP does not look into it.
+    Direct(&'a [u8]),
+    /// A format this engine does not read, see [`AddressFormat`]: its code and the octets behind
+    /// the first four.
     Other(u8, &'a [u8]),
 }
 
@@ -40,7 +83,7 @@ impl<'a> AddressSegment<'a> {
                 AddressSegment::Null(_) => 4,
                 AddressSegment::V4(_) => 12,
                 AddressSegment::V6(_) => 36,
-                AddressSegment::Other(_, rest) => rest.len(),
+                AddressSegment::Direct(rest) | AddressSegment::Other(_, rest) => rest.len(),
             }
     }
 
@@ -72,6 +115,7 @@ impl<'a> AddressSegment<'a> {
                 src_port: u16_at(rest, 34)?,
             }),
             (0 | 1 | 6, _) => return None,
+            (5, _) => AddressSegment::Direct(rest),
             (other, _) => AddressSegment::Other(other, rest),
         };
         Some((domain, address))
@@ -101,8 +145,20 @@ impl<'a> AddressSegment<'a> {
                 &e.src_host.octets(),
                 &[e.dst_port, e.src_port],
             ),
+            AddressSegment::Direct(rest) => hosts(5, rest, &[], &[]),
             AddressSegment::Other(format, rest) => hosts(*format, rest, &[], &[]),
         }
+    }
+
+    /// Whose format it is in.
+    pub fn format(&self) -> AddressFormat {
+        AddressFormat::of(match self {
+            AddressSegment::Null(_) => 0,
+            AddressSegment::V4(_) => 1,
+            AddressSegment::Direct(_) => 5,
+            AddressSegment::V6(_) => 6,
+            AddressSegment::Other(code, _) => *code,
+        })
     }
 
     /// The service asked for; None in formats without ports.

@@ -30,6 +30,12 @@ impl DiagValue {
     pub const NO_LISTENER: DiagValue = DiagValue(1);
     /// The address format is not supported.
     pub const ADDRESS_FORMAT: DiagValue = DiagValue(3);
+    /// The address is not what its format demands.
+    pub const MALFORMED_ADDRESS: DiagValue = DiagValue(4);
+    /// The format of the traffic specifier is not supported.
+    pub const TRAFFIC_FORMAT: DiagValue = DiagValue(5);
+    /// The traffic specifier is not what its format demands.
+    pub const MALFORMED_TRAFFIC: DiagValue = DiagValue(7);
     /// Nobody provides the service.
     pub const NO_PROVIDER: DiagValue = DiagValue(8);
     /// No memory for it.

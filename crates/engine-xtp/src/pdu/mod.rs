@@ -14,7 +14,7 @@ mod packet;
 mod reject;
 mod traffic;
 
-pub use address::{AddressSegment, Endpoints};
+pub use address::{AddressFormat, AddressSegment, Endpoints};
 pub use control::{Common, SPAN_LEN, Span, Spans};
 pub use diag::{Diag, DiagCode, DiagValue};
 pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN};

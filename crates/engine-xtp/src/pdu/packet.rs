@@ -2,8 +2,8 @@
 
 use super::control::COMMON_LEN;
 use super::{
-    AddressSegment, CHECK_AT, Common, Diag, Format, HEADER_LEN, Header, Options, Reject, SPAN_LEN,
-    Spans, TrafficSpec, u32_at, u64_at,
+    AddressSegment, CHECK_AT, Common, Diag, DiagValue, Format, HEADER_LEN, Header, Options, Reject,
+    SPAN_LEN, Spans, TrafficSpec, u32_at, u64_at,
 };
 use engine::checksum;
 
@@ -120,6 +120,14 @@ impl<'a> Body<'a> {
             Body::Tcntl { .. } => Format::Tcntl,
             Body::Jcntl { .. } => Format::Jcntl,
             Body::Diag(_) => Format::Diag,
+        }
+    }
+
+    /// What a peer is to be told about a FIRST whose body [`parse`](Body::parse) does not accept.
+    pub fn fault_of_first(body: &[u8]) -> DiagValue {
+        match AddressSegment::parse(body) {
+            None => DiagValue::MALFORMED_ADDRESS,
+            Some((_, address)) => TrafficSpec::fault(&body[address.len()..]),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The traffic specifier: which service, how fast, how large.
 
-use super::{octets, u16_at, u32_at};
+use super::{DiagValue, octets, u16_at, u32_at};
 
 /// A rate or burst without limit.
 pub const UNLIMITED: u32 = u32::MAX;
@@ -18,6 +18,11 @@ pub enum Service {
     Transaction,
     /// A reliable stream.
     Stream,
+    /// A stream whose bytes are worth something at their time only: a rate, no repair, no window.
+    /// XTP 4.0 has no code for it: it travels as a stream, and the option bits say the rest.
+    Isochronous,
+    /// A large transfer into buffers that the receiving user posts. In XTP 4.0 as above.
+    Bulk,
     /// Multicast, or not assigned.
     Other(u8),
 }
@@ -42,7 +47,7 @@ impl Service {
             Service::Datagram => 1,
             Service::AckedDatagram => 2,
             Service::Transaction => 3,
-            Service::Stream => 4,
+            Service::Stream | Service::Isochronous | Service::Bulk => 4,
             Service::Other(code) => code,
         }
     }
@@ -93,6 +98,14 @@ impl TrafficSpec {
     /// Never: a segment has at least its head. For the sake of convention.
     pub fn is_empty(&self) -> bool {
         false
+    }
+
+    /// Why [`parse`](TrafficSpec::parse) does not accept what `body` begins with.
+    pub(super) fn fault(body: &[u8]) -> DiagValue {
+        match body.get(3) {
+            Some(0 | 1) | None => DiagValue::MALFORMED_TRAFFIC,
+            Some(_) => DiagValue::TRAFFIC_FORMAT,
+        }
     }
 
     pub(super) fn parse(body: &[u8]) -> Option<TrafficSpec> {

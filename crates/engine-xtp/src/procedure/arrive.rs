@@ -69,6 +69,7 @@ fn handle_control(
         _ => return Err(Reject::Multicast),
     }
     note_active(ctx, sh);
+    ctx.rx.reserved |= header.options.has(Options::RES);
     if header.options.has(Options::NOERR) && header.seq <= crate::types::SEQ_MAX {
         receive::skip_to(ctx, sh, header.seq);
     }

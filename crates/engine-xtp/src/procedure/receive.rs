@@ -11,6 +11,9 @@ use engine::{Bytes, Delivery, Framing, Instant};
 /// Runs of early bytes kept at most: one for every 64 bytes of the window.
 const BYTES_PER_RUN: u64 = 64;
 
+/// Octets of a tag. It is taken whole or not at all.
+const TAG_LEN: u64 = 8;
+
 /// A sender told to heed no allocation is cut off at this many windows.
 const NOFLOW_WINDOWS: u64 = 4;
 
@@ -39,13 +42,18 @@ pub(crate) fn handle_data(
     }
     // What lies beyond the allocation comes again.
     let eom = header.options.has(Options::EOM) && end <= limit;
+    let tag = header.options.has(Options::BTAG);
+    if tag && limit - seq < TAG_LEN {
+        return Err(Reject::BeyondWindow);
+    }
+    let marks = (tag, eom);
     let end = end.min(limit);
     let range = range.start..range.start + (end - seq) as usize;
     if seq > ctx.rx.next && !ctx.rx.noerr {
-        return hold(ctx, sh, now, header, &packet[range], eom);
+        return hold(ctx, sh, now, header, &packet[range], marks);
     }
     if end > ctx.rx.next {
-        take(ctx, sh, seq, range, eom, deliveries);
+        take(ctx, sh, seq, range, marks, deliveries);
     }
     Ok(())
 }
@@ -58,7 +66,7 @@ fn take(
     sh: &mut Shared,
     seq: u64,
     range: Range<usize>,
-    eom: bool,
+    (tag, eom): (bool, bool),
     deliveries: &mut Vec<Delivery>,
 ) {
     skip_to(ctx, sh, seq);
@@ -69,19 +77,21 @@ fn take(
     }
     let known = (ctx.rx.next - seq) as usize;
     let bytes = Bytes::Packet(range.start + known..range.end);
-    deliver(ctx, sh, bytes, eom, deliveries);
+    deliver(ctx, sh, bytes, (tag && known == 0, eom), deliveries);
     if ctx.rx.held.is_empty() {
         return;
     }
     while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
-        deliver(ctx, sh, Bytes::Held(piece.bytes), piece.end, deliveries);
+        let marks = (piece.tag, piece.end);
+        deliver(ctx, sh, Bytes::Held(piece.bytes), marks, deliveries);
     }
 }
 
 /// Bytes from here on are not taken.
 fn limit(ctx: &Context, sh: &Shared, options: Options) -> u64 {
     if options.has(Options::NOFLOW) || sh.config.flow == FlowControl::Off {
-        ctx.rx.taken() + NOFLOW_WINDOWS * sh.config.window
+        let most = NOFLOW_WINDOWS * sh.config.window;
+        ctx.rx.taken() + sh.config.iqmax.map_or(most, |iqmax| iqmax.min(most))
     } else {
         ctx.rx.told
     }
@@ -106,7 +116,7 @@ fn deliver(
     ctx: &mut Context,
     sh: &mut Shared,
     bytes: Bytes,
-    end: bool,
+    (tag, end): (bool, bool),
     deliveries: &mut Vec<Delivery>,
 ) {
     let len = match &bytes {
@@ -120,6 +130,7 @@ fn deliver(
         circuit: ctx.id,
         bytes,
         gap: std::mem::take(&mut ctx.rx.gap),
+        tag,
         end,
     });
 }
@@ -131,7 +142,7 @@ fn hold(
     now: Instant,
     header: &Header,
     bytes: &[u8],
-    eom: bool,
+    marks: (bool, bool),
 ) -> Result<(), Reject> {
     let opens_gap = header.seq > ctx.rx.held.end();
     if opens_gap && header.options.has(Options::FASTNAK) {
@@ -141,7 +152,7 @@ fn hold(
         return Ok(());
     }
     let runs_max = (sh.config.window / BYTES_PER_RUN) as usize;
-    let kept = ctx.rx.held.insert(header.seq, bytes, eom, runs_max);
+    let kept = ctx.rx.held.insert(header.seq, bytes, marks, runs_max);
     let kept = kept.ok_or(Reject::BeyondWindow)?;
     sh.counters.bytes_copied += kept as u64;
     Ok(())
@@ -165,7 +176,7 @@ pub(crate) fn do_consume(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
         ctx.rx.report_at = None;
     }
     let reopened = opened >= window(ctx, sh) / 4 && !ctx.rx.is_complete();
-    if (reopened && sh.config.flow != FlowControl::Reservation) || delivered {
+    if (reopened && !is_reserved(ctx, sh)) || delivered {
         ctx.due.reply = true;
         ctx.wake(sh);
     }
@@ -173,8 +184,11 @@ pub(crate) fn do_consume(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
 
 /// The user posted room for `bytes` more (reservation mode).
 pub(crate) fn do_post(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
+    if !std::mem::replace(&mut ctx.rx.posts, true) {
+        ctx.rx.posted = ctx.rx.posted.max(ctx.rx.taken());
+    }
     ctx.rx.posted = ctx.rx.posted.saturating_add(bytes).min(SEQ_MAX);
-    if sh.config.flow == FlowControl::Reservation {
+    if is_reserved(ctx, sh) {
         ctx.due.reply = true;
         ctx.wake(sh);
     }
@@ -182,19 +196,26 @@ pub(crate) fn do_post(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
 
 /// What a control packet sent now would allocate. It never goes back.
 pub(crate) fn allocation(ctx: &Context, sh: &Shared) -> u64 {
-    let open = match sh.config.flow {
-        FlowControl::Reservation => ctx.rx.posted,
-        FlowControl::Allocation | FlowControl::Off => ctx.rx.taken() + window(ctx, sh),
+    let open = if is_reserved(ctx, sh) {
+        ctx.rx.posted
+    } else {
+        ctx.rx.taken() + window(ctx, sh)
     };
     open.max(ctx.rx.told)
 }
 
+/// Whether only what the user posted is allocated: by this side's own choice, or because the
+/// sender wants it and the user does post.
+fn is_reserved(ctx: &Context, sh: &Shared) -> bool {
+    sh.config.flow == FlowControl::Reservation || ctx.rx.reserved && ctx.rx.posts
+}
+
 fn window(ctx: &Context, sh: &Shared) -> u64 {
-    let mut window = sh.config.window;
+    let mut window = sh.config.window.min(sh.config.iqmax.unwrap_or(u64::MAX));
     if ctx.budget.is_some() || ctx.phase == Phase::Opening {
         window = window.min(sh.config.initial_window);
     }
-    match sh.config.rate {
+    match ctx.accepts {
         Some(limit) if ctx.limits_due => window.min(u64::from(limit.burst_bytes)),
         _ => window,
     }

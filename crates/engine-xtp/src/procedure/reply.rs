@@ -23,6 +23,8 @@ enum Kind {
     Plain,
     Spans(Vec<u8>),
     Traffic(TrafficSpec),
+    /// DATA without bytes, for a question alone.
+    Null,
 }
 
 /// The peer is owed a control packet: now, or for a transaction with its reply.
@@ -60,20 +62,25 @@ pub(crate) fn transmit_control(
     if !ctx.may_send(len) || useless {
         return;
     }
-    let options = options(ctx);
+    let limits = matches!(kind, Kind::Traffic(TrafficSpec::Limits { .. }));
+    let confirm = limits && (ctx.initiator || ctx.key_used) && !ctx.is_one_way();
+    let options = options(ctx, confirm);
     let sync = request::sync(ctx, sh, now, options);
-    push(ctx, sh, batch, kind, options, sync);
+    if confirm && options.has(Options::SREQ) {
+        ctx.limits_sync = Some(sync);
+    }
+    push(ctx, sh, batch, &kind, options, sync);
     ctx.due = Due::default();
     ctx.disarm(Timer::Reply);
 }
 
 /// The options of the packet, as it stands between the two sides.
-fn options(ctx: &Context) -> Options {
+fn options(ctx: &Context, confirm: bool) -> Options {
     let datagram = ctx.service == Service::Datagram;
     let wclose = ctx.is_all_sent() && !datagram || close::is_wclose_due(ctx);
     let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
     let last = close::is_done_with(ctx, wclose, rclose) || wclose && datagram;
-    let ask = (ctx.due.probe || close::is_wclose_due(ctx)) && !datagram && !last;
+    let ask = (ctx.due.probe || confirm || close::is_wclose_due(ctx)) && !datagram && !last;
     ctx.options
         .with(Options::SREQ, ask)
         .with(Options::WCLOSE, wclose)
@@ -98,7 +105,8 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
     }
     // The answer to a datagram that is whole ends its association.
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
-    if !ctx.initiator && !ends && (!ctx.key_used || ctx.limits_due) {
+    let limits = ctx.limits_due || ctx.due.probe && ctx.limits_sync.is_some();
+    if !ends && (limits || !ctx.initiator && !ctx.key_used) {
         for traffic in [setup::traffic_spec(ctx, sh, false), setup::plain_spec(ctx)] {
             let len = CNTL_LEN + TCNTL_MORE + traffic.len();
             if ctx.may_send(len) {
@@ -109,6 +117,10 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
     // A question as long as the answer that brings the responder's key.
     if ctx.due.probe && ctx.initiator && ctx.remote.is_none() {
         return (Kind::Traffic(setup::plain_spec(ctx)), TCNTL_LEN);
+    }
+    let asks = ctx.due.probe && !ctx.due.reply && !ctx.options.has(Options::NOERR);
+    if sh.config.null_data && asks {
+        return (Kind::Null, HEADER_LEN);
     }
     (Kind::Plain, CNTL_LEN)
 }
@@ -147,7 +159,7 @@ fn push(
     ctx: &mut Context,
     sh: &mut Shared,
     batch: &mut Batch,
-    kind: Kind,
+    kind: &Kind,
     options: Options,
     sync: u32,
 ) {
@@ -156,17 +168,19 @@ fn push(
         alloc: receive::allocation(ctx, sh),
         echo: ctx.rx.sync.unwrap_or(0),
     };
-    let body = body(ctx, &kind, common);
+    let body = body(ctx, kind, common);
     let header = Header {
         options,
         sync,
-        sort: sh.config.sort.unwrap_or(0),
+        sort: ctx.sort.unwrap_or(0),
         seq: ctx.tx.next,
         ..plain(ctx.wire_key(), body.format())
     };
     Packet { header, body }.emit_summed(&mut sh.scratch);
     batch.push(&sh.scratch, ctx.tx.next..ctx.tx.next);
-    ctx.rx.told = common.alloc;
+    if !matches!(kind, Kind::Null) {
+        ctx.rx.told = common.alloc;
+    }
     let len = sh.scratch.len();
     send::account(ctx, sh, options, len, 0, len as u64);
 }
@@ -174,6 +188,7 @@ fn push(
 fn body<'a>(ctx: &mut Context, kind: &'a Kind, common: Common) -> Body<'a> {
     match kind {
         Kind::Plain => Body::Cntl(common),
+        Kind::Null => Body::Data { data: &[] },
         Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
         Kind::Traffic(traffic) => {
             ctx.limits_due &= !matches!(traffic, TrafficSpec::Limits { .. });

@@ -24,6 +24,12 @@ pub(crate) fn handle_report(
     if is_before(ctx.tx.sync, common.echo) && common.echo != 0 {
         return Err(Reject::NeverSent);
     }
+    if ctx
+        .limits_sync
+        .is_some_and(|sync| !is_before(common.echo, sync))
+    {
+        ctx.limits_sync = None;
+    }
     let horizon = settle_requests(ctx, sh, now, common.echo);
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
         return Err(Reject::Released);
@@ -63,7 +69,7 @@ fn settle_requests(ctx: &mut Context, sh: &mut Shared, now: Instant, echo: u32) 
         }
         ctx.tx.requests.pop_front();
         horizon = Some(request.sent);
-        if request.sync == echo {
+        if request.sync == echo && !request.delivered {
             let rtt = now.since(request.at);
             let queued = ctx.tx.rtt.is_queued(rtt);
             ctx.tx.rtt.sample(rtt);

@@ -8,9 +8,9 @@ use crate::tx::Handshake;
 use engine::{CloseReason, Instant};
 
 /// Makes a status request: the sync of the packet that is to carry it.
-fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
+fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant, delivered: bool) -> u32 {
     let first = ctx.tx.requests.is_empty();
-    let sync = ctx.tx.ask(now);
+    let sync = ctx.tx.ask(now, delivered);
     let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
     ctx.disarm(Timer::Status);
     if first || tries > 0 {
@@ -23,8 +23,9 @@ fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant) -> u32 {
 /// The sync of a packet with `options`: a new one if it makes a request.
 #[inline]
 pub(crate) fn sync(ctx: &mut Context, sh: &mut Shared, now: Instant, options: Options) -> u32 {
-    if options.has(Options::SREQ) {
-        ask(ctx, sh, now)
+    let asks = options.0 & (Options::SREQ | Options::DREQ).0;
+    if asks != 0 {
+        ask(ctx, sh, now, asks == Options::DREQ.0)
     } else {
         ctx.tx.sync
     }
@@ -48,7 +49,7 @@ pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
 /// Whether nothing goes on before the peer says something it may have said already.
 fn is_waiting(ctx: &Context, sh: &Shared) -> bool {
     let unanswered = ctx.close.wclose_sent && !ctx.close.rclose_received;
-    unanswered || send::is_blocked(ctx) || is_keyless(ctx, sh)
+    unanswered || send::is_blocked(ctx, sh) || is_keyless(ctx, sh)
 }
 
 /// Whether the responder answered, but its key did not arrive. It may be unable to say more until

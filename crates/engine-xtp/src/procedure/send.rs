@@ -1,6 +1,6 @@
 //! Sending user bytes.
 
-use crate::api::ErrorControl;
+use crate::api::Ask;
 use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{close, reply, request, setup};
 use crate::shared::{Shared, plain};
@@ -12,6 +12,8 @@ use engine::{Batch, CloseReason, Event, Framing, Instant};
 struct Cut {
     bytes: Range<u64>,
     again: bool,
+    /// It begins with a tag.
+    tag: bool,
     eom: bool,
     /// It ends where a packet must end.
     full: bool,
@@ -22,6 +24,7 @@ pub(crate) fn do_extend(ctx: &mut Context, sh: &mut Shared, end: u64, push: bool
     let tx = &mut ctx.tx;
     tx.end = tx.end.max(end);
     let config = &sh.config;
+    let push = push || ctx.service == Service::Isochronous;
     if push || tx.in_flight() <= config.low_water || config.linger.is_zero() {
         tx.pushed = tx.end;
     } else if tx.end - tx.next >= sh.high_water() {
@@ -124,14 +127,16 @@ fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> boo
 /// The next bytes to send: what was lost first, then what is new.
 #[inline]
 fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
-    if ctx.tx.handshake.is_some() || ctx.waits_for_answer() {
+    // What is worth something now alone does not wait for answers.
+    let waits = ctx.tx.handshake.is_some() && ctx.service != Service::Isochronous;
+    if waits || ctx.waits_for_answer() {
         return None;
     }
     if let Some(lost) = ctx.tx.lost.front() {
         let lost = lost.clone();
         return Some(cut(ctx, sh, lost.start, lost.end, true));
     }
-    let limit = limit(ctx);
+    let limit = limit(ctx, sh);
     let tx = &ctx.tx;
     if limit <= tx.next || ctx.waits_for_finish() && tx.end - tx.next < sh.payload_max() {
         return None;
@@ -141,7 +146,8 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
     if cut.bytes.end > limit {
         // A part of a packet only when nothing else is on its way.
         let bytes = cut.bytes.start..limit;
-        return (in_flight == 0).then_some(Cut {
+        let parts = in_flight == 0 && (!cut.tag || limit - next >= 8);
+        return parts.then_some(Cut {
             bytes,
             eom: false,
             ..cut
@@ -158,6 +164,12 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
 fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut {
     let border = border(ctx, sh, start, end);
     let mut stop = end.min(border).min(start + ctx.tx.payload_max);
+    let mut tag = false;
+    if !ctx.tx.tags.is_empty() {
+        let (here, next) = ctx.tx.tags.at(start);
+        tag = here;
+        stop = stop.min(next);
+    }
     let message_end = ctx.tx.ends.after(start);
     let eom = message_end.is_some_and(|message_end| message_end <= stop);
     if let Some(message_end) = message_end.filter(|_| eom) {
@@ -166,6 +178,7 @@ fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut
     Cut {
         bytes: start..stop,
         again,
+        tag,
         eom,
         full: stop == border,
     }
@@ -194,9 +207,12 @@ fn border(ctx: &mut Context, sh: &Shared, start: u64, end: u64) -> u64 {
 }
 
 /// Bytes below this may be sent.
-fn limit(ctx: &Context) -> u64 {
+fn limit(ctx: &Context, sh: &Shared) -> u64 {
     let tx = &ctx.tx;
     let mut limit = tx.end;
+    if let Some(most) = sh.config.oqmax {
+        limit = limit.min(tx.acknowledged.saturating_add(most));
+    }
     if !ctx.options.has(Options::NOFLOW) {
         limit = limit.min(tx.alloc);
     }
@@ -207,8 +223,8 @@ fn limit(ctx: &Context) -> u64 {
 }
 
 /// Whether the peer, not the user, keeps the sender from going on.
-pub(crate) fn is_blocked(ctx: &Context) -> bool {
-    ctx.tx.next < ctx.tx.end && limit(ctx) <= ctx.tx.next
+pub(crate) fn is_blocked(ctx: &Context, sh: &Shared) -> bool {
+    ctx.tx.next < ctx.tx.end && limit(ctx, sh) <= ctx.tx.next
 }
 
 fn advance(ctx: &mut Context, sh: &mut Shared, cut: &Cut) {
@@ -242,7 +258,7 @@ fn push(
     let header = Header {
         options,
         dlen: len as u32,
-        sort: sh.config.sort.unwrap_or(0),
+        sort: ctx.sort.unwrap_or(0),
         sync,
         seq: cut.bytes.start,
         ..plain(ctx.wire_key(), Format::Data)
@@ -250,7 +266,7 @@ fn push(
     let sum_at = sh.config.checksum.then_some(CHECK_AT);
     batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
     let summed = HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
-    let forget = sh.config.error == ErrorControl::None && ctx.phase == Phase::Active;
+    let forget = ctx.options.has(Options::NOERR) && ctx.phase == Phase::Active;
     if forget || ctx.service == Service::Datagram {
         sh.events.push_back(Event::Released(ctx.id, ctx.tx.next));
     }
@@ -264,11 +280,14 @@ fn options(ctx: &Context, sh: &Shared, cut: &Cut, last: bool) -> Options {
     let complete = ctx.rx.is_complete() && !ctx.is_one_way();
     let datagram = ctx.service == Service::Datagram;
     let ask = !datagram && wants_answer(ctx, sh, cut, wclose, last);
-    let eom = cut.eom || wclose && ctx.service != Service::Stream;
+    let delivered = sh.config.ask == Ask::Delivered && !wclose;
+    let eom = cut.eom || wclose && !ctx.is_stream();
     ctx.options
         .with(Options::NOCHECK, !sh.config.checksum)
-        .with(Options::SREQ, ask)
+        .with(Options::SREQ, ask && !delivered)
+        .with(Options::DREQ, ask && delivered)
         .with(Options::EOM, eom)
+        .with(Options::BTAG, cut.tag)
         .with(Options::WCLOSE, wclose)
         .with(Options::RCLOSE, complete)
         .with(Options::END, wclose && datagram)
@@ -310,5 +329,5 @@ fn wants_answer(ctx: &Context, sh: &Shared, cut: &Cut, wclose: bool, last: bool)
         || tx.ask_next
         || wclose && !cut.again
         || cut.again && tx.lost.is_empty()
-        || last && tx.requests.is_empty() && is_blocked(ctx)
+        || last && tx.requests.is_empty() && is_blocked(ctx, sh)
 }

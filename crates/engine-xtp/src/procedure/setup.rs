@@ -9,7 +9,7 @@ use crate::pdu::{
 use crate::procedure::{receive, request, send};
 use crate::shared::{Shared, plain};
 use crate::state::{Budget, Context, Phase};
-use crate::tx::{Bucket, Controller};
+use crate::tx::Controller;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Address, Batch, CircuitId, CommandError, Event, Instant, checksum};
 
@@ -40,7 +40,7 @@ pub(crate) fn do_connect(
 
 /// Sends FIRST alone, or leaves it to the first user bytes.
 fn start(ctx: &mut Context, sh: &mut Shared) {
-    let explicit = sh.config.explicit && ctx.service == Service::Stream;
+    let explicit = sh.config.explicit && ctx.is_stream();
     ctx.first.explicit = explicit;
     ctx.first.due = explicit;
     if explicit {
@@ -58,7 +58,13 @@ fn start(ctx: &mut Context, sh: &mut Shared) {
 
 /// What both sides set before the first packet.
 fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
-    ctx.options = sh.options(ctx.service);
+    ctx.sort = ctx.sort.or(sh.config.sort);
+    ctx.options = sh
+        .options(ctx.service)
+        .with(Options::SORT, ctx.sort.is_some());
+    sh.sorted |= ctx.sort.is_some();
+    ctx.accepts = sh.config.rate;
+    ctx.tx.limits.own = sh.config.rate;
     ctx.tx.sync = sh.random.next_u64() as u32;
     ctx.tx.saved_sync = ctx.tx.sync;
     ctx.tx.alloc = sh.config.initial_window;
@@ -66,13 +72,14 @@ fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     ctx.limits_due = has_limits(sh);
     ctx.rx.told = receive::allocation(ctx, sh);
     ctx.tx.congestion = Controller::new(sh.config.congestion, sh.payload_max());
-    ctx.tx.bucket = sh.config.rate.map(|limit| Bucket::new(limit, now));
+    ctx.tx.limit(now);
     request::watch(ctx, sh, now);
 }
 
 /// Puts FIRST into `batch`, with the user bytes there are, or with those of the last time.
 pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
     let traffic = traffic_spec(ctx, sh, true);
+    ctx.limits_due &= !matches!(traffic, TrafficSpec::Limits { .. });
     let address = address_segment(ctx.peer, sh);
     let segments_len = (address.len() + traffic.len()) as u64;
     choose_data(ctx, sh, sh.payload_max() - segments_len);
@@ -81,7 +88,7 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
     let header = Header {
         options,
         sync: request::sync(ctx, sh, now, options),
-        sort: sh.config.sort.unwrap_or(0),
+        sort: ctx.sort.unwrap_or(0),
         dlen: (segments_len + data_len) as u32,
         ..plain(ctx.key, Format::First)
     };
@@ -123,7 +130,9 @@ fn first_data(ctx: &Context) -> u64 {
     } else {
         tx.alloc
     };
-    tx.end.min(allowed).min(message_end)
+    // A tag begins a DATA packet of its own.
+    let tag = tx.tags.first().unwrap_or(u64::MAX);
+    tx.end.min(allowed).min(message_end).min(tag)
 }
 
 fn first_options(ctx: &mut Context) -> Options {
@@ -133,10 +142,7 @@ fn first_options(ctx: &mut Context) -> Options {
     let message = len > 0 && ctx.tx.ends.after(len - 1) == Some(len);
     ctx.options
         .with(Options::SREQ, !datagram)
-        .with(
-            Options::EOM,
-            message || wclose && ctx.service != Service::Stream,
-        )
+        .with(Options::EOM, message || wclose && !ctx.is_stream())
         .with(Options::WCLOSE, wclose)
         .with(Options::END, wclose && datagram)
 }
@@ -195,19 +201,22 @@ fn is_short(ctx: &Context) -> bool {
 pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSpec {
     let config = &sh.config;
     let short = first && is_short(ctx);
-    if !short && !has_limits(sh) {
+    if !short && !has_limits(sh) && (first || !ctx.limits_due && ctx.limits_sync.is_none()) {
         return plain_spec(ctx);
     }
-    let (rate, burst) = config.rate.map_or((UNLIMITED, UNLIMITED), |limit| {
-        (limit.rate_bytes_per_s, limit.burst_bytes)
-    });
+    let pair = |limit: Option<RateLimit>| {
+        limit.map_or((UNLIMITED, UNLIMITED), |limit| {
+            (limit.rate_bytes_per_s, limit.burst_bytes)
+        })
+    };
+    let ((inrate, inburst), (outrate, outburst)) = (pair(ctx.accepts), pair(ctx.tx.limits.own));
     TrafficSpec::Limits {
         service: ctx.service,
         maxdata: (config.packet_len - HEADER_LEN) as u32,
-        inrate: rate,
-        inburst: burst,
-        outrate: rate,
-        outburst: burst,
+        inrate,
+        inburst,
+        outrate,
+        outburst,
     }
 }
 
@@ -236,14 +245,38 @@ pub(crate) fn obey(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
         return;
     };
     ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(MAXDATA_MIN)));
-    if inrate != UNLIMITED {
-        let limit = RateLimit {
-            rate_bytes_per_s: inrate,
-            burst_bytes: inburst,
-        };
-        let bucket = ctx.tx.bucket.get_or_insert_with(|| Bucket::new(limit, now));
-        bucket.tighten(limit);
-    }
+    ctx.tx.limits.peer = (inrate != UNLIMITED).then_some(RateLimit {
+        rate_bytes_per_s: inrate,
+        burst_bytes: inburst,
+    });
+    ctx.tx.limit(now);
+}
+
+/// Sets the rate this side keeps to.
+pub(crate) fn do_set_rate(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    rate: Option<RateLimit>,
+) {
+    ctx.tx.limits.own = rate;
+    ctx.tx.limit(now);
+    ctx.wake(sh);
+}
+
+/// Sets the rate the peer is to keep to, and has it told.
+pub(crate) fn do_impose_rate(ctx: &mut Context, sh: &mut Shared, rate: Option<RateLimit>) {
+    ctx.accepts = rate;
+    ctx.limits_due = true;
+    ctx.due.reply |= ctx.first.sent || !ctx.initiator;
+    ctx.wake(sh);
+}
+
+/// Sets the priority among the associations of the endpoint.
+pub(crate) fn do_set_sort(ctx: &mut Context, sh: &mut Shared, sort: Option<u16>) {
+    ctx.sort = sort;
+    ctx.options = Options(ctx.options.0 & !Options::SORT.0).with(Options::SORT, sort.is_some());
+    sh.sorted |= sort.is_some();
 }
 
 /// A FIRST for no context yet: makes one, or says why not. The slot of the new context.
@@ -254,7 +287,9 @@ pub(crate) fn handle_first(
     header: &Header,
     packet: &[u8],
 ) -> Result<usize, Reject> {
-    let body = Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)?;
+    let Some(body) = Body::parse(header, &packet[HEADER_LEN..]) else {
+        return Err(refuse_malformed(xtp, from, header, packet));
+    };
     let Body::First {
         address, traffic, ..
     } = body
@@ -281,6 +316,20 @@ pub(crate) fn handle_first(
     Ok(slot)
 }
 
+/// Says what is wrong with a FIRST that cannot be read.
+fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]) -> Reject {
+    let fits = packet.len() >= HEADER_LEN + 8;
+    if xtp.shared.listening && fits && !header.options.has(Options::END) {
+        let (key, value) = (
+            header.key | RTN,
+            Body::fault_of_first(&packet[HEADER_LEN..]),
+        );
+        let refused = DiagCode::REFUSED;
+        xtp.shared.diagnose(from, key, refused, value, packet.len());
+    }
+    Reject::Body
+}
+
 fn accept(
     ctx: &mut Context,
     sh: &mut Shared,
@@ -297,6 +346,10 @@ fn accept(
     ctx.supervised = sh.config.supervised;
     ctx.budget = Some(Budget::default());
     ctx.rx.next = header.seq;
+    ctx.rx.reserved = header.options.has(Options::RES);
+    // What a peer calls urgent is answered as such.
+    let asked = header.options.has(Options::SORT).then_some(header.sort);
+    ctx.sort = sh.config.sort.or(asked);
     prepare(ctx, sh, now);
     obey(ctx, now, traffic);
     if ctx.is_one_way() {
@@ -317,7 +370,7 @@ fn admissible(
         return Err((DiagValue::NO_LISTENER, Reject::Refused));
     }
     match address.service_port() {
-        None if !matches!(address, AddressSegment::Null(_)) => {
+        None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
             return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
         }
         Some(port) if port != config.port => return Err((DiagValue::NO_LISTENER, Reject::Refused)),

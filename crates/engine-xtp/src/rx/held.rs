@@ -16,6 +16,8 @@ pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
     /// A message ends with the last.
     pub(crate) end: bool,
+    /// They begin with a tag.
+    pub(crate) tag: bool,
 }
 
 impl Held {
@@ -35,13 +37,14 @@ impl Held {
             .map_or(0, |(at, piece)| at + piece.bytes.len() as u64)
     }
 
-    /// Keeps what of `bytes`, which begin at `seq`, is not there yet: how many bytes that was, or
-    /// None when it would be more than `pieces_max` runs.
+    /// Keeps what of `bytes`, which begin at `seq` with a tag if the first of `marks` says so and
+    /// are the last of a message by the second, is not there yet: how many bytes that was, or None
+    /// when it would be more than `pieces_max` runs.
     pub(crate) fn insert(
         &mut self,
         seq: u64,
         bytes: &[u8],
-        end: bool,
+        (tag, end): (bool, bool),
         pieces_max: usize,
     ) -> Option<usize> {
         let stop = seq + bytes.len() as u64;
@@ -64,7 +67,9 @@ impl Held {
             kept += run.len();
             self.bytes += run.len();
             let end = end && next == stop;
-            self.pieces.insert(at, Piece { bytes: run, end });
+            let tag = tag && at == seq;
+            let bytes = run;
+            self.pieces.insert(at, Piece { bytes, end, tag });
             at = next;
         }
         Some(kept)
@@ -89,6 +94,7 @@ impl Held {
             let below = position - start;
             if below < piece.bytes.len() as u64 {
                 piece.bytes.drain(..below as usize);
+                piece.tag &= below == 0;
                 return Some(piece);
             }
         }
@@ -126,7 +132,7 @@ mod tests {
                 let start = random.below(200) as usize;
                 let len = random.below(30) as usize;
                 let stop = (start + len).min(200);
-                held.insert(start as u64, &all[start..stop], false, 100);
+                held.insert(start as u64, &all[start..stop], (false, false), 100);
             }
             let spans = held.spans(1000);
             assert!(spans.windows(2).all(|pair| pair[0].right < pair[1].left));
@@ -149,7 +155,7 @@ mod tests {
     fn the_number_of_runs_is_bounded() {
         let mut held = Held::default();
         for at in 0..10 {
-            held.insert(at * 2, &[1], false, 5);
+            held.insert(at * 2, &[1], (false, false), 5);
         }
         assert_eq!(held.bytes(), 5);
     }

@@ -18,6 +18,10 @@ pub(crate) struct Receiving {
     pub(crate) last: Option<u64>,
     /// Bytes the user posted, in reservation mode.
     pub(crate) posted: u64,
+    /// The user posts its buffers.
+    pub(crate) posts: bool,
+    /// The sender wants no more allocated than what the user posted (RES).
+    pub(crate) reserved: bool,
     /// The highest sync seen.
     pub(crate) sync: Option<u32>,
     /// A control packet is due when the user took everything below.

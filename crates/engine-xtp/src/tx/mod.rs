@@ -5,9 +5,11 @@ mod messages;
 mod rate;
 mod rtt;
 mod sending;
+mod tags;
 
 pub(crate) use congestion::Controller;
 pub(crate) use messages::MessageEnds;
-pub(crate) use rate::Bucket;
+pub(crate) use rate::{Bucket, Limits};
 pub(crate) use rtt::RoundTrip;
 pub(crate) use sending::{Handshake, Sending};
+pub(crate) use tags::Tags;

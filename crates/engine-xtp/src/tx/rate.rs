@@ -20,11 +20,13 @@ impl Bucket {
         }
     }
 
-    /// Keeps to `limit` too from now on.
-    pub(crate) fn tighten(&mut self, limit: RateLimit) {
-        self.limit.rate_bytes_per_s = self.limit.rate_bytes_per_s.min(limit.rate_bytes_per_s);
-        self.limit.burst_bytes = self.limit.burst_bytes.min(limit.burst_bytes);
-        self.credit = self.credit.min(i64::from(self.limit.burst_bytes.max(1)));
+    /// Keeps to `limit` from now on.
+    pub(crate) fn change(&mut self, limit: RateLimit, now: Instant) {
+        if self.limit != limit {
+            self.limit = limit;
+            self.credit = self.credit.min(i64::from(limit.burst_bytes.max(1)));
+            self.refill = self.refill.min(now + period(limit));
+        }
     }
 
     /// Whether a packet may be sent now. A burst shorter than a packet lets one through and goes
@@ -44,6 +46,24 @@ impl Bucket {
 
     pub(crate) fn next_refill(&self) -> Instant {
         self.refill
+    }
+}
+
+/// Who limits a sender. It keeps to the lowest of the rates and the lowest of the bursts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) own: Option<RateLimit>,
+    pub(crate) peer: Option<RateLimit>,
+}
+
+impl Limits {
+    /// What all of them allow; None without a limit.
+    pub(crate) fn all(&self) -> Option<RateLimit> {
+        let limits = [self.own, self.peer].into_iter().flatten();
+        limits.reduce(|one, other| RateLimit {
+            rate_bytes_per_s: one.rate_bytes_per_s.min(other.rate_bytes_per_s),
+            burst_bytes: one.burst_bytes.min(other.burst_bytes),
+        })
     }
 }
 

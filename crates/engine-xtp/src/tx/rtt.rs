@@ -40,7 +40,9 @@ impl RoundTrip {
     /// WTIMER for the `tries`-th attempt, counted from 0.
     pub(crate) fn wait(&self, config: &Config, tries: u32) -> Duration {
         let base = if self.smooth_ns == 0 {
-            config.wait_initial
+            config
+                .rtt
+                .map_or(config.wait_initial, |rtt| (rtt * 3).max(config.wait_min))
         } else {
             Duration::from_nanos(self.smooth_ns + 4 * self.variation_ns).max(config.wait_min)
         };

@@ -1,6 +1,6 @@
 //! What a sender remembers. Positions of the send store are sequence numbers.
 
-use super::{Bucket, Controller, MessageEnds, RoundTrip};
+use super::{Bucket, Controller, Limits, MessageEnds, RoundTrip, Tags};
 use core::ops::Range;
 use engine::Instant;
 use std::collections::VecDeque;
@@ -12,6 +12,8 @@ pub(crate) struct Request {
     /// Everything below was sent before it or with it.
     pub(crate) sent: u64,
     pub(crate) at: Instant,
+    /// It is answered when the peer's user took everything, which is no round trip.
+    pub(crate) delivered: bool,
 }
 
 /// The synchronizing handshake.
@@ -49,6 +51,7 @@ pub(crate) struct Sending {
     /// Something of `lost` was sent since a request last went with it.
     pub(crate) resent: bool,
     pub(crate) ends: MessageEnds,
+    pub(crate) tags: Tags,
     /// The user will add no more.
     pub(crate) finishing: bool,
     /// The last sync used.
@@ -62,7 +65,8 @@ pub(crate) struct Sending {
     pub(crate) unasked: u64,
     pub(crate) handshake: Option<Handshake>,
     pub(crate) rtt: RoundTrip,
-    pub(crate) bucket: Option<Bucket>,
+    pub(crate) limits: Limits,
+    pub(crate) bucket: Option<Box<Bucket>>,
     pub(crate) congestion: Option<Controller>,
 }
 
@@ -72,8 +76,17 @@ impl Sending {
         self.next - self.acknowledged.min(self.next)
     }
 
+    /// Keeps to the limits as they are now.
+    pub(crate) fn limit(&mut self, now: Instant) {
+        match (self.limits.all(), &mut self.bucket) {
+            (Some(limit), Some(bucket)) => bucket.change(limit, now),
+            (Some(limit), bucket) => *bucket = Some(Box::new(Bucket::new(limit, now))),
+            (None, bucket) => *bucket = None,
+        }
+    }
+
     /// A new status request, remembered: its sync.
-    pub(crate) fn ask(&mut self, now: Instant) -> u32 {
+    pub(crate) fn ask(&mut self, now: Instant, delivered: bool) -> u32 {
         self.sync = self.sync.wrapping_add(1);
         if self.requests.len() == REQUESTS_MAX {
             self.requests.pop_front();
@@ -82,6 +95,7 @@ impl Sending {
             sync: self.sync,
             sent: self.next,
             at: now,
+            delivered,
         });
         self.unasked = 0;
         self.ask_next = false;
@@ -96,6 +110,7 @@ impl Sending {
     pub(crate) fn release(&mut self, position: u64) {
         self.acknowledged = position;
         self.ends.release(position);
+        self.tags.release(position);
         while let Some(front) = self.lost.front_mut() {
             if front.end > position {
                 front.start = front.start.max(position);

@@ -6,7 +6,7 @@ use core::time::Duration;
 use engine::{CloseReason, Framing, SplitMix64};
 use engine_xtp::api::{Congestion, RateLimit};
 use engine_xtp::pdu::Service;
-use engine_xtp::{Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
+use engine_xtp::{Ask, Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
 use link::LinkConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -106,6 +106,11 @@ fn options(random: &mut SplitMix64) -> Config {
         low_water: any(random, &[0, 0, 100, 5000]),
         high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
         linger: any(random, &[Duration::ZERO, ms(1), ms(20)]),
+        rtt: any(random, &[None, Some(ms(10)), Some(ms(200))]),
+        oqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
+        iqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
+        null_data: any(random, &[true, false]),
+        ask: any(random, &[Ask::Received, Ask::Delivered]),
         seed: random.next_u64() >> 1,
     }
 }
@@ -126,7 +131,12 @@ fn service(random: &mut SplitMix64) -> Service {
         Service::AckedDatagram,
         Service::Datagram,
     ];
-    let all = [Service::Stream; 4];
+    let all = [
+        Service::Stream,
+        Service::Stream,
+        Service::Bulk,
+        Service::Isochronous,
+    ];
     any(random, &[all, rare].concat())
 }
 
@@ -150,6 +160,7 @@ fn case(seed: u64) -> (Case, [Plan; 2]) {
         answers: seed.is_multiple_of(3),
         patient: random.below(2) == 0,
         pause: any(&mut random, &pauses),
+        ..Plan::default()
     });
     let [opener, other] = plans;
     let opener = Plan {
@@ -170,7 +181,11 @@ fn one(seed: u64) -> (Case, Outcome) {
 /// What a user got from what the other sent.
 fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
     let (got, sent) = (&outcome.received[1 - from], &case.sent[from]);
-    let lossy = case.config.error == ErrorControl::None || case.config.service == Service::Datagram;
+    let deaf = matches!(
+        case.config.service,
+        Service::Datagram | Service::Isochronous
+    );
+    let lossy = case.config.error == ErrorControl::None || deaf;
     let damage = if case.config.checksum {
         0
     } else {

@@ -1,5 +1,6 @@
 //! The tests of the XTP engine, by topic. They run in virtual time and repeat exactly.
 
+mod addresses;
 mod choices;
 mod close_states;
 mod faults;
@@ -9,5 +10,6 @@ mod pair;
 mod pdu;
 mod services;
 mod stream;
+mod unicast;
 mod user;
 mod water;

@@ -75,6 +75,8 @@ pub struct Outcome {
     pub received: [Vec<Vec<u8>>; 2],
     /// Gaps each side's user was told of.
     pub gaps: [u64; 2],
+    /// Which messages of each side's user began with a tag.
+    pub tagged: [Vec<bool>; 2],
     /// Why each side's circuit ended.
     pub closed: [Option<CloseReason>; 2],
     pub finished: [bool; 2],
@@ -279,6 +281,7 @@ impl World {
             holdings: self.engines.each_ref().map(|engine| engine.holdings()),
             damaged: self.damaged,
             trace: self.trace,
+            tagged: self.users.each_ref().map(|user| user.tagged.clone()),
             received: self.users.map(|user| user.received),
             end_ps: self.now_ps,
         }

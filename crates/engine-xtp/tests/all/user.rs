@@ -12,6 +12,8 @@ pub struct Plan {
     pub sends: Vec<Vec<u8>>,
     /// It ends its direction only after the peer ended the other.
     pub answers: bool,
+    /// Which of `sends` begin with a tag; none of those beyond.
+    pub tags: Vec<bool>,
     /// It never says that bytes need to leave, but for the end.
     pub patient: bool,
     /// It takes what came, and decides about openings, this much later.
@@ -25,6 +27,8 @@ const POSTED_LEN: u64 = 64 << 10;
 pub struct User {
     pub received: Vec<Vec<u8>>,
     pub gaps: u64,
+    /// Which messages began with a tag.
+    pub tagged: Vec<bool>,
     pub peer_finished: bool,
     pub closed: Option<CloseReason>,
     id: Option<CircuitId>,
@@ -41,6 +45,8 @@ pub struct User {
     done: bool,
     unread: u64,
     part: Vec<u8>,
+    part_tagged: bool,
+    tags: VecDeque<bool>,
     new: bool,
     resting: bool,
     rested: bool,
@@ -51,6 +57,9 @@ impl User {
         User {
             received: Vec::new(),
             gaps: 0,
+            tagged: Vec::new(),
+            part_tagged: false,
+            tags: plan.tags.iter().copied().collect(),
             peer_finished: false,
             closed: None,
             id: None,
@@ -142,6 +151,9 @@ impl User {
             if used + bytes.len() > STORE_LEN {
                 break;
             }
+            if self.tags.pop_front() == Some(true) {
+                engine.tag(id, self.store.len() as u64);
+            }
             self.store.extend_from_slice(bytes);
             self.plan.pop_front();
             if self.framing == Framing::Messages {
@@ -195,9 +207,15 @@ impl User {
         if delivery.gap {
             self.part.clear();
         }
+        if self.part.is_empty() {
+            self.part_tagged = delivery.tag;
+        } else {
+            assert!(!delivery.tag, "a tag in the middle");
+        }
         self.part.extend(bytes);
         if delivery.end {
             self.received.push(std::mem::take(&mut self.part));
+            self.tagged.push(self.part_tagged);
         }
     }
 }

@@ -182,6 +182,7 @@ impl StudyXtp {
             deliveries.push(Delivery {
                 circuit: CircuitId(index as u32),
                 bytes: Bytes::Packet(bytes),
+                tag: false,
                 gap: false,
                 end: ends,
             });

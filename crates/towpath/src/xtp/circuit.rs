@@ -2,7 +2,7 @@
 
 use driver::CircuitStatus;
 use engine::CircuitId;
-use engine_xtp::Xtp;
+use engine_xtp::{RateLimit, Xtp};
 use std::io;
 use std::time::{Duration, Instant};
 use wire_udp::UdpWire;
@@ -113,6 +113,79 @@ impl Circuit {
                 None => return Ok(len),
             }
         }
+    }
+
+    /// Sends one message behind a tag of eight octets, which XTP does not look into
+    /// ([`super::Endpoint::bind_messages`] only).
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Circuit::send).
+    pub fn send_tagged(&mut self, tag: [u8; 8], message: &[u8], limit: Duration) -> io::Result<()> {
+        let (id, start) = (self.inner.id(), self.inner.position());
+        let whole = [&tag[..], message].concat();
+        self.inner.command(|engine, _| engine.tag(id, start))?;
+        let sent = self.inner.send(&whole, limit);
+        if self.inner.position() == start {
+            self.inner.command(|engine, _| engine.untag(id, start))?;
+        }
+        sent
+    }
+
+    /// Receives one message: its tag if it has one, and its length without it. None when the peer
+    /// ended its direction.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv).
+    pub fn recv_tagged(
+        &mut self,
+        buffer: &mut [u8],
+        limit: Duration,
+    ) -> io::Result<Option<(Option<[u8; 8]>, usize)>> {
+        let mut whole = vec![0; buffer.len() + 8];
+        let Some(len) = self.inner.recv(&mut whole, limit)? else {
+            return Ok(None);
+        };
+        let tag = whole.first_chunk::<8>().copied();
+        let tag = tag.filter(|_| self.inner.is_tagged() && len >= 8);
+        let start = if tag.is_some() { 8 } else { 0 };
+        let kept = (len - start).min(buffer.len());
+        buffer[..kept].copy_from_slice(&whole[start..start + kept]);
+        Ok(Some((tag, len - start)))
+    }
+
+    /// Sets the rate this side keeps to; None for no limit of its own.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_rate(&mut self, rate: Option<RateLimit>) -> io::Result<()> {
+        let id = self.inner.id();
+        self.inner
+            .command(|engine, now| engine.set_rate(now, id, rate))
+    }
+
+    /// Sets the rate the peer is to keep to, and tells it.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn impose_rate(&mut self, rate: Option<RateLimit>) -> io::Result<()> {
+        let id = self.inner.id();
+        self.inner
+            .command(|engine, now| engine.impose_rate(now, id, rate))
+    }
+
+    /// Sets the priority among the endpoint's circuits: the lowest value is served first, None
+    /// last.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn set_sort(&mut self, sort: Option<u16>) -> io::Result<()> {
+        let id = self.inner.id();
+        self.inner.command(|engine, _| engine.set_sort(id, sort))
     }
 
     /// Lets answers wait a little for the next request.

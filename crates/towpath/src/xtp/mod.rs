@@ -67,8 +67,9 @@
 pub mod circuit;
 pub mod endpoint;
 pub mod settings;
+mod words;
 
 pub use circuit::Circuit;
 pub use endpoint::{Endpoint, Watch};
-pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit};
+pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
 pub use settings::Settings;

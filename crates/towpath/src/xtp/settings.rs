@@ -1,8 +1,9 @@
 //! What can be set on an endpoint of XTP.
 
+use super::words::{self, ASK, CONGESTION, ERROR, ON, bytes, choose};
 use crate::contract::OptionHelp;
 use engine::Framing;
-use engine_xtp::{Config, Congestion, ErrorControl};
+use engine_xtp::Config;
 use std::collections::BTreeMap;
 
 /// Settings of an endpoint. Those not named here are in the engine's [`Config`], which a program
@@ -27,6 +28,9 @@ const STORE_LEN: usize = 512 << 10;
 /// Octets of the shortest and longest packet.
 const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD_MAX;
 
+/// Bytes of the smallest and largest queue.
+const QUEUE_LENS: std::ops::RangeInclusive<usize> = 4096..=64 << 20;
+
 impl Default for Settings {
     /// The engine's defaults, with user bytes summed once, by UDP.
     fn default() -> Settings {
@@ -44,38 +48,7 @@ impl Default for Settings {
 
 impl Settings {
     /// The words [`parse`](Settings::parse) knows.
-    pub const HELP: &'static [OptionHelp] = &[
-        OptionHelp {
-            name: "checksum",
-            values: "off|on",
-            meaning: "XTP's own checksum over user bytes, besides UDP's",
-        },
-        OptionHelp {
-            name: "congestion",
-            values: "off|loss|delay",
-            meaning: "how the sender learns what a shared path takes; XTP itself has nothing",
-        },
-        OptionHelp {
-            name: "error",
-            values: "selective|gbn|none",
-            meaning: "what is sent again after a loss: what is missing, all from there on, nothing",
-        },
-        OptionHelp {
-            name: "packet",
-            values: "BYTES",
-            meaning: "octets of a full packet, 128 to 65507; 1472 if not given",
-        },
-        OptionHelp {
-            name: "queue",
-            values: "BYTES",
-            meaning: "send store and receive window of a circuit, such as 32k",
-        },
-        OptionHelp {
-            name: "segmentation",
-            values: "on|off",
-            meaning: "whether many packets pass through the kernel in one call",
-        },
-    ];
+    pub const HELP: &'static [OptionHelp] = words::HELP;
 
     /// Settings from words.
     ///
@@ -92,31 +65,58 @@ impl Settings {
     ///
     /// As [`parse`](Settings::parse).
     pub fn with(mut self, own: &BTreeMap<String, String>) -> Result<Settings, String> {
+        let mut limit = (None, None);
         for (name, value) in own {
-            self.set(name, value)?;
+            match name.as_str() {
+                "rate" => limit.0 = Some(words::rate(name, value)?),
+                "burst" => limit.1 = Some(bytes(name, value, 1..=1 << 30)? as u32),
+                _ => self.set(name, value)?,
+            }
+        }
+        if limit != (None, None) {
+            let packet_len = self.config.packet_len;
+            self.config.rate = words::limit(limit.0, limit.1, packet_len)?;
         }
         Ok(self)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
         match name {
-            "checksum" => {
-                self.config.checksum = choose(name, value, &[("off", false), ("on", true)])?
-            }
-            "segmentation" => {
-                self.segmentation = choose(name, value, &[("on", true), ("off", false)])?;
-            }
-            "congestion" => self.config.congestion = choose(name, value, &CONGESTION)?,
-            "error" => self.config.error = choose(name, value, &ERROR)?,
-            "packet" => {
-                self.config.packet_len = bytes(name, value, PACKET_LENS)?;
-            }
+            "ask" => config.ask = choose(name, value, &ASK)?,
+            "checksum" => config.checksum = choose(name, value, &ON)?,
+            "fastnak" => config.fastnak = choose(name, value, &ON)?,
+            "nulldata" => config.null_data = choose(name, value, &ON)?,
+            "segmentation" => self.segmentation = choose(name, value, &ON)?,
+            "congestion" => config.congestion = choose(name, value, &CONGESTION)?,
+            "error" => config.error = choose(name, value, &ERROR)?,
+            "packet" => config.packet_len = bytes(name, value, PACKET_LENS)?,
             "queue" => {
-                let len = bytes(name, value, 4096..=64 << 20)?;
+                let study = engine_xtp::api::STUDY_QUEUE_LEN.to_string();
+                let value = if value == "study" { &study } else { value };
+                let len = bytes(name, value, QUEUE_LENS)?;
                 self.send_queue_len = len;
-                self.config.window = len as u64;
-                self.config.initial_window = self.config.initial_window.min(len as u64);
+                config.window = len as u64;
+                config.initial_window = config.initial_window.min(len as u64);
             }
+            "ralloc" => config.window = bytes(name, value, QUEUE_LENS)? as u64,
+            "talloc" => config.initial_window = bytes(name, value, QUEUE_LENS)? as u64,
+            "oqmax" => config.oqmax = Some(bytes(name, value, QUEUE_LENS)? as u64),
+            "iqmax" => config.iqmax = Some(bytes(name, value, QUEUE_LENS)? as u64),
+            "retrycount" => config.retries_max = words::count(name, value, 1..=1000)?,
+            "sort" => config.sort = Some(words::count(name, value, 0..=u16::MAX)?),
+            _ => return self.set_time(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_time(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "ctimer" => config.keep_alive = words::time(name, value)?,
+            "ctimeout" => config.handshake_max = words::time(name, value)?,
+            "rtt" => config.rtt = Some(words::time(name, value)?),
+            "wtimer" => config.wait_initial = words::time(name, value)?,
             _ => {
                 let known: Vec<&str> = Settings::HELP.iter().map(|help| help.name).collect();
                 return Err(format!(
@@ -148,7 +148,7 @@ impl Settings {
             .iter()
             .find(|(_, congestion)| *congestion == self.config.congestion);
         let named = |name: Option<&str>| name.unwrap_or("?").to_owned();
-        BTreeMap::from([
+        let mut effective = BTreeMap::from([
             ("checksum".into(), checksum.into()),
             ("window".into(), self.config.window.to_string()),
             ("send_store".into(), self.send_queue_len.to_string()),
@@ -157,56 +157,23 @@ impl Settings {
                 "congestion".into(),
                 named(congestion.map(|(name, _)| *name)),
             ),
-        ])
+        ]);
+        if let Some(limit) = self.config.rate {
+            let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
+            effective.insert("rate".into(), rate);
+            effective.insert("burst".into(), limit.burst_bytes.to_string());
+        }
+        if let Some(sort) = self.config.sort {
+            effective.insert("sort".into(), sort.to_string());
+        }
+        effective
     }
-}
-
-const ERROR: [(&str, ErrorControl); 3] = [
-    ("selective", ErrorControl::Selective),
-    ("gbn", ErrorControl::GoBackN),
-    ("none", ErrorControl::None),
-];
-
-const CONGESTION: [(&str, Congestion); 3] = [
-    ("off", Congestion::Off),
-    ("loss", Congestion::Loss),
-    ("delay", Congestion::Delay),
-];
-
-fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, String> {
-    let found = choices.iter().find(|(word, _)| *word == value);
-    found.map(|(_, choice)| *choice).ok_or_else(|| {
-        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
-        format!(
-            "{name}={value} is not possible; choose {}",
-            words.join(", ")
-        )
-    })
-}
-
-/// A number of bytes, with k or M for powers of 1024.
-fn bytes(name: &str, value: &str, range: std::ops::RangeInclusive<usize>) -> Result<usize, String> {
-    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match &value[digits.len()..] {
-        "" | "B" => Some(1),
-        "k" | "K" | "KiB" => Some(1 << 10),
-        "m" | "M" | "MiB" => Some(1 << 20),
-        _ => None,
-    };
-    let number = digits.parse::<usize>().ok();
-    let len = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
-    len.filter(|len| range.contains(len)).ok_or_else(|| {
-        format!(
-            "{name}={value} is not possible; give bytes from {} to {}, such as 32k",
-            range.start(),
-            range.end()
-        )
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine_xtp::ErrorControl;
 
     fn parse(words: &[(&str, &str)]) -> Result<Settings, String> {
         let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
@@ -222,14 +189,44 @@ mod tests {
         assert_eq!(settings.send_queue_len, 32 << 10);
         assert_eq!(settings.config.error, ErrorControl::GoBackN);
         assert_eq!(settings.effective()["error"], "gbn");
+        let settings = parse(&[("rate", "100mbit"), ("burst", "16k"), ("sort", "3")]);
+        let settings = settings.expect("all of them are known");
+        let limit = settings.config.rate.expect("a rate was given");
+        assert_eq!(
+            (limit.rate_bytes_per_s, limit.burst_bytes),
+            (12_500_000, 16 << 10)
+        );
+        assert_eq!(settings.effective()["rate"], "100000000 bit/s");
+        assert_eq!(settings.config.sort, Some(3));
+        let settings = parse(&[("queue", "study"), ("rtt", "80ms"), ("retrycount", "3")]);
+        let settings = settings.expect("all of them are known");
+        assert_eq!(
+            (settings.config.window, settings.send_queue_len),
+            (16384, 16384)
+        );
+        assert_eq!(
+            settings.config.rtt,
+            Some(std::time::Duration::from_millis(80))
+        );
+        assert_eq!(settings.config.retries_max, 3);
     }
 
     #[test]
     fn every_word_of_the_help_is_known_and_its_values_are() {
         for help in Settings::HELP {
             for value in help.values.split('|') {
-                let value = if value == "BYTES" { "8k" } else { value };
-                parse(&[(help.name, value)]).unwrap_or_else(|text| panic!("{text}"));
+                let value = match value {
+                    "BYTES" => "8k",
+                    "TIME" => "200ms",
+                    "RATE" => "10mbit",
+                    "COUNT" => "7",
+                    word => word,
+                };
+                let rate = ("rate", "1gbit");
+                let both = [(help.name, value), rate];
+                let alone = help.name != "burst";
+                parse(if alone { &both[..1] } else { &both })
+                    .unwrap_or_else(|text| panic!("{text}"));
             }
         }
     }
@@ -241,7 +238,13 @@ mod tests {
             (("queue", "12"), "from 4096 to 67108864"),
             (("queue", "99999999999999999999k"), "queue=9999"),
             (("packet", "1472x"), "packet=1472x"),
-            (("colour", "red"), "it has checksum, congestion, error"),
+            (("colour", "red"), "it has ask, burst, checksum, congestion"),
+            (("rate", "100"), "such as 100mbit"),
+            (("rate", "99999999gbit"), "8bit to 34gbit"),
+            (("burst", "8k"), "burst needs a rate"),
+            (("wtimer", "2h"), "us, ms or s"),
+            (("retrycount", "0"), "from 1 to 1000"),
+            (("sort", "-1"), "from 0 to 65535"),
         ];
         for (word, part) in wrong {
             let text = parse(&[word]).expect_err("it is wrong");

@@ -263,3 +263,42 @@ fn what_nobody_accepts_is_bounded() {
         .filter(|error| error.kind() == io::ErrorKind::WouldBlock);
     assert_eq!(live.count(), 3, "the others are told");
 }
+
+#[test]
+fn tags_travel_beside_messages_and_rates_and_priorities_are_set() {
+    let (server, client) = (messages(), messages());
+    server.listen(true);
+    let mut there = client
+        .connect(server.local_addr(), LIMIT)
+        .expect("it listens");
+    let mut here = server.accept(LIMIT).expect("it was opened");
+    there.set_sort(Some(1)).expect("no error of the kernel");
+    let slow = towpath::xtp::RateLimit {
+        rate_bytes_per_s: 50_000_000,
+        burst_bytes: 100_000,
+    };
+    here.impose_rate(Some(slow))
+        .expect("no error of the kernel");
+    there.set_rate(Some(slow)).expect("no error of the kernel");
+    let sent: [(Option<[u8; 8]>, &[u8]); 4] = [
+        (Some(*b"register"), b"one"),
+        (None, b"a message of more than eight bytes"),
+        (Some([0; 8]), b"two"),
+        (Some([255; 8]), &[7; 5000]),
+    ];
+    for (tag, message) in sent {
+        let result = match tag {
+            Some(tag) => there.send_tagged(tag, message, LIMIT),
+            None => there.send(message, LIMIT),
+        };
+        result.expect("the window is open");
+    }
+    there.finish().expect("no error of the kernel");
+    let mut buffer = [0; 8000];
+    for (tag, message) in sent {
+        let got = here.recv_tagged(&mut buffer, LIMIT).expect("a message");
+        assert_eq!(got, Some((tag, message.len())));
+        assert_eq!(&buffer[..message.len()], message);
+    }
+    assert_eq!(here.recv_tagged(&mut buffer, LIMIT).expect("the end"), None);
+}

@@ -1,0 +1,90 @@
+//! Where tags begin in the send store.
+
+use std::collections::VecDeque;
+
+/// Beginnings of tags not yet acknowledged, ascending. Most associations have none, and pay for a
+/// pointer. The host bounds how many there are: each stands for eight bytes of its send store.
+#[expect(clippy::box_collection, reason = "an empty queue is 32 octets")]
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tags(Option<Box<VecDeque<u64>>>);
+
+impl Tags {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Adds one behind all others; one that is not is left out.
+    pub(crate) fn push(&mut self, start: u64) {
+        let tags = self.0.get_or_insert_default();
+        if tags.back().is_none_or(|&last| last < start) {
+            tags.push_back(start);
+        }
+    }
+
+    /// Takes back the last one if it is at `start`.
+    pub(crate) fn take_back(&mut self, start: u64) {
+        if let Some(tags) = &mut self.0
+            && tags.back() == Some(&start)
+        {
+            tags.pop_back();
+        }
+        self.shrink();
+    }
+
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.0.as_ref()?.front().copied()
+    }
+
+    /// Whether one begins at `start`, and where the next one does.
+    pub(crate) fn at(&self, start: u64) -> (bool, u64) {
+        let Some(tags) = &self.0 else {
+            return (false, u64::MAX);
+        };
+        let at = tags.partition_point(|&tag| tag < start);
+        let here = tags.get(at) == Some(&start);
+        let next = tags.get(at + usize::from(here));
+        (here, next.copied().unwrap_or(u64::MAX))
+    }
+
+    /// Forgets those that begin below `position`.
+    #[inline]
+    pub(crate) fn release(&mut self, position: u64) {
+        let Some(tags) = &mut self.0 else {
+            return;
+        };
+        while tags.front().is_some_and(|&tag| tag < position) {
+            tags.pop_front();
+        }
+        self.shrink();
+    }
+
+    fn shrink(&mut self) {
+        if self.0.as_ref().is_some_and(|tags| tags.is_empty()) {
+            self.0 = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_found_and_forgotten() {
+        let mut tags = Tags::default();
+        [10, 10, 5, 30]
+            .into_iter()
+            .for_each(|start| tags.push(start));
+        assert_eq!((tags.at(0), tags.at(10)), ((false, 10), (true, 30)));
+        assert_eq!(
+            (tags.at(30), tags.at(31)),
+            ((true, u64::MAX), (false, u64::MAX))
+        );
+        tags.release(11);
+        assert_eq!(tags.first(), Some(30));
+        tags.take_back(29);
+        tags.take_back(30);
+        assert!(tags.is_empty());
+    }
+}

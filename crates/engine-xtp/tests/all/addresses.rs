@@ -1,0 +1,68 @@
+//! Openings whose address or traffic cannot be read, or is for somebody else.
+
+use engine::{Address, Batch, Engine, Instant};
+use engine_xtp::pdu::{AddressFormat, Body, DiagValue, Format, Header, Options, Packet};
+use engine_xtp::{Config, Xtp};
+
+/// The DIAG that answers a FIRST with this body.
+fn refusal(body: &[u8]) -> Option<DiagValue> {
+    let mut engine = Xtp::new(Config::default());
+    engine.listen(true);
+    let header = Header {
+        key: 5,
+        options: Options::SREQ,
+        format: Format::First,
+        dlen: 0,
+        check: 0,
+        sort: 0,
+        sync: 1,
+        seq: 0,
+    };
+    let mut packet = Vec::new();
+    Packet {
+        header,
+        body: Body::Data { data: body },
+    }
+    .emit_summed(&mut packet);
+    engine.handle_packet(Instant::ZERO, Address::Station(0), &packet, &mut Vec::new());
+    let mut batch = Batch::new(1);
+    engine.transmit(Instant::ZERO, &mut batch);
+    let segment = batch.segments().first()?;
+    let packet = Packet::parse(batch.header(segment)).expect("a good packet");
+    match packet.body {
+        Body::Diag(diag) => Some(diag.value),
+        _ => None,
+    }
+}
+
+#[test]
+fn addresses_and_traffic_that_cannot_be_read_are_told_apart() {
+    let traffic = [0, 8, 4, 0, 0, 0, 0, 0];
+    let with = |address: &[u8], traffic: &[u8]| refusal(&[address, traffic].concat());
+    let null = [0, 8, 0, 0, 0, 0, 0, 0];
+    let direct = [0, 10, 0, 5, 1, 2, 3, 4, 5, 6];
+    assert_eq!(with(&null, &traffic), None);
+    assert_eq!(
+        with(&direct, &traffic),
+        None,
+        "direct addresses are the listener's affair"
+    );
+    for code in [2, 3, 4, 77, 200] {
+        let other = [0, 8, 0, code, 0, 0, 0, 0];
+        assert_eq!(
+            with(&other, &traffic),
+            Some(DiagValue::ADDRESS_FORMAT),
+            "{code}"
+        );
+    }
+    let short = [0, 8, 0, 1, 0, 0, 0, 0];
+    assert_eq!(with(&short, &traffic), Some(DiagValue::MALFORMED_ADDRESS));
+    let format = [0, 8, 4, 9, 0, 0, 0, 0];
+    assert_eq!(with(&null, &format), Some(DiagValue::TRAFFIC_FORMAT));
+    let long = [0, 9, 4, 0, 0, 0, 0, 0, 0];
+    assert_eq!(with(&null, &long), Some(DiagValue::MALFORMED_TRAFFIC));
+    let names = [0, 1, 2, 3, 4, 5, 6, 9, 128].map(AddressFormat::of);
+    let apart: std::collections::BTreeSet<String> =
+        names.iter().map(|name| format!("{name:?}")).collect();
+    assert_eq!(apart.len(), names.len());
+}
