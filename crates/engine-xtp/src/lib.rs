@@ -1,10 +1,10 @@
-//! The Xpress Transport Protocol 4.0, unicast, as a pure engine.
+//! The Xpress Transport Protocol 4.0 as pure engines: between two parties, and in [`group`]s.
 //!
 //! XTP separates what other protocols tie together: whether losses are repaired, how flow is
 //! controlled, how fast to send and when to ask for the receiver's state are choices of the
 //! sender, made with option bits in each packet. The receiver mostly answers. The formats are
 //! those of XTP 4.0; what its published descriptions leave open is decided in
-//! `docs/decisions/0007-xtp-behaviour.md`.
+//! `docs/decisions/0007-xtp-behaviour.md` and, for groups, `0009-xtp-multicast.md`.
 //!
 //! A walk through the rooms, which are the same in every engine:
 //!
@@ -16,6 +16,7 @@
 //!   asks), `reply` (what a receiver answers), `report` (what the sender makes of it), `close`.
 //! * `tx/`, `rx/` - the parts of either direction: round-trip time, rate, congestion, message ends;
 //!   bytes that came early.
+//! * [`group`] - one sender and any number of receivers, an engine of its own.
 //! * [`pdu`] - the packets, as octets and as meaning.
 //!
 //! Positions of the send store are the sequence numbers on the wire: 64 bits, from 0.
@@ -23,6 +24,7 @@
 
 pub mod api;
 pub mod association;
+pub mod group;
 pub mod pdu;
 mod peers;
 mod procedure;

@@ -5,6 +5,7 @@ mod choices;
 mod close_states;
 mod faults;
 mod fuzz;
+mod group;
 mod hostile;
 mod pair;
 mod pdu;

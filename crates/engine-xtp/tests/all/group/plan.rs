@@ -1,0 +1,62 @@
+//! What a station is, does and suffers.
+
+use core::time::Duration;
+use engine_xtp::group::Config;
+use link::LinkConfig;
+
+/// A millisecond in picoseconds.
+pub const MS: u64 = 1_000_000_000;
+
+/// What a station does.
+#[derive(Clone, Debug)]
+pub struct Station {
+    pub config: Config,
+    /// Bytes its user sends to the group; None for a receiver.
+    pub sends: Option<u64>,
+    /// When it begins, ps.
+    pub from_ps: u64,
+    /// When it crashes, ps.
+    pub crash_ps: Option<u64>,
+    /// When it is there again with nothing of what it had, ps.
+    pub again_ps: Option<u64>,
+    /// Its user takes what came this much later.
+    pub pause: Duration,
+    /// What befalls packets on their way in.
+    pub link: LinkConfig,
+    /// What befalls packets on their way out, for all receivers alike.
+    pub out: LinkConfig,
+    /// When nothing gets in or out, ps.
+    pub cut_ps: std::ops::Range<u64>,
+}
+
+impl Station {
+    pub fn receiver(config: &Config) -> Station {
+        Station {
+            config: config.clone(),
+            sends: None,
+            from_ps: 0,
+            crash_ps: None,
+            again_ps: None,
+            pause: Duration::ZERO,
+            link: LinkConfig::default(),
+            out: clean(),
+            cut_ps: 0..0,
+        }
+    }
+
+    pub fn sender(config: &Config, bytes: u64) -> Station {
+        Station {
+            sends: Some(bytes),
+            ..Station::receiver(config)
+        }
+    }
+}
+
+/// 100 Mbit/s with a delay of 200 us.
+pub fn clean() -> LinkConfig {
+    LinkConfig {
+        rate_bps: Some(100_000_000),
+        delay_ps: MS / 5,
+        ..LinkConfig::default()
+    }
+}
