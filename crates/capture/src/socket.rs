@@ -135,9 +135,21 @@ struct Source {
     socket: OwnedFd,
     id: InterfaceId,
     seen: u64,
+    last_ns: u64,
 }
 
 impl Source {
+    /// The stamp of a packet that came after those before, whose stamps may be late ones.
+    fn after_last(&mut self, at_ns: u64) -> u64 {
+        let is_late = self.last_ns.saturating_sub(at_ns) <= LATE_NS;
+        self.last_ns = if is_late {
+            at_ns.max(self.last_ns)
+        } else {
+            at_ns
+        };
+        self.last_ns
+    }
+
     fn open<W: Write>(
         name: &str,
         writer: &mut Writer<W>,
@@ -164,6 +176,7 @@ impl Source {
             socket,
             id: writer.interface(name, link, settings.snap_len, "")?,
             seen: 0,
+            last_ns: 0,
         })
     }
 }
@@ -231,8 +244,10 @@ impl<W: Write> Job<W> {
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => return Ok(()),
                 Err(error) => return Err(error),
             }
+            batch.put_in_order(LATE_NS);
             for packet in batch.packets() {
                 let at_ns = packet.at_ns.unwrap_or_else(|| (tap::time_of_day())());
+                let at_ns = self.sources[index].after_last(at_ns);
                 if at_ns > end_ns {
                     return Ok(());
                 }

@@ -2,7 +2,7 @@
 
 use crate::ip;
 use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, Writer};
-use engine::Address;
+use engine::{Address, PacketLen};
 use std::io::{self, IoSlice, Write};
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -204,6 +204,10 @@ impl<W: Wire> Wire for Tap<W> {
         Ok(())
     }
 
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.wire.set_packet_len(packet_len);
+    }
+
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let arrival = self.wire.receive(buffer)?;
         self.log.write_arrival(&arrival, buffer);
@@ -235,5 +239,13 @@ impl Receiver for TappedReceiver {
         let arrival = self.receiver.receive(buffer)?;
         self.log.write_arrival(&arrival, buffer);
         Ok(arrival)
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        self.receiver.interrupt()
+    }
+
+    fn is_interruptible(&self) -> bool {
+        self.receiver.is_interruptible()
     }
 }

@@ -34,6 +34,8 @@ pub struct Circuit<E: Engine, W: Wire> {
     seen: u64,
     /// Answers may wait for company.
     is_patient: bool,
+    /// The reader's chunk is the last there will be.
+    has_all: bool,
 }
 
 /// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
@@ -61,6 +63,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             flushes: 0,
             seen: 0,
             is_patient: false,
+            has_all: false,
         }
     }
 
@@ -374,12 +377,13 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
         // Nobody is left to tell about an error of the last packets.
         pump.offer(now, self.id, true);
         pump.engine().finish(now, self.id);
-        if self.is_patient && !self.producer.is_in_flight() {
+        let late = self.is_patient && !self.producer.is_in_flight();
+        if late {
             self.shared.hold();
         } else {
             let _ = pump.flush(now);
         }
-        pump.detach(self.id);
+        pump.detach(self.id, late);
     }
 }
 

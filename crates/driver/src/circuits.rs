@@ -26,6 +26,8 @@ pub(crate) struct Held {
     pub(crate) closed: Option<CloseReason>,
     /// Its user is gone; the store stays until the engine has sent what is in it.
     pub(crate) orphan: bool,
+    /// What the engine still has to say for it may wait for the like of other circuits.
+    pub(crate) late: bool,
     /// Something happened to it since the pump last settled.
     pub(crate) touched: bool,
     /// Something came from the peer since the pump last settled.

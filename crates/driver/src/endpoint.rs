@@ -90,33 +90,34 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `TimedOut` when none came, or the wire's.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
-        let end = std::time::Instant::now() + limit;
+        let mut now = self.shared.now();
+        let end = now + limit;
         loop {
             let mut pump = self.shared.lock();
             if let Some((id, peer)) = pump.accept() {
                 return Ok(self.attach(&mut pump, id, peer));
             }
-            let left = end.saturating_duration_since(std::time::Instant::now());
+            let left = end.since(now);
             if left.is_zero() {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "no peer opened a circuit",
                 ));
             }
-            self.await_circuit(pump, left)?;
+            self.await_circuit(pump, &mut now, left)?;
         }
     }
 
-    /// Waits for the next arrival, of whatever kind.
+    /// Waits for the next arrival, of whatever kind; `now` goes on to when it came.
     fn await_circuit(
         &self,
         mut pump: MutexGuard<'_, Pump<E, W>>,
+        now: &mut Instant,
         left: Duration,
     ) -> io::Result<()> {
-        let mut now = self.shared.now();
-        pump.handle_timeout(now);
-        pump.flush(now)?;
-        let (mut pump, awaited) = self.shared.await_arrival(pump, &mut now, left)?;
+        pump.handle_timeout(*now);
+        pump.flush(*now)?;
+        let (mut pump, awaited) = self.shared.await_arrival(pump, now, left)?;
         if awaited != Awaited::Impossible {
             return Ok(());
         }
@@ -126,7 +127,9 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
             return Ok(());
         }
         drop(pump);
-        self.shared.sleep(left, seen)
+        self.shared.sleep(left, seen)?;
+        *now = self.shared.now();
+        Ok(())
     }
 
     /// The next circuit a peer opened.

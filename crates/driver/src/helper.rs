@@ -51,6 +51,9 @@ impl Helper {
                 std::thread::sleep(TICK);
             }
         }
+        // Nobody is left to tell about an error of the last packets.
+        let now = shared.now();
+        let _ = shared.lock().flush_late(now);
     }
 
     fn sleep<E: Engine, W: Wire>(&self, shared: &Shared<E, W>) {
@@ -81,6 +84,9 @@ impl Helper {
         let visits = shared.visits.load(Ordering::Relaxed);
         let away = visits == self.visits;
         self.visits = visits;
+        if shared.receive_until().is_some_and(|at| at <= shared.now()) {
+            shared.interrupt();
+        }
         let late = self.find_late(shared, away);
         let held = shared.take_held();
         self.quiet = if away && self.seen.is_empty() && !held {
@@ -104,6 +110,13 @@ impl Helper {
         let now = shared.now();
         for id in late {
             pump.offer(now, id, true);
+        }
+        if held {
+            pump.flush_late(now)?;
+        }
+        if pump.is_late() {
+            // The wire had no room.
+            shared.hold();
         }
         if away {
             serve(shared, &mut pump)
@@ -153,8 +166,9 @@ impl Helper {
 
 /// How long nothing needs the helper.
 fn nap<E: Engine, W: Wire>(shared: &Shared<E, W>, pump: &Pump<E, W>) -> Duration {
-    let deadline = pump.deadline().map(|at| at.since(shared.now()));
-    deadline.map_or(DOZE, |left| left.clamp(TICK, DOZE))
+    let next = pump.deadline().into_iter().chain(shared.receive_until());
+    let left = next.min().map(|at| at.since(shared.now()));
+    left.map_or(DOZE, |left| left.clamp(TICK, DOZE))
 }
 
 fn serve<E: Engine, W: Wire>(shared: &Shared<E, W>, pump: &mut Pump<E, W>) -> io::Result<()> {
@@ -165,8 +179,12 @@ fn serve<E: Engine, W: Wire>(shared: &Shared<E, W>, pump: &mut Pump<E, W>) -> io
     // of deadlines that came up since.
     let now = shared.now();
     if pump.deadline().is_some_and(|at| at <= now) {
+        let before = pump.events();
         pump.handle_timeout(now);
-        shared.wake_others(pump);
+        if pump.events() != before {
+            shared.wake_others(pump);
+            shared.interrupt();
+        }
     }
     pump.flush(now)
 }

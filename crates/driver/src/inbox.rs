@@ -103,6 +103,12 @@ impl Reader {
         self.tagged
     }
 
+    /// Whether every piece of the chunk was taken.
+    pub fn is_spent(&self) -> bool {
+        let pieces = self.chunk.as_ref().map_or(0, |chunk| chunk.pieces.len());
+        self.piece >= pieces
+    }
+
     /// Takes the used-up chunk back.
     pub fn take_spent(&mut self) -> Option<Chunk> {
         self.chunk.take()

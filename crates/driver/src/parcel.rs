@@ -53,6 +53,11 @@ impl Parcel {
         self.segment_size
     }
 
+    /// Packets in it.
+    pub(crate) fn segments(&self) -> usize {
+        self.segments
+    }
+
     pub(crate) fn clear(&mut self) {
         self.to = None;
         self.octets.clear();
@@ -92,8 +97,11 @@ impl Parcel {
         batch: &Batch,
         copy: impl Fn(&Range<u64>, &mut Vec<u8>),
     ) {
-        let first = self.to.is_some() && batch.segment_size() > self.segment_size;
-        let shorter = first.then(|| std::mem::take(&mut self.octets));
+        let overtaken = if batch.segment_size() > self.segment_size {
+            self.octets.len()
+        } else {
+            0
+        };
         self.ended = self.to.is_some() && batch.segment_size() < self.segment_size;
         self.segment_size = self.segment_size.max(batch.segment_size());
         self.to = Some(to);
@@ -105,10 +113,8 @@ impl Parcel {
             copy(&segment.payload, &mut self.octets);
             self.ended |= self.octets.len() - start < self.segment_size;
         }
-        if let Some(shorter) = shorter {
-            self.octets.extend_from_slice(&shorter);
-            self.ended = true;
-        }
+        self.octets.rotate_left(overtaken);
+        self.ended |= overtaken > 0;
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct Shared<E, W> {
     receiver: Option<Box<dyn Receiver>>,
     /// A user waits in a receive, and nobody else may receive.
     receiving: AtomicBool,
+    /// Until when, in nanoseconds; for the helper, who ends the wait then.
+    receive_until: AtomicU64,
     sleepers: Sleepers,
     /// Circuits whose store holds bytes that nobody offered yet.
     announced: Mutex<Vec<(CircuitId, Waiting)>>,
@@ -45,7 +47,7 @@ pub(crate) struct Shared<E, W> {
 /// What waiting in a receive came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Awaited {
-    /// Something arrived, perhaps for another circuit.
+    /// Something arrived, perhaps for another circuit, or happened otherwise.
     Arrival,
     /// The receiver's patience ended, or its medium was shut down.
     Nothing,
@@ -73,13 +75,17 @@ impl<E, W> Drop for Owner<E, W> {
 }
 
 impl<E: Engine, W: Wire> Shared<E, W> {
-    pub(crate) fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
+    pub(crate) fn new(engine: E, mut wire: W, store_bytes: usize) -> io::Result<Self> {
+        if let Some(packet_len) = engine.packet_len() {
+            wire.set_packet_len(packet_len);
+        }
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         Ok(Shared {
             pool: Pool::new(engine.layout(), store_bytes),
             descriptor: descriptor.transpose()?,
             receiver: wire.receiver(),
             receiving: AtomicBool::new(false),
+            receive_until: AtomicU64::new(u64::MAX),
             pump: Mutex::new(Pump::new(engine, wire)),
             start: std::time::Instant::now(),
             waiting: AtomicU32::new(0),
@@ -122,6 +128,21 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     /// Whether a user waits in a receive.
     pub(crate) fn is_receiving(&self) -> bool {
         self.receiving.load(Ordering::Relaxed)
+    }
+
+    /// Until when a user waits in a receive, if for a limited time.
+    pub(crate) fn receive_until(&self) -> Option<Instant> {
+        let until = self.receive_until.load(Ordering::Relaxed);
+        (self.is_receiving() && until < u64::MAX).then(|| Instant::from_nanos(until))
+    }
+
+    /// Ends the wait of a user in a receive: its time is over, or something happened to its
+    /// circuit that no arrival tells of.
+    pub(crate) fn interrupt(&self) {
+        if let (true, Some(receiver)) = (self.is_receiving(), &self.receiver) {
+            // A receiver that cannot be interrupted looks around by itself.
+            let _ = receiver.interrupt();
+        }
     }
 
     /// Takes in everything that arrived, unless a user waits in a receive and does so itself.
@@ -209,9 +230,11 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         let Some(receiver) = &self.receiver else {
             return Ok((pump, Awaited::Impossible));
         };
-        if self.is_receiving() || pump.is_blocked() || limit < receiver.patience() {
+        if self.is_receiving() || pump.is_blocked() || !may_wait(&**receiver, limit) {
             return Ok((pump, Awaited::Impossible));
         }
+        let until = now.as_nanos().saturating_add(nanos(limit));
+        self.receive_until.store(until, Ordering::Relaxed);
         // While the lock is held, so that helper and other users stay out from here on. The
         // helper acts on deadlines meanwhile.
         self.receiving.store(true, Ordering::Relaxed);
@@ -223,8 +246,15 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         self.receiving.store(false, Ordering::Relaxed);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         *now = self.now();
+        let interrupted =
+            matches!(&arrival, Err(error) if error.kind() == io::ErrorKind::Interrupted);
         if !pump.take_in(*now, buffer, arrival)? {
-            return Ok((pump, Awaited::Nothing));
+            let awaited = if interrupted {
+                Awaited::Arrival
+            } else {
+                Awaited::Nothing
+            };
+            return Ok((pump, awaited));
         }
         while pump.wire().holds() && pump.receive(*now)? {}
         self.wake_others(&pump);
@@ -269,6 +299,19 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// The shortest limit of a wait that the helper ends: it is late by a millisecond.
+const HELPED_WAIT_MIN: Duration = Duration::from_millis(10);
+
+/// Whether a wait in a receive can end after `limit`.
+fn may_wait(receiver: &dyn Receiver, limit: Duration) -> bool {
+    let helped = receiver.is_interruptible() && limit >= HELPED_WAIT_MIN;
+    helped || limit >= receiver.patience()
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Arrivals taken in one go, so that a flood does not keep a user from sending.

@@ -3,6 +3,7 @@
 use crate::api::{CloseState, Config, Holdings, RateLimit};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
+    packet_len,
 };
 use crate::procedure::{arrive, close, receive, reply, request, send, setup};
 use crate::shared::Shared;
@@ -11,7 +12,7 @@ use crate::table::{Slot, Table};
 use core::time::Duration;
 use engine::{
     Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
-    SegmentLayout, SplitMix64,
+    PacketLen, SegmentLayout, SplitMix64,
 };
 
 /// An endpoint of XTP: any number of associations over one wire.
@@ -260,6 +261,10 @@ impl Engine for Xtp {
             header: HEADER_LEN,
             payload: self.shared.config.packet_len - HEADER_LEN,
         }
+    }
+
+    fn packet_len(&self) -> Option<PacketLen> {
+        Some(packet_len)
     }
 
     fn framing(&self) -> Framing {

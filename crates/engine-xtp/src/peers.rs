@@ -1,30 +1,33 @@
 //! Which context a responder has for an initiator's address and key.
 //!
-//! A table of chains through the slots: two reads of memory find a context among tens of thousands
-//! that wait out their quarantine. Peers choose addresses and keys, so the chain is chosen with a
-//! secret of this endpoint, and nobody outside can make one long.
+//! A table of slot numbers, each with its hash, in which a search goes on to the next place until
+//! one is empty: mostly one read of memory among tens of thousands of contexts that wait out their
+//! quarantine. What a slot is called stands there and not here. Peers choose addresses and keys,
+//! so places are chosen with a secret of this endpoint, and nobody outside can make them collide.
 
 use core::net::SocketAddr;
 use engine::{Address, SplitMix64};
 
-/// Chains of a table that holds something, at least.
-const CHAINS_MIN: usize = 16;
+/// Places of a table that holds something, at least.
+const PLACES_MIN: usize = 32;
 
-/// The end of a chain.
-const NONE: u32 = u32::MAX;
+/// A place without a slot.
+const EMPTY: Place = Place {
+    hash: 0,
+    slot: u32::MAX,
+};
 
-#[derive(Debug)]
-struct Named {
-    name: (u64, Address),
-    next: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    hash: u32,
+    slot: u32,
 }
 
 #[derive(Debug)]
 pub(crate) struct Peers {
     secret: u64,
-    chains: Vec<u32>,
-    /// By slot; None for slots without a name.
-    named: Vec<Option<Named>>,
+    /// A power of two, at least twice as many as are taken.
+    places: Vec<Place>,
     len: usize,
 }
 
@@ -32,82 +35,101 @@ impl Peers {
     pub(crate) fn new(secret: u64) -> Peers {
         Peers {
             secret,
-            chains: Vec::new(),
-            named: Vec::new(),
+            places: Vec::new(),
             len: 0,
         }
     }
 
-    /// The slot of `key` from `peer`.
-    pub(crate) fn find(&self, key: u64, peer: Address) -> Option<u32> {
-        let mut slot = *self.chains.get(self.chain(key, peer))?;
-        while let Some(Some(named)) = self.named.get(slot as usize) {
-            if named.name == (key, peer) {
-                return Some(slot);
-            }
-            slot = named.next;
-        }
-        None
+    /// The slot of `key` from `peer`: one that `is_named` so.
+    pub(crate) fn find(
+        &self,
+        key: u64,
+        peer: Address,
+        is_named: impl Fn(u32) -> bool,
+    ) -> Option<u32> {
+        let hash = self.hash(key, peer);
+        self.search(hash, |place| place.hash == hash && is_named(place.slot))
+            .map(|at| self.places[at].slot)
     }
 
     /// Names `slot`, which has no name yet.
     pub(crate) fn insert(&mut self, key: u64, peer: Address, slot: u32) {
-        if self.len >= self.chains.len() {
+        if self.len * 2 >= self.places.len() {
             self.grow();
         }
-        let wanted = slot as usize + 1;
-        if self.named.len() < wanted {
-            self.named.resize_with(wanted, || None);
-        }
-        let name = (key, peer);
-        self.named[slot as usize] = Some(Named { name, next: NONE });
-        self.link(slot);
+        let hash = self.hash(key, peer);
+        self.put(Place { hash, slot });
         self.len += 1;
     }
 
-    /// Takes the name from `slot`, if it has one.
-    pub(crate) fn remove(&mut self, slot: u32) {
-        let Some(named) = self.named.get_mut(slot as usize).and_then(Option::take) else {
+    /// Takes its name from `slot`, if that is it.
+    pub(crate) fn remove(&mut self, key: u64, peer: Address, slot: u32) {
+        let hash = self.hash(key, peer);
+        let named = Place { hash, slot };
+        let Some(mut hole) = self.search(hash, |place| place == named) else {
             return;
         };
         self.len -= 1;
-        let chain = self.chain(named.name.0, named.name.1);
-        let mut at = self.chains[chain];
-        if at == slot {
-            self.chains[chain] = named.next;
-            return;
-        }
-        while let Some(Some(before)) = self.named.get_mut(at as usize) {
-            if before.next == slot {
-                before.next = named.next;
-                return;
+        // Those behind whose search passes the hole move up into it.
+        let mut at = hole;
+        loop {
+            at = self.place_of(at as u32 + 1);
+            let place = self.places[at];
+            if place == EMPTY {
+                break;
             }
-            at = before.next;
+            if self.steps(self.place_of(place.hash), at) >= self.steps(hole, at) {
+                self.places[hole] = place;
+                hole = at;
+            }
+        }
+        self.places[hole] = EMPTY;
+    }
+
+    /// Where the search for `hash` meets what is `wanted`.
+    fn search(&self, hash: u32, wanted: impl Fn(Place) -> bool) -> Option<usize> {
+        if self.places.is_empty() {
+            return None;
+        }
+        let mut at = self.place_of(hash);
+        loop {
+            match self.places[at] {
+                EMPTY => return None,
+                place if wanted(place) => return Some(at),
+                _ => at = self.place_of(at as u32 + 1),
+            }
         }
     }
 
-    fn link(&mut self, slot: u32) {
-        let Some(Some(Named { name, .. })) = self.named.get(slot as usize) else {
-            return;
-        };
-        let chain = self.chain(name.0, name.1);
-        let head = std::mem::replace(&mut self.chains[chain], slot);
-        if let Some(Some(named)) = self.named.get_mut(slot as usize) {
-            named.next = head;
+    /// Puts `entry` into the first place of its search that is empty.
+    fn put(&mut self, entry: Place) {
+        let mut at = self.place_of(entry.hash);
+        while self.places[at] != EMPTY {
+            at = self.place_of(at as u32 + 1);
         }
+        self.places[at] = entry;
     }
 
     fn grow(&mut self) {
-        let count = (self.chains.len() * 2).max(CHAINS_MIN);
-        self.chains = vec![NONE; count];
-        for slot in 0..self.named.len() as u32 {
-            self.link(slot);
+        let count = (self.places.len() * 2).max(PLACES_MIN);
+        let old = std::mem::replace(&mut self.places, vec![EMPTY; count]);
+        for entry in old.into_iter().filter(|&place| place != EMPTY) {
+            self.put(entry);
         }
     }
 
-    fn chain(&self, key: u64, peer: Address) -> usize {
-        let hash = SplitMix64::at(self.secret ^ key, folded(peer));
-        hash as usize & self.chains.len().wrapping_sub(1)
+    /// Where the search for `hash` begins.
+    fn place_of(&self, hash: u32) -> usize {
+        hash as usize & (self.places.len() - 1)
+    }
+
+    /// How far a search that begins at `from` has come at `to`.
+    fn steps(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.places.len() - 1)
+    }
+
+    fn hash(&self, key: u64, peer: Address) -> u32 {
+        SplitMix64::at(self.secret ^ key, folded(peer)) as u32
     }
 }
 
@@ -145,44 +167,46 @@ mod tests {
         let mut random = SplitMix64::new(7);
         let mut peers = Peers::new(1);
         let mut model: BTreeMap<(u64, Address), u32> = BTreeMap::new();
+        let mut names: Vec<Option<(u64, Address)>> = vec![None; 500];
         let mut free: Vec<u32> = (0..500).collect();
         for _ in 0..20_000 {
-            let (key, peer) = (random.below(60), peer(random.below(40)));
-            let known = model.get(&(key, peer)).copied();
-            assert_eq!(peers.find(key, peer), known);
+            let name = (random.below(60), peer(random.below(40)));
+            let known = model.get(&name).copied();
+            let is_named = |slot: u32| names[slot as usize] == Some(name);
+            assert_eq!(peers.find(name.0, name.1, is_named), known);
             if let Some(slot) = known {
-                peers.remove(slot);
-                peers.remove(slot);
-                model.remove(&(key, peer));
+                peers.remove(name.0, name.1, slot);
+                peers.remove(name.0, name.1, slot);
+                names[slot as usize] = None;
+                model.remove(&name);
                 free.push(slot);
             } else if let Some(slot) = free.pop() {
-                peers.insert(key, peer, slot);
-                model.insert((key, peer), slot);
+                peers.insert(name.0, name.1, slot);
+                names[slot as usize] = Some(name);
+                model.insert(name, slot);
             }
         }
         assert!(model.len() > 100, "{}", model.len());
         assert_eq!(peers.len, model.len());
+        for (name, slot) in model {
+            let is_named = |slot: u32| names[slot as usize] == Some(name);
+            assert_eq!(peers.find(name.0, name.1, is_named), Some(slot));
+            peers.remove(name.0, name.1, slot);
+        }
+        assert!(peers.places.iter().all(|&place| place == EMPTY));
     }
 
     #[test]
-    fn chains_stay_short() {
+    fn searches_stay_short() {
         let mut peers = Peers::new(0x5eed);
         let from = peer(1);
         for slot in 0..10_000 {
             // Keys as a peer might choose them to fall together.
             peers.insert(u64::from(slot) << 40, from, slot);
         }
-        let longest = (0..peers.chains.len())
-            .map(|chain| {
-                let mut at = peers.chains[chain];
-                let mut count = 0;
-                while let Some(Some(named)) = peers.named.get(at as usize) {
-                    at = named.next;
-                    count += 1;
-                }
-                count
-            })
-            .max();
-        assert!(longest < Some(12), "{longest:?}");
+        let taken = (0..peers.places.len()).filter(|&at| peers.places[at] != EMPTY);
+        let steps = taken.map(|at| peers.steps(peers.place_of(peers.places[at].hash), at));
+        let longest = steps.max();
+        assert!(longest < Some(64), "{longest:?}");
     }
 }

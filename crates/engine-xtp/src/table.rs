@@ -12,7 +12,8 @@ use std::collections::{BTreeMap, VecDeque};
 pub(crate) enum Slot {
     Free,
     Active(Box<Context>),
-    Inactive(Box<Inactive>),
+    /// In place, as slots go through quarantine in their order: memory is read as it lies.
+    Inactive(Inactive),
 }
 
 /// What is left of a closed association, to answer duplicates.
@@ -161,11 +162,22 @@ impl Table {
         match self.last {
             Some((last, slot)) if last == (key, from) => Some(slot as usize),
             _ => {
-                let slot = self.by_peer.find(key, from)?;
+                let is_named = |slot| self.is_named(slot, key, from);
+                let slot = self.by_peer.find(key, from, is_named)?;
                 self.last = Some(((key, from), slot));
                 Some(slot as usize)
             }
         }
+    }
+
+    /// Whether `slot` is what a responder has for the initiator's `key` and address.
+    fn is_named(&self, slot: u32, key: u64, from: Address) -> bool {
+        let name = match self.slots.get(slot as usize) {
+            Some(Slot::Active(context)) => (context.remote, context.peer),
+            Some(Slot::Inactive(inactive)) => (inactive.remote, inactive.peer),
+            Some(Slot::Free) | None => return false,
+        };
+        name == (Some(key), from)
     }
 
     /// Takes an ended context out of use; its key stays known for `span` if it asks for that.
@@ -191,7 +203,7 @@ impl Table {
             while self.quarantine.len() >= max {
                 self.release_oldest();
             }
-            self.slots[slot] = Slot::Inactive(Box::new(inactive));
+            self.slots[slot] = Slot::Inactive(inactive);
             self.quarantine.push_back((now + span, slot as u32));
         } else {
             self.forget(&inactive, slot as u32);
@@ -222,8 +234,8 @@ impl Table {
     }
 
     fn forget(&mut self, inactive: &Inactive, slot: u32) {
-        if !inactive.initiator {
-            self.by_peer.remove(slot);
+        if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
+            self.by_peer.remove(key, inactive.peer, slot);
             self.last = None;
         }
         self.slots[slot as usize] = Slot::Free;

@@ -119,6 +119,9 @@ impl core::fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
+/// The length of the packet these octets begin with; None if they are not one.
+pub type PacketLen = fn(&[u8]) -> Option<usize>;
+
 /// A transport protocol as a function of its inputs.
 ///
 /// The host calls in this order, again and again:
@@ -134,6 +137,12 @@ impl std::error::Error for CommandError {}
 pub trait Engine {
     /// How this engine cuts packets.
     fn layout(&self) -> SegmentLayout;
+
+    /// How to tell the length of a packet from its first octets, if they say it. A wire that
+    /// receives several packets as one then need not ask the kernel where the first ends.
+    fn packet_len(&self) -> Option<PacketLen> {
+        None
+    }
 
     /// Opens a circuit to `to`. [`Event::Connected`] or [`Event::Closed`] follows.
     fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError>;

@@ -30,7 +30,7 @@ pub mod timer;
 pub use batch::{Batch, Segment};
 pub use contract::{
     Address, Bytes, CircuitId, CloseReason, CommandError, Delivery, Engine, Event, Framing,
-    SegmentLayout,
+    PacketLen, SegmentLayout,
 };
 pub use counters::Counters;
 pub use random::SplitMix64;

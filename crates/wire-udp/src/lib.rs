@@ -15,10 +15,10 @@
 pub mod groups;
 pub mod sys;
 
-use engine::Address;
+use engine::{Address, PacketLen};
 use groups::Ears;
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -58,6 +58,7 @@ pub struct UdpWire {
     peer: Arc<OnceLock<SocketAddr>>,
     /// Groups it joined.
     ears: Option<Ears>,
+    packet_len: Option<PacketLen>,
 }
 
 impl UdpWire {
@@ -80,6 +81,7 @@ impl UdpWire {
             patience: Some(PATIENCE),
             peer: Arc::default(),
             ears: None,
+            packet_len: None,
         })
     }
 
@@ -98,8 +100,9 @@ impl UdpWire {
 
     /// Sets how long a receiver made from now on waits, None for ever.
     ///
-    /// A limit arms a timer each time the thread sleeps, which on a virtual machine costs a
-    /// microsecond; without one, shutting the socket down for reading ends the wait.
+    /// A limit arms a timer each time the thread sleeps, which on a virtual machine costs up to a
+    /// microsecond; without one, [`Receiver::interrupt`] ends the wait, or on a connected socket
+    /// shutting it down for reading.
     ///
     /// # Errors
     ///
@@ -159,12 +162,16 @@ impl Wire for UdpWire {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.peer.get().copied();
+        let packet_len = self.packet_len;
         let own = self.socket.as_fd();
-        let coalesced = match &mut self.ears {
-            None => sys::receive_coalesced(own, buffer, peer),
-            Some(ears) => ears.receive(own, |fd| sys::receive_coalesced(fd, buffer, None)),
-        };
-        coalesced.map(arrival)
+        match &mut self.ears {
+            None => receive(own, buffer, peer, packet_len, false),
+            Some(ears) => ears.receive(own, |fd| receive(fd, buffer, None, packet_len, false)),
+        }
+    }
+
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.packet_len = Some(packet_len);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -199,10 +206,17 @@ impl Wire for UdpWire {
         let socket = self.socket.try_clone().ok()?;
         let patience = self.patience;
         let peer = Arc::clone(&self.peer);
+        // A connected socket takes nothing from itself.
+        let own = match peer.get() {
+            None => socket.local_addr().ok().map(reachable),
+            Some(_) => None,
+        };
         Some(Box::new(UdpReceiver {
             socket,
             patience,
             peer,
+            own,
+            packet_len: self.packet_len,
             in_bulk: AtomicBool::new(false),
         }))
     }
@@ -213,6 +227,9 @@ struct UdpReceiver {
     socket: UdpSocket,
     patience: Option<Duration>,
     peer: Arc<OnceLock<SocketAddr>>,
+    /// Where a datagram arrives at this very socket.
+    own: Option<SocketAddr>,
+    packet_len: Option<PacketLen>,
     /// The last arrival was a long one, and more is probably on its way.
     in_bulk: AtomicBool,
 }
@@ -221,11 +238,11 @@ impl UdpReceiver {
     /// Looks a few times for an arrival that is nearly there.
     fn look(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> Option<io::Result<Arrival>> {
         for _ in 0..LOOKS {
-            match sys::receive_coalesced(self.socket.as_fd(), buffer, peer) {
+            match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::yield_now();
                 }
-                arrived => return Some(arrived.map(arrival)),
+                arrived => return Some(arrived),
             }
         }
         None
@@ -244,13 +261,60 @@ impl Receiver for UdpReceiver {
         } else {
             None
         };
-        let arrived = early.unwrap_or_else(|| {
-            sys::receive_coalesced_with(self.socket.as_fd(), buffer, peer, 0).map(arrival)
-        })?;
+        let arrived = early
+            .unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))?;
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
+        // An empty datagram has somebody who sent it, the end of a socket that was shut down not.
+        let is_empty = arrived.len == 0 && arrived.from != Address::Socket(sys::NOBODY);
+        if is_empty && self.is_interruptible() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         Ok(arrived)
     }
+
+    fn interrupt(&self) -> io::Result<()> {
+        let own = self.own.filter(|_| self.is_interruptible());
+        let own = own.ok_or(io::ErrorKind::Unsupported)?;
+        sys::send_segmented(self.socket.as_fd(), Some(own), &[IoSlice::new(&[])], None)
+    }
+
+    fn is_interruptible(&self) -> bool {
+        self.own.is_some() && self.peer.get().is_none()
+    }
+}
+
+/// An address at which a socket bound to `local` is reached from this host.
+fn reachable(mut local: SocketAddr) -> SocketAddr {
+    if local.ip().is_unspecified() {
+        local.set_ip(match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    local
+}
+
+/// Receives what may be several datagrams. Where the packets themselves say how long they are, the
+/// kernel is not asked, which is worth a sixth of a microsecond.
+fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+    packet_len: Option<PacketLen>,
+    waits: bool,
+) -> io::Result<Arrival> {
+    let flags = if waits { 0 } else { sys::DONT_WAIT };
+    let Some(packet_len) = packet_len else {
+        return sys::receive_coalesced_with(socket, buffer, peer, flags).map(arrival);
+    };
+    let got = sys::receive_plain_with(socket, buffer, peer, flags).map(arrival)?;
+    // All datagrams that the kernel coalesced but the last are as long as the first.
+    let first_len = packet_len(&buffer[..got.len]).unwrap_or(got.len);
+    Ok(Arrival {
+        segment_size: first_len.clamp(1, got.len.max(1)),
+        ..got
+    })
 }
 
 fn arrival(coalesced: sys::Coalesced) -> Arrival {

@@ -6,7 +6,7 @@
 //! one. A wire that cannot do it says so in its [`Capabilities`], and the batches get shorter.
 #![forbid(unsafe_code)]
 
-use engine::Address;
+use engine::{Address, PacketLen};
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -63,6 +63,10 @@ pub trait Wire {
     /// `WouldBlock` when nothing is there.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
 
+    /// Tells how long the packets are that come in, for receivers made later too. The wire may use
+    /// it instead of what the kernel says.
+    fn set_packet_len(&mut self, _packet_len: PacketLen) {}
+
     /// A descriptor that is readable when something is there; None in virtual time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
@@ -102,6 +106,21 @@ pub trait Receiver: Send + Sync {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing came for as long as its patience, or the medium's.
+    /// `WouldBlock` when nothing came for as long as its patience, `Interrupted` when another
+    /// thread ended the wait, or the medium's.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival>;
+
+    /// Ends a wait from another thread.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` where only time ends it, or the medium's.
+    fn interrupt(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Whether [`interrupt`](Receiver::interrupt) is supported.
+    fn is_interruptible(&self) -> bool {
+        false
+    }
 }

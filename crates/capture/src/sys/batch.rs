@@ -73,6 +73,23 @@ impl Batch {
         })
     }
 
+    /// Gives no packet a later stamp than the one behind it has, by up to `late_ns`: that much are
+    /// stamps late which the kernel made when the packet was read. More is a clock that was set.
+    pub(crate) fn put_in_order(&mut self, late_ns: u64) {
+        let mut next = u64::MAX;
+        for at_ns in self
+            .seen
+            .iter_mut()
+            .rev()
+            .filter_map(|header| header.at_ns.as_mut())
+        {
+            if at_ns.saturating_sub(next) <= late_ns {
+                *at_ns = next.min(*at_ns);
+            }
+            next = *at_ns;
+        }
+    }
+
     /// Receives what is there without waiting; `WouldBlock` when nothing is.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.seen.clear();

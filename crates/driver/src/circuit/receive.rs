@@ -4,10 +4,10 @@ use super::{Circuit, error_of};
 use crate::inbox::Read;
 use crate::pump::Pump;
 use crate::shared::Awaited;
-use engine::{CircuitId, Engine};
+use engine::{CircuitId, Engine, Instant};
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use wire::Wire;
 
 /// For ever, as the kernel's clock can say it.
@@ -56,6 +56,30 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Receives everything up to the end of the peer's stream; what does not fit into the buffer
+    /// is dropped. Gives the length of all.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv); `limit` is for each wait.
+    pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
+        let mut len = 0;
+        let mut rest = [0; 256];
+        loop {
+            let room = match buffer.get_mut(len..) {
+                Some(room) if !room.is_empty() => room,
+                _ => &mut rest,
+            };
+            match self.recv(room, limit)? {
+                Some(more) => len += more,
+                None => return Ok(len),
+            }
+            if self.has_all && self.reader.is_spent() {
+                return Ok(len);
+            }
+        }
+    }
+
     /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
     fn refill_waiting(
         &mut self,
@@ -70,7 +94,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             if refilled != Refilled::Nothing {
                 return Ok(refilled);
             }
-            let left = time_left(end, limit)?;
+            let left = time_left(end, now, limit)?;
             let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
             pump = again;
             match awaited {
@@ -110,7 +134,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     /// Gets the next chunk if it is there, and tells the engine what its user took.
-    fn refill(&mut self, pump: &mut Pump<E, W>, now: engine::Instant) -> io::Result<Refilled> {
+    fn refill(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<Refilled> {
         if let Some(spent) = self.reader.take_spent() {
             pump.give_back(now, self.id, spent);
         }
@@ -133,6 +157,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.seen = pump.arrivals();
         match chunk {
             Some(chunk) => {
+                self.has_all = pump.status(self.id).finished;
                 self.reader.put(chunk);
                 Ok(Refilled::Chunk)
             }
@@ -150,14 +175,11 @@ enum Refilled {
 }
 
 /// What is left until `end`, which is `limit` from the first call; `TimedOut` for nothing.
-fn time_left(end: &mut Option<Instant>, limit: Duration) -> io::Result<Duration> {
+fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Result<Duration> {
     if limit == Duration::MAX {
         return Ok(limit);
     }
-    let now = Instant::now();
-    let left = end
-        .get_or_insert(now + limit)
-        .saturating_duration_since(now);
+    let left = end.get_or_insert(now + limit).since(now);
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }

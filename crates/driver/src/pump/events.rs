@@ -11,6 +11,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             return;
         }
         while let Some(event) = self.engine.poll_event() {
+            self.events += 1;
             self.handle_event(now, event);
         }
     }

@@ -39,8 +39,11 @@ pub struct Pump<E, W> {
     spare: Vec<Vec<u8>>,
     /// Small packets, perhaps of several circuits, on their way into one call of the wire.
     parcel: Parcel,
+    /// Last words of circuits whose users were patient, until somebody sends them.
+    late: Parcel,
     deliveries: Vec<Delivery>,
     arrivals: u64,
+    events: u64,
     sends: u64,
     refused: u64,
     /// Packets a full batch holds.
@@ -69,6 +72,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             segments: segments as u64,
             spare: Vec::new(),
             parcel: Parcel::new(&capabilities),
+            late: Parcel::new(&capabilities),
             engine,
             wire,
             circuits: Circuits::default(),
@@ -80,6 +84,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             watched: false,
             deliveries: Vec::new(),
             arrivals: 0,
+            events: 0,
             sends: 0,
             refused: 0,
         }
@@ -116,6 +121,11 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.arrivals
     }
 
+    /// What the engine told of circuits so far.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
     /// Circuits opened by peers that were ended because nobody accepted them in time.
     pub fn refused(&self) -> u64 {
         self.refused
@@ -138,10 +148,13 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
-    pub fn detach(&mut self, id: CircuitId) {
+    /// What is still to be said for it may be `late`: it leaves with the next
+    /// [`flush_late`](Pump::flush_late), or when there is a call of the wire full of the like.
+    pub fn detach(&mut self, id: CircuitId, late: bool) {
         match self.circuits.get_mut(&id) {
             Some(held) if held.closed.is_none() => {
                 held.orphan = true;
+                held.late = late;
                 held.inbox.clear();
             }
             _ => self.forget(id),

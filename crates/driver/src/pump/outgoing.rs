@@ -1,9 +1,15 @@
 //! From the stores through the engine to the wire.
 
 use super::{Pump, touch};
-use engine::{CircuitId, Engine, Instant};
+use crate::circuits::Circuits;
+use crate::parcel::Parcel;
+use engine::{Batch, CircuitId, Engine, Instant};
 use std::io;
 use wire::Wire;
+
+/// Last words that wait for each other. What both ends remember of their circuits stays in the
+/// caches; with many more, transactions take longer than with none.
+const LATE_MAX: usize = 8;
 
 impl<E: Engine, W: Wire> Pump<E, W> {
     /// Offers what all stores hold, then sends what there is to send. For hosts with few circuits.
@@ -61,13 +67,34 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         result
     }
 
+    /// Sends what the engine has to send, and what was said late.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Pump::flush).
+    pub fn flush_late(&mut self, now: Instant) -> io::Result<()> {
+        self.flush(now)?;
+        let result = send_parcel(&mut self.wire, &mut self.late, &mut self.sends);
+        self.unless_blocked(result)
+    }
+
+    /// Whether something said late waits to be sent.
+    pub fn is_late(&self) -> bool {
+        !self.late.is_empty()
+    }
+
     fn send_all(&mut self, now: Instant) -> io::Result<()> {
         let result = self.send_until_blocked(now);
+        self.unless_blocked(result)
+    }
+
+    fn unless_blocked(&mut self, result: io::Result<()>) -> io::Result<()> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => {
                 self.batch.clear();
                 self.parcel.clear();
+                self.late.clear();
                 Err(error)
             }
             Ok(()) => Ok(()),
@@ -80,19 +107,42 @@ impl<E: Engine, W: Wire> Pump<E, W> {
                 self.engine.transmit(now, &mut self.batch);
             }
             if self.batch.is_empty() {
-                return self.send_parcel();
+                return send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends);
             }
-            if !self.parcel.fits(&self.batch) {
-                self.send_parcel()?;
-            }
-            if self.parcel.fits(&self.batch) {
-                self.pack();
-            } else {
-                self.send_batch()?;
+            if !self.put_off()? {
+                self.send_or_pack()?;
             }
             self.batch.clear();
             self.drain_events(now);
         }
+    }
+
+    fn send_or_pack(&mut self) -> io::Result<()> {
+        if !self.parcel.fits(&self.batch) {
+            send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends)?;
+        }
+        if !self.parcel.fits(&self.batch) {
+            return self.send_batch();
+        }
+        pack(&mut self.parcel, &mut self.batch, &mut self.circuits);
+        Ok(())
+    }
+
+    /// Puts the batch off if it is of a circuit whose words may be late.
+    fn put_off(&mut self) -> io::Result<bool> {
+        let circuit = self.batch.destination().map(|(id, _)| id);
+        let held = circuit.and_then(|id| self.circuits.get(&id));
+        if !held.is_some_and(|held| held.late) {
+            return Ok(false);
+        }
+        if self.late.segments() >= LATE_MAX || !self.late.fits(&self.batch) {
+            send_parcel(&mut self.wire, &mut self.late, &mut self.sends)?;
+        }
+        let fits = self.late.fits(&self.batch);
+        if fits {
+            pack(&mut self.late, &mut self.batch, &mut self.circuits);
+        }
+        Ok(fits)
     }
 
     fn send_batch(&mut self) -> io::Result<()> {
@@ -113,32 +163,32 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.sends += 1;
         Ok(())
     }
+}
 
-    /// Copies a batch of small packets into the parcel.
-    fn pack(&mut self) {
-        let Some((id, to)) = self.batch.destination() else {
-            return;
-        };
-        let held = self.circuits.get_mut(&id);
-        let store = held.and_then(|held| held.store.as_mut());
+/// Copies a batch of small packets into `parcel`, which has room for it.
+fn pack(parcel: &mut Parcel, batch: &mut Batch, circuits: &mut Circuits) {
+    let Some((id, to)) = batch.destination() else {
+        return;
+    };
+    let held = circuits.get_mut(&id);
+    let store = held.and_then(|held| held.store.as_mut());
+    if let Some(store) = &store {
+        batch.extend_checksums(|payload| store.sum(payload));
+    }
+    parcel.pack(to, batch, |payload, octets| {
         if let Some(store) = &store {
-            self.batch.extend_checksums(|payload| store.sum(payload));
+            store.copy(payload, octets);
         }
-        self.parcel.pack(to, &self.batch, |payload, octets| {
-            if let Some(store) = &store {
-                store.copy(payload, octets);
-            }
-        });
-    }
+    });
+}
 
-    fn send_parcel(&mut self) -> io::Result<()> {
-        let Some(to) = self.parcel.to() else {
-            return Ok(());
-        };
-        let piece = io::IoSlice::new(self.parcel.octets());
-        self.wire.send(to, &[piece], self.parcel.segment_size())?;
-        self.parcel.clear();
-        self.sends += 1;
-        Ok(())
-    }
+fn send_parcel<W: Wire>(wire: &mut W, parcel: &mut Parcel, sends: &mut u64) -> io::Result<()> {
+    let Some(to) = parcel.to() else {
+        return Ok(());
+    };
+    let piece = io::IoSlice::new(parcel.octets());
+    wire.send(to, &[piece], parcel.segment_size())?;
+    parcel.clear();
+    *sends += 1;
+    Ok(())
 }

@@ -48,7 +48,7 @@ impl Producer {
         } else {
             self.write_fragments(message);
         }
-        self.ring.head.0.store(self.head, Ordering::Release);
+        self.ring.producer.head.store(self.head, Ordering::Release);
         true
     }
 
@@ -59,15 +59,15 @@ impl Producer {
             return false;
         }
         self.write_bytes(bytes);
-        self.ring.head.0.store(self.head, Ordering::Release);
+        self.ring.producer.head.store(self.head, Ordering::Release);
         true
     }
 
     /// Appends `message` and tells the consumer where it ends; false when there is no room now.
     #[inline]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
-        let put = self.ring.ends_put.0.load(Ordering::Relaxed);
-        let waiting = put - self.ring.ends_taken.0.load(Ordering::Acquire);
+        let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
+        let waiting = put - self.ring.consumer.ends_taken.load(Ordering::Acquire);
         if waiting >= ENDS_MAX || !self.has_space(message.len() as u64) {
             return false;
         }
@@ -75,8 +75,11 @@ impl Producer {
         self.ring
             .end(self.base, put)
             .store(self.head, Ordering::Relaxed);
-        self.ring.ends_put.0.store(put + 1, Ordering::Release);
-        self.ring.head.0.store(self.head, Ordering::Release);
+        self.ring
+            .producer
+            .ends_put
+            .store(put + 1, Ordering::Release);
+        self.ring.producer.head.store(self.head, Ordering::Release);
         true
     }
 
@@ -94,13 +97,13 @@ impl Producer {
     /// Whether, when the pump last looked, nothing was left to send and nothing in flight.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.ring.idle.load(Ordering::Relaxed)
+        self.ring.consumer.idle.load(Ordering::Relaxed)
     }
 
     /// Whether bytes the engine was told of are not released yet.
     pub fn is_in_flight(&self) -> bool {
-        let told = self.ring.told.load(Ordering::Relaxed);
-        told > self.ring.tail.0.load(Ordering::Acquire)
+        let told = self.ring.consumer.told.load(Ordering::Relaxed);
+        told > self.ring.consumer.tail.load(Ordering::Acquire)
     }
 
     /// Marks that somebody is to see to this store, if it is not marked.
@@ -118,7 +121,7 @@ impl Producer {
 
     /// Gives the store's memory back if nothing is left in it.
     pub fn rest(&mut self) {
-        let empty = self.ring.tail.0.load(Ordering::Acquire) == self.head;
+        let empty = self.ring.consumer.tail.load(Ordering::Acquire) == self.head;
         if self.base.is_null() || !empty || !self.ring.ends_are_taken() {
             return;
         }
@@ -137,7 +140,7 @@ impl Producer {
         if self.base.is_null() && !self.mount() {
             return false;
         }
-        self.limit = self.ring.tail.0.load(Ordering::Acquire) + self.ring.pool.capacity();
+        self.limit = self.ring.consumer.tail.load(Ordering::Acquire) + self.ring.pool.capacity();
         self.head + space <= self.limit
     }
 

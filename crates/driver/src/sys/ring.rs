@@ -21,24 +21,37 @@ use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-/// A counter alone on its cache lines (pairs of 64 octets are fetched together).
-#[repr(align(128))]
-pub(super) struct Alone<T>(pub(super) T);
+/// Octets between what the two sides write: pairs of cache lines of 64 are fetched together. Kept
+/// by room and not by alignment, with which allocators are slow.
+const APART: usize = 128;
 
+/// What the producer writes.
+pub(super) struct ByProducer {
+    pub(super) head: AtomicU64,
+    pub(super) ends_put: AtomicU64,
+}
+
+/// What the consumer writes.
+pub(super) struct ByConsumer {
+    pub(super) tail: AtomicU64,
+    pub(super) ends_taken: AtomicU64,
+    pub(super) told: AtomicU64,
+    pub(super) idle: AtomicBool,
+}
+
+#[repr(C)]
 pub(super) struct Ring {
-    pub(super) pool: Arc<Pool>,
     /// The producer's; the consumer goes by `base`.
     memory: UnsafeCell<Option<Memory>>,
     base: AtomicPtr<u8>,
     /// The number of the slot that lies first in the memory.
     origin: AtomicU64,
-    pub(super) head: Alone<AtomicU64>,
-    pub(super) tail: Alone<AtomicU64>,
-    pub(super) idle: AtomicBool,
     announced: AtomicBool,
-    pub(super) told: AtomicU64,
-    pub(super) ends_put: Alone<AtomicU64>,
-    pub(super) ends_taken: Alone<AtomicU64>,
+    pub(super) pool: Arc<Pool>,
+    pub(super) producer: ByProducer,
+    _between: [u8; APART],
+    pub(super) consumer: ByConsumer,
+    _behind: [u8; APART / 2],
 }
 
 // SAFETY: the octets are split between producer and consumer by `head` and `tail` as described at
@@ -51,17 +64,23 @@ unsafe impl Send for Ring {}
 impl Ring {
     pub(super) fn new(pool: Arc<Pool>) -> Ring {
         Ring {
-            pool,
             memory: UnsafeCell::new(None),
             base: AtomicPtr::new(null_mut()),
             origin: AtomicU64::new(0),
-            head: Alone(AtomicU64::new(0)),
-            tail: Alone(AtomicU64::new(0)),
-            idle: AtomicBool::new(true),
             announced: AtomicBool::new(false),
-            told: AtomicU64::new(0),
-            ends_put: Alone(AtomicU64::new(0)),
-            ends_taken: Alone(AtomicU64::new(0)),
+            pool,
+            producer: ByProducer {
+                head: AtomicU64::new(0),
+                ends_put: AtomicU64::new(0),
+            },
+            _between: [0; APART],
+            consumer: ByConsumer {
+                tail: AtomicU64::new(0),
+                ends_taken: AtomicU64::new(0),
+                told: AtomicU64::new(0),
+                idle: AtomicBool::new(true),
+            },
+            _behind: [0; APART / 2],
         }
     }
 
@@ -96,7 +115,8 @@ impl Ring {
 
     /// Whether the consumer knows the ends of all messages.
     pub(super) fn ends_are_taken(&self) -> bool {
-        self.ends_put.0.load(Ordering::Relaxed) == self.ends_taken.0.load(Ordering::Acquire)
+        self.producer.ends_put.load(Ordering::Relaxed)
+            == self.consumer.ends_taken.load(Ordering::Acquire)
     }
 
     #[inline]
@@ -142,8 +162,8 @@ impl Waiting {
 
     /// Up to where bytes were offered, if there are more.
     pub fn told(&self) -> Option<u64> {
-        let told = self.ring.told.load(Ordering::Relaxed);
-        (self.ring.head.0.load(Ordering::Acquire) > told).then_some(told)
+        let told = self.ring.consumer.told.load(Ordering::Relaxed);
+        (self.ring.producer.head.load(Ordering::Acquire) > told).then_some(told)
     }
 }
 
@@ -159,13 +179,13 @@ impl Consumer {
 
     /// Bytes below this position are there.
     pub fn head(&self) -> u64 {
-        self.ring.head.0.load(Ordering::Acquire)
+        self.ring.producer.head.load(Ordering::Acquire)
     }
 
     /// Takes the ends of messages that the producer told since the last call, oldest first.
     pub fn take_ends(&self, mut each: impl FnMut(u64)) {
-        let put = self.ring.ends_put.0.load(Ordering::Acquire);
-        let taken = self.ring.ends_taken.0.load(Ordering::Relaxed);
+        let put = self.ring.producer.ends_put.load(Ordering::Acquire);
+        let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
         if put == taken {
             return;
         }
@@ -173,7 +193,7 @@ impl Consumer {
         for index in taken..put {
             each(self.ring.end(base, index).load(Ordering::Relaxed));
         }
-        self.ring.ends_taken.0.store(put, Ordering::Release);
+        self.ring.consumer.ends_taken.store(put, Ordering::Release);
     }
 
     /// The ones' complement sum of the bytes of `payload`.
@@ -192,25 +212,25 @@ impl Consumer {
 
     /// Gives the bytes below `position` back to the producer.
     pub fn release(&mut self, position: u64) {
-        let head = self.ring.head.0.load(Ordering::Relaxed);
-        let tail = self.ring.tail.0.load(Ordering::Relaxed);
+        let head = self.ring.producer.head.load(Ordering::Relaxed);
+        let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
         let position = position.clamp(tail, head);
-        self.ring.tail.0.store(position, Ordering::Release);
+        self.ring.consumer.tail.store(position, Ordering::Release);
     }
 
     /// Tells the producer whether anything is left to do for this circuit.
     pub fn set_idle(&self, idle: bool) {
-        self.ring.idle.store(idle, Ordering::Relaxed);
+        self.ring.consumer.idle.store(idle, Ordering::Relaxed);
     }
 
     /// Up to where the bytes were offered to the engine.
     pub fn told(&self) -> u64 {
-        self.ring.told.load(Ordering::Relaxed)
+        self.ring.consumer.told.load(Ordering::Relaxed)
     }
 
     /// Notes up to where the bytes were offered to the engine.
     pub fn set_told(&self, position: u64) {
-        self.ring.told.store(position, Ordering::Relaxed);
+        self.ring.consumer.told.store(position, Ordering::Relaxed);
     }
 
     /// Turns a batch into pieces of memory for the wire, headers written in place where a packet
@@ -260,7 +280,8 @@ impl Consumer {
         let slot = self.ring.pool.layout.payload;
         let len = (payload.end - payload.start) as usize;
         assert!(
-            payload.end <= self.head() && payload.start >= self.ring.tail.0.load(Ordering::Relaxed),
+            payload.end <= self.head()
+                && payload.start >= self.ring.consumer.tail.load(Ordering::Relaxed),
             "the engine names bytes outside the store"
         );
         assert!(len <= slot, "a packet is longer than a slot");

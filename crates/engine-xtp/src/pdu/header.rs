@@ -89,6 +89,13 @@ pub struct Header {
     pub seq: u64,
 }
 
+/// The length of the packet that begins with these octets, as its header says.
+pub fn packet_len(octets: &[u8]) -> Option<usize> {
+    let header: &[u8; HEADER_LEN] = octets.first_chunk()?;
+    let dlen = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+    HEADER_LEN.checked_add(usize::try_from(dlen).ok()?)
+}
+
 impl Header {
     /// Reads and checks the header of `packet`, in the order of the reasons in [`Reject`].
     ///

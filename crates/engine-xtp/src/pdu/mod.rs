@@ -17,7 +17,7 @@ mod traffic;
 pub use address::{AddressFormat, AddressSegment, Endpoints};
 pub use control::{Common, SPAN_LEN, Span, Spans};
 pub use diag::{Diag, DiagCode, DiagValue};
-pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN};
+pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN, packet_len};
 pub use options::Options;
 pub use packet::{Body, Packet};
 pub use reject::{Reject, Rejects};

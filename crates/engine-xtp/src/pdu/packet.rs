@@ -86,9 +86,16 @@ impl<'a> Packet<'a> {
 
     /// The packet as octets; `dlen` and `check` are taken from the header as they stand.
     pub fn emit(&self) -> Vec<u8> {
-        let mut out = self.header.emit().to_vec();
-        self.body.emit(&mut out);
+        let mut out = Vec::new();
+        self.emit_into(&mut out);
         out
+    }
+
+    /// The packet as octets with the header as it stands, in memory of the caller's.
+    pub fn emit_into(&self, out: &mut Vec<u8>) {
+        out.clear();
+        out.extend_from_slice(&self.header.emit());
+        self.body.emit(out);
     }
 
     /// The packet as octets with `dlen` and `check` worked out.

@@ -98,7 +98,8 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
         traffic,
         data: &[],
     };
-    let mut octets = Packet { header, body }.emit();
+    let mut octets = std::mem::take(&mut sh.scratch);
+    Packet { header, body }.emit_into(&mut octets);
     let check = checksum::checksum(&octets);
     octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
     batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
@@ -106,6 +107,7 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
     ctx.first.sent = true;
     let summed = octets.len() as u64 + data_len;
     send::account(ctx, sh, options, octets.len(), data_len, summed);
+    sh.scratch = octets;
 }
 
 /// Chooses the user bytes that travel with FIRST, once and for all.

@@ -101,18 +101,7 @@ impl Circuit {
     ///
     /// As [`recv`](Circuit::recv).
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
-        let mut len = 0;
-        let mut rest = [0; 256];
-        loop {
-            let room = match buffer.get_mut(len..) {
-                Some(room) if !room.is_empty() => room,
-                _ => &mut rest,
-            };
-            match self.inner.recv(room, limit)? {
-                Some(more) => len += more,
-                None => return Ok(len),
-            }
-        }
+        self.inner.recv_all(buffer, limit)
     }
 
     /// Sends one message behind a tag of eight octets, which XTP does not look into

@@ -41,6 +41,8 @@ impl Endpoint {
 
     fn bind_as(local: SocketAddr, settings: &Settings, framing: Framing) -> io::Result<Endpoint> {
         let mut wire = UdpWire::bind(local)?;
+        // The endpoint's helper ends waits whose time is over.
+        wire.set_patience(None)?;
         if let Some(socket) = wire::Wire::descriptor(&wire) {
             wire_udp::sys::set_buffers(socket, settings.socket_buffer_len);
         }
@@ -93,7 +95,7 @@ impl Endpoint {
 
     /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
     /// length. Set-up and close take no round trip of their own: three packets in all, the last of
-    /// which may travel up to a millisecond later, with the next request.
+    /// which may travel up to a millisecond later, with those of other transactions.
     ///
     /// # Errors
     ///

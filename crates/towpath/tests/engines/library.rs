@@ -4,7 +4,7 @@ use engine_xtp::Xtp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 use towpath::xtp::{Circuit, Endpoint, Settings};
@@ -199,6 +199,51 @@ fn transactions_leave_nothing_behind() {
     assert_eq!(client.holdings().associations, 0);
 }
 
+fn kind<T>(result: io::Result<T>) -> Option<io::ErrorKind> {
+    result.err().map(|error| error.kind())
+}
+
+#[test]
+fn waits_end_with_their_time_and_not_by_a_strangers_empty_datagrams() {
+    const SPAN: Duration = Duration::from_millis(50);
+    let (server, client) = (endpoint(), endpoint());
+    server.listen(true);
+    let began = Instant::now();
+    assert_eq!(kind(server.accept(SPAN)), Some(io::ErrorKind::TimedOut));
+    assert!(began.elapsed() >= SPAN);
+    let mut circuit = client
+        .connect(server.local_addr(), LIMIT)
+        .expect("it listens");
+    let mut peer = server.accept(LIMIT).expect("it was opened");
+    let began = Instant::now();
+    let nothing = circuit.recv(&mut [0; 8], SPAN);
+    assert_eq!(kind(nothing), Some(io::ErrorKind::TimedOut));
+    assert!(began.elapsed() >= SPAN);
+    let waiting = thread::spawn(move || circuit.recv(&mut [0; 8], Duration::MAX));
+    let stranger = UdpSocket::bind(local()).expect("a free port");
+    for _ in 0..20 {
+        let sent = stranger.send_to(&[], client.local_addr());
+        sent.expect("the loopback takes it");
+        thread::sleep(Duration::from_millis(1));
+    }
+    peer.send(b"late", LIMIT).expect("room");
+    let got = waiting.join().expect("no panic");
+    assert_eq!(got.expect("it arrives"), Some(4));
+}
+
+#[test]
+fn who_waits_for_ever_is_told_that_nobody_answers() {
+    let mut settings = Settings::default();
+    let config = &mut settings.config;
+    (config.wait_initial, config.wait_max) = (config.wait_min, config.wait_min);
+    config.retries_max = 3;
+    let client = Endpoint::bind(local(), &settings).expect("a free port");
+    let mute = UdpSocket::bind(local()).expect("a free port");
+    let to = mute.local_addr().expect("a bound socket");
+    let reply = client.transact(to, b"are you there?", &mut [0; 8], Duration::MAX);
+    assert_eq!(kind(reply), Some(io::ErrorKind::TimedOut));
+}
+
 #[test]
 fn datagrams_arrive_with_and_without_an_answer() {
     let (server, client) = (messages(), messages());
@@ -220,12 +265,10 @@ fn datagrams_arrive_with_and_without_an_answer() {
 #[test]
 fn who_does_not_listen_refuses_and_says_so_at_once() {
     let (server, client) = (endpoint(), endpoint());
-    let error = client.connect(server.local_addr(), LIMIT).err();
-    let kind = error.map(|error| error.kind());
-    assert_eq!(kind, Some(io::ErrorKind::ConnectionRefused));
+    let opened = client.connect(server.local_addr(), LIMIT);
+    assert_eq!(kind(opened), Some(io::ErrorKind::ConnectionRefused));
     let sent = client.send_acknowledged(server.local_addr(), b"x", LIMIT);
-    let kind = sent.err().map(|error| error.kind());
-    assert_eq!(kind, Some(io::ErrorKind::ConnectionRefused));
+    assert_eq!(kind(sent), Some(io::ErrorKind::ConnectionRefused));
     assert!(
         server
             .try_accept()

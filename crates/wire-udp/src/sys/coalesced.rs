@@ -3,8 +3,9 @@
 use super::address::RawAddress;
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 
 /// Datagrams that arrived as one.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +17,9 @@ pub struct Coalesced {
     /// Octets of each datagram but the last.
     pub segment_size: usize,
 }
+
+/// Who sends the nothing that a socket receives once it is shut down.
+pub const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 #[repr(C, align(8))]
 struct Control([u8; 64]);
@@ -68,23 +72,67 @@ pub fn receive_coalesced_with(
         return Err(io::Error::last_os_error());
     }
     if message.msg_flags & libc::MSG_TRUNC != 0 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "a datagram was longer than the buffer",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
     }
-    // A socket that was shut down for reading gives no bytes from nobody.
-    let nobody = (received == 0).then_some(SocketAddr::from(([0, 0, 0, 0], 0)));
-    let from = peer
-        .or_else(|| raw.to_socket())
-        .or(nobody)
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))?;
     let len = received as usize;
     Ok(Coalesced {
-        from,
+        from: sender(len, peer, &raw)?,
         len,
         segment_size: segment_size(&message).unwrap_or(len).max(1),
     })
+}
+
+/// Receives as [`receive_coalesced_with`] does, by a shorter way into the kernel, and does not ask
+/// where datagrams end: `segment_size` is the length of all.
+///
+/// # Errors
+///
+/// As [`receive_coalesced`].
+pub fn receive_plain_with(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+    flags: i32,
+) -> io::Result<Coalesced> {
+    let mut raw = RawAddress::zeroed();
+    let (name, name_len) = match peer {
+        None => ((&raw mut raw.storage).cast(), &raw mut raw.len),
+        Some(_) => (ptr::null_mut(), ptr::null_mut()),
+    };
+    // SAFETY: pointers and lengths describe live memory; `raw` is not looked at meanwhile.
+    let received = unsafe {
+        libc::recvfrom(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            flags | libc::MSG_TRUNC,
+            name,
+            name_len,
+        )
+    };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let len = received as usize;
+    if len > buffer.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+    }
+    Ok(Coalesced {
+        from: sender(len, peer, &raw)?,
+        len,
+        segment_size: len.max(1),
+    })
+}
+
+const TOO_LONG: &str = "a datagram was longer than the buffer";
+
+/// Who sent what arrived.
+fn sender(len: usize, peer: Option<SocketAddr>, raw: &RawAddress) -> io::Result<SocketAddr> {
+    // A socket that was shut down for reading gives no bytes from nobody.
+    let nobody = (len == 0).then_some(NOBODY);
+    peer.or_else(|| raw.to_socket())
+        .or(nobody)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))
 }
 
 /// The size the kernel attached when it coalesced.

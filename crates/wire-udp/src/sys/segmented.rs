@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
 
 /// Room for one control message with a u16, aligned as the kernel wants it.
 #[repr(C, align(8))]
@@ -38,10 +39,10 @@ pub fn send_segmented_with(
     segment_size: Option<usize>,
     flags: i32,
 ) -> io::Result<()> {
-    if let (None, None, [slice]) = (to, segment_size, slices) {
-        return send_plain(socket, slice, flags);
-    }
     let mut raw = to.map(RawAddress::new);
+    if let (None, [slice]) = (segment_size, slices) {
+        return send_plain(socket, raw.as_ref(), slice, flags);
+    }
     let mut control = Control([0; 32]);
     // SAFETY: msghdr is plain data for which all zeros is a value.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -58,17 +59,27 @@ pub fn send_segmented_with(
     twice(|| send_once(socket, &message, flags))
 }
 
-/// Sends one datagram on a connected socket by the shortest way into the kernel.
-fn send_plain(socket: BorrowedFd<'_>, slice: &IoSlice<'_>, flags: i32) -> io::Result<()> {
+/// Sends one datagram by the shortest way into the kernel.
+fn send_plain(
+    socket: BorrowedFd<'_>,
+    to: Option<&RawAddress>,
+    slice: &IoSlice<'_>,
+    flags: i32,
+) -> io::Result<()> {
     let flags = flags | libc::MSG_NOSIGNAL;
+    let (name, name_len) = to.map_or((ptr::null(), 0), |raw| {
+        ((&raw const raw.storage).cast(), raw.len)
+    });
     twice(|| {
-        // SAFETY: the pointer and the length describe live memory, which the kernel only reads.
+        // SAFETY: pointers and lengths describe live memory, which the kernel only reads.
         let sent = unsafe {
-            libc::send(
+            libc::sendto(
                 socket.as_raw_fd(),
                 slice.as_ptr().cast(),
                 slice.len(),
                 flags,
+                name,
+                name_len,
             )
         };
         if sent < 0 {
