@@ -140,3 +140,22 @@ pub fn send_by(socket: BorrowedFd<'_>, local: IpAddr) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Makes `socket`, bound to `local`, send to groups across up to `hops` - 1 routers (1 stays on the
+/// local network), and over IPv6 by the interface that is the scope of `local`, if it has one.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn set_reach(socket: BorrowedFd<'_>, local: SocketAddr, hops: u8) -> io::Result<()> {
+    match local {
+        SocketAddr::V4(_) => sockopt::set_ip_multicast_ttl(socket, u32::from(hops))?,
+        SocketAddr::V6(local) => {
+            sockopt::set_ipv6_multicast_hops(socket, u32::from(hops))?;
+            if local.scope_id() != 0 {
+                sockopt::set_ipv6_multicast_if(socket, local.scope_id())?;
+            }
+        }
+    }
+    Ok(())
+}

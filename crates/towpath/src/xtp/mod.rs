@@ -60,12 +60,14 @@
 //! * [`settings`] - what can be set, in a program and as words on a command line.
 //! * [`endpoint`] - the port: listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, end.
+//! * [`group`] - one sender, many receivers.
 //!
 //! For a loop of one's own see [`Endpoint::watch`]: the readiness of all circuits on one
 //! descriptor.
 
 pub mod circuit;
 pub mod endpoint;
+pub mod group;
 pub mod settings;
 mod words;
 

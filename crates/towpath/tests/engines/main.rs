@@ -1,4 +1,5 @@
 //! Engines of this project on a real wire.
 
+mod group;
 mod library;
 mod skeleton;

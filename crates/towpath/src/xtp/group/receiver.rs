@@ -1,0 +1,145 @@
+//! The end that receives.
+
+use super::Settings;
+use super::settings::{answers_of, check, scope_of};
+use driver::Endpoint;
+use engine::{Address, Counters};
+use engine_xtp::group::Group;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+use wire::Wire;
+use wire_udp::UdpWire;
+
+/// A place in a group, with a stream from each sender that is heard.
+pub struct Receiver {
+    endpoint: Endpoint<Group, UdpWire>,
+    address: SocketAddr,
+}
+
+impl Receiver {
+    /// Joins `group` on the interface that has the address `local` (unspecified: any; IPv6: the group's
+    /// scope). From then on streams to the group are received, those too that began before.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when `group` is none, or the kernel's.
+    pub fn join(group: SocketAddr, local: IpAddr, settings: &Settings) -> io::Result<Receiver> {
+        check(group)?;
+        let mut wire = settings.wire(local, scope_of(group), 0)?;
+        wire.join(Address::Socket(group))?;
+        if settings.answer_to_group && settings.config.damping {
+            wire.join(Address::Socket(answers_of(group)))?;
+        }
+        Receiver::new(wire, Group::new(settings.engine(Some(group))))
+    }
+
+    /// Listens at `local` for senders that repeat their packets to each receiver.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn listen(local: SocketAddr, settings: &Settings) -> io::Result<Receiver> {
+        let wire = settings.wire(local.ip(), scope_of(local), local.port())?;
+        Receiver::new(wire, Group::new(settings.engine(None)))
+    }
+
+    fn new(wire: UdpWire, engine: Group) -> io::Result<Receiver> {
+        let address = wire.local_addr()?;
+        // A receiver sends no user bytes; the store has no memory until somebody does.
+        let endpoint = Endpoint::new(engine, wire, STORE_LEN)?;
+        endpoint.listen(true);
+        Ok(Receiver { endpoint, address })
+    }
+
+    /// The address it answers from, by which senders name it.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The next stream a sender opened; waits for one up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when none came, or the kernel's.
+    pub fn accept(&self, limit: Duration) -> io::Result<Stream> {
+        let circuit = self.endpoint.accept(limit)?;
+        Ok(Stream { circuit })
+    }
+
+    /// The work done so far.
+    pub fn counters(&self) -> Counters {
+        let count = |pump: &mut driver::Pump<Group, UdpWire>| {
+            let engine: &dyn engine::Engine = pump.engine();
+            engine.counters()
+        };
+        self.endpoint.with_pump(count)
+    }
+
+    /// Answers sent, and answers left out because another receiver was heard to give them.
+    pub fn answers(&self) -> (u64, u64) {
+        self.endpoint.with_pump(|pump| pump.engine().answers())
+    }
+}
+
+/// Octets of the store of a receiver.
+const STORE_LEN: usize = 64 << 10;
+
+/// What one sender sends.
+pub struct Stream {
+    circuit: driver::Circuit<Group, UdpWire>,
+}
+
+impl Stream {
+    /// The sender.
+    pub fn sender(&self) -> Address {
+        self.circuit.peer()
+    }
+
+    /// Receives what there is of a stream, or one message: its length, or None when the sender ended
+    /// it and all is here. The part of a message beyond the buffer is dropped; the length tells.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when nothing came for `limit`, `ConnectionReset` when bytes were lost for good, the
+    /// sender gave up or sent this receiver away, or the kernel's.
+    #[inline]
+    pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
+        self.circuit.recv(buffer, limit)
+    }
+
+    /// As [`recv`](Stream::recv), without waiting.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there, else as `recv`.
+    #[inline]
+    pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.circuit.try_recv(buffer)
+    }
+
+    /// Says goodbye. After the end of the stream it waits up to `limit` until the sender has heard
+    /// that everything is here: to go away at once may leave it asking, and calling this receiver
+    /// silent. Before the end it leaves the group.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut` when the sender was not heard again - everything is here all the same - or the
+    /// kernel's.
+    pub fn close(mut self, limit: Duration) -> io::Result<()> {
+        let end = Instant::now() + limit;
+        if !self.circuit.status().finished {
+            return self.circuit.abort();
+        }
+        let mut none = [0; 1];
+        while self.circuit.status().closed.is_none() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.circuit.wait(left)?;
+            let _ = self.circuit.try_recv(&mut none);
+        }
+        Ok(())
+    }
+}

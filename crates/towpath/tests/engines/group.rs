@@ -1,0 +1,336 @@
+//! Groups over real multicast: threads and processes of this host, and hosts without multicast.
+
+use rustix::net::{AddressFamily, SocketType, netdevice, socket};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::os::fd::AsFd;
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use towpath::xtp::group::{Receiver, Sender, Settings, Standing, Stream, example_group};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Bytes in which each place has its own.
+fn pattern(len: usize) -> Vec<u8> {
+    let word = |at: usize| {
+        (at as u64)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_be_bytes()
+    };
+    (0..len.div_ceil(8)).flat_map(word).take(len).collect()
+}
+
+fn read_all(stream: &mut Stream) -> io::Result<Vec<u8>> {
+    let (mut all, mut buffer) = (Vec::new(), vec![0; 65_536]);
+    while let Some(len) = stream.recv(&mut buffer, LIMIT)? {
+        all.extend_from_slice(&buffer[..len]);
+    }
+    Ok(all)
+}
+
+/// A receiver in a thread: what it got.
+fn receive(group: SocketAddr, local: IpAddr, settings: &Settings) -> JoinHandle<Vec<u8>> {
+    let receiver = Receiver::join(group, local, settings).expect("it joins");
+    thread::spawn(move || {
+        let mut stream = receiver.accept(LIMIT).expect("a sender comes");
+        let all = read_all(&mut stream).expect("a whole stream");
+        // A goodbye that is lost takes some seconds.
+        let _ = stream.close(LIMIT);
+        all
+    })
+}
+
+fn send_all(sender: &mut Sender, bytes: &[u8]) {
+    sender.wait_ready(LIMIT).expect("all join");
+    for part in bytes.chunks(50_000) {
+        sender.send(part, LIMIT).expect("there will be room");
+    }
+}
+
+#[test]
+fn eight_receivers_of_a_host_get_every_byte() {
+    let bytes = pattern(4 << 20);
+    let group = example_group();
+    let settings = Settings::for_members(8);
+    let receivers: Vec<_> = (0..8).map(|_| receive(group, LOCAL, &settings)).collect();
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    send_all(&mut sender, &bytes);
+    let report = sender.close(LIMIT).expect("all have everything");
+    assert_eq!(report.len(), 8);
+    for member in report {
+        assert_eq!(
+            (member.standing, member.received),
+            (Standing::Done, bytes.len() as u64)
+        );
+    }
+    for receiver in receivers {
+        assert!(receiver.join().expect("no panic") == bytes);
+    }
+}
+
+#[test]
+fn messages_stay_apart_and_answers_may_go_to_the_group() {
+    let group = example_group();
+    let mut settings = Settings::for_members(3).messages();
+    settings.answer_to_group = true;
+    let receivers: Vec<_> = (0..3)
+        .map(|_| Receiver::join(group, LOCAL, &settings).expect("it joins"))
+        .collect();
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    sender.wait_ready(LIMIT).expect("all join");
+    for len in [1, 5000, 64, 200_000] {
+        sender.send(&pattern(len), LIMIT).expect("there is room");
+    }
+    sender.flush().expect("the loopback takes it");
+    let mut buffer = vec![0; 300_000];
+    for receiver in &receivers {
+        let mut stream = receiver.accept(LIMIT).expect("a sender came");
+        for len in [1, 5000, 64, 200_000] {
+            let got = stream.recv(&mut buffer, LIMIT).expect("it comes");
+            assert_eq!(got, Some(len));
+            assert!(buffer[..len] == pattern(len));
+        }
+    }
+}
+
+#[test]
+fn buckets_carry_a_stream_to_receivers_nobody_counts() {
+    use towpath::xtp::group::{Buckets, Reliability};
+    let bytes = pattern(300_000);
+    let group = example_group();
+    let mut settings = Settings::default();
+    settings.config.reliability = Reliability::Buckets(Buckets::default());
+    settings.config.damping = true;
+    settings.config.slot = Duration::from_millis(2);
+    settings.answer_to_group = true;
+    let receivers: Vec<_> = (0..4).map(|_| receive(group, LOCAL, &settings)).collect();
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    send_all(&mut sender, &bytes);
+    sender
+        .close(LIMIT)
+        .expect("those who answered have everything");
+    assert!(sender.members().is_empty());
+    for receiver in receivers {
+        assert!(receiver.join().expect("no panic") == bytes);
+    }
+}
+
+#[test]
+fn one_that_leaves_is_named_and_the_others_get_everything() {
+    let bytes = pattern(3 << 20);
+    let group = example_group();
+    let settings = Settings::for_members(3);
+    let leaver = Receiver::join(group, LOCAL, &settings).expect("it joins");
+    let leaver_address = leaver.local_addr();
+    let others: Vec<_> = (0..2).map(|_| receive(group, LOCAL, &settings)).collect();
+    let leaving = thread::spawn(move || {
+        let mut stream = leaver.accept(LIMIT).expect("a sender comes");
+        let mut buffer = vec![0; 1000];
+        stream.recv(&mut buffer, LIMIT).expect("something comes");
+        stream.close(LIMIT).expect("it leaves");
+    });
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    send_all(&mut sender, &bytes);
+    let report = sender.close(LIMIT).expect("the others have everything");
+    leaving.join().expect("no panic");
+    let gone = report.first().expect("those that are gone come first");
+    assert_eq!(gone.address, engine::Address::Socket(leaver_address));
+    assert_eq!(gone.standing, Standing::Left);
+    assert!(
+        report[1..]
+            .iter()
+            .all(|member| member.standing == Standing::Done)
+    );
+    for other in others {
+        assert!(other.join().expect("no panic") == bytes);
+    }
+}
+
+#[test]
+fn without_multicast_packets_are_repeated_to_each() {
+    let bytes = pattern(1 << 20);
+    let mut settings = Settings::for_members(3);
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("a literal address");
+    let receivers: Vec<_> = (0..3)
+        .map(|_| Receiver::listen(any, &settings).expect("a free port"))
+        .collect();
+    let addresses = receivers
+        .iter()
+        .map(|receiver| engine::Address::Socket(receiver.local_addr()));
+    settings.config.replicate = addresses.collect();
+    let reading: Vec<_> = receivers
+        .into_iter()
+        .map(|receiver| {
+            thread::spawn(move || {
+                let mut stream = receiver.accept(LIMIT).expect("a sender comes");
+                let all = read_all(&mut stream).expect("a whole stream");
+                let _ = stream.close(LIMIT);
+                all
+            })
+        })
+        .collect();
+    let mut sender = Sender::open(any, LOCAL, &settings).expect("it opens");
+    send_all(&mut sender, &bytes);
+    sender.close(LIMIT).expect("all have everything");
+    for reader in reading {
+        assert!(reader.join().expect("no panic") == bytes);
+    }
+}
+
+#[test]
+fn who_is_not_there_is_not_waited_for_for_ever_and_hosts_may_be_named() {
+    let group = example_group();
+    let mut settings = Settings::for_members(2);
+    let receiver = receive(group, LOCAL, &settings);
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    let error = sender
+        .wait_ready(Duration::from_millis(500))
+        .expect_err("one is missing");
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    let second = receive(group, LOCAL, &settings);
+    send_all(&mut sender, b"now both are there");
+    sender.close(LIMIT).expect("both have it");
+    for receiver in [receiver, second] {
+        assert_eq!(receiver.join().expect("no panic"), b"now both are there");
+    }
+    settings.config.admitted = Some(vec!["127.9.9.9".parse().expect("a literal address")]);
+    let stranger = Receiver::join(group, LOCAL, &settings).expect("it joins");
+    let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
+    assert!(sender.wait_ready(Duration::from_millis(300)).is_err());
+    assert!(sender.members().is_empty());
+    assert!(stranger.accept(Duration::from_millis(50)).is_err());
+}
+
+#[test]
+fn what_is_no_group_is_refused_with_a_remedy() {
+    let wrong: SocketAddr = "10.0.0.1:5000".parse().expect("a literal address");
+    let settings = Settings::default();
+    let sent = Sender::open(wrong, LOCAL, &settings)
+        .err()
+        .expect("refused");
+    let heard = Receiver::join(wrong, LOCAL, &settings)
+        .err()
+        .expect("refused");
+    for error in [sent, heard] {
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        assert!(error.to_string().contains("239.1.2.3:5000"), "{error}");
+    }
+}
+
+/// The environment variable that makes this program a receiver.
+const GROUP: &str = "TOWPATH_TEST_GROUP";
+
+/// The child's half of the test below; a pass when it is run by itself.
+#[test]
+fn receiving_process() {
+    let Ok(group) = std::env::var(GROUP) else {
+        return;
+    };
+    let group: SocketAddr = group.parse().expect("the parent's group");
+    let receiver = Receiver::join(group, LOCAL, &Settings::default()).expect("it joins");
+    let mut stream = receiver.accept(LIMIT).expect("a sender comes");
+    let all = read_all(&mut stream).expect("a whole stream");
+    let right = all == pattern(all.len());
+    let _ = stream.close(Duration::from_secs(5));
+    println!("\nreceived {} {right}", all.len());
+    io::stdout().flush().expect("the parent reads");
+}
+
+fn child(group: SocketAddr) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "group::receiving_process", "--nocapture"])
+        .env(GROUP, group.to_string())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program runs")
+}
+
+/// Ends a process when the test fails.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_process_sends_to_five_processes() {
+    let group = example_group();
+    let mut children: Vec<_> = (0..5).map(|_| Ended(child(group))).collect();
+    let bytes = pattern(2 << 20);
+    let mut sender = Sender::open(group, LOCAL, &Settings::for_members(5)).expect("it opens");
+    send_all(&mut sender, &bytes);
+    let report = sender.close(LIMIT).expect("all have everything");
+    assert!(
+        report
+            .iter()
+            .all(|member| member.standing == Standing::Done)
+    );
+    for child in &mut children {
+        let output = child.0.stdout.take().expect("a pipe");
+        let mut lines = BufReader::new(output).lines().map_while(Result::ok);
+        let told = lines.find(|line| line.starts_with("received"));
+        assert_eq!(told, Some(format!("received {} true", bytes.len())));
+        let _ = lines.by_ref().count();
+    }
+}
+
+/// Runs `test` in a namespace with an interface that has IPv6; says aloud when it cannot.
+fn with_ipv6(test: impl FnOnce(u32) + Send) {
+    let name = format!("towpath-group-{}", std::process::id());
+    let ip = |words: &str| {
+        let output = Command::new("ip").args(words.split(' ')).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !ip(&format!("netns add {name}")) {
+        eprintln!("SKIPPED: groups over IPv6: no network namespace can be made here");
+        return;
+    }
+    let made = ip(&format!("-n {name} link add near type veth peer name far"))
+        && ip(&format!("-n {name} link set lo up"))
+        && ip(&format!("-n {name} link set near up"))
+        && ip(&format!("-n {name} link set far up"))
+        && ip(&format!("-n {name} addr add fd00:7::1/64 dev near nodad"));
+    let failed = thread::scope(|scope| {
+        let inside = scope.spawn(|| {
+            let file = File::open(format!("/run/netns/{name}")).expect("it was made");
+            let net = Some(LinkNameSpaceType::Network);
+            move_into_link_name_space(file.as_fd(), net).expect("its maker may enter");
+            let any = socket(AddressFamily::INET, SocketType::DGRAM, None).expect("a socket");
+            test(netdevice::name_to_index(any, "near").expect("it was made"));
+        });
+        inside.join().is_err()
+    });
+    let removed = ip(&format!("netns delete {name}"));
+    assert!(made && removed && !failed);
+}
+
+#[test]
+fn a_group_of_ipv6_is_no_different() {
+    with_ipv6(|index| {
+        let address = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x77, 1);
+        let group = SocketAddr::from(SocketAddrV6::new(address, 5577, 0, index));
+        let local: IpAddr = "fd00:7::1".parse().expect("a literal address");
+        let bytes = pattern(500_000);
+        let settings = Settings::for_members(3);
+        let receivers: Vec<_> = (0..3).map(|_| receive(group, local, &settings)).collect();
+        let mut sender = Sender::open(group, local, &settings).expect("it opens");
+        send_all(&mut sender, &bytes);
+        let report = sender.close(LIMIT).expect("all have everything");
+        assert!(
+            report
+                .iter()
+                .all(|member| member.standing == Standing::Done)
+        );
+        for receiver in receivers {
+            assert!(receiver.join().expect("no panic") == bytes);
+        }
+    });
+}
