@@ -1,6 +1,6 @@
 //! Configuration, and what an endpoint tells about itself.
 
-use crate::pdu::Service;
+use crate::pdu::{Dialect, Service};
 use core::time::Duration;
 use engine::Framing;
 
@@ -213,6 +213,22 @@ pub struct Config {
     pub null_data: bool,
     /// What status requests with user bytes ask for.
     pub ask: Ask,
+    /// Which revision is spoken; both ends the same.
+    ///
+    /// 4.0, whose wire format is known. What follows is of the third revision alone.
+    pub dialect: Dialect,
+    /// The number of the first byte a circuit sends and receives.
+    ///
+    /// 0. Byte numbers wrap around at 2^32, which tests begin close to.
+    pub sequence_start: u32,
+    /// Control packets carry sixteen resend pairs, used or not, if packets are long enough.
+    ///
+    /// Off: as many as are needed.
+    pub fixed_pairs: bool,
+    /// Intermediate systems a packet may pass (3.6).
+    ///
+    /// 16 is beyond any local network, and ends a loop within a few milliseconds.
+    pub hops: u8,
     /// Makes keys and first syncs. Equal seeds, equal bytes.
     pub seed: u64,
 }
@@ -259,6 +275,10 @@ impl Default for Config {
             iqmax: None,
             null_data: false,
             ask: Ask::Received,
+            dialect: Dialect::V40,
+            sequence_start: 0,
+            fixed_pairs: false,
+            hops: 16,
             seed: 1,
         }
     }

@@ -1,10 +1,12 @@
 //! The engine: dispatch only.
 
 use crate::api::{CloseState, Config, Holdings, RateLimit};
+use crate::pdu::three::Header3;
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
 };
+use crate::procedure::three;
 use crate::procedure::{arrive, close, receive, reply, request, send, setup};
 use crate::shared::Shared;
 use crate::state::{Context, TIMERS, Timer};
@@ -37,7 +39,10 @@ impl Xtp {
             "packet_len is out of range"
         );
         Xtp {
-            table: Table::new(SplitMix64::at(config.seed, u64::MAX)),
+            table: Table::new(
+                SplitMix64::at(config.seed, u64::MAX),
+                config.dialect.is_three(),
+            ),
             shared: Shared::new(config),
             unproven: 0,
         }
@@ -102,7 +107,8 @@ impl Xtp {
             let allowed = ctx
                 .budget
                 .map_or(usize::MAX, |b| b.received.saturating_sub(b.sent) as usize);
-            sh.diagnose(peer, key, DiagCode::REFUSED, why, allowed);
+            let link = three::link(ctx, sh);
+            sh.diagnose(peer, key, DiagCode::REFUSED, why, allowed, &link);
             ctx.end(sh, engine::CloseReason::Aborted, false);
         });
         self.settle(now, id);
@@ -181,7 +187,24 @@ impl Xtp {
         self.table.retire(slot, now, span, max);
     }
 
+    /// The same in the third revision, with the byte numbers as they stand on the wire.
+    fn parse_three(&mut self, packet: &[u8]) -> Result<Header, Reject> {
+        let dialect = self.shared.config.dialect;
+        let header = Header3::parse(dialect, packet)?;
+        let alone = header.options.has(Options::NOCHECK);
+        let summed = if alone {
+            dialect.header_len()
+        } else {
+            packet.len()
+        };
+        self.shared.counters.bytes_summed += summed as u64;
+        three::as_header(&header, 0).ok_or(Reject::State)
+    }
+
     fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
+        if self.shared.config.dialect.is_three() {
+            return self.parse_three(packet);
+        }
         let header = Header::parse(packet)?;
         let alone = header.options.has(Options::NOCHECK);
         let summed = if alone { HEADER_LEN } else { packet.len() };
@@ -258,8 +281,8 @@ impl Xtp {
 impl Engine for Xtp {
     fn layout(&self) -> SegmentLayout {
         SegmentLayout {
-            header: HEADER_LEN,
-            payload: self.shared.config.packet_len - HEADER_LEN,
+            header: self.shared.config.dialect.overhead(),
+            payload: self.shared.payload_max() as usize,
         }
     }
 

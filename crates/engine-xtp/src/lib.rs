@@ -1,10 +1,12 @@
-//! The Xpress Transport Protocol 4.0 as pure engines: between two parties, and in [`group`]s.
+//! The Xpress Transport Protocol as pure engines: between two parties, and in [`group`]s. 4.0, and
+//! 3.3, 3.5 and 3.6 as far as they are known.
 //!
 //! XTP separates what other protocols tie together: whether losses are repaired, how flow is
 //! controlled, how fast to send and when to ask for the receiver's state are choices of the
 //! sender, made with option bits in each packet. The receiver mostly answers. The formats are
 //! those of XTP 4.0; what its published descriptions leave open is decided in
-//! `docs/decisions/0007-xtp-behaviour.md` and, for groups, `0009-xtp-multicast.md`.
+//! `docs/decisions/0007-xtp-behaviour.md` and, for groups, `0009-xtp-multicast.md`. An older
+//! revision is a matter of [`Config::dialect`], and decided in `0008-xtp-3x.md`.
 //!
 //! A walk through the rooms, which are the same in every engine:
 //!
@@ -29,6 +31,7 @@ pub mod pdu;
 mod peers;
 mod procedure;
 mod ready;
+mod routes;
 mod rx;
 mod shared;
 mod state;

@@ -1,11 +1,13 @@
 //! What the procedures of all associations share.
 
-use crate::api::{Config, ErrorControl, FlowControl};
+use crate::api::{Config, ErrorControl, FlowControl, SpanMeaning};
 use crate::pdu::{
     Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
     Service,
 };
+use crate::procedure::three::{self, Link};
 use crate::ready::Ready;
+use crate::routes::Routes;
 use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -25,6 +27,10 @@ pub(crate) struct Shared {
     pub(crate) listening: bool,
     /// An association has, or had, a priority.
     pub(crate) sorted: bool,
+    /// The route in the header of an answer to the packet at hand, in the third revision.
+    pub(crate) came_by: u32,
+    /// The neighbours' routes, in the third revision.
+    pub(crate) routes: Routes,
     /// Memory to build packets in.
     pub(crate) scratch: Vec<u8>,
 }
@@ -34,7 +40,10 @@ const ANSWERS_MAX: usize = 1024;
 
 impl Shared {
     pub(crate) fn new(config: Config) -> Shared {
+        let config = fitted(config);
         Shared {
+            came_by: 0,
+            routes: Routes::default(),
             random: SplitMix64::new(config.seed),
             config,
             timers: BTreeSet::new(),
@@ -51,7 +60,42 @@ impl Shared {
 
     /// User bytes in a full DATA packet.
     pub(crate) fn payload_max(&self) -> u64 {
-        (self.config.packet_len - HEADER_LEN) as u64
+        let dialect = self.config.dialect;
+        let room = self.config.packet_len - dialect.overhead();
+        (room - room % dialect.grain()) as u64
+    }
+
+    /// Octets of a packet with `bytes` behind its header, padding included.
+    #[inline]
+    pub(crate) fn packet_len(&self, bytes: u64) -> usize {
+        let dialect = self.config.dialect;
+        if dialect.is_three() {
+            return dialect.overhead() + (bytes as usize).next_multiple_of(4).max(4);
+        }
+        HEADER_LEN + bytes as usize
+    }
+
+    /// Octets of a control packet that says the least.
+    pub(crate) fn control_len(&self) -> usize {
+        self.config.dialect.overhead() + self.config.dialect.control_len()
+    }
+
+    /// Octets of a control packet that brings a key.
+    pub(crate) fn key_len(&self) -> usize {
+        if self.config.dialect.is_three() {
+            self.control_len()
+        } else {
+            TCNTL_LEN
+        }
+    }
+
+    /// Builds `packet`, which has no user bytes, in the scratch memory.
+    pub(crate) fn emit(&mut self, packet: &Packet<'_>, link: &Link) {
+        if self.config.dialect.is_three() {
+            self.scratch = three::emit(self, packet, link);
+        } else {
+            packet.emit_summed(&mut self.scratch);
+        }
     }
 
     /// Unsent bytes that leave whatever is on its way.
@@ -81,11 +125,10 @@ impl Shared {
     }
 
     /// Queues a packet that belongs to no context.
-    pub(crate) fn answer(&mut self, to: Address, packet: &Packet<'_>) {
+    pub(crate) fn answer(&mut self, to: Address, packet: &Packet<'_>, link: &Link) {
         if self.answers.len() < ANSWERS_MAX {
-            let mut octets = Vec::new();
-            packet.emit_summed(&mut octets);
-            self.answers.push_back((to, octets));
+            self.emit(packet, link);
+            self.answers.push_back((to, self.scratch.clone()));
         }
     }
 
@@ -98,6 +141,7 @@ impl Shared {
         code: DiagCode,
         value: DiagValue,
         octets_max: usize,
+        link: &Link,
     ) {
         let text: &[u8] = match value {
             DiagValue::NO_LISTENER => b"no listener\0",
@@ -107,7 +151,7 @@ impl Shared {
             DiagValue::MALFORMED_TRAFFIC => b"malformed traffic\0",
             _ => b"",
         };
-        let fits = HEADER_LEN + 8 + text.len() <= octets_max;
+        let fits = self.packet_len(8 + text.len() as u64) <= octets_max;
         let diag = Diag {
             code,
             value,
@@ -119,6 +163,7 @@ impl Shared {
                 header: plain(key, Format::Diag),
                 body: Body::Diag(diag),
             },
+            link,
         );
     }
 
@@ -126,6 +171,28 @@ impl Shared {
     pub(crate) fn reject(&mut self, reason: Reject) {
         self.rejects.count(reason);
         self.counters.packets_discarded += 1;
+    }
+}
+
+/// Octets of a TCNTL that says nothing about rates.
+const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
+
+/// Windows of a revision with 32-bit numbers: a quarter of them, so that old and new are apart.
+const WINDOW_MAX: u64 = 1 << 30;
+
+/// `config` with what its dialect demands.
+fn fitted(config: Config) -> Config {
+    let dialect = config.dialect;
+    if !dialect.is_three() {
+        return config;
+    }
+    let pairs = dialect.overhead() + dialect.control_len() + 128;
+    Config {
+        window: config.window.min(WINDOW_MAX),
+        initial_window: config.initial_window.min(WINDOW_MAX),
+        spans: SpanMeaning::Missing,
+        fixed_pairs: config.fixed_pairs && config.packet_len >= pairs,
+        ..config
     }
 }
 

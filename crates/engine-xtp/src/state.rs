@@ -52,6 +52,8 @@ pub(crate) struct Due {
     pub(crate) reply: bool,
     /// A status request of our own.
     pub(crate) probe: bool,
+    /// The peer asked to be told that the user took everything, and it did. Data may tell it.
+    pub(crate) delivered: bool,
     /// It gave way to data once.
     pub(crate) deferred: bool,
 }
@@ -100,6 +102,10 @@ pub(crate) struct Context {
     /// The peer's key, once known.
     pub(crate) remote: Option<u64>,
     pub(crate) peer: Address,
+    /// The number of the first byte of both directions, in the third revision.
+    pub(crate) base: u32,
+    /// The own value of the route, in the third revision; 0 for none.
+    pub(crate) route: u32,
     pub(crate) initiator: bool,
     pub(crate) service: Service,
     pub(crate) phase: Phase,
@@ -148,6 +154,8 @@ impl Context {
             key,
             remote: None,
             peer,
+            base: 0,
+            route: 0,
             initiator: false,
             service: Service::Stream,
             phase: Phase::Active,

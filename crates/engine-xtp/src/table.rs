@@ -3,7 +3,7 @@
 use crate::pdu::RTN;
 use crate::peers::Peers;
 use crate::state::{Context, Phase};
-use crate::types::{SLOTS_MAX, key_of, slot_of};
+use crate::types::{SLOTS_MAX, key_of, short_key_of, slot_of};
 use core::time::Duration;
 use engine::{Address, CircuitId, Instant, SplitMix64};
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +22,8 @@ pub(crate) struct Inactive {
     pub(crate) key: u64,
     pub(crate) peer: Address,
     pub(crate) remote: Option<u64>,
+    pub(crate) base: u32,
+    pub(crate) route: u32,
     /// Everything was received, up to here.
     pub(crate) received: u64,
     pub(crate) sent: u64,
@@ -44,11 +46,13 @@ pub(crate) struct Table {
     quarantine: VecDeque<(Instant, u32)>,
     active: usize,
     next_circuit: u32,
+    /// Keys have 31 bits.
+    short: bool,
 }
 
 impl Table {
     /// An empty table; the secret keeps peers from choosing where they lie in it.
-    pub(crate) fn new(secret: u64) -> Table {
+    pub(crate) fn new(secret: u64, short: bool) -> Table {
         Table {
             slots: Vec::new(),
             free: Vec::new(),
@@ -59,6 +63,7 @@ impl Table {
             quarantine: VecDeque::new(),
             active: 0,
             next_circuit: 0,
+            short,
         }
     }
 
@@ -99,7 +104,8 @@ impl Table {
         };
         self.next_circuit = self.next_circuit.checked_add(1)?;
         let id = CircuitId(self.next_circuit);
-        let key = key_of(slot, random.next_u64());
+        let make = if self.short { short_key_of } else { key_of };
+        let key = make(slot, random.next_u64());
         let context = Context::new(id, slot, key, peer, now);
         self.slots[slot as usize] = Slot::Active(Box::new(context));
         self.by_circuit.insert(id, slot);
@@ -191,6 +197,8 @@ impl Table {
             key: context.key,
             peer: context.peer,
             remote: context.remote,
+            base: context.base,
+            route: context.route,
             received: context.rx.next,
             sent: context.tx.next,
             graceful: context.rx.is_complete(),

@@ -17,6 +17,12 @@ pub(crate) fn key_of(slot: u32, random: u64) -> u64 {
     generation << SLOT_BITS | u64::from(slot)
 }
 
+/// The same in 31 bits, as the third revision has it: ten of them are random.
+pub(crate) fn short_key_of(slot: u32, random: u64) -> u64 {
+    let generation = (random >> 54) << 1 | 1;
+    generation << SLOT_BITS | u64::from(slot)
+}
+
 /// The slot a key names.
 pub(crate) fn slot_of(key: u64) -> usize {
     key as usize & (SLOTS_MAX - 1)
@@ -37,6 +43,9 @@ mod tests {
             let key = key_of(77, random);
             assert_eq!(slot_of(key), 77);
             assert!(key >> 63 == 0 && key >> SLOT_BITS != 0);
+            let key = short_key_of(77, random);
+            assert_eq!(slot_of(key), 77);
+            assert!(key >> 31 == 0 && key >> SLOT_BITS != 0);
         }
     }
 

@@ -13,6 +13,12 @@ pub struct Segment {
     /// Offset in the header of an Internet checksum, over the header so far, that the host is to
     /// extend over the payload. The header's length is even then.
     pub checksum_at: Option<usize>,
+    /// Octets that follow the user bytes; they lie behind the header in the batch's header bytes.
+    /// Few protocols have any.
+    pub tail_len: u8,
+    /// The last four octets of the tail are [`crate::checksum::cxor`] of the packet from this
+    /// offset on up to them; [`Batch::write`] fills them in.
+    pub check_from: Option<u8>,
 }
 
 /// Up to n packets of one circuit to one destination, all of the same size but the last, which
@@ -71,17 +77,52 @@ impl Batch {
     /// payload; see [`Segment::checksum_at`].
     pub fn push_summed(&mut self, header: &[u8], payload: Range<u64>, checksum_at: Option<usize>) {
         debug_assert!(self.room() > 0, "the wire takes no more segments");
-        debug_assert!(
-            self.segments.is_empty() || self.size_of_last() == self.segment_size(),
-            "only the last segment may be short"
-        );
+        self.assert_full();
         let start = self.headers.len();
         self.headers.extend_from_slice(header);
         self.segments.push(Segment {
             header: start..self.headers.len(),
             payload,
             checksum_at,
+            tail_len: 0,
+            check_from: None,
         });
+        self.note_pushed();
+    }
+
+    /// Adds a packet whose user bytes `tail`, shorter than 256 octets, follows; see
+    /// [`Segment::check_from`].
+    pub fn push_tailed(
+        &mut self,
+        header: &[u8],
+        payload: Range<u64>,
+        tail: &[u8],
+        check_from: Option<u8>,
+    ) {
+        debug_assert!(self.room() > 0, "the wire takes no more segments");
+        self.assert_full();
+        let start = self.headers.len();
+        self.headers.extend_from_slice(header);
+        self.segments.push(Segment {
+            header: start..self.headers.len(),
+            payload,
+            checksum_at: None,
+            tail_len: tail.len() as u8,
+            check_from,
+        });
+        self.headers.extend_from_slice(tail);
+        self.note_pushed();
+    }
+
+    fn assert_full(&self) {
+        debug_assert!(
+            self.segments.is_empty() || self.size_of_last() == self.segment_size(),
+            "only the last segment may be short"
+        );
+    }
+
+    #[inline]
+    fn note_pushed(&mut self) {
         debug_assert!(self.size_of_last() <= self.segment_size());
         if self.segments.len() == 1 {
             let by_octets = self.octets_max / self.segment_size().max(1);
@@ -109,6 +150,32 @@ impl Batch {
         &self.headers[segment.header.clone()]
     }
 
+    /// Whether octets follow the user bytes, so that hosts must build each packet in one piece.
+    pub fn is_tailed(&self) -> bool {
+        self.segments
+            .first()
+            .is_some_and(|segment| segment.tail_len > 0)
+    }
+
+    /// The packet of `segment` in one piece, behind what is in `out`; `copy` appends user bytes.
+    pub fn write(
+        &self,
+        segment: &Segment,
+        out: &mut Vec<u8>,
+        copy: impl FnOnce(&Range<u64>, &mut Vec<u8>),
+    ) {
+        let start = out.len();
+        out.extend_from_slice(self.header(segment));
+        copy(&segment.payload, out);
+        let tail = segment.header.end..segment.header.end + usize::from(segment.tail_len);
+        out.extend_from_slice(&self.headers[tail]);
+        if let Some(from) = segment.check_from {
+            let at = out.len() - 4;
+            let check = crate::checksum::cxor(&out[start + usize::from(from)..at]);
+            out[at..].copy_from_slice(&check.to_be_bytes());
+        }
+    }
+
     /// Extends the checksums that were asked for over their payloads, of which `sum_of` gives the
     /// [`crate::checksum::sum`]. For hosts; once a batch.
     pub fn extend_checksums(&mut self, sum_of: impl Fn(&Range<u64>) -> u16) {
@@ -133,11 +200,13 @@ impl Batch {
         self.segments.first().map_or(0, size_of)
     }
 
-    fn size_of_last(&self) -> usize {
+    /// Octets of the last packet; 0 for an empty batch.
+    pub fn size_of_last(&self) -> usize {
         self.segments.last().map_or(0, size_of)
     }
 }
 
 fn size_of(segment: &Segment) -> usize {
-    segment.header.len() + (segment.payload.end - segment.payload.start) as usize
+    let payload = (segment.payload.end - segment.payload.start) as usize;
+    segment.header.len() + payload + usize::from(segment.tail_len)
 }

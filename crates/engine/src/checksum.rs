@@ -45,6 +45,18 @@ pub fn join(first: u16, first_len: usize, second: u16) -> u16 {
     fold(u64::from(first) + u64::from(second))
 }
 
+/// The check function of XTP's third revision, over 16-bit words: their exclusive or in the upper
+/// half; in the lower the same, the running value turned left by a bit before each word. An odd
+/// last octet is padded with zero on the right.
+pub fn cxor(bytes: &[u8]) -> u32 {
+    let (pairs, rest) = bytes.as_chunks::<2>();
+    let add = |(plain, turned): (u16, u16), word: u16| (plain ^ word, turned.rotate_left(1) ^ word);
+    let words = pairs.iter().map(|pair| u16::from_be_bytes(*pair));
+    let last = rest.first().map(|&octet| u16::from(octet) << 8);
+    let (plain, turned) = words.chain(last).fold((0, 0), add);
+    u32::from(plain) << 16 | u32::from(turned)
+}
+
 fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -75,6 +87,27 @@ mod tests {
             sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
             0xddf2
         );
+    }
+
+    #[test]
+    fn cxor_of_known_strings() {
+        let ramp: Vec<u8> = (0..=255).collect();
+        let long: Vec<u8> = (0..300u32).map(|at| at as u8).collect();
+        let odd: Vec<u8> = (0..1400u32).map(|at| (7 * at + 3) as u8).collect();
+        let known: [(&[u8], u32); 9] = [
+            (b"", 0),
+            (&[1], 0x0100_0100),
+            (&[1, 2], 0x0102_0102),
+            (&[1, 2, 3, 4], 0x0206_0100),
+            (&ramp[..16], 0x0000_1ee1),
+            (&ramp[..32], 0),
+            (b"123456789", 0x3908_092a),
+            (&long, 0x0202_e5da),
+            (&odd, 0x0020_d446),
+        ];
+        for (bytes, check) in known {
+            assert_eq!(cxor(bytes), check, "{bytes:?}");
+        }
     }
 
     #[test]

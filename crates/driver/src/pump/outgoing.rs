@@ -109,7 +109,10 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             if self.batch.is_empty() {
                 return send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends);
             }
-            if !self.put_off()? {
+            if self.batch.is_tailed() {
+                send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends)?;
+                self.send_copied()?;
+            } else if !self.put_off()? {
                 self.send_or_pack()?;
             }
             self.batch.clear();
@@ -160,6 +163,27 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             pieces.extend(segments.map(|segment| io::IoSlice::new(self.batch.header(segment))));
         }
         self.wire.send(to, &pieces, segment_size)?;
+        self.sends += 1;
+        Ok(())
+    }
+
+    /// Sends packets whose user bytes something follows: in one piece each, so copied.
+    fn send_copied(&mut self) -> io::Result<()> {
+        let Some((id, to)) = self.batch.destination() else {
+            return Ok(());
+        };
+        let held = self.circuits.get_mut(&id);
+        let store = held.and_then(|held| held.store.as_mut());
+        let mut octets = Vec::new();
+        for segment in self.batch.segments() {
+            self.batch.write(segment, &mut octets, |payload, octets| {
+                if let Some(store) = &store {
+                    store.copy(payload, octets);
+                }
+            });
+        }
+        let piece = io::IoSlice::new(&octets);
+        self.wire.send(to, &[piece], self.batch.segment_size())?;
         self.sends += 1;
         Ok(())
     }

@@ -12,6 +12,7 @@ mod header;
 mod options;
 mod packet;
 mod reject;
+pub mod three;
 mod traffic;
 
 pub use address::{AddressFormat, AddressSegment, Endpoints};
@@ -21,6 +22,7 @@ pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN, packet_len};
 pub use options::Options;
 pub use packet::{Body, Packet};
 pub use reject::{Reject, Rejects};
+pub use three::Dialect;
 pub use traffic::{Service, TrafficSpec, UNLIMITED};
 
 /// The `N` octets at `at`; None beyond the end.

@@ -40,6 +40,15 @@ impl Service {
         }
     }
 
+    /// Its code in the third revision, which tells all of them apart.
+    pub(super) fn code_in_three(self) -> u8 {
+        match self {
+            Service::Isochronous => 7,
+            Service::Bulk => 8,
+            other => other.code(),
+        }
+    }
+
     /// Its code.
     pub fn code(self) -> u8 {
         match self {
@@ -85,6 +94,17 @@ impl TrafficSpec {
         match self {
             TrafficSpec::Plain(service, _) | TrafficSpec::Limits { service, .. } => *service,
         }
+    }
+
+    /// The same with a service that only the third revision has a code for.
+    pub(super) fn in_three(mut self) -> TrafficSpec {
+        let (TrafficSpec::Plain(service, _) | TrafficSpec::Limits { service, .. }) = &mut self;
+        *service = match *service {
+            Service::Other(7) => Service::Isochronous,
+            Service::Other(8) => Service::Bulk,
+            other => other,
+        };
+        self
     }
 
     /// Octets of the segment.

@@ -1,7 +1,7 @@
 //! A packet for a context in use.
 
 use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Spans};
-use crate::procedure::{close, receive, reply, report, request};
+use crate::procedure::{close, receive, reply, report, request, three};
 use crate::shared::Shared;
 use crate::state::{Context, Phase, Timer};
 use core::ops::Range;
@@ -16,8 +16,10 @@ pub(crate) fn handle_packet(
     packet: &[u8],
     deliveries: &mut Vec<Delivery>,
 ) -> Result<(), Reject> {
-    note_heard(ctx, header, now, packet.len());
-    request::note_alive(ctx, sh, now);
+    if sh.config.dialect.is_three() {
+        return three::handle_packet(ctx, sh, now, header, packet, deliveries);
+    }
+    note(ctx, sh, now, header, packet.len());
     if header.format == Format::Data {
         let tagged = header.options.has(Options::BTAG);
         if tagged && packet.len() < HEADER_LEN + 8 {
@@ -68,12 +70,29 @@ fn handle_control(
         }
         _ => return Err(Reject::Multicast),
     }
+    finish_control(ctx, sh, now, header)
+}
+
+/// Acts on the options of a control packet whose report was taken in.
+pub(crate) fn finish_control(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    header: &Header,
+) -> Result<(), Reject> {
     note_active(ctx, sh);
     ctx.rx.reserved |= header.options.has(Options::RES);
     if header.options.has(Options::NOERR) && header.seq <= crate::types::SEQ_MAX {
         receive::skip_to(ctx, sh, header.seq);
     }
     close_and_answer(ctx, sh, now, header, header.seq)
+}
+
+/// The peer was heard.
+#[inline]
+pub(crate) fn note(ctx: &mut Context, sh: &mut Shared, now: Instant, header: &Header, len: usize) {
+    note_heard(ctx, header, now, len);
+    request::note_alive(ctx, sh, now);
 }
 
 fn note_heard(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
@@ -91,7 +110,7 @@ fn note_heard(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
 }
 
 /// The first packet of the responder: FIRST need not be sent again.
-fn note_active(ctx: &mut Context, sh: &mut Shared) {
+pub(crate) fn note_active(ctx: &mut Context, sh: &mut Shared) {
     if ctx.phase != Phase::Opening {
         return;
     }
@@ -108,7 +127,8 @@ fn note_active(ctx: &mut Context, sh: &mut Shared) {
     ctx.wake(sh);
 }
 
-fn handle_data(
+/// Takes in the user bytes at `range` of `packet`, and acts on its options.
+pub(crate) fn handle_data(
     ctx: &mut Context,
     sh: &mut Shared,
     now: Instant,
@@ -152,11 +172,15 @@ fn close_and_answer(
         reply::owe(ctx, sh, now);
     }
     if options.has(Options::DREQ) && ctx.rx.taken() >= seq {
-        reply::owe(ctx, sh, now);
+        if three::tells_with_data(sh.config.dialect) {
+            ctx.due.delivered = true;
+        } else {
+            reply::owe(ctx, sh, now);
+        }
     } else if options.has(Options::DREQ) {
         ctx.rx.report_at = Some(seq);
     }
-    if ctx.due.reply || ctx.due.probe {
+    if ctx.due.reply || ctx.due.probe || ctx.due.delivered {
         ctx.wake(sh);
     }
     Ok(())

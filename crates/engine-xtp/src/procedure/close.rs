@@ -1,6 +1,7 @@
 //! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG.
 
 use crate::pdu::{Body, Common, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service};
+use crate::procedure::three::{self, Link};
 use crate::procedure::{receive, reply, report, setup};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase};
@@ -45,8 +46,9 @@ pub(crate) fn do_finish(ctx: &mut Context, sh: &mut Shared) {
 pub(crate) fn do_abort(ctx: &mut Context, sh: &mut Shared) {
     if ctx.phase == Phase::Active || ctx.first.sent {
         let packet = end_packet(ctx.wire_key(), ctx.tx.next, ctx.rx.next, Options::END);
-        if ctx.may_send(reply::CNTL_LEN) {
-            sh.answer(ctx.peer, &packet);
+        if ctx.may_send(sh.control_len()) {
+            let link = three::link(ctx, sh);
+            sh.answer(ctx.peer, &packet, &link);
             sh.count_built(0);
         }
     }
@@ -82,7 +84,7 @@ pub(crate) fn answer_late(
         return Err(Reject::ForeignSource);
     }
     let deaf = header.options.has(Options::END) || header.format == Format::Diag;
-    let allowed = inactive.proven || packet_len >= reply::CNTL_LEN;
+    let allowed = inactive.proven || packet_len >= sh.control_len();
     if !deaf && allowed {
         let key = inactive
             .remote
@@ -91,10 +93,14 @@ pub(crate) fn answer_late(
         let options = Options::END
             .with(Options::RCLOSE, graceful)
             .with(Options::WCLOSE, graceful);
-        sh.answer(
-            from,
-            &end_packet(key, inactive.sent, inactive.received, options),
-        );
+        let link = Link {
+            base: inactive.base,
+            route: sh.routes.outgoing(inactive.route),
+            taken: inactive.received,
+            ..Link::default()
+        };
+        let packet = end_packet(key, inactive.sent, inactive.received, options);
+        sh.answer(from, &packet, &link);
         sh.count_built(0);
     }
     Ok(())

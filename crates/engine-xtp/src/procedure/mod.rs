@@ -9,3 +9,4 @@ pub(crate) mod report;
 pub(crate) mod request;
 pub(crate) mod send;
 pub(crate) mod setup;
+pub(crate) mod three;

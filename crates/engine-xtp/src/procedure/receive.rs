@@ -2,6 +2,7 @@
 
 use crate::api::{ErrorControl, FlowControl};
 use crate::pdu::{Header, Options, Reject};
+use crate::procedure::three;
 use crate::shared::Shared;
 use crate::state::{Context, Phase};
 use crate::types::SEQ_MAX;
@@ -176,7 +177,12 @@ pub(crate) fn do_consume(ctx: &mut Context, sh: &mut Shared, bytes: u64) {
         ctx.rx.report_at = None;
     }
     let reopened = opened >= window(ctx, sh) / 4 && !ctx.rx.is_complete();
-    if (reopened && !is_reserved(ctx, sh)) || delivered {
+    let with_data = delivered && three::tells_with_data(sh.config.dialect);
+    if with_data {
+        ctx.due.delivered = true;
+        ctx.wake(sh);
+    }
+    if (reopened && !is_reserved(ctx, sh)) || delivered && !with_data {
         ctx.due.reply = true;
         ctx.wake(sh);
     }

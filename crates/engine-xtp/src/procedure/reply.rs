@@ -1,22 +1,20 @@
 //! Building control packets. One answers a request, makes one, closes and ends, as it is due.
 
 use crate::api::SpanMeaning;
+use crate::pdu::three::PAIRS_MAX;
 use crate::pdu::{
     Body, Common, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans, TrafficSpec,
 };
-use crate::procedure::{close, receive, request, send, setup};
+use crate::procedure::{close, receive, request, send, setup, three};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Due, Timer};
 use engine::{Batch, Instant};
 
 /// Octets of a CNTL, of what an ECNTL adds before its spans, and of what a TCNTL adds before its
 /// traffic specifier.
-pub(crate) const CNTL_LEN: usize = HEADER_LEN + 20;
+const CNTL_LEN: usize = HEADER_LEN + 20;
 const ECNTL_MORE: usize = 4;
 const TCNTL_MORE: usize = 12;
-
-/// Octets of a TCNTL that says nothing about rates.
-pub(crate) const TCNTL_LEN: usize = CNTL_LEN + TCNTL_MORE + 8;
 
 /// The kinds of control packet.
 enum Kind {
@@ -58,17 +56,20 @@ pub(crate) fn transmit_control(
         return;
     }
     // A starved sender saves what the peer sends until it can offer a key.
-    let useless = ctx.starved && !matches!(kind, Kind::Traffic(_));
+    let three = sh.config.dialect.is_three();
+    let useless = ctx.starved && !three && !matches!(kind, Kind::Traffic(_));
     if !ctx.may_send(len) || useless {
         return;
     }
     let limits = matches!(kind, Kind::Traffic(TrafficSpec::Limits { .. }));
+    let limits = limits || three && ctx.limits_due;
     let confirm = limits && (ctx.initiator || ctx.key_used) && !ctx.is_one_way();
     let options = options(ctx, confirm);
     let sync = request::sync(ctx, sh, now, options);
     if confirm && options.has(Options::SREQ) {
         ctx.limits_sync = Some(sync);
     }
+    ctx.limits_due &= !three;
     push(ctx, sh, batch, &kind, options, sync);
     ctx.due = Due::default();
     ctx.disarm(Timer::Reply);
@@ -90,6 +91,9 @@ fn options(ctx: &Context, confirm: bool) -> Options {
 
 /// What the packet will be, and its length.
 fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
+    if sh.config.dialect.is_three() {
+        return choose_three(ctx, sh);
+    }
     let spans_max = (sh.config.packet_len - CNTL_LEN - ECNTL_MORE) / SPAN_LEN;
     if !ctx.rx.held.is_empty() && !ctx.rx.noerr && !ctx.starved {
         let received = ctx.rx.held.spans(spans_max);
@@ -116,13 +120,36 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
     }
     // A question as long as the answer that brings the responder's key.
     if ctx.due.probe && ctx.initiator && ctx.remote.is_none() {
-        return (Kind::Traffic(setup::plain_spec(ctx)), TCNTL_LEN);
+        return (Kind::Traffic(setup::plain_spec(ctx)), sh.key_len());
     }
     let asks = ctx.due.probe && !ctx.due.reply && !ctx.options.has(Options::NOERR);
     if sh.config.null_data && asks {
         return (Kind::Null, HEADER_LEN);
     }
     (Kind::Plain, CNTL_LEN)
+}
+
+/// The same in the third revision, where every control packet says everything.
+fn choose_three(ctx: &Context, sh: &Shared) -> (Kind, usize) {
+    let least = sh.control_len();
+    let fixed = sh.config.fixed_pairs && ctx.budget.is_none();
+    let room = (sh.config.packet_len - least) / 8;
+    if !ctx.rx.held.is_empty() && !ctx.rx.noerr {
+        let received = ctx.rx.held.spans(room.min(PAIRS_MAX));
+        let spans = gaps(ctx.rx.next, &received);
+        let octets: Vec<u8> = spans.iter().flat_map(octets_of).collect();
+        let pairs = if fixed { PAIRS_MAX } else { spans.len() };
+        if ctx.may_send(least + 8 * pairs) {
+            return (Kind::Spans(octets), least + 8 * pairs);
+        }
+    }
+    let keyless = ctx.initiator && ctx.remote.is_none();
+    let asks = ctx.due.probe && !ctx.due.reply && !ctx.options.has(Options::NOERR);
+    if sh.config.null_data && asks && !keyless {
+        return (Kind::Null, sh.packet_len(0));
+    }
+    let pairs = if fixed { PAIRS_MAX } else { 0 };
+    (Kind::Plain, least + 8 * pairs)
 }
 
 fn gaps(next: u64, received: &[Span]) -> Vec<Span> {
@@ -148,10 +175,10 @@ fn octets_of(span: &Span) -> [u8; SPAN_LEN] {
 /// Whether a packet of `len` octets may be the next of `batch`: it will be the last, and a batch
 /// ends with its first short packet.
 fn fits(batch: &Batch, len: usize) -> bool {
-    let Some(last) = batch.segments().last() else {
+    if batch.is_empty() {
         return true;
-    };
-    let last_len = last.header.len() + (last.payload.end - last.payload.start) as usize;
+    }
+    let last_len = batch.size_of_last();
     batch.room() > 0 && last_len == batch.segment_size() && len <= last_len
 }
 
@@ -176,7 +203,8 @@ fn push(
         seq: ctx.tx.next,
         ..plain(ctx.wire_key(), body.format())
     };
-    Packet { header, body }.emit_summed(&mut sh.scratch);
+    let link = three::link(ctx, sh);
+    sh.emit(&Packet { header, body }, &link);
     batch.push(&sh.scratch, ctx.tx.next..ctx.tx.next);
     if !matches!(kind, Kind::Null) {
         ctx.rx.told = common.alloc;

@@ -161,6 +161,11 @@ fn missing(sh: &Shared, rseq: u64, spans: Spans<'_>, horizon: u64) -> VecDeque<R
 /// Takes in what only a TCNTL says: the peer's key and limits.
 pub(crate) fn handle_traffic(ctx: &mut Context, now: Instant, xkey: u64, traffic: &TrafficSpec) {
     setup::obey(ctx, now, traffic);
+    learn_key(ctx, xkey);
+}
+
+/// The responder's key is `xkey`; 0 for none.
+pub(crate) fn learn_key(ctx: &mut Context, xkey: u64) {
     if !ctx.initiator || ctx.remote.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
         return;
     }

@@ -1,7 +1,7 @@
 //! Status requests, WTIMER and the synchronizing handshake.
 
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
-use crate::procedure::send;
+use crate::procedure::{send, three};
 use crate::shared::Shared;
 use crate::state::{Context, Phase, Timer};
 use crate::tx::Handshake;
@@ -149,6 +149,8 @@ fn idle_span(ctx: &Context, sh: &Shared) -> core::time::Duration {
 
 fn give_up(ctx: &mut Context, sh: &mut Shared) {
     let (peer, key) = (ctx.peer, ctx.wire_key());
-    sh.diagnose(peer, key, DiagCode::ABANDONED, DiagValue::UNSPECIFIED, 0);
+    let link = three::link(ctx, sh);
+    let (code, value) = (DiagCode::ABANDONED, DiagValue::UNSPECIFIED);
+    sh.diagnose(peer, key, code, value, 0, &link);
     ctx.end(sh, CloseReason::TimedOut, true);
 }

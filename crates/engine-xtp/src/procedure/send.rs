@@ -1,8 +1,8 @@
 //! Sending user bytes.
 
 use crate::api::Ask;
-use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
-use crate::procedure::{close, reply, request, setup};
+use crate::pdu::{CHECK_AT, Format, Header, Options, Service};
+use crate::procedure::{close, reply, request, setup, three};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase, Timer};
 use core::ops::Range;
@@ -64,6 +64,7 @@ pub(crate) fn transmit(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: 
         transmit_data(ctx, sh, now, batch);
         watch_linger(ctx, sh, now);
         request::settle(ctx, sh, now);
+        ctx.due.reply |= ctx.due.delivered;
         if ctx.due.reply || ctx.due.probe || close::is_wclose_due(ctx) {
             reply::transmit_control(ctx, sh, now, batch);
         }
@@ -76,7 +77,7 @@ pub(crate) fn transmit(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: 
 fn transmit_data(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
     let mut next = next_cut(ctx, sh);
     while let Some(cut) = next.take() {
-        let len = HEADER_LEN + (cut.bytes.end - cut.bytes.start) as usize;
+        let len = sh.packet_len(cut.bytes.end - cut.bytes.start);
         let short = !batch.is_empty() && len < batch.segment_size();
         let long = !batch.is_empty() && len > batch.segment_size();
         if long || batch.room() == 0 || !may_send(ctx, sh, now, len) {
@@ -106,7 +107,7 @@ fn watch_linger(ctx: &mut Context, sh: &mut Shared, now: Instant) {
 /// sending goes on some time.
 fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> bool {
     let whole = ctx.tx.finishing && ctx.tx.end - ctx.tx.next < len as u64;
-    let spare = if whole { 0 } else { reply::TCNTL_LEN };
+    let spare = if whole { 0 } else { sh.key_len() };
     if !ctx.may_send(len + spare) {
         // Whoever uses the key that a TCNTL offers has proven the address.
         ctx.due.probe |= !ctx.starved;
@@ -264,13 +265,18 @@ fn push(
         ..plain(ctx.wire_key(), Format::Data)
     };
     let sum_at = sh.config.checksum.then_some(CHECK_AT);
-    batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
-    let summed = HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
+    if sh.config.dialect.is_three() {
+        three::push_data(ctx, sh, batch, &header, cut.bytes.clone());
+    } else {
+        batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
+    }
+    let header_len = sh.packet_len(len) - len as usize;
+    let summed = header_len as u64 + if sum_at.is_some() { len } else { 0 };
     let forget = ctx.options.has(Options::NOERR) && ctx.phase == Phase::Active;
     if forget || ctx.service == Service::Datagram {
         sh.events.push_back(Event::Released(ctx.id, ctx.tx.next));
     }
-    account(ctx, sh, options, HEADER_LEN, len, summed);
+    account(ctx, sh, options, header_len, len, summed);
 }
 
 /// The options of a DATA packet with the bytes of `cut`.

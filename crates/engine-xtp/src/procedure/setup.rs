@@ -2,10 +2,12 @@
 
 use crate::api::{PACKET_LEN, RateLimit};
 use crate::association::Xtp;
+use crate::pdu::three as three_octets;
 use crate::pdu::{
     AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
     Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
 };
+use crate::procedure::three::{self, Link};
 use crate::procedure::{receive, request, send};
 use crate::shared::{Shared, plain};
 use crate::state::{Budget, Context, Phase};
@@ -58,6 +60,9 @@ fn start(ctx: &mut Context, sh: &mut Shared) {
 
 /// What both sides set before the first packet.
 fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
+    if ctx.initiator {
+        ctx.base = sh.config.sequence_start;
+    }
     ctx.sort = ctx.sort.or(sh.config.sort);
     ctx.options = sh
         .options(ctx.service)
@@ -99,15 +104,22 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
         data: &[],
     };
     let mut octets = std::mem::take(&mut sh.scratch);
-    Packet { header, body }.emit_into(&mut octets);
-    let check = checksum::checksum(&octets);
-    octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
-    batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+    if sh.config.dialect.is_three() {
+        octets.clear();
+        three_octets::emit_opening(&address, &traffic, &mut octets);
+        three::push_first(ctx, sh, batch, &header, &octets, 0..data_len);
+    } else {
+        Packet { header, body }.emit_into(&mut octets);
+        let check = checksum::checksum(&octets);
+        octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+        batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+    }
+    sh.scratch = octets;
     ctx.first.due = false;
     ctx.first.sent = true;
-    let summed = octets.len() as u64 + data_len;
-    send::account(ctx, sh, options, octets.len(), data_len, summed);
-    sh.scratch = octets;
+    let octets = batch.size_of_last() as u64;
+    let header_len = (octets - data_len) as usize;
+    send::account(ctx, sh, options, header_len, data_len, octets);
 }
 
 /// Chooses the user bytes that travel with FIRST, once and for all.
@@ -202,7 +214,7 @@ fn is_short(ctx: &Context) -> bool {
 /// enough to be answered with a key: an unproven address gets no more than it sent.
 pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSpec {
     let config = &sh.config;
-    let short = first && is_short(ctx);
+    let short = first && (is_short(ctx) || config.dialect.is_three());
     if !short && !has_limits(sh) && (first || !ctx.limits_due && ctx.limits_sync.is_none()) {
         return plain_spec(ctx);
     }
@@ -214,7 +226,7 @@ pub(crate) fn traffic_spec(ctx: &Context, sh: &Shared, first: bool) -> TrafficSp
     let ((inrate, inburst), (outrate, outburst)) = (pair(ctx.accepts), pair(ctx.tx.limits.own));
     TrafficSpec::Limits {
         service: ctx.service,
-        maxdata: (config.packet_len - HEADER_LEN) as u32,
+        maxdata: sh.payload_max() as u32,
         inrate,
         inburst,
         outrate,
@@ -289,7 +301,7 @@ pub(crate) fn handle_first(
     header: &Header,
     packet: &[u8],
 ) -> Result<usize, Reject> {
-    let Some(body) = Body::parse(header, &packet[HEADER_LEN..]) else {
+    let Some(body) = opening(xtp, header, packet) else {
         return Err(refuse_malformed(xtp, from, header, packet));
     };
     let Body::First {
@@ -303,9 +315,9 @@ pub(crate) fn handle_first(
     }
     if let Err((value, reason)) = admissible(xtp, &address, traffic.service()) {
         if !header.options.has(Options::END) && !xtp.shared.config.shares_address {
-            let key = header.key | RTN;
+            let (key, back) = (header.key | RTN, Link::back(&xtp.shared));
             xtp.shared
-                .diagnose(from, key, DiagCode::REFUSED, value, packet.len());
+                .diagnose(from, key, DiagCode::REFUSED, value, packet.len(), &back);
         }
         return Err(reason);
     }
@@ -318,16 +330,42 @@ pub(crate) fn handle_first(
     Ok(slot)
 }
 
+/// What is behind the header of `packet`, as far as it is not padding.
+fn segments<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
+    let dialect = xtp.shared.config.dialect;
+    if dialect.is_three() {
+        three_octets::middle(dialect, packet)
+    } else {
+        &packet[HEADER_LEN..]
+    }
+}
+
+/// The body of a FIRST.
+fn opening<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<Body<'a>> {
+    let body = segments(xtp, packet);
+    if !xtp.shared.config.dialect.is_three() {
+        return Body::parse(header, body);
+    }
+    let (address, traffic, data) = three_octets::opening(body)?;
+    Some(Body::First {
+        domain: 0,
+        address,
+        traffic,
+        data,
+    })
+}
+
 /// Says what is wrong with a FIRST that cannot be read.
 fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]) -> Reject {
-    let fits = packet.len() >= HEADER_LEN + 8;
+    let fits = packet.len() >= xtp.shared.packet_len(8);
     if xtp.shared.listening && fits && !header.options.has(Options::END) {
         let (key, value) = (
             header.key | RTN,
-            Body::fault_of_first(&packet[HEADER_LEN..]),
+            Body::fault_of_first(segments(xtp, packet)),
         );
-        let refused = DiagCode::REFUSED;
-        xtp.shared.diagnose(from, key, refused, value, packet.len());
+        let (refused, back) = (DiagCode::REFUSED, Link::back(&xtp.shared));
+        let sh = &mut xtp.shared;
+        sh.diagnose(from, key, refused, value, packet.len(), &back);
     }
     Reject::Body
 }
@@ -347,7 +385,11 @@ fn accept(
     ctx.connected = true;
     ctx.supervised = sh.config.supervised;
     ctx.budget = Some(Budget::default());
-    ctx.rx.next = header.seq;
+    if sh.config.dialect.is_three() {
+        ctx.base = header.seq as u32;
+    } else {
+        ctx.rx.next = header.seq;
+    }
     ctx.rx.reserved = header.options.has(Options::RES);
     // What a peer calls urgent is answered as such.
     let asked = header.options.has(Options::SORT).then_some(header.sort);

@@ -11,5 +11,5 @@ pub(crate) use congestion::Controller;
 pub(crate) use messages::MessageEnds;
 pub(crate) use rate::{Bucket, Limits};
 pub(crate) use rtt::RoundTrip;
-pub(crate) use sending::{Handshake, Sending};
+pub(crate) use sending::{Handshake, Request, Sending};
 pub(crate) use tags::Tags;

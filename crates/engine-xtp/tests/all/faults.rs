@@ -5,7 +5,7 @@ use crate::user::Plan;
 use core::time::Duration;
 use engine::{CloseReason, Framing, SplitMix64};
 use engine_xtp::api::{Congestion, RateLimit};
-use engine_xtp::pdu::Service;
+use engine_xtp::pdu::{Dialect, Service};
 use engine_xtp::{Ask, Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
 use link::LinkConfig;
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,6 +50,15 @@ fn faulty(random: &mut SplitMix64) -> Path {
 fn any<T: Clone>(random: &mut SplitMix64, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize].clone()
 }
+
+/// As often 4.0 as two others together.
+const DIALECTS: [Dialect; 5] = [
+    Dialect::V40,
+    Dialect::V40,
+    Dialect::V36,
+    Dialect::V35,
+    Dialect::V33,
+];
 
 /// Every option, whatever it is. What the peers must agree on is the same for both.
 fn options(random: &mut SplitMix64) -> Config {
@@ -106,11 +115,15 @@ fn options(random: &mut SplitMix64) -> Config {
         low_water: any(random, &[0, 0, 100, 5000]),
         high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
         linger: any(random, &[Duration::ZERO, ms(1), ms(20)]),
-        rtt: any(random, &[None, Some(ms(10)), Some(ms(200))]),
+        rtt: any(random, &[None, Some(ms(10)), Some(ms(100))]),
         oqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
         iqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
         null_data: any(random, &[true, false]),
         ask: any(random, &[Ask::Received, Ask::Delivered]),
+        dialect: any(random, &DIALECTS),
+        sequence_start: any(random, &[0, u32::MAX - 20_000, 0x7fff_ff00]),
+        fixed_pairs: any(random, &[true, false]),
+        hops: any(random, &[1, 16]),
         seed: random.next_u64() >> 1,
     }
 }

@@ -2,7 +2,7 @@
 //! here, any number by TOWPATH_SEEDS.
 
 #[path = "../../../../fuzz/src/lib.rs"]
-mod targets;
+pub mod targets;
 
 use crate::pair::{both, clean, messages, run, seeds};
 use crate::user::Plan;
@@ -176,4 +176,18 @@ fn an_endpoint_keeps_its_promises_under_mutated_sessions() {
         far || seeds(20_000).count() < 20_000,
         "it got nowhere: {total:?}"
     );
+}
+
+#[test]
+fn decoders_of_the_third_revision_write_what_they_read() {
+    for seed in seeds(4000) {
+        let mut random = SplitMix64::new(seed);
+        let len = random.below(260) as usize;
+        let mut octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
+        if random.below(2) == 0 {
+            // Numbers that are small more often than chance has it.
+            octets.iter_mut().for_each(|octet| *octet &= 0x83);
+        }
+        targets::three(&octets);
+    }
 }

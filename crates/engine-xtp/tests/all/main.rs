@@ -11,6 +11,8 @@ mod pair;
 mod pdu;
 mod services;
 mod stream;
+mod three;
+mod three_pdu;
 mod unicast;
 mod user;
 mod water;

@@ -4,7 +4,8 @@
 use crate::user::{Plan, User};
 use engine::{Address, Batch, CloseReason, Counters, Engine, Event, Instant, SplitMix64};
 use engine_xtp::api::Holdings;
-use engine_xtp::pdu::{Body, Header, Packet};
+use engine_xtp::pdu::three::{Body3, Header3, Packet3};
+use engine_xtp::pdu::{Body, Dialect, Header, Packet};
 use engine_xtp::{Config, Xtp};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
@@ -99,6 +100,7 @@ struct World {
     users: [User; 2],
     links: [Link; 2],
     path: Path,
+    dialect: Dialect,
     seed: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     made: u64,
@@ -114,6 +116,7 @@ const BURST_MAX: usize = 100_000;
 pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: u64) -> Outcome {
     let path = path.into();
     let mut users = [0, 1].map(|side| User::new(&plans[side], &configs[side]));
+    let dialect = configs[0].dialect;
     let mut engines = configs.map(Xtp::new);
     engines[1].listen(true);
     let id = engines[0].connect(Instant::ZERO, Address::Station(1));
@@ -124,6 +127,7 @@ pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: 
         users,
         links,
         path,
+        dialect,
         seed,
         queue: BTreeMap::new(),
         made: 0,
@@ -246,7 +250,11 @@ impl World {
 
     /// Moves a packet onto the link out of `side`.
     fn carry(&mut self, side: usize, mut packet: Vec<u8>) {
-        assert!(Packet::parse(&packet).is_ok(), "a bad packet was built");
+        let whole = match self.dialect {
+            Dialect::V40 => Packet::parse(&packet).map(|_| ()),
+            dialect => Packet3::parse(dialect, &packet).map(|_| ()),
+        };
+        assert_eq!(whole, Ok(()), "a bad packet was built");
         self.trace.push(TraceLine {
             at_ps: self.now_ps,
             from: side,
@@ -311,10 +319,45 @@ pub fn joined(messages: &[Vec<u8>]) -> Vec<u8> {
     messages.concat()
 }
 
+/// The same of a packet of the third revision.
+fn story_of_three(line: &TraceLine) -> String {
+    let known = [Dialect::V33, Dialect::V35, Dialect::V36];
+    let mut parsed = known.map(|dialect| Packet3::parse(dialect, &line.packet).ok());
+    let us = line.at_ps / 1_000_000;
+    match parsed.iter_mut().find_map(Option::take) {
+        Some(Packet3 { header, body }) => {
+            let told = match body {
+                Body3::Cntl(control, pairs) => {
+                    let pairs: Vec<_> = pairs.iter().collect();
+                    format!("{control:?} {pairs:?}")
+                }
+                _ => format!("{} bytes", header.dlen),
+            };
+            let Header3 {
+                kind,
+                options,
+                key,
+                route,
+                seq,
+                dseq,
+                sync,
+                ..
+            } = header;
+            format!(
+                "{us:>9} us {}: {kind:?} {options} key {key:x} route {route:x} seq {seq} dseq {dseq} sync {sync:x} {told}\n",
+                line.from
+            )
+        }
+        None => format!("{us:>9} us {}: unreadable\n", line.from),
+    }
+}
+
 /// The packets of a run in words, for the message of a test that failed.
 pub fn story(trace: &[TraceLine]) -> String {
     let line = |line: &TraceLine| {
-        let packet = Packet::parse(&line.packet).expect("an engine sends good packets");
+        let Ok(packet) = Packet::parse(&line.packet) else {
+            return story_of_three(line);
+        };
         let (us, header) = (line.at_ps / 1_000_000, packet.header);
         let report = match packet.body {
             Body::Cntl(common) | Body::Ecntl(common, _) | Body::Tcntl { common, .. } => {

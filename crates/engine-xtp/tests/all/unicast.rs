@@ -12,16 +12,16 @@ use link::LinkConfig;
 use std::collections::BTreeMap;
 
 /// Two endpoints and all of their circuits, carried by hand. User bytes are zeros.
-struct Ends {
-    engines: [Xtp; 2],
-    now: Instant,
+pub struct Ends {
+    pub engines: [Xtp; 2],
+    pub now: Instant,
     /// Circuits that the second accepted, by those of the first.
-    pairs: BTreeMap<CircuitId, CircuitId>,
+    pub pairs: BTreeMap<CircuitId, CircuitId>,
     delivered: Vec<(CircuitId, bool, usize)>,
 }
 
 impl Ends {
-    fn new(config: &Config, circuits: usize) -> (Ends, Vec<CircuitId>) {
+    pub fn new(config: &Config, circuits: usize) -> (Ends, Vec<CircuitId>) {
         let mut ends = Ends {
             engines: both(config, 9).map(Xtp::new),
             now: Instant::from_nanos(1_000_000),
@@ -47,7 +47,7 @@ impl Ends {
     }
 
     /// The packets one side sends now, not carried, at most `most`.
-    fn take(&mut self, side: usize, most: usize) -> Vec<Vec<u8>> {
+    pub fn take(&mut self, side: usize, most: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         while packets.len() < most {
             let mut batch = Batch::new(1);
@@ -56,15 +56,16 @@ impl Ends {
             let Some(segment) = batch.segments().first() else {
                 break;
             };
-            let mut packet = batch.header(segment).to_vec();
-            let len = segment.payload.end - segment.payload.start;
-            packet.resize(packet.len() + len as usize, 0);
+            let mut packet = Vec::new();
+            batch.write(segment, &mut packet, |payload, out| {
+                out.resize(out.len() + (payload.end - payload.start) as usize, 0);
+            });
             packets.push(packet);
         }
         packets
     }
 
-    fn arrive(&mut self, to: usize, packet: &[u8]) {
+    pub fn arrive(&mut self, to: usize, packet: &[u8]) {
         let mut deliveries = Vec::new();
         let from = Address::Station(1 - to as u32);
         self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
@@ -77,7 +78,7 @@ impl Ends {
         }
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         loop {
             let packets = [self.take(0, 1000), self.take(1, 1000)];
             if packets.iter().all(Vec::is_empty) {

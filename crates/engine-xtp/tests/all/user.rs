@@ -181,9 +181,12 @@ impl User {
             &self.store[range.start as usize..range.end as usize]
         };
         batch.extend_checksums(|range| engine::checksum::sum(store(range)));
+        let batch = &*batch;
         let packet = |segment: &engine::Segment| {
-            let mut packet = batch.header(segment).to_vec();
-            packet.extend_from_slice(store(&segment.payload));
+            let mut packet = Vec::new();
+            batch.write(segment, &mut packet, |payload, out| {
+                out.extend_from_slice(store(payload));
+            });
             packet
         };
         batch.segments().iter().map(packet).collect()

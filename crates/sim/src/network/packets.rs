@@ -42,8 +42,10 @@ impl<E: Engine> Network<E> {
         host.batch.extend_checksums(|_| engine::checksum::sum(sum));
         let packet = &mut self.frames.get_mut(tag).packet;
         packet.reserve(host.engine.layout().header + self.scratch.len());
-        packet.extend_from_slice(host.batch.header(&host.batch.segments()[0]));
-        packet.extend_from_slice(&self.scratch);
+        let segment = &host.batch.segments()[0];
+        let scratch = &self.scratch;
+        host.batch
+            .write(segment, packet, |_, out| out.extend_from_slice(scratch));
         host.built = Some(tag);
         host.worked(before)
     }

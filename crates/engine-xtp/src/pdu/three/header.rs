@@ -1,0 +1,239 @@
+//! Headers of the third revision.
+
+use super::super::{Options, Reject};
+use super::{Dialect, TRAILER_LEN};
+use engine::checksum;
+
+/// What a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// User bytes.
+    Data = 0,
+    /// The state of the receiving direction, and everything else an end says of itself.
+    Cntl = 1,
+    /// Opens an association, with user bytes if there are any.
+    First = 2,
+    /// Finds a path again: goes where FIRST went.
+    Path = 4,
+    /// Says that something went wrong.
+    Diag = 8,
+    /// Network maintenance.
+    Maint = 9,
+    /// Network management.
+    Mgmt = 10,
+    /// Assigns and releases routes, between neighbours.
+    Route = 11,
+    /// An intermediate system's limits.
+    Rcntl = 12,
+}
+
+impl Kind {
+    fn of(code: u8) -> Option<Kind> {
+        Some(match code {
+            0 => Kind::Data,
+            1 => Kind::Cntl,
+            2 => Kind::First,
+            4 => Kind::Path,
+            8 => Kind::Diag,
+            9 => Kind::Maint,
+            10 => Kind::Mgmt,
+            11 => Kind::Route,
+            12 => Kind::Rcntl,
+            _ => return None,
+        })
+    }
+}
+
+/// Header of every packet, in network byte order. Words of four octets:
+///
+/// ```text
+///          3.3                         3.5, 3.6
+///  0   options 16, front 4, back 4, revision 3, kind 5
+///  4   key: RTN 1, value 31
+///  8   route: RTN 1, value 31
+/// 12   seq
+/// 16   dseq
+/// 20   sync
+/// 24   dlen 16, check 16           dlen 32
+/// 28                               sort
+/// 32                               check (3.5); time to live 8, zero 24 (3.6)
+/// 36                               check (3.6)
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header3 {
+    /// What the packet is.
+    pub kind: Kind,
+    /// The option bits, as in 4.0.
+    pub options: Options,
+    /// Octets of padding in front of the middle segment's content, 0 to 15.
+    pub front: u8,
+    /// Octets of padding behind it, 0 to 15.
+    pub back: u8,
+    /// Names the context, with [`super::RTN3`] in the top bit.
+    pub key: u32,
+    /// Names the route among neighbours, with [`super::RTN3`] in the top bit; 0 for none.
+    pub route: u32,
+    /// Number of the first user byte, or of the next one the sender will send.
+    pub seq: u32,
+    /// The sender's user took everything below, of the other direction.
+    pub dseq: u32,
+    /// Number of the sender's last status request.
+    pub sync: u32,
+    /// Octets of the middle segment, padding included: a multiple of four.
+    pub dlen: u32,
+    /// Priority, valid with [`Options::SORT`]; 3.3 has none.
+    pub sort: u32,
+    /// Intermediate systems it may still pass; 3.6 only.
+    pub ttl: u8,
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes
+        .get(at..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |chunk| u32::from_be_bytes(*chunk))
+}
+
+/// Bits of options in 4.0's place.
+const OPTIONS: u32 = 0x7fff;
+
+impl Header3 {
+    /// Reads and checks the header of `packet` and the check in its trailer, in the order of the
+    /// reasons in [`Reject`].
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    pub fn parse(dialect: Dialect, packet: &[u8]) -> Result<Header3, Reject> {
+        let head = dialect.header_len();
+        if packet.len() < head + 4 + TRAILER_LEN {
+            return Err(Reject::Short);
+        }
+        if packet[3] >> 5 != number(dialect) || packet[0] & 0x80 != 0 {
+            return Err(Reject::Version);
+        }
+        let header = Header3::read(dialect, packet);
+        let pads = u32::from(header.front) + u32::from(header.back);
+        let whole = header.dlen.is_multiple_of(4) && header.dlen >= pads.max(4);
+        let room = packet.len() - head - TRAILER_LEN;
+        if !whole || header.dlen as usize > room {
+            return Err(Reject::Length);
+        }
+        let end = head + header.dlen as usize;
+        let check = word(packet, end);
+        let summed = !header.options.has(Options::NOCHECK);
+        let wanted = if summed {
+            checksum::cxor(&packet[head..end])
+        } else {
+            0
+        };
+        if header_check(dialect, &packet[..head]) != stated_check(dialect, packet)
+            || check != wanted
+        {
+            return Err(Reject::Checksum);
+        }
+        Kind::of(packet[3] & 0x1f).ok_or(Reject::Format)?;
+        Ok(header)
+    }
+
+    /// Reads the header of a packet that was checked.
+    pub(crate) fn read(dialect: Dialect, packet: &[u8]) -> Header3 {
+        let long = dialect != Dialect::V33;
+        let sixth = word(packet, 24);
+        Header3 {
+            kind: Kind::of(packet[3] & 0x1f).unwrap_or(Kind::Data),
+            options: Options((word(packet, 0) >> 16 & OPTIONS) << 8),
+            front: packet[2] >> 4,
+            back: packet[2] & 0xf,
+            key: word(packet, 4),
+            route: word(packet, 8),
+            seq: word(packet, 12),
+            dseq: word(packet, 16),
+            sync: word(packet, 20),
+            dlen: if long { sixth } else { sixth >> 16 },
+            sort: if long { word(packet, 28) } else { 0 },
+            ttl: if dialect == Dialect::V36 {
+                packet[32]
+            } else {
+                0
+            },
+        }
+    }
+
+    /// The header as octets, its check worked out.
+    pub fn emit(&self, dialect: Dialect) -> Vec<u8> {
+        let mut out = vec![0; dialect.header_len()];
+        self.write(dialect, &mut out);
+        out
+    }
+
+    /// Writes the header over `out`, which is as long as one and zero.
+    pub(super) fn write(&self, dialect: Dialect, out: &mut [u8]) {
+        let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        let pads = u32::from(self.front & 0xf) << 4 | u32::from(self.back & 0xf);
+        let what = u32::from(number(dialect) << 5 | self.kind as u8);
+        put(0, (self.options.0 >> 8 & OPTIONS) << 16 | pads << 8 | what);
+        put(4, self.key);
+        put(8, self.route);
+        put(12, self.seq);
+        put(16, self.dseq);
+        put(20, self.sync);
+        let short = dialect == Dialect::V33;
+        put(24, if short { self.dlen << 16 } else { self.dlen });
+        if !short {
+            put(28, self.sort);
+        }
+        if dialect == Dialect::V36 {
+            put(32, u32::from(self.ttl) << 24);
+        }
+        seal(dialect, out);
+    }
+}
+
+/// Works out the check of a header whose other fields stand.
+pub(crate) fn seal(dialect: Dialect, header: &mut [u8]) {
+    let check = header_check(dialect, header);
+    let at = check_at(dialect);
+    if dialect == Dialect::V33 {
+        header[at..at + 2].copy_from_slice(&(check as u16).to_be_bytes());
+    } else {
+        header[at..at + 4].copy_from_slice(&check.to_be_bytes());
+    }
+}
+
+/// Revisions as the packet type has them; 4.0 is 1.
+const fn number(dialect: Dialect) -> u8 {
+    match dialect {
+        Dialect::V33 => 3,
+        Dialect::V35 => 5,
+        Dialect::V36 => 6,
+        Dialect::V40 => 1,
+    }
+}
+
+/// The check stands last, so it covers what is before it.
+const fn check_at(dialect: Dialect) -> usize {
+    match dialect {
+        Dialect::V33 => 26,
+        Dialect::V35 => 32,
+        Dialect::V36 | Dialect::V40 => 36,
+    }
+}
+
+/// The check of 3.3 has room for the turned half alone.
+fn header_check(dialect: Dialect, header: &[u8]) -> u32 {
+    let check = checksum::cxor(&header[..check_at(dialect)]);
+    if dialect == Dialect::V33 {
+        check & 0xffff
+    } else {
+        check
+    }
+}
+
+fn stated_check(dialect: Dialect, packet: &[u8]) -> u32 {
+    if dialect == Dialect::V33 {
+        word(packet, 24) & 0xffff
+    } else {
+        word(packet, check_at(dialect))
+    }
+}

@@ -1,0 +1,356 @@
+//! Associations of the third revision: wrap-around, one control packet that says everything, data
+//! that tell how far the user is, hostile octets.
+
+use crate::fuzz::targets::mend;
+use crate::pair::{MS, Outcome, both, clean, joined, messages, run, seeds, story};
+use crate::user::Plan;
+use core::time::Duration;
+use engine::{Address, Batch, CloseReason, Engine, Framing, Instant, SplitMix64};
+use engine_xtp::pdu::three::{Body3, Header3, Kind, Packet3};
+use engine_xtp::pdu::{Dialect, Options, Service};
+use engine_xtp::{Ask, Config, ErrorControl, Holdings, RateLimit, Xtp};
+use link::LinkConfig;
+
+const ALL: [Dialect; 3] = [Dialect::V33, Dialect::V35, Dialect::V36];
+
+fn config(dialect: Dialect) -> Config {
+    Config {
+        dialect,
+        packet_len: 1500,
+        ..Config::default()
+    }
+}
+
+fn plan(sends: Vec<Vec<u8>>, answers: bool) -> Plan {
+    Plan {
+        sends,
+        answers,
+        ..Plan::default()
+    }
+}
+
+fn packets(outcome: &Outcome, dialect: Dialect) -> Vec<(usize, Packet3<'_>)> {
+    let parse = |line: &'_ crate::pair::TraceLine| line.from;
+    let froms: Vec<usize> = outcome.trace.iter().map(parse).collect();
+    let packets = outcome
+        .trace
+        .iter()
+        .map(|line| Packet3::parse(dialect, &line.packet).expect("an engine sends good packets"));
+    froms.into_iter().zip(packets).collect()
+}
+
+/// Both sides send more than lies before the wrap, over links with faults of all kinds.
+#[test]
+fn byte_numbers_wrap_around_under_faults() {
+    let mut wrapped = 0;
+    for seed in seeds(240) {
+        let mut random = SplitMix64::new(seed);
+        let dialect = ALL[seed as usize % 3];
+        let link = LinkConfig {
+            loss_ppm: random.below(60_000) as u32,
+            duplicate_ppm: random.below(50_000) as u32,
+            reorder_ppm: random.below(60_000) as u32,
+            reorder_ps: random.below(20) * MS,
+            corrupt_ppm: random.below(10_000) as u32,
+            ..clean()
+        };
+        let config = Config {
+            sequence_start: u32::MAX - random.below(60_000) as u32,
+            fixed_pairs: random.below(2) == 0,
+            error: [ErrorControl::Selective, ErrorControl::GoBackN][random.below(2) as usize],
+            ask: [Ask::Received, Ask::Delivered][random.below(2) as usize],
+            explicit: random.below(2) == 0,
+            fastnak: random.below(2) == 0,
+            window: 8192 << random.below(6),
+            ..config(dialect)
+        };
+        let sent = [0, 1].map(|_| messages(&mut random, 60));
+        let plans = sent.clone().map(|sends| plan(sends, false));
+        let outcome = run(both(&config, seed), plans, link, seed);
+        for side in [0, 1] {
+            let (got, sent) = (joined(&outcome.received[side]), joined(&sent[1 - side]));
+            assert!(
+                got == sent,
+                "seed {seed}, {dialect:?}: {} of {}",
+                got.len(),
+                sent.len()
+            );
+        }
+        assert_eq!(
+            outcome.closed,
+            [Some(CloseReason::Graceful); 2],
+            "seed {seed}"
+        );
+        assert_eq!(outcome.holdings, [Holdings::default(); 2], "seed {seed}");
+        let low = |(_, packet): &(usize, Packet3<'_>)| packet.header.seq < 1 << 30;
+        wrapped += u64::from(packets(&outcome, dialect).iter().any(low));
+    }
+    assert!(
+        wrapped > 100 || seeds(240).count() == 1,
+        "{wrapped} runs wrapped around"
+    );
+}
+
+#[test]
+fn a_clean_link_sees_nothing_twice_and_few_control_packets() {
+    for dialect in ALL {
+        let sent = messages(&mut SplitMix64::new(11), 1000);
+        let plans = [plan(sent.clone(), false), plan(Vec::new(), false)];
+        let outcome = run(both(&config(dialect), 1), plans, clean(), 11);
+        assert!(
+            joined(&outcome.received[1]) == joined(&sent),
+            "bytes differ"
+        );
+        let again = outcome.counters.map(|counters| counters.retransmissions);
+        assert_eq!(again, [0, 0], "{dialect:?}");
+        assert_eq!(outcome.holdings, [Holdings::default(); 2]);
+        let bytes = joined(&sent).len();
+        let control = packets(&outcome, dialect)
+            .iter()
+            .filter(|(_, packet)| packet.header.kind == Kind::Cntl)
+            .count();
+        assert!(
+            control <= bytes / (64 << 10) + 12,
+            "{control} control packets for {bytes} bytes"
+        );
+        let longest = outcome.trace.iter().map(|line| line.packet.len()).max();
+        assert_eq!(longest, Some(1500));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let link = LinkConfig {
+        loss_ppm: 50_000,
+        ..clean()
+    };
+    let trace = |seed: u64| {
+        let sends = messages(&mut SplitMix64::new(3), 60);
+        let plans = [plan(sends.clone(), false), plan(sends, false)];
+        run(both(&config(Dialect::V36), seed), plans, link, seed).trace
+    };
+    assert!(trace(5) == trace(5));
+    assert!(trace(5) != trace(6));
+}
+
+#[test]
+fn services_and_their_closes_are_those_of_four() {
+    let mut found = Vec::new();
+    for dialect in ALL {
+        let transaction = Config {
+            service: Service::Transaction,
+            framing: Framing::Messages,
+            ..config(dialect)
+        };
+        let plans = [
+            plan(vec![b"what time is it?".to_vec()], false),
+            plan(vec![b"late".to_vec()], true),
+        ];
+        let outcome = run(both(&transaction, 1), plans, clean(), 1);
+        assert_eq!(
+            outcome.received[0],
+            [b"late".to_vec()],
+            "{}",
+            story(&outcome.trace)
+        );
+        assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
+        found.push(outcome.trace.len());
+    }
+    assert_eq!(
+        found,
+        [3, 3, 3],
+        "set-up, request, reply and close in three packets"
+    );
+}
+
+#[test]
+fn requests_for_delivery_are_answered_by_data() {
+    // A conversation: each question's arrival at the user is told by the answer's dseq.
+    let config = Config {
+        ask: Ask::Delivered,
+        status_every: 1,
+        ..config(Dialect::V36)
+    };
+    let mut ends = crate::unicast::Ends::new(&config, 1);
+    let (ends, id) = (&mut ends.0, ends.1[0]);
+    let peer = ends.pairs[&id];
+    let mut kinds = Vec::new();
+    for round in 1..=10u64 {
+        ends.engines[0].extend(ends.now, id, 100 * round, true);
+        for packet in ends.take(0, 10) {
+            kinds.push(Header3::parse(Dialect::V36, &packet).expect("good").kind);
+            ends.arrive(1, &packet);
+        }
+        ends.engines[1].consume(ends.now, peer, 100);
+        ends.engines[1].extend(ends.now, peer, 50 * round, true);
+        for packet in ends.take(1, 10) {
+            let header = Header3::parse(Dialect::V36, &packet).expect("good");
+            assert_eq!(header.dseq, 100 * round as u32);
+            kinds.push(header.kind);
+            ends.arrive(0, &packet);
+        }
+        ends.engines[0].consume(ends.now, id, 50);
+        assert_eq!(ends.engines[0].in_flight(id), 0, "the data told it");
+        ends.now = ends.now + Duration::from_micros(100);
+    }
+    let control = kinds[2..]
+        .iter()
+        .filter(|kind| **kind == Kind::Cntl)
+        .count();
+    assert!(control <= 12, "{kinds:?}");
+}
+
+#[test]
+fn every_control_packet_tells_the_rate() {
+    let limit = RateLimit {
+        rate_bytes_per_s: 100_000,
+        burst_bytes: 5000,
+    };
+    let mut configs = both(&config(Dialect::V35), 1);
+    configs[1].rate = Some(limit);
+    let plans = [plan(vec![vec![1; 100_000]], false), plan(Vec::new(), false)];
+    let outcome = run(configs, plans, clean(), 1);
+    assert_eq!(joined(&outcome.received[1]).len(), 100_000);
+    let last = outcome.trace.iter().rfind(|line| line.packet.len() > 500);
+    let last_ms = last.expect("data were sent").at_ps / MS;
+    assert!((900..1400).contains(&last_ms), "{last_ms} ms");
+    for (from, packet) in packets(&outcome, Dialect::V35) {
+        if let Body3::Cntl(control, _) = packet.body {
+            let rate = if from == 1 { 100_000 } else { u32::MAX };
+            assert_eq!(control.rate, rate);
+        }
+    }
+}
+
+#[test]
+fn an_unproven_address_gets_no_more_than_it_sent() {
+    for dialect in ALL {
+        for fixed_pairs in [false, true] {
+            let config = Config {
+                service: Service::Transaction,
+                framing: Framing::Messages,
+                fixed_pairs,
+                ..config(dialect)
+            };
+            let plans = [
+                plan(vec![vec![1; 3]], false),
+                plan(vec![vec![3; 20_000]], true),
+            ];
+            let outcome = run(both(&config, 1), plans, clean(), 1);
+            assert_eq!(joined(&outcome.received[0]).len(), 20_000, "{dialect:?}");
+            let mut balance = 0i64;
+            for line in &outcome.trace {
+                let header = Header3::parse(dialect, &line.packet).expect("a good packet");
+                if line.from == 0 && header.key >> 31 != 0 {
+                    break;
+                }
+                let len = line.packet.len() as i64;
+                balance += if line.from == 0 { len } else { -len };
+                assert!(balance >= 0, "{dialect:?}: {}", story(&outcome.trace));
+            }
+        }
+    }
+}
+
+/// Packets of good sessions with octets turned over, their checks made right again.
+#[test]
+fn an_endpoint_survives_whatever_passes_the_checks() {
+    for dialect in ALL {
+        let sends = messages(&mut SplitMix64::new(1), 20);
+        let plans = [plan(sends.clone(), false), plan(sends, false)];
+        let link = LinkConfig {
+            loss_ppm: 50_000,
+            ..clean()
+        };
+        let recorded = run(both(&config(dialect), 1), plans, link, 1).trace;
+        for seed in seeds(60) {
+            attack(dialect, &recorded, seed);
+        }
+    }
+}
+
+fn attack(dialect: Dialect, recorded: &[crate::pair::TraceLine], seed: u64) {
+    let mut random = SplitMix64::new(seed);
+    let config = Config {
+        window: 32 << 10,
+        circuits_max: 6,
+        quarantine_max: 8,
+        ..config(dialect)
+    };
+    let mut victim = Xtp::new(config);
+    victim.listen(true);
+    let mut now = Instant::from_nanos(1000);
+    victim
+        .connect(now, Address::Station(0))
+        .expect("room for one");
+    for _ in 0..80 {
+        let line = &recorded[random.below(recorded.len() as u64) as usize];
+        let mut packet = line.packet.clone();
+        for _ in 0..random.below(4) {
+            let at = random.below(packet.len() as u64) as usize;
+            packet[at] ^= random.next_u64() as u8;
+        }
+        packet.truncate(packet.len() - 4);
+        if random.below(8) > 0 && !mend(dialect, &mut packet) {
+            continue;
+        }
+        let mut deliveries = Vec::new();
+        victim.handle_packet(now, Address::Station(0), &packet, &mut deliveries);
+        now = now + Duration::from_micros(random.below(1 << 18));
+        victim.handle_timeout(now);
+        assert!(
+            victim.deadline().is_none_or(|at| at > now),
+            "a timer stays due"
+        );
+        let mut sent = 0;
+        loop {
+            let mut batch = Batch::new(1);
+            victim.transmit(now, &mut batch);
+            if batch.is_empty() {
+                break;
+            }
+            sent += 1;
+            assert!(sent < 100, "seed {seed}: it sends without end");
+        }
+        while victim.poll_event().is_some() {}
+        let held = victim.holdings();
+        assert!(held.held_bytes <= 6 * (32 << 10) && held.associations <= 6);
+    }
+    while let Some(at) = victim.deadline() {
+        now = at.max(now);
+        victim.handle_timeout(now);
+        let mut batch = Batch::new(1);
+        victim.transmit(now, &mut batch);
+        while victim.poll_event().is_some() {}
+        if now > Instant::from_nanos(600_000_000_000) {
+            break;
+        }
+    }
+}
+
+#[test]
+fn tags_and_the_options_of_four_travel_too() {
+    let config = Config {
+        framing: Framing::Messages,
+        sort: Some(4),
+        ..config(Dialect::V36)
+    };
+    let sends = vec![vec![7; 20], vec![8; 3000]];
+    let tagged = Plan {
+        tags: vec![true, true],
+        ..plan(sends.clone(), false)
+    };
+    let outcome = run(
+        both(&config, 1),
+        [tagged, plan(Vec::new(), false)],
+        clean(),
+        1,
+    );
+    assert_eq!(
+        (&outcome.received[1], &outcome.tagged[1]),
+        (&sends, &vec![true, true])
+    );
+    for (_, packet) in packets(&outcome, Dialect::V36) {
+        assert!(packet.header.options.has(Options::SORT) && packet.header.sort == 4);
+    }
+}
