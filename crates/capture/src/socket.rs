@@ -1,7 +1,7 @@
 //! What crosses the interfaces of a host, copied from the kernel into a file.
 
 use crate::pcapng::{Direction, InterfaceId, Limit, LinkType, Packet, Statistics, Writer};
-use crate::sys::{self, Batch, Hardware, Seen};
+use crate::sys::{Batch, Seen};
 use crate::tap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -10,6 +10,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use wire_ether::Interface;
+use wire_ether::packet::{self, Hardware, Opening, Outgoing};
 
 /// How much later than the end a packet may be stamped. The kernel begins to stamp arrivals some
 /// time after it was asked to; packets from before that get the time at which they are read.
@@ -155,7 +157,7 @@ impl Source {
         writer: &mut Writer<W>,
         settings: &Settings,
     ) -> io::Result<Source> {
-        let (socket, hardware) = sys::open(name, settings.backlog).map_err(|error| {
+        let (socket, hardware) = open(name, settings.backlog).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => error.to_string(),
                 io::ErrorKind::PermissionDenied => format!(
@@ -179,6 +181,20 @@ impl Source {
             last_ns: 0,
         })
     }
+}
+
+/// Opens a socket that sees every packet of the interface called `name`, stamped by the kernel, of
+/// which it keeps up to `backlog` octets until they are received.
+fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, Hardware)> {
+    let opening = Opening {
+        ethertype: packet::EVERY,
+        port: None,
+        outgoing: Outgoing::SeenOnce,
+        stamped: true,
+        receive_buffer: Some(backlog),
+        nonblocking: false,
+    };
+    packet::open(&Interface::find(name)?, &opening)
 }
 
 /// What packets of such an interface begin with.
@@ -289,7 +305,7 @@ impl<W: Write> Job<W> {
 
     fn end(mut self, at_ns: u64) -> io::Result<Totals> {
         for source in &self.sources {
-            let dropped = sys::drops(source.socket.as_fd())?;
+            let dropped = packet::drops(source.socket.as_fd())?;
             self.totals.dropped += dropped;
             let statistics = Statistics {
                 at_ns,

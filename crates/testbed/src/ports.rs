@@ -8,7 +8,10 @@ use crate::plan::{HostPlan, Plan};
 use crate::sys::{self, Offloads};
 use crate::testbed::{settle, within};
 use std::fs;
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use wire_ether::Interface;
+use wire_ether::packet::{self, Opening, Outgoing};
 
 /// Number of the namespace in the middle, which no host has.
 const MIDDLE: u32 = 0xffff;
@@ -81,11 +84,29 @@ fn socket(host: &Host, number: usize, middle: &Host, plan: &Plan) -> Result<Port
     };
     let device = within(middle, "the port", move || {
         netlink::set(&mut Netlink::open()?, &name, settings)?;
-        sys::open_packet(&name)
+        open_packet(&name)
     })?;
     settle(host, plan, None)?;
     within(host, "the interface", || {
         crate::testbed::await_running(&mut Netlink::open()?)
     })?;
     Ok(Port::new(device))
+}
+
+/// Octets of frames that may wait to be read: as many full frames as a device's queue holds.
+const BACKLOG: usize = 32 << 20;
+
+/// Opens a socket that reads what arrives at the interface called `name` of the calling thread's
+/// network namespace and sends what is written, whole frames, without blocking.
+fn open_packet(name: &str) -> io::Result<OwnedFd> {
+    let opening = Opening {
+        ethertype: packet::EVERY,
+        port: None,
+        outgoing: Outgoing::Ignored,
+        stamped: false,
+        receive_buffer: Some(BACKLOG),
+        nonblocking: true,
+    };
+    let (socket, _) = packet::open(&Interface::find(name)?, &opening)?;
+    Ok(socket)
 }

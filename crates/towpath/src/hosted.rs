@@ -108,6 +108,14 @@ fn end<M: Medium, E: Engine + Send + 'static>(
         M::wait_for_ever(&mut wire)?;
     }
     let packet_len = setup.engine.layout().packet();
+    let most = wire.capabilities().packet_max;
+    if packet_len > most {
+        let text = format!(
+            "packets of {packet_len} octets do not fit the interface, which takes {most}; give \
+             packet={most}, or raise its MTU"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
     let segmentation = M::segmentation(&mut wire, setup.segmented, packet_len)?;
     let mut effective = setup.effective;
     effective.insert("segmentation".into(), segmentation);

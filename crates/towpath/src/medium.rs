@@ -7,6 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use wire::Wire;
+use wire_ether::{EtherWire, Interface};
 use wire_ip::IpWire;
 use wire_udp::UdpWire;
 
@@ -124,6 +125,74 @@ impl Medium for Ip {
     fn segmentation(wire: &mut IpWire, _: bool, packet_len: usize) -> io::Result<String> {
         let count = wire.capabilities().segments(packet_len);
         Ok(format!("none; {count} packets a call"))
+    }
+}
+
+/// Ethernet, type 0x817D.
+pub(crate) struct Ether;
+
+/// XTP's type among those of Ethernet.
+pub(crate) const XTP_ETHERTYPE: u16 = 0x817d;
+
+impl Ether {
+    /// The interface the user named.
+    pub(crate) fn interface(options: &Options) -> io::Result<Interface> {
+        let name = options.interface.as_deref().ok_or_else(|| {
+            let text = "no network interface is named; name one with --interface";
+            io::Error::new(io::ErrorKind::InvalidInput, text)
+        })?;
+        Interface::find(name)
+    }
+
+    /// A wire on that interface for packets of up to `packet_max` octets.
+    pub(crate) fn wire(options: &Options) -> io::Result<EtherWire> {
+        let own = |name: &str| options.own.get(name).map(String::as_str);
+        let settings = wire_ether::Settings {
+            ethertype: XTP_ETHERTYPE,
+            // Slots of a ring are as long; a full packet is checked against it later.
+            packet_max: ETHER_PACKET_MAX,
+            bypass: own("bypass") == Some("on"),
+        };
+        EtherWire::open(Ether::interface(options)?, &settings)
+    }
+
+    fn opened(options: &Options, port: u16) -> io::Result<Opened<EtherWire>> {
+        let wire = Ether::wire(options)?;
+        let hardware = wire.interface().hardware;
+        let line = wire_ether::Address { hardware, port }.to_string();
+        Ok(Opened { wire, line, port })
+    }
+}
+
+/// Octets of the longest packet of an Ethernet without special configuration.
+pub(crate) const ETHER_PACKET_MAX: usize = 1500;
+
+impl Medium for Ether {
+    type Wire = EtherWire;
+
+    fn listen(options: &Options) -> io::Result<Opened<EtherWire>> {
+        Ether::opened(options, free_port())
+    }
+
+    fn connect(line: &[u8], options: &Options) -> io::Result<(Opened<EtherWire>, Address)> {
+        let text = std::str::from_utf8(line).ok();
+        let peer: Option<wire_ether::Address> = text.and_then(|text| text.parse().ok());
+        let peer = peer.ok_or_else(|| {
+            let text = "the rendezvous is no Ethernet address";
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })?;
+        let opened = Ether::opened(options, peer.port)?;
+        Ok((opened, Address::Ether(peer.hardware)))
+    }
+
+    fn wait_for_ever(_wire: &mut EtherWire) -> io::Result<()> {
+        // Nothing could end such a wait; its receives wait for some milliseconds each.
+        Ok(())
+    }
+
+    fn segmentation(wire: &mut EtherWire, _: bool, packet_len: usize) -> io::Result<String> {
+        let count = wire.capabilities().segments(packet_len);
+        Ok(format!("none; {count} frames a call"))
     }
 }
 

@@ -32,6 +32,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &xtp::STREAM,
         &xtp::MESSAGES,
         &xtp_raw::RawIp,
+        &xtp_raw::Ethernet,
         &bare::Bare,
         &null::Null,
     ]

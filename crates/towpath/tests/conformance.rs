@@ -50,7 +50,7 @@ fn messages_arrive_over_ipv6() {
         ..Options::default()
     };
     for_each(&options, |subject| {
-        if subject.transport.class().reach == Reach::Network && subject.name() != "raw-ether" {
+        if subject.transport.class().reach == Reach::Network && !subject.is_link_layer() {
             subject.met_pair();
         }
     });

@@ -1,6 +1,7 @@
 //! A packet socket for one port.
 
 use crate::frame::{Address, Frame, HEADER_LEN, INNER_LEN, LEN_MAX};
+use crate::packet::{self, Opening, Outgoing};
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::{
@@ -52,7 +53,15 @@ impl EtherSocket {
     ///
     /// `PermissionDenied` without CAP_NET_RAW, else what the kernel says.
     pub fn open(interface: Interface, ethertype: u16, port: u16) -> io::Result<EtherSocket> {
-        let socket = sys::open(&interface, ethertype, port)?;
+        let opening = Opening {
+            ethertype,
+            port: Some(port),
+            outgoing: Outgoing::Seen,
+            stamped: false,
+            receive_buffer: None,
+            nonblocking: false,
+        };
+        let (socket, _) = packet::open(&interface, &opening)?;
         Ok(EtherSocket {
             socket,
             interface,

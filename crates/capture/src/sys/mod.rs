@@ -2,7 +2,5 @@
 #![allow(unsafe_code)]
 
 mod batch;
-mod packet;
 
 pub(crate) use batch::{Batch, Seen};
-pub(crate) use packet::{Hardware, drops, open};

@@ -141,12 +141,14 @@ fn multipath(survey: &Survey, test: &Test) -> Option<Finding> {
 }
 
 fn raw_ethernet(survey: &Survey, test: &Test) -> Option<Finding> {
-    if !test.uses("raw-ether") || survey.kernel.raw_packets? {
+    let raw = ["raw-ether", "xtp-ether", "xtp-rawip"];
+    let used = raw.into_iter().find(|name| test.uses(name))?;
+    if survey.kernel.raw_packets? {
         return None;
     }
     warning(
-        "this process may not open packet sockets",
-        "raw-ether cannot run",
+        "this process may not open raw or packet sockets",
+        format!("{used} cannot run"),
         "run as root, or setcap cap_net_raw+ep on the program",
     )
 }

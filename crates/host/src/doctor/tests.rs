@@ -151,8 +151,11 @@ fn where_the_ends_run_matters_unless_they_are_pinned() {
 fn raw_ethernet_wants_a_right() {
     let mut survey = Survey::default();
     survey.kernel.raw_packets = Some(false);
+    for name in ["xtp-rawip", "xtp-ether", "raw-ether"] {
+        let raw = test(&["throughput"], &[name]);
+        assert!(said(&survey, &raw, "packet sockets").is_some());
+    }
     let raw = test(&["throughput"], &["raw-ether"]);
-    assert!(said(&survey, &raw, "packet sockets").is_some());
     survey.kernel.raw_packets = Some(true);
     assert_eq!(said(&survey, &raw, "packet sockets"), None);
 }

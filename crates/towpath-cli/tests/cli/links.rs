@@ -30,6 +30,25 @@ fn packet_sockets_do_where_there_are_no_tap_devices() {
 }
 
 #[test]
+fn xtp_crosses_a_lossy_link_without_udp_below_it() {
+    if !may_have_hosts() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let transports = ["xtp-rawip", "xtp-ether"];
+    let mut arguments = transports.to_vec();
+    arguments.extend(["--no-calibration", "-w", "throughput"]);
+    let run = linked(&scratch, "rate=100mbit,loss=1%", &arguments);
+    for name in transports {
+        for trial in trials_of(&run, name) {
+            assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
+            let mean = evidence(trial, "mean_packet_bytes");
+            assert!(mean > 200.0 && mean <= 1514.0, "{name}: {mean}");
+        }
+    }
+}
+
+#[test]
 fn super_frames_carry_many_segments_and_true_frames_one() {
     if !may_have_hosts() {
         return;

@@ -13,7 +13,7 @@ fn here() -> Vec<(String, Value)> {
         let name = transport["name"].as_str().expect("a name").to_owned();
         if transport["available"] == true {
             here.push((name, transport["class"].clone()));
-        } else if name != "raw-ether" {
+        } else if !name.ends_with("-ether") {
             eprintln!("SKIPPED: {name}: {}", transport["reason"]);
         }
     }

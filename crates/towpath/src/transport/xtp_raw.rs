@@ -1,14 +1,14 @@
-//! xtp-rawip: XTP 4.0 without UDP below it, straight over IP.
+//! xtp-rawip and xtp-ether: XTP 4.0 without UDP below it, straight over IP and over Ethernet.
 //!
-//! Byte streams, as `xtp`. There is nothing below that sums user bytes, so XTP does unless told not
-//! to. Ends on one address hear one another's packets and tell their own by XTP's keys and ports;
-//! on the IPv4 loopback each takes an address of its own.
+//! Byte streams, as `xtp`. Ends on one address hear one another's packets and tell their own by
+//! XTP's keys and ports; on the IPv4 loopback each takes an address of its own. Nothing below raw IP
+//! sums user bytes, so XTP does there unless told not to; a frame on a cable has a sum of its own.
 
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::hosted::{self, Setup};
-use crate::medium::Ip;
+use crate::medium::{ETHER_PACKET_MAX, Ether, Ip};
 use crate::options::{Family, Options};
 use crate::xtp::Settings;
 use engine::Framing;
@@ -23,6 +23,29 @@ const V4_PACKET_LEN: usize = 1480;
 
 /// The same less 40 of an IPv6 header.
 const V6_PACKET_LEN: usize = 1460;
+
+/// The words of XTP over Ethernet.
+static ETHER_WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let words = Settings::HELP.iter().copied();
+    let words = words.filter(|word| word.name != "segmentation");
+    let own = |word: OptionHelp| match word.name {
+        "checksum" => OptionHelp {
+            meaning: "XTP's own checksum over user bytes, besides the frame's",
+            ..word
+        },
+        "packet" => OptionHelp {
+            meaning: "octets of a full packet, 128 to 1500; 1500 if not given",
+            ..word
+        },
+        _ => word,
+    };
+    let bypass = OptionHelp {
+        name: "bypass",
+        values: "off|on",
+        meaning: "whether frames go to the device past its queueing discipline",
+    };
+    words.map(own).chain([bypass]).collect()
+});
 
 /// The words of XTP but those that mean something to UDP alone.
 static WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
@@ -62,7 +85,7 @@ impl Transport for RawIp {
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        settings(Family::V4, own).map(|_| ())
+        ip_settings(Family::V4, own).map(|_| ())
     }
 
     fn class(&self) -> Class {
@@ -84,7 +107,7 @@ impl Transport for RawIp {
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
         let class = self.class();
-        let Ok(settings) = settings(Family::V4, own) else {
+        let Ok(settings) = ip_settings(Family::V4, own) else {
             return class;
         };
         class_of(class, &settings)
@@ -99,7 +122,7 @@ impl Transport for RawIp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = checked(options)?;
+        let settings = checked(ip_settings(options.family, &options.own))?;
         hosted::listen::<Ip, _>(options, |port| setup(&settings, port))
     }
 
@@ -109,13 +132,90 @@ impl Transport for RawIp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let settings = checked(options)?;
+        let settings = checked(ip_settings(options.family, &options.own))?;
         hosted::connect::<Ip, _>(rendezvous, index, options, |port| setup(&settings, port))
     }
 }
 
+/// XTP over Ethernet.
+#[derive(Debug)]
+pub struct Ethernet;
+
+impl Transport for Ethernet {
+    fn name(&self) -> &'static str {
+        "xtp-ether"
+    }
+
+    fn summary(&self) -> &'static str {
+        "XTP 4.0 in Ethernet frames (type 0x817D) by rings shared with the kernel, a byte stream"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        &ETHER_WORDS
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        ether_settings(own).map(|_| ())
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            checksum: "the frame's, 32 bit, where there is a wire; XTP's own over headers, and \
+                       over data if asked",
+            offload: "rings of frames shared with the kernel",
+            ..RawIp.class()
+        }
+    }
+
+    fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
+        let class = self.class();
+        let Ok(settings) = ether_settings(own) else {
+            return class;
+        };
+        Class {
+            checksum: class.checksum,
+            ..class_of(class, &settings)
+        }
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        let found = Ether::interface(options).map_err(|error| match &options.interface {
+            None => Unavailable {
+                reason: "no network interface is named".into(),
+                remedy: "name one with --interface, for example lo".into(),
+            },
+            Some(_) => Unavailable {
+                reason: error.to_string(),
+                remedy: "name another with --interface".into(),
+            },
+        });
+        let probe = found.and_then(|_| {
+            Ether::wire(options).map_err(|error| Unavailable {
+                reason: format!("no packet socket: {}", plain(&error)),
+                remedy: "run as root, or give the program the capability cap_net_raw".into(),
+            })
+        });
+        probe.map(drop)
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let settings = checked(ether_settings(&options.own))?;
+        hosted::listen::<Ether, _>(options, |port| setup(&settings, port))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let settings = checked(ether_settings(&options.own))?;
+        hosted::connect::<Ether, _>(rendezvous, index, options, |port| setup(&settings, port))
+    }
+}
+
 /// What `settings` change of a class.
-pub(super) fn class_of(class: Class, settings: &Settings) -> Class {
+fn class_of(class: Class, settings: &Settings) -> Class {
     Class {
         reliable: settings.config.error != ErrorControl::None,
         congestion: match settings.config.congestion {
@@ -132,7 +232,7 @@ pub(super) fn class_of(class: Class, settings: &Settings) -> Class {
 }
 
 /// An engine that shares its address with others and is told apart by `port`.
-pub(super) fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
+fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
     let config = Config {
         port,
         shares_address: true,
@@ -141,7 +241,7 @@ pub(super) fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
     let mut effective = settings.effective();
     let checksum = match settings.config.checksum {
         true => "on: XTP sums the data",
-        false => "off: nothing sums the data",
+        false => "off: XTP sums headers alone",
     };
     effective.insert("checksum".into(), checksum.into());
     Setup {
@@ -153,30 +253,49 @@ pub(super) fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
     }
 }
 
-fn checked(options: &Options) -> io::Result<Settings> {
-    let settings = settings(options.family, &options.own);
+fn checked(settings: Result<Settings, String>) -> io::Result<Settings> {
     settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-fn settings(family: Family, own: &BTreeMap<String, String>) -> Result<Settings, String> {
+/// Settings from words, for packets of up to `packet_max` octets.
+fn within(
+    base: Settings,
+    own: &BTreeMap<String, String>,
+    packet_max: usize,
+) -> Result<Settings, String> {
     if own.contains_key("segmentation") {
-        return Err("xtp-rawip has no option segmentation; the kernel cuts only UDP".into());
+        return Err("there is no option segmentation here: the kernel cuts UDP only".into());
     }
+    let settings = base.with(own)?;
+    let len = settings.config.packet_len;
+    if len > packet_max {
+        return Err(format!(
+            "packet={len} is not possible; give bytes from 128 to {packet_max}"
+        ));
+    }
+    Ok(settings)
+}
+
+fn ip_settings(family: Family, own: &BTreeMap<String, String>) -> Result<Settings, String> {
     let mut settings = Settings::default();
     settings.config.checksum = true;
     settings.config.packet_len = match family {
         Family::V4 => V4_PACKET_LEN,
         Family::V6 => V6_PACKET_LEN,
     };
-    let settings = settings.with(own)?;
-    let len = settings.config.packet_len;
-    if len > wire_ip::PAYLOAD_MAX {
-        let most = wire_ip::PAYLOAD_MAX;
-        return Err(format!(
-            "packet={len} is not possible; give bytes from 128 to {most}"
-        ));
+    within(settings, own, wire_ip::PAYLOAD_MAX)
+}
+
+fn ether_settings(own: &BTreeMap<String, String>) -> Result<Settings, String> {
+    let mut own = own.clone();
+    if let Some(value) = own.remove("bypass")
+        && !["on", "off"].contains(&value.as_str())
+    {
+        return Err(format!("bypass={value} is not possible; choose off, on"));
     }
-    Ok(settings)
+    let mut settings = Settings::default();
+    settings.config.packet_len = ETHER_PACKET_MAX;
+    within(settings, &own, ETHER_PACKET_MAX)
 }
 
 /// What the system said, without the remedy that follows it.

@@ -37,6 +37,11 @@ impl Subject {
         self.transport.name()
     }
 
+    /// Whether it knows interfaces and no Internet addresses.
+    pub fn is_link_layer(&self) -> bool {
+        self.name().ends_with("-ether")
+    }
+
     /// Opens `options.circuits` circuits: clients and servers, in the same order.
     #[allow(clippy::type_complexity)]
     pub fn open(
@@ -107,7 +112,9 @@ pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
     for &transport in all() {
         match transport.name() {
             "null" => continue,
-            "raw-ether" => tested += usize::from(namespace::with_raw_ether(options, &test)),
+            "raw-ether" | "xtp-ether" => {
+                tested += usize::from(namespace::with_veth(transport, options, &test));
+            }
             _ => {
                 let subject = Subject::new(transport, options);
                 match transport.available(options) {

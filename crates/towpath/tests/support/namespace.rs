@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use towpath::{Options, find};
+use towpath::{Options, Transport};
 
 /// A namespace that is removed when it goes out of scope.
 struct Namespace {
@@ -56,12 +56,17 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     Err(format!("ip {}: {text}", arguments.join(" ")))
 }
 
-/// Runs `test` for raw-ether between two linked interfaces; false when it was skipped.
-pub fn with_raw_ether(options: &Options, test: &(impl Fn(&Subject) + Sync)) -> bool {
+/// Runs `test` for a transport of the link layer between two linked interfaces; false when it was
+/// skipped.
+pub fn with_veth(
+    transport: &'static dyn Transport,
+    options: &Options,
+    test: &(impl Fn(&Subject) + Sync),
+) -> bool {
     let namespace = match Namespace::new() {
         Ok(namespace) => namespace,
         Err(why) => {
-            eprintln!("SKIPPED: raw-ether: {why}");
+            eprintln!("SKIPPED: {}: {why}", transport.name());
             return false;
         }
     };
@@ -70,7 +75,7 @@ pub fn with_raw_ether(options: &Options, test: &(impl Fn(&Subject) + Sync)) -> b
         ..options.clone()
     };
     let subject = Subject {
-        transport: find("raw-ether").expect("a known transport"),
+        transport,
         listening: on("far"),
         connecting: on("near"),
     };
@@ -80,7 +85,7 @@ pub fn with_raw_ether(options: &Options, test: &(impl Fn(&Subject) + Sync)) -> b
             namespace.enter().expect("root may enter its namespace");
             match subject.transport.available(&subject.listening) {
                 Ok(()) => test(&subject),
-                Err(why) => panic!("raw-ether on a veth pair: {}", why.reason),
+                Err(why) => panic!("{} on a veth pair: {}", subject.name(), why.reason),
             }
         });
         if let Err(panic) = inside.join() {

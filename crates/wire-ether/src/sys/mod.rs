@@ -3,6 +3,8 @@
 
 mod interface;
 mod packet;
+mod ring;
 
 pub(crate) use interface::interface;
-pub(crate) use packet::open;
+pub(crate) use packet::{drops, join, open};
+pub(crate) use ring::{Received, SLOT_OVERHEAD, Sending, Shape, open_rings};

@@ -1,24 +1,65 @@
 //! Packet sockets.
 
 use crate::frame::PORT_OFFSET;
-use crate::socket::Interface;
+use crate::packet::{Hardware, Opening, Outgoing};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// Opens a packet socket on `interface` that receives frames of `ethertype` for `port`.
-pub(crate) fn open(interface: &Interface, ethertype: u16, port: u16) -> io::Result<OwnedFd> {
-    // Protocol 0 receives nothing, so nothing can come before the filter is in place.
-    // SAFETY: creates a descriptor that nobody else owns.
-    let raw = unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
-    if raw < 0 {
-        return Err(io::Error::last_os_error());
+/// Opens a packet socket on interface number `index`.
+pub(crate) fn open(index: u32, opening: &Opening) -> io::Result<(OwnedFd, Hardware)> {
+    let socket = prepare(opening)?;
+    let hardware = bind(socket.as_fd(), index, opening.ethertype)?;
+    let ignored = match opening.outgoing {
+        Outgoing::SeenOnce => hardware.0 == libc::ARPHRD_LOOPBACK,
+        _ => false,
+    };
+    if ignored {
+        ignore_outgoing(socket.as_fd())?;
     }
+    Ok((socket, hardware))
+}
+
+/// A socket that receives nothing before it is bound, so that nothing can come before its filter
+/// is in place.
+pub(super) fn prepare(opening: &Opening) -> io::Result<OwnedFd> {
+    let waits = if opening.nonblocking {
+        libc::SOCK_NONBLOCK
+    } else {
+        0
+    };
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | waits;
+    // SAFETY: creates a descriptor that nobody else owns.
+    let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
+    check(raw)?;
     // SAFETY: a new descriptor, owned from here on.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    attach_filter(socket.as_fd(), port)?;
-    bind(socket.as_fd(), interface, ethertype)?;
+    let fd = socket.as_fd();
+    if let Some(port) = opening.port {
+        attach_filter(fd, port)?;
+    }
+    if opening.stamped {
+        set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
+    }
+    if opening.outgoing == Outgoing::Ignored {
+        ignore_outgoing(fd)?;
+    }
+    if let Some(len) = opening.receive_buffer {
+        let len = i32::try_from(len).unwrap_or(i32::MAX);
+        // The larger room needs a right; without it the usual room has to do.
+        set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &len)
+            .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &len))?;
+    }
     Ok(socket)
+}
+
+fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
+    set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_IGNORE_OUTGOING,
+        &1i32,
+    )
 }
 
 /// A program of the classic Berkeley packet filter: whole frames whose destination port is `port`.
@@ -49,38 +90,87 @@ fn attach_filter(socket: BorrowedFd<'_>, port: u16) -> io::Result<()> {
         len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
-    // SAFETY: the pointers describe a live program of the length given; the kernel copies it.
+    // The kernel copies the program during the call.
+    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+}
+
+/// Starts to receive on the interface, and tells what it is.
+pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<Hardware> {
+    // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
+    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
+    let mut len = mem::size_of_val(&address) as libc::socklen_t;
+    address.sll_family = libc::AF_PACKET as u16;
+    address.sll_protocol = ethertype.to_be();
+    address.sll_ifindex = index as i32;
+    // SAFETY: the pointer and the length describe one live sockaddr_ll.
+    let result = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    check(result)?;
+    // SAFETY: as above; the kernel writes no more than the length says.
+    let result =
+        unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
+    check(result)?;
+    Ok(Hardware(address.sll_hatype))
+}
+
+/// Receives frames to the group `group` of hardware addresses too.
+pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Result<()> {
+    let mut address = [0; 8];
+    address[..6].copy_from_slice(&group);
+    let member = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_MULTICAST as u16,
+        mr_alen: 6,
+        mr_address: address,
+    };
+    set(
+        socket,
+        libc::SOL_PACKET,
+        libc::PACKET_ADD_MEMBERSHIP,
+        &member,
+    )
+}
+
+/// How many packets the kernel dropped for want of room since the last call.
+pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: tpacket_stats is plain data for which all zeros is a value.
+    let mut counts: libc::tpacket_stats = unsafe { mem::zeroed() };
+    let mut len = mem::size_of_val(&counts) as libc::socklen_t;
+    // SAFETY: the pointer and the length describe one live tpacket_stats.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            (&raw mut counts).cast(),
+            &raw mut len,
+        )
+    };
+    check(result)?;
+    Ok(counts.tp_drops.into())
+}
+
+/// Sets an option to a value of plain data.
+pub(super) fn set<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    value: &T,
+) -> io::Result<()> {
+    // SAFETY: the pointer and the length describe one live value, which the kernel only reads.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const filter).cast(),
-            mem::size_of_val(&filter) as libc::socklen_t,
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            mem::size_of::<T>() as libc::socklen_t,
         )
     };
     check(result)
 }
 
-fn bind(socket: BorrowedFd<'_>, interface: &Interface, ethertype: u16) -> io::Result<()> {
-    // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
-    let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = ethertype.to_be();
-    address.sll_ifindex = interface.index as i32;
-    // SAFETY: the pointer and the length describe one live sockaddr_ll.
-    let result = unsafe {
-        libc::bind(
-            socket.as_raw_fd(),
-            (&raw const address).cast(),
-            mem::size_of_val(&address) as libc::socklen_t,
-        )
-    };
-    check(result)
-}
-
-fn check(result: i32) -> io::Result<()> {
-    if result == 0 {
+pub(super) fn check(result: i32) -> io::Result<()> {
+    if result >= 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())

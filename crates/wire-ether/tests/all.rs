@@ -1,0 +1,198 @@
+//! Rings on interfaces of a namespace of the test's own.
+
+use engine::Address;
+use std::io::{ErrorKind, IoSlice};
+use std::time::{Duration, Instant};
+use testbed::{INTERFACE, Plan, Testbed, TestbedError};
+use wire::Wire;
+use wire_ether::{EtherWire, Interface, Settings};
+
+/// No test waits longer for anything.
+const LIMIT: Duration = Duration::from_secs(10);
+
+fn settings() -> Settings {
+    Settings {
+        ethertype: 0x88b5,
+        packet_max: 1500,
+        bypass: false,
+    }
+}
+
+/// Packets say in their first two octets how long they are.
+fn packet_len(packet: &[u8]) -> Option<usize> {
+    let len = packet.first_chunk::<2>()?;
+    Some(usize::from(u16::from_be_bytes(*len)))
+}
+
+/// Two hosts and a wire in each; None, said aloud, where this user may have none.
+fn wires(settings: Settings, links: &str) -> Option<(Testbed, [EtherWire; 2])> {
+    let plan = Plan::pair(links.parse().expect("a link"), 1);
+    let testbed = match Testbed::up(&plan) {
+        Ok(testbed) => testbed,
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+            eprintln!("SKIPPED: {error}");
+            return None;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let wires = [0, 1].map(|at| {
+        let made = testbed.hosts()[at].run(move || {
+            let interface = Interface::find(INTERFACE)?;
+            let mut wire = EtherWire::open(interface, &settings)?;
+            wire.set_packet_len(packet_len);
+            Ok::<_, std::io::Error>(wire)
+        });
+        made.expect("the host lives").expect("whoever made it may")
+    });
+    Some((testbed, wires))
+}
+
+fn packet(len: usize, mark: u8) -> Vec<u8> {
+    let mut packet = vec![mark; len];
+    packet[..2].copy_from_slice(&(len as u16).to_be_bytes());
+    packet
+}
+
+fn send(wire: &mut EtherWire, to: Address, octets: &[u8], segment_size: usize) {
+    let (front, back) = octets.split_at(octets.len() / 3);
+    let end = Instant::now() + LIMIT;
+    loop {
+        match wire.send(to, &[IoSlice::new(front), IoSlice::new(back)], segment_size) {
+            Ok(()) => return,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(Instant::now() < end, "no room");
+        std::thread::yield_now();
+    }
+}
+
+fn receive(wire: &mut EtherWire, count: usize) -> (Address, Vec<Vec<u8>>) {
+    let mut buffer = vec![0; wire.capabilities().receive_len];
+    let end = Instant::now() + LIMIT;
+    let (mut from, mut packets) = (Address::Station(0), Vec::new());
+    while packets.len() < count {
+        match wire.receive(&mut buffer) {
+            Ok(arrival) => {
+                from = arrival.from;
+                let new = buffer[..arrival.len].chunks(arrival.segment_size);
+                packets.extend(new.map(<[u8]>::to_vec));
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(Instant::now() < end, "{} of {count} came", packets.len());
+        std::thread::yield_now();
+    }
+    (from, packets)
+}
+
+#[test]
+fn batches_arrive_in_order_many_times_around_the_rings() {
+    for bypass in [false, true] {
+        let settings = Settings {
+            bypass,
+            ..settings()
+        };
+        let Some((_testbed, [mut near, mut far])) = wires(settings, "kernel") else {
+            return;
+        };
+        let to = far.address();
+        for round in 0..100u8 {
+            let mut octets = packet(1500, round).repeat(40);
+            octets.extend(packet(700, round));
+            send(&mut near, to, &octets, 1500);
+            let (from, packets) = receive(&mut far, 41);
+            assert_eq!(from, near.address());
+            let sent: Vec<&[u8]> = octets.chunks(1500).collect();
+            assert!(packets == sent, "round {round}");
+        }
+        assert_eq!(far.drops().expect("a packet socket counts"), 0);
+    }
+}
+
+#[test]
+fn a_full_ring_says_so_and_loses_nothing_it_took() {
+    // Nobody takes what arrives until all is sent: as much as the other ring holds.
+    let Some((_testbed, [mut near, mut far])) = wires(settings(), "kernel") else {
+        return;
+    };
+    let to = far.address();
+    let mut octets = Vec::new();
+    for number in 0..64 {
+        octets.extend(packet(1000, number));
+    }
+    for _ in 0..30 {
+        send(&mut near, to, &octets, 1000);
+    }
+    let (_, packets) = receive(&mut far, 30 * 64);
+    for (packet, sent) in packets.iter().zip(octets.chunks(1000).cycle()) {
+        assert!(packet == sent);
+    }
+    assert_eq!(far.drops().expect("a packet socket counts"), 0);
+}
+
+#[test]
+fn short_packets_and_groups_arrive_as_they_were_sent() {
+    let Some((_testbed, [mut near, mut far])) = wires(settings(), "") else {
+        return;
+    };
+    let to = far.address();
+    for len in [2, 20, 45, 46, 47] {
+        send(&mut near, to, &packet(len, 9), 1500);
+        let (_, packets) = receive(&mut far, 1);
+        assert_eq!(packets, [packet(len, 9)]);
+    }
+    let group = Address::Ether([1, 0, 0x5e, 1, 2, 3]);
+    far.join(group).expect("an interface has groups");
+    send(&mut near, group, &packet(100, 5), 1500);
+    assert_eq!(receive(&mut far, 1).1, [packet(100, 5)]);
+}
+
+#[test]
+fn a_receiver_waits_and_others_are_not_heard() {
+    let Some((_testbed, [mut near, far])) = wires(settings(), "") else {
+        return;
+    };
+    let receiver = far.receiver().expect("it has one");
+    let mut buffer = vec![0; 65_536];
+    let mut read = || {
+        let end = Instant::now() + LIMIT;
+        loop {
+            match receiver.receive(&mut buffer) {
+                Ok(arrival) => return buffer[..arrival.len].to_vec(),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            assert!(Instant::now() < end, "nothing arrives");
+        }
+    };
+    // Another host's, and then its own.
+    send(
+        &mut near,
+        Address::Ether([2, 9, 9, 9, 9, 9]),
+        &packet(60, 1),
+        1500,
+    );
+    send(&mut near, far.address(), &packet(60, 2), 1500);
+    assert_eq!(read(), packet(60, 2));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_words() {
+    let Some((_testbed, [mut near, far])) = wires(settings(), "kernel") else {
+        return;
+    };
+    let slices = [IoSlice::new(&[0; 1501])];
+    let error = near
+        .send(far.address(), &slices, 1501)
+        .expect_err("too long");
+    assert!(error.to_string().contains("MTU"), "{error}");
+    for to in [
+        Address::Station(1),
+        Address::Socket(([10, 0, 0, 1], 9).into()),
+    ] {
+        let slices = [IoSlice::new(b"x")];
+        let error = near.send(to, &slices, 1).expect_err("no hardware address");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput);
+        assert!(near.join(to).is_err());
+    }
+    assert!(near.join(far.address()).is_err(), "a host is no group");
+}
