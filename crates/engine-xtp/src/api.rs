@@ -2,7 +2,7 @@
 
 use crate::pdu::{Dialect, Service};
 use core::time::Duration;
-use engine::Framing;
+use engine::{Address, Framing};
 
 /// Octets of a full packet unless configured otherwise: 1500 of an Ethernet frame less 20 of IPv4
 /// and 8 of UDP.
@@ -225,6 +225,12 @@ pub struct Config {
     ///
     /// Off: as many as are needed.
     pub fixed_pairs: bool,
+    /// Associations have routes, which neighbours name, share and release.
+    ///
+    /// Off: between hosts on one medium there is nothing to switch.
+    pub routes: bool,
+    /// The intermediate system that all circuits opened here go through. It needs `routes`.
+    pub gateway: Option<Address>,
     /// Intermediate systems a packet may pass (3.6).
     ///
     /// 16 is beyond any local network, and ends a loop within a few milliseconds.
@@ -278,6 +284,8 @@ impl Default for Config {
             dialect: Dialect::V40,
             sequence_start: 0,
             fixed_pairs: false,
+            routes: false,
+            gateway: None,
             hops: 16,
             seed: 1,
         }
@@ -311,6 +319,8 @@ pub struct Holdings {
     pub held_bytes: usize,
     /// Timers armed.
     pub timers: usize,
+    /// Routes, in the third revision.
+    pub routes: usize,
     /// Packets, events and associations that wait for the host to fetch them.
     pub waiting: usize,
 }

@@ -1,13 +1,13 @@
 //! The engine: dispatch only.
 
 use crate::api::{CloseState, Config, Holdings, RateLimit};
-use crate::pdu::three::Header3;
+use crate::pdu::three::{Header3, Kind};
 use crate::pdu::{
     DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
     packet_len,
 };
 use crate::procedure::three;
-use crate::procedure::{arrive, close, receive, reply, request, send, setup};
+use crate::procedure::{arrive, close, receive, reply, request, route, send, setup};
 use crate::shared::Shared;
 use crate::state::{Context, TIMERS, Timer};
 use crate::table::{Slot, Table};
@@ -24,6 +24,8 @@ pub struct Xtp {
     pub(crate) shared: Shared,
     /// Contexts opened by peers whose address is not proven.
     pub(crate) unproven: usize,
+    /// The route of the packet at hand, in the third revision.
+    pub(crate) route: u32,
 }
 
 impl Xtp {
@@ -45,6 +47,7 @@ impl Xtp {
             ),
             shared: Shared::new(config),
             unproven: 0,
+            route: 0,
         }
     }
 
@@ -62,6 +65,7 @@ impl Xtp {
             quarantined: self.table.quarantined(),
             held_bytes: self.table.contexts().map(|ctx| ctx.rx.held.bytes()).sum(),
             timers: self.table.contexts().map(armed).sum(),
+            routes: self.shared.routes.len(),
             waiting: self.shared.answers.len() + self.shared.events.len() + self.shared.ready.len(),
         }
     }
@@ -155,6 +159,13 @@ impl Xtp {
         self.table.peek(id)?.tx.limits.all()
     }
 
+    /// The limit an intermediate system imposed on the route of a circuit, for all circuits on it
+    /// together.
+    pub fn route_limit(&self, id: CircuitId) -> Option<RateLimit> {
+        let ctx = self.table.peek(id)?;
+        self.shared.routes.limit(ctx.route)
+    }
+
     /// Sets the priority of a circuit: the lowest value is served first, None last.
     pub fn set_sort(&mut self, id: CircuitId, sort: Option<u16>) {
         self.with(id, |ctx, sh| setup::do_set_sort(ctx, sh, sort));
@@ -179,6 +190,10 @@ impl Xtp {
             return;
         };
         ctx.look_no_more(&mut self.shared);
+        if ctx.route != 0 {
+            let linger = self.shared.config.quarantine;
+            self.shared.routes.leave(ctx.route, now, linger);
+        }
         self.unproven -= usize::from(ctx.budget.is_some());
         let (span, max) = (
             self.shared.config.quarantine,
@@ -188,7 +203,12 @@ impl Xtp {
     }
 
     /// The same in the third revision, with the byte numbers as they stand on the wire.
-    fn parse_three(&mut self, packet: &[u8]) -> Result<Header, Reject> {
+    fn parse_three(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+    ) -> Result<Option<Header>, Reject> {
         let dialect = self.shared.config.dialect;
         let header = Header3::parse(dialect, packet)?;
         let alone = header.options.has(Options::NOCHECK);
@@ -198,13 +218,16 @@ impl Xtp {
             packet.len()
         };
         self.shared.counters.bytes_summed += summed as u64;
-        three::as_header(&header, 0).ok_or(Reject::State)
+        if let Kind::Maint | Kind::Mgmt | Kind::Route | Kind::Rcntl = header.kind {
+            route::handle(&mut self.shared, now, from, &header, packet)?;
+            return Ok(None);
+        }
+        let route = route::arrive(&mut self.shared, now, from, &header);
+        self.route = route;
+        Ok(three::as_header(&header, route))
     }
 
     fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
-        if self.shared.config.dialect.is_three() {
-            return self.parse_three(packet);
-        }
         let header = Header::parse(packet)?;
         let alone = header.options.has(Options::NOCHECK);
         let summed = if alone { HEADER_LEN } else { packet.len() };
@@ -219,7 +242,14 @@ impl Xtp {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
-        let header = self.parse(packet)?;
+        let header = if self.shared.config.dialect.is_three() {
+            match self.parse_three(now, from, packet)? {
+                Some(header) => header,
+                None => return Ok(()),
+            }
+        } else {
+            self.parse(packet)?
+        };
         if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
             return Err(Reject::Multicast);
         }
@@ -235,6 +265,9 @@ impl Xtp {
         };
         if ctx.peer != from {
             return Err(Reject::ForeignSource);
+        }
+        if self.route != ctx.route && self.shared.config.routes {
+            route::follow(ctx, &mut self.shared, now, &header, self.route);
         }
         let was_unproven = ctx.budget.is_some();
         let done = arrive::handle_packet(ctx, &mut self.shared, now, &header, packet, deliveries);
@@ -346,6 +379,9 @@ impl Engine for Xtp {
         while let Some(&(_, id)) = self.shared.timers.first().filter(|entry| entry.0 <= now) {
             self.handle_timers(now, id);
         }
+        if self.shared.config.routes {
+            route::handle_timeout(&mut self.shared, now);
+        }
     }
 
     fn transmit(&mut self, now: Instant, batch: &mut Batch) {
@@ -376,7 +412,9 @@ impl Engine for Xtp {
 
     fn deadline(&self) -> Option<Instant> {
         let timers = self.shared.timers.first().map(|&(at, _)| at);
-        timers.into_iter().chain(self.table.quarantine_end()).min()
+        let routes = self.shared.routes.deadline();
+        let others = routes.into_iter().chain(self.table.quarantine_end());
+        timers.into_iter().chain(others).min()
     }
 
     fn in_flight(&self, id: CircuitId) -> u64 {

@@ -26,6 +26,7 @@
 
 pub mod api;
 pub mod association;
+pub mod forwarder;
 pub mod group;
 pub mod pdu;
 mod peers;
@@ -44,3 +45,4 @@ pub use api::{
     SpanMeaning,
 };
 pub use association::Xtp;
+pub use forwarder::{Forwarder, ForwarderConfig};

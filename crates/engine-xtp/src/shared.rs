@@ -126,9 +126,15 @@ impl Shared {
 
     /// Queues a packet that belongs to no context.
     pub(crate) fn answer(&mut self, to: Address, packet: &Packet<'_>, link: &Link) {
+        self.emit(packet, link);
+        let octets = self.scratch.clone();
+        self.queue(to, octets);
+    }
+
+    /// Queues octets that belong to no context.
+    pub(crate) fn queue(&mut self, to: Address, octets: Vec<u8>) {
         if self.answers.len() < ANSWERS_MAX {
-            self.emit(packet, link);
-            self.answers.push_back((to, self.scratch.clone()));
+            self.answers.push_back((to, octets));
         }
     }
 
@@ -191,6 +197,7 @@ fn fitted(config: Config) -> Config {
         window: config.window.min(WINDOW_MAX),
         initial_window: config.initial_window.min(WINDOW_MAX),
         spans: SpanMeaning::Missing,
+        gateway: config.gateway.filter(|_| config.routes),
         fixed_pairs: config.fixed_pairs && config.packet_len >= pairs,
         ..config
     }

@@ -7,6 +7,7 @@ pub(crate) mod receive;
 pub(crate) mod reply;
 pub(crate) mod report;
 pub(crate) mod request;
+pub(crate) mod route;
 pub(crate) mod send;
 pub(crate) mod setup;
 pub(crate) mod three;

@@ -23,6 +23,8 @@ enum Kind {
     Traffic(TrafficSpec),
     /// DATA without bytes, for a question alone.
     Null,
+    /// A question that finds its way anew (third revision).
+    Path,
 }
 
 /// The peer is owed a control packet: now, or for a transaction with its reply.
@@ -131,6 +133,10 @@ fn choose(ctx: &Context, sh: &Shared) -> (Kind, usize) {
 
 /// The same in the third revision, where every control packet says everything.
 fn choose_three(ctx: &Context, sh: &Shared) -> (Kind, usize) {
+    if request::looks_for_path(ctx) {
+        let address = setup::address_segment(setup::destination(ctx, sh), sh);
+        return (Kind::Path, sh.packet_len(address.len() as u64));
+    }
     let least = sh.control_len();
     let fixed = sh.config.fixed_pairs && ctx.budget.is_none();
     let room = (sh.config.packet_len - least) / 8;
@@ -204,9 +210,14 @@ fn push(
         ..plain(ctx.wire_key(), body.format())
     };
     let link = three::link(ctx, sh);
-    sh.emit(&Packet { header, body }, &link);
+    if matches!(kind, Kind::Path) {
+        let address = setup::address_segment(setup::destination(ctx, sh), sh);
+        sh.scratch = three::emit_path(sh, &header, address, &link);
+    } else {
+        sh.emit(&Packet { header, body }, &link);
+    }
     batch.push(&sh.scratch, ctx.tx.next..ctx.tx.next);
-    if !matches!(kind, Kind::Null) {
+    if !matches!(kind, Kind::Null | Kind::Path) {
         ctx.rx.told = common.alloc;
     }
     let len = sh.scratch.len();
@@ -215,7 +226,7 @@ fn push(
 
 fn body<'a>(ctx: &mut Context, kind: &'a Kind, common: Common) -> Body<'a> {
     match kind {
-        Kind::Plain => Body::Cntl(common),
+        Kind::Plain | Kind::Path => Body::Cntl(common),
         Kind::Null => Body::Data { data: &[] },
         Kind::Spans(octets) => Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY)),
         Kind::Traffic(traffic) => {

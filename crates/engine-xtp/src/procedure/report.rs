@@ -2,7 +2,7 @@
 
 use crate::api::{ErrorControl, SpanMeaning};
 use crate::pdu::{Common, Reject, Span, Spans, TrafficSpec};
-use crate::procedure::setup;
+use crate::procedure::{request, setup};
 use crate::shared::Shared;
 use crate::state::{Context, Timer};
 use crate::types::is_before;
@@ -73,6 +73,9 @@ fn settle_requests(ctx: &mut Context, sh: &mut Shared, now: Instant, echo: u32) 
             let rtt = now.since(request.at);
             let queued = ctx.tx.rtt.is_queued(rtt);
             ctx.tx.rtt.sample(rtt);
+            if ctx.route != 0 {
+                sh.routes.sample(ctx.route, rtt);
+            }
             if let Some(congestion) = &mut ctx.tx.congestion {
                 congestion.on_round_trip(queued);
             }
@@ -96,7 +99,7 @@ fn restart_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
         ctx.disarm(Timer::Wait);
     } else {
         let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
-        let at = now + ctx.tx.rtt.wait(&sh.config, tries);
+        let at = now + request::wait(ctx, sh, tries);
         ctx.arm(sh, Timer::Wait, at);
     }
 }

@@ -5,7 +5,19 @@ use crate::procedure::{send, three};
 use crate::shared::Shared;
 use crate::state::{Context, Phase, Timer};
 use crate::tx::Handshake;
+use core::time::Duration;
 use engine::{CloseReason, Instant};
+
+/// WTIMER for the `tries`-th attempt. Associations on a route share what they know of it.
+#[inline]
+pub(crate) fn wait(ctx: &Context, sh: &Shared, tries: u32) -> Duration {
+    let own = &ctx.tx.rtt;
+    if ctx.route == 0 {
+        return own.wait(&sh.config, tries);
+    }
+    let shared = sh.routes.round_trip(ctx.route).unwrap_or(own);
+    shared.wait(&sh.config, tries)
+}
 
 /// Makes a status request: the sync of the packet that is to carry it.
 fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant, delivered: bool) -> u32 {
@@ -14,7 +26,7 @@ fn ask(ctx: &mut Context, sh: &mut Shared, now: Instant, delivered: bool) -> u32
     let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
     ctx.disarm(Timer::Status);
     if first || tries > 0 {
-        let at = now + ctx.tx.rtt.wait(&sh.config, tries);
+        let at = now + wait(ctx, sh, tries);
         ctx.arm(sh, Timer::Wait, at);
     }
     sync
@@ -41,7 +53,7 @@ pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     if ctx.tx.in_flight() > 0 {
         ctx.arm(sh, Timer::Status, now + sh.config.status_delay);
     } else if is_waiting(ctx, sh) {
-        let wait = ctx.tx.rtt.wait(&sh.config, ctx.probes);
+        let wait = wait(ctx, sh, ctx.probes);
         ctx.arm(sh, Timer::Status, now + wait);
     }
 }
@@ -91,9 +103,26 @@ pub(crate) fn handle_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     if let Some(congestion) = &mut ctx.tx.congestion {
         congestion.on_silence();
     }
+    if ctx.initiator && handshake_tries(ctx) >= PATH_FROM {
+        // The neighbour may have forgotten the route.
+        sh.routes.forget_value(ctx.route);
+    }
     ctx.first.due = ctx.phase == Phase::Opening;
     ctx.due.probe = !ctx.first.due;
     ctx.wake(sh);
+}
+
+/// From this try on a handshake looks for the path anew: one loss is no sign of a lost path.
+const PATH_FROM: u32 = 2;
+
+fn handshake_tries(ctx: &Context) -> u32 {
+    ctx.tx.handshake.map_or(0, |handshake| handshake.tries)
+}
+
+/// Whether the next question is to be a PATH.
+pub(crate) fn looks_for_path(ctx: &Context) -> bool {
+    let knows = ctx.route != 0 && ctx.initiator && ctx.remote.is_some();
+    knows && ctx.due.probe && handshake_tries(ctx) >= PATH_FROM
 }
 
 /// The peer was heard during a handshake: the path works again, so the next try need not wait as
@@ -104,7 +133,7 @@ pub(crate) fn note_alive(ctx: &mut Context, sh: &mut Shared, now: Instant) {
         return;
     };
     (handshake.tries, handshake.since) = (1, now);
-    let at = now + ctx.tx.rtt.wait(&sh.config, 0);
+    let at = now + wait(ctx, sh, 0);
     if ctx.is_armed_beyond(Timer::Wait, at) {
         ctx.arm(sh, Timer::Wait, at);
     }

@@ -114,6 +114,12 @@ fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> boo
         ctx.starved = true;
         return false;
     }
+    if ctx.route != 0
+        && let Some(at) = sh.routes.blocked_until(ctx.route, now)
+    {
+        ctx.arm(sh, Timer::Rate, at);
+        return false;
+    }
     let Some(bucket) = &mut ctx.tx.bucket else {
         return true;
     };
@@ -310,6 +316,9 @@ pub(crate) fn account(
     summed: u64,
 ) {
     ctx.spend(header_len + len as usize);
+    if ctx.route != 0 {
+        sh.routes.spend(ctx.route, header_len + len as usize);
+    }
     sh.count_built(len);
     sh.counters.bytes_summed += summed;
     close::note_sent(

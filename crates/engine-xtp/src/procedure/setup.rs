@@ -25,7 +25,8 @@ pub(crate) fn do_connect(
     if xtp.table.active() >= xtp.shared.config.circuits_max {
         return Err(CommandError::TooManyCircuits);
     }
-    let added = xtp.table.add(to, now, &mut xtp.shared.random);
+    let neighbour = xtp.shared.config.gateway.unwrap_or(to);
+    let added = xtp.table.add(neighbour, now, &mut xtp.shared.random);
     let slot = added.ok_or(CommandError::TooManyCircuits)?;
     let ctx = xtp
         .table
@@ -35,6 +36,10 @@ pub(crate) fn do_connect(
     ctx.initiator = true;
     ctx.service = service;
     ctx.phase = Phase::Opening;
+    if sh.config.dialect.is_three() && sh.config.routes {
+        ctx.route = sh.routes.make(neighbour, to);
+        sh.routes.join(ctx.route);
+    }
     prepare(ctx, sh, now);
     start(ctx, sh);
     Ok(ctx.id)
@@ -85,7 +90,7 @@ fn prepare(ctx: &mut Context, sh: &mut Shared, now: Instant) {
 pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: &mut Batch) {
     let traffic = traffic_spec(ctx, sh, true);
     ctx.limits_due &= !matches!(traffic, TrafficSpec::Limits { .. });
-    let address = address_segment(ctx.peer, sh);
+    let address = address_segment(destination(ctx, sh), sh);
     let segments_len = (address.len() + traffic.len()) as u64;
     choose_data(ctx, sh, sh.payload_max() - segments_len);
     let data_len = ctx.first.data_len;
@@ -170,7 +175,12 @@ pub(crate) fn start_if_due(ctx: &mut Context, sh: &Shared) {
     }
 }
 
-fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
+/// Where an association made here leads: to its neighbour, or beyond it.
+pub(crate) fn destination(ctx: &Context, sh: &Shared) -> Address {
+    sh.routes.destination(ctx.route).unwrap_or(ctx.peer)
+}
+
+pub(crate) fn address_segment(to: Address, sh: &Shared) -> AddressSegment<'static> {
     let (dst_port, src_port) = (sh.config.port, sh.config.source_port);
     let v4 = |dst_host: Ipv4Addr| {
         AddressSegment::V4(Endpoints {
@@ -326,7 +336,8 @@ pub(crate) fn handle_first(
     xtp.table.name(from, header.key, slot);
     xtp.unproven += 1;
     let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
-    accept(ctx, &mut xtp.shared, now, header, &traffic);
+    let route = xtp.route;
+    accept(ctx, &mut xtp.shared, now, header, &traffic, route);
     Ok(slot)
 }
 
@@ -376,6 +387,7 @@ fn accept(
     now: Instant,
     header: &Header,
     traffic: &TrafficSpec,
+    route: u32,
 ) {
     ctx.remote = Some(header.key);
     ctx.service = match traffic.service() {
@@ -387,6 +399,8 @@ fn accept(
     ctx.budget = Some(Budget::default());
     if sh.config.dialect.is_three() {
         ctx.base = header.seq as u32;
+        ctx.route = route;
+        sh.routes.join(route);
     } else {
         ctx.rx.next = header.seq;
     }

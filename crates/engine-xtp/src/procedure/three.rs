@@ -6,8 +6,8 @@
 use crate::api::RateLimit;
 use crate::pdu::three::{Body3, Control3, Header3, Kind, Packet3, Pairs, RTN3, padding};
 use crate::pdu::{
-    Body, Common, Dialect, Format, Header, Options, Packet, RTN, Reject, SPAN_LEN, Spans,
-    TrafficSpec, UNLIMITED,
+    AddressSegment, Body, Common, Dialect, Format, Header, Options, Packet, RTN, Reject, SPAN_LEN,
+    Spans, TrafficSpec, UNLIMITED,
 };
 use crate::procedure::{arrive, close, reply, report, setup};
 use crate::shared::Shared;
@@ -136,6 +136,18 @@ pub(crate) fn emit(sh: &Shared, packet: &Packet<'_>, link: &Link) -> Vec<u8> {
         _ => control(sh, packet, link, &[]),
     };
     let header = header3(sh, &packet.header, body.kind(), link);
+    Packet3 { header, body }.emit(sh.config.dialect)
+}
+
+/// A PATH to `address` as octets. No neighbour's value is trusted.
+pub(crate) fn emit_path(
+    sh: &Shared,
+    header: &Header,
+    address: AddressSegment<'_>,
+    link: &Link,
+) -> Vec<u8> {
+    let header = header3(sh, header, Kind::Path, link);
+    let body = Body3::Path(address);
     Packet3 { header, body }.emit(sh.config.dialect)
 }
 

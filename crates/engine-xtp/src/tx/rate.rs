@@ -44,6 +44,10 @@ impl Bucket {
         self.credit -= octets as i64;
     }
 
+    pub(crate) fn limit(&self) -> RateLimit {
+        self.limit
+    }
+
     pub(crate) fn next_refill(&self) -> Instant {
         self.refill
     }

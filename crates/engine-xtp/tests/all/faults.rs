@@ -3,7 +3,7 @@
 use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, run, seeds, story};
 use crate::user::Plan;
 use core::time::Duration;
-use engine::{CloseReason, Framing, SplitMix64};
+use engine::{Address, CloseReason, Framing, SplitMix64};
 use engine_xtp::api::{Congestion, RateLimit};
 use engine_xtp::pdu::{Dialect, Service};
 use engine_xtp::{Ask, Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
@@ -123,6 +123,8 @@ fn options(random: &mut SplitMix64) -> Config {
         dialect: any(random, &DIALECTS),
         sequence_start: any(random, &[0, u32::MAX - 20_000, 0x7fff_ff00]),
         fixed_pairs: any(random, &[true, false]),
+        routes: any(random, &[true, false]),
+        gateway: any(random, &[None, Some(Address::Station(1))]),
         hops: any(random, &[1, 16]),
         seed: random.next_u64() >> 1,
     }

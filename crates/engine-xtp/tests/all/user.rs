@@ -90,6 +90,11 @@ impl User {
         }
     }
 
+    /// Whether `id` is its circuit.
+    pub fn has(&self, id: CircuitId) -> bool {
+        self.id == Some(id)
+    }
+
     pub fn wake(&mut self) {
         self.rested = true;
     }

@@ -106,6 +106,27 @@ impl Header3 {
     /// The first rule that is broken.
     pub fn parse(dialect: Dialect, packet: &[u8]) -> Result<Header3, Reject> {
         let head = dialect.header_len();
+        let header = Header3::parse_head(dialect, packet)?;
+        let end = head + header.dlen as usize;
+        let summed = !header.options.has(Options::NOCHECK);
+        let wanted = if summed {
+            checksum::cxor(&packet[head..end])
+        } else {
+            0
+        };
+        if word(packet, end) != wanted {
+            return Err(Reject::Checksum);
+        }
+        Ok(header)
+    }
+
+    /// Reads and checks the header of `packet` without a look behind it.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that is broken.
+    pub fn parse_head(dialect: Dialect, packet: &[u8]) -> Result<Header3, Reject> {
+        let head = dialect.header_len();
         if packet.len() < head + 4 + TRAILER_LEN {
             return Err(Reject::Short);
         }
@@ -119,17 +140,7 @@ impl Header3 {
         if !whole || header.dlen as usize > room {
             return Err(Reject::Length);
         }
-        let end = head + header.dlen as usize;
-        let check = word(packet, end);
-        let summed = !header.options.has(Options::NOCHECK);
-        let wanted = if summed {
-            checksum::cxor(&packet[head..end])
-        } else {
-            0
-        };
-        if header_check(dialect, &packet[..head]) != stated_check(dialect, packet)
-            || check != wanted
-        {
+        if header_check(dialect, &packet[..head]) != stated_check(dialect, packet) {
             return Err(Reject::Checksum);
         }
         Kind::of(packet[3] & 0x1f).ok_or(Reject::Format)?;

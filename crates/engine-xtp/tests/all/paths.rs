@@ -1,0 +1,381 @@
+//! Routes among neighbours, and what passes an intermediate system.
+
+use crate::pair::{MS, both, clean, joined, messages, run, seeds};
+use crate::star::{LONG, Sent, Star};
+use crate::user::Plan;
+use engine::{Address, CircuitId, CloseReason, Engine, SplitMix64};
+use engine_xtp::pdu::Dialect;
+use engine_xtp::pdu::three::{Header3, Kind, RTN3};
+use engine_xtp::{Config, ForwarderConfig, Holdings, RateLimit, Xtp};
+use link::LinkConfig;
+
+const MIDDLE: u32 = 0;
+
+pub fn config() -> Config {
+    Config {
+        dialect: Dialect::V36,
+        packet_len: 1500,
+        routes: true,
+        sequence_start: u32::MAX - 30_000,
+        ..Config::default()
+    }
+}
+
+pub fn star(link: LinkConfig, ends: u32, seed: u64) -> Star {
+    let mut star = Star::new(&config(), link, seed);
+    star.forwarder(MIDDLE, ForwarderConfig::default());
+    (1..=ends).for_each(|station| star.end(station, MIDDLE));
+    star
+}
+
+pub fn plan(sends: Vec<Vec<u8>>) -> Plan {
+    Plan {
+        sends,
+        ..Plan::default()
+    }
+}
+
+fn header(sent: &Sent) -> Header3 {
+    Header3::parse(Dialect::V36, &sent.packet).expect("a good packet")
+}
+
+fn kinds(star: &Star, kind: Kind) -> usize {
+    star.trace
+        .iter()
+        .filter(|sent| header(sent).kind == kind)
+        .count()
+}
+
+/// What every station received, as one row of bytes a circuit; and that nothing is left.
+fn check_all(star: &mut Star, ends: u32, about: &str) {
+    for station in 1..=ends {
+        let (xtp, users) = star.station(station);
+        assert_eq!(
+            xtp.holdings(),
+            Holdings::default(),
+            "{about}: station {station}"
+        );
+        for user in users {
+            assert_eq!(
+                user.closed,
+                Some(CloseReason::Graceful),
+                "{about}: station {station}"
+            );
+        }
+    }
+    assert_eq!(star.middle(MIDDLE).trails(), 0, "{about}: a trail is left");
+}
+
+fn received(star: &mut Star, station: u32) -> Vec<Vec<u8>> {
+    let (_, users) = star.station(station);
+    users.iter().map(|user| joined(&user.received)).collect()
+}
+
+#[test]
+fn packets_pass_an_intermediate_system_by_their_route() {
+    let mut star = star(clean(), 2, 1);
+    let sent = messages(&mut SplitMix64::new(1), 200);
+    star.open(1, 2, &plan(sent.clone()));
+    star.run(LONG);
+    assert_eq!(received(&mut star, 2), [joined(&sent)]);
+    check_all(&mut star, 2, "clean");
+    let data: Vec<Header3> = star
+        .trace
+        .iter()
+        .map(header)
+        .filter(|h| h.kind == Kind::Data)
+        .collect();
+    let exchanged = data
+        .iter()
+        .filter(|header| header.route & RTN3 != 0)
+        .count();
+    assert!(
+        exchanged * 10 > data.len() * 9,
+        "{exchanged} of {}",
+        data.len()
+    );
+    assert!(
+        data.iter().any(|header| header.ttl == 16) && data.iter().any(|header| header.ttl == 15)
+    );
+    assert_eq!(kinds(&star, Kind::First), 2, "passed on once");
+    assert_eq!(kinds(&star, Kind::Path), 0, "nothing was lost");
+    let (xtp, _) = star.station(1);
+    assert_eq!(xtp.counters().retransmissions, 0);
+    // Two assignments, a release and its answer on each of two legs.
+    assert_eq!(kinds(&star, Kind::Route), 2 + 4);
+}
+
+#[test]
+fn faults_on_every_link_cost_no_byte_and_leave_no_trail() {
+    for seed in seeds(60) {
+        let mut random = SplitMix64::new(seed);
+        let link = LinkConfig {
+            loss_ppm: random.below(50_000) as u32,
+            duplicate_ppm: random.below(30_000) as u32,
+            reorder_ppm: random.below(50_000) as u32,
+            reorder_ps: random.below(10) * MS,
+            corrupt_ppm: random.below(10_000) as u32,
+            ..clean()
+        };
+        let mut star = star(link, 4, seed);
+        star.cut_through = seed.is_multiple_of(2);
+        let mut expected = Vec::new();
+        for (from, to) in [(1, 4), (2, 4), (3, 4), (1, 4), (1, 2)] {
+            let sent = messages(&mut random, 30);
+            star.open(from, to, &plan(sent.clone()));
+            expected.push((to, joined(&sent)));
+        }
+        star.run(LONG);
+        for (to, bytes) in expected {
+            assert!(
+                received(&mut star, to).contains(&bytes),
+                "seed {seed}: to {to}"
+            );
+        }
+        check_all(&mut star, 4, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let trace = |seed: u64| {
+        let mut star = star(
+            LinkConfig {
+                loss_ppm: 30_000,
+                ..clean()
+            },
+            2,
+            seed,
+        );
+        star.open(1, 2, &plan(messages(&mut SplitMix64::new(3), 50)));
+        star.run(LONG);
+        star.trace
+    };
+    assert!(trace(5) == trace(5));
+    assert!(trace(5) != trace(6));
+}
+
+#[test]
+fn associations_between_the_same_two_share_a_route() {
+    let mut star = star(clean(), 2, 1);
+    for _ in 0..5 {
+        star.open(1, 2, &plan(vec![vec![7; 3000]]));
+    }
+    star.run(1000 * MS);
+    assert_eq!(star.middle(MIDDLE).trails(), 1);
+    assert_eq!(star.station(1).0.holdings().routes, 1);
+    assert_eq!(star.station(2).0.holdings().routes, 1);
+    star.run(LONG);
+    check_all(&mut star, 2, "shared");
+}
+
+/// Keys collide: both initiators are first at their endpoints, and have the same random numbers.
+#[test]
+fn equal_keys_of_two_initiators_behind_one_neighbour_are_told_apart() {
+    let mut star = Star::new(&config(), clean(), 0);
+    star.forwarder(MIDDLE, ForwarderConfig::default());
+    star.end(3, MIDDLE);
+    for station in [1, 2] {
+        let same = Config {
+            gateway: Some(Address::Station(MIDDLE)),
+            seed: 99,
+            ..config()
+        };
+        let node = crate::star::Node::End(Box::new(Xtp::new(same)), Vec::new());
+        star.nodes.insert(station, node);
+    }
+    let sent = [vec![1; 5000], vec![2; 5000]];
+    star.open(1, 3, &plan(vec![sent[0].clone()]));
+    star.open(2, 3, &plan(vec![sent[1].clone()]));
+    star.run(LONG);
+    let firsts: Vec<u32> = star
+        .trace
+        .iter()
+        .map(header)
+        .filter(|h| h.kind == Kind::First)
+        .map(|h| h.key)
+        .collect();
+    assert!(
+        firsts.len() == 4 && firsts.iter().all(|key| *key == firsts[0]),
+        "{firsts:?}"
+    );
+    assert_eq!(received(&mut star, 3), sent);
+}
+
+#[test]
+fn cut_through_saves_the_time_of_a_packet() {
+    let slow = LinkConfig {
+        rate_bps: Some(10_000_000),
+        ..clean()
+    };
+    let [stored, cut] = [false, true].map(|cut_through| {
+        let mut star = star(slow, 2, 1);
+        star.cut_through = cut_through;
+        star.open(1, 2, &plan(vec![vec![1; 1400]]));
+        star.run(1000 * MS);
+        let data = star
+            .trace
+            .iter()
+            .filter(|sent| header(sent).kind == Kind::Data);
+        let times: Vec<u64> = data.map(|sent| sent.at_ps).collect();
+        assert_eq!(times.len(), 2);
+        times[1] - times[0]
+    });
+    // 1444 octets in a frame less 86 of its head: 1.09 ms at 10 Mbit/s.
+    let saved_us = (stored - cut) / 1_000_000;
+    assert!((1000..1200).contains(&saved_us), "{saved_us} us");
+}
+
+#[test]
+fn a_rate_that_an_intermediate_system_imposes_holds_for_the_route_as_a_whole() {
+    let limit = RateLimit {
+        rate_bytes_per_s: 200_000,
+        burst_bytes: 6000,
+    };
+    let mut star = Star::new(&config(), clean(), 1);
+    let imposing = ForwarderConfig {
+        rate: Some(limit),
+        ..ForwarderConfig::default()
+    };
+    star.forwarder(MIDDLE, imposing);
+    (1..=3).for_each(|station| star.end(station, MIDDLE));
+    for to in [2, 2, 3] {
+        star.open(1, to, &plan(vec![vec![to as u8; 100_000]]));
+    }
+    star.run(LONG);
+    check_all(&mut star, 3, "limited");
+    let last = |to: u32| {
+        let big = |sent: &&Sent| sent.from == MIDDLE && sent.to == to && sent.packet.len() > 500;
+        star.trace.iter().rfind(big).expect("data were sent").at_ps / MS
+    };
+    let (shared, alone) = (last(2), last(3));
+    assert!(
+        (950..1400).contains(&shared),
+        "two share a route: {shared} ms"
+    );
+    assert!((450..800).contains(&alone), "one has it alone: {alone} ms");
+}
+
+#[test]
+fn a_rate_is_told_again_when_it_was_lost_and_when_it_changes() {
+    let mut star = star(clean(), 2, 1);
+    star.swallow = Some(|sent| sent.at_ps < 300 * MS && header(sent).kind == Kind::Rcntl);
+    let patient = Plan {
+        answers: true,
+        ..plan(vec![vec![1; 100]])
+    };
+    // Both wait for the other to end, so the circuit stays.
+    star.answer = patient.clone();
+    star.open(1, 2, &patient);
+    star.run(100 * MS);
+    let limit = |rate_bytes_per_s: u32| RateLimit {
+        rate_bytes_per_s,
+        burst_bytes: 3000,
+    };
+    let now = star.now();
+    star.middle(MIDDLE).impose(now, Some(limit(50_000)));
+    star.run(200 * MS);
+    let id = CircuitId(1);
+    assert_eq!(star.station(1).0.route_limit(id), None, "it was lost");
+    let now = star.now();
+    star.station(1).0.impose_rate(now, id, None);
+    star.run(200_000 * MS);
+    assert_eq!(
+        star.station(1).0.route_limit(id),
+        Some(limit(50_000)),
+        "told again"
+    );
+    let now = star.now();
+    star.middle(MIDDLE).impose(now, None);
+    star.run(200_100 * MS);
+    assert_eq!(star.station(1).0.route_limit(id), None);
+}
+
+/// Two intermediate systems in a row; the lower of their rates holds.
+#[test]
+fn paths_lead_over_several_intermediate_systems() {
+    let mut star = Star::new(&config(), clean(), 1);
+    let next = |far: u32, by: u32| {
+        let host = core::net::IpAddr::V4(core::net::Ipv4Addr::from(far));
+        std::collections::BTreeMap::from([(host, Address::Station(by))])
+    };
+    let rate = |rate_bytes_per_s: u32| {
+        Some(RateLimit {
+            rate_bytes_per_s,
+            burst_bytes: 3000,
+        })
+    };
+    let here = ForwarderConfig {
+        next: next(2, 10),
+        rate: rate(900_000),
+        ..ForwarderConfig::default()
+    };
+    let there = ForwarderConfig {
+        rate: rate(100_000),
+        ..ForwarderConfig::default()
+    };
+    star.forwarder(MIDDLE, here);
+    star.forwarder(10, there);
+    star.end(1, MIDDLE);
+    star.end(2, 10);
+    star.open(1, 2, &plan(vec![vec![5; 100_000]]));
+    star.run(LONG);
+    assert_eq!(received(&mut star, 2), [vec![5; 100_000]]);
+    check_all(&mut star, 2, "two in a row");
+    assert_eq!(star.middle(10).trails(), 0);
+    let big = |sent: &&Sent| sent.to == 2 && sent.packet.len() > 500;
+    let last = star.trace.iter().rfind(big).expect("data").at_ps / MS;
+    assert!((900..1400).contains(&last), "{last} ms");
+}
+
+#[test]
+fn a_path_is_found_again_when_an_intermediate_system_forgot_it() {
+    let mut star = star(clean(), 2, 1);
+    let sent = messages(&mut SplitMix64::new(9), 2000);
+    star.open(1, 2, &plan(sent.clone()));
+    star.run(60 * MS);
+    star.forwarder(MIDDLE, ForwarderConfig::default());
+    star.run(LONG);
+    assert_eq!(received(&mut star, 2), [joined(&sent)]);
+    assert!(kinds(&star, Kind::Path) >= 2, "sent and passed on");
+    check_all(&mut star, 2, "found again");
+}
+
+#[test]
+fn who_has_no_way_is_refused() {
+    // 2 is a station the middle has no link to: the packet goes there and nobody answers; a full
+    // table says so at once.
+    let full = ForwarderConfig {
+        trails_max: 0,
+        ..ForwarderConfig::default()
+    };
+    let mut star = Star::new(&config(), clean(), 1);
+    star.forwarder(MIDDLE, full);
+    (1..=2).for_each(|station| star.end(station, MIDDLE));
+    star.open(1, 2, &plan(vec![vec![1; 10]]));
+    star.run(LONG);
+    let (xtp, users) = star.station(1);
+    assert_eq!(users[0].closed, Some(CloseReason::Refused));
+    assert_eq!(xtp.holdings(), Holdings::default());
+}
+
+#[test]
+fn endpoints_side_by_side_exchange_and_release_routes_too() {
+    for seed in seeds(40) {
+        let link = LinkConfig {
+            loss_ppm: 40_000,
+            duplicate_ppm: 20_000,
+            ..clean()
+        };
+        let sent = messages(&mut SplitMix64::new(seed), 40);
+        let plans = [sent.clone(), sent.clone()].map(plan);
+        let outcome = run(both(&config(), seed), plans, link, seed);
+        for side in [0, 1] {
+            assert!(
+                joined(&outcome.received[side]) == joined(&sent),
+                "seed {seed}"
+            );
+        }
+        assert_eq!(outcome.holdings, [Holdings::default(); 2], "seed {seed}");
+    }
+}

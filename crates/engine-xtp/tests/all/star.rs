@@ -1,0 +1,304 @@
+//! Stations around intermediate systems, each joined by a link of its own, in virtual time.
+
+use crate::pair::MS;
+use crate::user::{Plan, User};
+use engine::{Address, Batch, Delivery, Engine, Event, Instant};
+use engine_xtp::pdu::Dialect;
+use engine_xtp::pdu::three::Header3;
+use engine_xtp::{Config, Forwarder, ForwarderConfig, Xtp};
+use link::{Link, LinkConfig};
+use std::collections::BTreeMap;
+
+/// Octets of frame around a packet, as in `pair`.
+const FRAME_OVERHEAD: usize = 46;
+
+/// What stands at a place.
+pub enum Node {
+    /// A station with its users.
+    End(Box<Xtp>, Vec<User>),
+    /// An intermediate system.
+    Middle(Box<Forwarder>),
+}
+
+/// A packet that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    pub at_ps: u64,
+    pub from: u32,
+    pub to: u32,
+    pub packet: Vec<u8>,
+}
+
+enum Happening {
+    Arrival { to: u32, from: u32, packet: Vec<u8> },
+    Wake(u32, usize),
+}
+
+pub struct Star {
+    pub nodes: BTreeMap<u32, Node>,
+    /// By the two ends, of which each has a direction.
+    links: BTreeMap<(u32, u32), Link>,
+    link: LinkConfig,
+    /// Intermediate systems pass packets on when their header is there.
+    pub cut_through: bool,
+    config: Config,
+    /// What users do whose circuits were opened by others.
+    pub answer: Plan,
+    queue: BTreeMap<(u64, u64), Happening>,
+    made: u64,
+    pub now_ps: u64,
+    pub trace: Vec<Sent>,
+    seed: u64,
+    /// Packets that an intermediate system built or passed are lost when this says so.
+    pub swallow: Option<fn(&Sent) -> bool>,
+}
+
+impl Star {
+    /// No stations yet; `config` is that of all of them.
+    pub fn new(config: &Config, link: LinkConfig, seed: u64) -> Star {
+        Star {
+            nodes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            link,
+            cut_through: false,
+            config: config.clone(),
+            answer: Plan::default(),
+            queue: BTreeMap::new(),
+            made: 0,
+            now_ps: 0,
+            trace: Vec::new(),
+            seed,
+            swallow: None,
+        }
+    }
+
+    pub fn now(&self) -> Instant {
+        Instant::from_nanos(self.now_ps / 1000)
+    }
+
+    /// Adds an intermediate system.
+    pub fn forwarder(&mut self, station: u32, config: ForwarderConfig) {
+        let forwarder = Box::new(Forwarder::new(config));
+        self.nodes.insert(station, Node::Middle(forwarder));
+    }
+
+    pub fn middle(&mut self, station: u32) -> &mut Forwarder {
+        match self.nodes.get_mut(&station) {
+            Some(Node::Middle(forwarder)) => forwarder,
+            _ => panic!("no intermediate system {station}"),
+        }
+    }
+
+    /// Adds a station that listens, behind a gateway.
+    pub fn end(&mut self, station: u32, gateway: u32) {
+        let config = Config {
+            gateway: Some(Address::Station(gateway)),
+            seed: self.seed * 64 + u64::from(station),
+            ..self.config.clone()
+        };
+        let mut xtp = Xtp::new(config);
+        xtp.listen(true);
+        self.nodes
+            .insert(station, Node::End(Box::new(xtp), Vec::new()));
+    }
+
+    pub fn station(&mut self, station: u32) -> (&mut Xtp, &mut Vec<User>) {
+        match self.nodes.get_mut(&station) {
+            Some(Node::End(xtp, users)) => (xtp, users),
+            _ => panic!("no station {station}"),
+        }
+    }
+
+    /// A user at `from` opens a circuit to `to` and sends what `plan` says.
+    pub fn open(&mut self, from: u32, to: u32, plan: &Plan) {
+        let (now, config) = (self.now(), self.config.clone());
+        let (xtp, users) = self.station(from);
+        let id = xtp.connect(now, Address::Station(to)).expect("room");
+        let mut user = User::new(plan, &config);
+        user.attach(id);
+        users.push(user);
+    }
+
+    /// Goes on until nothing is left to happen, or until `end_ps`.
+    pub fn run(&mut self, end_ps: u64) {
+        loop {
+            let stations: Vec<u32> = self.nodes.keys().copied().collect();
+            for station in &stations {
+                self.serve(*station);
+            }
+            let deadlines = self.nodes.values().filter_map(|node| match node {
+                Node::End(xtp, _) => xtp.deadline(),
+                Node::Middle(forwarder) => forwarder.deadline(),
+            });
+            let next = deadlines.map(|at| at.as_nanos() * 1000);
+            let next = next
+                .chain(self.queue.keys().next().map(|&(at, _)| at))
+                .min();
+            let Some(next) = next.filter(|at| *at <= end_ps) else {
+                return;
+            };
+            self.now_ps = self.now_ps.max(next);
+            self.arrivals();
+            let now = self.now();
+            for node in self.nodes.values_mut() {
+                match node {
+                    Node::End(xtp, _) => xtp.handle_timeout(now),
+                    Node::Middle(forwarder) => forwarder.handle_timeout(now),
+                }
+            }
+        }
+    }
+
+    fn arrivals(&mut self) {
+        while let Some(entry) = self.queue.first_entry() {
+            if entry.key().0 > self.now_ps {
+                return;
+            }
+            match entry.remove() {
+                Happening::Wake(station, user) => self.station(station).1[user].wake(),
+                Happening::Arrival { to, from, packet } => self.arrive(to, from, &packet),
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: u32, from: u32, packet: &[u8]) {
+        let now = self.now();
+        let mut deliveries = Vec::new();
+        let from = Address::Station(from);
+        match self.nodes.get_mut(&to) {
+            Some(Node::Middle(forwarder)) => {
+                forwarder.handle_packet(now, from, packet, &mut deliveries);
+            }
+            Some(Node::End(xtp, _)) => {
+                xtp.handle_packet(now, from, packet, &mut deliveries);
+                self.deliver(to, deliveries, packet);
+            }
+            None => {}
+        }
+    }
+
+    /// Users get what came before they hear of an end.
+    fn deliver(&mut self, station: u32, deliveries: Vec<Delivery>, packet: &[u8]) {
+        let (config, plan) = (self.config.clone(), self.answer.clone());
+        let (xtp, users) = self.station(station);
+        let events: Vec<Event> = std::iter::from_fn(|| xtp.poll_event()).collect();
+        for event in &events {
+            if let Event::Accepted(id, _) = *event {
+                let mut user = User::new(&plan, &config);
+                user.attach(id);
+                users.push(user);
+            }
+        }
+        for delivery in deliveries {
+            let id = delivery.circuit;
+            let user = users.iter_mut().find(|user| user.has(id));
+            user.expect("a circuit has a user")
+                .deliver(delivery, packet);
+        }
+        for event in events {
+            users.iter_mut().for_each(|user| user.hear(event.clone()));
+        }
+    }
+
+    fn take_events(&mut self, station: u32) {
+        self.deliver(station, Vec::new(), &[]);
+    }
+
+    fn serve(&mut self, station: u32) {
+        let (now, now_ps) = (self.now(), self.now_ps);
+        if let Some(Node::End(..)) = self.nodes.get(&station) {
+            self.take_events(station);
+            let (xtp, users) = self.station(station);
+            let mut wakes = Vec::new();
+            for (index, user) in users.iter_mut().enumerate() {
+                wakes.extend(user.act(now, xtp).map(|pause| (now_ps + pause, index)));
+            }
+            for (at_ps, user) in wakes {
+                self.push(at_ps, Happening::Wake(station, user));
+            }
+        }
+        loop {
+            let mut batch = Batch::new(1);
+            let packets = match self.nodes.get_mut(&station) {
+                Some(Node::End(xtp, users)) => {
+                    xtp.transmit(now, &mut batch);
+                    let Some((id, _)) = batch.destination() else {
+                        break;
+                    };
+                    match users.iter().find(|user| user.has(id)) {
+                        Some(user) => user.gather(&mut batch),
+                        None => plain(&batch),
+                    }
+                }
+                Some(Node::Middle(forwarder)) => {
+                    forwarder.transmit(now, &mut batch);
+                    plain(&batch)
+                }
+                None => return,
+            };
+            let Some((_, Address::Station(to))) = batch.destination() else {
+                break;
+            };
+            if packets.is_empty() {
+                break;
+            }
+            for packet in packets {
+                self.carry(station, to, packet);
+            }
+            if let Some(Node::End(..)) = self.nodes.get(&station) {
+                self.take_events(station);
+            }
+        }
+    }
+
+    fn push(&mut self, at_ps: u64, happening: Happening) {
+        self.made += 1;
+        self.queue.insert((at_ps, self.made), happening);
+    }
+
+    fn carry(&mut self, from: u32, to: u32, mut packet: Vec<u8>) {
+        Header3::parse_head(Dialect::V36, &packet).expect("a good header was built");
+        let sent = Sent {
+            at_ps: self.now_ps,
+            from,
+            to,
+            packet: packet.clone(),
+        };
+        let lost = self.swallow.is_some_and(|swallow| swallow(&sent));
+        self.trace.push(sent);
+        let (config, seed) = (self.link, self.seed);
+        let number = from * 64 + to;
+        let link = self.links.entry((from, to));
+        let link = link.or_insert_with(|| Link::new(config, seed, number));
+        let octets = packet.len() + FRAME_OVERHEAD;
+        let fate = link.offer(self.now_ps, octets);
+        if let Some(bit) = fate.corrupt_bit
+            && let Some(octet) = packet.get_mut((bit / 8) as usize)
+        {
+            *octet ^= 1 << (bit % 8);
+        }
+        let passes = matches!(self.nodes.get(&to), Some(Node::Middle(_)));
+        for at_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
+            // What is passed on when its header is there arrives earlier by the rest of it.
+            let rest = octets.saturating_sub(FRAME_OVERHEAD + Dialect::V36.header_len());
+            let rate = self.link.rate_bps.unwrap_or(u64::MAX);
+            let ahead = (rest as u128 * 8 * 1_000_000_000_000 / u128::from(rate)) as u64;
+            let cut = if passes && self.cut_through { ahead } else { 0 };
+            let at_ps = at_ps.saturating_sub(cut).max(self.now_ps);
+            if !lost {
+                let packet = packet.clone();
+                self.push(at_ps, Happening::Arrival { to, from, packet });
+            }
+        }
+    }
+}
+
+fn plain(batch: &Batch) -> Vec<Vec<u8>> {
+    let packets = batch.segments().iter();
+    packets
+        .map(|segment| batch.header(segment).to_vec())
+        .collect()
+}
+
+/// A minute after the last association ended, no route is left.
+pub const LONG: u64 = 600_000 * MS;
