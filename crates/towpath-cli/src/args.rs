@@ -75,6 +75,10 @@ pub enum Command {
     /// Hosts and a link in this machine, for programs of your own.
     #[command(subcommand)]
     Testbed(crate::testbed_command::TestbedCommand),
+    /// Carry the connections of any TCP program over XTP.
+    Forward(crate::forward_command::ForwardArgs),
+    /// Copy a file to one host or to many over XTP, or receive files.
+    Cp(crate::cp_command::CpArgs),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker,

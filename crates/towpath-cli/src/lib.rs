@@ -8,6 +8,7 @@
 //! * [`surroundings`] - what links and loads did.
 //! * [`testbed_command`] - hosts that stay, for programs of the user's own.
 //! * [`profile_command`] - where a message's time goes.
+//! * [`forward_command`], [`cp_command`] - tools on XTP; [`tools`] is what they share.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   commands.
 //! * [`mod@print`] - how words reach the user.
@@ -18,7 +19,9 @@
 
 pub mod args;
 pub mod contestants;
+pub mod cp_command;
 pub mod doctor;
+pub mod forward_command;
 pub mod inspect;
 pub mod parse;
 pub mod print;
@@ -32,6 +35,7 @@ pub mod stage;
 pub mod study;
 pub mod surroundings;
 pub mod testbed_command;
+pub mod tools;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;
@@ -109,6 +113,8 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Study(command) => study::run(&command),
         Command::Profile(args) => profile_command::run(&args),
         Command::Testbed(command) => testbed_command::run(&command),
+        Command::Forward(args) => forward_command::run(&args),
+        Command::Cp(args) => cp_command::run(&args),
         Command::Worker => worker(),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
         Command::Man => man(),

@@ -32,11 +32,15 @@
 //!   below them, listeners with a local name, socket options.
 //! * [`xtp`] - XTP as a library of its own, with what the common contract has no words for:
 //!   transactions, datagrams, many circuits on one endpoint, readiness.
+//! * [`files`] - files to one host, or to many at once.
+//! * [`forward`] - what any TCP program gets of it: connections carried through circuits.
 //! * `sys/` - the system calls no library offers safely; the only unsafe code here. Those of UDP are
 //!   in `wire-udp`, shared with the engines' wire.
 
 pub mod contract;
 mod datagram;
+pub mod files;
+pub mod forward;
 mod hosted;
 mod local;
 mod medium;

@@ -9,6 +9,7 @@
 //! * `profiles` - where a message's time goes.
 //! * `testbeds` - hosts, links and loads, and that nothing stays behind.
 //! * `simulations` - scenarios, sweeps, traces and studies.
+//! * `tools` - forwarding and copying, with other programs at the ends.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod endings;
@@ -22,4 +23,5 @@ mod simulations;
 mod support;
 mod surface;
 mod testbeds;
+mod tools;
 mod workloads;

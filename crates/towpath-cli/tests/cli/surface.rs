@@ -5,7 +5,9 @@ use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 12] = [
+    "forward",
+    "cp",
     "race",
     "transports",
     "doctor",

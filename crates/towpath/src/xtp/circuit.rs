@@ -1,9 +1,10 @@
 //! One association.
 
 use driver::CircuitStatus;
-use engine::CircuitId;
+use engine::{Address, CircuitId};
 use engine_xtp::{RateLimit, Xtp};
 use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 use wire_udp::UdpWire;
 
@@ -21,6 +22,15 @@ impl Circuit {
     /// Its number within its endpoint, as a [`super::Watch`] names it.
     pub fn id(&self) -> CircuitId {
         self.inner.id()
+    }
+
+    /// Where its peer was when it was opened.
+    pub fn peer(&self) -> SocketAddr {
+        match self.inner.peer() {
+            Address::Socket(peer) => peer,
+            // An endpoint on UDP has no other peers.
+            _ => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        }
     }
 
     /// How it stands.

@@ -93,6 +93,18 @@ impl Endpoint {
         Ok(Circuit::new(circuit))
     }
 
+    /// Begins a circuit to the endpoint at `to` and waits for nothing: what is sent on it follows
+    /// the opening, and its [`status`](Circuit::status) tells when the peer has answered.
+    ///
+    /// # Errors
+    ///
+    /// When the endpoint holds as many circuits as it may, or the kernel's.
+    pub fn begin(&self, to: SocketAddr) -> io::Result<Circuit> {
+        let mut circuit = self.open(to, Service::Stream)?;
+        circuit.flush()?;
+        Ok(circuit)
+    }
+
     /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
     /// length. Set-up and close take no round trip of their own: three packets in all, the last of
     /// which may travel up to a millisecond later, with those of other transactions.

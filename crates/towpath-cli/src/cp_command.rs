@@ -1,0 +1,289 @@
+//! `towpath cp`: files to one host, or to many.
+
+use crate::print::{line, note};
+use crate::tools::{Stop, resolve, settings};
+use crate::{CliError, DONE, FAILED};
+use clap::Args;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Instant;
+use towpath::files::{self, Inbox, Progress, Received, Sent};
+use towpath::xtp::{Endpoint, Settings};
+
+/// Where a receiver listens, and where a sender looks for it, unless told otherwise.
+const PORT: u16 = 4036;
+
+/// A file and where it goes, or a folder that receives.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "A transfer that broke off goes on where it was when it is started again. The file gets its name
+only when its SHA-256 is right; until then it is hidden and ends in .part. Several hosts are sent
+to side by side, or all at once by multicast with --group. Nothing is encrypted, and whoever
+reaches a receiver may send it files.
+
+Examples:
+  towpath cp --receive inbox                             where files are to go
+  towpath cp video.mkv there                             to the host there, port 4036
+  towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
+  towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, side by side
+  towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000"
+)]
+pub struct CpArgs {
+    /// The file to send.
+    #[arg(
+        required_unless_present = "receive",
+        conflicts_with = "receive",
+        requires = "hosts"
+    )]
+    pub file: Option<PathBuf>,
+    /// Hosts that receive, HOST or HOST:PORT.
+    #[arg(value_name = "HOST")]
+    pub hosts: Vec<String>,
+    /// Receive files into this folder instead.
+    #[arg(long, value_name = "DIR")]
+    pub receive: Option<PathBuf>,
+    /// Where to listen; by default port 4036 of all addresses.
+    #[arg(long, value_name = "ADDR:PORT", requires = "receive")]
+    pub listen: Option<String>,
+    /// Files received take the place of those of the same name.
+    #[arg(long, requires = "receive")]
+    pub overwrite: bool,
+    /// End when this many files have come.
+    #[arg(long, value_name = "FILES", requires = "receive")]
+    pub count: Option<u32>,
+    /// Send to all hosts at once, each byte once, through this multicast address and port.
+    #[arg(long, value_name = "ADDR:PORT", requires = "file")]
+    pub group: Option<SocketAddr>,
+    /// The transport, with options of its own.
+    #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
+    pub over: String,
+}
+
+/// Sends or receives.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(args: &CpArgs) -> Result<u8, CliError> {
+    let settings = settings(&args.over)?;
+    match (&args.receive, &args.file) {
+        (Some(folder), _) => receive(args, folder, &settings),
+        (None, Some(file)) => send(args, file, &settings),
+        (None, None) => Err(CliError::usage("name a file, or --receive DIR")),
+    }
+}
+
+fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliError> {
+    if !folder.is_dir() {
+        return Err(CliError::failed(format!(
+            "there is no folder {}; make it first",
+            folder.display()
+        )));
+    }
+    let local = match &args.listen {
+        Some(text) => resolve(text)?,
+        None => SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)),
+    };
+    let endpoint = Endpoint::bind(local, settings).map_err(|error| {
+        CliError::failed(format!(
+            "cannot listen at {local}: {error}; choose another with --listen"
+        ))
+    })?;
+    note(format_args!(
+        "receiving into {} at {}; Ctrl-C ends it",
+        folder.display(),
+        endpoint.local_addr()
+    ));
+    let inbox = Inbox {
+        endpoint,
+        folder: folder.to_owned(),
+        overwrite: args.overwrite,
+    };
+    let stop = Stop::on_signals()?;
+    let (left, failed) = (
+        AtomicU32::new(args.count.unwrap_or(0)),
+        AtomicBool::new(false),
+    );
+    let tell = |received: Received| {
+        let came = received.result.is_ok();
+        failed.fetch_or(say(&received).is_err(), Ordering::Relaxed);
+        if came && args.count.is_some() && left.fetch_sub(1, Ordering::Relaxed) == 1 {
+            stop.flag().store(true, Ordering::Relaxed);
+        }
+    };
+    inbox.run(stop.flag(), &tell).map_err(CliError::failed)?;
+    match failed.into_inner() {
+        false => Ok(DONE),
+        true => Err(CliError::failed(
+            "cannot write to standard output; send it elsewhere",
+        )),
+    }
+}
+
+/// A line for each file.
+fn say(received: &Received) -> Result<(), CliError> {
+    let Received {
+        peer,
+        name,
+        progress,
+        result,
+    } = received;
+    match result {
+        Ok(path) => {
+            let resumed = match progress.from {
+                0 => String::new(),
+                from => format!(", of which {from} were here"),
+            };
+            line(format_args!(
+                "{}: {} bytes from {peer}{resumed}",
+                path.display(),
+                progress.size
+            ))
+        }
+        Err(error) => {
+            let what = if name.is_empty() { "a transfer" } else { name };
+            let Progress { done, size, .. } = progress;
+            note(format_args!(
+                "{what} from {peer} failed after {done} of {size} bytes: {error}"
+            ));
+            Ok(())
+        }
+    }
+}
+
+fn send(args: &CpArgs, file: &Path, settings: &Settings) -> Result<u8, CliError> {
+    let hosts = args.hosts.iter().map(|host| host_address(host));
+    let hosts: Vec<SocketAddr> = hosts.collect::<Result<_, _>>()?;
+    if let Err(error) = std::fs::File::open(file) {
+        return Err(CliError::failed(format!(
+            "cannot read {}: {error}",
+            file.display()
+        )));
+    }
+    let bars = MultiProgress::with_draw_target(match std::io::stderr().is_terminal() {
+        true => ProgressDrawTarget::stderr_with_hz(4),
+        false => ProgressDrawTarget::hidden(),
+    });
+    let began = Instant::now();
+    let results = match args.group {
+        Some(group) => {
+            let bar = bars.add(bar(&format!("{} hosts", hosts.len())));
+            let endpoint = bind(hosts[0], settings)?;
+            files::send_to_group(&endpoint, &hosts, group, file, &mut |progress| {
+                show(&bar, progress)
+            })
+            .map_err(|error| CliError::failed(format!("{}: {error}", file.display())))?
+        }
+        None => std::thread::scope(|scope| {
+            let one = |(&to, name): (&SocketAddr, &String)| {
+                let bar = bars.add(bar(name));
+                scope.spawn(move || {
+                    let endpoint = Endpoint::bind(any(to), settings)?;
+                    files::send(&endpoint, to, file, &mut |progress| show(&bar, progress))
+                })
+            };
+            let threads: Vec<_> = hosts.iter().zip(&args.hosts).map(one).collect();
+            let gone = || Err(std::io::Error::other("its thread panicked"));
+            let joined = threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|_| gone()));
+            joined.collect()
+        }),
+    };
+    let _ = bars.clear();
+    tell(file, &args.hosts, &results, began)
+}
+
+/// A line for each host; failed when one of them did.
+fn tell(
+    file: &Path,
+    hosts: &[String],
+    results: &[std::io::Result<Sent>],
+    began: Instant,
+) -> Result<u8, CliError> {
+    let seconds = began.elapsed().as_secs_f64().max(1e-9);
+    let mut code = DONE;
+    for (host, result) in hosts.iter().zip(results) {
+        match result {
+            Ok(Sent { size, from }) => {
+                let rate = (size - from) as f64 * 8.0 / 1e6 / seconds;
+                let resumed = match from {
+                    0 => String::new(),
+                    from => format!(", {from} of them there already"),
+                };
+                line(format_args!(
+                    "{host}: {size} bytes{resumed}, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 right"
+                ))?;
+            }
+            Err(error) => {
+                code = FAILED;
+                note(format_args!(
+                    "towpath: {} to {host}: {error}",
+                    file.display()
+                ));
+            }
+        }
+    }
+    Ok(code)
+}
+
+/// The address of `HOST` or `HOST:PORT`.
+fn host_address(text: &str) -> Result<SocketAddr, CliError> {
+    let bare = text.parse::<Ipv6Addr>().is_ok();
+    match (bare, text.contains(':')) {
+        (true, _) => resolve(&format!("[{text}]:{PORT}")),
+        (false, true) => resolve(text),
+        (false, false) => resolve(&format!("{text}:{PORT}")),
+    }
+}
+
+fn any(peer: SocketAddr) -> SocketAddr {
+    match peer {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    }
+}
+
+fn bind(peer: SocketAddr, settings: &Settings) -> Result<Endpoint, CliError> {
+    Endpoint::bind(any(peer), settings).map_err(CliError::failed)
+}
+
+fn bar(name: &str) -> ProgressBar {
+    let bar = ProgressBar::no_length().with_message(name.to_owned());
+    let template = "{msg:20} {bar:24} {percent:>3} %  {binary_bytes_per_sec:>14}  {eta} left";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn show(bar: &ProgressBar, progress: Progress) {
+    if bar.length().is_none() {
+        bar.set_length(progress.size);
+        bar.set_position(progress.from);
+        // What was there already says nothing about the rate.
+        bar.reset_eta();
+    }
+    bar.set_position(progress.done);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PORT, host_address};
+
+    #[test]
+    fn hosts_may_go_without_a_port() {
+        for (text, address) in [
+            ("127.0.0.1", format!("127.0.0.1:{PORT}")),
+            ("127.0.0.1:9", "127.0.0.1:9".into()),
+            ("::1", format!("[::1]:{PORT}")),
+            ("[::1]:9", "[::1]:9".into()),
+        ] {
+            let found = host_address(text).map(|found| found.to_string());
+            assert_eq!(found.ok(), Some(address));
+        }
+    }
+}

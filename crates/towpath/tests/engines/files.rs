@@ -1,0 +1,265 @@
+//! Files to one host and to many.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use towpath::files::{Inbox, Progress, Received, Sent, send, send_to_group};
+use towpath::xtp::{Endpoint, Settings, group::example_group};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A folder that is removed when it goes out of scope.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("files-{}-{number}", std::process::id());
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&path).expect("a folder to work in");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, bytes).expect("room for a file");
+        path
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).expect("the folder is there");
+        let name = |entry: fs::DirEntry| entry.file_name().into_string().expect("UTF-8");
+        let mut names: Vec<String> = entries.flatten().map(name).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn endpoint() -> Endpoint {
+    let local = "127.0.0.1:0".parse().expect("a literal address");
+    Endpoint::bind(local, &Settings::default()).expect("a free port")
+}
+
+/// A receiver at work. It stops when it goes out of scope.
+struct Host {
+    folder: Scratch,
+    address: SocketAddr,
+    heard: Receiver<Received>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Host {
+    fn new(overwrite: bool) -> Host {
+        let folder = Scratch::new();
+        let inbox = Inbox {
+            endpoint: endpoint(),
+            folder: folder.0.clone(),
+            overwrite,
+        };
+        let address = inbox.endpoint.local_addr();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let (say, heard) = channel();
+        let say = Mutex::new(say);
+        let thread = std::thread::spawn(move || {
+            let tell = |received| {
+                let say = say.lock().expect("nobody panics with it");
+                let _ = say.send(received);
+            };
+            inbox.run(&stopped, &tell).expect("the endpoint lives");
+        });
+        Host {
+            folder,
+            address,
+            heard,
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn received(&self) -> Received {
+        self.heard.recv_timeout(LIMIT).expect("something came")
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn bytes(len: usize, salt: u64) -> Vec<u8> {
+    let mut random = engine::SplitMix64::new(salt);
+    (0..len).map(|_| random.next_u64() as u8).collect()
+}
+
+#[test]
+fn files_of_every_size_arrive_under_their_plain_names() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    for (name, len) in [
+        ("empty", 0),
+        ("one", 1),
+        (".hidden", 70_000),
+        ("large.bin", 3_000_001),
+    ] {
+        let content = bytes(len, 5);
+        let path = here.file(name, &content);
+        let mut told = Vec::new();
+        let sent = send(&endpoint(), host.address, &path, &mut |progress| {
+            told.push(progress)
+        });
+        let size = len as u64;
+        assert_eq!(sent.expect("it arrives"), Sent { size, from: 0 });
+        let last = Progress {
+            from: 0,
+            done: size,
+            size,
+        };
+        assert_eq!(told.last(), Some(&last));
+        let received = host.received();
+        let name = name.trim_start_matches('.');
+        assert_eq!((&*received.name, received.progress), (name, last));
+        assert_eq!(
+            received.result.expect("it is whole"),
+            host.folder.path(name)
+        );
+        assert!(fs::read(host.folder.path(name)).expect("it is there") == content);
+    }
+    assert_eq!(host.folder.names(), ["empty", "hidden", "large.bin", "one"]);
+}
+
+#[test]
+fn a_transfer_goes_on_where_an_earlier_one_broke_off() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    let content = bytes(2 << 20, 6);
+    let path = here.file("data", &content);
+    // As an earlier receiver left it.
+    host.folder.file(".data.part", &content[..1_500_000]);
+    let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+    assert_eq!(sent.from, 1_500_000);
+    assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
+    // What was left of another file is of no use, nor what is longer.
+    for (name, left) in [("b", bytes(1000, 7)), ("c", bytes(3 << 20, 6))] {
+        let path = here.file(name, &content);
+        host.folder.file(&format!(".{name}.part"), &left);
+        let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+        assert_eq!(sent.from, 0);
+        assert!(fs::read(host.folder.path(name)).expect("it is there") == content);
+    }
+    assert_eq!(host.folder.names(), ["b", "c", "data"]);
+}
+
+#[test]
+fn a_sender_that_breaks_off_leaves_a_part_and_no_file() {
+    let (host, here) = (Host::new(false), Scratch::new());
+    let content = bytes(8 << 20, 8);
+    let path = here.file("data", &content);
+    let shortened = path.clone();
+    let broken = send(&endpoint(), host.address, &path, &mut |progress| {
+        if progress.done >= 4 << 20 {
+            let file = fs::File::options().write(true).open(&shortened);
+            file.expect("it is there")
+                .set_len(1 << 20)
+                .expect("an own file");
+        }
+    });
+    let error = broken.expect_err("the file got shorter");
+    assert!(error.to_string().contains("shorter"), "{error}");
+    let received = host.received();
+    assert!(received.result.is_err() && received.progress.done >= 1 << 20);
+    assert_eq!(host.folder.names(), [".data.part"]);
+    fs::write(&path, &content).expect("room");
+    let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
+    assert_eq!(sent.from, received.progress.done);
+    assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
+}
+
+#[test]
+fn what_is_there_is_overwritten_only_where_that_is_allowed() {
+    let here = Scratch::new();
+    let path = here.file("data", b"new");
+    let careful = Host::new(false);
+    careful.folder.file("data", b"old");
+    let error = send(&endpoint(), careful.address, &path, &mut |_| ()).expect_err("it is there");
+    assert!(error.to_string().contains("--overwrite"), "{error}");
+    assert_eq!(
+        fs::read(careful.folder.path("data")).expect("a file"),
+        b"old"
+    );
+    let free = Host::new(true);
+    free.folder.file("data", b"old");
+    send(&endpoint(), free.address, &path, &mut |_| ()).expect("it arrives");
+    assert_eq!(fs::read(free.folder.path("data")).expect("a file"), b"new");
+    // A folder is no file, and nobody at all is told from one who refuses.
+    let error = send(&endpoint(), free.address, &here.0, &mut |_| ()).expect_err("a folder");
+    assert!(error.to_string().contains("archive"), "{error}");
+    let nobody = endpoint();
+    let error = send(&endpoint(), nobody.local_addr(), &path, &mut |_| ());
+    assert_eq!(
+        error.expect_err("nobody").kind(),
+        ErrorKind::ConnectionRefused
+    );
+}
+
+#[test]
+fn a_peer_that_speaks_of_something_else_is_turned_away() {
+    let host = Host::new(false);
+    let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");
+    circuit.send(&[b'x'; 200], LIMIT).expect("room");
+    circuit.flush().expect("sent");
+    assert!(host.received().result.is_err());
+    assert!(host.folder.names().is_empty());
+}
+
+#[test]
+fn many_hosts_get_a_file_at_once() {
+    let here = Scratch::new();
+    let content = bytes(3_000_000, 9);
+    let path = here.file("data", &content);
+    let hosts: Vec<Host> = (0..3).map(|_| Host::new(false)).collect();
+    // One of them has a part already, and one has the whole under that name and refuses.
+    hosts[0].folder.file(".data.part", &content[..2_000_000]);
+    hosts[2].folder.file("data", b"other");
+    let addresses: Vec<SocketAddr> = hosts.iter().map(|host| host.address).collect();
+    let sent = send_to_group(&endpoint(), &addresses, example_group(), &path, &mut |_| ());
+    let sent = match sent {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+            eprintln!("SKIPPED: the loopback of this machine carries no groups: {error}");
+            return;
+        }
+        sent => sent.expect("the group is there"),
+    };
+    for (host, sent) in hosts.iter().zip(sent).take(2) {
+        let whole = Sent {
+            size: 3_000_000,
+            from: 0,
+        };
+        assert_eq!(sent.expect("it arrives"), whole);
+        assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
+    }
+    assert_eq!(
+        fs::read(hosts[2].folder.path("data")).expect("a file"),
+        b"other"
+    );
+}
