@@ -320,7 +320,7 @@ impl Engine for Xtp {
     }
 
     fn packet_len(&self) -> Option<PacketLen> {
-        Some(packet_len)
+        (!self.shared.config.dialect.is_three()).then_some(packet_len)
     }
 
     fn framing(&self) -> Framing {

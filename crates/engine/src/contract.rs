@@ -208,6 +208,12 @@ pub trait Engine {
     /// Puts circuits into the order their users are to be served in. Few protocols have one.
     fn order(&self, _circuits: &mut [CircuitId]) {}
 
+    /// For engines that pass on what others built: which arrival the packet last transmitted was,
+    /// counted as [`Counters::packets_parsed`], and 0 for one of its own. None for all others.
+    fn relayed(&self) -> Option<u64> {
+        None
+    }
+
     /// How long the host may keep a short message back to let it share a packet.
     fn linger(&self) -> Duration {
         Duration::from_millis(1)

@@ -10,7 +10,8 @@ use engine::{
     Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
     SegmentLayout,
 };
-use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit};
+use engine_xtp::pdu::{Dialect, Service};
+use engine_xtp::{Congestion, ErrorControl, FlowControl, Forwarder, ForwarderConfig, RateLimit};
 use study::protocol::{Config as Study, Multicast, Revision, StudyXtp};
 
 /// Any engine.
@@ -44,9 +45,11 @@ pub fn make(spec: &EngineSpec, seed: u64) -> Result<Boxed, Fault> {
     let engine: Box<dyn Engine> = match protocol {
         "bare" => Box::new(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "xtp" => Box::new(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
+        "xtp-forwarder" => Box::new(Forwarder::new(forwarder_config(spec))),
         "xtp3" => Box::new(StudyXtp::new(study_config(spec, seed)?)),
         other => {
-            return Err(at(format!("no protocol {other:?}; use bare, xtp or xtp3")));
+            let known = "bare, xtp, xtp-forwarder or xtp3";
+            return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };
     if let Some(name) = spec.misplaced() {
@@ -81,6 +84,9 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fa
     let usual = default.congestion;
     let congestion = choice(&spec.congestion, usual, "congestion control", &CONGESTIONS)?;
     let burst = spec.burst.map_or(8 * packet_len as u64, |bytes| bytes.0);
+    let dialect = choice(&spec.dialect, default.dialect, "dialect", &DIALECTS)?;
+    let service = choice(&spec.service, default.service, "service", &SERVICES)?;
+    let gateway = gateway(spec, dialect).map_err(at)?;
     Ok(engine_xtp::Config {
         packet_len,
         window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
@@ -102,10 +108,53 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fa
         retries_max: spec.retries.unwrap_or(default.retries_max),
         keep_alive: span(spec.keep_alive, default.keep_alive),
         circuits_max: CIRCUITS_MAX,
+        dialect,
+        service,
+        routes: spec.routes.unwrap_or(gateway.is_some()),
+        gateway,
+        fixed_pairs: spec.fixed_pairs.unwrap_or(default.fixed_pairs),
+        sort: spec.sort,
         seed,
         ..default
     })
 }
+
+/// The station that all circuits go through.
+fn gateway(spec: &EngineSpec, dialect: Dialect) -> Result<Option<Address>, String> {
+    let Some(station) = spec.gateway else {
+        return Ok(None);
+    };
+    if dialect != Dialect::V36 || spec.routes == Some(false) {
+        return Err("a gateway needs dialect = \"3.6\" and routes".to_owned());
+    }
+    let station = u32::try_from(station).map_err(|_| format!("no station {station}"))?;
+    Ok(Some(Address::Station(station)))
+}
+
+fn forwarder_config(spec: &EngineSpec) -> ForwarderConfig {
+    let burst = spec.burst.map_or(8 * 1500, |bytes| bytes.0);
+    let default = ForwarderConfig::default();
+    ForwarderConfig {
+        rate: spec.rate.map(|rate| limit(rate, burst)),
+        queue_max: spec
+            .queue
+            .map_or(default.queue_max, |bytes| bytes.0 as usize),
+        ..default
+    }
+}
+
+const DIALECTS: [(&str, Dialect); 4] = [
+    ("4.0", Dialect::V40),
+    ("3.6", Dialect::V36),
+    ("3.5", Dialect::V35),
+    ("3.3", Dialect::V33),
+];
+
+const SERVICES: [(&str, Service); 3] = [
+    ("stream", Service::Stream),
+    ("isochronous", Service::Isochronous),
+    ("bulk", Service::Bulk),
+];
 
 const ERRORS: [(&str, ErrorControl); 3] = [
     ("selective", ErrorControl::Selective),
@@ -278,6 +327,14 @@ impl Engine for Boxed {
 
     fn counters(&self) -> Counters {
         self.0.counters()
+    }
+
+    fn order(&self, circuits: &mut [CircuitId]) {
+        self.0.order(circuits);
+    }
+
+    fn relayed(&self) -> Option<u64> {
+        self.0.relayed()
     }
 
     fn linger(&self) -> Duration {

@@ -110,6 +110,8 @@ pub(crate) struct Host<E> {
     /// Deliveries of the packet in service.
     pub(crate) found: Vec<Reading>,
     pub(crate) deliveries: Vec<Delivery>,
+    /// Arrivals that an engine may pass on, oldest first, and the flow of each.
+    pub(crate) passing: VecDeque<(u64, usize)>,
     pub(crate) batch: Batch,
     /// The packet the sender builds.
     pub(crate) built: Option<u64>,
@@ -140,6 +142,7 @@ impl<E: Engine> Host<E> {
             reader: VecDeque::new(),
             receiver: VecDeque::new(),
             found: Vec::new(),
+            passing: VecDeque::new(),
             deliveries: Vec::new(),
             batch: Batch::new(1),
             built: None,

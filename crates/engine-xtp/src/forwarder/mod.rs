@@ -67,7 +67,10 @@ impl Default for ForwarderConfig {
 pub struct Forwarder {
     config: ForwarderConfig,
     legs: Legs,
-    queue: VecDeque<(Address, Vec<u8>)>,
+    /// Where to, what, and which arrival it was; 0 for its own.
+    queue: VecDeque<(Address, Vec<u8>, u64)>,
+    /// The arrival transmitted last.
+    relayed: u64,
     queued: usize,
     counters: Counters,
 }
@@ -84,6 +87,7 @@ impl Forwarder {
             config,
             legs: Legs::default(),
             queue: VecDeque::new(),
+            relayed: 0,
             queued: 0,
             counters: Counters::default(),
         }
@@ -102,7 +106,7 @@ impl Forwarder {
         }
     }
 
-    fn send(&mut self, to: Address, octets: Vec<u8>) {
+    fn send(&mut self, to: Address, octets: Vec<u8>, arrival: u64) {
         if self.queued + octets.len() > self.config.queue_max {
             self.counters.packets_discarded += 1;
             return;
@@ -110,7 +114,7 @@ impl Forwarder {
         self.queued += octets.len();
         self.counters.packets_built += 1;
         self.counters.bytes_copied += octets.len() as u64;
-        self.queue.push_back((to, octets));
+        self.queue.push_back((to, octets, arrival));
     }
 
     /// Sends a packet of its own.
@@ -129,7 +133,7 @@ impl Forwarder {
             sort: 0,
             ttl: 1,
         };
-        self.send(to, Packet3 { header, body }.emit(DIALECT));
+        self.send(to, Packet3 { header, body }.emit(DIALECT), 0);
     }
 
     fn refuse(&mut self, to: Address, header: &Header3, value: DiagValue) {
@@ -206,7 +210,7 @@ impl Forwarder {
             ..header
         };
         octets[..DIALECT.header_len()].copy_from_slice(&changed.emit(DIALECT));
-        self.send(to, octets);
+        self.send(to, octets, self.counters.packets_parsed);
         Some(())
     }
 
@@ -376,7 +380,8 @@ impl Engine for Forwarder {
     }
 
     fn transmit(&mut self, _now: Instant, batch: &mut Batch) {
-        if let Some((to, octets)) = self.queue.pop_front() {
+        if let Some((to, octets, arrival)) = self.queue.pop_front() {
+            self.relayed = arrival;
             self.queued -= octets.len();
             batch.address_to(CircuitId(0), to);
             batch.push(&octets, 0..0);
@@ -393,6 +398,10 @@ impl Engine for Forwarder {
 
     fn in_flight(&self, _circuit: CircuitId) -> u64 {
         0
+    }
+
+    fn relayed(&self) -> Option<u64> {
+        Some(self.relayed)
     }
 
     fn counters(&self) -> Counters {

@@ -8,7 +8,7 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `xtp` (4.0) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    /// `bare`, `xtp` (4.0 and others), `xtp-forwarder` (an intermediate system of 3.6) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
     /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<Bytes>,
@@ -44,6 +44,20 @@ pub struct EngineSpec {
     pub retries: Option<u32>,
     /// `xtp`: silence after which a peer is asked whether it is there; 0 for never.
     pub keep_alive: Option<Time>,
+    /// `xtp`: which revision: `4.0`, `3.6`, `3.5` or `3.3`.
+    pub dialect: Option<Spanned<String>>,
+    /// `xtp`: `stream`, `isochronous` or `bulk`.
+    pub service: Option<Spanned<String>>,
+    /// `xtp`: priority; the lowest value is served first, none last.
+    pub sort: Option<u16>,
+    /// `xtp`, 3.x: control packets carry sixteen resend pairs, used or not.
+    pub fixed_pairs: Option<bool>,
+    /// `xtp`, 3.x: neighbours exchange routes.
+    pub routes: Option<bool>,
+    /// `xtp`, 3.6: the station that passes packets on.
+    pub gateway: Option<u64>,
+    /// `xtp-forwarder`: octets that may wait in it.
+    pub queue: Option<Bytes>,
     /// `xtp3`: `3.3` or `3.5`.
     pub revision: Option<Spanned<String>>,
     /// `xtp3`: control packets carry 128 octets of resend pairs.
@@ -75,6 +89,8 @@ type Known = &'static [&'static str];
 
 const BARE: Known = &["bare", "xtp"];
 const XTP: Known = &["xtp"];
+const PACED: Known = &["xtp", "xtp-forwarder"];
+const FORWARDER: Known = &["xtp-forwarder"];
 const XTP3: Known = &["xtp3"];
 
 impl EngineSpec {
@@ -89,8 +105,8 @@ impl EngineSpec {
             ("fastnak", self.fastnak.is_some(), XTP),
             ("flow", self.flow.is_some(), XTP),
             ("congestion", self.congestion.is_some(), XTP),
-            ("rate", self.rate.is_some(), XTP),
-            ("burst", self.burst.is_some(), XTP),
+            ("rate", self.rate.is_some(), PACED),
+            ("burst", self.burst.is_some(), PACED),
             ("explicit", self.explicit.is_some(), XTP),
             ("status_every", self.status_every.is_some(), XTP),
             ("status_delay", self.status_delay.is_some(), XTP),
@@ -99,6 +115,13 @@ impl EngineSpec {
             ("wait_initial", self.wait_initial.is_some(), XTP),
             ("retries", self.retries.is_some(), XTP),
             ("keep_alive", self.keep_alive.is_some(), XTP),
+            ("dialect", self.dialect.is_some(), XTP),
+            ("service", self.service.is_some(), XTP),
+            ("sort", self.sort.is_some(), XTP),
+            ("fixed_pairs", self.fixed_pairs.is_some(), XTP),
+            ("routes", self.routes.is_some(), XTP),
+            ("gateway", self.gateway.is_some(), XTP),
+            ("queue", self.queue.is_some(), FORWARDER),
             ("revision", self.revision.is_some(), XTP3),
             ("resend_pairs", self.resend_pairs.is_some(), XTP3),
             ("multicast", self.multicast.is_some(), XTP3),

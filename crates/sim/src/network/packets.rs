@@ -6,6 +6,7 @@ use crate::host::{GROUP, Reading, Role};
 use crate::store::Pattern;
 use engine::{Address, Bytes, Delivery, Engine, Framing};
 use link::EtherTo;
+use std::collections::VecDeque;
 
 impl<E: Engine> Network<E> {
     /// The sender asks the engine for a packet.
@@ -37,6 +38,8 @@ impl<E: Engine> Network<E> {
                 store.gather(&self.pattern, payload.clone(), &mut self.scratch);
                 frame.carries = Some((flow, payload.start, payload.end));
             }
+        } else if let Some(arrival) = host.engine.relayed() {
+            self.frames.get_mut(tag).flow = passed(&mut host.passing, arrival);
         }
         let sum = &self.scratch;
         host.batch.extend_checksums(|_| engine::checksum::sum(sum));
@@ -68,6 +71,10 @@ impl<E: Engine> Network<E> {
             .handle_packet(now, from, &frame.packet, deliveries);
         let service = host.cost.interrupt_ps + host.worked(before);
         self.arriving = self.frames.get(arrived.tag).flow;
+        if let (Some(flow), Some(_)) = (self.arriving, host.engine.relayed()) {
+            let arrival = host.engine.counters().packets_parsed;
+            note_passing(&mut host.passing, arrival, flow);
+        }
         self.drain_events(station, arrived.at_ps);
         self.arriving = None;
         self.sort_deliveries(station, arrived.tag);
@@ -110,6 +117,31 @@ impl<E: Engine> Network<E> {
         }
         self.hosts[station].deliveries = deliveries;
     }
+}
+
+/// Arrivals an engine may still pass on, at most: more than a queue of a mebibyte holds.
+const PASSING_MAX: usize = 1 << 16;
+
+fn note_passing(passing: &mut VecDeque<(u64, usize)>, arrival: u64, flow: usize) {
+    if passing.back().is_some_and(|&(last, _)| last >= arrival) {
+        // The station began anew.
+        passing.clear();
+    }
+    if passing.len() >= PASSING_MAX {
+        passing.pop_front();
+    }
+    passing.push_back((arrival, flow));
+}
+
+/// The flow of an arrival that is passed on. Those before it were dropped.
+fn passed(passing: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
+    while let Some(&(known, flow)) = passing.front().filter(|(known, _)| *known <= arrival) {
+        passing.pop_front();
+        if known == arrival {
+            return Some(flow);
+        }
+    }
+    None
 }
 
 /// What a delivery means to the reader.

@@ -1,6 +1,6 @@
 //! What can be set on an endpoint of XTP.
 
-use super::words::{self, ASK, CONGESTION, ERROR, ON, bytes, choose};
+use super::words::{self, ASK, CONGESTION, DIALECT, ERROR, ON, bytes, choose};
 use crate::contract::OptionHelp;
 use engine::Framing;
 use engine_xtp::Config;
@@ -89,6 +89,7 @@ impl Settings {
             "nulldata" => config.null_data = choose(name, value, &ON)?,
             "segmentation" => self.segmentation = choose(name, value, &ON)?,
             "congestion" => config.congestion = choose(name, value, &CONGESTION)?,
+            "dialect" => config.dialect = choose(name, value, &DIALECT)?,
             "error" => config.error = choose(name, value, &ERROR)?,
             "packet" => config.packet_len = bytes(name, value, PACKET_LENS)?,
             "queue" => {
@@ -158,6 +159,8 @@ impl Settings {
                 named(congestion.map(|(name, _)| *name)),
             ),
         ]);
+        let dialect = DIALECT.iter().find(|(_, one)| *one == self.config.dialect);
+        effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
         if let Some(limit) = self.config.rate {
             let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
             effective.insert("rate".into(), rate);

@@ -1,6 +1,7 @@
 //! Settings as words: what they are called, and how their values are read.
 
 use crate::contract::OptionHelp;
+use engine_xtp::pdu::Dialect;
 use engine_xtp::{Ask, Congestion, ErrorControl, RateLimit};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -44,6 +45,11 @@ pub(super) const HELP: &[OptionHelp] = &[
         "ctimer",
         "TIME",
         "silence after which a peer is asked whether it is there; 0s for never",
+    ),
+    help(
+        "dialect",
+        "4.0|3.6|3.5|3.3",
+        "which revision; both ends the same",
     ),
     help(
         "error",
@@ -122,6 +128,13 @@ pub(super) const ON: [(&str, bool); 2] = [("off", false), ("on", true)];
 
 pub(super) const ASK: [(&str, Ask); 2] =
     [("received", Ask::Received), ("delivered", Ask::Delivered)];
+
+pub(super) const DIALECT: [(&str, Dialect); 4] = [
+    ("4.0", Dialect::V40),
+    ("3.6", Dialect::V36),
+    ("3.5", Dialect::V35),
+    ("3.3", Dialect::V33),
+];
 
 pub(super) const ERROR: [(&str, ErrorControl); 3] = [
     ("selective", ErrorControl::Selective),

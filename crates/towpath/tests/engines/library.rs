@@ -345,3 +345,34 @@ fn tags_travel_beside_messages_and_rates_and_priorities_are_set() {
     }
     assert_eq!(here.recv_tagged(&mut buffer, LIMIT).expect("the end"), None);
 }
+
+#[test]
+fn older_revisions_travel_over_udp_too() {
+    for dialect in ["3.6", "3.5", "3.3"] {
+        for checksum in ["on", "off"] {
+            let words = [("dialect", dialect), ("checksum", checksum)];
+            let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let settings = Settings::parse(&BTreeMap::from(words)).expect("known words");
+            let bind = || Endpoint::bind_messages(local(), &settings).expect("a free port");
+            let (server, client) = (bind(), bind());
+            server.listen(true);
+            let address = server.local_addr();
+            let serving = thread::spawn(move || {
+                let mut circuit = server.accept(LIMIT).expect("the client connects");
+                echo(&mut circuit);
+            });
+            let mut circuit = client.connect(address, LIMIT).expect("it listens");
+            let mut buffer = [0; 4096];
+            for len in [1, 3, 100, 1424, 1428, 4000] {
+                for round in 0..30u8 {
+                    circuit.send(&vec![round; len], LIMIT).expect("room");
+                    let got = circuit.recv(&mut buffer, LIMIT).expect("the echo");
+                    assert_eq!(got, Some(len), "{dialect}");
+                    assert!(buffer[..len].iter().all(|&byte| byte == round));
+                }
+            }
+            circuit.close(LIMIT).expect("the server closes too");
+            serving.join().expect("no panic");
+        }
+    }
+}
