@@ -1,11 +1,10 @@
-//! One connection: a TCP socket and a circuit.
+//! One connection: a socket, of TCP in most cases, and a circuit.
 
-use super::{Counts, reset};
+use super::{Counts, Plug};
 use crate::xtp::Circuit;
 use engine::CircuitId;
 use rustix::event::epoll::EventFlags;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::io::{self, ErrorKind};
 use std::time::Instant;
 
 /// Turns in which one connection moves bytes before others have theirs: half a megabyte each way.
@@ -26,7 +25,7 @@ pub(super) enum Step {
 
 /// A connection.
 pub(super) struct Line {
-    tcp: TcpStream,
+    tcp: Box<dyn Plug>,
     circuit: Circuit,
     /// The TCP side has not answered yet.
     connecting: bool,
@@ -44,7 +43,7 @@ pub(super) struct Line {
 
 impl Line {
     pub(super) fn new(
-        tcp: TcpStream,
+        tcp: Box<dyn Plug>,
         circuit: Circuit,
         connecting: bool,
         deadline: Instant,
@@ -178,21 +177,21 @@ impl Line {
             Ok(Some(len)) => len.min(buffer.len()),
             Ok(None) => {
                 self.down_ended = true;
-                self.tcp.shutdown(Shutdown::Write)?;
+                self.tcp.end()?;
                 return Ok(true);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(error),
         };
         counts.received_bytes += len as u64;
-        let written = write(&mut self.tcp, &mut self.writable, &buffer[..len])?;
+        let written = write(&mut *self.tcp, &mut self.writable, &buffer[..len])?;
         self.down.extend_from_slice(&buffer[written..len]);
         Ok(self.down.is_empty())
     }
 
     /// Writes what TCP had no room for; true when nothing is left.
     fn write_rest(&mut self) -> io::Result<bool> {
-        let at = write(&mut self.tcp, &mut self.writable, &self.down)?;
+        let at = write(&mut *self.tcp, &mut self.writable, &self.down)?;
         self.down.drain(..at);
         Ok(self.down.is_empty())
     }
@@ -200,7 +199,7 @@ impl Line {
     /// Lets go of both sides; `broken` tells both.
     pub(super) fn close(self, broken: bool) {
         if broken {
-            reset(&self.tcp);
+            self.tcp.reset();
             // Nobody is left to tell about an error.
             let _ = self.circuit.abort();
         }
@@ -208,7 +207,7 @@ impl Line {
 }
 
 /// Writes as much as TCP has room for, as long as it is `writable`; gives how much.
-fn write(tcp: &mut TcpStream, writable: &mut bool, bytes: &[u8]) -> io::Result<usize> {
+fn write(tcp: &mut dyn Plug, writable: &mut bool, bytes: &[u8]) -> io::Result<usize> {
     let mut at = 0;
     while at < bytes.len() && *writable {
         match tcp.write(&bytes[at..]) {

@@ -11,12 +11,15 @@
 //! besides what socket and circuit hold.
 
 mod line;
+mod plug;
+
+pub use plug::{Handed, Plug};
 
 use crate::xtp::{Circuit, Endpoint, Settings, Watch};
 use engine::CircuitId;
 use line::{Line, Step};
 use rustix::event::{Timespec, epoll};
-use socket2::{Domain, SockRef, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -40,7 +43,8 @@ const LINGER: Duration = Duration::from_secs(1);
 /// Names of what is waited for; connections are numbered from the next on.
 const WATCH: u64 = 0;
 const LISTENER: u64 = 1;
-const FIRST_LINE: u64 = 2;
+const BELL: u64 = 2;
+const FIRST_LINE: u64 = 3;
 
 /// What became of the connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,6 +65,7 @@ pub struct Counts {
 enum Source {
     Tcp(TcpListener, SocketAddr),
     Xtp(SocketAddr),
+    Handed(Handed),
 }
 
 /// One end of a forwarder.
@@ -111,14 +116,29 @@ impl Forwarder {
         Forwarder::new(Source::Xtp(target), endpoint, settings)
     }
 
+    /// Carries what a program of this process hands over: sockets whose other ends it keeps.
+    ///
+    /// # Errors
+    ///
+    /// When the process is out of descriptors.
+    pub fn handed(
+        endpoint: Endpoint,
+        handed: Handed,
+        settings: &Settings,
+    ) -> io::Result<Forwarder> {
+        Forwarder::new(Source::Handed(handed), endpoint, settings)
+    }
+
     fn new(source: Source, endpoint: Endpoint, settings: &Settings) -> io::Result<Forwarder> {
         let watch = endpoint.watch()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         let name = epoll::EventData::new_u64;
         epoll::add(&epoll, watch.descriptor(), name(WATCH), readable)?;
-        if let Source::Tcp(listener, _) = &source {
-            epoll::add(&epoll, listener, name(LISTENER), readable)?;
+        match &source {
+            Source::Tcp(listener, _) => epoll::add(&epoll, listener, name(LISTENER), readable)?,
+            Source::Handed(handed) => epoll::add(&epoll, &handed.bell, name(BELL), readable)?,
+            Source::Xtp(_) => {}
         }
         Ok(Forwarder {
             source,
@@ -149,7 +169,7 @@ impl Forwarder {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.source {
             Source::Tcp(listener, _) => listener.local_addr(),
-            Source::Xtp(_) => Ok(self.endpoint.local_addr()),
+            Source::Xtp(_) | Source::Handed(_) => Ok(self.endpoint.local_addr()),
         }
     }
 
@@ -232,6 +252,7 @@ impl Forwarder {
             match event.data.u64() {
                 WATCH => {}
                 LISTENER => self.accept_connections(todo),
+                BELL => self.take_handed(todo),
                 name => {
                     if let Some(line) = self.lines.get_mut(&name) {
                         line.note(event.flags);
@@ -257,7 +278,7 @@ impl Forwarder {
             let line = self
                 .endpoint
                 .begin(*peer)
-                .and_then(|circuit| self.add(tcp, circuit, false));
+                .and_then(|circuit| self.add(Box::new(tcp), circuit, false));
             match line {
                 Ok(name) => todo.push(name),
                 Err(_) => self.counts.broken += 1,
@@ -269,12 +290,41 @@ impl Forwarder {
 
     fn accept_circuits(&mut self, todo: &mut Vec<u64>) {
         while self.lines.len() < self.connections_max {
-            let (Source::Xtp(target), Ok(circuit)) = (&self.source, self.endpoint.try_accept())
-            else {
+            if let Source::Tcp(..) = self.source {
+                return;
+            }
+            let Ok(circuit) = self.endpoint.try_accept() else {
                 return;
             };
             self.counts.opened += 1;
-            match connect(*target).and_then(|tcp| self.add(tcp, circuit, true)) {
+            let added = match &mut self.source {
+                Source::Xtp(target) => {
+                    connect(*target).and_then(|tcp| self.add(Box::new(tcp), circuit, true))
+                }
+                Source::Handed(handed) => {
+                    let plug = (handed.accepted)(circuit.peer());
+                    plug.and_then(|plug| self.add(plug, circuit, false))
+                }
+                Source::Tcp(..) => return,
+            };
+            match added {
+                Ok(name) => todo.push(name),
+                Err(_) => self.counts.broken += 1,
+            }
+        }
+    }
+
+    /// Takes what a program handed over.
+    fn take_handed(&mut self, todo: &mut Vec<u64>) {
+        let Source::Handed(handed) = &self.source else {
+            return;
+        };
+        // Heard first: what is handed over from here on rings again.
+        let _ = rustix::io::read(&handed.bell, &mut [0; 8]);
+        let all: Vec<_> = handed.more.try_iter().collect();
+        for (plug, circuit) in all {
+            self.counts.opened += 1;
+            match self.add(plug, circuit, false) {
                 Ok(name) => todo.push(name),
                 Err(_) => self.counts.broken += 1,
             }
@@ -302,14 +352,17 @@ impl Forwarder {
         }
     }
 
-    fn add(&mut self, tcp: TcpStream, circuit: Circuit, connecting: bool) -> io::Result<u64> {
-        tcp.set_nonblocking(true)?;
-        // What is to wait for company waits in XTP.
-        tcp.set_nodelay(true)?;
+    fn add(&mut self, tcp: Box<dyn Plug>, circuit: Circuit, connecting: bool) -> io::Result<u64> {
+        tcp.prepare()?;
         let name = self.next;
         self.next += 1;
         let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(&self.epoll, &tcp, epoll::EventData::new_u64(name), both)?;
+        epoll::add(
+            &self.epoll,
+            tcp.as_fd(),
+            epoll::EventData::new_u64(name),
+            both,
+        )?;
         self.by_circuit.insert(circuit.id(), name);
         let line = Line::new(tcp, circuit, connecting, Instant::now() + OPENING_LIMIT);
         self.lines.insert(name, line);
@@ -361,10 +414,4 @@ fn connect(target: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => return Err(error),
     }
     Ok(socket.into())
-}
-
-/// Makes the end of a connection a break, which the other end sees as one.
-fn reset(tcp: &TcpStream) {
-    // One that is gone needs no break.
-    let _ = SockRef::from(tcp).set_linger(Some(Duration::ZERO));
 }

@@ -1,0 +1,32 @@
+//! The end of the program.
+
+use crate::calls;
+use crate::table::Table;
+use std::panic::catch_unwind;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The process that has the library's threads. A child that it forked has none of them.
+static OWNER: AtomicU32 = AtomicU32::new(0);
+
+/// Whether this process has the library's threads, or no process has.
+pub(crate) fn is_owner() -> bool {
+    let owner = OWNER.load(Ordering::Relaxed);
+    owner == 0 || owner == std::process::id()
+}
+
+/// Has the end of the program wait until what it wrote has arrived.
+pub(crate) fn at_exit(table: &mut Table) {
+    if !table.ends {
+        table.ends = true;
+        OWNER.store(std::process::id(), Ordering::Relaxed);
+        // SAFETY: the function lives as long as the program and never unwinds.
+        unsafe { libc::atexit(drain) };
+    }
+}
+
+extern "C" fn drain() {
+    if is_owner() {
+        // Nobody is left to tell.
+        let _ = catch_unwind(calls::end_all);
+    }
+}

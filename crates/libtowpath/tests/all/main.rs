@@ -1,0 +1,138 @@
+//! A C program that was written for TCP, rebuilt.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// A folder that is removed when it goes out of scope.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A program that is ended when it goes out of scope.
+struct Program(Child);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The folder of the library, which cargo builds for no test by itself.
+fn library() -> PathBuf {
+    let test = std::env::current_exe().expect("a test binary");
+    // TARGET/PROFILE/deps/TEST
+    let profile = test.ancestors().nth(2).expect("cargo put it there");
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--offline",
+        "-p",
+        "libtowpath",
+    ]);
+    command.arg("--manifest-path");
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    command
+        .arg("--target-dir")
+        .arg(profile.parent().expect("a folder"));
+    // What cargo tells this test about itself would have build scripts run again, and all that
+    // follows from them.
+    let told = |name: &str| {
+        [
+            "CARGO_PKG_",
+            "CARGO_MANIFEST_",
+            "CARGO_CRATE_",
+            "CARGO_BIN_",
+            "CARGO_PRIMARY_",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    };
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(told) {
+            command.env_remove(name);
+        }
+    }
+    if profile.ends_with("release") {
+        command.arg("--release");
+    }
+    let output = command.output().expect("cargo runs this test");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(profile.join("libtowpath.so").exists());
+    profile.to_owned()
+}
+
+/// Builds the program with the words `flags`; None, said aloud, where there is no compiler.
+fn build(out: &Path, flags: &[&str]) -> Option<()> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut cc = Command::new("cc");
+    cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"])
+        .arg(out);
+    cc.arg(folder.join("tests/echo.c"));
+    cc.arg("-I").arg(folder.join("include")).args(flags);
+    let Ok(output) = cc.output() else {
+        eprintln!("SKIPPED: there is no C compiler (cc)");
+        return None;
+    };
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    Some(())
+}
+
+/// A server for three clients, one after another and side by side, and what they got back.
+fn converse(program: &Path) {
+    let mut server = Command::new(program);
+    let server = server.args(["serve", "3"]).stdout(Stdio::piped()).spawn();
+    let mut server = Program(server.expect("it runs"));
+    let mut said = BufReader::new(server.0.stdout.take().expect("piped"));
+    let mut port = String::new();
+    said.read_line(&mut port).expect("a port");
+    std::thread::scope(|scope| {
+        for salt in 0..3u32 {
+            let port = port.trim();
+            scope.spawn(move || {
+                let mut client = Command::new(program);
+                let client = client.args(["talk", port]).stdin(Stdio::piped());
+                let client = client.stdout(Stdio::piped()).spawn();
+                let mut client = client.expect("it runs");
+                let mut input = client.stdin.take().expect("piped");
+                let bytes: Vec<u8> = (0..400_000u32).map(|at| (at * 31 + salt) as u8).collect();
+                let sent = bytes.clone();
+                let sending = std::thread::spawn(move || input.write_all(&sent));
+                let output = client.wait_with_output().expect("it ends");
+                assert!(output.status.success(), "client {salt}");
+                sending.join().expect("no panic").expect("it reads all");
+                assert!(output.stdout == bytes, "client {salt}");
+            });
+        }
+    });
+    assert!(server.0.wait().expect("it ends").success());
+}
+
+#[test]
+fn a_program_for_tcp_speaks_xtp_when_it_is_rebuilt() {
+    let folder = library().display().to_string();
+    let name = format!("libtowpath-{}", std::process::id());
+    let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
+    fs::create_dir_all(&scratch.0).expect("a folder to work in");
+    let (tcp, xtp) = (scratch.0.join("tcp"), scratch.0.join("xtp"));
+    let search = format!("-L{folder}");
+    let run = format!("-Wl,-rpath,{folder}");
+    if build(&tcp, &[]).is_none() {
+        return;
+    }
+    build(&xtp, &["-DXTP", &search, "-ltowpath", &run]).expect("it built before");
+    for program in [tcp, xtp] {
+        converse(&program);
+    }
+}

@@ -1,0 +1,67 @@
+//! The sockets that connections are carried between and circuits.
+
+use crate::xtp::Circuit;
+use socket2::SockRef;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// A socket of a byte stream.
+pub trait Plug: Read + Write + AsFd + Send {
+    /// Makes it ready to be carried: its calls must not wait.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    fn prepare(&self) -> io::Result<()>;
+
+    /// Ends the direction towards its other end.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    fn end(&self) -> io::Result<()>;
+
+    /// The error it had, if any, which is forgotten then.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    fn take_error(&self) -> io::Result<Option<io::Error>>;
+
+    /// Makes its end a break, which the other end sees as one.
+    fn reset(&self);
+}
+
+impl Plug for TcpStream {
+    fn prepare(&self) -> io::Result<()> {
+        self.set_nonblocking(true)?;
+        // What is to wait for company waits in XTP.
+        self.set_nodelay(true)
+    }
+
+    fn end(&self) -> io::Result<()> {
+        self.shutdown(Shutdown::Write)
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        TcpStream::take_error(self)
+    }
+
+    fn reset(&self) {
+        // One that is gone needs no break.
+        let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
+    }
+}
+
+/// What a program hands over to be carried.
+pub struct Handed {
+    /// Sockets with the circuits they belong to.
+    pub more: Receiver<(Box<dyn Plug>, Circuit)>,
+    /// An event descriptor that does not block; a number is written to it when there are some.
+    pub bell: OwnedFd,
+    /// Gives a socket for a circuit that a peer opened from an address.
+    pub accepted: Box<dyn FnMut(SocketAddr) -> io::Result<Box<dyn Plug>> + Send>,
+}
