@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) listening: bool,
     /// An association has, or had, a priority.
     pub(crate) sorted: bool,
+    /// User bytes in a full packet.
+    payload: u64,
     /// The route in the header of an answer to the packet at hand, in the third revision.
     pub(crate) came_by: u32,
     /// The neighbours' routes, in the third revision.
@@ -42,6 +44,7 @@ impl Shared {
     pub(crate) fn new(config: Config) -> Shared {
         let config = fitted(config);
         Shared {
+            payload: payload(&config),
             came_by: 0,
             routes: Routes::default(),
             random: SplitMix64::new(config.seed),
@@ -59,10 +62,9 @@ impl Shared {
     }
 
     /// User bytes in a full DATA packet.
+    #[inline]
     pub(crate) fn payload_max(&self) -> u64 {
-        let dialect = self.config.dialect;
-        let room = self.config.packet_len - dialect.overhead();
-        (room - room % dialect.grain()) as u64
+        self.payload
     }
 
     /// Octets of a packet with `bytes` behind its header, padding included.
@@ -182,6 +184,12 @@ impl Shared {
 
 /// Octets of a TCNTL that says nothing about rates.
 const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
+
+/// User bytes in a full packet.
+fn payload(config: &Config) -> u64 {
+    let room = config.packet_len - config.dialect.overhead();
+    (room - room % config.dialect.grain()) as u64
+}
 
 /// Windows of a revision with 32-bit numbers: a quarter of them, so that old and new are apart.
 const WINDOW_MAX: u64 = 1 << 30;

@@ -12,7 +12,7 @@ pub struct Segment {
     pub payload: Range<u64>,
     /// Offset in the header of an Internet checksum, over the header so far, that the host is to
     /// extend over the payload. The header's length is even then.
-    pub checksum_at: Option<usize>,
+    pub checksum_at: Option<u16>,
     /// Octets that follow the user bytes; they lie behind the header in the batch's header bytes.
     /// Few protocols have any.
     pub tail_len: u8,
@@ -83,7 +83,7 @@ impl Batch {
         self.segments.push(Segment {
             header: start..self.headers.len(),
             payload,
-            checksum_at,
+            checksum_at: checksum_at.map(|at| at as u16),
             tail_len: 0,
             check_from: None,
         });
@@ -183,7 +183,7 @@ impl Batch {
             let Some(at) = segment.checksum_at.take() else {
                 continue;
             };
-            let field = &mut self.headers[segment.header.start + at..][..2];
+            let field = &mut self.headers[segment.header.start + usize::from(at)..][..2];
             let check = u16::from_be_bytes([field[0], field[1]]);
             let whole = crate::checksum::extend(check, sum_of(&segment.payload));
             field.copy_from_slice(&whole.to_be_bytes());

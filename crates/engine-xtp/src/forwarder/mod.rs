@@ -1,6 +1,6 @@
 //! An intermediate system of XTP 3.6: it passes packets between neighbours by their routes.
 //!
-//! A FIRST or PATH is passed on by its address segment, and leaves a *trail*: two [`legs`], one to
+//! A FIRST or PATH is passed on by its address segment, and leaves a *trail*: two `legs`, one to
 //! the neighbour it came from and one to the next. Everything later finds its leg by the route in
 //! its header, without a look behind the header, in either direction. So a packet could be passed on
 //! when its header is there (cut-through); the check in the trailer is the receiver's affair.

@@ -35,7 +35,7 @@ impl Replica {
         let part = |segment: &engine::Segment| Part {
             header: batch.header(segment).to_vec(),
             payload: segment.payload.clone(),
-            checksum_at: segment.checksum_at,
+            checksum_at: segment.checksum_at.map(usize::from),
         };
         self.parts = batch.segments().iter().map(part).collect();
     }

@@ -1,7 +1,7 @@
 //! Sending user bytes.
 
 use crate::api::Ask;
-use crate::pdu::{CHECK_AT, Format, Header, Options, Service};
+use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{close, reply, request, setup, three};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase, Timer};
@@ -271,12 +271,13 @@ fn push(
         ..plain(ctx.wire_key(), Format::Data)
     };
     let sum_at = sh.config.checksum.then_some(CHECK_AT);
+    let mut header_len = HEADER_LEN;
     if sh.config.dialect.is_three() {
         three::push_data(ctx, sh, batch, &header, cut.bytes.clone());
+        header_len = sh.packet_len(len) - len as usize;
     } else {
         batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
     }
-    let header_len = sh.packet_len(len) - len as usize;
     let summed = header_len as u64 + if sum_at.is_some() { len } else { 0 };
     let forget = ctx.options.has(Options::NOERR) && ctx.phase == Phase::Active;
     if forget || ctx.service == Service::Datagram {
