@@ -4,14 +4,17 @@
 //!   decoders of XTP: what they accept is written again octet for octet.
 //! * [`three`] - the same for the third revision.
 //! * [`sequence`] - an XTP endpoint under a script of packets, commands and passing time.
+//! * [`group()`] - an endpoint of groups likewise.
 //!
 //! The tests of `engine-xtp` call the same functions with octets of their own making.
 #![forbid(unsafe_code)]
 
+mod group;
 mod script;
 
 use engine_xtp::pdu::three::Packet3;
 use engine_xtp::pdu::{Body, Dialect, Format, HEADER_LEN, Header, Options, Packet};
+pub use group::group;
 pub use script::{Summary, sequence};
 
 /// Any octets as a packet.

@@ -74,7 +74,7 @@ pub fn run(
     stage: &mut dyn Stage,
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
-    can_do(trial)?;
+    can_do(spec, trial)?;
     let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
     let places = stage.places();
     let path = Path {
@@ -110,12 +110,23 @@ pub fn run(
 }
 
 /// Whether the transports can do the workload at all.
-fn can_do(trial: &TrialSpec) -> Result<(), TrialError> {
+fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
+    let forward = spec.direction == Direction::Forward;
     for leg in contestant::legs(&trial.contestant) {
         if trial.contest.workload == Workload::Connect && !leg.class().connects {
             return Err(failed(format!(
                 "{leg} makes no connections, both its ends are made at once; \
                  measure its throughput or delay"
+            )));
+        }
+        let one_way = matches!(
+            trial.contest.workload,
+            Workload::Throughput | Workload::Offered
+        );
+        if leg.transport().is_one_to_many() && !(one_way && forward) {
+            return Err(failed(format!(
+                "{leg} goes from one sender to many receivers and nothing comes back; \
+                 measure its throughput or offered load in the forward direction"
             )));
         }
     }

@@ -1,5 +1,6 @@
 //! Engines by name. A protocol that is to run in scenarios gets an entry in [`make`].
 
+mod group;
 mod spec;
 
 pub use spec::EngineSpec;
@@ -46,9 +47,10 @@ pub fn make(spec: &EngineSpec, seed: u64) -> Result<Boxed, Fault> {
         "bare" => Box::new(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "xtp" => Box::new(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Box::new(Forwarder::new(forwarder_config(spec))),
+        "xtp-group" => Box::new(engine_xtp::group::Group::new(group::config(spec, seed)?)),
         "xtp3" => Box::new(StudyXtp::new(study_config(spec, seed)?)),
         other => {
-            let known = "bare, xtp, xtp-forwarder or xtp3";
+            let known = "bare, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };

@@ -43,12 +43,7 @@ pub fn transports(as_json: bool) -> Result<u8, CliError> {
                 format!("{}\nnot here: {reason}; {remedy}", transport.summary())
             }
         };
-        table.add_row([
-            transport.name(),
-            here,
-            &what,
-            &class_line(&transport.class()),
-        ]);
+        table.add_row([transport.name(), here, &what, &class_of(*transport)]);
     }
     print::line(table)?;
     print::line("\nOptions of a contestant, as in tcp,congestion=reno,nodelay=on:")?;
@@ -81,6 +76,16 @@ fn options_table() -> Table {
         ]);
     }
     table
+}
+
+/// What a transport promises, in words.
+fn class_of(transport: &dyn Transport) -> String {
+    let many = if transport.is_one_to_many() {
+        "one to many, "
+    } else {
+        ""
+    };
+    format!("{many}{}", class_line(&transport.class()))
 }
 
 /// A class in words.
@@ -128,6 +133,7 @@ fn describe(transport: &dyn Transport, options: &Options) -> serde_json::Value {
         "class": {
             "stream": class.stream, "reliable": class.reliable, "ordered": class.ordered,
             "encrypted": class.encrypted, "kernel": class.kernel,
+            "one_to_many": transport.is_one_to_many(),
             "connectionless": class.connectionless, "connects": class.connects,
             "flow_control": class.flow_control, "reach": format!("{:?}", class.reach).to_lowercase(),
             "checksum": class.checksum, "congestion": class.congestion, "offload": class.offload,

@@ -26,6 +26,12 @@ pub trait Transport: Send + Sync {
         self.class()
     }
 
+    /// Whether one end sends and several receive: messages go one way only, from the connecting side,
+    /// and count as received when all have them.
+    fn is_one_to_many(&self) -> bool {
+        false
+    }
+
     /// Whether it can be used here and now.
     ///
     /// # Errors

@@ -197,7 +197,7 @@ impl Medium for Ether {
 }
 
 /// The address this host speaks to `peer` from.
-fn local_towards(peer: SocketAddr) -> io::Result<IpAddr> {
+pub(crate) fn local_towards(peer: SocketAddr) -> io::Result<IpAddr> {
     let socket = UdpSocket::bind(socket::unspecified(&peer))?;
     // Any port will do: nothing is sent.
     socket.connect(SocketAddr::new(peer.ip(), 9))?;

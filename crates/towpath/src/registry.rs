@@ -8,7 +8,8 @@
 use crate::contract::Transport;
 use crate::transport::{
     bare, mptcp, null, pipe, quic, raw_ether, tcp, tcp_batched, udp, udp_batched, udp_connected,
-    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xtp, xtp_raw,
+    udp_lite, udp_nochecksum, udp_segmented, unix_dgram, unix_seqpacket, unix_stream, xtp,
+    xtp_multicast, xtp_raw,
 };
 
 /// Every transport, in the order tables show them.
@@ -31,6 +32,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &quic::Quic,
         &xtp::STREAM,
         &xtp::MESSAGES,
+        &xtp_multicast::XtpMulticast,
         &xtp_raw::RawIp,
         &xtp_raw::Ethernet,
         &bare::Bare,

@@ -2,6 +2,7 @@
 
 mod bar;
 mod compare;
+mod groups;
 mod harness;
 mod link;
 mod ours;

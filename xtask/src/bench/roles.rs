@@ -20,6 +20,23 @@ impl Roles {
     }
 }
 
+/// The example `xtp_groups`.
+pub struct Groups(PathBuf);
+
+impl Groups {
+    /// Builds it for speed.
+    pub fn build(root: &Path) -> Result<Groups, String> {
+        let words = ["--package", "towpath", "--example", "xtp_groups"];
+        let target = build(root, &words)?;
+        Ok(Groups(target.join("release/examples/xtp_groups")))
+    }
+
+    /// Runs it; the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The program in `xtask/peers/quinn`.
 pub struct Quinn(PathBuf);
 

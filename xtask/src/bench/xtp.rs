@@ -29,7 +29,8 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let wanted =
         |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
     let mut below = false;
-    for comparison in comparisons(root) {
+    let comparisons = comparisons(root).into_iter();
+    for comparison in comparisons.chain(super::groups::comparisons(root)) {
         if wanted(comparison.name) {
             let bar = comparison.run(&mut ours);
             println!("{}", bar.line());

@@ -5,8 +5,7 @@
 
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
-use crate::turns::Turns;
-use engine::{CircuitId, SegmentLayout};
+use engine::SegmentLayout;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
@@ -25,7 +24,6 @@ pub struct Pool {
     /// Packets a store has room for.
     slots: usize,
     free: Mutex<Vec<Memory>>,
-    pub(crate) turns: Turns,
 }
 
 impl Pool {
@@ -35,14 +33,13 @@ impl Pool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),
             free: Mutex::new(Vec::new()),
-            turns: Turns::default(),
         })
     }
 
-    /// Both ends of a new store of circuit `id`, without memory until the first byte is written.
-    pub fn store(self: &Arc<Pool>, id: CircuitId) -> (Producer, Consumer) {
+    /// Both ends of a new store, without memory until the first byte is written.
+    pub fn store(self: &Arc<Pool>) -> (Producer, Consumer) {
         let ring = Arc::new(Ring::new(Arc::clone(self)));
-        (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
+        (Producer::new(Arc::clone(&ring)), Consumer::new(ring))
     }
 
     /// User bytes a store holds.

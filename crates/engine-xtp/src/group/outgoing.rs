@@ -6,7 +6,7 @@ use super::shared::{Shared, control};
 use crate::pdu::{Body, CHECK_AT, Common, Format, HEADER_LEN, Header, Options};
 use crate::shared::plain;
 use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Framing, Instant};
+use engine::{Batch, CloseReason, Framing, Instant};
 
 /// Slots of bytes from which on a short packet pays that makes those behind it begin at a slot's
 /// border, as for two parties.
@@ -22,6 +22,10 @@ struct Cut {
 impl Sender {
     /// Fills `batch` with what may be sent now.
     pub(super) fn transmit(&mut self, sh: &mut Shared, now: Instant, batch: &mut Batch) {
+        if sh.config.reliability == Reliability::None {
+            // What the last call sent is out, all copies of it too.
+            self.release(sh, self.next);
+        }
         batch.address_to(self.id, self.group);
         if let Some(reason) = self.ended {
             return self.transmit_end(sh, batch, reason);
@@ -255,11 +259,6 @@ impl Sender {
         sh.counters.packets_built += 1;
         sh.counters.bytes_sent += len;
         sh.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
-        if sh.config.reliability == Reliability::None {
-            self.una = self.next;
-            self.ends.release(self.next);
-            sh.events.push_back(Event::Released(self.id, self.next));
-        }
     }
 
     /// One request every `status_every` bytes or quarter of the window, with the last

@@ -179,6 +179,29 @@ fn an_endpoint_keeps_its_promises_under_mutated_sessions() {
 }
 
 #[test]
+fn an_endpoint_of_groups_keeps_its_promises_under_mutated_sessions() {
+    let packets = crate::group::recorded();
+    let mut total = Summary::default();
+    for seed in seeds(4_000) {
+        let mut random = SplitMix64::new(seed);
+        let mut script = script(&mut random, &packets);
+        if random.below(4) == 0 {
+            let other = script.clone();
+            mutate(&mut random, &mut script, &other);
+        }
+        let summary = targets::group(&script);
+        total.accepted += summary.accepted;
+        total.delivered += summary.delivered;
+        total.sent += summary.sent;
+    }
+    let far = total.accepted > 1000 && total.delivered > 1000 && total.sent > 1000;
+    assert!(
+        far || seeds(4_000).count() < 4_000,
+        "it got nowhere: {total:?}"
+    );
+}
+
+#[test]
 fn decoders_of_the_third_revision_write_what_they_read() {
     for seed in seeds(4000) {
         let mut random = SplitMix64::new(seed);

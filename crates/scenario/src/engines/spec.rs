@@ -8,41 +8,42 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `xtp` (4.0 and others), `xtp-forwarder` (an intermediate system of 3.6) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    /// `bare`, `xtp` (4.0 and others), `xtp-forwarder` (an intermediate system of 3.6), `xtp-group` (4.0
+    /// to many) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
     /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<Bytes>,
     /// `bare`: bytes on their way; `xtp`: receive buffer.
     pub window: Option<Bytes>,
-    /// `xtp`: how losses are made good: `selective`, `go-back-n` or `none`.
+    /// `xtp`, `xtp-group`: how losses are made good: `selective`, `go-back-n` or `none`.
     pub error: Option<Spanned<String>>,
-    /// `xtp`: data packets are summed whole.
+    /// `xtp`, `xtp-group`: data packets are summed whole.
     pub checksum: Option<bool>,
-    /// `xtp`: gaps are reported at once.
+    /// `xtp`, `xtp-group`: gaps are reported at once.
     pub fastnak: Option<bool>,
     /// `xtp`: `allocation` or `off`.
     pub flow: Option<Spanned<String>>,
     /// `xtp`: `off`, `loss` or `delay`.
     pub congestion: Option<Spanned<String>>,
-    /// `xtp`: rate of packets.
+    /// `xtp`, `xtp-group`: rate of packets.
     pub rate: Option<Rate>,
-    /// `xtp`: bytes at once under `rate`; 8 full packets if not given.
+    /// `xtp`, `xtp-group`: bytes at once under `rate`; 8 full packets if not given.
     pub burst: Option<Bytes>,
     /// `xtp`: circuits are opened by a handshake before data.
     pub explicit: Option<bool>,
-    /// `xtp`: bytes between two status requests.
+    /// `xtp`, `xtp-group`: bytes between two status requests.
     pub status_every: Option<Bytes>,
-    /// `xtp`: time data is on its way before its status is asked for.
+    /// `xtp`, `xtp-group`: time data is on its way before its status is asked for.
     pub status_delay: Option<Time>,
-    /// `xtp`: shortest wait for an answer (WTIMER).
+    /// `xtp`, `xtp-group`: shortest wait for an answer (WTIMER).
     pub wait_min: Option<Time>,
-    /// `xtp`: longest wait for an answer.
+    /// `xtp`, `xtp-group`: longest wait for an answer.
     pub wait_max: Option<Time>,
-    /// `xtp`: wait for an answer before a round trip was measured.
+    /// `xtp`, `xtp-group`: wait for an answer before a round trip was measured.
     pub wait_initial: Option<Time>,
-    /// `xtp`: requests without an answer before a circuit is given up.
+    /// `xtp`, `xtp-group`: requests without an answer before a circuit is given up.
     pub retries: Option<u32>,
-    /// `xtp`: silence after which a peer is asked whether it is there; 0 for never.
+    /// `xtp`, `xtp-group`: silence after which a peer is asked whether it is there; 0 for never.
     pub keep_alive: Option<Time>,
     /// `xtp`: which revision: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
@@ -58,6 +59,18 @@ pub struct EngineSpec {
     pub gateway: Option<u64>,
     /// `xtp-forwarder`: octets that may wait in it.
     pub queue: Option<Bytes>,
+    /// `xtp-group`: `counted`, `buckets` or `none`.
+    pub reliability: Option<Spanned<String>>,
+    /// `xtp-group`: receivers that must have joined before the sender begins.
+    pub members: Option<u64>,
+    /// `xtp-group`: receivers below which the sender gives up.
+    pub members_keep: Option<u64>,
+    /// `xtp-group`: status requests within a wait-timer interval (N of the bucket algorithm).
+    pub requests: Option<u64>,
+    /// `xtp-group`: answers in a row that may get lost (E of the bucket algorithm).
+    pub tolerated: Option<u64>,
+    /// `xtp-group`: receivers answer to the whole group.
+    pub answer_to_group: Option<bool>,
     /// `xtp3`: `3.3` or `3.5`.
     pub revision: Option<Spanned<String>>,
     /// `xtp3`: control packets carry 128 octets of resend pairs.
@@ -70,9 +83,9 @@ pub struct EngineSpec {
     pub answerers: Option<u64>,
     /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
     pub hold: Option<Time>,
-    /// `xtp3`: answers to a group wait a random time below this (slotting).
+    /// `xtp3`, `xtp-group`: answers to a group wait a random time below this (slotting).
     pub slot: Option<Time>,
-    /// `xtp3`: answers that another receiver was heard to give are left out.
+    /// `xtp3`, `xtp-group`: answers that another receiver was heard to give are left out.
     pub damping: Option<bool>,
     /// `xtp3`: receive buffer.
     pub alloc: Option<Bytes>,
@@ -87,10 +100,13 @@ pub struct EngineSpec {
 /// Which protocols know an option.
 type Known = &'static [&'static str];
 
-const BARE: Known = &["bare", "xtp"];
+const BARE: Known = &["bare", "xtp", "xtp-group"];
 const XTP: Known = &["xtp"];
-const PACED: Known = &["xtp", "xtp-forwarder"];
+const PACED: Known = &["xtp", "xtp-forwarder", "xtp-group"];
 const FORWARDER: Known = &["xtp-forwarder"];
+const XTPS: Known = &["xtp", "xtp-group"];
+const GROUP: Known = &["xtp-group"];
+const GROUPS: Known = &["xtp3", "xtp-group"];
 const XTP3: Known = &["xtp3"];
 
 impl EngineSpec {
@@ -100,21 +116,27 @@ impl EngineSpec {
         let given = [
             ("packet", self.packet.is_some(), BARE),
             ("window", self.window.is_some(), BARE),
-            ("error", self.error.is_some(), XTP),
-            ("checksum", self.checksum.is_some(), XTP),
-            ("fastnak", self.fastnak.is_some(), XTP),
+            ("error", self.error.is_some(), XTPS),
+            ("checksum", self.checksum.is_some(), XTPS),
+            ("fastnak", self.fastnak.is_some(), XTPS),
             ("flow", self.flow.is_some(), XTP),
             ("congestion", self.congestion.is_some(), XTP),
             ("rate", self.rate.is_some(), PACED),
             ("burst", self.burst.is_some(), PACED),
             ("explicit", self.explicit.is_some(), XTP),
-            ("status_every", self.status_every.is_some(), XTP),
-            ("status_delay", self.status_delay.is_some(), XTP),
-            ("wait_min", self.wait_min.is_some(), XTP),
-            ("wait_max", self.wait_max.is_some(), XTP),
-            ("wait_initial", self.wait_initial.is_some(), XTP),
-            ("retries", self.retries.is_some(), XTP),
-            ("keep_alive", self.keep_alive.is_some(), XTP),
+            ("status_every", self.status_every.is_some(), XTPS),
+            ("status_delay", self.status_delay.is_some(), XTPS),
+            ("wait_min", self.wait_min.is_some(), XTPS),
+            ("wait_max", self.wait_max.is_some(), XTPS),
+            ("wait_initial", self.wait_initial.is_some(), XTPS),
+            ("retries", self.retries.is_some(), XTPS),
+            ("keep_alive", self.keep_alive.is_some(), XTPS),
+            ("reliability", self.reliability.is_some(), GROUP),
+            ("members", self.members.is_some(), GROUP),
+            ("members_keep", self.members_keep.is_some(), GROUP),
+            ("requests", self.requests.is_some(), GROUP),
+            ("tolerated", self.tolerated.is_some(), GROUP),
+            ("answer_to_group", self.answer_to_group.is_some(), GROUP),
             ("dialect", self.dialect.is_some(), XTP),
             ("service", self.service.is_some(), XTP),
             ("sort", self.sort.is_some(), XTP),
@@ -128,8 +150,8 @@ impl EngineSpec {
             ("answers", self.answers.is_some(), XTP3),
             ("answerers", self.answerers.is_some(), XTP3),
             ("hold", self.hold.is_some(), XTP3),
-            ("slot", self.slot.is_some(), XTP3),
-            ("damping", self.damping.is_some(), XTP3),
+            ("slot", self.slot.is_some(), GROUPS),
+            ("damping", self.damping.is_some(), GROUPS),
             ("alloc", self.alloc.is_some(), XTP3),
             ("credit", self.credit.is_some(), XTP3),
             ("wtimer", self.wtimer.is_some(), XTP3),

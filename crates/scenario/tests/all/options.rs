@@ -98,6 +98,55 @@ fn options_change_what_they_are_for() {
     assert!((longer - 128.0 * 0.8).abs() < 1.0, "{longer}");
 }
 
+/// A sender and ten receivers on an Ethernet where each receiver loses 2 % of the frames.
+fn group_outcome(option: &str) -> Outcome {
+    let text = format!(
+        r#"
+time_limit = "300 s"
+[medium]
+kind = "ether10"
+[faults]
+loss = "2%"
+[[station]]
+engine = {{ protocol = "xtp-group", members = 10{option} }}
+[[station]]
+count = 10
+engine = {{ protocol = "xtp-group"{option} }}
+[[traffic]]
+from = [0]
+to = "all"
+length = {{ fixed = "8 KiB" }}
+interarrival = {{ fixed = "20 ms" }}
+messages = 100
+"#
+    );
+    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario, &[], 1, |_| {}).expect("it builds")
+}
+
+#[test]
+fn the_group_engine_of_the_wire_delivers_everything_to_everybody_in_the_simulator() {
+    let mut again = Vec::new();
+    for option in [
+        "",
+        ", error = \"go-back-n\"",
+        ", slot = \"5 ms\"",
+        ", window = \"16 KiB\", reliability = \"buckets\", requests = 2, tolerated = 4",
+    ] {
+        let outcome = group_outcome(option);
+        assert_eq!(outcome.ending, "complete", "{option}");
+        let circuit = &outcome.circuits[0];
+        assert_eq!(circuit.receivers.len(), 10);
+        for receiver in &circuit.receivers {
+            let faults = (receiver.gaps, receiver.wrong_bytes);
+            assert_eq!((receiver.messages, faults), (100, (0, 0)), "{option}");
+        }
+        again.push(outcome.stations[0].retransmissions);
+    }
+    assert!(again.iter().all(|count| *count > 0), "{again:?}");
+    assert!(again[0] * 2 < again[1], "{again:?}");
+}
+
 #[test]
 fn what_a_protocol_does_not_have_is_refused() {
     for (engine, told) in [
@@ -120,6 +169,18 @@ fn what_a_protocol_does_not_have_is_refused() {
         (
             "protocol = \"xtp\", congestion = \"cubic\"",
             "no congestion control \"cubic\"; use off, loss, delay",
+        ),
+        (
+            "protocol = \"xtp-group\", reliability = \"some\"",
+            "no reliability \"some\"; use counted, buckets, none",
+        ),
+        (
+            "protocol = \"xtp-group\", requests = 0",
+            "requests of 0 is out of range; use 1 to 64",
+        ),
+        (
+            "protocol = \"xtp\", members = 3",
+            "xtp has no option members",
         ),
         (
             "protocol = \"xtp\", packet = 20",

@@ -295,7 +295,7 @@ fn faults_in_a_file_are_told_with_their_place() {
         (
             "\"xtp3\"",
             "\"tp4\"",
-            "11:23: no protocol \"tp4\"; use bare, xtp, xtp-forwarder or xtp3",
+            "11:23: no protocol \"tp4\"; use bare, xtp, xtp-forwarder, xtp-group or xtp3",
         ),
         (
             "count = 2",

@@ -74,6 +74,11 @@ fn everyone(_: &str, _: &Value) -> bool {
     true
 }
 
+/// Those with two directions.
+fn both_ways(_: &str, class: &Value) -> bool {
+    class["one_to_many"] != true
+}
+
 /// The null transport moves nothing, so nothing can be timed on its way.
 fn all_that_move(name: &str, _: &Value) -> bool {
     name != "null"
@@ -86,13 +91,13 @@ fn throughput() {
 
 #[test]
 fn delay() {
-    workload(&["-w", "delay"], "delay_p50_us", everyone);
+    workload(&["-w", "delay"], "delay_p50_us", both_ways);
 }
 
 #[test]
 fn delay_spinning() {
     let arguments = ["-w", "delay", "--busy-poll"];
-    workload(&arguments, "delay_p50_us", everyone);
+    workload(&arguments, "delay_p50_us", both_ways);
 }
 
 #[test]
@@ -124,6 +129,26 @@ fn what_makes_no_connections_says_so() {
             .iter()
             .any(|reason| reason.contains("no connections")),
         "{reasons:?}"
+    );
+}
+
+#[test]
+fn what_goes_to_many_is_at_the_pace_of_the_slowest_and_has_no_way_back() {
+    let run = race_all(&["tcp", "xtp-multicast,receivers=3"], &["-w", "throughput"]);
+    let trial = trials_of(&run, "xtp-multicast,receivers=3")[0];
+    counts(trial);
+    closes(trial, true);
+    let effective: Vec<&String> = trial.effective.values().collect();
+    let told = effective
+        .iter()
+        .any(|text| text.contains("the fastest has"));
+    assert!(told, "{effective:?}");
+    let run = race_all(&["tcp", "xtp-multicast"], &["-w", "delay"]);
+    assert!(trials_of(&run, "xtp-multicast").is_empty());
+    assert!(
+        reasons(&run)[0].contains("one sender"),
+        "{:?}",
+        reasons(&run)
     );
 }
 

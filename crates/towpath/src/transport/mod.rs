@@ -18,4 +18,5 @@ pub mod unix_dgram;
 pub mod unix_seqpacket;
 pub mod unix_stream;
 pub mod xtp;
+pub mod xtp_multicast;
 pub mod xtp_raw;

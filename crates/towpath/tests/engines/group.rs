@@ -222,6 +222,70 @@ fn what_is_no_group_is_refused_with_a_remedy() {
     }
 }
 
+/// The contestant of races, beside the conformance tests: one direction only.
+#[test]
+fn a_circuit_to_many_gives_what_all_of_them_have() {
+    let transport = towpath::find("xtp-multicast").expect("it is registered");
+    assert!(transport.is_one_to_many());
+    let mut options = towpath::Options::default();
+    for wrong in ["0", "101", "many"] {
+        options.own.insert("receivers".into(), wrong.into());
+        let why = transport.check_options(&options.own).expect_err("refused");
+        assert!(why.contains("from 1 to 100"), "{why}");
+    }
+    options.own.insert("receivers".into(), "4".into());
+    options.circuits = 2;
+    let mut listener = transport.listen(&options).expect("groups are there");
+    let rendezvous = listener.rendezvous().expect("addresses");
+    let deadline = std::time::Instant::now() + LIMIT;
+    let (mut senders, mut receivers) = (Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        let connecting = scope.spawn(|| {
+            let connect = |index| transport.connect(&rendezvous, index, &options);
+            [0, 1].map(|index| connect(index).expect("all join"))
+        });
+        for _ in 0..2 {
+            receivers.push(listener.accept(deadline).expect("a sender comes"));
+        }
+        senders.extend(connecting.join().expect("no panic"));
+    });
+    for (sender, receiver) in senders.iter_mut().zip(&mut receivers) {
+        let bytes = pattern(700_000);
+        let error = receiver
+            .try_send(b"back")
+            .expect_err("there is no way back");
+        assert_eq!(error.kind(), io::ErrorKind::Unsupported);
+        assert!(sender.try_recv(&mut [0; 8]).is_err());
+        let mut got = Vec::new();
+        let mut parts = bytes.chunks(10_000).peekable();
+        let mut buffer = vec![0; 65_536];
+        loop {
+            match parts.peek() {
+                Some(part) if sender.send(part).is_ok() => {
+                    parts.next();
+                    if parts.peek().is_none() {
+                        sender.finish().expect("the end is sent");
+                    }
+                }
+                _ => {}
+            }
+            match receiver.try_recv(&mut buffer) {
+                Ok(Some(len)) => got.extend_from_slice(&buffer[..len]),
+                Ok(None) => break,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock, "{error}"),
+            }
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{} bytes came",
+                got.len()
+            );
+        }
+        assert!(got == bytes);
+        assert_eq!(receiver.effective()["receivers"], "4");
+        assert!(sender.counts()["packets_sent"] > 400);
+    }
+}
+
 /// The environment variable that makes this program a receiver.
 const GROUP: &str = "TOWPATH_TEST_GROUP";
 

@@ -112,6 +112,8 @@ pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
     for &transport in all() {
         match transport.name() {
             "null" => continue,
+            // Tested by itself: there is one direction only.
+            _ if transport.is_one_to_many() => continue,
             "raw-ether" | "xtp-ether" => {
                 tested += usize::from(namespace::with_veth(transport, options, &test));
             }

@@ -6,3 +6,29 @@ mod plan;
 mod silence;
 mod swarm;
 mod world;
+
+use engine_xtp::group::{Buckets, Config, Reliability};
+use plan::{MS, Station};
+use world::World;
+
+/// Packets of groups that lost some, both counted and not.
+pub fn recorded() -> Vec<Vec<u8>> {
+    let kinds = [
+        Reliability::Counted,
+        Reliability::Buckets(Buckets::default()),
+    ];
+    let of_kind = |reliability| {
+        let config = Config {
+            packet_len: 256,
+            reliability,
+            ..Config::default()
+        };
+        let mut stations = vec![Station::sender(&config, 6000)];
+        stations.extend((0..2).map(|_| Station::receiver(&config)));
+        stations[1].link.loss_ppm = 50_000;
+        let mut world = World::new(stations, 3);
+        world.run(10_000 * MS);
+        world.trace.into_iter().map(|(_, _, packet)| packet)
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
+}

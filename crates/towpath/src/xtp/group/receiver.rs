@@ -7,6 +7,7 @@ use engine::{Address, Counters};
 use engine_xtp::group::Group;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use wire::Wire;
 use wire_udp::UdpWire;
@@ -116,6 +117,20 @@ impl Stream {
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.circuit.try_recv(buffer)
+    }
+
+    /// Waits up to `limit` until something may have come.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
+        self.circuit.wait(limit)
+    }
+
+    /// A descriptor that is readable when something arrived.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.circuit.descriptor()
     }
 
     /// Says goodbye. After the end of the stream it waits up to `limit` until the sender has heard

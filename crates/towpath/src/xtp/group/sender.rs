@@ -7,6 +7,7 @@ use engine::{Address, Counters, Engine};
 use engine_xtp::group::{Group, Holdings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use wire::Wire;
 use wire_udp::UdpWire;
@@ -148,6 +149,18 @@ impl Sender {
             .command(|engine, now| engine.expel(now, id, member))
     }
 
+    /// Ends the stream after what was sent, and waits for nothing.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn finish(&mut self) -> io::Result<()> {
+        match std::mem::replace(&mut self.is_finished, true) {
+            true => Ok(()),
+            false => self.circuit.finish(),
+        }
+    }
+
     /// Ends the stream after what was sent, waits up to `limit` until all members have everything, and
     /// gives the report on each, as [`members`](Sender::members).
     ///
@@ -156,9 +169,7 @@ impl Sender {
     /// `TimedOut`, also when no receiver of a group without members was heard; `ConnectionReset` when
     /// too few members were left; or the kernel's. The report is to be had from `members` then too.
     pub fn close(&mut self, limit: Duration) -> io::Result<Vec<Member>> {
-        if !std::mem::replace(&mut self.is_finished, true) {
-            self.circuit.finish()?;
-        }
+        self.finish()?;
         self.circuit.drain(limit)?;
         Ok(self.members())
     }
@@ -175,6 +186,16 @@ impl Sender {
     /// The work done so far.
     pub fn counters(&self) -> Counters {
         self.endpoint.with_pump(|pump| pump.engine().counters())
+    }
+
+    /// Calls of the wire that sent, and that received something.
+    pub fn wire_calls(&self) -> (u64, u64) {
+        self.endpoint.with_pump(|pump| pump.wire_calls())
+    }
+
+    /// A descriptor that is readable when something arrived.
+    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.circuit.descriptor()
     }
 
     /// What the sender holds right now.

@@ -1,0 +1,469 @@
+//! xtp-multicast: one sender, many receivers in the listening process, each with a socket and a
+//! thread of its own.
+//!
+//! What the receiving circuit tells of is what *all* receivers have: its own receiver takes no byte
+//! that another one still lacks. So a rate is that of the slowest, a delay that until everybody has
+//! the message. The sender waits at the beginning until all have joined.
+
+use crate::contract::{
+    Circuit, Class, Interest, Listener, OptionHelp, PATIENCE, Reach, Rendezvous, Transport,
+    Unavailable,
+};
+use crate::medium::local_towards;
+use crate::options::{Family, Options};
+use crate::socket;
+use crate::xtp::group::{Receiver, Sender, Settings, Stream, example_group};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long receivers may take to join.
+const JOIN_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a sender that goes away waits for its receivers.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// How often a receiver's thread looks whether it should end.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Receivers unless told otherwise, and at most: each takes two threads.
+const RECEIVERS: usize = 8;
+const RECEIVERS_MAX: usize = 100;
+
+/// Bytes a receiver's thread takes at once.
+const READ_LEN: usize = 64 << 10;
+
+const HELP: &[OptionHelp] = &[OptionHelp {
+    name: "receivers",
+    values: "8|1..100",
+    meaning: "receivers in the listening process, each with a socket and a thread",
+}];
+
+/// XTP to a group.
+#[derive(Debug)]
+pub struct XtpMulticast;
+
+fn receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
+    let Some(text) = own.get("receivers") else {
+        return Ok(RECEIVERS);
+    };
+    let count = text.parse().ok();
+    count
+        .filter(|count| (1..=RECEIVERS_MAX).contains(count))
+        .ok_or_else(|| format!("receivers of '{text}' are out of range, from 1 to {RECEIVERS_MAX}"))
+}
+
+fn settings(options: &Options) -> io::Result<(usize, Settings)> {
+    let wrong = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
+    let count = receivers(&options.own).map_err(wrong)?;
+    let mut settings = Settings::for_members(count);
+    if let Some(len) = options.buffers {
+        settings.socket_buffer_len = len;
+    }
+    Ok((count, settings))
+}
+
+impl Transport for XtpMulticast {
+    fn name(&self) -> &'static str {
+        "xtp-multicast"
+    }
+
+    fn summary(&self) -> &'static str {
+        "XTP 4.0 to a multicast group, one sender to 8 receivers or receivers=N, at the pace of the slowest"
+    }
+
+    fn options(&self) -> &'static [OptionHelp] {
+        HELP
+    }
+
+    fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
+        match own.keys().find(|key| *key != "receivers") {
+            Some(key) => Err(format!("xtp-multicast has no option '{key}'")),
+            None => receivers(own).map(|_| ()),
+        }
+    }
+
+    fn class(&self) -> Class {
+        Class {
+            reliable: true,
+            ordered: true,
+            encrypted: false,
+            stream: true,
+            kernel: false,
+            connectionless: false,
+            connects: false,
+            flow_control: true,
+            reach: Reach::Network,
+            checksum: "Internet, 16 bit, by UDP; XTP's own over headers",
+            congestion: "",
+            offload: "UDP segmentation and coalescing by the kernel",
+        }
+    }
+
+    fn is_one_to_many(&self) -> bool {
+        true
+    }
+
+    fn available(&self, options: &Options) -> Result<(), Unavailable> {
+        if options.family == Family::V6 && options.bind.is_none() {
+            return Err(Unavailable {
+                reason: "the loopback has no route for groups of IPv6".into(),
+                remedy: "use IPv4, or hosts with a link between them".into(),
+            });
+        }
+        Ok(())
+    }
+
+    fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
+        let (count, settings) = settings(options)?;
+        let local = options.bind_address();
+        let mut groups = Vec::new();
+        for _ in 0..options.circuits.max(1) {
+            let group = example_group();
+            let join = |_| Receiver::join(group, local, &settings);
+            let joined: io::Result<Vec<Receiver>> = (0..count).map(join).collect();
+            groups.push((group, joined?));
+        }
+        groups.reverse();
+        let line = |(group, _): &(SocketAddr, _)| format!("{group} {local}");
+        let lines: Vec<String> = groups.iter().rev().map(line).collect();
+        Ok(Box::new(Listening { groups, lines }))
+    }
+
+    fn connect(
+        &self,
+        rendezvous: &Rendezvous,
+        index: usize,
+        options: &Options,
+    ) -> io::Result<Box<dyn Circuit>> {
+        let (_, settings) = settings(options)?;
+        let line = socket::line(&rendezvous.bytes, index)?;
+        let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
+        let text = std::str::from_utf8(line).map_err(|_| unclear())?;
+        let (group, listener) = text.split_once(' ').ok_or_else(unclear)?;
+        let group = group.parse().map_err(|_| unclear())?;
+        let listener = listener.parse().map_err(|_| unclear())?;
+        let local = local_towards(SocketAddr::new(listener, 0))?;
+        let mut sender = Sender::open(group, local, &settings)?;
+        sender.wait_ready(JOIN_LIMIT)?;
+        Ok(Box::new(Sending { sender }))
+    }
+}
+
+struct Listening {
+    /// Groups nobody accepted yet, the first last.
+    groups: Vec<(SocketAddr, Vec<Receiver>)>,
+    lines: Vec<String>,
+}
+
+impl Listener for Listening {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: self.lines.join("\n").into_bytes(),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let none = || io::Error::new(io::ErrorKind::TimedOut, "every group has its sender");
+        let (_, mut receivers) = self.groups.pop().ok_or_else(none)?;
+        let limit = deadline.saturating_duration_since(Instant::now());
+        let own = receivers.swap_remove(0);
+        let others = Arc::new(Others::new(receivers.len()));
+        for (index, receiver) in receivers.into_iter().enumerate() {
+            let others = Arc::clone(&others);
+            std::thread::Builder::new()
+                .name("towpath-receiver".into())
+                .spawn(move || others.receive(index, &receiver, limit))?;
+        }
+        let stream = own.accept(limit)?;
+        Ok(Box::new(Receiving {
+            stream,
+            own,
+            others,
+            received: 0,
+        }))
+    }
+}
+
+/// The receivers beside the one whose bytes the user gets.
+struct Others {
+    /// Bytes each has; all that can ever be at the end.
+    received: Vec<AtomicU64>,
+    bytes: Vec<AtomicU64>,
+    failed: Mutex<Option<String>>,
+    ended: AtomicBool,
+    /// Somebody waits for progress.
+    waiting: AtomicBool,
+    bell: (Mutex<()>, Condvar),
+}
+
+impl Others {
+    fn new(count: usize) -> Others {
+        let zeros = || (0..count).map(|_| AtomicU64::new(0)).collect();
+        Others {
+            received: zeros(),
+            bytes: zeros(),
+            failed: Mutex::new(None),
+            ended: AtomicBool::new(false),
+            waiting: AtomicBool::new(false),
+            bell: (Mutex::new(()), Condvar::new()),
+        }
+    }
+
+    /// One receiver's thread, to the end of its stream or of the circuit.
+    fn receive(&self, index: usize, receiver: &Receiver, limit: Duration) {
+        let done = receiver.accept(limit).and_then(|mut stream| {
+            let mut buffer = vec![0; READ_LEN];
+            while !self.ended.load(Ordering::Relaxed) {
+                match stream.recv(&mut buffer, LOOK) {
+                    Ok(Some(len)) => self.note(index, len as u64),
+                    Ok(None) => return stream.close(LINGER).or(Ok(())),
+                    Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = done {
+            let text = format!("receiver {} beside the first: {error}", index + 1);
+            let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+            failed.get_or_insert(text);
+        }
+        self.received[index].store(u64::MAX, Ordering::Release);
+        self.ring();
+    }
+
+    fn note(&self, index: usize, len: u64) {
+        let bytes = self.bytes[index].fetch_add(len, Ordering::Relaxed) + len;
+        self.received[index].store(bytes, Ordering::Release);
+        self.ring();
+    }
+
+    fn ring(&self) {
+        if self.waiting.swap(false, Ordering::AcqRel) {
+            let _lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
+            self.bell.1.notify_all();
+        }
+    }
+
+    /// What all of them have.
+    fn least(&self) -> u64 {
+        let received = self.received.iter();
+        let least = received.map(|bytes| bytes.load(Ordering::Acquire)).min();
+        least.unwrap_or(u64::MAX)
+    }
+
+    /// Waits until one of them may have more, a millisecond at most.
+    fn wait(&self) {
+        let lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.store(true, Ordering::Release);
+        let short = Duration::from_millis(1);
+        drop(self.bell.1.wait_timeout(lock, short));
+    }
+
+    fn check(&self) -> io::Result<()> {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*failed {
+            Some(text) => Err(io::Error::other(text.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+struct Receiving {
+    stream: Stream,
+    own: Receiver,
+    others: Arc<Others>,
+    /// Bytes the user has, and so all receivers.
+    received: u64,
+}
+
+impl Receiving {
+    /// The part of `buffer` that may be filled: what all others have.
+    fn room<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
+        let ahead = self.others.least().saturating_sub(self.received);
+        let len = usize::try_from(ahead)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
+        if len == 0 && !buffer.is_empty() {
+            self.others.check()?;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(&mut buffer[..len])
+    }
+
+    fn note(&mut self, got: Option<usize>) -> io::Result<Option<usize>> {
+        match got {
+            Some(len) => self.received += len as u64,
+            None => self.others.check()?,
+        }
+        Ok(got)
+    }
+}
+
+impl Circuit for Receiving {
+    fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
+        Err(one_way("a receiver of a group sends nothing"))
+    }
+
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let room = self.room(buffer)?;
+        let got = self.stream.try_recv(room)?;
+        self.note(got)
+    }
+
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match self.room(buffer) {
+                Ok(room) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    return match self.stream.recv(room, left) {
+                        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                            Err(io::ErrorKind::WouldBlock.into())
+                        }
+                        Err(error) => Err(error),
+                        Ok(got) => self.note(got),
+                    };
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                    self.others.wait();
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
+        if self.others.least() <= self.received {
+            self.others.wait();
+            return Ok(());
+        }
+        let limit = deadline.saturating_duration_since(Instant::now());
+        self.stream.wait(limit)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.stream.descriptor()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        if let Some(descriptor) = self.stream.descriptor() {
+            socket::effective_buffers(descriptor, &mut effective);
+        }
+        let others = self.others.bytes.iter();
+        let others = others.map(|bytes| bytes.load(Ordering::Relaxed));
+        let all: Vec<u64> = std::iter::once(self.received).chain(others).collect();
+        let slowest = all.iter().enumerate().min_by_key(|(_, bytes)| **bytes);
+        effective.insert("receivers".into(), all.len().to_string());
+        if let (Some((index, least)), Some(most)) = (slowest, all.iter().max()) {
+            let text = format!("receiver {index} with {least} bytes; the fastest has {most}");
+            effective.insert("slowest".into(), text);
+        }
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let counters = self.own.counters();
+        let (answers, damped) = self.own.answers();
+        BTreeMap::from([
+            ("packets_received".into(), counters.packets_parsed),
+            ("packets_discarded".into(), counters.packets_discarded),
+            ("bytes_copied".into(), counters.bytes_copied),
+            ("answers".into(), answers),
+            ("answers_damped".into(), damped),
+        ])
+    }
+}
+
+impl Drop for Receiving {
+    fn drop(&mut self) {
+        self.others.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+struct Sending {
+    sender: Sender,
+}
+
+impl Circuit for Sending {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.sender.try_send(message)
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        match self.sender.send(message, PATIENCE) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            other => other,
+        }
+    }
+
+    fn try_recv(&mut self, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        Err(one_way("the sender to a group receives nothing"))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sender.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.sender.finish()
+    }
+
+    fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        self.sender.wait(limit)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.sender.descriptor()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = BTreeMap::new();
+        if let Some(descriptor) = self.sender.descriptor() {
+            socket::effective_buffers(descriptor, &mut effective);
+        }
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let counters = self.sender.counters();
+        let (sends, receives) = self.sender.wire_calls();
+        BTreeMap::from([
+            ("retransmissions".into(), counters.retransmissions),
+            ("packets_sent".into(), counters.packets_built),
+            ("send_calls".into(), sends),
+            ("receive_calls".into(), receives),
+        ])
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        // The helper thread goes with the circuit, and with it what is still on its way.
+        let _ = self.sender.close(LINGER);
+    }
+}
+
+fn one_way(text: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}

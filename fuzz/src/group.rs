@@ -1,0 +1,304 @@
+//! An endpoint of groups under a script of packets, commands and passing time.
+
+use super::script::Summary;
+use core::time::Duration;
+use engine::{Address, Batch, Bytes, CircuitId, Delivery, Engine, Event, Instant};
+use engine_xtp::ErrorControl;
+use engine_xtp::group::{Buckets, Config, Group, Late, Reliability};
+use engine_xtp::pdu::{Body, CHECK_AT, HEADER_LEN, Packet, RTN};
+use std::collections::BTreeMap;
+
+const WINDOW: u64 = 20_000;
+const MEMBERS_MAX: usize = 8;
+const CIRCUITS_MAX: usize = 16;
+
+/// Keys of senders elsewhere.
+const FOREIGN: [u64; 2] = [5, 6];
+
+/// Bytes a stream's user writes at most.
+const STORE_MAX: u64 = 200_000;
+
+/// Batches an endpoint may send without time going on. A batch is one packet here; a window of the
+/// shortest packets, to each of three receivers, is far less.
+const BURST_MAX: usize = 5_000;
+
+struct Victim {
+    group: Group,
+    now: Instant,
+    circuits: Vec<CircuitId>,
+    written: BTreeMap<CircuitId, u64>,
+    released: BTreeMap<CircuitId, u64>,
+    unread: BTreeMap<CircuitId, u64>,
+    /// Keys a packet to the endpoint may carry, the newest first.
+    keys: Vec<u64>,
+    sync: u32,
+    seq: u64,
+    sent: u64,
+}
+
+/// Runs a script: four octets choose the configuration, then come commands of two octets, some with
+/// octets of a packet behind them.
+pub fn group(octets: &[u8]) -> Summary {
+    let Some((choice, mut script)) = octets.split_first_chunk::<4>() else {
+        return Summary::default();
+    };
+    let mut group = Group::new(config(*choice));
+    group.listen(choice[3] & 1 == 0);
+    let mut victim = Victim {
+        group,
+        now: Instant::from_nanos(1000),
+        circuits: Vec::new(),
+        written: BTreeMap::new(),
+        released: BTreeMap::new(),
+        unread: BTreeMap::new(),
+        keys: vec![7],
+        sync: 0,
+        seq: 0,
+        sent: 0,
+    };
+    while let Some(rest) = victim.step(script) {
+        script = rest;
+        victim.check();
+    }
+    victim.rest();
+    let counters = victim.group.counters();
+    Summary {
+        accepted: counters.packets_parsed - counters.packets_discarded,
+        delivered: counters.bytes_delivered,
+        sent: victim.sent,
+    }
+}
+
+fn config(choice: [u8; 4]) -> Config {
+    let bit = |at: usize| choice[at / 8] >> (at % 8) & 1 != 0;
+    let buckets = Reliability::Buckets(Buckets {
+        requests: 1 + u32::from(choice[2] & 3),
+        tolerated: u32::from(choice[2] >> 2 & 3),
+    });
+    let all = Address::Station(u32::MAX);
+    let each = if bit(9) { 3 } else { 0 };
+    Config {
+        packet_len: if bit(0) { 1472 } else { 128 },
+        window: WINDOW,
+        initial_window: 5000,
+        checksum: bit(1),
+        framing: match bit(2) {
+            true => engine::Framing::Messages,
+            false => engine::Framing::Stream,
+        },
+        reliability: match choice[0] >> 3 & 3 {
+            0 => Reliability::None,
+            1 => buckets,
+            _ => Reliability::Counted,
+        },
+        error: match bit(5) {
+            true => ErrorControl::Selective,
+            false => ErrorControl::GoBackN,
+        },
+        fastnak: bit(6),
+        members_min: usize::from(bit(7)),
+        members_keep: usize::from(bit(8)),
+        members_max: MEMBERS_MAX,
+        replicate: (0..each).map(Address::Station).collect(),
+        late: [Late::Earliest, Late::Next, Late::Never][usize::from(choice[1] >> 2 & 3).min(2)],
+        answer_to: bit(12).then_some(all),
+        slot: Duration::from_millis(if bit(13) { 3 } else { 0 }),
+        damping: bit(14),
+        circuits_max: CIRCUITS_MAX,
+        ..Config::default()
+    }
+}
+
+impl Victim {
+    /// Carries out the first command of `script`: the rest, or None at its end.
+    fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
+        let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
+        let (now, circuit) = (self.now, self.circuit(argument));
+        let mut left = rest;
+        match what % 16 {
+            0 if self.circuits.len() < CIRCUITS_MAX => {
+                if let Ok(id) = self.group.connect(now, Address::Station(u32::MAX)) {
+                    self.circuits.push(id);
+                }
+            }
+            1 => self.write(circuit, u64::from(argument) * 64),
+            2 => self.group.finish(now, circuit),
+            3 => self.group.abort(now, circuit),
+            4 => {
+                let unread = self.unread.remove(&circuit).unwrap_or(0);
+                self.group.consume(now, circuit, unread);
+            }
+            5 => self
+                .group
+                .expel(now, circuit, Address::Station(u32::from(argument % 4))),
+            6 | 7 => {
+                self.now = now + Duration::from_micros(100) * (1 << (argument % 20));
+                self.timeout();
+            }
+            _ => {
+                let (&len, rest) = rest.split_first()?;
+                let len = (usize::from(len) * 6).min(rest.len());
+                let (octets, rest) = rest.split_at(len);
+                let packet = self.repair(what, argument, octets);
+                self.hit(Address::Station(u32::from(what >> 6 & 1)), &packet);
+                left = rest;
+            }
+        }
+        self.drain();
+        Some(left)
+    }
+
+    fn circuit(&self, argument: u8) -> CircuitId {
+        let count = self.circuits.len().max(1);
+        let found = self.circuits.get(usize::from(argument) % count);
+        found.copied().unwrap_or(CircuitId(0))
+    }
+
+    fn write(&mut self, circuit: CircuitId, bytes: u64) {
+        let end = self.written.entry(circuit).or_default();
+        *end = (*end + bytes).min(STORE_MAX);
+        self.group.end_message(circuit, *end);
+        self.group
+            .extend(self.now, circuit, *end, bytes.is_multiple_of(128));
+    }
+
+    fn timeout(&mut self) {
+        self.group.handle_timeout(self.now);
+        // What ended says so with its next packet.
+        self.drain();
+        let next = self.group.deadline();
+        assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
+    }
+
+    /// `octets` as a packet: as it is, or with what a peer makes right made right.
+    fn repair(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
+        let mut packet = octets.to_vec();
+        if what & 0x80 != 0 || packet.len() < HEADER_LEN {
+            return packet;
+        }
+        let known = match usize::from(argument & 7) {
+            few @ 0..3 => FOREIGN[few % 2],
+            other => self.keys[other % self.keys.len()],
+        };
+        packet[..8].copy_from_slice(&known.to_be_bytes());
+        packet[8] |= 0x08;
+        packet[11] = 0x20 | packet[11] & 0x0f;
+        if argument & 8 == 0 {
+            packet[9] &= !0x1a;
+        }
+        packet[24..29].fill(0);
+        if argument & 16 == 0 && packet.len() >= HEADER_LEN + 20 {
+            let rseq = u64::from(packet[39]) * self.seq / 255;
+            packet[32..40].copy_from_slice(&rseq.to_be_bytes());
+            let echo = self.sync.wrapping_sub(u32::from(packet[51] % 4));
+            packet[48..52].copy_from_slice(&echo.to_be_bytes());
+        }
+        let dlen = (packet.len() - HEADER_LEN) as u32;
+        packet[12..16].copy_from_slice(&dlen.to_be_bytes());
+        packet[CHECK_AT..CHECK_AT + 2].fill(0);
+        let nocheck = packet[8] & 0x40 != 0;
+        let covered = if nocheck { HEADER_LEN } else { packet.len() };
+        let check = engine::checksum::checksum(&packet[..covered]);
+        packet[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+        packet
+    }
+
+    fn hit(&mut self, from: Address, packet: &[u8]) {
+        let mut deliveries: Vec<Delivery> = Vec::new();
+        self.group
+            .handle_packet(self.now, from, packet, &mut deliveries);
+        for delivery in deliveries {
+            let len = match delivery.bytes {
+                Bytes::Packet(range) => {
+                    assert!(range.start >= HEADER_LEN && range.end <= packet.len());
+                    range.len()
+                }
+                Bytes::Held(held) => held.len(),
+            };
+            *self.unread.entry(delivery.circuit).or_default() += len as u64;
+        }
+    }
+
+    /// Fetches what the endpoint has to say and to send. User bytes are zeros.
+    fn drain(&mut self) {
+        self.events();
+        for burst in 0.. {
+            let mut batch = Batch::new(1);
+            self.group.transmit(self.now, &mut batch);
+            let Some((circuit, _)) = batch.destination().filter(|_| !batch.is_empty()) else {
+                break;
+            };
+            batch.extend_checksums(|_| 0);
+            for segment in batch.segments() {
+                let written = self.written.get(&circuit).copied().unwrap_or(0);
+                let released = self.released.get(&circuit).copied().unwrap_or(0);
+                let named = &segment.payload;
+                let held = named.start >= released && named.end <= written;
+                assert!(
+                    named.is_empty() || held,
+                    "{named:?} of {released}..{written}"
+                );
+                let mut packet = batch.header(segment).to_vec();
+                packet.resize(packet.len() + (named.end - named.start) as usize, 0);
+                self.learn(&packet);
+            }
+            self.events();
+            assert!(burst < BURST_MAX, "it sends without end");
+        }
+        self.events();
+    }
+
+    fn events(&mut self) {
+        while let Some(event) = self.group.poll_event() {
+            match event {
+                Event::Accepted(id, _) => self.circuits.push(id),
+                Event::Released(id, position) => {
+                    let released = self.released.entry(id).or_default();
+                    assert!(position > *released, "released again");
+                    *released = position;
+                }
+                Event::Closed(id, _) => self.circuits.retain(|known| *known != id),
+                _ => {}
+            }
+        }
+        while self.group.poll_news().is_some() {}
+    }
+
+    fn learn(&mut self, packet: &[u8]) {
+        self.sent += 1;
+        let parsed = Packet::parse(packet).expect("an engine sends good packets");
+        self.sync = parsed.header.sync;
+        self.seq = self
+            .seq
+            .max(parsed.header.seq + u64::from(parsed.header.dlen));
+        let told = match parsed.body {
+            Body::Jcntl { xkey, .. } => xkey | RTN,
+            _ if parsed.header.key & RTN == 0 => parsed.header.key | RTN,
+            _ => return,
+        };
+        if !self.keys.contains(&told) {
+            self.keys.truncate(7);
+            self.keys.insert(0, told);
+        }
+    }
+
+    fn check(&self) {
+        let holdings = self.group.holdings();
+        assert!(holdings.circuits <= CIRCUITS_MAX && holdings.quarantined <= 1024);
+        assert!(holdings.members <= CIRCUITS_MAX * MEMBERS_MAX);
+        assert!(holdings.held_bytes as u64 <= CIRCUITS_MAX as u64 * 2 * WINDOW);
+        assert!(holdings.entries <= CIRCUITS_MAX * (2 * 256 + 64 + 16));
+    }
+
+    /// Lets time pass, but not for ever: an idle group is asked for as long as it lives.
+    fn rest(&mut self) {
+        let patience = self.now + Duration::from_secs(600);
+        for _ in 0..100 {
+            let Some(at) = self.group.deadline().filter(|at| *at < patience) else {
+                return;
+            };
+            self.now = self.now.max(at);
+            self.timeout();
+        }
+    }
+}

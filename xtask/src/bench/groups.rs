@@ -1,0 +1,61 @@
+//! xtp, one to many: against bare multicast UDP, and against one receiver on a link.
+
+use super::bar::Target;
+use super::compare::{Comparison, Measure, ask};
+use super::ours::Ask;
+use super::roles::Groups;
+use std::path::{Path, PathBuf};
+
+/// Rounds of each comparison.
+const ROUNDS: usize = 5;
+
+/// Seconds of each trial.
+const SPAN_S: f64 = 1.0;
+
+/// The comparisons, in the form of the others of XTP.
+pub fn comparisons(root: &Path) -> Vec<Comparison> {
+    let eight = "xtp-multicast,receivers=8";
+    vec![
+        Comparison {
+            name: "xtp-multicast-8",
+            ours: rate(eight, &["--pin", "0,1"]),
+            peers: vec![("bare multicast UDP, mean of its receivers", bare(root))],
+            rounds: ROUNDS,
+            target: Target::Goal {
+                floor: 0.5,
+                goal: 0.8,
+            },
+        },
+        Comparison {
+            name: "xtp-multicast-link",
+            ours: rate(eight, &["--link", "rate=100mbit"]),
+            peers: vec![("xtp to one", rate("xtp", &["--link", "rate=100mbit"]))],
+            rounds: ROUNDS,
+            target: Target::Goal {
+                floor: 0.9,
+                goal: 0.95,
+            },
+        },
+    ]
+}
+
+/// Mbit/s of user bytes that all receivers got.
+fn rate(transport: &'static str, more: &[&str]) -> Measure {
+    let question = Ask {
+        transport,
+        workload: "throughput",
+        size: 16 << 10,
+        span_s: SPAN_S,
+        more: more.iter().map(|&word| word.to_owned()).collect(),
+    };
+    ask(question, "mbit_per_s")
+}
+
+fn bare(root: &Path) -> Measure {
+    let root: PathBuf = root.to_owned();
+    Box::new(move |_| {
+        let groups = Groups::build(&root)?;
+        let mb_per_s = groups.run(&["bare", "8", &SPAN_S.to_string(), "0", "1"])?;
+        Ok(mb_per_s * 8.0)
+    })
+}
