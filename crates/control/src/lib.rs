@@ -21,13 +21,22 @@
 //!           <------------------------------------- Finished
 //! ```
 //!
+//! Between two hosts the same messages travel inside those of a session: [`session`] has them,
+//! [`frame`] their frames, [`caps`] what an agent allows, and [`vet`] what makes the reports of a
+//! stranger safe to read.
+//!
 //! Everything received is checked before use; nothing in a frame makes the receiver allocate more
 //! than the frame is long.
 #![forbid(unsafe_code)]
 
+pub mod caps;
 mod channel;
+pub mod frame;
 mod message;
+pub mod session;
+pub mod vet;
 
+pub use caps::Caps;
 pub use channel::{Channel, ChannelError, FRAME_MAX};
 pub use message::{
     Arrivals, CircuitReport, CpuUse, FromWorker, Job, Leg, Limits, Mix, Rate, RendezvousFrame,
@@ -35,4 +44,4 @@ pub use message::{
 };
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;

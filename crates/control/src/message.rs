@@ -11,8 +11,9 @@ pub enum ToWorker {
     Listen(Job),
     /// Prepare, as the connecting side, towards these listeners, one a leg.
     Connect(Job, Vec<RendezvousFrame>),
-    /// Begin.
-    Go,
+    /// Begin at this time of the worker's own CLOCK_MONOTONIC, ns; 0 or one that has passed for at
+    /// once.
+    Go(u64),
     /// The peer sent everything, this many messages.
     PeerDone(u64),
     /// Stop now and report.
@@ -64,6 +65,12 @@ pub struct Job {
     pub settings: Settings,
     /// Address the listeners bind to; None for the loopback.
     pub bind: Option<IpAddr>,
+    /// The only address that is listened to and answered; None for any.
+    pub peer: Option<IpAddr>,
+    /// What to add to a time stamp of the other side to have it in this side's clock, ns.
+    pub clock_ns: i64,
+    /// Bytes a second all circuits together may send at most; None for no limit.
+    pub pace_bytes_per_s: Option<u64>,
     /// The longest a packet may be on its way, ns; 0 within a host.
     pub path_ns: u64,
     /// Bytes of a message.

@@ -35,7 +35,7 @@ pub mod trial;
 pub mod worker;
 mod workload;
 
-pub use place::{Place, TestbedHost, ThisHost, WorkerHandle};
+pub use place::{ClockOffset, Place, TestbedHost, ThisHost, WorkerHandle};
 pub use race::{Observer, Progress, RaceError, run};
 pub use spec::{Contest, RaceSpec};
 pub use stage::Stage;

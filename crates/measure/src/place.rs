@@ -28,6 +28,29 @@ pub trait Place {
     fn address(&self, _ipv6: bool) -> Option<IpAddr> {
         None
     }
+
+    /// The only address workers there speak with; None for any.
+    fn peer(&self) -> Option<IpAddr> {
+        None
+    }
+
+    /// How its clock compares with this process's, as known right now; None where it is the same.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be found out.
+    fn clock(&self) -> io::Result<Option<ClockOffset>> {
+        Ok(None)
+    }
+}
+
+/// How another host's CLOCK_MONOTONIC compares with this one's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockOffset {
+    /// The other's less this one's, ns.
+    pub offset_ns: i64,
+    /// How far it may be off on either side, ns.
+    pub bound_ns: u64,
 }
 
 /// Workers as child processes of this one, each with a socket pair for its standard input.
@@ -42,7 +65,24 @@ pub struct ThisHost {
 pub struct WorkerHandle {
     /// How to talk to it.
     pub channel: Channel,
-    child: Child,
+    process: Process,
+}
+
+/// The worker's process.
+enum Process {
+    /// A child of this one.
+    Child(Child),
+    /// On another host; called once the channel is closed, it waits until the worker is gone.
+    Elsewhere(Box<dyn FnOnce() + Send>),
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Process::Child(child) => write!(f, "process {}", child.id()),
+            Process::Elsewhere(_) => f.write_str("a process elsewhere"),
+        }
+    }
 }
 
 /// How long a worker may take to end once its channel is closed.
@@ -135,14 +175,30 @@ fn spawn_worker(
     })?;
     Ok(WorkerHandle {
         channel: Channel::new(ours.into()),
-        child,
+        process: Process::Child(child),
     })
 }
 
 impl WorkerHandle {
-    /// The number of its process.
+    /// A worker on another host, spoken to through `channel`. `end` waits until it is gone.
+    pub fn elsewhere(channel: Channel, end: Box<dyn FnOnce() + Send>) -> WorkerHandle {
+        WorkerHandle {
+            channel,
+            process: Process::Elsewhere(end),
+        }
+    }
+
+    /// The number of its process; 0 on another host.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        match &self.process {
+            Process::Child(child) => child.id(),
+            Process::Elsewhere(_) => 0,
+        }
+    }
+
+    /// Whether it runs on another host.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(self.process, Process::Elsewhere(_))
     }
 
     /// Waits up to `limit` for the worker to say something, or to be gone.
@@ -157,8 +213,12 @@ impl WorkerHandle {
 
     /// Closes the channel and waits for the worker; one that does not end is killed.
     pub fn end(self) {
-        let WorkerHandle { channel, mut child } = self;
+        let WorkerHandle { channel, process } = self;
         drop(channel);
+        let mut child = match process {
+            Process::Child(child) => child,
+            Process::Elsewhere(end) => return end(),
+        };
         let end = Instant::now() + END_LIMIT;
         while Instant::now() < end {
             match child.try_wait() {

@@ -1,7 +1,7 @@
 //! One trial: two fresh workers, set up, started, collected.
 
 use crate::contestant;
-use crate::place::{Place, WorkerHandle};
+use crate::place::{ClockOffset, Place, WorkerHandle};
 use crate::spec::{Contest, Direction, RaceSpec};
 use crate::stage::{Stage, Surroundings};
 use control::{FromWorker, Job, Leg, Limits, Rate, Role, Side, ToWorker, WorkerReport, Workload};
@@ -36,6 +36,11 @@ pub struct Collected {
     pub host: host::Difference,
     /// CPU seconds the measuring process itself took meanwhile, an emulated link included.
     pub own_s: f64,
+    /// CPU seconds of those workers that ran on other hosts.
+    pub elsewhere_s: f64,
+    /// How far the clocks of the two sides may be apart, ns, by round trips before, during and after
+    /// the trial; None where both have the same.
+    pub clock_bound_ns: Option<u64>,
     /// The interface the traffic ran over.
     pub interface: String,
     /// What the link and the loads did.
@@ -77,9 +82,12 @@ pub fn run(
     can_do(spec, trial)?;
     let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
     let places = stage.places();
+    let clocks = Clocks::read(places)?;
     let path = Path {
         bind: places.1.address(spec.settings.ipv6),
         longest: stage.longest_way(),
+        peers: [places.0.peer(), places.1.peer()],
+        clocks,
     };
     let jobs = Jobs::of(spec, trial, path);
     let listener = spawn(places.1)?;
@@ -106,7 +114,48 @@ pub fn run(
     } = pair;
     connector.end();
     listener.end();
-    result
+    let mut collected = result?;
+    collected.clock_bound_ns = clocks.bound_with(Clocks::read(stage.places())?);
+    Ok(collected)
+}
+
+/// The clocks of the connecting and the listening side, against this process's.
+#[derive(Clone, Copy)]
+struct Clocks([Option<ClockOffset>; 2]);
+
+impl Clocks {
+    fn read(places: (&dyn Place, &dyn Place)) -> Result<Clocks, TrialError> {
+        let read = |place: &dyn Place| {
+            let clock = place.clock();
+            clock.map_err(|error| failed(format!("{}: {error}", place.name())))
+        };
+        Ok(Clocks([read(places.0)?, read(places.1)?]))
+    }
+
+    fn offset_ns(&self, side: usize) -> i64 {
+        self.0[side].map_or(0, |clock| clock.offset_ns)
+    }
+
+    fn is_one(&self) -> bool {
+        self.0 == [None, None]
+    }
+
+    /// How far one side's clock may be from where it was thought to be at the other's, given both
+    /// readings: what either leaves open, and what they differ by.
+    fn bound_with(self, later: Clocks) -> Option<u64> {
+        if self.is_one() {
+            return None;
+        }
+        let side = |at: usize| {
+            let (first, last) = (
+                self.0[at].unwrap_or_default(),
+                later.0[at].unwrap_or_default(),
+            );
+            let moved = first.offset_ns.abs_diff(last.offset_ns);
+            first.bound_ns.max(last.bound_ns.saturating_add(moved))
+        };
+        Some(side(0).saturating_add(side(1)))
+    }
 }
 
 /// Whether the transports can do the workload at all.
@@ -157,10 +206,17 @@ impl Pair<'_> {
         stage.begin(link_seed);
         let before = stage.snapshot();
         let measured = self.go(jobs).and_then(|()| self.collect(jobs, trial));
+        let measured = measured.map(|reports| jobs.clocks.bring_home(reports));
         let host = before.until(&stage.snapshot());
         let surroundings = stage.end();
         let (listener, connector) = measured?;
         let own_s = (host::TaskCpu::of_self() - own).task_s;
+        let elsewhere = |worker: &WorkerHandle, report: &WorkerReport| {
+            let task_s = report.cpu.task_ns as f64 * 1e-9;
+            if worker.is_elsewhere() { task_s } else { 0.0 }
+        };
+        let elsewhere_s =
+            elsewhere(&self.listener, &listener) + elsewhere(&self.connector, &connector);
         let (sender, receiver) = match spec.direction {
             Direction::Reverse if has_direction(trial) => (listener, connector),
             _ => (connector, listener),
@@ -170,6 +226,8 @@ impl Pair<'_> {
             receiver,
             host,
             own_s,
+            elsewhere_s,
+            clock_bound_ns: None,
             interface: stage.interface().to_owned(),
             surroundings,
         })
@@ -198,9 +256,12 @@ impl Pair<'_> {
         }
     }
 
-    /// Starts the receiving side first.
+    /// Starts the receiving side first; two hosts that both send begin at the same time.
     fn go(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
         let stop = self.stop;
+        if jobs.listener.role == Role::Both && !jobs.clocks.is_one() {
+            return self.go_together(jobs);
+        }
         let listener_sends = matches!(jobs.listener.role, Role::Source);
         let order = if listener_sends {
             [&mut self.connector, &mut self.listener]
@@ -208,13 +269,22 @@ impl Pair<'_> {
             [&mut self.listener, &mut self.connector]
         };
         for worker in order {
-            send(worker, &ToWorker::Go, &[])?;
-            match receive(worker, SETUP_LIMIT, stop)?.0 {
-                FromWorker::Running => {}
-                other => return Err(unexpected(other)),
-            }
+            send(worker, &ToWorker::Go(0), &[])?;
+            running(worker, stop)?;
         }
         Ok(())
+    }
+
+    /// Names a time that both have heard of when it comes.
+    fn go_together(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
+        let stop = self.stop;
+        let at_ns = crate::clock::now_ns() + HEAD_START_NS + 2 * jobs.listener.path_ns;
+        for (worker, side) in [(&mut self.connector, 0), (&mut self.listener, 1)] {
+            let theirs_ns = at_ns.saturating_add_signed(jobs.clocks.offset_ns(side));
+            send(worker, &ToWorker::Go(theirs_ns), &[])?;
+        }
+        running(&mut self.connector, stop)?;
+        running(&mut self.listener, stop)
     }
 
     /// Waits for the active side, tells the other, and takes both reports.
@@ -243,6 +313,16 @@ impl Pair<'_> {
         } else {
             (following, leading)
         })
+    }
+}
+
+/// How far ahead a common start lies, besides the way there, ns.
+const HEAD_START_NS: u64 = 5_000_000;
+
+fn running(worker: &mut WorkerHandle, stop: &AtomicBool) -> Result<(), TrialError> {
+    match receive(worker, SETUP_LIMIT, stop)?.0 {
+        FromWorker::Running => Ok(()),
+        other => Err(unexpected(other)),
     }
 }
 
@@ -321,9 +401,23 @@ fn has_direction(trial: &TrialSpec) -> bool {
 struct Path {
     bind: Option<IpAddr>,
     longest: Duration,
+    /// Whom the connecting and the listening side speak with.
+    peers: [Option<IpAddr>; 2],
+    clocks: Clocks,
+}
+
+impl Clocks {
+    /// Reports of the listening and the connecting side, in this process's time.
+    fn bring_home(self, reports: (WorkerReport, WorkerReport)) -> (WorkerReport, WorkerReport) {
+        let (mut listener, mut connector) = reports;
+        control::vet::shift(&mut listener, self.offset_ns(1));
+        control::vet::shift(&mut connector, self.offset_ns(0));
+        (listener, connector)
+    }
 }
 
 struct Jobs {
+    clocks: Clocks,
     listener: Job,
     connector: Job,
 }
@@ -340,6 +434,12 @@ impl Jobs {
             legs: legs(spec, trial),
             settings: settings(spec, trial),
             bind: path.bind,
+            peer: path.peers[usize::from(side == Side::Listen)],
+            clock_ns: {
+                let own = usize::from(side == Side::Listen);
+                path.clocks.offset_ns(own) - path.clocks.offset_ns(1 - own)
+            },
+            pace_bytes_per_s: None,
             path_ns: path.longest.as_nanos() as u64,
             message_len: trial.contest.size,
             mix: trial.contest.mix,
@@ -351,6 +451,7 @@ impl Jobs {
             seed: trial.seed,
         };
         Jobs {
+            clocks: path.clocks,
             connector: job(Side::Connect, connector_role, near),
             listener: job(Side::Listen, listener_role, far),
         }

@@ -1,6 +1,7 @@
 //! What the datagram transports share: ports that know their peer, and how to find them.
 
 use crate::contract::{Circuit, Interest, Listener, Reach, Rendezvous};
+use crate::doorkeeper::hear_only;
 use crate::options::Options;
 use crate::socket;
 use rustix::io::Errno;
@@ -284,6 +285,9 @@ fn new_socket(flavour: &Flavour, domain: Domain, options: &Options) -> io::Resul
     let socket = Socket::new(domain, Type::DGRAM, protocol)?;
     socket::set_buffers(&socket, options.buffers);
     socket::set_patience(&socket, options.patience)?;
+    if flavour.space != Space::Unix {
+        hear_only(socket.as_fd(), options.only_from)?;
+    }
     (flavour.prepare)(&socket)?;
     Ok(socket)
 }

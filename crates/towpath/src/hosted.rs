@@ -1,6 +1,7 @@
 //! What transports have in common that run an engine of this project in the user's thread.
 
 use crate::contract::{Circuit, Interest, Listener, PATIENCE, Reach, Rendezvous};
+use crate::doorkeeper::hear_only;
 use crate::medium::{Medium, Opened};
 use crate::options::Options;
 use crate::socket;
@@ -101,6 +102,9 @@ fn end<M: Medium, E: Engine + Send + 'static>(
     setup: Setup<E>,
 ) -> io::Result<End<M, E>> {
     let Opened { mut wire, line, .. } = opened;
+    if let Some(socket) = wire.descriptor() {
+        hear_only(socket, options.only_from)?;
+    }
     if let (Some(len), Some(socket)) = (options.buffers, wire.descriptor()) {
         wire_udp::sys::set_buffers(socket, len);
     }

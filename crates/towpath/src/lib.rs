@@ -30,6 +30,7 @@
 //! * `datagram`, `stream`, `hosted`, `medium`, `local`, `socket` - what the files of a kind share:
 //!   ports that learn their peer, ends of byte streams, engines in the user's thread and the media
 //!   below them, listeners with a local name, socket options.
+//! * `doorkeeper` - sockets that hear one address only.
 //! * [`xtp`] - XTP as a library of its own, with what the common contract has no words for:
 //!   transactions, datagrams, many circuits on one endpoint, readiness.
 //! * [`files`] - files to one host, or to many at once.
@@ -41,6 +42,7 @@ pub mod contract;
 mod datagram;
 pub mod files;
 pub mod forward;
+mod doorkeeper;
 mod hosted;
 mod local;
 mod medium;

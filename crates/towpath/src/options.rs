@@ -15,6 +15,9 @@ pub struct Options {
     pub family: Family,
     /// Address the listener binds to; None for the loopback of the family.
     pub bind: Option<IpAddr>,
+    /// The only address whose packets are heard, and so answered; None for any. The kernel drops
+    /// those of others before any protocol sees them.
+    pub only_from: Option<IpAddr>,
     /// Bytes of the messages to come; transports that make packets of one size use it.
     pub message_len: usize,
     /// Circuits the listener prepares for.
@@ -60,6 +63,7 @@ impl Default for Options {
         Options {
             family: Family::V4,
             bind: None,
+            only_from: None,
             message_len: 1024,
             circuits: 1,
             one_peer: false,

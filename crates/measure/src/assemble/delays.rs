@@ -44,6 +44,7 @@ pub(super) fn delays(made: &mut Trial, view: &View<'_>, kind: &str) {
 pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
     let sinks: Vec<&CircuitReport> = view.receivers().collect();
     merge_delays(made, &sinks, "delay");
+    one_way(made, view);
     let span_s = send_span_s(view).max(1e-9);
     let sent = view.sent() as f64;
     let delivered = view.delivered();
@@ -76,6 +77,26 @@ pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
         );
     }
 }
+
+/// A delay from one clock to another is said with how far they may be apart, and not at all when
+/// that is most of it.
+fn one_way(made: &mut Trial, view: &View<'_>) {
+    let Some(bound_ns) = view.collected.clock_bound_ns else {
+        return;
+    };
+    let bound_us = bound_ns as f64 / 1e3;
+    made.evidence.insert("clock_bound_us".into(), bound_us);
+    let median_us = made.metrics.get("delay_p50_us").copied().unwrap_or(0.0);
+    if median_us > bound_us * CLOCK_BOUND_PART {
+        return;
+    }
+    made.metrics.retain(|name, _| !name.starts_with("delay_"));
+    made.histograms.remove("delay");
+    made.evidence.insert("one_way_left_out".into(), 1.0);
+}
+
+/// A one-way delay is shown when it is this many times the bound of the clocks at least.
+const CLOCK_BOUND_PART: f64 = 2.0;
 
 fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
     let encoded = circuits

@@ -62,6 +62,10 @@ fn account(ledger: &mut Ledger, view: &View<'_>, dropped: u64) {
     ledger.corrupt = take(way.damaged);
     ledger.lost_host = take(dropped);
     ledger.in_flight = take(way.in_flight);
+    if view.collected.surroundings.network {
+        // What nobody dropped was lost on the way.
+        ledger.lost_link += take(u64::MAX);
+    }
     ledger.unaccounted = missing as i64;
 }
 
@@ -110,13 +114,14 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
     }
     let workers_s: f64 = made.cpu.values().map(|cpu| cpu.task_s).sum();
     let surroundings = &view.collected.surroundings;
-    let own_s = workers_s + view.collected.own_s + surroundings.outside_s;
+    let collected = view.collected;
+    let own_s = workers_s + collected.own_s + surroundings.outside_s - collected.elsewhere_s;
     let unreliable = view.legs().iter().any(|leg| !leg.class().reliable);
     let expected = host::Expected {
         own_s,
         interface: view.collected.interface.clone(),
         drops: unreliable,
-        losses: surroundings.link.is_some(),
+        losses: surroundings.link.is_some() || surroundings.network,
     };
     made.disturbed
         .extend(host::disturbances(&view.collected.host, &expected));

@@ -80,6 +80,8 @@ pub struct Surroundings {
     /// The link from the connecting to the listening host, and back; None where the kernel's own
     /// carries the packets.
     pub link: Option<[Way; 2]>,
+    /// Packets cross a network with queues and losses that nobody here can count.
+    pub network: bool,
     /// Processor seconds that neither worker is charged for, by what took them: `link`, `load`.
     pub cpu_s: BTreeMap<String, f64>,
     /// Processor seconds of those that other processes than this one spent.

@@ -72,7 +72,7 @@ fn prepare(job: &Job) -> Result<(), Failure> {
 
 fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), Failure> {
     match channel.receive::<ToWorker>(STEP_LIMIT)?.0 {
-        ToWorker::Go => {}
+        ToWorker::Go(at_ns) => sleep_until(at_ns),
         ToWorker::Stop => return Ok(()),
         _ => return Err(Failure("the controller went on out of order".into())),
     }
@@ -95,6 +95,15 @@ fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), F
     // The circuits end with the process: a transport may still have to repeat its last packets.
     std::mem::forget(circuits);
     Ok(())
+}
+
+/// The longest a start may be put off: several hosts that begin together agree on a time some round
+/// trips ahead.
+const HEAD_START_NS: u64 = 5_000_000_000;
+
+fn sleep_until(at_ns: u64) {
+    let left_ns = at_ns.saturating_sub(crate::clock::now_ns());
+    std::thread::sleep(Duration::from_nanos(left_ns.min(HEAD_START_NS)));
 }
 
 /// Passes on what the controller says until all threads are done.

@@ -199,6 +199,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
     Options {
         family: if ipv6 { Family::V6 } else { Family::V4 },
         bind: job.bind,
+        only_from: job.peer,
         message_len: longest as usize,
         circuits,
         one_peer: job.workload != Workload::Connect,

@@ -74,10 +74,12 @@ pub(super) fn start(
 ) -> Running {
     // Closed, and so readable at the other end, when the last thread drops its share.
     let ring = Arc::new(ring);
+    let threads = circuits.slots.len() as u64;
     let spawn = |(index, slot): (usize, CircuitSlot)| {
         let (flags, ring) = (Arc::clone(flags), Arc::clone(&ring));
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
+        job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
         let leg = slot.leg.clone();
         // Read before the peer may begin: a thread may start late, and drops count from here on.
         let before = counts(&slot);

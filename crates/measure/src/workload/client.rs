@@ -1,6 +1,7 @@
 //! client: asks, waits for the answer, and times both together.
 
 use super::message::Messages;
+use super::pace::Pace;
 use super::server::Exchange;
 use super::slices::Slices;
 use super::{Flags, source};
@@ -46,7 +47,9 @@ pub(crate) fn run(
     };
     let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
     let mut lost = 0u64;
+    let pace = Pace::new(job, start_ns);
     while report.sent < job.limits.messages {
+        pace.hold(report.sent.saturating_mul(job.message_len), flags);
         let asked_ns = now_ns();
         let late = || now_ns() > asked_ns + patience_ns || flags.is_stopped();
         let answer = exchange

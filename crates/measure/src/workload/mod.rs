@@ -5,6 +5,7 @@ pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod message;
 pub(crate) mod offered;
+pub(crate) mod pace;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod slices;

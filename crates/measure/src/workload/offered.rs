@@ -192,6 +192,7 @@ pub(crate) fn sink(
     let start_ns = now_ns();
     let mut state = Receiving {
         message_len: job.message_len as usize,
+        clock_ns: job.clock_ns,
         delays: Delays::new(job.limits.messages),
         slices: Slices::new(start_ns, job.limits.slice_ns),
         front: Vec::new(),
@@ -239,6 +240,8 @@ pub(crate) fn sink(
 
 struct Receiving {
     message_len: usize,
+    /// From the sender's clock to this one's.
+    clock_ns: i64,
     delays: Delays,
     slices: Slices,
     /// The front of a message whose rest has not come, on a byte stream.
@@ -281,6 +284,7 @@ impl Receiving {
     fn count(&mut self, message: &[u8]) {
         debug_assert!(message.len() >= STAMP_LEN);
         if let Some((_, intended_ns)) = stamp(message) {
+            let intended_ns = intended_ns.saturating_add_signed(self.clock_ns);
             self.delays
                 .record(self.report.last_ns.saturating_sub(intended_ns));
             self.report.received += 1;

@@ -1,5 +1,6 @@
 //! server: sends back every message it gets.
 
+use super::pace::Pace;
 use super::{Flags, is_pause, sink};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
@@ -20,6 +21,7 @@ pub(crate) fn run(
         ..Default::default()
     };
     let call = Exchange::new(job, stream);
+    let pace = Pace::new(job, first_ns);
     loop {
         let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
             // A wait that was ended brings a message of no bytes.
@@ -33,6 +35,7 @@ pub(crate) fn run(
         };
         report.received += 1;
         report.received_bytes += len as u64;
+        pace.hold(report.received_bytes, flags);
         if let Err(error) = call.send(circuit, &buffer[..len], || flags.is_stopped()) {
             report.error = Some(error.to_string());
             break;

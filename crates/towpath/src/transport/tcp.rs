@@ -3,6 +3,7 @@
 use crate::contract::{
     Circuit, Class, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
 };
+use crate::doorkeeper::hear_only;
 use crate::options::Options;
 use crate::stream::{Look, StreamEnd};
 use crate::{socket, sys};
@@ -85,6 +86,7 @@ fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io:
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
     socket::set_buffers(&socket, options.buffers);
+    hear_only(socket.as_fd(), options.only_from)?;
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }

@@ -1,5 +1,6 @@
 //! A socket, the library's endpoint, and the connections on them.
 
+use crate::doorkeeper::hear_only;
 use crate::options::Options;
 use bytes::BytesMut;
 use quinn_proto::{
@@ -62,6 +63,7 @@ impl Hub {
     ) -> io::Result<Hub> {
         let socket = UdpSocket::bind(local)?;
         socket.set_nonblocking(true)?;
+        hear_only(socket.as_fd(), options.only_from)?;
         sys::set_buffers(socket.as_fd(), options.buffers.unwrap_or(BUFFER_LEN));
         forbid_fragments(&socket, local);
         let can_segment =

@@ -1,0 +1,336 @@
+//! What an agent lets its clients do, and how a job is held to it.
+
+use crate::{Job, Rate, Role, Side};
+use serde::{Deserialize, Serialize};
+
+/// Transports that run together in one job at most.
+const LEGS_MAX: usize = 8;
+
+/// Octets of a leg's text at most: a name and a dozen options.
+const LEG_TEXT_MAX: usize = 256;
+
+/// Octets of a congestion control's name at most (TCP_CA_NAME_MAX).
+const CONGESTION_MAX: usize = 16;
+
+/// Packets of one batched call at most.
+const BATCH_MAX: u64 = 1024;
+
+/// The longest a packet may be said to be on its way: the far side of the moon and back, twice.
+const PATH_MAX_NS: u64 = 10_000_000_000;
+
+/// Slices of a trial at most; the loops keep 4096 themselves.
+const SLICES_MAX: u64 = 100_000;
+
+/// What a client may ask for. Announced in the hello and enforced there; a client that asks for more
+/// is told so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caps {
+    /// Circuits of a worker.
+    pub circuits: u32,
+    /// Threads of a worker; follows from the circuits.
+    pub threads: u32,
+    /// Workers at a time.
+    pub workers: u32,
+    /// Bytes of a message.
+    pub message_len: u64,
+    /// Bytes of a socket buffer.
+    pub buffers: u64,
+    /// Bytes of a worker's address space.
+    pub memory: u64,
+    /// Bits a second a worker may send; None for no limit.
+    pub rate_bps: Option<u64>,
+    /// Bytes of user data a session may move in both directions together.
+    pub bytes: u64,
+    /// Time a trial may measure, ns.
+    pub trial_ns: u64,
+    /// Time a session may last, s.
+    pub session_s: u64,
+}
+
+/// A measuring thread and a helper for each circuit, the control thread and one to spare.
+const fn threads(circuits: u32) -> u32 {
+    2 * circuits + 2
+}
+
+impl Default for Caps {
+    fn default() -> Caps {
+        Caps {
+            circuits: 64,
+            threads: threads(64),
+            workers: crate::session::WORKERS_MAX,
+            message_len: 64 << 20,
+            buffers: 64 << 20,
+            // 64 circuits with samples, rings and stacks of 50 MiB each; most of it is never touched.
+            memory: 8 << 30,
+            rate_bps: None,
+            bytes: 16 << 40,
+            trial_ns: 60_000_000_000,
+            session_s: 4 * 3600,
+        }
+    }
+}
+
+impl Caps {
+    /// With another number of circuits.
+    #[must_use]
+    pub fn with_circuits(mut self, circuits: u32) -> Caps {
+        self.circuits = circuits;
+        self.threads = threads(circuits);
+        self
+    }
+
+    /// Bytes a second a worker may send.
+    pub fn bytes_per_s(&self) -> Option<u64> {
+        self.rate_bps.map(|bits| (bits / 8).max(1))
+    }
+
+    /// Whether `job` is within the caps when `bytes_left` of the session's bytes are left.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names what is too much, and what is allowed.
+    pub fn check(&self, job: &Job, bytes_left: u64) -> Result<(), String> {
+        self.check_circuits(job)?;
+        self.check_bytes(job)?;
+        self.check_rate(job)?;
+        let limits = job.limits;
+        at_most("measured time", limits.time_ns, self.trial_ns, "ns")?;
+        at_least_one("measured time", limits.time_ns)?;
+        at_least_one("slice", limits.slice_ns)?;
+        at_most("slices", limits.time_ns / limits.slice_ns, SLICES_MAX, "")?;
+        at_most("way of a packet", job.path_ns, PATH_MAX_NS, "ns")?;
+        if job.role != Role::Sink && bytes_left == 0 {
+            return Err(format!(
+                "the session has moved all of its {} bytes; start another, or raise --max-bytes there",
+                self.bytes
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_circuits(&self, job: &Job) -> Result<(), String> {
+        if job.legs.is_empty() || job.legs.len() > LEGS_MAX {
+            return Err(format!(
+                "{} transports at once; there may be 1 to {LEGS_MAX}",
+                job.legs.len()
+            ));
+        }
+        for leg in &job.legs {
+            at_least_one("number of circuits", u64::from(leg.circuits))?;
+            at_most(
+                "transport's text",
+                leg.transport.len() as u64,
+                LEG_TEXT_MAX as u64,
+                "B",
+            )?;
+        }
+        let circuits = job.legs.iter().map(|leg| u64::from(leg.circuits)).sum();
+        at_most("number of circuits", circuits, u64::from(self.circuits), "")
+    }
+
+    fn check_bytes(&self, job: &Job) -> Result<(), String> {
+        let mix = job.mix.map(|mix| [mix.small, mix.full]);
+        for len in mix.into_iter().flatten().chain([job.message_len]) {
+            at_least_one("message", len)?;
+            at_most("message", len, self.message_len, "B")?;
+        }
+        if job.mix.is_some_and(|mix| mix.small_percent > 100) {
+            return Err("a mix has more than 100 % small messages".into());
+        }
+        let settings = &job.settings;
+        at_most("read", settings.read_len, self.message_len, "B")?;
+        at_most("batch", settings.batch.unwrap_or(1), BATCH_MAX, "packets")?;
+        at_most(
+            "socket buffer",
+            settings.buffers.unwrap_or(0),
+            self.buffers,
+            "B",
+        )?;
+        let plain = |name: &str| {
+            name.bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+        };
+        if settings.congestion.len() > CONGESTION_MAX || !plain(&settings.congestion) {
+            return Err("the congestion control's name is none".into());
+        }
+        if settings.interface.is_some() {
+            return Err("a client names no interfaces of this host; leave out --interface".into());
+        }
+        Ok(())
+    }
+
+    fn check_rate(&self, job: &Job) -> Result<(), String> {
+        let Some(Rate { per_s, .. }) = job.rate else {
+            return Ok(());
+        };
+        if !per_s.is_finite() || per_s <= 0.0 {
+            return Err("the offered rate is no number above 0".into());
+        }
+        let circuits: f64 = job.legs.iter().map(|leg| f64::from(leg.circuits)).sum();
+        let bits = per_s * job.message_len as f64 * 8.0 * circuits;
+        match self.rate_bps {
+            Some(most) if bits > most as f64 && job.role == Role::Source => Err(format!(
+                "{bits:.0} bit/s are offered; this agent sends at most {most}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The job with what the agent decides: no more messages than the bytes that are left, and its
+    /// pace.
+    #[must_use]
+    pub fn hold(&self, mut job: Job, bytes_left: u64) -> Job {
+        let circuits: u64 = job.legs.iter().map(|leg| u64::from(leg.circuits)).sum();
+        let each = bytes_left / circuits.max(1) / job.message_len.max(1);
+        if job.role != Role::Sink || job.side == Side::Connect {
+            job.limits.messages = job.limits.messages.min(each.max(1));
+        }
+        job.pace_bytes_per_s = match (self.bytes_per_s(), job.pace_bytes_per_s) {
+            (Some(cap), Some(asked)) => Some(cap.min(asked)),
+            (cap, asked) => cap.or(asked),
+        };
+        job
+    }
+}
+
+fn at_most(what: &str, value: u64, most: u64, unit: &str) -> Result<(), String> {
+    if value <= most {
+        return Ok(());
+    }
+    let space = if unit.is_empty() { "" } else { " " };
+    Err(format!(
+        "a {what} of {value}{space}{unit} is more than this agent allows, {most}{space}{unit}"
+    ))
+}
+
+fn at_least_one(what: &str, value: u64) -> Result<(), String> {
+    match value {
+        0 => Err(format!("a {what} of 0 is none")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Arrivals, Leg, Limits, Mix, Settings, Workload};
+
+    /// A job that is within everything.
+    pub(crate) fn job() -> Job {
+        Job {
+            side: Side::Listen,
+            role: Role::Source,
+            workload: Workload::Throughput,
+            legs: vec![Leg {
+                transport: "tcp".into(),
+                circuits: 2,
+            }],
+            settings: Settings {
+                congestion: "cubic".into(),
+                ..Settings::default()
+            },
+            bind: None,
+            peer: None,
+            clock_ns: 0,
+            pace_bytes_per_s: None,
+            path_ns: 0,
+            message_len: 1000,
+            mix: None,
+            limits: Limits {
+                messages: 1_000_000,
+                time_ns: 1_000_000_000,
+                slice_ns: 1_000_000,
+            },
+            rate: None,
+            pin: None,
+            priority: None,
+            busy_poll: false,
+            seed: 1,
+        }
+    }
+
+    type Change = fn(&mut Job);
+
+    #[test]
+    fn every_resource_has_its_cap() {
+        let caps = Caps {
+            rate_bps: Some(1_000_000),
+            ..Caps::default()
+        };
+        assert_eq!(caps.check(&job(), 1), Ok(()));
+        let too_much: [(&str, Change); 15] = [
+            ("circuits", |job| job.legs[0].circuits = 65),
+            ("circuits", |job| job.legs[0].circuits = u32::MAX),
+            ("circuits", |job| job.legs[0].circuits = 0),
+            ("transports at once", |job| job.legs.clear()),
+            ("transports at once", |job| {
+                job.legs = vec![job.legs[0].clone(); 9]
+            }),
+            ("text", |job| job.legs[0].transport = "x".repeat(9999)),
+            ("message", |job| job.message_len = u64::MAX),
+            ("message", |job| job.message_len = 0),
+            ("message", |job| {
+                job.mix = Some(Mix {
+                    small: 1,
+                    full: u64::MAX,
+                    small_percent: 7,
+                });
+            }),
+            ("read", |job| job.settings.read_len = u64::MAX),
+            ("socket buffer", |job| job.settings.buffers = Some(1 << 40)),
+            ("measured time", |job| job.limits.time_ns = u64::MAX),
+            ("slice", |job| job.limits.slice_ns = 0),
+            ("interface", |job| {
+                job.settings.interface = Some("eth0".into())
+            }),
+            ("congestion", |job| {
+                job.settings.congestion = "../../etc".into()
+            }),
+        ];
+        for (words, change) in too_much {
+            let mut job = job();
+            change(&mut job);
+            let why = caps.check(&job, 1).expect_err(words);
+            assert!(why.contains(words), "{why}");
+        }
+        assert!(
+            caps.check(&job(), 0)
+                .expect_err("no bytes")
+                .contains("bytes")
+        );
+    }
+
+    #[test]
+    fn rates_are_finite_and_within_the_cap() {
+        let caps = Caps {
+            rate_bps: Some(1_000_000),
+            ..Caps::default()
+        };
+        for (per_s, fine) in [
+            (10.0, true),
+            (1e9, false),
+            (f64::NAN, false),
+            (f64::INFINITY, false),
+            (-1.0, false),
+        ] {
+            let mut job = job();
+            job.rate = Some(Rate {
+                per_s,
+                arrivals: Arrivals::Fixed,
+            });
+            assert_eq!(caps.check(&job, 1).is_ok(), fine, "{per_s}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_held_to_bytes_and_pace() {
+        let caps = Caps {
+            rate_bps: Some(8000),
+            ..Caps::default()
+        };
+        let held = caps.hold(job(), 10_000);
+        assert_eq!(held.limits.messages, 5);
+        assert_eq!(held.pace_bytes_per_s, Some(1000));
+        assert_eq!(Caps::default().hold(job(), u64::MAX).pace_bytes_per_s, None);
+    }
+}

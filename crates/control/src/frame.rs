@@ -1,0 +1,166 @@
+//! Frames of a session, apart from any socket: octets in, messages out.
+//!
+//! A frame is a length of four octets, little-endian, and one message in postcard form that fills
+//! it exactly. Nothing is set aside for what was only announced.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Octets of a frame to an agent at most: a job of 64 circuits with the addresses of all.
+pub const REQUEST_MAX: usize = 64 << 10;
+
+/// Octets of a frame from an agent at most: the report of a worker.
+pub const ANSWER_MAX: usize = crate::FRAME_MAX;
+
+/// Octets of a frame's head.
+const HEAD: usize = 4;
+
+/// A frame that is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// It would be longer than is allowed.
+    #[error("a frame of {len} octets exceeds the limit of {limit}")]
+    TooLong {
+        /// Its length.
+        len: usize,
+        /// What is allowed.
+        limit: usize,
+    },
+    /// Its octets are no message, or more than one.
+    #[error("a frame that is no message")]
+    Malformed,
+}
+
+/// A message as a frame of at most `limit` octets.
+///
+/// # Errors
+///
+/// [`FrameError::TooLong`].
+pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameError> {
+    let body = postcard::to_stdvec(message).map_err(|_| FrameError::Malformed)?;
+    let len = body.len();
+    if len > limit {
+        return Err(FrameError::TooLong { len, limit });
+    }
+    let mut frame = Vec::with_capacity(HEAD + len);
+    frame.extend_from_slice(&(len as u32).to_le_bytes());
+    frame.extend_from_slice(&body);
+    Ok(frame)
+}
+
+/// Octets as they come, until they are frames.
+#[derive(Debug)]
+pub struct Frames {
+    limit: usize,
+    octets: Vec<u8>,
+    taken: usize,
+}
+
+impl Frames {
+    /// Frames of at most `limit` octets each.
+    pub fn new(limit: usize) -> Frames {
+        Frames {
+            limit,
+            octets: Vec::new(),
+            taken: 0,
+        }
+    }
+
+    /// Octets that came.
+    pub fn push(&mut self, octets: &[u8]) {
+        if self.taken > 0 {
+            self.octets.drain(..self.taken);
+            self.taken = 0;
+        }
+        self.octets.extend_from_slice(octets);
+    }
+
+    /// Whether a frame has begun and not ended.
+    pub fn is_partial(&self) -> bool {
+        self.octets.len() > self.taken
+    }
+
+    /// The next message; None when more octets are needed.
+    ///
+    /// # Errors
+    ///
+    /// A [`FrameError`]; what follows is of no use then.
+    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let waiting = &self.octets[self.taken..];
+        let Some((head, rest)) = waiting.split_first_chunk::<HEAD>() else {
+            return Ok(None);
+        };
+        let len = u32::from_le_bytes(*head) as usize;
+        if len > self.limit {
+            return Err(FrameError::TooLong {
+                len,
+                limit: self.limit,
+            });
+        }
+        let Some(body) = rest.get(..len) else {
+            return Ok(None);
+        };
+        let (message, after) =
+            postcard::take_from_bytes(body).map_err(|_| FrameError::Malformed)?;
+        if !after.is_empty() {
+            return Err(FrameError::Malformed);
+        }
+        self.taken += HEAD + len;
+        Ok(Some(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_out_whole_however_they_came_in() {
+        let one = encode(&("first".to_owned(), 1u32), 100).expect("it fits");
+        let two = encode(&("second".to_owned(), 2u32), 100).expect("it fits");
+        let all = [one, two].concat();
+        for step in 1..all.len() {
+            let mut frames = Frames::new(100);
+            let mut seen = Vec::new();
+            for part in all.chunks(step) {
+                frames.push(part);
+                while let Some(message) = frames.next::<(String, u32)>().expect("good frames") {
+                    seen.push(message.1);
+                }
+            }
+            assert_eq!(seen, [1, 2]);
+            assert!(!frames.is_partial());
+        }
+    }
+
+    #[test]
+    fn lengths_at_the_limit_and_beyond_it() {
+        let text = "x".repeat(98);
+        let exact = encode(&text, 99).expect("one octet of length and 98 of text");
+        assert!(matches!(
+            encode(&text, 98),
+            Err(FrameError::TooLong { len: 99, limit: 98 })
+        ));
+        let mut frames = Frames::new(99);
+        frames.push(&exact);
+        assert_eq!(frames.next::<String>(), Ok(Some(text)));
+        for len in [100u32, u32::MAX] {
+            let mut frames = Frames::new(99);
+            frames.push(&len.to_le_bytes());
+            assert!(matches!(
+                frames.next::<String>(),
+                Err(FrameError::TooLong { .. })
+            ));
+        }
+    }
+
+    #[test]
+    fn what_is_left_over_or_missing_in_a_frame_is_a_fault() {
+        for body in [&[][..], &[5, b'a'], &[1, b'a', b'b'], &[1, 0xff]] {
+            let mut frames = Frames::new(99);
+            frames.push(&(body.len() as u32).to_le_bytes());
+            frames.push(body);
+            assert_eq!(frames.next::<String>(), Err(FrameError::Malformed));
+        }
+    }
+}

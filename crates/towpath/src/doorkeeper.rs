@@ -1,0 +1,100 @@
+//! Sockets that hear one address only.
+//!
+//! A program for the kernel's packet filter is attached to the socket. What comes from elsewhere is
+//! dropped before TCP answers a connection or an engine sees a packet, so that nothing is ever sent
+//! to an address somebody merely pretends to have.
+
+use socket2::{SockFilter, SockRef};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+/// `ld [k]`: a word of the packet into the accumulator (BPF_LD | BPF_W | BPF_ABS).
+const LOAD: u16 = 0x20;
+
+/// `jeq k, jt, jf` (BPF_JMP | BPF_JEQ | BPF_K).
+const EQUAL: u16 = 0x15;
+
+/// `ret k`: octets of the packet to keep (BPF_RET | BPF_K).
+const KEEP: u16 = 0x06;
+
+/// Offsets from here on count from the network header (SKF_NET_OFF, -0x100000).
+const NETWORK: u32 = 0xfff0_0000;
+
+/// Octets before the source address.
+const SOURCE_V4: u32 = 12;
+const SOURCE_V6: u32 = 8;
+
+/// Lets `socket` hear `only` alone.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub(crate) fn hear_only(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
+    match only {
+        Some(address) => SockRef::from(&socket).attach_filter(&program(address)),
+        None => Ok(()),
+    }
+}
+
+/// Keeps packets from `address`; it compares word by word.
+fn program(address: IpAddr) -> Vec<SockFilter> {
+    let (start, octets) = match address {
+        IpAddr::V4(address) => (SOURCE_V4, address.octets().to_vec()),
+        IpAddr::V6(address) => (SOURCE_V6, address.octets().to_vec()),
+    };
+    let words = octets.len() / 4;
+    let mut program = Vec::new();
+    for (index, word) in octets.chunks_exact(4).enumerate() {
+        let value = word
+            .iter()
+            .fold(0, |value, &octet| value << 8 | u32::from(octet));
+        // A difference jumps over the words to come and the first return.
+        let miss = 2 * (words - index - 1) + 1;
+        program.push(SockFilter::new(
+            LOAD,
+            0,
+            0,
+            NETWORK + start + 4 * index as u32,
+        ));
+        program.push(SockFilter::new(EQUAL, 0, miss as u8, value));
+    }
+    program.push(SockFilter::new(KEEP, 0, 0, u32::MAX));
+    program.push(SockFilter::new(KEEP, 0, 0, 0));
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    fn hears(server: &str, only: &str, client: &str) -> bool {
+        let server = UdpSocket::bind((server, 0)).expect("a socket");
+        server
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("a limit");
+        let only = only.parse().expect("an address");
+        hear_only(server.as_fd(), Some(only)).expect("a filter");
+        let client = UdpSocket::bind((client, 0)).expect("a socket");
+        let to = server.local_addr().expect("an address");
+        client.send_to(b"knock", to).expect("it is sent");
+        server.recv(&mut [0; 9]).is_ok()
+    }
+
+    #[test]
+    fn only_the_address_named_is_heard() {
+        assert!(hears("127.0.0.1", "127.0.0.2", "127.0.0.2"));
+        assert!(!hears("127.0.0.1", "127.0.0.2", "127.0.0.3"));
+        if UdpSocket::bind("[::1]:0").is_err() {
+            eprintln!("SKIPPED: this host has no IPv6");
+            return;
+        }
+        assert!(hears("::1", "::1", "::1"));
+        for other in ["::2", "1::1", "0:0:1::1", "::1:0:1"] {
+            assert!(!hears("::1", other, "::1"), "{other}");
+        }
+    }
+}
