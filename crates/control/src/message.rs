@@ -91,6 +91,13 @@ pub struct Job {
     pub seed: u64,
 }
 
+impl Job {
+    /// Whether both ends are on one host with nothing between them but its loopback.
+    pub fn is_within_host(&self) -> bool {
+        self.path_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())
+    }
+}
+
 /// Which side of the set-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Side {

@@ -109,6 +109,8 @@ pub struct Welcome {
     pub caps: Caps,
     /// Transports by name; why one cannot be used, if so.
     pub transports: Vec<(String, Option<String>)>,
+    /// Congestion controls of TCP that a worker may choose, the usual one first.
+    pub congestion: Vec<String>,
     /// Processors a worker may be bound to.
     pub processors: Vec<u32>,
 }

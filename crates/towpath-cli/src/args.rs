@@ -79,6 +79,11 @@ pub enum Command {
     Forward(crate::forward_command::ForwardArgs),
     /// Copy a file to one host or to many over XTP, or receive files.
     Cp(crate::cp_command::CpArgs),
+    /// Let trusted clients on other hosts measure against this one.
+    Agent(crate::agent_command::AgentArgs),
+    /// Make, show and trust the keys of `agent` and `race --to`.
+    #[command(subcommand)]
+    Key(crate::key_command::KeyCommand),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker,
@@ -296,6 +301,9 @@ pub struct RaceArgs {
     /// Write no HTML report.
     #[arg(long)]
     pub no_report: bool,
+    /// Other hosts.
+    #[command(flatten)]
+    pub far: crate::far::FarArgs,
     /// Hosts, link and loads.
     #[command(flatten)]
     pub stage: crate::stage::StageArgs,
@@ -312,7 +320,15 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
   towpath race tcp udp --link ether10 --link-load 0..3
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver
-  towpath race tcp raw-ether --interface eth0     the link layer, as root";
+  towpath race tcp raw-ether --interface eth0     the link layer, as root
+  towpath race tcp udp quic --to lab2             against `towpath agent` on lab2";
+
+impl RaceArgs {
+    /// Whether messages leave the host, so that what stays within one cannot take part.
+    pub fn leaves_host(&self) -> bool {
+        !self.stage.link.is_empty() || self.far.is_asked()
+    }
+}
 
 fn on_or_off(text: &str) -> Result<bool, String> {
     match text {

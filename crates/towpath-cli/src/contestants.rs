@@ -35,10 +35,11 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
     } else {
         USUAL.to_vec()
     };
-    // What stays within a host crosses no link.
+    // What stays within a host crosses no link and reaches no agent.
     let crosses = |name: &&str| {
         let reach = towpath::find(name).map(|transport| transport.class().reach);
-        args.stage.link.is_empty() || reach.is_ok_and(|reach| reach == Reach::Network)
+        let alone = args.far.is_asked() && !agent::server::crosses(name);
+        !args.leaves_host() || (reach.is_ok_and(|reach| reach == Reach::Network) && !alone)
     };
     let wanted: Vec<&str> = wanted.into_iter().filter(crosses).collect();
     let (here, missing) = crate::inspect::split_available(&wanted, options);

@@ -7,6 +7,7 @@
 //! * [`stage`] - what surrounds a race: hosts, a link, loads.
 //! * [`surroundings`] - what links and loads did.
 //! * [`testbed_command`] - hosts that stay, for programs of the user's own.
+//! * [`far`] - races against agents on other hosts; [`agent_command`], [`key_command`] - the other end.
 //! * [`profile_command`] - where a message's time goes.
 //! * [`forward_command`], [`cp_command`] - tools on XTP; [`tools`] is what they share.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
@@ -17,12 +18,15 @@
 //! Nothing here measures or computes; it turns words into calls and results into words.
 #![forbid(unsafe_code)]
 
+pub mod agent_command;
 pub mod args;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
+pub mod far;
 pub mod forward_command;
 pub mod inspect;
+pub mod key_command;
 pub mod parse;
 pub mod print;
 pub mod profile_command;
@@ -115,6 +119,8 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Testbed(command) => testbed_command::run(&command),
         Command::Forward(args) => forward_command::run(&args),
         Command::Cp(args) => cp_command::run(&args),
+        Command::Agent(args) => agent_command::run(&args),
+        Command::Key(command) => key_command::run(&command),
         Command::Worker => worker(),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
         Command::Man => man(),

@@ -27,6 +27,9 @@ const LOOKS: [u32; 3] = [5, 10, 20];
 ///
 /// What the user must know.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
+    if args.far.is_asked() {
+        return crate::far::run(args);
+    }
     let mut stage = crate::stage::up(args)?;
     let spec = spec_on(args, &stage)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
@@ -47,6 +50,11 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if let (Some(line), false) = (recorded?, args.json) {
         print::line(line)?;
     }
+    ended(&path, &summary)
+}
+
+/// The exit code of a race that ended so.
+pub(crate) fn ended(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
     match summary.status {
         RunStatus::Complete => Ok(DONE),
         RunStatus::Interrupted => Err(CliError::failed(format!(
@@ -72,7 +80,7 @@ pub(crate) fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, C
 }
 
 /// Writes the report and prints what the race found.
-fn show(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
+pub(crate) fn show(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
     let report = path.join("report.html");
     let written = if args.no_report {
         Ok(())
@@ -94,7 +102,7 @@ fn show(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
 }
 
 /// What is raced, in a line.
-fn headline(spec: &RaceSpec) -> String {
+pub(crate) fn headline(spec: &RaceSpec) -> String {
     let cpu = |cpu: Option<u32>| cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
         "Racing {}: {}, {}, {}; sender on {}, receiver on {}; seed {}",

@@ -254,12 +254,18 @@ pub fn sharing(args: &RaceArgs) -> Option<String> {
 ///
 /// One line that names it.
 pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliError> {
-    if args.stage.link.is_empty() {
+    if !args.leaves_host() {
         return Ok(());
     }
     let legs = crate::contestants::legs_of(contestants);
-    let stays = |leg: &&measure::contestant::Leg| leg.class().reach != towpath::Reach::Network;
+    let stays = |leg: &&measure::contestant::Leg| {
+        let alone = args.far.is_asked() && !agent::server::crosses(leg.transport().name());
+        leg.class().reach != towpath::Reach::Network || alone
+    };
     match legs.iter().find(stays) {
+        Some(leg) if args.far.is_asked() => Err(CliError::usage(format!(
+            "{leg} stays within one host and reaches no agent; leave it out, or leave out --to"
+        ))),
         Some(leg) => Err(CliError::usage(format!(
             "{leg} stays within one host and crosses no link; leave it out, or leave out --link"
         ))),

@@ -3,8 +3,11 @@
 //! A program for the kernel's packet filter is attached to the socket. What comes from elsewhere is
 //! dropped before TCP answers a connection or an engine sees a packet, so that nothing is ever sent
 //! to an address somebody merely pretends to have.
+//!
+//! Some kernels keep such programs from an ordinary user's TCP sockets. There a connection from
+//! elsewhere is opened by the kernel, which proves the address, and closed again before any data.
 
-use socket2::{SockFilter, SockRef};
+use socket2::{SockFilter, SockRef, Socket};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -35,6 +38,28 @@ pub(crate) fn hear_only(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Res
         Some(address) => SockRef::from(&socket).attach_filter(&program(address)),
         None => Ok(()),
     }
+}
+
+/// The same where the kernel lets this user; [`is_welcome`] does the rest.
+///
+/// # Errors
+///
+/// What else the kernel says.
+pub(crate) fn hear_only_if_allowed(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
+    let refused = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOPROTOOPT].map(Some);
+    match hear_only(socket, only) {
+        Err(error) if refused.contains(&error.raw_os_error()) => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether an accepted connection comes from the only address that is heard.
+pub(crate) fn is_welcome(socket: &Socket, only: Option<IpAddr>) -> bool {
+    let Some(only) = only else {
+        return true;
+    };
+    let from = socket.peer_addr().ok().and_then(|from| from.as_socket());
+    from.is_some_and(|from| from.ip().to_canonical() == only)
 }
 
 /// Keeps packets from `address`; it compares word by word.

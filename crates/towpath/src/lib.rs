@@ -40,9 +40,9 @@
 
 pub mod contract;
 mod datagram;
+mod doorkeeper;
 pub mod files;
 pub mod forward;
-mod doorkeeper;
 mod hosted;
 mod local;
 mod medium;

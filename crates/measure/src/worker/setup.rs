@@ -221,5 +221,5 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
 /// On a link that loses, an answer may never come: there the limit is needed, and is small beside
 /// the link's own delay.
 fn patience(job: &Job) -> Option<Duration> {
-    (job.workload != Workload::Delay || job.path_ns > 0 || job.bind.is_some()).then_some(PATIENCE)
+    (job.workload != Workload::Delay || !job.is_within_host()).then_some(PATIENCE)
 }

@@ -231,7 +231,7 @@ pub(crate) fn sink(
             .peer_sent()
             .is_some_and(|sent| state.report.received >= sent);
         // A link may deliver twice: then the number says nothing.
-        if flags.is_stopped() || (all_here && connectionless && job.bind.is_none()) {
+        if flags.is_stopped() || (all_here && connectionless && job.is_within_host()) {
             break;
         }
     }

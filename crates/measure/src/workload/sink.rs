@@ -56,7 +56,7 @@ pub(crate) fn run(
             }
         }
         // A link may deliver twice: then the number of messages says nothing.
-        let counts = !stream && (job.bind.is_none() || !connectionless);
+        let counts = !stream && (job.is_within_host() || !connectionless);
         if flags.is_stopped() || (counts && all_here(flags, &report)) {
             break;
         }

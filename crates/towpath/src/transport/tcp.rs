@@ -3,7 +3,7 @@
 use crate::contract::{
     Circuit, Class, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::doorkeeper::hear_only;
+use crate::doorkeeper::{hear_only_if_allowed, is_welcome};
 use crate::options::Options;
 use crate::stream::{Look, StreamEnd};
 use crate::{socket, sys};
@@ -86,7 +86,7 @@ fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io:
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
     socket::set_buffers(&socket, options.buffers);
-    hear_only(socket.as_fd(), options.only_from)?;
+    hear_only_if_allowed(socket.as_fd(), options.only_from)?;
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
@@ -108,7 +108,12 @@ impl TcpListening {
     }
 
     pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<StreamEnd> {
-        accepted(socket::accept(&self.socket, deadline)?, &self.options)
+        loop {
+            let socket = socket::accept(&self.socket, deadline)?;
+            if is_welcome(&socket, self.options.only_from) {
+                return accepted(socket, &self.options);
+            }
+        }
     }
 }
 

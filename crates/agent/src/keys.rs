@@ -1,0 +1,423 @@
+//! Keys: who this user is, and whom they trust.
+//!
+//! They lie in a folder of the user's own: `key`, the private key, and `trusted`, a line for each
+//! key that may come in, or be gone to. Both must be readable and writable by their owner alone;
+//! one that is not is refused, since others may know it or have changed it.
+
+use ring::signature::{Ed25519KeyPair, KeyPair};
+use std::fmt;
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// What a public key begins with when it is written.
+const PREFIX: &str = "towpath-key-";
+
+/// First words of the file of the private key.
+const HEAD: &str = "towpath private key 1: ";
+
+/// Octets of a public key.
+const PUBLIC_LEN: usize = 32;
+
+/// Octets of a file of keys at most: a thousand lines.
+const FILE_MAX: u64 = 128 << 10;
+
+/// Characters of a name at most.
+const NAME_MAX: usize = 255;
+
+/// A public key, as it is shown and trusted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct PublicKey([u8; PUBLIC_LEN]);
+
+/// What is wrong with a key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// There is none.
+    #[error("there is no key in {}; make one with `towpath key new`", .0.display())]
+    Missing(PathBuf),
+    /// There is one already.
+    #[error("{} is there already; peers know it, so remove it yourself if you want another", .0.display())]
+    Exists(PathBuf),
+    /// Others may have read or changed the file.
+    #[error("{} may be used by others (mode {mode:o}): it must belong to you and have mode 600; \
+             if nobody has read it, chmod 600 it, else remove it and make another", .path.display())]
+    Loose {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// What it says is no key.
+    #[error("{}", .0)]
+    Malformed(String),
+    /// The system refused.
+    #[error("{}: {error}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl PublicKey {
+    /// From its octets.
+    pub fn new(octets: [u8; PUBLIC_LEN]) -> PublicKey {
+        PublicKey(octets)
+    }
+
+    /// Its octets.
+    pub fn octets(&self) -> &[u8; PUBLIC_LEN] {
+        &self.0
+    }
+}
+
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(PREFIX)?;
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for PublicKey {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<PublicKey, KeyError> {
+        let octets = text.trim().strip_prefix(PREFIX).and_then(unhex);
+        let octets = octets.and_then(|octets| octets.try_into().ok());
+        octets.map(PublicKey).ok_or_else(|| {
+            let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
+            KeyError::Malformed(format!(
+                "'{shown}' is no key; it is a word such as `towpath key show` prints, {PREFIX}..."
+            ))
+        })
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
+    let (pairs, odd) = text.as_bytes().as_chunks::<2>();
+    let octets = pairs
+        .iter()
+        .map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?));
+    octets
+        .collect::<Option<Vec<u8>>>()
+        .filter(|_| odd.is_empty())
+}
+
+/// A key pair.
+pub struct Identity {
+    pkcs8: Vec<u8>,
+    public: PublicKey,
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.public)
+    }
+}
+
+impl Identity {
+    /// Makes a new Ed25519 pair.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no random numbers.
+    pub fn generate() -> Result<Identity, KeyError> {
+        let random = ring::rand::SystemRandom::new();
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random)
+            .map_err(|_| KeyError::Malformed("the system gives no random numbers".into()))?;
+        Identity::of(pkcs8.as_ref().to_vec())
+    }
+
+    fn of(pkcs8: Vec<u8>) -> Result<Identity, KeyError> {
+        let pair = Ed25519KeyPair::from_pkcs8(&pkcs8);
+        let pair = pair.map_err(|_| KeyError::Malformed("it holds no Ed25519 key".into()))?;
+        let public = pair.public_key().as_ref().try_into();
+        let public = public.map_err(|_| KeyError::Malformed("it holds no Ed25519 key".into()))?;
+        Ok(Identity {
+            pkcs8,
+            public: PublicKey(public),
+        })
+    }
+
+    /// The public half.
+    pub fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The pair, for TLS.
+    pub(crate) fn pkcs8(&self) -> &[u8] {
+        &self.pkcs8
+    }
+}
+
+/// A key that is trusted, and what its owner is called: for a client, the host it is on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trusted {
+    /// The name.
+    pub name: String,
+    /// The key.
+    pub key: PublicKey,
+}
+
+/// A folder of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFolder(PathBuf);
+
+impl KeyFolder {
+    /// The folder at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> KeyFolder {
+        KeyFolder(path.into())
+    }
+
+    /// The usual place: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
+    pub fn usual() -> KeyFolder {
+        let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+        if let Some(path) = folder("TOWPATH_KEYS") {
+            return KeyFolder(path.into());
+        }
+        let home = || PathBuf::from(folder("HOME").unwrap_or_else(|| ".".into())).join(".config");
+        let config = folder("XDG_CONFIG_HOME").map_or_else(home, PathBuf::from);
+        KeyFolder(config.join("towpath"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Exists`] when there is one, or the system's.
+    pub fn create(&self) -> Result<Identity, KeyError> {
+        let identity = Identity::generate()?;
+        let text: String = identity
+            .pkcs8
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        let path = self.file("key");
+        self.make()?;
+        let opened = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path);
+        let mut file = opened.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => KeyError::Exists(path.clone()),
+            _ => io_at(&path)(error),
+        })?;
+        writeln!(file, "{HEAD}{text}")
+            .and_then(|()| file.sync_all())
+            .map_err(io_at(&path))?;
+        Ok(identity)
+    }
+
+    /// The key of this user.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Missing`], [`KeyError::Loose`], or what else is wrong with it.
+    pub fn identity(&self) -> Result<Identity, KeyError> {
+        let path = self.file("key");
+        let text = read(&path)?.ok_or_else(|| KeyError::Missing(self.0.clone()))?;
+        let octets = text.trim().strip_prefix(HEAD).and_then(unhex);
+        let odd = || KeyError::Malformed(format!("{} holds no key of towpath's", path.display()));
+        Identity::of(octets.ok_or_else(odd)?).map_err(|_| odd())
+    }
+
+    /// The keys that are trusted; none where there is no list.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Loose`], or a line that is no key.
+    pub fn trusted(&self) -> Result<Vec<Trusted>, KeyError> {
+        let path = self.file("trusted");
+        let text = read(&path)?.unwrap_or_default();
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| trusted_line(line, &path)).collect()
+    }
+
+    /// Trusts `key`, whose owner is called `name`. False when it was trusted by that name already.
+    ///
+    /// # Errors
+    ///
+    /// A name with spaces, or what [`KeyFolder::trusted`] says, or the system's.
+    pub fn trust(&self, key: PublicKey, name: &str) -> Result<bool, KeyError> {
+        check_name(name)?;
+        let wanted = Trusted {
+            name: name.to_owned(),
+            key,
+        };
+        if self.trusted()?.contains(&wanted) {
+            return Ok(false);
+        }
+        self.make()?;
+        let path = self.file("trusted");
+        let opened = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(&path);
+        let mut file = opened.map_err(io_at(&path))?;
+        file.write_all(format!("{name} {key}\n").as_bytes())
+            .map_err(io_at(&path))?;
+        Ok(true)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn make(&self) -> Result<(), KeyError> {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0);
+        made.map_err(io_at(&self.0))
+    }
+}
+
+fn check_name(name: &str) -> Result<(), KeyError> {
+    let fine = |c: char| !c.is_control() && !c.is_whitespace();
+    if name.is_empty() || name.len() > NAME_MAX || name.starts_with('#') || !name.chars().all(fine)
+    {
+        return Err(KeyError::Malformed(
+            "a name is one word without spaces, such as the host's".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn trusted_line(line: &str, path: &Path) -> Result<Trusted, KeyError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, key] = words[..] else {
+        return Err(KeyError::Malformed(format!(
+            "{}: a line has a name and a key, not '{}'",
+            path.display(),
+            control::vet::text(line, 60)
+        )));
+    };
+    let key = key
+        .parse()
+        .map_err(|error| KeyError::Malformed(format!("{}: {error}", path.display())))?;
+    Ok(Trusted {
+        name: name.to_owned(),
+        key,
+    })
+}
+
+/// The text of a file that its owner alone may use; None when there is none.
+fn read(path: &Path) -> Result<Option<String>, KeyError> {
+    let file = match File::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io_at(path))?,
+    };
+    // Of the open file, so that nobody can put another in its place meanwhile.
+    let about = file.metadata().map_err(io_at(path))?;
+    let mode = about.permissions().mode() & 0o777;
+    let user = rustix::process::geteuid().as_raw();
+    if mode & 0o077 != 0 || (about.uid() != user && user != 0) {
+        return Err(KeyError::Loose {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let mut text = String::new();
+    file.take(FILE_MAX)
+        .read_to_string(&mut text)
+        .map_err(io_at(path))?;
+    Ok(Some(text))
+}
+
+fn io_at(path: &Path) -> impl Fn(io::Error) -> KeyError {
+    let path = path.to_owned();
+    move |error| KeyError::Io {
+        path: path.clone(),
+        error,
+    }
+}
+
+/// Makes the file at `path` unreadable for others again; for tests of what happens else.
+#[cfg(test)]
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its own file");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn folder(name: &str) -> KeyFolder {
+        let path = std::env::temp_dir().join(format!("towpath-keys-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        KeyFolder::at(path)
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_is_its_owners_alone() {
+        let keys = folder("own");
+        assert!(matches!(keys.identity(), Err(KeyError::Missing(_))));
+        let made = keys.create().expect("a key");
+        assert_eq!(keys.identity().expect("the same").public(), made.public());
+        assert!(matches!(keys.create(), Err(KeyError::Exists(_))));
+        let path = keys.file("key");
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for loose in [0o640, 0o604, 0o660, 0o777] {
+            chmod(&path, loose);
+            let error = keys.identity().expect_err("others may read it");
+            assert!(
+                matches!(error, KeyError::Loose { mode, .. } if mode == loose),
+                "{error}"
+            );
+        }
+        chmod(&path, 0o600);
+        fs::write(&path, "towpath private key 1: 00ff").expect("it is written");
+        assert!(matches!(keys.identity(), Err(KeyError::Malformed(_))));
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn trust_is_a_line_each() {
+        let keys = folder("trust");
+        assert_eq!(keys.trusted().expect("an empty list"), []);
+        let one = Identity::generate().expect("a key").public();
+        assert!(keys.trust(one, "lab").expect("it is noted"));
+        assert!(!keys.trust(one, "lab").expect("it is there"));
+        assert!(keys.trust(one, "two words").is_err());
+        assert_eq!(keys.trusted().expect("a list")[0].key, one);
+        let path = keys.file("trusted");
+        fs::write(&path, "# us\nlab towpath-key-12\n").expect("it is written");
+        let why = keys.trusted().expect_err("no key").to_string();
+        assert!(why.contains("towpath-key-12"), "{why}");
+        chmod(&path, 0o644);
+        assert!(matches!(keys.trusted(), Err(KeyError::Loose { .. })));
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn keys_survive_being_written() {
+        let key = Identity::generate().expect("a key").public();
+        assert_eq!(key.to_string().parse::<PublicKey>().expect("the same"), key);
+        let cut = &key.to_string()[..60];
+        for wrong in ["", "towpath-key-", cut, "ssh-ed25519 AAAA"] {
+            assert!(wrong.parse::<PublicKey>().is_err());
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! What the kernel knows of a connection's way: its largest packet, the interface it leaves by, and
+//! what that does for the processor.
+
+use crate::sys;
+use control::session::PathFacts;
+use socket2::SockRef;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+/// The facts, as far as the kernel tells them.
+pub(crate) fn facts(socket: BorrowedFd<'_>) -> PathFacts {
+    let local = SockRef::from(&socket)
+        .local_addr()
+        .ok()
+        .and_then(|local| local.as_socket());
+    let interface = local.and_then(|local| sys::interface_of(crate::server::plain(local.ip())));
+    let interface = interface.unwrap_or_default();
+    PathFacts {
+        mtu: mtu(socket, local).unwrap_or(0),
+        interface_mtu: sys::interface_mtu(socket, &interface).unwrap_or(0),
+        offloads: sys::offloads(socket, &interface),
+        interface,
+    }
+}
+
+fn mtu(socket: BorrowedFd<'_>, local: Option<SocketAddr>) -> Option<u32> {
+    sys::path_mtu(socket, local?.is_ipv6()).ok()
+}

@@ -1,0 +1,138 @@
+//! What this host is and has, for clients.
+
+use control::Caps;
+use control::session::{Counters, Description, FoundThere, Intent, Welcome};
+use measure::contestant::Leg;
+use results::Severity;
+use towpath::{Options, Reach};
+
+/// Why a leg cannot be used from another host; the agent asks before a worker hears of it.
+pub(crate) fn usable(text: &str) -> Result<(), String> {
+    let leg = Leg::parse(text)?;
+    let name = leg.transport().name();
+    if leg.class().reach != Reach::Network || !crosses(name) {
+        return Err(format!("{name} stays within one host"));
+    }
+    let mut options = Options::default();
+    leg.apply(&mut options);
+    if options
+        .buffers
+        .is_some_and(|len| len as u64 > Caps::default().buffers)
+    {
+        return Err(format!(
+            "the buffers of {name} are larger than this agent allows"
+        ));
+    }
+    Ok(())
+}
+
+/// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
+/// and raw frames know no addresses and need rights that an agent gives away.
+pub fn crosses(name: &str) -> bool {
+    !matches!(name, "null" | "raw-ether")
+}
+
+/// What a client hears first.
+pub(crate) fn welcome(caps: &Caps) -> Welcome {
+    let all = towpath::all().iter();
+    let far = all.filter(|one| one.class().reach == Reach::Network && crosses(one.name()));
+    let congestion = congestion();
+    let options = Options {
+        congestion: congestion.first().cloned().unwrap_or_default(),
+        ..Options::default()
+    };
+    let with_reason = far.map(|transport| {
+        let missing = transport.available(&options).err();
+        (
+            transport.name().to_owned(),
+            missing.map(|missing| missing.reason),
+        )
+    });
+    Welcome {
+        version: control::PROTOCOL_VERSION,
+        program: env!("CARGO_PKG_VERSION").into(),
+        caps: caps.clone(),
+        transports: with_reason.collect(),
+        congestion,
+        processors: processors(),
+    }
+}
+
+/// What TCP may be told to use here; another than the system's own may need a right that the agent
+/// has given away.
+fn congestion() -> Vec<String> {
+    let folder = "/proc/sys/net/ipv4";
+    let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
+    let usual = read("tcp_congestion_control").trim().to_owned();
+    let allowed = read("tcp_allowed_congestion_control");
+    let others = allowed
+        .split_whitespace()
+        .filter(|name| *name != usual)
+        .map(str::to_owned);
+    std::iter::once(usual.clone())
+        .chain(others)
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn processors() -> Vec<u32> {
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else {
+        return Vec::new();
+    };
+    let all = 0..rustix::thread::CpuSet::MAX_CPU;
+    all.filter(|&cpu| set.is_set(cpu))
+        .map(|cpu| cpu as u32)
+        .collect()
+}
+
+/// Facts and findings.
+pub(crate) fn describe(intent: Intent) -> Description {
+    let machine = host::machine(&host::Test {
+        workloads: intent.workloads,
+        transports: intent.transports,
+        pinned: intent.pinned,
+        busy_poll: intent.busy_poll,
+        circuits: intent.circuits as usize,
+        buffers: intent.buffers.map(|len| len as usize),
+        congestion: intent.congestion,
+    });
+    let facts = machine
+        .facts
+        .into_iter()
+        .map(|fact| (fact.group, fact.name, fact.value));
+    let findings = machine.findings.into_iter().map(|found| FoundThere {
+        severity: match found.severity {
+            Severity::Good => 0,
+            Severity::Note => 1,
+            Severity::Warning => 2,
+            Severity::Bad => 3,
+        },
+        what: found.what,
+        effect: found.effect,
+        remedy: found.remedy,
+    });
+    Description {
+        facts: facts.collect(),
+        findings: findings.collect(),
+    }
+}
+
+/// What the host did in a trial in which its workers took `own_s` of its processors.
+pub(crate) fn counters(seen: &host::Difference, own_s: f64, interface: String) -> Counters {
+    let interface = if interface.is_empty() {
+        "lo".to_owned()
+    } else {
+        interface
+    };
+    let expected = host::Expected {
+        own_s,
+        interface: interface.clone(),
+        drops: true,
+        losses: true,
+    };
+    Counters {
+        evidence: seen.evidence(&interface),
+        disturbed: host::disturbances(seen, &expected),
+        datagrams_dropped: seen.counters.udp_receive_buffer_drops,
+    }
+}

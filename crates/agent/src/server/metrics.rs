@@ -1,0 +1,232 @@
+//! What an agent has counted, as OpenMetrics text, to whoever asks on the loopback.
+
+use std::fmt::Write as _;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long one who asks may take.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Octets of a question at most.
+const QUESTION_MAX: usize = 4096;
+
+/// The counts.
+#[derive(Debug)]
+pub(crate) struct Counts {
+    began: Instant,
+    sessions: AtomicU64,
+    workers: AtomicU64,
+    trials: AtomicU64,
+    strangers: AtomicU64,
+    turned_away: AtomicU64,
+    faults: AtomicU64,
+}
+
+impl Default for Counts {
+    fn default() -> Counts {
+        Counts {
+            began: Instant::now(),
+            sessions: AtomicU64::new(0),
+            workers: AtomicU64::new(0),
+            trials: AtomicU64::new(0),
+            strangers: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+        }
+    }
+}
+
+fn add(count: &AtomicU64) {
+    count.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Counts {
+    pub(crate) fn session(&self) {
+        add(&self.sessions);
+    }
+
+    pub(crate) fn worker(&self) {
+        add(&self.workers);
+    }
+
+    pub(crate) fn trial(&self) {
+        add(&self.trials);
+    }
+
+    pub(crate) fn strangers(&self) {
+        add(&self.strangers);
+    }
+
+    pub(crate) fn turned_away(&self) {
+        add(&self.turned_away);
+    }
+
+    pub(crate) fn faults(&self) {
+        add(&self.faults);
+    }
+}
+
+/// The counts as text; `clients` measure or wait.
+pub(crate) fn text(counts: &Counts, clients: usize) -> String {
+    let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+    let mut text = String::new();
+    for (name, help, count) in [
+        ("sessions", "clients that had their turn", &counts.sessions),
+        ("workers", "workers started", &counts.workers),
+        ("reports", "reports of workers passed on", &counts.trials),
+        (
+            "strangers",
+            "connections without a trusted key",
+            &counts.strangers,
+        ),
+        (
+            "turned_away",
+            "connections beyond the limits",
+            &counts.turned_away,
+        ),
+        ("faults", "clients that broke the rules", &counts.faults),
+    ] {
+        let name = format!("towpath_agent_{name}");
+        let value = read(count);
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "# TYPE {name} counter\n# HELP {name} {help}\n{name}_total {value}\n"
+        );
+    }
+    let up_s = counts.began.elapsed().as_secs_f64();
+    for (name, unit, help, value) in [
+        (
+            "clients",
+            "",
+            "clients that measure or wait",
+            clients as f64,
+        ),
+        ("uptime_seconds", "seconds", "time since the start", up_s),
+        (
+            "resident_bytes",
+            "bytes",
+            "memory of the agent's process",
+            resident_bytes(),
+        ),
+    ] {
+        let name = format!("towpath_agent_{name}");
+        let _ = writeln!(text, "# TYPE {name} gauge");
+        if !unit.is_empty() {
+            let _ = writeln!(text, "# UNIT {name} {unit}");
+        }
+        let _ = write!(text, "# HELP {name} {help}\n{name} {value}\n");
+    }
+    text.push_str("# EOF\n");
+    text
+}
+
+fn resident_bytes() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = text
+        .split_whitespace()
+        .nth(1)
+        .and_then(|word| word.parse::<f64>().ok());
+    pages.unwrap_or(0.0) * rustix::param::page_size() as f64
+}
+
+/// Answers on `listen`, which must be on the loopback, with what `source` says, in a thread of its
+/// own until the process ends.
+///
+/// # Errors
+///
+/// `PermissionDenied` beyond the loopback, or the system's.
+pub fn serve(
+    listen: SocketAddr,
+    source: impl Fn() -> String + Send + 'static,
+) -> io::Result<SocketAddr> {
+    if !listen.ip().is_loopback() {
+        let text = "the counts are told on the loopback alone; give --metrics 127.0.0.1:PORT";
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
+    }
+    let socket = TcpListener::bind(listen)?;
+    let address = socket.local_addr()?;
+    let answer = move || {
+        for asker in socket.incoming().flatten() {
+            // One who asks and goes has no answer to miss.
+            let _ = answer_one(asker, &source());
+        }
+    };
+    std::thread::Builder::new()
+        .name("metrics".into())
+        .stack_size(128 << 10)
+        .spawn(answer)?;
+    Ok(address)
+}
+
+/// The question does not matter; it is read so that the answer is not lost with it.
+fn answer_one(mut asker: TcpStream, text: &str) -> io::Result<()> {
+    let end = Instant::now() + LIMIT;
+    asker.set_write_timeout(Some(LIMIT))?;
+    let mut question = Vec::new();
+    while !question.windows(4).any(|four| four == b"\r\n\r\n") && question.len() < QUESTION_MAX {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        asker.set_read_timeout(Some(left))?;
+        let mut piece = [0; 512];
+        match asker.read(&mut piece)? {
+            0 => break,
+            len => question.extend_from_slice(&piece[..len]),
+        }
+    }
+    let head = format!(
+        "HTTP/1.0 200 OK\r\nContent-Type: application/openmetrics-text; version=1.0.0; \
+         charset=utf-8\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        text.len()
+    );
+    asker.write_all(head.as_bytes())?;
+    asker.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_told_in_the_usual_form() {
+        let counts = Counts::default();
+        counts.session();
+        counts.session();
+        let text = text(&counts, 3);
+        assert!(
+            text.contains("\ntowpath_agent_sessions_total 2\n"),
+            "{text}"
+        );
+        assert!(text.contains("\ntowpath_agent_clients 3\n") && text.ends_with("# EOF\n"));
+        let resident = text
+            .lines()
+            .find_map(|line| line.strip_prefix("towpath_agent_resident_bytes "));
+        let resident: f64 = resident
+            .and_then(|word| word.parse().ok())
+            .expect("a number");
+        assert!(resident > 1e5, "{resident}");
+    }
+
+    #[test]
+    fn whoever_asks_on_the_loopback_is_answered_and_nobody_else() {
+        let any = "0.0.0.0:0".parse().expect("an address");
+        assert!(serve(any, String::new).is_err());
+        let here = "127.0.0.1:0".parse().expect("an address");
+        let address = serve(here, || "# EOF\n".into()).expect("it listens");
+        for _ in 0..2 {
+            let mut asker = TcpStream::connect(address).expect("it answers");
+            asker
+                .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                .expect("it hears");
+            let mut answer = String::new();
+            asker.read_to_string(&mut answer).expect("it says");
+            assert!(
+                answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("\r\n\r\n# EOF\n")
+            );
+        }
+    }
+}

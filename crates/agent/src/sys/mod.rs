@@ -1,0 +1,163 @@
+//! Questions to the kernel that no library asks safely.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Offloads by the number of the ethtool request that asks for them (linux/ethtool.h).
+const OFFLOADS: [(&str, u32); 5] = [
+    ("receive checksums", 0x14),
+    ("send checksums", 0x16),
+    ("TCP segmentation", 0x1e),
+    ("generic segmentation", 0x23),
+    ("generic receive offload", 0x2b),
+];
+
+/// The interface that has `address`.
+pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+    let mut list: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: the pointer is to a live pointer, which the call fills or leaves.
+    if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
+        return None;
+    }
+    let mut found = None;
+    let mut next = list;
+    while !next.is_null() {
+        // SAFETY: the kernel's library made a list that lives until it is freed below.
+        let one = unsafe { &*next };
+        if found.is_none() && address_of(one.ifa_addr) == Some(address) {
+            // SAFETY: the name is a string that lives as long as the list.
+            let name = unsafe { CStr::from_ptr(one.ifa_name) };
+            found = name.to_str().ok().map(str::to_owned);
+        }
+        next = one.ifa_next;
+    }
+    // SAFETY: the list came from getifaddrs, and nothing points into it any more.
+    unsafe { libc::freeifaddrs(list) };
+    found
+}
+
+/// The Internet address behind a pointer to a socket address.
+fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+    if address.is_null() {
+        return None;
+    }
+    // SAFETY: getifaddrs gives null or an address whose family says how long it is.
+    let family = i32::from(unsafe { (*address).sa_family });
+    match family {
+        libc::AF_INET => {
+            // SAFETY: the family says that it is one of IPv4; reading it makes no claim on its place.
+            let read = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
+            Some(Ipv4Addr::from(u32::from_be(read.sin_addr.s_addr)).into())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: the family says that it is one of IPv6; reading it makes no claim on its place.
+            let read = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
+            Some(Ipv6Addr::from(read.sin6_addr.s6_addr).into())
+        }
+        _ => None,
+    }
+}
+
+/// Octets of the largest packet of a connected socket's path.
+pub(crate) fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
+    let (level, name) = if ipv6 {
+        (libc::IPPROTO_IPV6, libc::IPV6_MTU)
+    } else {
+        (libc::IPPROTO_IP, libc::IP_MTU)
+    };
+    let mut value = 0i32;
+    let mut len = mem::size_of::<i32>() as libc::socklen_t;
+    // SAFETY: the pointers describe one live i32 and its length.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            level,
+            name,
+            (&raw mut value).cast(),
+            &raw mut len,
+        )
+    };
+    if result == 0 {
+        Ok(value.max(0) as u32)
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A request about an interface, with nothing in it but its name.
+fn request(interface: &str) -> Option<libc::ifreq> {
+    let octets = interface.as_bytes();
+    if octets.is_empty() || octets.len() >= libc::IFNAMSIZ {
+        return None;
+    }
+    // SAFETY: all zeros are a valid request.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (to, &from) in request.ifr_name.iter_mut().zip(octets) {
+        *to = from as libc::c_char;
+    }
+    Some(request)
+}
+
+/// Octets of an interface's largest packet.
+pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, interface: &str) -> Option<u32> {
+    let mut asked = request(interface)?;
+    // SAFETY: the pointer is to a live request, which the kernel fills.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut asked) };
+    // SAFETY: after SIOCGIFMTU the number is the member the kernel wrote; before, it was zero.
+    let mtu = unsafe { asked.ifr_ifru.ifru_mtu };
+    (result == 0).then_some(mtu.max(0) as u32)
+}
+
+/// The argument of the requests that ask for one number (struct ethtool_value).
+#[repr(C)]
+struct EthtoolValue {
+    command: u32,
+    data: u32,
+}
+
+/// The interface's offloads, as far as its driver tells.
+pub(crate) fn offloads(socket: BorrowedFd<'_>, interface: &str) -> Vec<(String, bool)> {
+    let mut known = Vec::new();
+    for (name, command) in OFFLOADS {
+        let Some(mut asked) = request(interface) else {
+            return known;
+        };
+        let mut value = EthtoolValue { command, data: 0 };
+        asked.ifr_ifru.ifru_data = (&raw mut value).cast();
+        // SAFETY: the request points to a live value of the form this command asks for, which the
+        // kernel fills before the call returns.
+        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut asked) };
+        if result == 0 {
+            known.push((name.to_owned(), value.data != 0));
+        }
+    }
+    known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_loopback_is_known() {
+        let here = Ipv4Addr::LOCALHOST;
+        assert_eq!(interface_of(here.into()).as_deref(), Some("lo"));
+        assert_eq!(interface_of(Ipv4Addr::new(192, 0, 2, 77).into()), None);
+        let listener = TcpListener::bind((here, 0)).expect("a socket");
+        let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
+        let mtu = interface_mtu(socket.as_fd(), "lo").expect("an MTU");
+        assert_eq!(path_mtu(socket.as_fd(), false).expect("a path"), mtu);
+        assert_eq!(
+            interface_mtu(socket.as_fd(), "no-such-interface-name"),
+            None
+        );
+        assert!(!offloads(socket.as_fd(), "lo").is_empty());
+    }
+}

@@ -1,0 +1,229 @@
+//! `towpath agent`.
+
+use crate::race::stop_flag;
+use crate::{CliError, DONE, parse, print};
+use agent::server::{metrics, privilege};
+use agent::{Agent, KeyFolder, PORT, Settings};
+use clap::Args;
+use control::Caps;
+use measure::ThisHost;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// How often the agent looks whether it should end.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Options of an agent.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "An agent lets in those whose keys are trusted on its host (`towpath key trust`), one \
+at a time. Without a key of its own it listens on the loopback alone. It gives up all privileges, \
+writes no files, and starts nothing but workers.
+
+Examples:
+  towpath agent
+  towpath agent --listen 192.0.2.7 --max-rate 1gbit --max-time 10s
+  towpath agent --listen 127.0.0.1:0 --metrics 127.0.0.1:9470
+
+On the measuring host:
+  towpath race tcp udp quic --to 192.0.2.7"
+)]
+pub struct AgentArgs {
+    /// Address to listen on, with :PORT if it is not 7470; all of them when there is a key.
+    #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address)]
+    pub listen: Option<SocketAddr>,
+    /// Tell counts as OpenMetrics text to whoever asks at this address of the loopback.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// Circuits of a client at most.
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub max_circuits: u32,
+    /// What a worker here may send, such as 500mbit; without it as much as it can.
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub max_rate: Option<u64>,
+    /// The longest a trial may measure.
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse::time)]
+    pub max_time: Duration,
+    /// The longest a client may stay.
+    #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse::time)]
+    pub max_session: Duration,
+    /// What a client may move in both directions together, such as 100GiB.
+    #[arg(long, value_name = "BYTES", default_value = "16TiB", value_parser = amount)]
+    pub max_bytes: u64,
+    /// The largest message.
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
+    pub max_message: u64,
+    /// The largest socket buffer.
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
+    pub max_buffers: u64,
+    /// The most memory a worker may address.
+    #[arg(long, value_name = "BYTES", default_value = "8GiB", value_parser = amount)]
+    pub max_memory: u64,
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, PORT));
+    }
+    let odd = |_| {
+        format!(
+            "'{text}' is no address; give for example 192.0.2.7, 192.0.2.7:{PORT} or [::]:{PORT}"
+        )
+    };
+    text.parse().map_err(odd)
+}
+
+/// `500mbit`, `10gbit`, `64kbit` as bits a second.
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
+    let odd = || format!("'{text}' is no rate; write for example 500mbit or 10gbit");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "bit" => 1.0,
+        "kbit" => 1e3,
+        "mbit" | "Mbit" => 1e6,
+        "gbit" | "Gbit" => 1e9,
+        _ => return Err(odd()),
+    };
+    let number: f64 = digits.parse().map_err(|_| odd())?;
+    let bits = number * factor;
+    if !(1e3..=1e13).contains(&bits) {
+        return Err(format!("'{text}' is out of range, from 1kbit to 10000gbit"));
+    }
+    Ok(bits as u64)
+}
+
+/// Bytes, up to thousands of TiB.
+fn amount(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.strip_suffix("TiB") {
+        Some(digits) => (digits, 1u64 << 40),
+        None => match text.strip_suffix("GiB") {
+            Some(digits) => (digits, 1 << 30),
+            None => return measure::quantity::bytes(text),
+        },
+    };
+    let number: u64 = digits
+        .trim()
+        .parse()
+        .map_err(|_| format!("'{text}' is no size; write for example 100GiB"))?;
+    let bytes = number
+        .checked_mul(factor)
+        .filter(|&bytes| bytes > 0 && bytes <= 1 << 60);
+    bytes.ok_or_else(|| format!("'{text}' is out of range"))
+}
+
+/// Runs an agent until it is told to end.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
+    // Before any thread is started, since each has privileges of its own.
+    privilege::drop_all().map_err(|error| {
+        CliError::failed(format!(
+            "privileges cannot be given up: {error}; the agent does not run so"
+        ))
+    })?;
+    let stop = stop_flag()?;
+    let usual = KeyFolder::usual();
+    let keys = match usual.identity() {
+        Ok(_) => Some(usual),
+        Err(agent::keys::KeyError::Missing(_)) => None,
+        Err(error) => return Err(CliError::failed(error)),
+    };
+    let agent = Agent::start(Settings {
+        listen: args
+            .listen
+            .unwrap_or_else(|| default_address(keys.is_some())),
+        keys: keys.clone(),
+        caps: caps(args),
+        // By this name it is found also after another version was installed.
+        place: Box::new(ThisHost::new(
+            PathBuf::from("/proc/self/exe"),
+            vec!["worker".into()],
+        )),
+        log: Box::new(|line| print::note(line)),
+    })
+    .map_err(CliError::failed)?;
+    print::line(format_args!("listening on {}", agent.address()))?;
+    tell(keys.as_ref())?;
+    if let Some(listen) = args.metrics {
+        let address = metrics::serve(listen, agent.metrics_source());
+        let address = address.map_err(|error| CliError::failed(format!("{listen}: {error}")))?;
+        print::line(format_args!("metrics on http://{address}/metrics"))?;
+    }
+    while !stop.load(Ordering::Relaxed) {
+        std::thread::sleep(TICK);
+    }
+    drop(agent);
+    Ok(DONE)
+}
+
+/// Every address where keys are asked for, else the loopback.
+fn default_address(has_key: bool) -> SocketAddr {
+    if !has_key {
+        return (Ipv4Addr::LOCALHOST, PORT).into();
+    }
+    let ipv6 = std::path::Path::new("/proc/net/if_inet6").exists();
+    let any: IpAddr = if ipv6 {
+        Ipv6Addr::UNSPECIFIED.into()
+    } else {
+        Ipv4Addr::UNSPECIFIED.into()
+    };
+    SocketAddr::new(any, PORT)
+}
+
+fn caps(args: &AgentArgs) -> Caps {
+    let caps = Caps {
+        message_len: args.max_message,
+        buffers: args.max_buffers,
+        memory: args.max_memory,
+        rate_bps: args.max_rate,
+        bytes: args.max_bytes,
+        trial_ns: args.max_time.as_nanos() as u64,
+        session_s: args.max_session.as_secs().max(1),
+        ..Caps::default()
+    };
+    caps.with_circuits(args.max_circuits)
+}
+
+/// Who may come.
+fn tell(keys: Option<&KeyFolder>) -> Result<(), CliError> {
+    let Some(keys) = keys else {
+        print::note("there is no key: only this host may come; `towpath key new` makes one");
+        return Ok(());
+    };
+    let identity = keys.identity().map_err(CliError::failed)?;
+    print::line(format_args!("key {}", identity.public()))?;
+    match keys.trusted().map_err(CliError::failed)?.len() {
+        0 => print::note("no client is trusted yet; run `towpath key trust` with its key"),
+        some => print::note(format_args!(
+            "{} trusted",
+            crate::progress::count(some as u64, "key")
+        )),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_rates_and_amounts_in_the_usual_spellings() {
+        assert_eq!(address("127.0.0.1").map(|a| a.port()), Ok(PORT));
+        assert_eq!(address("[::1]:5").map(|a| a.port()), Ok(5));
+        assert_eq!(address("::1").map(|a| a.port()), Ok(PORT));
+        assert!(address("lab").is_err());
+        assert_eq!(rate("1gbit"), Ok(1_000_000_000));
+        assert_eq!(rate("1.5mbit"), Ok(1_500_000));
+        assert!(rate("5").is_err() && rate("fast").is_err() && rate("1bit").is_err());
+        assert_eq!(amount("2GiB"), Ok(2 << 30));
+        assert_eq!(amount("16TiB"), Ok(16 << 40));
+        assert!(amount("0TiB").is_err() && amount("x").is_err());
+    }
+}

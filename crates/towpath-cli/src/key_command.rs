@@ -1,0 +1,86 @@
+//! `towpath key`.
+
+use crate::{CliError, DONE, print};
+use agent::KeyFolder;
+use agent::keys::{KeyError, PublicKey};
+use clap::Subcommand;
+
+/// A command about keys.
+#[derive(Clone, Debug, Subcommand)]
+#[command(
+    after_help = "Keys lie in ~/.config/towpath, or where TOWPATH_KEYS says.
+
+Examples:
+  towpath key new
+  towpath key show
+  towpath key trust towpath-key-5f0c... lab2"
+)]
+pub enum KeyCommand {
+    /// Make a key for this user on this host.
+    #[command(after_help = "Examples:
+  towpath key new")]
+    New,
+    /// Print the public half of the key, and the keys that are trusted.
+    #[command(after_help = "Examples:
+  towpath key show
+  towpath key show --trusted")]
+    Show {
+        /// Print the keys that are trusted, with their names.
+        #[arg(long)]
+        trusted: bool,
+    },
+    /// Trust the key of another user or host.
+    #[command(
+        after_help = "A key that is trusted by the name of a host is the only one that may answer there.
+
+Examples:
+  towpath key trust towpath-key-5f0c... lab2"
+    )]
+    Trust {
+        /// What `towpath key show` prints there.
+        key: String,
+        /// The host it is on, as given to --to, or whatever you call its owner.
+        #[arg(default_value = "anybody")]
+        name: String,
+    },
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(command: &KeyCommand) -> Result<u8, CliError> {
+    let keys = KeyFolder::usual();
+    match command {
+        KeyCommand::New => {
+            let made = keys.create().map_err(CliError::failed)?;
+            print::line(made.public())?;
+            print::note(format_args!("the key is in {}", keys.path().display()));
+        }
+        KeyCommand::Show { trusted: false } => {
+            print::line(keys.identity().map_err(CliError::failed)?.public())?;
+        }
+        KeyCommand::Show { trusted: true } => {
+            for one in keys.trusted().map_err(CliError::failed)? {
+                print::line(format_args!("{} {}", one.name, one.key))?;
+            }
+        }
+        KeyCommand::Trust { key, name } => trust(&keys, key, name)?,
+    }
+    Ok(DONE)
+}
+
+fn trust(keys: &KeyFolder, key: &str, name: &str) -> Result<(), CliError> {
+    let key: PublicKey = key
+        .parse()
+        .map_err(|error: KeyError| CliError::usage(error.to_string()))?;
+    let added = keys.trust(key, name).map_err(|error| match error {
+        KeyError::Malformed(why) => CliError::usage(why),
+        other => CliError::failed(other),
+    })?;
+    if !added {
+        print::note("it was trusted already");
+    }
+    Ok(())
+}
