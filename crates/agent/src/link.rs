@@ -259,8 +259,8 @@ impl Link {
     /// # Errors
     ///
     /// [`LinkError::Frame`].
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
-        let next = self.frames.next()?;
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, LinkError> {
+        let next = self.frames.take()?;
         if next.is_some() {
             self.partial_since = self.frames.is_partial().then(Instant::now);
         }
@@ -304,7 +304,7 @@ impl Link {
     /// A [`LinkError`].
     pub fn receive<T: DeserializeOwned>(&mut self, end: Instant) -> Result<T, LinkError> {
         loop {
-            if let Some(message) = self.next()? {
+            if let Some(message) = self.take()? {
                 return Ok(message);
             }
             self.wait(end)?;

@@ -85,7 +85,7 @@ impl Frames {
     /// # Errors
     ///
     /// A [`FrameError`]; what follows is of no use then.
-    pub fn next<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let waiting = &self.octets[self.taken..];
         let Some((head, rest)) = waiting.split_first_chunk::<HEAD>() else {
             return Ok(None);
@@ -124,7 +124,7 @@ mod tests {
             let mut seen = Vec::new();
             for part in all.chunks(step) {
                 frames.push(part);
-                while let Some(message) = frames.next::<(String, u32)>().expect("good frames") {
+                while let Some(message) = frames.take::<(String, u32)>().expect("good frames") {
                     seen.push(message.1);
                 }
             }
@@ -143,12 +143,12 @@ mod tests {
         ));
         let mut frames = Frames::new(99);
         frames.push(&exact);
-        assert_eq!(frames.next::<String>(), Ok(Some(text)));
+        assert_eq!(frames.take::<String>(), Ok(Some(text)));
         for len in [100u32, u32::MAX] {
             let mut frames = Frames::new(99);
             frames.push(&len.to_le_bytes());
             assert!(matches!(
-                frames.next::<String>(),
+                frames.take::<String>(),
                 Err(FrameError::TooLong { .. })
             ));
         }
@@ -160,7 +160,7 @@ mod tests {
             let mut frames = Frames::new(99);
             frames.push(&(body.len() as u32).to_le_bytes());
             frames.push(body);
-            assert_eq!(frames.next::<String>(), Err(FrameError::Malformed));
+            assert_eq!(frames.take::<String>(), Err(FrameError::Malformed));
         }
     }
 }

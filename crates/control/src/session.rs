@@ -46,7 +46,7 @@ pub enum ToAgent {
     /// Start a worker of that number.
     Spawn(u32),
     /// A message for a worker.
-    Tell(u32, ToWorker),
+    Tell(u32, Box<ToWorker>),
     /// End a worker.
     End(u32),
     /// A trial begins: note the host's counters.

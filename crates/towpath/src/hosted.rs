@@ -10,6 +10,7 @@ use engine::Engine;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use wire::Wire;
@@ -38,6 +39,19 @@ pub(crate) struct Setup<E> {
 /// circuit of that port.
 pub(crate) fn seed() -> u64 {
     RandomState::new().build_hasher().finish()
+}
+
+/// Octets of a UDP datagram that fills an Ethernet frame: 1500 less 28 for the headers of IPv4 and
+/// UDP, which is what engines take if not told otherwise, or 48 for those of IPv6.
+const PACKET_V4: usize = 1472;
+const PACKET_V6: usize = 1452;
+
+/// The length of packets instead of `len`, where that is the usual one and the headers are IPv6's.
+pub(crate) fn packet_len(len: usize, options: &Options) -> usize {
+    match options.bind_address() {
+        IpAddr::V6(_) if len == PACKET_V4 => PACKET_V6,
+        _ => len,
+    }
 }
 
 /// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several

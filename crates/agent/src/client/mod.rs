@@ -1,12 +1,14 @@
 //! The measuring side: a session with an agent, and what a race needs of it.
 //!
 //! * [`Session`] - the connection, from its first octet to the last; a thread of its own keeps it alive.
+//! * `open` - from nothing to the client's turn.
 //! * `pump` - that thread: requests out, answers in, workers' messages to and fro.
 //! * [`clock`] - how the agent's clock compares with ours.
 //! * [`place`] - where workers run, for crate `measure`.
 //! * [`stage`] - pairs of hosts, as what surrounds a race.
 
 pub mod clock;
+mod open;
 pub mod place;
 mod pump;
 pub mod stage;
@@ -14,29 +16,23 @@ pub mod stage;
 pub use place::AgentPlace;
 pub use stage::{AgentStage, End};
 
-use crate::keys::{KeyError, KeyFolder};
-use crate::link::{Link, LinkError};
-use crate::preface::{self, Caller, Mode};
-use crate::{PORT, tls};
+use crate::PORT;
+use crate::keys::KeyFolder;
 use clock::ClockBook;
-use control::frame::{ANSWER_MAX, REQUEST_MAX};
+use control::Channel;
 use control::session::{FromAgent, ToAgent, Welcome};
-use control::{Channel, PROTOCOL_VERSION};
 use measure::ClockOffset;
 use pump::{Command, Pump};
 use std::fmt;
 use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How long a connection may take to open, and an agent to answer its first messages.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+use std::time::Duration;
 
 /// How long an agent may take to answer a request: a look at its machine takes an eighth of a second,
 /// and a cut of the connection may lie between.
@@ -44,12 +40,6 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long a worker there may take to end: two seconds of its own, and the way.
 const END_LIMIT: Duration = Duration::from_secs(10);
-
-/// How often one who waits in the queue looks up.
-const TICK: Duration = Duration::from_millis(100);
-
-/// How often one who waits says that it is still there.
-const ALIVE: Duration = Duration::from_secs(1);
 
 /// Round trips that compare the clocks before and after a trial.
 const ROUND_TRIPS: u32 = 8;
@@ -176,10 +166,10 @@ impl Session {
             agent: target.to_string(),
             why,
         };
-        let socket = dial(target, ipv6).map_err(wrong)?;
-        let (mut link, peer, local) = open(socket, target, keys).map_err(wrong)?;
-        let welcome = hello(&mut link).map_err(|error| wrong(error.to_string()))?;
-        queue(&mut link, stop, waiting).map_err(wrong)?;
+        let socket = open::dial(target, ipv6).map_err(wrong)?;
+        let (mut link, peer, local) = open::open(socket, target, keys).map_err(wrong)?;
+        let welcome = open::hello(&mut link).map_err(|error| wrong(error.to_string()))?;
+        open::queue(&mut link, stop, waiting).map_err(wrong)?;
         let (commands, received) = channel();
         let (bell, rope) = UnixStream::pair().map_err(|error| wrong(error.to_string()))?;
         bell.set_nonblocking(true)
@@ -326,153 +316,6 @@ impl Drop for Session {
             let _ = pump.join();
         }
     }
-}
-
-/// Connects to the first address that answers.
-fn dial(target: &Target, ipv6: bool) -> Result<TcpStream, String> {
-    let addresses = target.addresses(ipv6).map_err(|error| {
-        format!("the host cannot be found: {error}; see that its name is spelt right")
-    })?;
-    let mut why = format!(
-        "the host has no IPv{} address; {}",
-        if ipv6 { 6 } else { 4 },
-        if ipv6 { "leave out -6" } else { "try -6" }
-    );
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_LIMIT) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => {
-                why = format!(
-                    "{address} does not answer: {error}; is `towpath agent` running there, and may \
-                     its port be reached?"
-                );
-            }
-        }
-    }
-    Err(why)
-}
-
-/// Prefaces and keys.
-fn open(
-    mut socket: TcpStream,
-    target: &Target,
-    keys: &KeyFolder,
-) -> Result<(Link, SocketAddr, SocketAddr), String> {
-    let plain = |error: io::Error| error.to_string();
-    let (peer, local) = (
-        socket.peer_addr().map_err(plain)?,
-        socket.local_addr().map_err(plain)?,
-    );
-    let mut theirs = [0; preface::LEN];
-    let read = preface::read(&mut socket, &mut theirs, Instant::now() + preface::LIMIT);
-    read.map_err(|error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => {
-            "it closed the connection at once; it may have too many, or be none of ours".into()
-        }
-        _ => format!("it does not say that it is an agent: {error}"),
-    })?;
-    let mode = preface::read_agent(&theirs)?;
-    let tls = match mode {
-        Mode::Keys => Some(secured(target, keys).map_err(|error| error.to_string())?),
-        Mode::Open => {
-            insecure(target, peer, keys)?;
-            None
-        }
-    };
-    preface::write(&mut socket, &preface::caller(Caller::Client)).map_err(plain)?;
-    let mut link = Link::new(socket, tls, ANSWER_MAX).map_err(plain)?;
-    let end = Instant::now() + CONNECT_LIMIT;
-    link.shake_hands(end).map_err(|error| error.to_string())?;
-    Ok((link, peer, local))
-}
-
-fn secured(target: &Target, keys: &KeyFolder) -> Result<rustls::Connection, KeyError> {
-    let identity = keys.identity()?;
-    let trusted = keys.trusted()?;
-    if trusted.is_empty() {
-        return Err(KeyError::Malformed(format!(
-            "no key is trusted here; run `towpath key trust` with what `towpath key show` prints on {}",
-            target.host
-        )));
-    }
-    tls::client(&identity, &trusted, &target.host)
-        .map_err(|error| KeyError::Malformed(error.to_string()))
-}
-
-/// An agent that asks for no keys is spoken with on this host alone, and not when a key is known.
-fn insecure(target: &Target, peer: SocketAddr, keys: &KeyFolder) -> Result<(), String> {
-    if !peer.ip().is_loopback() {
-        return Err("it asks for no key, so anybody could be it; run it with keys".into());
-    }
-    let trusted = keys.trusted().map_err(|error| error.to_string())?;
-    if trusted.iter().any(|one| one.name == target.host) {
-        return Err(format!(
-            "it asks for no key, although one is trusted for {}",
-            target.host
-        ));
-    }
-    Ok(())
-}
-
-fn hello(link: &mut Link) -> Result<Welcome, LinkError> {
-    link.send(&ToAgent::Hello(PROTOCOL_VERSION), REQUEST_MAX)?;
-    match link.receive::<FromAgent>(Instant::now() + CONNECT_LIMIT)? {
-        FromAgent::Hello(mut welcome) if welcome.version == PROTOCOL_VERSION => {
-            welcome.program = control::vet::text(&welcome.program, 32);
-            welcome.congestion.truncate(64);
-            for name in &mut welcome.congestion {
-                *name = control::vet::text(name, 16);
-            }
-            welcome.transports.truncate(256);
-            for (name, reason) in &mut welcome.transports {
-                *name = control::vet::text(name, 64);
-                *reason = reason.as_deref().map(control::vet::sentence);
-            }
-            Ok(welcome)
-        }
-        FromAgent::Over(why) => Err(LinkError::Keys(control::vet::sentence(&why))),
-        _ => Err(LinkError::Keys("it does not say what it allows".into())),
-    }
-}
-
-/// Waits for the turn.
-fn queue(link: &mut Link, stop: &AtomicBool, waiting: &mut dyn FnMut(u32)) -> Result<(), String> {
-    let mut alive = Instant::now();
-    loop {
-        let said = link
-            .next::<FromAgent>()
-            .map_err(|error| error.to_string())?;
-        match said {
-            Some(FromAgent::Ready) => return Ok(()),
-            Some(FromAgent::Queued(ahead)) => waiting(ahead),
-            Some(FromAgent::Over(why)) => return Err(control::vet::sentence(&why)),
-            Some(_) => {}
-            None => {
-                if stop.load(Ordering::Relaxed) {
-                    let _ = link.send(&ToAgent::Leave, REQUEST_MAX);
-                    return Err("stopped by the user while waiting for it".into());
-                }
-                listen(link, &mut alive).map_err(|error| error.to_string())?;
-            }
-        }
-    }
-}
-
-/// A little while of waiting.
-fn listen(link: &mut Link, alive: &mut Instant) -> Result<(), LinkError> {
-    if alive.elapsed() > ALIVE {
-        *alive = Instant::now();
-        link.send(&ToAgent::Clock(0), REQUEST_MAX)?;
-    }
-    // Nothing having come is no fault yet.
-    let _ = link.wait(Instant::now() + TICK);
-    link.flush()?;
-    link.fill()?;
-    link.check()?;
-    if link.heard().elapsed() > crate::link::FRAME_LIMIT {
-        return Err(LinkError::Silent(crate::link::FRAME_LIMIT));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

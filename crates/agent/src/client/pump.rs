@@ -121,7 +121,7 @@ impl Pump {
             }
             self.link.flush()?;
             self.link.fill()?;
-            while let Some(answer) = self.link.next::<FromAgent>()? {
+            while let Some(answer) = self.link.take::<FromAgent>()? {
                 self.answered(answer)?;
             }
             self.link.check()?;
@@ -238,7 +238,7 @@ impl Pump {
                 if let ToWorker::Listen(job) | ToWorker::Connect(job, _) = &message {
                     worker.job = Some(job.clone());
                 }
-                self.ask(&ToAgent::Tell(number, message))
+                self.ask(&ToAgent::Tell(number, Box::new(message)))
             }
             Err(_) => {
                 worker.channel = None;

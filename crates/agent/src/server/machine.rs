@@ -27,9 +27,9 @@ pub(crate) fn usable(text: &str) -> Result<(), String> {
 }
 
 /// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
-/// and raw frames know no addresses and need rights that an agent gives away.
+/// and raw frames and packets need rights that an agent gives away.
 pub fn crosses(name: &str) -> bool {
-    !matches!(name, "null" | "raw-ether")
+    !matches!(name, "null" | "raw-ether" | "xtp-ether" | "xtp-rawip")
 }
 
 /// What a client hears first.

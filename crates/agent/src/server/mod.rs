@@ -387,7 +387,7 @@ fn wait(link: &mut Link, place: &queue::Place<'_>, shared: &Shared) -> Result<bo
         let _ = link.wait(Instant::now() + TICK);
         link.flush()?;
         link.fill()?;
-        while let Some(request) = link.next::<ToAgent>()? {
+        while let Some(request) = link.take::<ToAgent>()? {
             match request {
                 ToAgent::Clock(number) => {
                     let now_ns = measure::clock::now_ns();

@@ -91,7 +91,7 @@ impl<'a> Session<'a> {
             }
             self.link.flush()?;
             self.link.fill()?;
-            while let Some(request) = self.link.next::<ToAgent>()? {
+            while let Some(request) = self.link.take::<ToAgent>()? {
                 if !self.serve_one(request)? {
                     return Ok(());
                 }

@@ -130,7 +130,7 @@ impl State {
             ToAgent::Clock(number) => Ok(Act::Clock(number)),
             ToAgent::Machine(intent) => describe(intent),
             ToAgent::Spawn(worker) => Ok(self.spawn(worker)),
-            ToAgent::Tell(worker, message) => self.tell(worker, message),
+            ToAgent::Tell(worker, message) => self.tell(worker, *message),
             // One that ended by itself meanwhile is gone already.
             ToAgent::End(worker) => Ok(Act::End(worker)),
             ToAgent::Begin => {

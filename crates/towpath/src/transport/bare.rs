@@ -51,7 +51,7 @@ impl Transport for Bare {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        hosted::listen::<Udp, _>(options, |_| setup())
+        hosted::listen::<Udp, _>(options, |_| setup(options))
     }
 
     fn connect(
@@ -60,14 +60,16 @@ impl Transport for Bare {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        hosted::connect::<Udp, _>(rendezvous, index, options, |_| setup())
+        hosted::connect::<Udp, _>(rendezvous, index, options, |_| setup(options))
     }
 }
 
-fn setup() -> Setup<Engine> {
+fn setup(options: &Options) -> Setup<Engine> {
+    let usual = Config::default();
     let config = Config {
         seed: hosted::seed(),
-        ..Config::default()
+        packet_len: hosted::packet_len(usual.packet_len, options),
+        ..usual
     };
     Setup {
         effective: BTreeMap::from([("window".into(), config.window.to_string())]),

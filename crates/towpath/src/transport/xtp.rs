@@ -99,7 +99,7 @@ impl Transport for Xtp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
-        hosted::listen::<Udp, _>(options, |_| self.setup(&settings))
+        hosted::listen::<Udp, _>(options, |_| self.setup(&settings, options))
     }
 
     fn connect(
@@ -109,7 +109,9 @@ impl Transport for Xtp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = settings(options)?;
-        hosted::connect::<Udp, _>(rendezvous, index, options, |_| self.setup(&settings))
+        hosted::connect::<Udp, _>(rendezvous, index, options, |_| {
+            self.setup(&settings, options)
+        })
     }
 }
 
@@ -118,11 +120,13 @@ fn settings(options: &Options) -> io::Result<Settings> {
 }
 
 impl Xtp {
-    fn setup(&self, settings: &Settings) -> Setup<Engine> {
+    fn setup(&self, settings: &Settings, options: &Options) -> Setup<Engine> {
         let no_empty = "xtp-message carries no empty messages; send at least one byte";
+        let mut config = settings.config(self.framing);
+        config.packet_len = hosted::packet_len(config.packet_len, options);
         Setup {
             effective: settings.effective(),
-            engine: Engine::new(settings.config(self.framing)),
+            engine: Engine::new(config),
             store_len: settings.send_queue_len,
             segmented: settings.segmentation,
             // The end of a message travels with its last byte.

@@ -1,0 +1,315 @@
+//! What has gone wrong in other measuring servers, tried on this one. Each test is a class of published
+//! advisories; after each the agent serves a client as if nothing had happened.
+
+use crate::common::{Counted, Scratch};
+use crate::common::{Raw, await_idle, connect, friends, job, open_agent, session, start, target};
+use control::frame::{REQUEST_MAX, encode};
+use control::session::{FromAgent, Intent, ToAgent};
+use control::{Caps, FromWorker, Side, ToWorker};
+use engine_random::SplitMix64;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+
+/// Small random numbers of the tests' own.
+mod engine_random {
+    pub struct SplitMix64(pub u64);
+
+    impl SplitMix64 {
+        pub fn next(&mut self) -> u64 {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        }
+    }
+}
+
+/// CVE-2016-4303 and the parsers fuzzed later: malformed text before and after authentication.
+#[test]
+fn malformed_octets_do_nothing() {
+    let (agent, place) = open_agent(Caps::default());
+    let mut random = SplitMix64(4303);
+    let good = encode(
+        &ToAgent::Tell(1, Box::new(ToWorker::Listen(job("tcp", Side::Listen)))),
+        REQUEST_MAX,
+    )
+    .expect("a small request");
+    for round in 0..120 {
+        let mut raw = Raw::connect(agent.address());
+        if round % 3 > 0 {
+            raw.say_client();
+            raw.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
+        }
+        let mut bad = good.clone();
+        for _ in 0..1 + random.next() % 8 {
+            let at = random.next() as usize % bad.len();
+            bad[at] = random.next() as u8;
+        }
+        raw.octets(&bad);
+        drop(raw);
+    }
+    await_idle(&agent, &place);
+    drop(session(&agent));
+}
+
+/// CVE-2023-38403: a length near the largest number wraps round. CVE-2026-71218: any length is
+/// allocated. CVE-2025-54349: a buffer is one octet short.
+#[test]
+fn lengths_are_held_against_the_limit() {
+    let (agent, place) = open_agent(Caps::default());
+    for len in [u32::MAX, u32::MAX - 3, 1 << 31, REQUEST_MAX as u32 + 1] {
+        let mut raw = Raw::ready(agent.address());
+        raw.octets(&len.to_le_bytes());
+        assert_eq!(raw.hung_up(), None, "{len}");
+    }
+    // The longest there may be is served: a probe that fills its frame.
+    let mut raw = Raw::ready(agent.address());
+    let room = REQUEST_MAX - 4;
+    let probe = ToAgent::Probe(vec![7; room]);
+    assert_eq!(
+        encode(&probe, REQUEST_MAX).expect("it fits").len(),
+        4 + REQUEST_MAX
+    );
+    raw.send(&probe);
+    let FromAgent::Probe(back) = raw.receive().expect("an answer") else {
+        panic!("no probe");
+    };
+    assert_eq!(back, vec![7; room]);
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// CVE-2023-7250: a client sends less than it announced, and the server waits for ever.
+#[test]
+fn an_unfinished_message_keeps_nobody_waiting() {
+    let (agent, place) = open_agent(Caps::default());
+    let mut raw = Raw::ready(agent.address());
+    raw.octets(&[100, 0, 0, 0, 1, 2, 3]);
+    let mut others = [Raw::connect(agent.address()), Raw::connect(agent.address())];
+    others[0].octets(b"towpath ");
+    others[1].say_client();
+    // Its turn comes although the first is still connected.
+    let next = session(&agent);
+    assert_eq!(raw.hung_up(), None);
+    for other in &mut others {
+        assert_eq!(other.hung_up(), None);
+    }
+    drop(next);
+    await_idle(&agent, &place);
+}
+
+/// CVE-2024-26306 and CVE-2025-54350: what a server says about a wrong secret, or crashes on. There
+/// are no passwords here; whoever has no trusted key is not told anything, whatever it sends.
+#[test]
+fn one_without_a_key_learns_nothing() {
+    let scratch = Scratch::new();
+    let (ours, theirs) = friends(&scratch);
+    let place = Counted::new();
+    let agent = start("127.0.0.1:0", Some(ours), Caps::default(), place.clone());
+    let tries: [&[u8]; 5] = [
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0x16, 3, 1, 0xff, 0xff, 1, 2, 3],
+        &[0; 300],
+        &encode(&ToAgent::Hello(control::PROTOCOL_VERSION), 99).expect("a hello"),
+    ];
+    for octets in tries {
+        let mut socket = TcpStream::connect(agent.address()).expect("the agent listens");
+        let mut preface = [0; 16];
+        socket.read_exact(&mut preface).expect("its preface");
+        let _ = socket.write_all(&[b"towpath client\0\0", octets].concat());
+        let _ = socket.shutdown(std::net::Shutdown::Write);
+        let mut said = Vec::new();
+        let _ = socket.read_to_end(&mut said);
+        // At most a TLS alert: a record of seven octets.
+        assert!(
+            said.is_empty() || (said[0] == 21 && said.len() == 7),
+            "{said:?}"
+        );
+    }
+    drop(connect(&target(&agent), &theirs).expect("a friend is still let in"));
+    assert_eq!(place.started(), 0);
+}
+
+/// CVE-2024-53580: a number where a text belongs; here, messages of the wrong kind or out of order.
+#[test]
+fn messages_out_of_order_end_the_session() {
+    let (agent, place) = open_agent(Caps::default());
+    let tell = |message: ToWorker| ToAgent::Tell(1, Box::new(message));
+    let wrong: [&[ToAgent]; 6] = [
+        &[ToAgent::Hello(control::PROTOCOL_VERSION)],
+        &[ToAgent::Settle],
+        &[ToAgent::Spawn(1), tell(ToWorker::Go(0))],
+        &[ToAgent::Spawn(1), tell(ToWorker::PeerDone(1))],
+        &[ToAgent::Spawn(1), tell(ToWorker::Stop)],
+        &[ToAgent::Machine(Intent {
+            transports: vec!["x".repeat(300)],
+            ..Intent::default()
+        })],
+    ];
+    for requests in wrong {
+        let mut raw = Raw::ready(agent.address());
+        requests.iter().for_each(|request| raw.send(request));
+        let last = raw.hung_up();
+        assert!(
+            matches!(last, Some(FromAgent::Over(_))),
+            "{requests:?}: {last:?}"
+        );
+    }
+    for requests in [
+        &b"\x03\0\0\0\xff\xff\xff"[..],
+        b"\x01\0\0\0\x63",
+        b"\0\0\0\0",
+    ] {
+        let mut raw = Raw::ready(agent.address());
+        raw.octets(requests);
+        assert_eq!(raw.hung_up(), None);
+    }
+    await_idle(&agent, &place);
+}
+
+/// CVE-2025-54351: a datagram longer than the buffer it is received into is believed to be as long as
+/// it says.
+#[test]
+fn datagrams_longer_than_agreed_are_cut_off() {
+    let (agent, place) = open_agent(Caps::default());
+    for transport in ["udp", "udp-batched", "udp-segmented"] {
+        let mut raw = Raw::ready(agent.address());
+        let mut listen = job(transport, Side::Listen);
+        (listen.message_len, listen.settings.read_len) = (16, 16);
+        let to = listen_there(&mut raw, listen);
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+        for _ in 0..2 {
+            socket.send_to(b"Z", to).expect("it is sent");
+        }
+        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
+        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Go(0))));
+        for _ in 0..5 {
+            socket.send_to(&[9; 60_000], to).expect("it is sent");
+        }
+        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Running));
+        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::PeerDone(5))));
+        let done =
+            raw.await_that(|answer| matches!(answer, FromAgent::Said(1, FromWorker::Finished(_))));
+        let FromAgent::Said(1, FromWorker::Finished(report)) = done else {
+            panic!("no report");
+        };
+        let circuit = &report.circuits[0];
+        let told = |error: &String| error.contains("longer");
+        assert!(
+            circuit.error.as_ref().is_none_or(told),
+            "{:?}",
+            circuit.error
+        );
+        assert!(
+            circuit.received_bytes <= circuit.received * 65_536,
+            "{transport}: {circuit:?}"
+        );
+    }
+    await_idle(&agent, &place);
+}
+
+/// Gives a worker a job and tells where it listens.
+pub fn listen_there(raw: &mut Raw, job: control::Job) -> SocketAddr {
+    raw.send(&ToAgent::Spawn(1));
+    raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(job))));
+    let said = raw.await_that(|answer| matches!(answer, FromAgent::Said(1, _)));
+    let FromAgent::Said(1, FromWorker::Listening(frames)) = said else {
+        panic!("not listening: {said:?}");
+    };
+    let text = std::str::from_utf8(&frames[0].bytes).expect("text");
+    text.lines()
+        .last()
+        .and_then(|line| line.parse().ok())
+        .expect("an address")
+}
+
+/// CVE-2026-71217: unbounded numbers of streams, lengths and the like exhaust threads and memory.
+#[test]
+fn what_a_client_asks_for_is_bounded() {
+    let (agent, place) = open_agent(Caps::default());
+    let mut raw = Raw::ready(agent.address());
+    let changes: [fn(&mut control::Job); 6] = [
+        |job| job.legs[0].circuits = u32::MAX,
+        |job| job.message_len = u64::MAX,
+        |job| job.settings.read_len = u64::MAX,
+        |job| job.settings.buffers = Some(u64::MAX),
+        |job| job.limits.time_ns = u64::MAX,
+        |job| job.limits.slice_ns = 1,
+    ];
+    for change in changes {
+        let mut job = job("tcp", Side::Listen);
+        change(&mut job);
+        raw.send(&ToAgent::Spawn(1));
+        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(job))));
+        raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(1), _)));
+        raw.send(&ToAgent::End(1));
+        raw.await_that(|answer| *answer == FromAgent::Ended(1));
+    }
+    // Nor are there more workers than two, or greetings than a session may have.
+    (1..=5).for_each(|number| raw.send(&ToAgent::Spawn(number)));
+    for number in 3..=5 {
+        raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(n), _) if *n == number));
+    }
+    (0..100).for_each(|_| raw.send(&ToAgent::Expect));
+    raw.await_that(|answer| matches!(answer, FromAgent::Refused(None, _)));
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// CVE-2026-101276: a watchdog frees what threads still use. Here it ends a process and waits for it;
+/// a client that hangs up again and again in the middle of a trial leaves none behind.
+#[test]
+fn workers_are_waited_for_whenever_a_client_goes() {
+    let (agent, place) = open_agent(Caps::default());
+    let before = threads();
+    for round in 0..12 {
+        let mut raw = Raw::ready(agent.address());
+        let to = listen_there(&mut raw, job("tcp", Side::Listen));
+        let data = TcpStream::connect(to).expect("it listens");
+        if round % 2 == 0 {
+            raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
+            raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Go(0))));
+        }
+        drop((raw, data));
+        await_idle(&agent, &place);
+    }
+    drop(agent);
+    assert!(place.left().is_empty());
+    // Other tests' threads come and go; these would be twelve and more.
+    crate::common::await_that("threads were left", || threads() < before + 12);
+}
+
+fn threads() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
+}
+
+/// The class of predictable files in public folders: a worker cannot write any file at all.
+#[test]
+fn workers_write_no_files() {
+    let (agent, place) = open_agent(Caps::default());
+    let mut raw = Raw::ready(agent.address());
+    raw.send(&ToAgent::Spawn(1));
+    raw.send(&ToAgent::Clock(1));
+    raw.await_that(|answer| matches!(answer, FromAgent::Clock(..)));
+    let worker = place.left()[0];
+    let limits = std::fs::read_to_string(format!("/proc/{worker}/limits")).expect("its limits");
+    let limit = |name: &str| {
+        let line = limits
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .expect(name);
+        line.split_whitespace()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(limit("Max file size")[..2], ["0", "0"]);
+    assert_eq!(limit("Max core file size")[..2], ["0", "0"]);
+    assert_eq!(
+        limit("Max address space")[0],
+        Caps::default().memory.to_string()
+    );
+    drop(raw);
+    await_idle(&agent, &place);
+}

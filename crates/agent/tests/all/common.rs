@@ -1,0 +1,351 @@
+//! What the tests share: agents, clients that behave and clients that do not.
+
+use agent::client::Session;
+use agent::keys::{Identity, KeyFolder};
+use agent::{Agent, Settings, Target};
+use control::frame::{ANSWER_MAX, Frames, REQUEST_MAX, encode};
+use control::session::{FromAgent, ToAgent};
+use control::{Arrivals, Caps, Job, Leg, Limits, Role, Side, Workload};
+use measure::spec::{Direction, Loads};
+use measure::{Place, RaceSpec, ThisHost, WorkerHandle};
+use results::BlockPlan;
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Nothing in these tests takes this long unless it hangs.
+pub const HANG: Duration = Duration::from_secs(60);
+
+/// A folder of a test's own, gone with it.
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    pub fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("towpath-agent-test-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        // One of an earlier process of that number.
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).expect("a folder");
+        Scratch(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    pub fn keys(&self, name: &str) -> KeyFolder {
+        KeyFolder::at(self.path(name))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is in a folder for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Key folders of an agent and a client that trust each other.
+pub fn friends(scratch: &Scratch) -> (KeyFolder, KeyFolder) {
+    let (ours, theirs) = (scratch.keys("agent"), scratch.keys("client"));
+    let one: Identity = ours.create().expect("a key");
+    let other: Identity = theirs.create().expect("a key");
+    ours.trust(other.public(), "client").expect("it is trusted");
+    theirs
+        .trust(one.public(), "anybody")
+        .expect("it is trusted");
+    (ours, theirs)
+}
+
+/// Workers of this program.
+pub fn here() -> ThisHost {
+    let program = std::env::current_exe().expect("this program");
+    let arguments = [
+        "worker_of_these_tests",
+        "--exact",
+        "--nocapture",
+        "--test-threads=1",
+    ];
+    ThisHost::new(program, arguments.map(str::to_owned).to_vec())
+}
+
+/// A place that remembers its workers.
+#[derive(Clone)]
+pub struct Counted {
+    place: ThisHost,
+    started: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Counted {
+    pub fn new() -> Counted {
+        Counted {
+            place: here(),
+            started: Arc::default(),
+        }
+    }
+
+    /// Workers that were ever started.
+    pub fn started(&self) -> usize {
+        self.started.lock().expect("no panic").len()
+    }
+
+    /// Those that are still there, zombies included.
+    pub fn left(&self) -> Vec<u32> {
+        let all = self.started.lock().expect("no panic").clone();
+        let own = std::process::id().to_string();
+        let is_ours = |process: &u32| {
+            let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+            let parent = stat
+                .rsplit_once(')')
+                .and_then(|(_, rest)| rest.split_whitespace().nth(1));
+            parent == Some(own.as_str())
+        };
+        all.into_iter().filter(is_ours).collect()
+    }
+}
+
+impl Place for Counted {
+    fn name(&self) -> &str {
+        "a host that counts"
+    }
+
+    fn spawn(&self) -> io::Result<WorkerHandle> {
+        let worker = self.place.spawn()?;
+        self.started.lock().expect("no panic").push(worker.id());
+        Ok(worker)
+    }
+}
+
+/// An agent on the loopback that asks for no keys, with these caps.
+pub fn open_agent(caps: Caps) -> (Agent, Counted) {
+    let place = Counted::new();
+    let agent = start("127.0.0.1:0", None, caps, place.clone());
+    (agent, place)
+}
+
+pub fn start(listen: &str, keys: Option<KeyFolder>, caps: Caps, place: Counted) -> Agent {
+    let settings = Settings {
+        listen: listen.parse().expect("an address"),
+        keys,
+        caps,
+        place: Box::new(place),
+        log: Box::new(|_| {}),
+    };
+    Agent::start(settings).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub fn target(agent: &Agent) -> Target {
+    agent.address().to_string().parse().expect("an address")
+}
+
+/// A session without keys.
+pub fn session(agent: &Agent) -> Session {
+    let scratch = Scratch::new();
+    connect(&target(agent), &scratch.keys("none")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub fn connect(target: &Target, keys: &KeyFolder) -> Result<Session, agent::client::SessionError> {
+    Session::connect(target, keys, false, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// A client that may say anything.
+pub struct Raw {
+    pub socket: TcpStream,
+    frames: Frames,
+}
+
+impl Raw {
+    /// Connected, having heard the agent's preface and said nothing.
+    pub fn connect(agent: SocketAddr) -> Raw {
+        let mut socket = TcpStream::connect(agent).expect("the agent listens");
+        socket.set_read_timeout(Some(HANG)).expect("a limit");
+        socket.set_write_timeout(Some(HANG)).expect("a limit");
+        socket.set_nodelay(true).expect("an option");
+        let mut preface = [0; 16];
+        socket
+            .read_exact(&mut preface)
+            .expect("the agent speaks first");
+        assert_eq!(&preface[..14], b"towpath agent\0");
+        Raw {
+            socket,
+            frames: Frames::new(ANSWER_MAX),
+        }
+    }
+
+    /// A client like any other, up to its turn.
+    pub fn ready(agent: SocketAddr) -> Raw {
+        let mut raw = Raw::connect(agent);
+        raw.say_client();
+        raw.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
+        loop {
+            match raw.receive() {
+                Some(FromAgent::Ready) => return raw,
+                Some(FromAgent::Hello(_) | FromAgent::Queued(_)) => {}
+                other => panic!("no turn: {other:?}"),
+            }
+        }
+    }
+
+    pub fn say_client(&mut self) {
+        self.octets(b"towpath client\0\0");
+    }
+
+    /// Octets as they are; an agent that has hung up hears nothing.
+    pub fn octets(&mut self, octets: &[u8]) {
+        let _ = self.socket.write_all(octets);
+    }
+
+    pub fn send(&mut self, request: &ToAgent) {
+        let frame = encode(request, REQUEST_MAX).expect("a small request");
+        self.octets(&frame);
+    }
+
+    /// The next answer; None when the agent hangs up.
+    pub fn receive(&mut self) -> Option<FromAgent> {
+        loop {
+            if let Some(answer) = self
+                .frames
+                .take::<FromAgent>()
+                .expect("agents send good frames")
+            {
+                return Some(answer);
+            }
+            let mut piece = [0; 4096];
+            match self.socket.read(&mut piece) {
+                Ok(0) => return None,
+                Ok(len) => self.frames.push(&piece[..len]),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("the agent is silent: {error}"),
+            }
+        }
+    }
+
+    /// Reads answers until one is as wanted.
+    pub fn await_that(&mut self, wanted: impl Fn(&FromAgent) -> bool) -> FromAgent {
+        loop {
+            let answer = self.receive().expect("the agent hung up");
+            if wanted(&answer) {
+                return answer;
+            }
+        }
+    }
+
+    /// Reads until the agent hangs up; what it said last.
+    pub fn hung_up(&mut self) -> Option<FromAgent> {
+        let mut last = None;
+        while let Some(answer) = self.receive() {
+            last = Some(answer);
+        }
+        last
+    }
+}
+
+/// A job for one circuit of `transport`.
+pub fn job(transport: &str, side: Side) -> Job {
+    Job {
+        side,
+        role: match side {
+            Side::Listen => Role::Sink,
+            Side::Connect => Role::Source,
+        },
+        workload: Workload::Throughput,
+        legs: vec![Leg {
+            transport: transport.into(),
+            circuits: 1,
+        }],
+        settings: control::Settings {
+            read_len: 65_536,
+            congestion: congestion(),
+            ..control::Settings::default()
+        },
+        bind: None,
+        peer: None,
+        clock_ns: 0,
+        pace_bytes_per_s: None,
+        path_ns: 0,
+        message_len: 1000,
+        mix: None,
+        limits: Limits {
+            messages: u64::MAX,
+            time_ns: 50_000_000,
+            slice_ns: 1_000_000,
+        },
+        rate: None,
+        pin: None,
+        priority: None,
+        busy_poll: false,
+        seed: 1,
+    }
+}
+
+/// What anybody may set.
+pub fn congestion() -> String {
+    let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+    std::fs::read_to_string(path)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
+}
+
+/// A race of one block of short trials.
+pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
+    let owned = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
+    RaceSpec {
+        command: vec!["test".into()],
+        contestants: owned(contestants),
+        baseline: contestants[0].to_owned(),
+        workloads: owned(workloads),
+        sizes: vec![1000],
+        mix: None,
+        circuits: 1,
+        buffers: Vec::new(),
+        loads: Loads::PerSecond(vec![500.0]),
+        arrivals: Arrivals::Fixed,
+        settings: job("tcp", Side::Listen).settings,
+        direction: Direction::Forward,
+        pin: (None, None),
+        priority: (None, None),
+        busy_poll: false,
+        blocks: BlockPlan {
+            min: 1,
+            max: 1,
+            looks: vec![1],
+        },
+        control: false,
+        alpha: 0.05,
+        equal_within: 0.03,
+        time_s: 60.0,
+        trial_s: Some(0.03),
+        packet_sizes: false,
+        seed: 1,
+        notes: BTreeMap::new(),
+    }
+}
+
+/// Waits until `done`, or fails the test with `what`.
+#[track_caller]
+pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + HANG;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The agent has no client and none of its workers is left.
+#[track_caller]
+pub fn await_idle(agent: &Agent, place: &Counted) {
+    await_that("a client is still there", || agent.clients() == 0);
+    await_that("a worker was left behind", || place.left().is_empty());
+}

@@ -1,0 +1,252 @@
+//! Races between hosts of a testbed: every transport, both families, loss, a cut.
+
+use crate::common::{Counted, Scratch, await_idle, connect, friends, here, spec, start};
+use agent::client::End;
+use agent::keys::KeyFolder;
+use agent::{Agent, AgentStage, Target};
+use control::Caps;
+use measure::RaceSpec;
+use results::{Machine, RunData, Status};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use testbed::{Host, HostPlan, LinkPlan, Plan, Testbed, TestbedError};
+
+/// What crosses a network.
+pub const TRANSPORTS: [&str; 13] = [
+    "tcp",
+    "tcp-batched",
+    "mptcp",
+    "udp",
+    "udp-connected",
+    "udp-nochecksum",
+    "udp-batched",
+    "udp-segmented",
+    "udp-lite",
+    "quic",
+    "xtp",
+    "xtp-message",
+    "bare",
+];
+
+/// A testbed of hosts `a`, `b`, ...; None, said aloud, where this user may have none.
+pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
+    let link: LinkPlan = link
+        .parse()
+        .unwrap_or_else(|error| panic!("{link}: {error}"));
+    let names = ["a", "b", "c", "d"].into_iter().take(count);
+    let plan = Plan {
+        hosts: names.map(HostPlan::new).collect(),
+        ipv6: true,
+        ..Plan::pair(link, 1)
+    };
+    match Testbed::up(&plan) {
+        Ok(testbed) => Some(testbed),
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+            eprintln!("SKIPPED: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// An agent on a host, and its workers.
+pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, Counted) {
+    let place = Counted::new();
+    let theirs = place.clone();
+    let address = if ipv6 {
+        host.address6()
+    } else {
+        host.address()
+    };
+    let listen = std::net::SocketAddr::new(address, 0).to_string();
+    let agent = host.run(move || start(&listen, Some(keys), Caps::default(), theirs));
+    (agent.expect("the host lives"), place)
+}
+
+fn target(address: std::net::SocketAddr) -> Target {
+    address.to_string().parse().expect("an address")
+}
+
+struct Silent;
+
+impl measure::Observer for Silent {
+    fn progress(&mut self, _progress: &measure::Progress<'_>) {}
+}
+
+/// Races between the agents at these addresses, or this host where there is none; called on the host
+/// that measures.
+fn race(
+    from: Option<Target>,
+    to: Target,
+    keys: &KeyFolder,
+    mut spec: RaceSpec,
+    scratch: &Scratch,
+) -> RunData {
+    let session =
+        |target: &Target| Arc::new(connect(target, keys).unwrap_or_else(|error| panic!("{error}")));
+    let to = session(&to);
+    spec.settings.ipv6 = to.peer().is_ipv6();
+    let from = from.map_or(End::Here, |from| End::There(session(&from)));
+    let mut stage = AgentStage::new(vec![[from, End::There(to)]], &here()).expect("a stage");
+    let folder = scratch.path("run");
+    let stop = AtomicBool::new(false);
+    let machine = Machine::default();
+    measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    RunData::read(&folder).expect("a result")
+}
+
+/// A race from host `a` to an agent on host `b`.
+fn across(testbed: &Testbed, ipv6: bool, spec: RaceSpec) -> RunData {
+    let scratch = Scratch::new();
+    let (ours, theirs) = friends(&scratch);
+    let (agent, place) = agent_on(&testbed.hosts()[1], ours, ipv6);
+    let to = target(agent.address());
+    let run = testbed.hosts()[0].run(move || race(None, to, &theirs, spec, &scratch));
+    let run = run.expect("the host lives");
+    await_idle(&agent, &place);
+    run
+}
+
+#[track_caller]
+fn all_ok(run: &RunData) {
+    assert!(!run.trials.is_empty());
+    for trial in &run.trials {
+        let excused = trial.reason.starts_with("the generator");
+        assert!(
+            trial.status == Status::Ok || excused,
+            "{:?}: {}",
+            trial.cell,
+            trial.reason
+        );
+    }
+}
+
+#[test]
+fn every_transport_reaches_another_host() {
+    let Some(testbed) = hosts("delay=100us", 2) else {
+        return;
+    };
+    for ipv6 in [false, true] {
+        let mut spec = spec(&TRANSPORTS, &["throughput", "delay"]);
+        // What the kernel has not got is not this test's.
+        spec.contestants.retain(|name| {
+            let options = towpath::Options {
+                congestion: crate::common::congestion(),
+                ..Default::default()
+            };
+            let found = towpath::find(name).expect("a known transport");
+            found
+                .available(&options)
+                .inspect_err(|why| eprintln!("SKIPPED: {name}: {}", why.reason))
+                .is_ok()
+        });
+        let raced = spec.contestants.len();
+        let run = across(&testbed, ipv6, spec);
+        all_ok(&run);
+        assert_eq!(run.trials.len(), raced * 4);
+        assert!(
+            run.trials
+                .iter()
+                .all(|trial| trial.metrics["messages_per_s"] > 0.0)
+        );
+    }
+}
+
+#[test]
+fn one_way_delays_come_with_the_bound_of_the_clocks() {
+    let Some(testbed) = hosts("delay=20ms", 2) else {
+        return;
+    };
+    let mut asked = spec(&["udp", "tcp"], &["offered", "connect"]);
+    asked.trial_s = Some(0.3);
+    let run = across(&testbed, false, asked);
+    all_ok(&run);
+    let offered = |trial: &&results::Trial| trial.cell.workload() == "offered" && trial.block > 0;
+    for trial in run.trials.iter().filter(offered) {
+        let bound_us = trial.evidence["clock_bound_us"];
+        // Both hosts have this machine's clock, so the true delay is the link's.
+        match trial.metrics.get("delay_p50_us") {
+            Some(&delay_us) => {
+                assert!(delay_us + bound_us > 20_000.0, "{delay_us} +- {bound_us}");
+                assert!(delay_us > 2.0 * bound_us);
+            }
+            None => assert!(bound_us * 2.0 > 10_000.0, "{bound_us}"),
+        }
+    }
+    // Round trips need no clock but one.
+    assert!(
+        run.trials
+            .iter()
+            .any(|trial| trial.metrics.contains_key("connection_p50_us"))
+    );
+}
+
+#[test]
+fn loss_on_the_way_of_the_control_connection_is_borne() {
+    let Some(testbed) = hosts("delay=1ms,loss=5%", 2) else {
+        return;
+    };
+    let mut asked = spec(&["tcp", "xtp"], &["throughput"]);
+    (asked.blocks.max, asked.blocks.looks) = (2, vec![2]);
+    let run = across(&testbed, false, asked);
+    all_ok(&run);
+}
+
+#[test]
+fn a_race_goes_on_after_a_cut_of_five_seconds() {
+    let Some(testbed) = hosts("delay=1ms;1s:cut;6s:up", 2) else {
+        return;
+    };
+    let mut asked = spec(&["tcp"], &["throughput"]);
+    (asked.trial_s, asked.blocks.max, asked.blocks.looks) = (Some(0.3), 6, vec![6]);
+    testbed.begin(1);
+    let run = across(&testbed, false, asked);
+    let good = run
+        .trials
+        .iter()
+        .filter(|trial| trial.status == Status::Ok)
+        .count();
+    let bad: Vec<&str> = run
+        .trials
+        .iter()
+        .filter(|trial| trial.status != Status::Ok)
+        .map(|trial| trial.reason.as_str())
+        .collect();
+    // What was under way may fail, with its reason; what comes after is measured.
+    assert!(good >= 3, "{bad:?}");
+    assert!(bad.iter().all(|reason| !reason.is_empty()));
+    assert_eq!(
+        run.trials.last().expect("trials").status,
+        Status::Ok,
+        "{bad:?}"
+    );
+}
+
+#[test]
+fn circuits_run_between_two_agents_that_have_greeted() {
+    let Some(testbed) = hosts("delay=100us", 4) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let (ours, theirs) = friends(&scratch);
+    // Hosts at even places speak with those at odd ones: the client on a with b and d, and c with both.
+    let (one, first) = agent_on(&testbed.hosts()[1], ours.clone(), false);
+    let (other, second) = agent_on(&testbed.hosts()[1], ours, false);
+    let (from, to) = (target(one.address()), target(other.address()));
+    let spec = spec(&["tcp", "udp", "xtp"], &["throughput", "delay"]);
+    let run = testbed.hosts()[0].run(move || race(Some(from), to, &theirs, spec, &scratch));
+    all_ok(&run.expect("the host lives"));
+    assert!(first.started() > 0 && second.started() > 0);
+    await_idle(&one, &first);
+    await_idle(&other, &second);
+}
+
+/// The address of a host in one family.
+pub fn address(host: &Host, ipv6: bool) -> IpAddr {
+    if ipv6 {
+        host.address6()
+    } else {
+        host.address()
+    }
+}
