@@ -211,6 +211,15 @@ impl WorkerHandle {
         poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&span)).is_ok_and(|ready| ready > 0)
     }
 
+    /// Ends a worker that has nothing more to say, or nothing that anybody wants to hear, at once.
+    pub fn kill(mut self) {
+        if let Process::Child(child) = &mut self.process {
+            // One that has just ended needs no killing; it is waited for all the same.
+            let _ = child.kill();
+        }
+        self.end();
+    }
+
     /// Closes the channel and waits for the worker; one that does not end is killed.
     pub fn end(self) {
         let WorkerHandle { channel, process } = self;

@@ -30,6 +30,19 @@ const WORKER_GRACE: Duration = Duration::from_secs(60);
 struct Worker {
     handle: WorkerHandle,
     until: Instant,
+    /// It has reported: its circuits may have last packets to repeat, so it ends by itself.
+    reported: bool,
+}
+
+impl Worker {
+    /// Ends it and waits for it.
+    fn end(self) {
+        if self.reported {
+            self.handle.end();
+        } else {
+            self.handle.kill();
+        }
+    }
 }
 
 /// The session of the client whose turn it is.
@@ -76,7 +89,7 @@ impl<'a> Session<'a> {
     pub(crate) fn run(&mut self) -> Result<(), LinkError> {
         let result = self.serve();
         for (_, worker) in std::mem::take(&mut self.workers) {
-            worker.handle.end();
+            worker.end();
         }
         self.shared.tokens.forget(self.number);
         result
@@ -214,6 +227,7 @@ impl<'a> Session<'a> {
         let worker = Worker {
             handle: worker,
             until,
+            reported: false,
         };
         self.workers.insert(number, worker);
         Ok(())
@@ -241,6 +255,7 @@ impl<'a> Session<'a> {
         match worker.handle.channel.receive::<FromWorker>(WORKER_LIMIT) {
             Ok((message, _)) => {
                 if let FromWorker::Finished(report) = &message {
+                    worker.reported = true;
                     self.own_s += report.cpu.task_ns as f64 * 1e-9;
                     self.shared.counts.trial();
                 }
@@ -253,7 +268,7 @@ impl<'a> Session<'a> {
 
     fn end(&mut self, number: u32) -> Result<(), LinkError> {
         if let Some(worker) = self.workers.remove(&number) {
-            worker.handle.end();
+            worker.end();
         }
         self.state.ended(number);
         self.answer(&FromAgent::Ended(number))

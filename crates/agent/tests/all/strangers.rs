@@ -70,52 +70,60 @@ fn listening(
     }
 }
 
-/// Does what a client of that transport would do first, from host `c`.
-fn knock(host: &Host, transport: &'static str, bytes: Vec<u8>, ipv6: bool) {
+/// Does from host `stranger` what a client of that transport would do first; packets that take an
+/// engine to write are written on host `spare`.
+fn knock(
+    [stranger, spare]: [&Host; 2],
+    transport: &'static str,
+    bytes: Vec<u8>,
+    ipv6: bool,
+) -> (u64, u64) {
+    let options = Options {
+        family: if ipv6 { Family::V6 } else { Family::V4 },
+        congestion: crate::common::congestion(),
+        ..Options::default()
+    };
+    let last = bytes
+        .split(|&octet| octet == b'\n')
+        .next_back()
+        .unwrap_or_default();
+    let to: SocketAddr = std::str::from_utf8(last)
+        .expect("text")
+        .parse()
+        .expect("an address");
+    let rendezvous = Rendezvous {
+        reach: Reach::Network,
+        bytes,
+        descriptors: Vec::new(),
+    };
+    let (tcp, udp) = (transport.contains("tcp"), transport.starts_with("udp"));
+    let packet = match tcp || udp {
+        true => vec![1; 100],
+        false => spare
+            .run(move || first_packet(transport, rendezvous, options))
+            .expect("the host lives"),
+    };
+    let before = traffic(stranger, ipv6);
     let knocking = move || {
-        let options = Options {
-            family: if ipv6 { Family::V6 } else { Family::V4 },
-            congestion: crate::common::congestion(),
-            ..Options::default()
-        };
-        let rendezvous = Rendezvous {
-            reach: Reach::Network,
-            bytes,
-            descriptors: Vec::new(),
-        };
-        let last = rendezvous
-            .bytes
-            .split(|&octet| octet == b'\n')
-            .next_back()
-            .unwrap_or_default();
-        let to: SocketAddr = std::str::from_utf8(last)
-            .expect("text")
-            .parse()
-            .expect("an address");
-        if transport.contains("tcp") {
+        if tcp {
             if let Ok(mut socket) = TcpStream::connect_timeout(&to, Duration::from_millis(300)) {
                 let _ = socket.write_all(&[1; 500]);
                 std::thread::sleep(Duration::from_millis(50));
             }
             return;
         }
-        if transport.starts_with("udp") {
-            let kind = match transport {
-                "udp-lite" => Protocol::UDPLITE,
-                _ => Protocol::UDP,
-            };
-            let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(kind));
-            let socket = UdpSocket::from(socket.expect("a socket"));
-            (0..3).for_each(|_| drop(socket.send_to(&[1; 100], to)));
-            return;
-        }
-        let first = first_packet(transport, rendezvous, options);
-        let any = if ipv6 { "[::]:0" } else { "0.0.0.0:0" };
-        let socket = UdpSocket::bind(any).expect("a socket");
-        (0..3).for_each(|_| drop(socket.send_to(&first, to)));
+        let kind = match transport {
+            "udp-lite" => Protocol::UDPLITE,
+            _ => Protocol::UDP,
+        };
+        let socket = Socket::new(Domain::for_address(to), Type::DGRAM, Some(kind));
+        let socket = UdpSocket::from(socket.expect("a socket"));
+        (0..3).for_each(|_| drop(socket.send_to(&packet, to)));
         std::thread::sleep(Duration::from_millis(100));
     };
-    host.run(knocking).expect("the host lives");
+    stranger.run(knocking).expect("the host lives");
+    let after = traffic(stranger, ipv6);
+    (after.0 - before.0, after.1 - before.1)
 }
 
 /// What a client of that transport sends first; it is made to send it to this host.
@@ -152,7 +160,7 @@ fn first_packet(transport: &'static str, mut rendezvous: Rendezvous, options: Op
 fn sweep(testbed: &Testbed, ipv6: bool) {
     let scratch = Scratch::new();
     let (ours, theirs) = friends(&scratch);
-    let [client, agent_host, stranger, _] = testbed.hosts() else {
+    let [client, agent_host, stranger, spare] = testbed.hosts() else {
         panic!("four hosts");
     };
     let _ = address(agent_host, ipv6);
@@ -173,11 +181,8 @@ fn sweep(testbed: &Testbed, ipv6: bool) {
             continue;
         }
         let (worker, bytes) = listening(&session, transport, ipv6);
-        let before = traffic(stranger, ipv6);
-        knock(stranger, transport, bytes, ipv6);
-        let after = traffic(stranger, ipv6);
+        let (sent, received) = knock([stranger, spare], transport, bytes, ipv6);
         worker.end();
-        let (sent, received) = (after.0 - before.0, after.1 - before.1);
         assert!(sent > 0, "{transport} sent nothing: the test tests nothing");
         assert!(
             received <= sent,

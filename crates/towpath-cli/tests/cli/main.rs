@@ -12,6 +12,7 @@
 //! * `tools` - forwarding and copying, with other programs at the ends.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
+mod agents;
 mod endings;
 mod links;
 mod options;
