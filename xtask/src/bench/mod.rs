@@ -1,5 +1,6 @@
 //! Benchmarks, by name. Each is a file here and a line in [`BENCHES`].
 
+mod agent;
 mod bar;
 mod compare;
 mod groups;
@@ -20,6 +21,11 @@ type Bench = fn(root: &Path, arguments: &[&str]) -> ExitCode;
 
 /// Name, what it measures, how it runs.
 const BENCHES: &[(&str, &str, Bench)] = &[
+    (
+        "agent",
+        "a race through an agent on the loopback against the local one",
+        agent::run,
+    ),
     (
         "harness",
         "the measuring loops against iperf3, sockperf and the machine",

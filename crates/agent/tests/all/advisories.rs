@@ -6,7 +6,7 @@ use crate::common::{Raw, await_idle, connect, friends, job, open_agent, session,
 use control::frame::{REQUEST_MAX, encode};
 use control::session::{FromAgent, Intent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
-use engine_random::SplitMix64;
+pub use engine_random::SplitMix64;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 

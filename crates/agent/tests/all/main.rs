@@ -3,9 +3,49 @@
 mod advisories;
 mod churn;
 mod common;
+#[path = "../../../../fuzz/src/session.rs"]
+mod fuzzed;
 mod hosts;
 mod sessions;
 mod strangers;
+
+/// What the fuzz targets check, with requests mutated here; `TOWPATH_SEEDS` makes it more.
+#[test]
+fn mutated_requests_break_nothing() {
+    use control::session::ToAgent;
+    use control::{Side, ToWorker};
+    let tell = |number, message| ToAgent::Tell(number, Box::new(message));
+    let good: Vec<u8> = [
+        ToAgent::Clock(1),
+        ToAgent::Spawn(1),
+        tell(1, ToWorker::Listen(common::job("tcp", Side::Listen))),
+        tell(1, ToWorker::Go(0)),
+        ToAgent::Spawn(2),
+        tell(
+            2,
+            ToWorker::Connect(common::job("udp", Side::Connect), Vec::new()),
+        ),
+        ToAgent::End(1),
+        ToAgent::Leave,
+    ]
+    .iter()
+    .flat_map(|request| control::frame::encode(request, 9999).expect("it fits"))
+    .collect();
+    fuzzed::session(&good);
+    let seeds = std::env::var("TOWPATH_SEEDS")
+        .ok()
+        .and_then(|text| text.parse().ok());
+    for seed in 0..seeds.unwrap_or(20_000u64) {
+        let mut random = advisories::SplitMix64(seed);
+        let mut octets = good.clone();
+        for _ in 0..1 + random.next() % 6 {
+            let at = random.next() as usize % octets.len();
+            octets[at] = random.next() as u8;
+        }
+        fuzzed::frames(&octets);
+        fuzzed::session(&octets);
+    }
+}
 
 /// What a worker of these tests is: this same program, with its control channel for standard input.
 #[test]
