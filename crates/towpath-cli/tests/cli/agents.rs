@@ -1,6 +1,6 @@
 //! Keys, agents, and races against them, as a user meets them.
 
-use crate::support::{Scratch, await_that, finish, program, signal, towpath};
+use crate::support::{Scratch, finish, program, signal, towpath};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -67,25 +67,45 @@ fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
     finish(command.spawn().expect("the program starts"))
 }
 
-#[test]
-fn two_machines_in_five_lines() {
-    let scratch = Scratch::new();
-    let (near, far) = (scratch.text("near"), scratch.text("far"));
+/// Makes keys that trust each other; the far one.
+fn friends(near: &str, far: &str) -> String {
     let key_of = |keys: &str| {
         let made = with_keys(keys, &["key", "new"]);
         assert_eq!(made.code, 0, "{}", made.err);
         assert_eq!(with_keys(keys, &["key", "show"]).out, made.out);
         made.out.trim().to_owned()
     };
-    let (near_key, far_key) = (key_of(&near), key_of(&far));
-    assert_eq!(
-        with_keys(&far, &["key", "trust", &near_key, "near"]).code,
-        0
+    let (near_key, far_key) = (key_of(near), key_of(far));
+    let trusts = |keys: &str, key: &str, name: &str| {
+        assert_eq!(with_keys(keys, &["key", "trust", key, name]).code, 0);
+    };
+    trusts(far, &near_key, "near");
+    trusts(near, &far_key, "127.0.0.1");
+    far_key
+}
+
+/// The agent tells its counts to whoever asks.
+fn told(agent: &Agent) {
+    let metrics = agent.lines[2]
+        .strip_prefix("metrics on http://")
+        .and_then(|rest| rest.split_once('/'));
+    let mut asker = TcpStream::connect(metrics.expect("an address").0).expect("it listens");
+    asker
+        .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
+        .expect("it hears");
+    let mut counts = String::new();
+    asker.read_to_string(&mut counts).expect("it says");
+    assert!(
+        counts.contains("towpath_agent_sessions_total 1\n"),
+        "{counts}"
     );
-    assert_eq!(
-        with_keys(&near, &["key", "trust", &far_key, "127.0.0.1"]).code,
-        0
-    );
+}
+
+#[test]
+fn two_machines_in_five_lines() {
+    let scratch = Scratch::new();
+    let (near, far) = (scratch.text("near"), scratch.text("far"));
+    let far_key = friends(&near, &far);
     let agent = Agent::start(&far, &["--metrics", "127.0.0.1:0"], 3);
     assert_eq!(agent.lines[1], format!("key {far_key}"));
     // It has given up what it was started with.
@@ -133,23 +153,9 @@ fn two_machines_in_five_lines() {
         groups.contains(&"cpu") && groups.contains(&theirs.as_str()),
         "{groups:?}"
     );
-    let metrics = agent.lines[2]
-        .strip_prefix("metrics on http://")
-        .and_then(|rest| rest.split_once('/'));
-    let mut asker = TcpStream::connect(metrics.expect("an address").0).expect("it listens");
-    asker
-        .write_all(b"GET /metrics HTTP/1.0\r\n\r\n")
-        .expect("it hears");
-    let mut counts = String::new();
-    asker.read_to_string(&mut counts).expect("it says");
-    assert!(
-        counts.contains("towpath_agent_sessions_total 1\n"),
-        "{counts}"
-    );
-    await_that("the client is still there", || {
-        let said = with_keys(&near, &["key", "show", "--trusted"]);
-        said.out == format!("127.0.0.1 {far_key}\n")
-    });
+    told(&agent);
+    let trusted = with_keys(&near, &["key", "show", "--trusted"]);
+    assert_eq!(trusted.out, format!("127.0.0.1 {far_key}\n"));
 }
 
 #[test]
