@@ -27,9 +27,12 @@ pub(crate) fn usable(text: &str) -> Result<(), String> {
 }
 
 /// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
-/// and raw frames and packets need rights that an agent gives away.
+/// raw frames and packets need rights that an agent gives away, and groups more than one address.
 pub fn crosses(name: &str) -> bool {
-    !matches!(name, "null" | "raw-ether" | "xtp-ether" | "xtp-rawip")
+    !matches!(
+        name,
+        "null" | "raw-ether" | "xtp-ether" | "xtp-rawip" | "xtp-multicast"
+    )
 }
 
 /// What a client hears first.
