@@ -1,7 +1,8 @@
 //! What XTP is measured at beside races: transactions, idle circuits, many circuits.
 //!
-//! `xtp_roles transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU` - microseconds (median) from
-//! the request to the reply, set-up and close included (UDP has neither).
+//! `xtp_roles transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy]` - microseconds (median)
+//! from the request to the reply, set-up and close included (UDP has neither); busy: both ends look
+//! for what arrives without sleeping.
 //! `xtp_roles idle COUNT` - resident MB of the larger of two processes that hold COUNT circuits
 //! between them, each of which carried a request and a reply.
 //! `xtp_roles many COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that arrived over COUNT circuits
@@ -30,16 +31,16 @@ const LONG: usize = 16 << 10;
 fn main() -> Outcome<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["transactions", kind, seconds, client, server] => {
-            transactions(kind, seconds.parse()?, client, server)
+        ["transactions", kind, seconds, client, server, ref more @ ..] => {
+            transactions(kind, seconds.parse()?, client, server, more == ["busy"])
         }
         ["idle", count] => idle(count.parse()?),
         ["many", count, seconds, sender, receiver] => {
             many(count.parse()?, seconds.parse()?, sender, receiver)
         }
-        ["serve-xtp", cpu] => serve_xtp(cpu),
-        ["serve-udp", cpu] => serve_udp(cpu),
-        ["serve-tcp", cpu] => serve_tcp(cpu),
+        ["serve-xtp", cpu, ref more @ ..] => serve_xtp(cpu, more == ["busy"]),
+        ["serve-udp", cpu, ref more @ ..] => serve_udp(cpu, more == ["busy"]),
+        ["serve-tcp", cpu, ref more @ ..] => serve_tcp(cpu, more == ["busy"]),
         ["hold", count] => hold(count.parse()?),
         ["count", count, cpu] => count_bytes(count.parse()?, cpu),
         _ => Err("see the top of this file for how to call it".into()),
@@ -101,22 +102,42 @@ fn end_with_input() {
     });
 }
 
-fn transactions(kind: &str, seconds: f64, client: &str, server: &str) -> Outcome<()> {
-    let peer = Peer::start(&[&format!("serve-{kind}"), server])?;
+/// Settings of an endpoint that sleeps, or looks for a second first.
+fn settings(busy: bool) -> Settings {
+    Settings {
+        spin: Duration::from_secs(u64::from(busy)),
+        ..Settings::default()
+    }
+}
+
+/// Tries until there is something, if the socket does not block.
+fn persist<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::hint::spin_loop(),
+            other => return other,
+        }
+    }
+}
+
+fn transactions(kind: &str, seconds: f64, client: &str, server: &str, busy: bool) -> Outcome<()> {
+    let role = format!("serve-{kind}");
+    let peer = Peer::start(&[&role, server, if busy { "busy" } else { "sleepy" }])?;
     pin(client)?;
     let to = peer.address;
     let mut times_ns = match kind {
         "xtp" => {
-            let endpoint = Endpoint::bind(local(), &Settings::default())?;
+            let endpoint = Endpoint::bind(local(), &settings(busy))?;
             measure(seconds, |request, reply| {
                 Ok(endpoint.transact(to, request, reply, LIMIT)?)
             })
         }
         "udp" => {
             let socket = UdpSocket::bind(local())?;
+            socket.set_nonblocking(busy)?;
             measure(seconds, |request, reply| {
                 socket.send_to(request, to)?;
-                Ok(socket.recv_from(reply)?.0)
+                Ok(persist(|| socket.recv_from(reply))?.0)
             })
         }
         "tcp" => measure(seconds, |request, reply| {
@@ -124,9 +145,14 @@ fn transactions(kind: &str, seconds: f64, client: &str, server: &str) -> Outcome
             stream.set_nodelay(true)?;
             stream.write_all(request)?;
             stream.shutdown(std::net::Shutdown::Write)?;
-            stream.read_exact(&mut reply[..request.len()])?;
-            while stream.read(reply)? > 0 {}
-            Ok(request.len())
+            stream.set_nonblocking(busy)?;
+            let mut len = 0;
+            loop {
+                match persist(|| stream.read(&mut reply[len..]))? {
+                    0 => return Ok(len),
+                    more => len += more,
+                }
+            }
         }),
         _ => Err("xtp, udp or tcp".into()),
     }?;
@@ -157,9 +183,9 @@ fn measure(
     Ok(times_ns)
 }
 
-fn serve_xtp(cpu: &str) -> Outcome<()> {
+fn serve_xtp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
-    let endpoint = Endpoint::bind(local(), &Settings::default())?;
+    let endpoint = Endpoint::bind(local(), &settings(busy))?;
     endpoint.listen(true);
     say_address(endpoint.local_addr())?;
     end_with_input();
@@ -174,30 +200,33 @@ fn serve_xtp(cpu: &str) -> Outcome<()> {
     }
 }
 
-fn serve_udp(cpu: &str) -> Outcome<()> {
+fn serve_udp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
     let socket = UdpSocket::bind(local())?;
+    socket.set_nonblocking(busy)?;
     say_address(socket.local_addr()?)?;
     end_with_input();
     let mut request = [0; 4096];
     loop {
-        let (len, from) = socket.recv_from(&mut request)?;
+        let (len, from) = persist(|| socket.recv_from(&mut request))?;
         socket.send_to(&request[..len], from)?;
     }
 }
 
-fn serve_tcp(cpu: &str) -> Outcome<()> {
+fn serve_tcp(cpu: &str, busy: bool) -> Outcome<()> {
     pin(cpu)?;
     let listener = TcpListener::bind(local())?;
+    listener.set_nonblocking(busy)?;
     say_address(listener.local_addr()?)?;
     end_with_input();
     let mut request = [0; 4096];
     loop {
-        let (mut stream, _) = listener.accept()?;
+        let (mut stream, _) = persist(|| listener.accept())?;
         stream.set_nodelay(true)?;
+        stream.set_nonblocking(busy)?;
         let mut len = 0;
         loop {
-            match stream.read(&mut request[len..])? {
+            match persist(|| stream.read(&mut request[len..]))? {
                 0 => break,
                 more => len += more,
             }

@@ -96,17 +96,42 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         delay("xtp-delay-1core", &["--pin", "0,0"]),
         delay("xtp-delay-busy", &["--pin", "0,1", "--busy-poll"]),
     ];
-    for (name, peer, server_cpu, most, goal) in [
-        ("xtp-transaction-udp-1core", "udp", "0", 1.4, 1.2),
-        ("xtp-transaction-tcp-1core", "tcp", "0", 0.6, 0.5),
-        ("xtp-transaction-udp-2core", "udp", "1", 1.4, 1.2),
-        ("xtp-transaction-tcp-2core", "tcp", "1", 0.6, 0.5),
+    for (name, peer, how, most, goal) in [
+        (
+            "xtp-transaction-udp-1core",
+            "udp",
+            ["0", "sleepy"],
+            1.4,
+            1.2,
+        ),
+        (
+            "xtp-transaction-tcp-1core",
+            "tcp",
+            ["0", "sleepy"],
+            0.6,
+            0.5,
+        ),
+        (
+            "xtp-transaction-udp-2core",
+            "udp",
+            ["1", "sleepy"],
+            1.4,
+            1.2,
+        ),
+        (
+            "xtp-transaction-tcp-2core",
+            "tcp",
+            ["1", "sleepy"],
+            0.6,
+            0.5,
+        ),
+        ("xtp-transaction-udp-busy", "udp", ["1", "busy"], 1.4, 1.2),
+        ("xtp-transaction-tcp-busy", "tcp", ["1", "busy"], 0.6, 0.5),
     ] {
-        let transactions = |kind| role(root, &["transactions", kind, "0.7", "0", server_cpu]);
         all.push(Comparison {
             name,
-            ours: transactions("xtp"),
-            peers: vec![(peer, transactions(peer))],
+            ours: transactions(root, "xtp", how),
+            peers: vec![(peer, transactions(root, peer, how))],
             rounds: ROUNDS,
             target: Target::Most { floor: most, goal },
         });
@@ -139,6 +164,11 @@ fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
             Box::new(move |ours| Ok(aes(ours)? * f64::from(8 * (16 << 10)) / 1e6)),
         ),
     ]
+}
+
+/// The median time of a transaction, us; `how` is the server's processor and whether both are busy.
+fn transactions(root: &Path, kind: &'static str, how: [&'static str; 2]) -> Measure {
+    role(root, &["transactions", kind, "0.7", "0", how[0], how[1]])
 }
 
 fn throughput(transport: &'static str, size: u64) -> Measure {

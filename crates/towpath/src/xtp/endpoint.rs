@@ -43,6 +43,7 @@ impl Endpoint {
         let mut wire = UdpWire::bind(local)?;
         // The endpoint's helper ends waits whose time is over.
         wire.set_patience(None)?;
+        wire.set_spin(settings.spin);
         if let Some(socket) = wire::Wire::descriptor(&wire) {
             wire_udp::sys::set_buffers(socket, settings.socket_buffer_len);
         }

@@ -5,6 +5,7 @@ use crate::contract::OptionHelp;
 use engine::Framing;
 use engine_xtp::Config;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Settings of an endpoint. Those not named here are in the engine's [`Config`], which a program
 /// can change as a whole.
@@ -20,6 +21,9 @@ pub struct Settings {
     pub socket_buffer_len: usize,
     /// Whether many packets pass through the kernel in one call, where it can do that.
     pub segmentation: bool,
+    /// How long a wait looks for arrivals before its thread sleeps. It finds them sooner, and keeps a
+    /// processor busy; zero is right unless one can be spared for it. For endpoints of this library.
+    pub spin: Duration,
 }
 
 /// The send store's default: acknowledgements come about every 120 KiB, so four of them.
@@ -42,6 +46,7 @@ impl Default for Settings {
             send_queue_len: STORE_LEN,
             socket_buffer_len: wire_udp::BUFFER_LEN,
             segmentation: true,
+            spin: Duration::ZERO,
         }
     }
 }
