@@ -136,14 +136,10 @@ impl Clocks {
         self.0[side].map_or(0, |clock| clock.offset_ns)
     }
 
-    fn is_one(&self) -> bool {
-        self.0 == [None, None]
-    }
-
     /// How far one side's clock may be from where it was thought to be at the other's, given both
     /// readings: what either leaves open, and what they differ by.
     fn bound_with(self, later: Clocks) -> Option<u64> {
-        if self.is_one() {
+        if self.0 == [None, None] {
             return None;
         }
         let side = |at: usize| {
@@ -259,7 +255,7 @@ impl Pair<'_> {
     /// Starts the receiving side first; two hosts that both send begin at the same time.
     fn go(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
         let stop = self.stop;
-        if jobs.listener.role == Role::Both && !jobs.clocks.is_one() {
+        if jobs.listener.role == Role::Both && jobs.clocks.0 != [None, None] {
             return self.go_together(jobs);
         }
         let listener_sends = matches!(jobs.listener.role, Role::Source);
