@@ -37,6 +37,23 @@ impl Groups {
     }
 }
 
+/// The example `xtp_carriers`.
+pub struct Carriers(PathBuf);
+
+impl Carriers {
+    /// Builds it for speed.
+    pub fn build(root: &Path) -> Result<Carriers, String> {
+        let words = ["--package", "towpath", "--example", "xtp_carriers"];
+        let target = build(root, &words)?;
+        Ok(Carriers(target.join("release/examples/xtp_carriers")))
+    }
+
+    /// Runs it; the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
 /// The program in `xtask/peers/quinn`.
 pub struct Quinn(PathBuf);
 

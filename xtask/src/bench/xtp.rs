@@ -7,7 +7,7 @@
 use super::bar::{Bar, Target};
 use super::compare::{Comparison, Measure, ask};
 use super::ours::{Ask, Ours};
-use super::roles::{Quinn, Roles};
+use super::roles::{Carriers, Quinn, Roles};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -143,6 +143,7 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         0.6,
         0.8,
     ));
+    all.extend(carriers(root));
     all
 }
 
@@ -237,6 +238,22 @@ fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
             goal: 1.10,
         },
     }
+}
+
+/// What carries XTP, and what XTP carries, each beside the bare thing.
+fn carriers(root: &Path) -> [Comparison; 2] {
+    let carried = |what, how| carrier(root, &[what, how, "0.7"]);
+    let ether = (carried("ether", "xtp"), carried("ether", "bare"));
+    let forward = (carried("forward", "through"), carried("forward", "bare"));
+    [
+        pair("xtp-ether-1400", ether.0, ether.1, 0.6, 0.85),
+        pair("xtp-forward-16k", forward.0, forward.1, 0.3, 0.6),
+    ]
+}
+
+fn carrier(root: &Path, words: &[&'static str]) -> Measure {
+    let (root, words) = (root.to_owned(), words.to_vec());
+    Box::new(move |_| Carriers::build(&root)?.run(&words))
 }
 
 fn role(root: &Path, words: &[&'static str]) -> Measure {

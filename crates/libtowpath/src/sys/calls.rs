@@ -62,6 +62,7 @@ fn either(
 }
 
 /// socket(2).
+// SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_socket(
     family: libc::c_int,
@@ -109,6 +110,7 @@ pub unsafe extern "C" fn towpath_bind(
 }
 
 /// listen(2).
+// SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
     either(
@@ -321,6 +323,7 @@ fn or_reset(fd: libc::c_int, len: libc::size_t, got: libc::ssize_t) -> libc::ssi
 }
 
 /// close(2). What was written goes on to the peer.
+// SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
     if is_owner() {
