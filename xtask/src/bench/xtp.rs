@@ -96,46 +96,7 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         delay("xtp-delay-1core", &["--pin", "0,0"]),
         delay("xtp-delay-busy", &["--pin", "0,1", "--busy-poll"]),
     ];
-    for (name, peer, how, most, goal) in [
-        (
-            "xtp-transaction-udp-1core",
-            "udp",
-            ["0", "sleepy"],
-            1.4,
-            1.2,
-        ),
-        (
-            "xtp-transaction-tcp-1core",
-            "tcp",
-            ["0", "sleepy"],
-            0.6,
-            0.5,
-        ),
-        (
-            "xtp-transaction-udp-2core",
-            "udp",
-            ["1", "sleepy"],
-            1.4,
-            1.2,
-        ),
-        (
-            "xtp-transaction-tcp-2core",
-            "tcp",
-            ["1", "sleepy"],
-            0.6,
-            0.5,
-        ),
-        ("xtp-transaction-udp-busy", "udp", ["1", "busy"], 1.4, 1.2),
-        ("xtp-transaction-tcp-busy", "tcp", ["1", "busy"], 0.6, 0.5),
-    ] {
-        all.push(Comparison {
-            name,
-            ours: transactions(root, "xtp", how),
-            peers: vec![(peer, transactions(root, peer, how))],
-            rounds: ROUNDS,
-            target: Target::Most { floor: most, goal },
-        });
-    }
+    all.extend(exchanges(root));
     all.push(pair(
         "xtp-many",
         role(root, &["many", "1000", "1.5", "0", "1"]),
@@ -238,6 +199,35 @@ fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
             goal: 1.10,
         },
     }
+}
+
+/// Requests and their replies, set-up and close included, beside those of others.
+fn exchanges(root: &Path) -> Vec<Comparison> {
+    let mut all = Vec::new();
+    for (place, how) in [
+        ("1core", ["0", "sleepy"]),
+        ("2core", ["1", "sleepy"]),
+        ("busy", ["1", "busy"]),
+    ] {
+        for (peer, most, goal) in [("udp", 1.4, 1.2), ("tcp", 0.6, 0.5)] {
+            let name = match (peer, place) {
+                ("udp", "1core") => "xtp-transaction-udp-1core",
+                ("udp", "2core") => "xtp-transaction-udp-2core",
+                ("udp", _) => "xtp-transaction-udp-busy",
+                (_, "1core") => "xtp-transaction-tcp-1core",
+                (_, "2core") => "xtp-transaction-tcp-2core",
+                _ => "xtp-transaction-tcp-busy",
+            };
+            all.push(Comparison {
+                name,
+                ours: transactions(root, "xtp", how),
+                peers: vec![(peer, transactions(root, peer, how))],
+                rounds: ROUNDS,
+                target: Target::Most { floor: most, goal },
+            });
+        }
+    }
+    all
 }
 
 /// What carries XTP, and what XTP carries, each beside the bare thing.
