@@ -206,8 +206,8 @@ impl Victim {
         packet[11] = 0x20 | packet[11] & 0x0f;
         if argument & 8 == 0 {
             // Close and multicast bits end most stories at once.
-            packet[9] &= !0x08;
-            packet[10] &= !0x1a;
+            packet[8] &= !0x08;
+            packet[9] &= !0x1a;
         }
         if argument & 16 == 0 {
             packet[24..30].fill(0);
