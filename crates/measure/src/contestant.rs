@@ -245,10 +245,20 @@ mod tests {
             for option in transport.options() {
                 let first = option.values.split('|').next().expect("a value");
                 let value = match first {
+                    "BYTES" if option.name == "packet" => "1200",
                     "BYTES" => "32k",
+                    "TIME" => "200ms",
+                    "RATE" => "10mbit",
+                    "COUNT" => "7",
                     other => other,
                 };
-                let text = format!("{},{}={value}", transport.name(), option.name);
+                // A burst is one of a rate.
+                let more = if option.name == "burst" {
+                    ",rate=1gbit"
+                } else {
+                    ""
+                };
+                let text = format!("{},{}={value}{more}", transport.name(), option.name);
                 let leg = Leg::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
                 let mut options = Options::default();
                 leg.apply(&mut options);

@@ -6,6 +6,7 @@ mod compare;
 mod groups;
 mod harness;
 mod link;
+mod lossy;
 mod ours;
 mod peers;
 mod roles;

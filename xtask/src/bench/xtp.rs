@@ -6,6 +6,7 @@
 
 use super::bar::{Bar, Target};
 use super::compare::{Comparison, Measure, ask};
+use super::lossy;
 use super::ours::{Ask, Ours};
 use super::roles::{Carriers, Quinn, Roles};
 use std::path::{Path, PathBuf};
@@ -42,7 +43,12 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         println!("{}", bar.line());
         below |= !bar.is_above_floor();
     }
-    for (name, measure) in rows(root) {
+    if wanted("xtp-lossy") {
+        let bar = lossy::bar(&mut ours);
+        println!("{}", bar.line());
+        below |= !bar.is_above_floor();
+    }
+    for (name, measure) in rows(root).into_iter().chain(lossy::rows()) {
         if wanted(name) {
             match measure(&mut ours) {
                 Ok(value) => println!("ROW {name} {value:.1} Mbit/s"),

@@ -54,23 +54,25 @@ fn what_a_link_loses_is_what_the_ledger_misses() {
     }
     let scratch = Scratch::new();
     let link = "loss=5%";
-    let run = linked(&scratch, link, &["udp", "-w", "delay", "--trial", "1s"]);
-    let mut lost_in_all = 0.0;
+    let arguments = ["udp", "-w", "throughput,delay", "--trial", "500ms"];
+    let run = linked(&scratch, link, &arguments);
     for trial in trials_of(&run, "udp") {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
         assert_eq!(trial.cell.text("link"), link);
         let ledger = trial.ledger.expect("a ledger");
-        // A request or an answer that is lost leaves its exchange without an end.
         let lost = evidence(trial, "link_lost");
-        lost_in_all += lost;
         assert_eq!(ledger.lost_link as f64, lost);
-        assert_eq!(ledger.sent, ledger.delivered + ledger.lost_link);
         assert_eq!(ledger.unaccounted, 0);
+        if trial.cell.text("workload") == "delay" {
+            // A request or an answer that is lost leaves its exchange without an end. There may be
+            // few of them, and none lost.
+            assert_eq!(ledger.sent, ledger.delivered + ledger.lost_link);
+        } else {
+            assert!(ledger.sent > 300 && lost > 0.0, "{ledger:?}");
+        }
         assert!(evidence(trial, "mean_packet_bytes") > 1000.0);
         assert!(trial.cpu.contains_key("link"));
     }
-    // A trial of a busy machine may be so short that the link lets all of it through.
-    assert!(lost_in_all > 0.0);
     let facts = run.machine.facts.iter().filter(|fact| fact.group == "link");
     let names: Vec<&str> = facts.map(|fact| fact.name.as_str()).collect();
     assert_eq!(

@@ -14,7 +14,7 @@ const NAME_MAX: usize = 200;
 pub(super) fn plain_name(text: &str) -> Option<String> {
     let last = text.rsplit(['/', '\\']).next()?;
     let kept: String = last.chars().filter(|c| !c.is_control()).collect();
-    let name = kept.trim_start_matches('.').trim();
+    let name = kept.trim().trim_start_matches('.').trim();
     let name = &name[..name.floor_char_boundary(NAME_MAX)];
     (!name.is_empty()).then(|| name.to_owned())
 }

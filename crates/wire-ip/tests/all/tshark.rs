@@ -87,6 +87,7 @@ fn converse(testbed: &Testbed, ipv6: bool) {
         }
         circuit.finish().expect("the end is sent");
         circuit.drain(LIMIT).expect("all arrives");
+        (near, circuit)
     });
     let mut circuit = far.accept(LIMIT).expect("a peer");
     let mut buffer = vec![0; 64 << 10];
@@ -98,9 +99,10 @@ fn converse(testbed: &Testbed, ipv6: bool) {
         got += len;
     }
     assert_eq!(got, LEN);
+    // It stays to hear the goodbye.
+    let _near = sending.join().expect("it was sent");
     circuit.finish().expect("the end is sent");
     circuit.drain(LIMIT).expect("the peer hears it");
-    sending.join().expect("it was sent");
 }
 
 const FIELDS: [&str; 7] = [
