@@ -1,0 +1,69 @@
+//! XTP over a long link that loses: 100 Mbit/s, 20 ms each way, one packet in a hundred.
+
+use super::bar::{Bar, Target};
+use super::compare::{Measure, ask};
+use super::ours::{Ask, Ours};
+
+/// The link, emulated. Its queue takes the bursts of whoever keeps to its rate.
+const LINK: &str = "rate=100mbit,delay=20ms,loss=1%,queue=500kB";
+
+/// Seconds of each trial: a hundred round trips.
+const SPAN_S: f64 = 4.0;
+
+/// Trials of which the median is taken.
+const TRIALS: usize = 3;
+
+/// The contestants without a target: those that find out by themselves what the path takes.
+const ROWS: [(&str, &str); 5] = [
+    ("xtp-lossy-congestion-loss", "xtp,congestion=loss,queue=4M"),
+    (
+        "xtp-lossy-congestion-delay",
+        "xtp,congestion=delay,queue=4M",
+    ),
+    ("tcp-lossy-cubic", "tcp,congestion=cubic"),
+    ("tcp-lossy-bbr", "tcp,congestion=bbr"),
+    ("quic-lossy", "quic"),
+];
+
+/// Mbit/s of user bytes when XTP is told the link's rate: frames carry 1440 of 1514 octets, and one
+/// in a hundred is sent again.
+pub fn bar(ours: &mut Ours) -> Bar {
+    let measure = mbps("xtp,rate=95mbit,burst=32k,queue=4M");
+    let found: Result<Vec<f64>, String> = (0..TRIALS).map(|_| measure(ours)).collect();
+    let (value, note) = match found {
+        Ok(values) => (
+            Some(stats::estimate::median(&values)),
+            format!("median of {values:.1?}"),
+        ),
+        Err(error) => (None, error),
+    };
+    Bar {
+        name: "xtp-lossy".into(),
+        value,
+        unit: "Mbit/s",
+        target: Target::Goal {
+            floor: 85.0,
+            goal: 90.0,
+        },
+        note,
+    }
+}
+
+/// What the others do on the same link, Mbit/s.
+pub fn rows() -> impl Iterator<Item = (&'static str, Measure)> {
+    ROWS.into_iter()
+        .map(|(name, transport)| (name, mbps(transport)))
+}
+
+fn mbps(transport: &'static str) -> Measure {
+    let question = Ask {
+        transport,
+        workload: "throughput",
+        size: 16 << 10,
+        span_s: SPAN_S,
+        more: ["--link", LINK, "--no-calibration"]
+            .map(str::to_owned)
+            .into(),
+    };
+    ask(question, "mbit_per_s")
+}
