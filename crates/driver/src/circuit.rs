@@ -305,8 +305,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         {
             let mut pump = self.shared.lock();
             let now = self.shared.now();
+            self.shared.call_next(&mut pump);
             // With something in flight there will be room; whole batches suffice until then.
-            pump.offer(now, self.id, !self.producer.is_in_flight());
+            let all = self.producer.is_waiting() || !self.producer.is_in_flight();
+            pump.offer(now, self.id, all);
             if pump.is_watched() {
                 pump.flush(now)?;
             } else {
@@ -322,9 +324,13 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             self.flushed = pump.told(self.id);
             self.seen = pump.arrivals();
         }
-        if self.append(message) {
+        let appended = self.append(message);
+        if self.shared.pool.turns.has_called() {
+            self.shared.call_next(&mut self.shared.lock());
+        }
+        if appended {
             Ok(())
-        } else if self.producer.has_memory() {
+        } else if self.producer.has_memory() || self.producer.is_waiting() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             Err(io::ErrorKind::OutOfMemory.into())

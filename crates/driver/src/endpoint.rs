@@ -177,7 +177,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     }
 
     fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId, peer: Address) -> Circuit<E, W> {
-        let (producer, consumer) = self.shared.pool.store();
+        let (producer, consumer) = self.shared.pool.store(id);
         pump.attach(id, consumer);
         let framing = pump.engine().framing();
         let batch_bytes = pump.batch_bytes();

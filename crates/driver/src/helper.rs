@@ -26,6 +26,7 @@ const DOZE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(crate) struct Helper {
     visits: u64,
+    looks: u64,
     /// Ticks in a row without a user or bytes held back.
     quiet: u32,
     /// Circuits announced since the tick before, with what was offered of their bytes.
@@ -89,12 +90,18 @@ impl Helper {
         }
         let late = self.find_late(shared, away);
         let held = shared.take_held();
-        self.quiet = if away && self.seen.is_empty() && !held {
+        let looks = shared.looks.load(Ordering::Relaxed);
+        if away || looks != self.looks {
+            shared.pool.turns.tick();
+        }
+        self.looks = looks;
+        let called = shared.pool.turns.has_called();
+        self.quiet = if away && self.seen.is_empty() && !held && !called {
             self.quiet.saturating_add(1)
         } else {
             0
         };
-        if !away && late.is_empty() && !held {
+        if !away && late.is_empty() && !held && !called {
             return Ok(());
         }
         let mut pump = match shared.pump.try_lock() {
@@ -111,6 +118,7 @@ impl Helper {
         for id in late {
             pump.offer(now, id, true);
         }
+        shared.call_next(&mut pump);
         if held {
             pump.flush_late(now)?;
         }

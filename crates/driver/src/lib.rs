@@ -14,6 +14,7 @@
 //!   arrival wakes the one it was for.
 //! * `circuits`, `arrivals`, `parcel` - what the pump keeps for each circuit, what an arrival
 //!   brought, and small packets that leave together.
+//! * `turns` - who has memory to send from when very many do.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
@@ -28,6 +29,7 @@ pub mod pump;
 mod shared;
 mod sleepers;
 pub mod sys;
+mod turns;
 pub mod watch;
 
 pub use circuit::Circuit;

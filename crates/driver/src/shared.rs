@@ -20,6 +20,8 @@ pub(crate) struct Shared<E, W> {
     pub(crate) waiting: AtomicU32,
     /// Counts user visits, so that the helper sees whether there were any.
     pub(crate) visits: AtomicU64,
+    /// Counts how often somebody looked for arrivals.
+    pub(crate) looks: AtomicU64,
     /// The wire's, to sleep on without the lock; None in virtual time.
     pub(crate) descriptor: Option<OwnedFd>,
     /// The wire's, to wait in a receive without the lock.
@@ -90,6 +92,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             start: std::time::Instant::now(),
             waiting: AtomicU32::new(0),
             visits: AtomicU64::new(0),
+            looks: AtomicU64::new(0),
             sleepers: Sleepers::default(),
             announced: Mutex::new(Vec::new()),
             held: AtomicBool::new(false),
@@ -150,6 +153,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         if self.is_receiving() {
             return Ok(());
         }
+        self.looks.fetch_add(1, Ordering::Relaxed);
         let before = pump.arrivals();
         let mut receives = 0;
         // What the wire holds would wake nobody.
@@ -169,6 +173,14 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     pub(crate) fn wake_others(&self, pump: &Pump<E, W>) {
         self.sleepers.wake();
         self.tell(pump);
+    }
+
+    /// Tells circuits that waited for memory to send from that it is their turn.
+    pub(crate) fn call_next(&self, pump: &mut Pump<E, W>) {
+        if self.pool.turns.has_called() {
+            pump.note_room(&self.pool.turns.take_called());
+            self.wake_others(pump);
+        }
     }
 
     /// Rings for the watcher if there is something to look at.
@@ -210,7 +222,8 @@ impl<E: Engine, W: Wire> Shared<E, W> {
 
     /// Whether anything waits for the helper.
     pub(crate) fn has_announced(&self) -> bool {
-        self.held.load(Ordering::SeqCst) || !self.lock_announced().is_empty()
+        let held = self.held.load(Ordering::SeqCst);
+        held || self.pool.turns.is_wanted() || !self.lock_announced().is_empty()
     }
 
     fn lock_announced(&self) -> MutexGuard<'_, Vec<(CircuitId, Waiting)>> {
@@ -239,6 +252,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         // helper acts on deadlines meanwhile.
         self.receiving.store(true, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.looks.fetch_add(1, Ordering::Relaxed);
         let mut buffer = pump.lend_buffer();
         drop(pump);
         let arrival = receiver.receive(&mut buffer);

@@ -58,6 +58,7 @@ impl<E: Engine, W: Wire> Watch<E, W> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         pump.flush(now)?;
+        self.shared.call_next(&mut pump);
         Ok(pump.deadline().map(|deadline| deadline.since(now)))
     }
 
@@ -73,6 +74,7 @@ impl<E: Engine, W: Wire> Watch<E, W> {
         let now = self.shared.now();
         self.shared.receive_all(&mut pump, now)?;
         pump.handle_timeout(now);
+        self.shared.call_next(&mut pump);
         // Rung and hushed under the lock alone.
         if self.shared.told.swap(false, Ordering::Relaxed)
             && let Some(bell) = self.shared.watch.get()

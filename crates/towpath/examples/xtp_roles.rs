@@ -279,23 +279,18 @@ fn resident_mb() -> Outcome<f64> {
     Ok(kb / 1000.0)
 }
 
-/// Queues that together fill no more than half of the socket's buffer.
-fn sharing(count: usize) -> Settings {
-    let mut settings = Settings {
+/// Room in the socket for a batch of each of a thousand circuits, and the kernel's book-keeping.
+fn roomy() -> Settings {
+    Settings {
         socket_buffer_len: 256 << 20,
         ..Settings::default()
-    };
-    let share = (settings.socket_buffer_len / 2 / count).clamp(128 << 10, settings.send_queue_len);
-    settings.send_queue_len = share;
-    settings.config.window = share as u64;
-    settings.config.initial_window = settings.config.initial_window.min(share as u64);
-    settings
+    }
 }
 
 fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
     let peer = Peer::start(&["count", &count.to_string(), receiver])?;
     pin(sender)?;
-    let endpoint = Endpoint::bind(local(), &sharing(count))?;
+    let endpoint = Endpoint::bind(local(), &roomy())?;
     let mut circuits = Vec::with_capacity(count);
     for _ in 0..count {
         circuits.push(endpoint.connect(peer.address, LIMIT)?);
@@ -343,7 +338,7 @@ fn wait(watch: &mut Watch) -> io::Result<()> {
 /// Receives on `count` circuits until its input ends; says how many MB a second came.
 fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
     pin(cpu)?;
-    let endpoint = Endpoint::bind(local(), &sharing(count))?;
+    let endpoint = Endpoint::bind(local(), &roomy())?;
     endpoint.listen(true);
     say_address(endpoint.local_addr())?;
     let mut watch = endpoint.watch()?;

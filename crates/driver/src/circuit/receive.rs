@@ -154,6 +154,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
         self.flushed = pump.told(self.id);
         self.producer.rest();
+        self.shared.call_next(pump);
         self.seen = pump.arrivals();
         match chunk {
             Some(chunk) => {

@@ -60,6 +60,17 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.engine.abort(now, id);
     }
 
+    /// There is memory for circuits whose stores had none.
+    pub(crate) fn note_room(&mut self, circuits: &[CircuitId]) {
+        for &id in circuits {
+            if let Some(held) = self.circuits.get_mut(&id) {
+                held.news = true;
+                touch(&mut self.touched, id, held);
+            }
+        }
+        self.settle();
+    }
+
     pub(super) fn forget(&mut self, id: CircuitId) {
         if self
             .circuits

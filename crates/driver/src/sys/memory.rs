@@ -5,7 +5,8 @@
 
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
-use engine::SegmentLayout;
+use crate::turns::Turns;
+use engine::{CircuitId, SegmentLayout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
@@ -24,6 +25,7 @@ pub struct Pool {
     /// Packets a store has room for.
     slots: usize,
     free: Mutex<Vec<Memory>>,
+    pub(crate) turns: Turns,
 }
 
 impl Pool {
@@ -33,13 +35,14 @@ impl Pool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),
             free: Mutex::new(Vec::new()),
+            turns: Turns::default(),
         })
     }
 
-    /// Both ends of a new store, without memory until the first byte is written.
-    pub fn store(self: &Arc<Pool>) -> (Producer, Consumer) {
+    /// Both ends of a new store of circuit `id`, without memory until the first byte is written.
+    pub fn store(self: &Arc<Pool>, id: CircuitId) -> (Producer, Consumer) {
         let ring = Arc::new(Ring::new(Arc::clone(self)));
-        (Producer::new(Arc::clone(&ring)), Consumer::new(ring))
+        (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
     }
 
     /// User bytes a store holds.

@@ -2,10 +2,14 @@
 
 use super::memory::ENDS_MAX;
 use super::ring::{Ring, Waiting};
-use engine::record;
+use crate::turns::Turn;
+use engine::{CircuitId, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Bytes that a store takes without a turn: a batch.
+const FREE_BYTES: u64 = 60 << 10;
 
 /// The writing end, held by the user's circuit.
 pub struct Producer {
@@ -19,14 +23,28 @@ pub struct Producer {
     at: usize,
     /// User bytes left in the slot.
     room: usize,
+    id: CircuitId,
+    /// Where its turn began.
+    since: u64,
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.ring.end_turn(Turn::Free);
+        if self.is_waiting() {
+            self.ring.pool.turns.leave(self.id);
+        }
+    }
 }
 
 // SAFETY: the pointer refers to memory owned by the ring, which moves with the value.
 unsafe impl Send for Producer {}
 
 impl Producer {
-    pub(super) fn new(ring: Arc<Ring>) -> Producer {
+    pub(super) fn new(id: CircuitId, ring: Arc<Ring>) -> Producer {
         Producer {
+            id,
+            since: 0,
             base: null_mut(),
             head: 0,
             limit: 0,
@@ -114,6 +132,11 @@ impl Producer {
             .then(|| Waiting::new(Arc::clone(&self.ring)))
     }
 
+    /// Whether the store is to be emptied and waits for its turn to be filled again.
+    pub fn is_waiting(&self) -> bool {
+        self.ring.turn() == Turn::Waits
+    }
+
     /// Whether the store has memory; without, there was none for the last message.
     pub fn has_memory(&self) -> bool {
         !self.base.is_null()
@@ -137,11 +160,65 @@ impl Producer {
 
     #[cold]
     fn has_space_now(&mut self, space: u64) -> bool {
-        if self.base.is_null() && !self.mount() {
+        if !self.may_fill() || self.base.is_null() && !self.mount() {
             return false;
         }
-        self.limit = self.ring.consumer.tail.load(Ordering::Acquire) + self.ring.pool.capacity();
-        self.head + space <= self.limit
+        let end = self.head + space;
+        let tail = self.ring.consumer.tail.load(Ordering::Acquire);
+        if self.ring.turn() == Turn::Free {
+            self.limit = tail + self.ring.pool.capacity().min(FREE_BYTES);
+            if end <= self.limit || !self.ask() {
+                return end <= self.limit;
+            }
+        }
+        self.limit = tail + self.ring.pool.capacity();
+        end <= self.limit
+    }
+
+    /// Whether others let it go on filling the store.
+    fn may_fill(&mut self) -> bool {
+        let turns = &self.ring.pool.turns;
+        match self.ring.turn() {
+            Turn::Free => true,
+            Turn::Has => {
+                if !turns.is_wanted() || self.head - self.since < self.ring.pool.capacity() {
+                    return true;
+                }
+                self.ring.end_turn(Turn::Had);
+                self.ask()
+            }
+            Turn::Had if turns.is_wanted() => self.ask(),
+            Turn::Had => {
+                self.ring.set_turn(Turn::Free);
+                true
+            }
+            Turn::Waits => {
+                let called = turns.claim(self.id);
+                if called {
+                    self.begin();
+                } else {
+                    // The memory is warm, and the next to be called wants some.
+                    self.rest();
+                }
+                called
+            }
+        }
+    }
+
+    /// Asks for a turn at filling the store; whether it has one.
+    fn ask(&mut self) -> bool {
+        let has = self.ring.pool.turns.ask(self.id);
+        if has {
+            self.begin();
+        } else {
+            self.ring.set_turn(Turn::Waits);
+        }
+        has
+    }
+
+    fn begin(&mut self) {
+        self.since = self.head;
+        self.ring.set_turn(Turn::Has);
     }
 
     /// Gets memory for the empty store; false when there is none.

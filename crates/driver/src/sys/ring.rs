@@ -12,6 +12,7 @@
 //! producer may give its memory back and get other memory later.
 
 use super::memory::{ENDS_MAX, Memory, Pool};
+use crate::turns::Turn;
 use engine::{Batch, checksum};
 use std::cell::UnsafeCell;
 use std::io::IoSlice;
@@ -19,7 +20,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 
 /// Octets between what the two sides write: pairs of cache lines of 64 are fetched together. Kept
 /// by room and not by alignment, with which allocators are slow.
@@ -47,6 +48,8 @@ pub(super) struct Ring {
     /// The number of the slot that lies first in the memory.
     origin: AtomicU64,
     announced: AtomicBool,
+    /// A [`Turn`].
+    turn: AtomicU8,
     pub(super) pool: Arc<Pool>,
     pub(super) producer: ByProducer,
     _between: [u8; APART],
@@ -68,6 +71,7 @@ impl Ring {
             base: AtomicPtr::new(null_mut()),
             origin: AtomicU64::new(0),
             announced: AtomicBool::new(false),
+            turn: AtomicU8::new(Turn::Free as u8),
             pool,
             producer: ByProducer {
                 head: AtomicU64::new(0),
@@ -122,6 +126,25 @@ impl Ring {
     #[inline]
     pub(super) fn mark(&self) -> bool {
         !self.announced.load(Ordering::Relaxed) && !self.announced.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        let turns = [Turn::Free, Turn::Waits, Turn::Has, Turn::Had];
+        turns[usize::from(self.turn.load(Ordering::Relaxed))]
+    }
+
+    /// For the producer, while the turn is none that the consumer may end.
+    pub(super) fn set_turn(&self, turn: Turn) {
+        self.turn.store(turn as u8, Ordering::Relaxed);
+    }
+
+    /// Ends the turn, if it has one.
+    pub(super) fn end_turn(&self, turn: Turn) {
+        let (has, orders) = (Turn::Has as u8, Ordering::Relaxed);
+        let ended = self.turn.compare_exchange(has, turn as u8, orders, orders);
+        if ended.is_ok() {
+            self.pool.turns.give_back();
+        }
     }
 
     /// Offset in the octets of the user byte at `position`.
@@ -216,6 +239,9 @@ impl Consumer {
         let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
         let position = position.clamp(tail, head);
         self.ring.consumer.tail.store(position, Ordering::Release);
+        if position == head && self.ring.turn() == Turn::Has {
+            self.ring.end_turn(Turn::Had);
+        }
     }
 
     /// Tells the producer whether anything is left to do for this circuit.

@@ -167,6 +167,66 @@ fn a_message_held_back_leaves_although_its_user_is_busy_elsewhere() {
     assert_eq!(reader.join().expect("no panic"), (Some(10), Some(20)));
 }
 
+/// Accepts `count` circuits and reads those to their ends that begin with a one; the bytes each
+/// brought.
+fn read_those_marked(server: &Endpoint, count: usize) -> Vec<usize> {
+    let mut others = Vec::new();
+    let mut readers = Vec::new();
+    for _ in 0..count {
+        let mut circuit = server.accept(LIMIT).expect("it was opened");
+        let mut buffer = vec![0; 64 << 10];
+        let len = circuit.recv(&mut buffer, LIMIT).expect("its first bytes");
+        if buffer[0] == 0 {
+            others.push(circuit);
+            continue;
+        }
+        readers.push(thread::spawn(move || {
+            let rest = circuit.recv_all(&mut buffer, LIMIT).expect("all of it");
+            len.unwrap_or(0) + rest
+        }));
+    }
+    let lens = readers
+        .into_iter()
+        .map(|reader| reader.join().expect("no panic"));
+    lens.collect()
+}
+
+#[test]
+fn more_circuits_than_have_memory_send_past_readers_that_stopped() {
+    const STOPPED: usize = 40;
+    const READ: usize = 60;
+    const MESSAGES: usize = 24;
+    let (server, client) = (endpoint(), endpoint());
+    server.listen(true);
+    let address = server.local_addr();
+    let serving = thread::spawn(move || read_those_marked(&server, STOPPED + READ));
+    let open = |_| client.connect(address, LIMIT).expect("it listens");
+    let mut stopped: Vec<Circuit> = (0..STOPPED).map(open).collect();
+    for circuit in &mut stopped {
+        // Until its store is full, or it has no memory for one.
+        let full = |result: &io::Result<()>| result.is_err();
+        let sends = (0..1000).map(|_| circuit.send(&[0; 16 << 10], Duration::from_millis(20)));
+        let last = sends.into_iter().find(full).expect("it fills");
+        assert_eq!(kind(last), Some(io::ErrorKind::TimedOut));
+    }
+    let mut read: Vec<Circuit> = (0..READ).map(open).collect();
+    thread::scope(|scope| {
+        for circuits in read.chunks_mut(READ / 4) {
+            scope.spawn(move || {
+                for number in 0..MESSAGES * circuits.len() {
+                    let at = number % circuits.len();
+                    let sent = circuits[at].send(&[1; 16 << 10], LIMIT);
+                    sent.expect("its turn comes");
+                }
+            });
+        }
+    });
+    read.iter_mut()
+        .for_each(|circuit| circuit.finish().expect("a packet"));
+    let lens = serving.join().expect("no panic");
+    assert_eq!(lens, [MESSAGES * (16 << 10); READ]);
+}
+
 #[test]
 fn transactions_leave_nothing_behind() {
     const COUNT: usize = 200;
