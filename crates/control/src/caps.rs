@@ -25,7 +25,7 @@ const SLICES_MAX: u64 = 100_000;
 /// is told so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caps {
-    /// Circuits of a worker.
+    /// Circuits of a worker; all workers together may have twice as many.
     pub circuits: u32,
     /// Threads of a worker; follows from the circuits.
     pub threads: u32,
@@ -37,7 +37,7 @@ pub struct Caps {
     pub buffers: u64,
     /// Bytes of a worker's address space.
     pub memory: u64,
-    /// Bits a second a worker may send; None for no limit.
+    /// Bits a second that workers may send together; None for no limit.
     pub rate_bps: Option<u64>,
     /// Bytes of user data a session may move in both directions together.
     pub bytes: u64,
@@ -79,7 +79,7 @@ impl Caps {
         self
     }
 
-    /// Bytes a second a worker may send.
+    /// Bytes a second that workers may send together.
     pub fn bytes_per_s(&self) -> Option<u64> {
         self.rate_bps.map(|bits| (bits / 8).max(1))
     }
@@ -176,16 +176,16 @@ impl Caps {
         }
     }
 
-    /// The job with what the agent decides: no more messages than the bytes that are left, and its
-    /// pace.
+    /// The job with what the agent decides: no more messages than the bytes that are left, and no
+    /// faster than `pace_bytes_per_s`, its part of [`Caps::bytes_per_s`].
     #[must_use]
-    pub fn hold(&self, mut job: Job, bytes_left: u64) -> Job {
+    pub fn hold(&self, mut job: Job, bytes_left: u64, pace_bytes_per_s: Option<u64>) -> Job {
         let circuits: u64 = job.legs.iter().map(|leg| u64::from(leg.circuits)).sum();
         let each = bytes_left / circuits.max(1) / job.message_len.max(1);
         if job.role != Role::Sink || job.side == Side::Connect {
             job.limits.messages = job.limits.messages.min(each.max(1));
         }
-        job.pace_bytes_per_s = match (self.bytes_per_s(), job.pace_bytes_per_s) {
+        job.pace_bytes_per_s = match (pace_bytes_per_s, job.pace_bytes_per_s) {
             (Some(cap), Some(asked)) => Some(cap.min(asked)),
             (cap, asked) => cap.or(asked),
         };
@@ -328,9 +328,12 @@ pub(crate) mod tests {
             rate_bps: Some(8000),
             ..Caps::default()
         };
-        let held = caps.hold(job(), 10_000);
+        let held = caps.hold(job(), 10_000, caps.bytes_per_s());
         assert_eq!(held.limits.messages, 5);
         assert_eq!(held.pace_bytes_per_s, Some(1000));
-        assert_eq!(Caps::default().hold(job(), u64::MAX).pace_bytes_per_s, None);
+        assert_eq!(
+            Caps::default().hold(job(), u64::MAX, None).pace_bytes_per_s,
+            None
+        );
     }
 }

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Workers of one client at a time: both ends of a circuit within one host.
-pub const WORKERS_MAX: u32 = 2;
+/// Workers of one client at a time: one for each host it has circuits with, or both ends within one.
+pub const WORKERS_MAX: u32 = 4;
 
 /// Octets of a token.
 pub const TOKEN_LEN: usize = 16;

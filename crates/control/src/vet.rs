@@ -1,6 +1,6 @@
 //! Reports of a stranger, made safe to read: bounded, finite, in order, printable.
 
-use crate::session::{Counters, Description};
+use crate::session::{Counters, Description, PathFacts};
 use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, WorkerReport};
 use std::collections::BTreeMap;
 
@@ -25,6 +25,9 @@ const TEXT_MAX: usize = 300;
 /// Histograms of a circuit, and characters of each; a full one has some 600,000.
 const HISTOGRAMS_MAX: usize = 4;
 const HISTOGRAM_MAX: usize = 1 << 20;
+
+/// Offloads of an interface.
+const OFFLOADS_MAX: usize = 32;
 
 /// Facts and findings of a machine.
 const FACTS_MAX: usize = 256;
@@ -238,6 +241,16 @@ pub fn counters(mut found: Counters) -> Counters {
     found
 }
 
+/// What another host's kernel knows of the way; what is too much is left out.
+pub fn path(mut found: PathFacts) -> PathFacts {
+    found.interface = text(&found.interface, NAME_MAX);
+    found.offloads.truncate(OFFLOADS_MAX);
+    for (name, _) in &mut found.offloads {
+        *name = text(name, NAME_MAX);
+    }
+    found
+}
+
 /// Times of a report in another clock: each less `offset_ns`.
 pub fn shift(report: &mut WorkerReport, offset_ns: i64) {
     let moved = |at_ns: u64| at_ns.saturating_add_signed(offset_ns.saturating_neg());
@@ -325,6 +338,23 @@ mod tests {
         assert_eq!(sentence(&"x".repeat(1000)).len(), TEXT_MAX);
         let failed = FromWorker::Failed("no\n\u{7}".into());
         assert_eq!(message(failed, None), Ok(FromWorker::Failed("no  ".into())));
+    }
+
+    #[test]
+    fn a_way_has_a_name_and_a_few_offloads() {
+        let found = path(PathFacts {
+            interface: "eth0\n\u{1b}[1m".into(),
+            offloads: vec![("x".repeat(500), true); 500],
+            ..PathFacts::default()
+        });
+        assert_eq!(found.interface, "eth0  [1m");
+        assert_eq!(found.offloads.len(), OFFLOADS_MAX);
+        assert!(
+            found
+                .offloads
+                .iter()
+                .all(|(name, _)| name.len() == NAME_MAX)
+        );
     }
 
     #[test]

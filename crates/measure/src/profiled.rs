@@ -6,7 +6,7 @@
 
 use crate::place::Place;
 use crate::spec::{Contest, RaceSpec};
-use crate::stage::{Stage, Surroundings};
+use crate::stage::{Between, Stage, Surroundings};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
 use control::{Limits, WorkerReport};
 use profile::count::{Counters, tracepoints};
@@ -305,6 +305,10 @@ struct Probed<'a, P> {
 impl<P: Probe> Stage for Probed<'_, P> {
     fn places(&self) -> (&dyn Place, &dyn Place) {
         self.stage.places()
+    }
+
+    fn between(&self) -> Vec<Between<'_>> {
+        self.stage.between()
     }
 
     fn spawned(&mut self, connector: u32, listener: u32) -> Result<(), String> {

@@ -274,7 +274,7 @@ impl Race<'_> {
         };
         let made = self.trial(&trial, 0, false)?;
         if made.status == Status::Ok || made.status == Status::Invalid {
-            let need = need_of(&made, &trial, self.spec);
+            let need = need_of(&made, &trial, self.spec, self.stage.between().len());
             self.needs.insert((contest, contestant), need);
         }
         Ok(())
@@ -432,9 +432,9 @@ fn describe(trial: &TrialSpec) -> String {
     )
 }
 
-/// How long a trial of this cell must be, from its pilot.
-fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec) -> Need {
-    let circuits = f64::from(spec.circuits) * legs(&trial.contestant).len() as f64;
+/// How long a trial of this cell between so many pairs of hosts must be, from its pilot.
+fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec, pairs: usize) -> Need {
+    let circuits = f64::from(spec.circuits) * (legs(&trial.contestant).len() * pairs) as f64;
     let total = ["messages_per_s", "connections_per_s"]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));

@@ -1,11 +1,13 @@
-//! One trial: two fresh workers, set up, started, collected.
+//! One trial: two fresh workers, or two for each of several pairs of hosts, set up, started, collected.
 
-use crate::contestant;
-use crate::place::{ClockOffset, Place, WorkerHandle};
+mod jobs;
+
+use crate::place::{Place, WorkerHandle};
 use crate::spec::{Contest, Direction, RaceSpec};
 use crate::stage::{Stage, Surroundings};
-use control::{FromWorker, Job, Leg, Limits, Rate, Role, Side, ToWorker, WorkerReport, Workload};
-use std::net::IpAddr;
+use control::{FromWorker, Limits, Role, ToWorker, WorkerReport};
+use jobs::{Clocks, Jobs, Path, can_do, has_direction};
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -25,13 +27,15 @@ pub struct TrialSpec {
     pub seed: u64,
 }
 
-/// What the two workers of a trial measured.
+/// What the workers of a trial measured.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// The sending (asking) side.
+    /// The sending (asking) side: of several pairs the circuits one after another, costs together.
     pub sender: WorkerReport,
-    /// The receiving (answering) side.
+    /// The receiving (answering) side, likewise.
     pub receiver: WorkerReport,
+    /// Whose circuits these are, where several pairs of hosts ran at once; else empty.
+    pub parts: Vec<Part>,
     /// Host counters over the measured time.
     pub host: host::Difference,
     /// CPU seconds the measuring process itself took meanwhile, an emulated link included.
@@ -45,6 +49,17 @@ pub struct Collected {
     pub interface: String,
     /// What the link and the loads did.
     pub surroundings: Surroundings,
+}
+
+/// The circuits of a pair of hosts among all of a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The pair's name.
+    pub name: String,
+    /// Its circuits on the sending side.
+    pub senders: Range<usize>,
+    /// Its circuits on the receiving side.
+    pub receivers: Range<usize>,
 }
 
 /// Why a trial brought no numbers.
@@ -80,156 +95,161 @@ pub fn run(
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
     can_do(spec, trial)?;
-    let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
-    let places = stage.places();
-    let clocks = Clocks::read(places)?;
-    let path = Path {
-        bind: places.1.address(spec.settings.ipv6),
-        longest: stage.longest_way(),
-        peers: [places.0.peer(), places.1.peer()],
-        clocks,
-    };
-    let jobs = Jobs::of(spec, trial, path);
-    let listener = spawn(places.1)?;
-    let connector = match spawn(places.0) {
-        Ok(connector) => connector,
-        Err(error) => {
-            listener.end();
-            return Err(error);
-        }
-    };
-    let spawned = stage.spawned(connector.id(), listener.id());
-    let mut pair = Pair {
-        listener,
-        connector,
-        stop,
-    };
-    let result = spawned
-        .map_err(failed)
-        .and_then(|()| pair.run(spec, trial, &jobs, link_seed, stage));
-    let Pair {
-        listener,
-        connector,
-        ..
-    } = pair;
-    connector.end();
-    listener.end();
+    let mut pairs = Vec::new();
+    let spawned = spawn_all(&mut pairs, spec, trial, stage, stop);
+    let spawned = spawned.and_then(|()| {
+        let ids = pairs
+            .first()
+            .map(|pair| (pair.connector.id(), pair.listener.id()));
+        let (connector, listener) = ids.unwrap_or_default();
+        stage.spawned(connector, listener).map_err(failed)
+    });
+    let result = spawned.and_then(|()| measure(&mut pairs, spec, trial, link_seed, stage));
+    let clocks: Vec<Clocks> = pairs.iter().map(|pair| pair.jobs.clocks).collect();
+    for pair in pairs {
+        pair.connector.end();
+        pair.listener.end();
+    }
     let mut collected = result?;
-    collected.clock_bound_ns = clocks.bound_with(Clocks::read(stage.places())?);
+    for (first, between) in clocks.iter().zip(stage.between()) {
+        let bound = first.bound_with(Clocks::read(&between)?);
+        collected.clock_bound_ns = collected.clock_bound_ns.max(bound);
+    }
     Ok(collected)
 }
 
-/// The clocks of the connecting and the listening side, against this process's.
-#[derive(Clone, Copy)]
-struct Clocks([Option<ClockOffset>; 2]);
-
-impl Clocks {
-    fn read(places: (&dyn Place, &dyn Place)) -> Result<Clocks, TrialError> {
-        let read = |place: &dyn Place| {
-            let clock = place.clock();
-            clock.map_err(|error| failed(format!("{}: {error}", place.name())))
+/// Workers for every pair of the stage; those that were started are in `pairs` also when one cannot be.
+fn spawn_all<'a>(
+    pairs: &mut Vec<Pair<'a>>,
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    stage: &dyn Stage,
+    stop: &'a AtomicBool,
+) -> Result<(), TrialError> {
+    let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
+    let all = stage.between();
+    for between in &all {
+        let path = Path {
+            bind: between.listener.address(spec.settings.ipv6),
+            longest: stage.longest_way(),
+            peers: [between.connector.peer(), between.listener.peer()],
+            clocks: Clocks::read(between)?,
         };
-        Ok(Clocks([read(places.0)?, read(places.1)?]))
-    }
-
-    fn offset_ns(&self, side: usize) -> i64 {
-        self.0[side].map_or(0, |clock| clock.offset_ns)
-    }
-
-    /// How far one side's clock may be from where it was thought to be at the other's, given both
-    /// readings: what either leaves open, and what they differ by.
-    fn bound_with(self, later: Clocks) -> Option<u64> {
-        if self.0 == [None, None] {
-            return None;
-        }
-        let side = |at: usize| {
-            let (first, last) = (
-                self.0[at].unwrap_or_default(),
-                later.0[at].unwrap_or_default(),
-            );
-            let moved = first.offset_ns.abs_diff(last.offset_ns);
-            first.bound_ns.max(last.bound_ns.saturating_add(moved))
+        let jobs = Jobs::of(spec, trial, path, all.len());
+        let listener = spawn(between.listener)?;
+        let connector = match spawn(between.connector) {
+            Ok(connector) => connector,
+            Err(error) => {
+                listener.end();
+                return Err(error);
+            }
         };
-        Some(side(0).saturating_add(side(1)))
-    }
-}
-
-/// Whether the transports can do the workload at all.
-fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
-    let forward = spec.direction == Direction::Forward;
-    for leg in contestant::legs(&trial.contestant) {
-        if trial.contest.workload == Workload::Connect && !leg.class().connects {
-            return Err(failed(format!(
-                "{leg} makes no connections, both its ends are made at once; \
-                 measure its throughput or delay"
-            )));
-        }
-        let one_way = matches!(
-            trial.contest.workload,
-            Workload::Throughput | Workload::Offered
-        );
-        if leg.transport().is_one_to_many() && !(one_way && forward) {
-            return Err(failed(format!(
-                "{leg} goes from one sender to many receivers and nothing comes back; \
-                 measure its throughput or offered load in the forward direction"
-            )));
-        }
+        pairs.push(Pair {
+            name: between.name.clone(),
+            jobs,
+            listener,
+            connector,
+            stop,
+        });
     }
     Ok(())
+}
+
+/// Sets all pairs up, starts them, and takes their reports.
+fn measure(
+    pairs: &mut [Pair<'_>],
+    spec: &RaceSpec,
+    trial: &TrialSpec,
+    link_seed: u64,
+    stage: &mut dyn Stage,
+) -> Result<Collected, TrialError> {
+    for pair in pairs.iter_mut() {
+        pair.set_up()?;
+    }
+    let own = host::TaskCpu::of_self();
+    stage.begin(link_seed);
+    let before = stage.snapshot();
+    let measured = go_all(pairs).and_then(|()| {
+        let reports = pairs.iter_mut().map(|pair| pair.collect(trial));
+        reports.collect::<Result<Vec<_>, _>>()
+    });
+    let host = before.until(&stage.snapshot());
+    let surroundings = stage.end();
+    let mut collected = Collected {
+        sender: WorkerReport::default(),
+        receiver: WorkerReport::default(),
+        parts: Vec::new(),
+        host,
+        own_s: (host::TaskCpu::of_self() - own).task_s,
+        elsewhere_s: 0.0,
+        clock_bound_ns: None,
+        interface: stage.interface().to_owned(),
+        surroundings,
+    };
+    let several = pairs.len() > 1;
+    for (pair, (listener, connector)) in pairs.iter().zip(measured?) {
+        collected.elsewhere_s += pair.elsewhere_s(&listener, &connector);
+        let (sender, receiver) = match spec.direction {
+            Direction::Reverse if has_direction(trial) => (listener, connector),
+            _ => (connector, listener),
+        };
+        let part = Part {
+            name: pair.name.clone(),
+            senders: add(&mut collected.sender, sender),
+            receivers: add(&mut collected.receiver, receiver),
+        };
+        collected.parts.extend(several.then_some(part));
+    }
+    Ok(collected)
+}
+
+/// Puts a pair's report to those of the pairs before; where its circuits are then.
+fn add(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
+    let first = all.circuits.len();
+    all.circuits.extend(report.circuits);
+    all.effective.extend(report.effective);
+    let (cpu, more) = (&mut all.cpu, report.cpu);
+    cpu.task_ns += more.task_ns;
+    cpu.user_ns += more.user_ns;
+    cpu.system_ns += more.system_ns;
+    cpu.voluntary_switches += more.voluntary_switches;
+    cpu.involuntary_switches += more.involuntary_switches;
+    first..all.circuits.len()
+}
+
+/// One pair starts with the side that receives; several begin at the same time.
+fn go_all(pairs: &mut [Pair<'_>]) -> Result<(), TrialError> {
+    match pairs {
+        [only] => only.go(),
+        several => go_together(several),
+    }
 }
 
 fn failed(what: String) -> TrialError {
     TrialError::Failed(what)
 }
 
+/// The two workers of a pair of hosts, and what they do.
 struct Pair<'a> {
+    name: String,
+    jobs: Jobs,
     listener: WorkerHandle,
     connector: WorkerHandle,
     stop: &'a AtomicBool,
 }
 
 impl Pair<'_> {
-    fn run(
-        &mut self,
-        spec: &RaceSpec,
-        trial: &TrialSpec,
-        jobs: &Jobs,
-        link_seed: u64,
-        stage: &mut dyn Stage,
-    ) -> Result<Collected, TrialError> {
-        self.set_up(jobs)?;
-        let own = host::TaskCpu::of_self();
-        stage.begin(link_seed);
-        let before = stage.snapshot();
-        let measured = self.go(jobs).and_then(|()| self.collect(jobs, trial));
-        let measured = measured.map(|reports| jobs.clocks.bring_home(reports));
-        let host = before.until(&stage.snapshot());
-        let surroundings = stage.end();
-        let (listener, connector) = measured?;
-        let own_s = (host::TaskCpu::of_self() - own).task_s;
-        let elsewhere = |worker: &WorkerHandle, report: &WorkerReport| {
-            let task_s = report.cpu.task_ns as f64 * 1e-9;
-            if worker.is_elsewhere() { task_s } else { 0.0 }
-        };
-        let elsewhere_s =
-            elsewhere(&self.listener, &listener) + elsewhere(&self.connector, &connector);
-        let (sender, receiver) = match spec.direction {
-            Direction::Reverse if has_direction(trial) => (listener, connector),
-            _ => (connector, listener),
-        };
-        Ok(Collected {
-            sender,
-            receiver,
-            host,
-            own_s,
-            elsewhere_s,
-            clock_bound_ns: None,
-            interface: stage.interface().to_owned(),
-            surroundings,
-        })
+    /// Processor seconds of those workers that run on other hosts.
+    fn elsewhere_s(&self, listener: &WorkerReport, connector: &WorkerReport) -> f64 {
+        let both = [(&self.listener, listener), (&self.connector, connector)];
+        let elsewhere = both.iter().filter(|(worker, _)| worker.is_elsewhere());
+        elsewhere
+            .map(|(_, report)| report.cpu.task_ns as f64 * 1e-9)
+            .sum()
     }
 
-    fn set_up(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
+    fn set_up(&mut self) -> Result<(), TrialError> {
+        let jobs = &self.jobs;
         send(
             &mut self.listener,
             &ToWorker::Listen(jobs.listener.clone()),
@@ -253,10 +273,11 @@ impl Pair<'_> {
     }
 
     /// Starts the receiving side first; two hosts that both send begin at the same time.
-    fn go(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
+    fn go(&mut self) -> Result<(), TrialError> {
         let stop = self.stop;
+        let jobs = &self.jobs;
         if jobs.listener.role == Role::Both && jobs.clocks.0 != [None, None] {
-            return self.go_together(jobs);
+            return go_together(std::slice::from_mut(self));
         }
         let listener_sends = matches!(jobs.listener.role, Role::Source);
         let order = if listener_sends {
@@ -271,24 +292,9 @@ impl Pair<'_> {
         Ok(())
     }
 
-    /// Names a time that both have heard of when it comes.
-    fn go_together(&mut self, jobs: &Jobs) -> Result<(), TrialError> {
-        let stop = self.stop;
-        let at_ns = crate::clock::now_ns() + HEAD_START_NS + 2 * jobs.listener.path_ns;
-        for (worker, side) in [(&mut self.connector, 0), (&mut self.listener, 1)] {
-            let theirs_ns = at_ns.saturating_add_signed(jobs.clocks.offset_ns(side));
-            send(worker, &ToWorker::Go(theirs_ns), &[])?;
-        }
-        running(&mut self.connector, stop)?;
-        running(&mut self.listener, stop)
-    }
-
     /// Waits for the active side, tells the other, and takes both reports.
-    fn collect(
-        &mut self,
-        jobs: &Jobs,
-        trial: &TrialSpec,
-    ) -> Result<(WorkerReport, WorkerReport), TrialError> {
+    fn collect(&mut self, trial: &TrialSpec) -> Result<(WorkerReport, WorkerReport), TrialError> {
+        let jobs = &self.jobs;
         let path = Duration::from_nanos(jobs.listener.path_ns);
         let limit = Duration::from_nanos(trial.limits.time_ns) + GRACE + path * 8;
         let stop = self.stop;
@@ -304,16 +310,34 @@ impl Pair<'_> {
         let leading = finished(leader, limit, stop)?;
         await_done(follower, limit, stop)?;
         let following = finished(follower, limit, stop)?;
-        Ok(if listener_leads {
+        Ok(jobs.clocks.bring_home(if listener_leads {
             (leading, following)
         } else {
             (following, leading)
-        })
+        }))
     }
 }
 
 /// How far ahead a common start lies, besides the way there, ns.
 const HEAD_START_NS: u64 = 5_000_000;
+
+/// Names a time that all have heard of when it comes.
+fn go_together(pairs: &mut [Pair<'_>]) -> Result<(), TrialError> {
+    let ways = pairs.iter().map(|pair| pair.jobs.listener.path_ns);
+    let at_ns = crate::clock::now_ns() + HEAD_START_NS + 2 * ways.max().unwrap_or(0);
+    for pair in pairs.iter_mut() {
+        let clocks = pair.jobs.clocks;
+        for (worker, side) in [(&mut pair.connector, 0), (&mut pair.listener, 1)] {
+            let theirs_ns = at_ns.saturating_add_signed(clocks.offset_ns(side));
+            send(worker, &ToWorker::Go(theirs_ns), &[])?;
+        }
+    }
+    for pair in pairs {
+        running(&mut pair.connector, pair.stop)?;
+        running(&mut pair.listener, pair.stop)?;
+    }
+    Ok(())
+}
 
 fn running(worker: &mut WorkerHandle, stop: &AtomicBool) -> Result<(), TrialError> {
     match receive(worker, SETUP_LIMIT, stop)?.0 {
@@ -382,116 +406,4 @@ fn receive(
         }
     }
     Err(TrialError::Interrupted)
-}
-
-/// Whether the direction of a workload can be turned round.
-fn has_direction(trial: &TrialSpec) -> bool {
-    matches!(
-        trial.contest.workload,
-        Workload::Throughput | Workload::Offered
-    )
-}
-
-/// The way to the listening worker.
-#[derive(Clone, Copy)]
-struct Path {
-    bind: Option<IpAddr>,
-    longest: Duration,
-    /// Whom the connecting and the listening side speak with.
-    peers: [Option<IpAddr>; 2],
-    clocks: Clocks,
-}
-
-impl Clocks {
-    /// Reports of the listening and the connecting side, in this process's time.
-    fn bring_home(self, reports: (WorkerReport, WorkerReport)) -> (WorkerReport, WorkerReport) {
-        let (mut listener, mut connector) = reports;
-        control::vet::shift(&mut listener, self.offset_ns(1));
-        control::vet::shift(&mut connector, self.offset_ns(0));
-        (listener, connector)
-    }
-}
-
-struct Jobs {
-    clocks: Clocks,
-    listener: Job,
-    connector: Job,
-}
-
-impl Jobs {
-    fn of(spec: &RaceSpec, trial: &TrialSpec, path: Path) -> Jobs {
-        let (connector_role, listener_role) = roles(spec, trial);
-        let reversed = matches!(listener_role, Role::Source);
-        let (near, far) = if reversed { (1, 0) } else { (0, 1) };
-        let job = |side, role, place| Job {
-            side,
-            role,
-            workload: trial.contest.workload,
-            legs: legs(spec, trial),
-            settings: settings(spec, trial),
-            bind: path.bind,
-            peer: path.peers[usize::from(side == Side::Listen)],
-            clock_ns: {
-                let own = usize::from(side == Side::Listen);
-                path.clocks.offset_ns(own) - path.clocks.offset_ns(1 - own)
-            },
-            pace_bytes_per_s: None,
-            path_ns: path.longest.as_nanos() as u64,
-            message_len: trial.contest.size,
-            mix: trial.contest.mix,
-            limits: trial.limits,
-            rate: rate(spec, trial),
-            pin: [spec.pin.0, spec.pin.1][place],
-            priority: [spec.priority.0, spec.priority.1][place],
-            busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
-            seed: trial.seed,
-        };
-        Jobs {
-            clocks: path.clocks,
-            connector: job(Side::Connect, connector_role, near),
-            listener: job(Side::Listen, listener_role, far),
-        }
-    }
-}
-
-fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
-    match (trial.contest.workload, spec.direction) {
-        (Workload::Delay | Workload::Connect, _) => (Role::Client, Role::Server),
-        (Workload::Throughput, Direction::Both) => (Role::Both, Role::Both),
-        (_, Direction::Reverse) => (Role::Sink, Role::Source),
-        _ => (Role::Source, Role::Sink),
-    }
-}
-
-fn legs(spec: &RaceSpec, trial: &TrialSpec) -> Vec<Leg> {
-    let leg = |leg: &contestant::Leg| Leg {
-        transport: leg.to_string(),
-        circuits: spec.circuits,
-    };
-    contestant::legs(&trial.contestant)
-        .iter()
-        .map(leg)
-        .collect()
-}
-
-/// Nagle's algorithm would hold back the second half of a request or a reply.
-fn settings(spec: &RaceSpec, trial: &TrialSpec) -> control::Settings {
-    let mut settings = spec.settings.clone();
-    settings.buffers = trial.contest.buffers.or(settings.buffers);
-    // The pilot of an open loop runs closed, and is an open loop's in all else.
-    if trial.contest.cell.workload() != "throughput" && settings.nodelay.is_none() {
-        settings.nodelay = Some(true);
-    }
-    settings
-}
-
-fn rate(spec: &RaceSpec, trial: &TrialSpec) -> Option<Rate> {
-    let circuits = legs(spec, trial)
-        .iter()
-        .map(|leg| leg.circuits)
-        .sum::<u32>();
-    trial.rate_per_s.map(|per_s| Rate {
-        per_s: per_s / f64::from(circuits.max(1)),
-        arrivals: spec.arrivals,
-    })
 }

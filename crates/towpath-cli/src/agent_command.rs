@@ -40,7 +40,7 @@ pub struct AgentArgs {
     /// Circuits of a client at most.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub max_circuits: u32,
-    /// What a worker here may send, such as 500mbit; without it as much as it can.
+    /// What workers here may send together, such as 500mbit; without it as much as they can.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<u64>,
     /// The longest a trial may measure.

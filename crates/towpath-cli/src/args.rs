@@ -26,6 +26,7 @@ const EXAMPLES: &str = "Examples:
   towpath race tcp udp --workload offered         open loop: where is the knee?
   towpath profile tcp --size 64,16KiB             where does the time go?
   towpath doctor                                  what would spoil a measurement here
+  towpath doctor --to lab2                        and on the way to lab2, and there
   towpath compare results/a results/b --fail-on 3%
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 verdict against (compare --fail-on).";
@@ -41,10 +42,7 @@ pub enum Command {
   towpath transports --json")]
     Transports(OutputArgs),
     /// Say what about this machine would spoil a measurement, and what to do about it.
-    #[command(after_help = "Examples:
-  towpath doctor
-  towpath doctor --json")]
-    Doctor(OutputArgs),
+    Doctor(crate::doctor::DoctorArgs),
     /// Write the HTML report of a result again.
     Report(ReportArgs),
     /// Print the cost model of a result: time per message = fixed + per byte x size.
@@ -321,7 +319,8 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp udp --link ether10 --link-load 0..3
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver
   towpath race tcp raw-ether --interface eth0     the link layer, as root
-  towpath race tcp udp quic --to lab2             against `towpath agent` on lab2";
+  towpath race tcp udp quic --to lab2             against `towpath agent` on lab2
+  towpath race tcp udp --to lab2,lab3 --together  one sender, two receivers at once";
 
 impl RaceArgs {
     /// Whether messages leave the host, so that what stays within one cannot take part.

@@ -1,9 +1,18 @@
-//! `towpath doctor`.
+//! `towpath doctor`: this machine, others, and the ways there.
 
+use crate::far::{common_congestion, connect, intent};
 use crate::inspect::width;
-use crate::print::{self, wrap};
-use crate::{CliError, DONE};
-use results::{Finding, Machine, Severity};
+use crate::print::{self, note, wrap};
+use crate::race::{default_congestion, stop_flag};
+use crate::{CliError, DONE, parse};
+use agent::client::survey::{Plan, Survey};
+use agent::{Session, Target};
+use clap::Args;
+use measure::ThisHost;
+use results::{Fact, Finding, Machine, Severity};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 /// Widest a line of prose gets; longer ones are hard to read.
 const PROSE: usize = 96;
@@ -11,19 +20,156 @@ const PROSE: usize = 96;
 /// Columns before a fact's values.
 const VALUES_AT: usize = 10;
 
-/// Examines the machine.
+/// Options of doctor.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "With --to the way to another host is looked at too, through `towpath agent` there: the \
+largest packets and the offloads in both directions, the clocks, the round trip, and what one TCP \
+connection gets each way in a short trial.
+
+Examples:
+  towpath doctor
+  towpath doctor --json
+  towpath doctor --to lab2
+  towpath doctor --to lab2,lab3:7471 --trial 10s"
+)]
+pub struct DoctorArgs {
+    /// Look at the way to `towpath agent` on this host too, and at that host. Several are looked at
+    /// in turn.
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
+    pub to: Vec<Target>,
+    /// How long TCP is tried in each direction.
+    #[arg(long, value_name = "TIME", default_value = "2s", requires = "to", value_parser = parse::time)]
+    pub trial: Duration,
+    /// IPv6.
+    #[arg(short = '6', requires = "to")]
+    pub ipv6: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Examines the machine, and others.
 ///
 /// # Errors
 ///
-/// When standard output cannot be written.
-pub fn doctor(as_json: bool) -> Result<u8, CliError> {
+/// When an agent cannot be reached, or standard output cannot be written.
+pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
+    // Whoever cannot be reached is told at once.
+    let stop = stop_flag()?;
+    let sessions: Result<Vec<_>, CliError> = args
+        .to
+        .iter()
+        .map(|target| connect(target, args.ipv6, &stop))
+        .collect();
+    let sessions = sessions?;
     let machine = host::machine(&host::Test::default());
-    if as_json {
-        print::json(&machine)?;
-    } else {
-        print::line(text(&machine, width()))?;
+    let surveys: Result<Vec<Survey>, CliError> = sessions
+        .iter()
+        .map(|session| survey(session, args, &stop))
+        .collect();
+    let surveys = surveys?;
+    match (args.json, surveys.is_empty()) {
+        (true, true) => print::json(&machine)?,
+        (true, false) => print::json(&serde_json::json!({
+            "version": results::SCHEMA_VERSION, "here": machine, "hosts": surveys,
+        }))?,
+        (false, true) => print::line(text(&machine, width()))?,
+        (false, false) => print::line(all(&machine, &surveys, width()))?,
     }
     Ok(DONE)
+}
+
+fn survey(
+    session: &Arc<Session>,
+    args: &DoctorArgs,
+    stop: &AtomicBool,
+) -> Result<Survey, CliError> {
+    if !args.json {
+        note(format_args!(
+            "measuring the way to {}: two directions, {} each",
+            session.target(),
+            seconds(args.trial)
+        ));
+    }
+    let program = std::env::current_exe().map_err(CliError::failed)?;
+    let here = ThisHost::new(program, vec!["worker".into()]);
+    let plan = Plan {
+        span: args.trial,
+        congestion: common_congestion(&default_congestion(), &[session.as_ref()]),
+        intent: intent(host::Test::default()),
+    };
+    agent::client::survey::survey(session, &here, &plan, stop).map_err(CliError::failed)
+}
+
+fn seconds(span: Duration) -> String {
+    format!("{} s", span.as_secs_f64())
+}
+
+/// This host, each of the others, and what lies between.
+fn all(machine: &Machine, surveys: &[Survey], width: usize) -> String {
+    let mut parts = vec![titled("This host", machine, width)];
+    for survey in surveys {
+        parts.push(titled(&survey.host, &survey.machine, width));
+        let between = format!("Between here and {}", survey.host);
+        parts.push(titled(&between, &way(survey), width));
+    }
+    parts.join("\n\n")
+}
+
+fn titled(title: &str, machine: &Machine, width: usize) -> String {
+    let bold = anstyle::Style::new().bold();
+    format!("{bold}{title}{bold:#}\n{}", text(machine, width))
+}
+
+/// A survey as facts and findings.
+fn way(survey: &Survey) -> Machine {
+    let fact = |group: &str, name: &str, value: String| Fact {
+        group: group.into(),
+        name: name.into(),
+        value,
+    };
+    let us = |ns: f64| format!("{:.1} us", ns / 1e3);
+    let mut facts = vec![
+        fact("way", "from", survey.own_address.to_string()),
+        fact("way", "to", survey.address.to_string()),
+        fact("way", "round trip", us(survey.round_trip_ns as f64)),
+        fact(
+            "clock",
+            "theirs less ours",
+            us(survey.clock_offset_ns as f64),
+        ),
+        fact("clock", "within", us(survey.clock_bound_ns as f64)),
+    ];
+    for (group, one) in [("there", &survey.there), ("back", &survey.back)] {
+        let mut put = |name: &str, value: String| facts.push(fact(group, name, value));
+        put("packet", format!("{} B", one.mtu));
+        put("interface", one.interface.clone());
+        put("MTU", format!("{} B", one.interface_mtu));
+        for (name, on) in &one.offloads {
+            put(name, if *on { "on" } else { "off" }.into());
+        }
+        let tcp = &one.tcp;
+        put(
+            "TCP",
+            format!("{:.1} Mbit/s in {:.2} s", tcp.mbit_per_s, tcp.span_s),
+        );
+        put("segment", format!("{} B", tcp.segment_max));
+        put(
+            "sent again",
+            format!("{} of {}", tcp.retransmissions, tcp.packets),
+        );
+        put("round trip meanwhile", us(tcp.round_trip_ns as f64));
+        put(
+            "processors",
+            format!("{:.2} and {:.2}", tcp.busy[0], tcp.busy[1]),
+        );
+    }
+    Machine {
+        version: results::SCHEMA_VERSION,
+        facts,
+        findings: survey.findings.clone(),
+    }
 }
 
 /// What matters first, then what is well in a line each, then the facts.

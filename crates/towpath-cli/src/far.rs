@@ -18,11 +18,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+/// Pairs of hosts that run at once: each has a worker here, or two where agents meet.
+const PAIRS_MAX: usize = 16;
+
 /// Other hosts.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Other hosts")]
 pub struct FarArgs {
-    /// Race against `towpath agent` on this host: circuits go there. Several are raced in turn.
+    /// Race against `towpath agent` on this host: circuits go there. Several are raced in turn, or
+    /// with --together at once.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
           conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
     pub to: Vec<Target>,
@@ -30,6 +34,10 @@ pub struct FarArgs {
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
           conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
     pub from: Vec<Target>,
+    /// Send to all hosts at once instead of one after another: each trial has circuits between all of
+    /// them, and says what each got.
+    #[arg(long, requires = "to")]
+    pub together: bool,
 }
 
 impl FarArgs {
@@ -54,16 +62,26 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
         args.congestion = Some(sessions.congestion(&args));
     }
     let spec = spec_between(&args, &pairs[0])?;
+    if args.far.together && pairs.len() > PAIRS_MAX {
+        return Err(CliError::usage(format!(
+            "{} pairs of hosts at once; there may be {PAIRS_MAX}, so leave out some or --together",
+            pairs.len()
+        )));
+    }
     for session in sessions.0.values() {
         check_caps(&spec, session)?;
+        check_workers(&args, session, &pairs)?;
     }
     let program = std::env::current_exe().map_err(CliError::failed)?;
     let here = ThisHost::new(program, vec!["worker".into()]);
     let mut stage = AgentStage::new(pairs, &here).map_err(CliError::failed)?;
+    if args.far.together {
+        stage = stage.together();
+    }
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
     let mut machine = host::machine(&crate::inspect::test_of(&spec));
     stage
-        .describe(&intent(&spec), &mut machine)
+        .describe(&intent(crate::inspect::test_of(&spec)), &mut machine)
         .map_err(CliError::failed)?;
     if !args.json {
         note(headline(&spec));
@@ -105,6 +123,11 @@ impl Sessions {
         if targets.is_empty() {
             return Ok(vec![End::Here]);
         }
+        let twice = |at: &usize| targets[..*at].contains(&targets[*at]);
+        if let Some(at) = (0..targets.len()).find(twice) {
+            let again = format!("{} was given twice; give each host once", targets[at]);
+            return Err(CliError::usage(again));
+        }
         let end = |target: &Target| self.session(target, ipv6, stop).map(End::There);
         targets.iter().map(end).collect()
     }
@@ -127,25 +150,8 @@ impl Sessions {
     /// The congestion control that all hosts may choose: the usual one here, else one of theirs.
     fn congestion(&self, args: &RaceArgs) -> String {
         let usual = default_congestion();
-        let everywhere = |name: &str| {
-            let mut all = self.0.values();
-            all.all(|session| {
-                session
-                    .welcome()
-                    .congestion
-                    .iter()
-                    .any(|known| known == name)
-            })
-        };
-        if everywhere(&usual) {
-            return usual;
-        }
-        let theirs = self
-            .0
-            .values()
-            .flat_map(|session| &session.welcome().congestion);
-        let common = theirs.into_iter().find(|name| everywhere(name)).cloned();
-        let chosen = common.unwrap_or_else(|| usual.clone());
+        let all: Vec<&Session> = self.0.values().map(Arc::as_ref).collect();
+        let chosen = common_congestion(&usual, &all);
         if chosen != usual && !args.json {
             note(format_args!(
                 "TCP uses {chosen}: {usual} may not be chosen on all hosts"
@@ -167,6 +173,15 @@ impl Sessions {
     }
 }
 
+/// `usual` where all agents may choose it, else what they have in common.
+pub(crate) fn common_congestion(usual: &str, sessions: &[&Session]) -> String {
+    let known = |session: &&Session| session.welcome().congestion.clone();
+    let everywhere = |name: &String| sessions.iter().all(|one| known(one).contains(name));
+    let theirs = sessions.iter().flat_map(known);
+    let mut all = std::iter::once(usual.to_owned()).chain(theirs);
+    all.find(everywhere).unwrap_or_else(|| usual.to_owned())
+}
+
 /// A session with an agent, once it is this client's turn.
 pub(crate) fn connect(
     target: &Target,
@@ -185,7 +200,8 @@ pub(crate) fn connect(
 
 /// The race, with processors of the hosts that take part.
 fn spec_between(args: &RaceArgs, ends: &[End; 2]) -> Result<RaceSpec, CliError> {
-    let asked = args.pin;
+    // Several senders on one processor would only wait for each other.
+    let asked = args.pin.or(args.far.together.then_some((None, None)));
     let mut plain = args.clone();
     plain.pin = None;
     let mut spec = spec(&plain)?;
@@ -257,8 +273,29 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     Ok(())
 }
 
-fn intent(spec: &RaceSpec) -> Intent {
-    let test = crate::inspect::test_of(spec);
+/// Whether the agent has as many workers as the pairs that run at once want of it.
+fn check_workers(args: &RaceArgs, session: &Session, pairs: &[[End; 2]]) -> Result<(), CliError> {
+    let is_it = |end: &&End| matches!(end, End::There(one) if std::ptr::eq(one.as_ref(), session));
+    let of = |pair: &[End; 2]| pair.iter().filter(is_it).count();
+    let all = pairs.iter().map(of);
+    let wanted = if args.far.together {
+        all.sum::<usize>()
+    } else {
+        all.max().unwrap_or(0)
+    };
+    let most = session.welcome().caps.workers;
+    if wanted > most as usize {
+        return Err(CliError::failed(format!(
+            "agent {} has {most} workers for a client, and {wanted} are wanted; give fewer hosts, or \
+             leave out --together",
+            session.target()
+        )));
+    }
+    Ok(())
+}
+
+/// What an agent's doctor is told of a race.
+pub(crate) fn intent(test: host::Test) -> Intent {
     Intent {
         workloads: test.workloads,
         transports: test.transports,
@@ -281,8 +318,13 @@ fn ways(args: &RaceArgs) -> String {
         }
     };
     format!(
-        "circuits from {} to {}",
+        "circuits from {} to {}{}",
         names(&args.far.from),
-        names(&args.far.to)
+        names(&args.far.to),
+        if args.far.together {
+            ", all at once"
+        } else {
+            ""
+        }
     )
 }

@@ -107,7 +107,7 @@ fn run(command: Command) -> Result<u8, CliError> {
     match command {
         Command::Race(args) => race::run(&args),
         Command::Transports(args) => inspect::transports(args.json),
-        Command::Doctor(args) => doctor::doctor(args.json),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => results_commands::report(&args),
         Command::Fit(args) => results_commands::fit(&args),
         Command::Compare(args) => results_commands::compare(&args),

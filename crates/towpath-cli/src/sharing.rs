@@ -10,8 +10,11 @@ pub fn lines(summary: &Summary) -> Vec<String> {
 fn line(cell: &CellSummary) -> Option<String> {
     let shares = named(cell, "share.", |share| format!("{:.0} %", share * 100.0));
     let delays = named(cell, "delay_p50_us.", |us| format!("{us:.1} us"));
+    let rates = named(cell, "messages_per_s@", |rate| format!("{rate:.0}/s"));
+    let beside = named(cell, "delay_p50_us@", |us| format!("{us:.1} us"));
     let fairness = cell.metrics.get("fairness").map(|value| value.median);
-    if shares.is_empty() && delays.is_empty() && fairness.is_none() {
+    let hosts = [&rates, &beside].map(Vec::is_empty) != [true, true];
+    if shares.is_empty() && delays.is_empty() && fairness.is_none() && !hosts {
         return None;
     }
     let mut parts = Vec::new();
@@ -23,6 +26,9 @@ fn line(cell: &CellSummary) -> Option<String> {
     }
     if delays.len() > 1 {
         parts.push(format!("delay beside each other {}", delays.join(", ")));
+    }
+    if hosts {
+        parts.push(format!("by host {}", [rates, beside].concat().join(", ")));
     }
     let place = stats::words::place(&cell.cell.without(results::Cell::TRANSPORT));
     let what = format!("{} {} {place}", cell.cell.workload(), cell.cell.transport());
@@ -87,6 +93,13 @@ mod tests {
             said.contains("delay beside each other tcp 50.0 us, udp 40.0 us"),
             "{said}"
         );
+        let hosts = cell(metrics(&[
+            ("messages_per_s", 9.0),
+            ("messages_per_s@lab1", 5.0),
+            ("messages_per_s@lab2:7471", 4.0),
+        ]));
+        let said = line(&hosts).expect("a line");
+        assert!(said.contains("by host lab1 5/s, lab2:7471 4/s"), "{said}");
         assert_eq!(line(&cell(metrics(&[("messages_per_s", 1.0)]))), None);
     }
 }

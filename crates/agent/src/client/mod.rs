@@ -6,12 +6,15 @@
 //! * [`clock`] - how the agent's clock compares with ours.
 //! * [`place`] - where workers run, for crate `measure`.
 //! * [`stage`] - pairs of hosts, as what surrounds a race.
+//! * [`survey`] - what lies between two hosts, and `findings` - what that means for a race.
 
 pub mod clock;
+mod findings;
 mod open;
 pub mod place;
 mod pump;
 pub mod stage;
+pub mod survey;
 
 pub use place::AgentPlace;
 pub use stage::{AgentStage, End};
@@ -20,12 +23,13 @@ use crate::PORT;
 use crate::keys::KeyFolder;
 use clock::ClockBook;
 use control::Channel;
-use control::session::{FromAgent, ToAgent, Welcome};
+use control::session::{FromAgent, PathFacts, ToAgent, Welcome};
 use measure::ClockOffset;
 use pump::{Command, Pump};
 use std::fmt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -128,6 +132,8 @@ pub struct Session {
     target: Target,
     peer: SocketAddr,
     local: SocketAddr,
+    /// The connection's socket, to ask the kernel about it.
+    socket: OwnedFd,
     welcome: Welcome,
     commands: Mutex<Sender<Command>>,
     bell: UnixStream,
@@ -170,6 +176,8 @@ impl Session {
         let (mut link, peer, local) = open::open(socket, target, keys).map_err(wrong)?;
         let welcome = open::hello(&mut link).map_err(|error| wrong(error.to_string()))?;
         open::queue(&mut link, stop, waiting).map_err(wrong)?;
+        let socket = link.descriptor().try_clone_to_owned();
+        let socket = socket.map_err(|error| wrong(error.to_string()))?;
         let (commands, received) = channel();
         let (bell, rope) = UnixStream::pair().map_err(|error| wrong(error.to_string()))?;
         bell.set_nonblocking(true)
@@ -184,6 +192,7 @@ impl Session {
             target: target.clone(),
             peer,
             local,
+            socket,
             welcome,
             commands: Mutex::new(commands),
             bell,
@@ -220,6 +229,23 @@ impl Session {
     /// The shortest round trip so far.
     pub fn round_trip(&self) -> Duration {
         Duration::from_nanos(lock(&self.state).clock.round_trip_ns())
+    }
+
+    /// The connection as this host's kernel sees it.
+    pub fn path_here(&self) -> PathFacts {
+        crate::path::facts(self.socket.as_fd())
+    }
+
+    /// The connection as the agent's kernel sees it.
+    ///
+    /// # Errors
+    ///
+    /// Why the agent is gone.
+    pub fn path_there(&self) -> Result<PathFacts, SessionError> {
+        match self.ask(ToAgent::Path)? {
+            FromAgent::Path(facts) => Ok(control::vet::path(facts)),
+            _ => Err(self.wrong("it does not say how its end of the connection fares".into())),
+        }
     }
 
     /// Asks and waits for the answer.

@@ -1,7 +1,6 @@
 //! The thread of a session: it keeps the connection alive, and passes messages between the agent and
 //! the channels of the workers there, as if these were processes of this host.
 
-use super::clock::ClockBook;
 use super::{Known, lock};
 use crate::link::{Link, LinkError, timespec};
 use crate::server::state::readdressed;
@@ -10,7 +9,7 @@ use control::session::{FromAgent, ToAgent};
 use control::{Channel, FromWorker, Job, ToWorker, vet};
 use measure::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 use std::net::IpAddr;
 use std::os::unix::net::UnixStream;
@@ -20,6 +19,9 @@ use std::time::{Duration, Instant};
 
 /// How often the clocks are compared, which also says that this end is alive.
 const COMPARE_EVERY: Duration = Duration::from_millis(500);
+
+/// Comparisons without an answer that are remembered: those of the time until an agent is gone.
+const QUESTIONS_MAX: usize = 32;
 
 /// An agent that was not heard for this long is gone; it answers each comparison.
 const SILENCE: Duration = Duration::from_secs(9);
@@ -61,8 +63,10 @@ pub(super) struct Pump {
     asked: Option<Sender<FromAgent>>,
     /// Comparisons to come, and who waits for them.
     compare: Option<(u32, Sender<()>)>,
-    /// The comparison under way: its number and when it was sent.
-    question: (u32, u64),
+    /// Comparisons under way, by their numbers and when they were sent: on a long way there are
+    /// several.
+    questions: VecDeque<(u32, u64)>,
+    next_question: u32,
     compared: Instant,
     leaving: bool,
 }
@@ -84,7 +88,8 @@ impl Pump {
             workers: BTreeMap::new(),
             asked: None,
             compare: None,
-            question: (0, 0),
+            questions: VecDeque::new(),
+            next_question: 1,
             compared: Instant::now(),
             leaving: false,
         }
@@ -116,7 +121,11 @@ impl Pump {
             if self.compared.elapsed() > COMPARE_EVERY {
                 self.compare_once()?;
             }
-            for number in self.wait()? {
+            let spoken = self.wait()?;
+            // What was asked for before a worker was told anything goes first: an agent divides what it
+            // allows among the workers that it knows of.
+            self.obey()?;
+            for number in spoken {
                 self.hear(number)?;
             }
             self.link.flush()?;
@@ -181,8 +190,12 @@ impl Pump {
 
     fn compare_once(&mut self) -> Result<(), LinkError> {
         self.compared = Instant::now();
-        let number = self.question.0.wrapping_add(1);
-        self.question = (number, now_ns());
+        let number = self.next_question;
+        self.next_question = number.wrapping_add(1);
+        if self.questions.len() == QUESTIONS_MAX {
+            self.questions.pop_front();
+        }
+        self.questions.push_back((number, now_ns()));
         self.ask(&ToAgent::Clock(number))
     }
 
@@ -279,16 +292,14 @@ impl Pump {
     }
 
     fn clock(&mut self, number: u32, theirs_ns: u64) -> Result<(), LinkError> {
-        let (asked, sent_ns) = self.question;
-        // The answer to an earlier question came late; its time of sending is forgotten.
-        if number != asked {
+        let known = |question: &(u32, u64)| question.0 == number;
+        // Answers to what nobody asked, or asked too long ago, say nothing.
+        let Some(at) = self.questions.iter().position(known) else {
             return Ok(());
-        }
-        self.question.1 = 0;
-        if sent_ns > 0 {
-            let book: &mut ClockBook = &mut lock(&self.known).clock;
-            book.add(sent_ns, theirs_ns, now_ns());
-        }
+        };
+        let sent_ns = self.questions[at].1;
+        self.questions.drain(..=at);
+        lock(&self.known).clock.add(sent_ns, theirs_ns, now_ns());
         match self.compare.take() {
             Some((0 | 1, done)) => drop(done.send(())),
             Some((left, done)) => {

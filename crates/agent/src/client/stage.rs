@@ -5,10 +5,11 @@ use super::{AgentPlace, Session, SessionError};
 use crate::path;
 use control::session::{FromAgent, Intent, ToAgent};
 use control::vet;
-use measure::stage::Surroundings;
+use measure::stage::{Between, Surroundings};
 use measure::{Place, Stage, ThisHost};
 use results::{Cell, Fact, Finding, Machine, Severity};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,10 +51,12 @@ struct Pair {
     within: bool,
 }
 
-/// Pairs of hosts; each is a setting of the race.
+/// Pairs of hosts; each is a setting of the race, or all together are one.
 pub struct AgentStage {
     pairs: Vec<Pair>,
-    now: usize,
+    /// The pairs whose turn it is.
+    now: Range<usize>,
+    together: bool,
 }
 
 impl AgentStage {
@@ -70,8 +73,17 @@ impl AgentStage {
             .collect();
         Ok(AgentStage {
             pairs: pairs?,
-            now: 0,
+            now: 0..1,
+            together: false,
         })
+    }
+
+    /// All pairs at once in each trial, instead of one after another.
+    #[must_use]
+    pub fn together(mut self) -> AgentStage {
+        self.together = true;
+        self.now = 0..self.pairs.len();
+        self
     }
 
     /// What the agents' hosts are and what doctor finds on them, added to what is known of this one.
@@ -81,55 +93,86 @@ impl AgentStage {
     /// When an agent is gone.
     pub fn describe(&self, intent: &Intent, machine: &mut Machine) -> Result<(), SessionError> {
         for session in self.sessions() {
-            let answer = session.ask(ToAgent::Machine(intent.clone()))?;
-            let FromAgent::Machine(found) = answer else {
-                continue;
-            };
             let host = session.target().to_string();
-            let found = vet::description(found);
-            let fact = |(group, name, value): (String, String, String)| Fact {
-                group: format!("{host}: {group}"),
-                name,
-                value,
-            };
-            machine.facts.extend(found.facts.into_iter().map(fact));
-            let finding = |found: control::session::FoundThere| Finding {
-                severity: match found.severity {
-                    0 => Severity::Good,
-                    1 => Severity::Note,
-                    2 => Severity::Warning,
-                    _ => Severity::Bad,
-                },
-                what: format!("{host}: {}", found.what),
-                effect: found.effect,
-                remedy: found.remedy,
-            };
+            let found = described(session, intent)?;
+            machine
+                .facts
+                .extend(found.facts.into_iter().map(|mut fact| {
+                    fact.group = format!("{host}: {}", fact.group);
+                    fact
+                }));
             machine
                 .findings
-                .extend(found.findings.into_iter().map(finding));
+                .extend(found.findings.into_iter().map(|mut finding| {
+                    finding.what = format!("{host}: {}", finding.what);
+                    finding
+                }));
         }
         Ok(())
     }
 
     /// The agents, each once.
     pub fn sessions(&self) -> Vec<&Arc<Session>> {
-        let mut all: Vec<&Arc<Session>> = Vec::new();
-        for session in self
-            .pairs
-            .iter()
-            .flat_map(|pair| &pair.ends)
-            .filter_map(End::session)
-        {
-            if !all.iter().any(|known| Arc::ptr_eq(known, session)) {
-                all.push(session);
-            }
-        }
-        all
+        sessions(&self.pairs)
     }
 
-    fn pair(&self) -> &Pair {
-        &self.pairs[self.now]
+    /// Those whose turn it is.
+    fn pairs(&self) -> &[Pair] {
+        &self.pairs[self.now.clone()]
     }
+
+    /// Names of one end of all pairs, each once.
+    fn names(&self, end: usize) -> String {
+        let mut names: Vec<String> = Vec::new();
+        for pair in &self.pairs {
+            let name = pair.ends[end].name();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.join("+")
+    }
+}
+
+/// The agents of some pairs, each once.
+fn sessions(pairs: &[Pair]) -> Vec<&Arc<Session>> {
+    let mut all: Vec<&Arc<Session>> = Vec::new();
+    let ends = pairs.iter().flat_map(|pair| &pair.ends);
+    for session in ends.filter_map(End::session) {
+        if !all.iter().any(|known| Arc::ptr_eq(known, session)) {
+            all.push(session);
+        }
+    }
+    all
+}
+
+/// What an agent's host is and what doctor finds on it.
+///
+/// # Errors
+///
+/// When the agent is gone.
+pub(super) fn described(session: &Session, intent: &Intent) -> Result<Machine, SessionError> {
+    let FromAgent::Machine(found) = session.ask(ToAgent::Machine(intent.clone()))? else {
+        return Ok(Machine::default());
+    };
+    let found = vet::description(found);
+    let fact = |(group, name, value)| Fact { group, name, value };
+    let finding = |found: control::session::FoundThere| Finding {
+        severity: match found.severity {
+            0 => Severity::Good,
+            1 => Severity::Note,
+            2 => Severity::Warning,
+            _ => Severity::Bad,
+        },
+        what: found.what,
+        effect: found.effect,
+        remedy: found.remedy,
+    };
+    Ok(Machine {
+        version: results::SCHEMA_VERSION,
+        facts: found.facts.into_iter().map(fact).collect(),
+        findings: found.findings.into_iter().map(finding).collect(),
+    })
 }
 
 impl Pair {
@@ -193,62 +236,85 @@ fn introduced(
     ])
 }
 
+impl Pair {
+    /// `lab1`, or `lab1>lab2` where it does not begin here.
+    fn name(&self) -> String {
+        match &self.ends {
+            [End::Here, to] => to.name(),
+            [from, to] => format!("{}>{}", from.name(), to.name()),
+        }
+    }
+
+    fn between(&self) -> Between<'_> {
+        Between {
+            name: self.name(),
+            connector: self.places[0].as_ref(),
+            listener: self.places[1].as_ref(),
+        }
+    }
+
+    /// The longest a packet may be on its way.
+    fn longest_way(&self) -> Duration {
+        if self.within {
+            return Duration::ZERO;
+        }
+        let trips = self.ends.iter().filter_map(End::session);
+        WAY_LEAST + trips.map(|one| one.round_trip()).sum::<Duration>() * 2
+    }
+}
+
 impl Stage for AgentStage {
     fn settings(&self) -> Vec<Cell> {
+        let cell = |from: String, to: String| {
+            Cell::default()
+                .with("from", from.as_str())
+                .with("to", to.as_str())
+        };
         if self.pairs.len() == 1 {
             return vec![Cell::default()];
         }
-        let cell = |pair: &Pair| {
-            let [from, to] = &pair.ends;
-            Cell::default()
-                .with("from", from.name().as_str())
-                .with("to", to.name().as_str())
-        };
-        self.pairs.iter().map(cell).collect()
+        if self.together {
+            return vec![cell(self.names(0), self.names(1))];
+        }
+        let one = |pair: &Pair| cell(pair.ends[0].name(), pair.ends[1].name());
+        self.pairs.iter().map(one).collect()
     }
 
     fn set(&mut self, setting: usize) -> Result<(), String> {
-        self.now = setting.min(self.pairs.len() - 1);
+        if !self.together {
+            let at = setting.min(self.pairs.len() - 1);
+            self.now = at..at + 1;
+        }
         let gone = |session: &Arc<Session>| {
             let why = session.gone()?;
             Some(format!("agent {}: {why}", session.target()))
         };
-        match self
-            .pair()
-            .ends
-            .iter()
-            .filter_map(End::session)
-            .find_map(gone)
-        {
+        match sessions(self.pairs()).into_iter().find_map(gone) {
             Some(why) => Err(why),
             None => Ok(()),
         }
     }
 
     fn places(&self) -> (&dyn Place, &dyn Place) {
-        let [from, to] = &self.pair().places;
+        let [from, to] = &self.pairs[self.now.start].places;
         (from.as_ref(), to.as_ref())
     }
 
+    fn between(&self) -> Vec<Between<'_>> {
+        self.pairs().iter().map(Pair::between).collect()
+    }
+
     fn interface(&self) -> &str {
-        &self.pair().interface
+        &self.pairs[self.now.start].interface
     }
 
     fn longest_way(&self) -> Duration {
-        if self.pair().within {
-            return Duration::ZERO;
-        }
-        let trips = self
-            .pair()
-            .ends
-            .iter()
-            .filter_map(End::session)
-            .map(|one| one.round_trip());
-        WAY_LEAST + trips.sum::<Duration>() * 2
+        let ways = self.pairs().iter().map(Pair::longest_way);
+        ways.max().unwrap_or_default()
     }
 
     fn begin(&mut self, _seed: u64) {
-        for session in self.pair().ends.iter().filter_map(End::session) {
+        for session in sessions(self.pairs()) {
             // One that is gone shows in the trial.
             let _ = session.tell(ToAgent::Begin);
         }
@@ -256,10 +322,12 @@ impl Stage for AgentStage {
 
     fn end(&mut self) -> Surroundings {
         let mut made = Surroundings {
-            network: !self.pair().within,
+            network: self.pairs().iter().any(|pair| !pair.within),
             ..Surroundings::default()
         };
-        for session in self.pair().ends.iter().filter_map(End::session) {
+        let sessions = sessions(self.pairs());
+        let several = sessions.len() > 1;
+        for session in sessions {
             let Ok(FromAgent::Settled(found)) = session.ask(ToAgent::Settle) else {
                 continue;
             };
@@ -271,7 +339,13 @@ impl Stage for AgentStage {
                 .map(|what| format!("{host}: {what}"));
             made.disturbed.extend(told);
             let named = found.evidence.into_iter().filter_map(|(name, value)| {
-                Some((format!("agent_{}", name.strip_prefix("host_")?), value))
+                let name = format!("agent_{}", name.strip_prefix("host_")?);
+                let name = if several {
+                    format!("{name}@{host}")
+                } else {
+                    name
+                };
+                Some((name, value))
             });
             made.evidence.extend(named);
         }

@@ -4,7 +4,7 @@
 //! be done. A client that breaks the rules is told and sent away; one that asks for too much is told.
 
 use control::session::{FromAgent, Intent, ToAgent, Token, WORKERS_MAX};
-use control::{Caps, FromWorker, Job, Side, ToWorker, WorkerReport};
+use control::{Caps, FromWorker, Job, Role, Side, ToWorker, WorkerReport};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -58,6 +58,14 @@ struct Worker {
     job: Option<Job>,
     went: bool,
     over: bool,
+    share: Share,
+}
+
+/// A worker's part of what the session may send.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    bytes: u64,
+    pace_bytes_per_s: u64,
 }
 
 /// Two addresses that have spoken with each other: another host's and this one's.
@@ -174,6 +182,7 @@ impl State {
             job: None,
             went: false,
             over: false,
+            share: Share::default(),
         };
         self.workers.insert(worker, fresh);
         Act::Spawn(worker)
@@ -218,16 +227,21 @@ impl State {
         job: Job,
         frames: Vec<control::RendezvousFrame>,
     ) -> Act {
-        let checked = self.check(side, &job, &frames);
+        let share = self.share(&job);
+        let checked = self.check(side, &job, &frames, share);
         let known = match checked {
             Ok(known) => known,
             Err(why) => return refuse(number, &why),
         };
-        let mut job = self.caps.hold(job, self.bytes_left);
+        let pace = self.caps.rate_bps.map(|_| share.pace_bytes_per_s);
+        let mut job = self.caps.hold(job, share.bytes, pace);
         job.bind = Some(known.local);
         job.peer = Some(known.peer);
         job.settings.ipv6 = known.local.is_ipv6();
-        self.change(number, |worker| worker.job = Some(job.clone()));
+        self.change(number, |worker| {
+            worker.job = Some(job.clone());
+            worker.share = share;
+        });
         Act::Tell(
             number,
             match side {
@@ -240,16 +254,64 @@ impl State {
         )
     }
 
+    /// What is left of the session's bytes and of its pace, divided among the workers that have no job
+    /// yet. One that only receives needs none of it.
+    fn share(&self, job: &Job) -> Share {
+        if job.role == Role::Sink {
+            return Share {
+                bytes: self.bytes_left,
+                pace_bytes_per_s: 1,
+            };
+        }
+        let sends = |worker: &&Worker| {
+            let job = worker.job.as_ref();
+            job.is_some_and(|job| job.role != Role::Sink)
+        };
+        let senders = || self.workers.values().filter(sends);
+        let waiting = self.workers.values().filter(|one| one.job.is_none());
+        let waiting = (waiting.count() as u64).max(1);
+        let given: u64 = senders().map(|one| one.share.bytes).sum();
+        let paces: u64 = senders().map(|one| one.share.pace_bytes_per_s).sum();
+        let pace = self.caps.bytes_per_s().unwrap_or(0);
+        Share {
+            bytes: self.bytes_left.saturating_sub(given) / waiting,
+            pace_bytes_per_s: pace.saturating_sub(paces) / waiting,
+        }
+    }
+
+    /// Whether all workers together stay within what the threads of two are.
+    fn check_together(&self, job: &Job, share: Share) -> Result<(), String> {
+        let circuits = |job: &Job| {
+            job.legs
+                .iter()
+                .map(|leg| u64::from(leg.circuits))
+                .sum::<u64>()
+        };
+        let jobs = self.workers.values().filter_map(|one| one.job.as_ref());
+        let most = 2 * u64::from(self.caps.circuits);
+        if jobs.chain([job]).map(circuits).sum::<u64>() > most {
+            return Err(format!(
+                "a number of circuits of all workers together beyond {most} is more than this agent allows"
+            ));
+        }
+        if self.caps.rate_bps.is_some() && share.pace_bytes_per_s == 0 {
+            return Err("other workers send all that this agent allows".into());
+        }
+        Ok(())
+    }
+
     fn check(
         &self,
         side: Side,
         job: &Job,
         frames: &[control::RendezvousFrame],
+        share: Share,
     ) -> Result<Acquaintance, String> {
         if job.side != side {
             return Err("a job for the other side".into());
         }
-        self.caps.check(job, self.bytes_left)?;
+        self.caps.check(job, share.bytes)?;
+        self.check_together(job, share)?;
         for leg in &job.legs {
             (self.usable)(&leg.transport)?;
         }
@@ -275,6 +337,7 @@ impl State {
     pub fn said(&mut self, worker: u32, message: FromWorker) -> FromAgent {
         if let FromWorker::Finished(report) = &message {
             self.bytes_left = self.bytes_left.saturating_sub(moved(report));
+            self.change(worker, |worker| worker.share = Share::default());
         }
         FromAgent::Said(worker, message)
     }

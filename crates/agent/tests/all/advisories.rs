@@ -247,9 +247,10 @@ fn what_a_client_asks_for_is_bounded() {
         raw.send(&ToAgent::End(1));
         raw.await_that(|answer| *answer == FromAgent::Ended(1));
     }
-    // Nor are there more workers than two, or greetings than a session may have.
-    (1..=5).for_each(|number| raw.send(&ToAgent::Spawn(number)));
-    for number in 3..=5 {
+    // Nor are there more workers or greetings than a session may have.
+    let most = control::session::WORKERS_MAX;
+    (1..=most + 3).for_each(|number| raw.send(&ToAgent::Spawn(number)));
+    for number in most + 1..=most + 3 {
         raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(n), _) if *n == number));
     }
     (0..100).for_each(|_| raw.send(&ToAgent::Expect));

@@ -1,8 +1,14 @@
-//! Clients that come and go while another measures: the agent's memory stays where it was.
+//! Clients that come and go while another races, again and again: the agent's memory stays where it
+//! was.
 
-use crate::common::{Raw, Scratch, await_idle, job, open_agent, session};
+use crate::common::{Raw, Scratch, Silent, await_idle, here, job, open_agent, session, spec};
+use agent::AgentStage;
+use agent::client::End;
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, Side, ToWorker};
+use results::{Machine, Status};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// What memory may grow by once everything has been used, MiB: the allocator's arenas of threads that
@@ -10,7 +16,13 @@ use std::time::{Duration, Instant};
 const GROWTH_MAX_MIB: f64 = 24.0;
 
 /// Rounds in a short run.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 8;
+
+/// What is raced, in turn.
+const TRANSPORTS: [&str; 3] = ["tcp", "udp", "xtp"];
+
+/// Races that have to be among the rounds, so that there is a load.
+const RACES: usize = 2;
 
 /// `TOWPATH_CHURN_S` makes it last that many seconds.
 #[test]
@@ -20,23 +32,79 @@ fn clients_come_and_go_and_leave_nothing() {
         .ok()
         .and_then(|text| text.parse().ok());
     let end = span.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    for _ in 0..ROUNDS {
-        round(&agent, false);
-    }
-    round(&agent, true);
-    let before = resident_mib();
-    let mut rounds = 0;
-    while rounds < ROUNDS || end.is_some_and(|end| Instant::now() < end) {
-        round(&agent, rounds % 8 == 0);
-        rounds += 1;
-    }
+    let (raced, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (grown, rounds) = std::thread::scope(|scope| {
+        let racing = scope.spawn(|| races(&agent, &raced, &over));
+        // A round that fails ends the races too.
+        let _over = Over(&over);
+        churn(
+            &agent,
+            &|| (raced.load(Ordering::Relaxed), racing.is_finished()),
+            end,
+        )
+    });
     await_idle(&agent, &place);
-    let grown = resident_mib() - before;
+    let raced = raced.load(Ordering::Relaxed);
     assert!(
         grown < GROWTH_MAX_MIB,
-        "{grown:.1} MiB more after {rounds} rounds"
+        "{grown:.1} MiB more after {rounds} rounds and {raced} races"
     );
+    eprintln!("{grown:.1} MiB more after {rounds} rounds and {raced} races");
     assert!(agent.metrics().contains("faults_total 0"));
+}
+
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Rounds until `end`, or a few; what memory grew by, and how many there were. `races` tells how many
+/// there were and whether they are over.
+fn churn(
+    agent: &agent::Agent,
+    races: &dyn Fn() -> (usize, bool),
+    end: Option<Instant>,
+) -> (f64, usize) {
+    let mut rounds = 0;
+    let mut go_on = |least: usize, end: Option<Instant>| {
+        let first = rounds;
+        let wanted = races().0 + RACES;
+        let enough = || matches!(races(), (raced, over) if raced >= wanted || over);
+        while rounds < first + least || !enough() || end.is_some_and(|end| Instant::now() < end) {
+            round(agent, rounds % 8 == 0);
+            rounds += 1;
+        }
+    };
+    go_on(ROUNDS, None);
+    let before = resident_mib();
+    go_on(ROUNDS, end);
+    (resident_mib() - before, rounds)
+}
+
+/// A client that races, waits for its next turn, and races again.
+fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
+    while !over.load(Ordering::Relaxed) {
+        let scratch = Scratch::new();
+        let pairs = vec![[End::Here, End::There(Arc::new(session(agent)))]];
+        let mut stage = AgentStage::new(pairs, &here()).expect("a stage");
+        let spec = spec(
+            &[TRANSPORTS[raced.load(Ordering::Relaxed) % 3]],
+            &["throughput"],
+        );
+        let (folder, machine) = (scratch.path("run"), Machine::default());
+        let stop = AtomicBool::new(false);
+        measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+        let run = results::RunData::read(&folder).expect("a result");
+        let failed = run
+            .trials
+            .iter()
+            .find(|trial| trial.status == Status::Failed);
+        assert!(failed.is_none(), "{}", failed.expect("one").reason);
+        raced.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// One that measures, and leaves its worker waiting for its peer if told so, one that waits and goes, one that is nobody.
@@ -68,5 +136,5 @@ fn resident_mib() -> f64 {
         .nth(1)
         .and_then(|word| word.parse().ok())
         .expect("pages");
-    pages * rustix::param::page_size() as f64 / 1e6
+    pages * rustix::param::page_size() as f64 / (1 << 20) as f64
 }

@@ -333,6 +333,13 @@ pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
     }
 }
 
+/// Hears of a race and says nothing.
+pub struct Silent;
+
+impl measure::Observer for Silent {
+    fn progress(&mut self, _progress: &measure::Progress<'_>) {}
+}
+
 /// Waits until `done`, or fails the test with `what`.
 #[track_caller]
 pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {

@@ -1,6 +1,6 @@
 //! Races between hosts of a testbed: every transport, both families, loss, a cut.
 
-use crate::common::{Counted, Scratch, await_idle, connect, friends, here, spec, start};
+use crate::common::{Counted, Scratch, Silent, await_idle, connect, friends, here, spec, start};
 use agent::client::End;
 use agent::keys::KeyFolder;
 use agent::{Agent, AgentStage, Target};
@@ -66,12 +66,6 @@ pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, Counted) {
 
 fn target(address: std::net::SocketAddr) -> Target {
     address.to_string().parse().expect("an address")
-}
-
-struct Silent;
-
-impl measure::Observer for Silent {
-    fn progress(&mut self, _progress: &measure::Progress<'_>) {}
 }
 
 /// Races between the agents at these addresses, or this host where there is none; called on the host
@@ -240,6 +234,80 @@ fn circuits_run_between_two_agents_that_have_greeted() {
     assert!(first.started() > 0 && second.started() > 0);
     await_idle(&one, &first);
     await_idle(&other, &second);
+}
+
+#[test]
+fn one_sends_to_many_at_once_while_these_speak_with_each_other() {
+    let Some(testbed) = hosts("delay=100us", 4) else {
+        return;
+    };
+    let scratch = Scratch::new();
+    let (ours, theirs) = friends(&scratch);
+    let agents = [1, 3, 1].map(|at| agent_on(&testbed.hosts()[at], ours.clone(), false));
+    let targets = agents.each_ref().map(|(agent, _)| target(agent.address()));
+    let [one, two, three] = targets.each_ref().map(Target::to_string);
+    let names = [one.clone(), two, format!("{one}>{three}")];
+    let workloads = ["throughput", "delay", "offered", "connect"];
+    let spec = spec(&["tcp", "udp", "xtp"], &workloads);
+    let run = testbed.hosts()[0].run(move || together(targets, &theirs, spec, &scratch));
+    let run = run.expect("the host lives");
+    for trial in &run.trials {
+        let excused = trial.reason.starts_with("the generator")
+            || trial.reason.contains("makes no connections");
+        let good = trial.status == Status::Ok || excused;
+        assert!(good, "{:?}: {}", trial.cell, trial.reason);
+    }
+    let measured = |trial: &&results::Trial| trial.status == Status::Ok;
+    for workload in workloads {
+        let found: Vec<_> = run
+            .trials
+            .iter()
+            .filter(|trial| trial.block > 0 && trial.cell.workload() == workload)
+            .collect();
+        assert_eq!(found.len(), 3, "{workload}");
+        for trial in found.into_iter().filter(measured) {
+            by_pair(trial, &names);
+        }
+    }
+    for (agent, place) in &agents {
+        assert!(place.started() > 0);
+        await_idle(agent, place);
+    }
+}
+
+/// From here to the first two agents, and from the first to the third.
+fn together(targets: [Target; 3], keys: &KeyFolder, spec: RaceSpec, scratch: &Scratch) -> RunData {
+    let [one, two, three] = targets.map(|target| {
+        let session = connect(&target, keys).unwrap_or_else(|error| panic!("{error}"));
+        End::There(Arc::new(session))
+    });
+    let pairs = vec![[End::Here, one.clone()], [End::Here, two], [one, three]];
+    let stage = AgentStage::new(pairs, &here()).expect("a stage");
+    let (folder, machine) = (scratch.path("run"), Machine::default());
+    let stop = AtomicBool::new(false);
+    let mut stage = stage.together();
+    measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    RunData::read(&folder).expect("a result")
+}
+
+/// Each pair has measures of its own; together they are the whole.
+#[track_caller]
+fn by_pair(trial: &results::Trial, names: &[String]) {
+    let name = match trial.cell.workload().as_str() {
+        "offered" => "delivered_per_s",
+        "connect" => "connections_per_s",
+        _ => "messages_per_s",
+    };
+    let of = |pair: &String| trial.metrics[&format!("{name}@{pair}")];
+    let parts: Vec<f64> = names.iter().map(of).collect();
+    assert!(parts.iter().all(|&part| part > 0.0), "{parts:?}");
+    if trial.cell.workload() == "throughput" {
+        let (sum, all) = (parts.iter().sum::<f64>(), trial.metrics[name]);
+        assert!((sum / all - 1.0).abs() < 1e-6, "{parts:?} of {all}");
+        assert!(trial.metrics["fairness"] <= 1.0);
+    }
+    let told = trial.ledger.expect("a ledger");
+    assert!(told.sent > 0 && told.unaccounted == 0, "{told:?}");
 }
 
 /// The address of a host in one family.

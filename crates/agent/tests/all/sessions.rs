@@ -1,7 +1,7 @@
 //! Sessions: who is let in, who waits, who is gone.
 
 use crate::common::{
-    Counted, Raw, Scratch, await_idle, await_that, connect, friends, here, job, open_agent,
+    Counted, Raw, Scratch, Silent, await_idle, await_that, connect, friends, here, job, open_agent,
     session, spec, start, target,
 };
 use agent::client::{End, Session};
@@ -13,12 +13,6 @@ use control::{Caps, FromWorker, Side, ToWorker};
 use results::{Machine, RunData, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-struct Silent;
-
-impl measure::Observer for Silent {
-    fn progress(&mut self, _progress: &measure::Progress<'_>) {}
-}
 
 /// Runs a race from here to the agent of `session`.
 fn race(session: Session, spec: &measure::RaceSpec, scratch: &Scratch) -> RunData {

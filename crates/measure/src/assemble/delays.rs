@@ -98,7 +98,8 @@ fn one_way(made: &mut Trial, view: &View<'_>) {
 /// A one-way delay is shown when it is this many times the bound of the clocks at least.
 const CLOCK_BOUND_PART: f64 = 2.0;
 
-fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+/// All circuits' delays in one histogram.
+fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u64> {
     let encoded = circuits
         .iter()
         .filter_map(|report| report.histograms.get(name));
@@ -114,19 +115,33 @@ fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
             let _ = merged.add(&histogram);
         }
     }
-    if merged.is_empty() {
-        return;
-    }
-    for (metric, q) in [
+    merged
+}
+
+/// Percentiles that have samples enough, by the names of their measures.
+pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64)> {
+    let merged = merged(circuits, "delay");
+    let all = [
         ("delay_p50_us", 0.5),
         ("delay_p90_us", 0.9),
         ("delay_p99_us", 0.99),
         ("delay_p999_us", 0.999),
-    ] {
-        if merged.len() >= stats::estimate::samples_needed(q) {
-            made.metrics
-                .insert(metric.into(), merged.value_at_quantile(q) as f64 / 1000.0);
-        }
+    ];
+    let known = all
+        .into_iter()
+        .filter(|(_, q)| !merged.is_empty() && merged.len() >= stats::estimate::samples_needed(*q));
+    known
+        .map(|(name, q)| (name, merged.value_at_quantile(q) as f64 / 1000.0))
+        .collect()
+}
+
+fn merge_delays(made: &mut Trial, circuits: &[&CircuitReport], name: &str) {
+    let merged = merged(circuits, name);
+    if merged.is_empty() {
+        return;
+    }
+    for (metric, value) in percentiles(circuits) {
+        made.metrics.insert(metric.into(), value);
     }
     made.metrics
         .insert("delay_mean_us".into(), merged.mean() / 1000.0);

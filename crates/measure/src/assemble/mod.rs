@@ -3,12 +3,14 @@
 //! * `view` - the reports, with what is needed to read them.
 //! * `rates` - throughput: warm-up, rates, shares.
 //! * `delays` - round trips, connections, open-loop delays.
+//! * `parts` - the same for each of several pairs of hosts that ran at once.
 //! * `costs` - what a message cost, and the evidence for a verdict's reason.
 //! * `ledger` - where the messages went, and whether the numbers count.
 
 mod costs;
 mod delays;
 mod ledger;
+mod parts;
 mod rates;
 mod view;
 
@@ -94,6 +96,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Offered => delays::offered(made, &view),
         Workload::Connect => delays::delays(made, &view, "connection"),
     }
+    parts::parts(made, &view);
     costs::costs(made, &view);
     made.ledger = ledger::ledger(&view);
     made.effective = effective(collected);

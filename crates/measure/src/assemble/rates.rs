@@ -68,16 +68,16 @@ fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
 }
 
 /// The part of a series after its warm-up.
-struct Steady {
-    span_s: f64,
-    messages: u64,
-    bytes: u64,
+pub(super) struct Steady {
+    pub(super) span_s: f64,
+    pub(super) messages: u64,
+    pub(super) bytes: u64,
     warm_up_s: f64,
     doubt: Option<String>,
 }
 
 impl Steady {
-    fn of(slices: &[Slice]) -> Steady {
+    pub(super) fn of(slices: &[Slice]) -> Steady {
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
             return Steady {
                 span_s: f64::INFINITY,

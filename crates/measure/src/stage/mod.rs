@@ -32,10 +32,21 @@ pub trait Stage {
         Ok(())
     }
 
-    /// Where the connecting and the listening worker run.
+    /// Where the connecting and the listening worker run; of several pairs the first one's.
     fn places(&self) -> (&dyn Place, &dyn Place);
 
-    /// The workers of a trial are there, by their processes' numbers, and have done nothing yet.
+    /// All pairs of places that circuits run between in this setting; a trial has workers for each, and
+    /// they run at once.
+    fn between(&self) -> Vec<Between<'_>> {
+        let (connector, listener) = self.places();
+        vec![Between {
+            name: String::new(),
+            connector,
+            listener,
+        }]
+    }
+
+    /// The workers of a trial are there, the first pair's by their processes' numbers, and have done nothing yet.
     ///
     /// # Errors
     ///
@@ -72,6 +83,16 @@ impl Stage for (&dyn Place, &dyn Place) {
     fn places(&self) -> (&dyn Place, &dyn Place) {
         *self
     }
+}
+
+/// Two places that circuits run between.
+pub struct Between<'a> {
+    /// What to call the pair where there are several.
+    pub name: String,
+    /// Where circuits are opened.
+    pub connector: &'a dyn Place,
+    /// Where they are awaited.
+    pub listener: &'a dyn Place,
 }
 
 /// What surrounded a trial.

@@ -4,26 +4,39 @@ use crate::support::{Scratch, finish, program, signal, towpath};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// An agent with the keys in `keys`; what it listens on.
-struct Agent {
+pub struct Agent {
     child: Child,
     lines: Vec<String>,
 }
 
 impl Agent {
-    fn start(keys: &str, more: &[&str], lines: usize) -> Agent {
+    /// On this host's loopback.
+    pub fn start(keys: &str, more: &[&str], lines: usize) -> Agent {
+        let start = |mut command: Command| command.spawn().expect("the program starts");
+        let listen = ["--listen", "127.0.0.1:0"];
+        Agent::start_by(start, keys, &[&listen, more].concat(), lines)
+    }
+
+    /// Wherever `start` puts it.
+    pub fn start_by(
+        start: impl FnOnce(Command) -> Child,
+        keys: &str,
+        arguments: &[&str],
+        lines: usize,
+    ) -> Agent {
         let mut command = program();
         command
             .env("TOWPATH_KEYS", keys)
-            .args(["agent", "--listen", "127.0.0.1:0"])
-            .args(more);
+            .arg("agent")
+            .args(arguments);
         command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null());
-        let mut child = command.spawn().expect("the program starts");
+        let mut child = start(command);
         let out = BufReader::new(child.stdout.take().expect("it is piped"));
         let lines = out
             .lines()
@@ -33,7 +46,7 @@ impl Agent {
         Agent { child, lines }
     }
 
-    fn address(&self) -> &str {
+    pub fn address(&self) -> &str {
         self.lines[0]
             .strip_prefix("listening on ")
             .expect("its address")
@@ -57,7 +70,7 @@ impl Drop for Agent {
     }
 }
 
-fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
+pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
     let mut command = program();
     command.env("TOWPATH_KEYS", keys).args(arguments);
     command
@@ -68,7 +81,7 @@ fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
 }
 
 /// Makes keys that trust each other; the far one.
-fn friends(near: &str, far: &str) -> String {
+pub fn friends(near: &str, far: &str) -> String {
     let key_of = |keys: &str| {
         let made = with_keys(keys, &["key", "new"]);
         assert_eq!(made.code, 0, "{}", made.err);
@@ -156,6 +169,63 @@ fn two_machines_in_five_lines() {
     told(&agent);
     let trusted = with_keys(&near, &["key", "show", "--trusted"]);
     assert_eq!(trusted.out, format!("127.0.0.1 {far_key}\n"));
+}
+
+#[test]
+fn one_sender_reaches_several_agents_at_once() {
+    let scratch = Scratch::new();
+    let none = scratch.text("none");
+    let agents = [0; 4].map(|_| Agent::start(&none, &[], 1));
+    let all = agents.each_ref().map(Agent::address);
+    let both = all[..2].join(",");
+    let out = scratch.text("run");
+    let race = |more: &[&str]| {
+        let start = ["race", "tcp", "udp", "--sizes", "64", "--trial", "20ms"];
+        let rest = [
+            "--blocks",
+            "1",
+            "--no-control",
+            "--no-report",
+            "--to",
+            &both,
+        ];
+        with_keys(&none, &[&start[..], &rest, more].concat())
+    };
+    let said = race(&["--together", "--out", &out]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    crate::schema::accepts_folder(&scratch.path("run"));
+    let run = RunData::read(&scratch.path("run")).expect("a result");
+    // Pilots and one block of two transports, two workloads.
+    assert_eq!(run.trials.len(), 8);
+    for trial in &run.trials {
+        assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
+        for host in &all[..2] {
+            let name = format!("messages_per_s@{host}");
+            assert!(trial.metrics[&name] > 0.0);
+        }
+    }
+    let first = all[..2].iter().min().expect("two");
+    let told = said.out.contains(&format!("by host {first} "));
+    assert!(told, "{}", said.out);
+    // One after another each is a cell of its own.
+    let alone = scratch.text("alone");
+    assert_eq!(race(&["--out", &alone]).code, 0);
+    let run = RunData::read(&scratch.path("alone")).expect("a result");
+    assert_eq!(run.trials.len(), 16);
+    let no_parts = |name: &String| !name.contains('@');
+    assert!(
+        run.trials
+            .iter()
+            .all(|one| one.metrics.keys().all(no_parts))
+    );
+    // An agent has so many workers.
+    let from = ["race", "tcp", "--from", all[0], "--together"];
+    let said = with_keys(&none, &[&from[..], &["--to", &all.join(",")]].concat());
+    let words = "has 4 workers for a client, and 5 are wanted";
+    assert!(said.code == 1 && said.err.contains(words), "{}", said.err);
+    let said = race(&["--to", all[0]]);
+    let words = "was given twice";
+    assert!(said.code == 2 && said.err.contains(words), "{}", said.err);
 }
 
 #[test]

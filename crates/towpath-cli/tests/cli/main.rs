@@ -10,6 +10,7 @@
 //! * `testbeds` - hosts, links and loads, and that nothing stays behind.
 //! * `simulations` - scenarios, sweeps, traces and studies.
 //! * `tools` - forwarding and copying, with other programs at the ends.
+//! * `ways` - what lies between two hosts.
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
@@ -25,4 +26,5 @@ mod support;
 mod surface;
 mod testbeds;
 mod tools;
+mod ways;
 mod workloads;

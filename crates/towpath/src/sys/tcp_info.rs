@@ -13,6 +13,8 @@ pub(crate) struct TcpInfo {
     pub(crate) segments_sent: u32,
     /// Segments received, acknowledgements included.
     pub(crate) segments_received: u32,
+    /// The round trip as it smooths it, microseconds.
+    pub(crate) round_trip_us: u32,
     /// Largest segment this end sends, octets.
     pub(crate) segment_max: u32,
 }
@@ -27,6 +29,7 @@ pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         segments_sent: info.tcpi_segs_out,
         segments_received: info.tcpi_segs_in,
         segment_max: info.tcpi_snd_mss,
+        round_trip_us: info.tcpi_rtt,
     })
 }
 

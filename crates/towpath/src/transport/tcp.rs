@@ -174,5 +174,6 @@ pub(crate) fn counts(socket: &Socket, into: &mut BTreeMap<String, u64>) {
         into.insert("retransmissions".into(), info.retransmissions.into());
         into.insert("packets_sent".into(), info.segments_sent.into());
         into.insert("packets_received".into(), info.segments_received.into());
+        into.insert("round_trip_us".into(), info.round_trip_us.into());
     }
 }

@@ -1,0 +1,315 @@
+//! What lies between this host and an agent's: both kernels are asked, the way is filled with large
+//! packets, and TCP has it for a short time in each direction.
+
+use super::stage::{AgentStage, End, described};
+use super::{Session, SessionError, findings};
+use control::session::{FromAgent, Intent, PathFacts, ToAgent};
+use control::{Arrivals, Limits, Settings, Slice, WorkerReport};
+use measure::spec::{Direction, Loads};
+use measure::trial::{self, Collected, TrialSpec};
+use measure::{RaceSpec, ThisHost};
+use results::{BlockPlan, Finding, Machine};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Octets that go there and come back, so that both kernels send the largest packets they know of and
+/// hear where these are too large; less than a frame may have.
+const PROBE_LEN: usize = 48 << 10;
+
+/// Bytes of a message of the trials.
+const MESSAGE_LEN: u64 = 64 << 10;
+
+/// Slices of a trial.
+const SLICES: u64 = 100;
+
+/// The part of a trial that counts as its beginning, and the part that counts as its end.
+const BEGINNING: f64 = 0.2;
+const END: f64 = 0.5;
+
+/// What lies between this host and another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Survey {
+    /// The other host, as the user named it.
+    pub host: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// This host's, on the way there.
+    pub own_address: IpAddr,
+    /// The shortest round trip of the control connection, ns.
+    pub round_trip_ns: u64,
+    /// Their CLOCK_MONOTONIC less ours, ns.
+    pub clock_offset_ns: i64,
+    /// How far that may be off on either side, ns.
+    pub clock_bound_ns: u64,
+    /// What the agent lets a worker send, bit/s.
+    pub agent_rate_bps: Option<u64>,
+    /// From here to there.
+    pub there: Way,
+    /// From there to here.
+    pub back: Way,
+    /// What of it matters for a race, worst first.
+    pub findings: Vec<Finding>,
+    /// The other host's facts and findings of its own.
+    pub machine: Machine,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Way {
+    /// Octets of the largest packet, as the sending host's kernel knows after sending some; 0 if
+    /// unknown.
+    pub mtu: u32,
+    /// The interface the sending host uses; empty if unknown.
+    pub interface: String,
+    /// That interface's MTU; 0 if unknown.
+    pub interface_mtu: u32,
+    /// That interface's offloads.
+    pub offloads: BTreeMap<String, bool>,
+    /// What TCP got.
+    pub tcp: Tcp,
+}
+
+/// A short trial of one TCP connection.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Tcp {
+    /// How long it measured, s.
+    pub span_s: f64,
+    /// What arrived, Mbit/s of user data.
+    pub mbit_per_s: f64,
+    /// The same in its first fifth.
+    pub first_mbit_per_s: f64,
+    /// The same in its last half.
+    pub last_mbit_per_s: f64,
+    /// Packets the sender sent.
+    pub packets: u64,
+    /// Of these, packets sent again.
+    pub retransmissions: u64,
+    /// Octets of user data a packet may carry.
+    pub segment_max: u32,
+    /// Processors that the sending and the receiving worker used.
+    pub busy: [f64; 2],
+    /// The round trip at its end, as the sender's kernel smooths it, ns: what waits in queues on the
+    /// way is part of it.
+    pub round_trip_ns: u64,
+}
+
+/// How a survey is made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long each direction's trial measures; the agent's cap if that is less.
+    pub span: Duration,
+    /// The congestion control of TCP.
+    pub congestion: String,
+    /// What doctor is told of the race to come.
+    pub intent: Intent,
+}
+
+/// Surveys the way to the agent of `session`; `here` starts workers of this host.
+///
+/// # Errors
+///
+/// Why the agent is gone, or what cannot be measured.
+pub fn survey(
+    session: &Arc<Session>,
+    here: &ThisHost,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Survey, SessionError> {
+    let machine = described(session, &plan.intent)?;
+    session.clock()?;
+    probe(session)?;
+    let idle_ns = session.round_trip().as_nanos() as u64;
+    let mut stage = AgentStage::new(vec![[End::Here, End::There(Arc::clone(session))]], here)?;
+    let mut tried = |direction| {
+        let tried = tcp(session, &mut stage, plan, direction, stop);
+        tried.map_err(|why| SessionError {
+            agent: session.target().to_string(),
+            why,
+        })
+    };
+    let (there, back) = (tried(Direction::Forward)?, tried(Direction::Reverse)?);
+    // The largest packets are known only now that there were some.
+    let clock = session.clock()?;
+    let mut survey = Survey {
+        host: session.target().to_string(),
+        address: session.peer().ip(),
+        own_address: session.local().ip(),
+        round_trip_ns: idle_ns,
+        clock_offset_ns: clock.offset_ns,
+        clock_bound_ns: clock.bound_ns,
+        agent_rate_bps: session.welcome().caps.rate_bps,
+        there: Way::new(session.path_here(), there),
+        back: Way::new(session.path_there()?, back),
+        findings: Vec::new(),
+        machine,
+    };
+    survey.findings = findings::of(&survey);
+    Ok(survey)
+}
+
+impl Way {
+    fn new(facts: PathFacts, tcp: Tcp) -> Way {
+        Way {
+            mtu: facts.mtu,
+            interface: facts.interface,
+            interface_mtu: facts.interface_mtu,
+            offloads: facts.offloads.into_iter().collect(),
+            tcp,
+        }
+    }
+}
+
+/// Large packets there and back, after small ones have passed.
+fn probe(session: &Session) -> Result<(), SessionError> {
+    let octets: Vec<u8> = (0..PROBE_LEN).map(|at| at as u8).collect();
+    let odd = |why: String| SessionError {
+        agent: session.target().to_string(),
+        why,
+    };
+    match session.ask(ToAgent::Probe(octets.clone())) {
+        Ok(FromAgent::Probe(back)) if back == octets => Ok(()),
+        Ok(_) => Err(odd("it sends other octets back than it was sent".into())),
+        Err(error) => Err(odd(format!(
+            "small packets pass and {PROBE_LEN} octets at once do not ({}): a packet that is too \
+             large may vanish on the way without a word; try a smaller MTU on the interface here",
+            error.why
+        ))),
+    }
+}
+
+/// One connection's trial in a direction.
+fn tcp(
+    session: &Session,
+    stage: &mut AgentStage,
+    plan: &Plan,
+    direction: Direction,
+    stop: &AtomicBool,
+) -> Result<Tcp, String> {
+    let most_ns = session.welcome().caps.trial_ns;
+    let time_ns = (plan.span.as_nanos() as u64).min(most_ns);
+    let ipv6 = session.peer().is_ipv6();
+    let message_len = MESSAGE_LEN.min(session.welcome().caps.message_len);
+    let spec = spec(direction, ipv6, message_len, &plan.congestion);
+    let contest = spec.contests().pop().ok_or("there is nothing to try")?;
+    let trial = TrialSpec {
+        contest,
+        contestant: "tcp".into(),
+        limits: Limits {
+            messages: u64::MAX,
+            time_ns,
+            slice_ns: (time_ns / SLICES).max(1),
+        },
+        rate_per_s: None,
+        seed: 1,
+    };
+    let collected = trial::run(&spec, &trial, 1, stage, stop).map_err(|error| error.to_string())?;
+    found(&collected)
+}
+
+fn found(collected: &Collected) -> Result<Tcp, String> {
+    let (sender, receiver) = (&collected.sender, &collected.receiver);
+    let one = |report: &WorkerReport| report.circuits.first().cloned();
+    let (Some(source), Some(sink)) = (one(sender), one(receiver)) else {
+        return Err("a worker reports on no circuit".into());
+    };
+    if let Some(error) = [&source, &sink].iter().find_map(|one| one.error.clone()) {
+        return Err(error);
+    }
+    let span_s = sink.last_ns.saturating_sub(sink.first_ns) as f64 * 1e-9;
+    let share = |report: &WorkerReport| report.cpu.task_ns as f64 * 1e-9 / span_s.max(1e-9);
+    let count = |name: &str| source.counts.get(name).copied().unwrap_or(0);
+    let segment = source.effective.get("segment_max");
+    Ok(Tcp {
+        span_s,
+        mbit_per_s: sink.received_bytes as f64 * 8e-6 / span_s.max(1e-9),
+        first_mbit_per_s: rate(&sink.slices, 0.0, BEGINNING),
+        last_mbit_per_s: rate(&sink.slices, 1.0 - END, 1.0),
+        packets: count("packets_sent"),
+        retransmissions: count("retransmissions"),
+        segment_max: segment.and_then(|text| text.parse().ok()).unwrap_or(0),
+        busy: [share(sender), share(receiver)],
+        round_trip_ns: count("round_trip_us").saturating_mul(1000),
+    })
+}
+
+/// Mbit/s between two parts of a series.
+fn rate(slices: &[Slice], from: f64, to: f64) -> f64 {
+    let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
+        return 0.0;
+    };
+    let span_ns = last.at_ns.saturating_sub(first.at_ns) as f64;
+    let at = |part: f64| {
+        let wanted_ns = first.at_ns.saturating_add((span_ns * part) as u64);
+        slices.iter().find(|slice| slice.at_ns >= wanted_ns)
+    };
+    let (Some(one), Some(other)) = (at(from), at(to)) else {
+        return 0.0;
+    };
+    let taken_s = other.at_ns.saturating_sub(one.at_ns) as f64 * 1e-9;
+    other.bytes.saturating_sub(one.bytes) as f64 * 8e-6 / taken_s.max(1e-9)
+}
+
+/// A race of which one trial is run.
+fn spec(direction: Direction, ipv6: bool, message_len: u64, congestion: &str) -> RaceSpec {
+    let tcp = vec!["tcp".to_owned()];
+    RaceSpec {
+        command: Vec::new(),
+        contestants: tcp.clone(),
+        baseline: "tcp".into(),
+        workloads: vec!["throughput".into()],
+        sizes: vec![message_len],
+        mix: None,
+        circuits: 1,
+        buffers: Vec::new(),
+        loads: Loads::PerSecond(Vec::new()),
+        arrivals: Arrivals::Fixed,
+        settings: Settings {
+            ipv6,
+            read_len: message_len,
+            congestion: congestion.to_owned(),
+            ..Settings::default()
+        },
+        direction,
+        pin: (None, None),
+        priority: (None, None),
+        busy_poll: false,
+        blocks: BlockPlan {
+            min: 1,
+            max: 1,
+            looks: vec![1],
+        },
+        control: false,
+        alpha: 0.05,
+        equal_within: 0.03,
+        time_s: 60.0,
+        trial_s: None,
+        packet_sizes: false,
+        seed: 1,
+        notes: BTreeMap::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_of_parts_of_a_series() {
+        // 10 MB/s for a second, then 1 MB/s for four.
+        let slices: Vec<Slice> = (0..=50u64)
+            .map(|tenth| Slice {
+                at_ns: 7_000 + tenth * 100_000_000,
+                messages: 0,
+                bytes: tenth.min(10) * 1_000_000 + tenth.saturating_sub(10) * 100_000,
+            })
+            .collect();
+        assert!((rate(&slices, 0.0, 0.2) - 80.0).abs() < 0.01);
+        assert!((rate(&slices, 0.5, 1.0) - 8.0).abs() < 0.01);
+        assert_eq!(rate(&[], 0.0, 1.0), 0.0);
+        assert_eq!(rate(&slices[..1], 0.0, 1.0), 0.0);
+    }
+}
