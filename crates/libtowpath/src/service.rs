@@ -1,194 +1,237 @@
-//! The thread of an endpoint: carries between sockets and circuits.
+//! The thread of an endpoint of byte streams: carries between sockets and circuits.
 
+use crate::link::{End, Link, Stage};
 use library::forward::{Forwarder, Handed, Plug};
 use library::xtp::{Circuit, Endpoint, Settings};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections that wait to be accepted, at most: beyond, peers are turned away.
-const BACKLOG: usize = 1024;
+/// How long a peer may take to answer an opening.
+const CONNECT_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long the end of the program waits for what it wrote to arrive.
 const LINGER: Duration = Duration::from_secs(3);
 
-/// The library's end of a socket.
-pub(crate) struct End {
-    stream: UnixStream,
-    /// Set when the connection broke, which a socket pair cannot tell.
-    broken: Arc<AtomicBool>,
+/// How long a thread waits for that after the program closed a socket: twice as long as a peer is
+/// asked (CTIMEOUT).
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// Both ends of a new socket of `kind`: the program's and the library's.
+pub(crate) fn pair(kind: SocketType, stage: Stage) -> io::Result<(OwnedFd, Arc<Link>)> {
+    let flags = SocketFlags::CLOEXEC;
+    let (program, end) = socketpair(AddressFamily::UNIX, kind, flags, None)?;
+    Ok((program, Link::new(end, stage)))
 }
 
-impl End {
-    /// Both ends of a new socket: the program's and the library's.
-    pub(crate) fn pair() -> io::Result<(UnixStream, End)> {
-        let (program, stream) = UnixStream::pair()?;
-        let broken = Arc::default();
-        Ok((program, End { stream, broken }))
-    }
-
-    /// Set when the connection broke.
-    pub(crate) fn broken(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.broken)
-    }
+/// An endpoint that may still have something to bring to a peer.
+pub(crate) struct Running {
+    pub(crate) endpoint: Endpoint,
+    /// The socket of an endpoint of datagrams, which may hold some that have not left.
+    source: Option<Arc<Link>>,
+    /// All of them have.
+    is_empty: AtomicBool,
 }
 
-impl Read for End {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(buffer)
-    }
-}
-
-impl Write for End {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl AsFd for End {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
-    }
-}
-
-impl Plug for End {
-    fn prepare(&self) -> io::Result<()> {
-        self.stream.set_nonblocking(true)
+impl Running {
+    pub(crate) fn new(endpoint: Endpoint, source: Option<Arc<Link>>) -> Arc<Running> {
+        let is_empty = AtomicBool::new(source.is_none());
+        Arc::new(Running {
+            endpoint,
+            source,
+            is_empty,
+        })
     }
 
-    fn end(&self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Write)
+    /// Nothing that the program wrote is left in its socket, and it writes no more.
+    pub(crate) fn set_empty(&self) {
+        self.is_empty.store(true, Ordering::Release);
     }
 
-    fn take_error(&self) -> io::Result<Option<io::Error>> {
-        self.stream.take_error()
+    /// Waits until peers have everything, for some seconds at most. The program writes no more.
+    pub(crate) fn drain(&self) {
+        if let Some(source) = &self.source {
+            source.end_writing();
+        }
+        self.wait(LINGER, false);
     }
 
-    fn reset(&self) {
-        self.broken.store(true, Ordering::Relaxed);
-        // A child that the program forked may hold this end too. One that is gone needs no end.
-        let _ = self.stream.shutdown(Shutdown::Both);
+    /// As [`drain`](Running::drain) after a socket was closed; questions about its end are answered.
+    pub(crate) fn close(&self) {
+        self.wait(CLOSING, true);
+    }
+
+    fn wait(&self, limit: Duration, answers: bool) {
+        let end = Instant::now() + limit;
+        let is_busy = || {
+            let holdings = self.endpoint.holdings();
+            let left = holdings.associations > 0 || !self.is_empty.load(Ordering::Acquire);
+            left || answers && holdings.quarantined > 0
+        };
+        while is_busy() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(2));
+        }
     }
 }
 
 /// A connection that a peer opened and nobody accepted yet.
 pub(crate) struct Waiting {
-    pub(crate) program: UnixStream,
+    pub(crate) program: OwnedFd,
     pub(crate) peer: SocketAddr,
-    pub(crate) broken: Arc<AtomicBool>,
+    pub(crate) link: Arc<Link>,
 }
 
-/// Connections to accept. For each an octet lies in the listening socket.
-#[derive(Clone, Default)]
-pub(crate) struct Queue(Arc<Mutex<VecDeque<Waiting>>>);
+/// Connections to accept. For each an octet lies in the listening socket. None when it is closed.
+#[derive(Clone)]
+pub(crate) struct Queue(Arc<Mutex<Option<VecDeque<Waiting>>>>, usize);
 
 impl Queue {
+    fn new(len_max: usize) -> Queue {
+        Queue(Arc::new(Mutex::new(Some(VecDeque::new()))), len_max)
+    }
+
     /// The oldest.
     pub(crate) fn pop(&self) -> Option<Waiting> {
-        self.lock().pop_front()
+        self.lock().as_mut()?.pop_front()
     }
 
     fn push(&self, waiting: Waiting) -> io::Result<()> {
-        let mut queue = self.lock();
-        if queue.len() >= BACKLOG {
-            return Err(io::ErrorKind::ConnectionRefused.into());
+        match self.lock().as_mut() {
+            Some(queue) if queue.len() < self.1 => {
+                queue.push_back(waiting);
+                Ok(())
+            }
+            _ => Err(io::ErrorKind::ConnectionRefused.into()),
         }
-        queue.push_back(waiting);
-        Ok(())
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Waiting>> {
+    fn close(&self) {
+        let left = self.lock().take();
+        drop(left);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<Waiting>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An endpoint with its thread, which ends with the program.
+/// A way to a thread that carries. When it is dropped, the thread ends after its last connection.
 pub(crate) struct Service {
-    endpoint: Endpoint,
-    more: Sender<(Box<dyn Plug>, Circuit)>,
+    pub(crate) running: Arc<Running>,
+    more: Option<Sender<(Box<dyn Plug>, Circuit)>>,
     bell: OwnedFd,
+    pub(crate) queue: Option<Queue>,
 }
 
 impl Service {
     /// Binds `local` and starts the thread. With `listening`, a socket to which an octet is written
-    /// for each connection, peers are accepted.
+    /// for each connection, and how many may wait, peers are accepted.
     pub(crate) fn start(
         local: SocketAddr,
         settings: &Settings,
-        listening: Option<(UnixStream, Queue)>,
+        listening: Option<(Arc<Link>, usize)>,
     ) -> io::Result<Service> {
         let endpoint = Endpoint::bind(local, settings)?;
         endpoint.listen(listening.is_some());
         let (more, taken) = channel();
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let bell = rustix::event::eventfd(0, flags)?;
+        let told = listening.map(|(link, len_max)| (link, Queue::new(len_max)));
+        let queue = told.as_ref().map(|(_, queue)| queue.clone());
         let handed = Handed {
             more: taken,
             bell: bell.try_clone()?,
-            accepted: Box::new(move |peer| accept(listening.as_ref(), peer)),
+            opening_limit: CONNECT_LIMIT,
+            accepted: Box::new(move |peer| accept(told.as_ref(), peer)),
         };
-        let mut forwarder = Forwarder::handed(endpoint.clone(), handed, settings)?;
-        std::thread::Builder::new()
-            .name("towpath-service".into())
-            .spawn(move || {
-                // It ends with the program; an endpoint that fails breaks its connections.
-                let _ = forwarder.run(&AtomicBool::new(false));
-            })?;
+        let forwarder = Forwarder::handed(endpoint.clone(), handed, settings)?;
+        let running = Running::new(endpoint, None);
+        carry(forwarder, Arc::clone(&running))?;
         Ok(Service {
-            endpoint,
-            more,
+            running,
+            more: Some(more),
             bell,
+            queue,
         })
     }
 
     /// Where it is.
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
+        self.running.endpoint.local_addr()
     }
 
-    /// Opens a circuit to `peer` and has `end` carried to and from it.
-    pub(crate) fn connect(&self, peer: SocketAddr, end: End, limit: Duration) -> io::Result<()> {
-        let circuit = self.endpoint.connect(peer, limit)?;
+    /// Begins a circuit to `peer` and has `link` carried to and from it.
+    pub(crate) fn connect(&self, peer: SocketAddr, link: &Arc<Link>) -> io::Result<()> {
+        self.hand(self.running.endpoint.begin(peer)?, link)
+    }
+
+    /// Sends a request to `peer` and has the reply carried to `link`.
+    pub(crate) fn transact(
+        &self,
+        peer: SocketAddr,
+        request: &[u8],
+        link: &Arc<Link>,
+    ) -> io::Result<()> {
+        self.hand(
+            self.running.endpoint.begin_transaction(peer, request)?,
+            link,
+        )
+    }
+
+    fn hand(&self, circuit: Circuit, link: &Arc<Link>) -> io::Result<()> {
         let gone = || io::Error::other("the library's thread is gone");
-        self.more
-            .send((Box::new(end), circuit))
-            .map_err(|_| gone())?;
-        rustix::io::write(&self.bell, &1u64.to_ne_bytes())?;
+        let more = self.more.as_ref().ok_or_else(gone)?;
+        let end = End(Arc::clone(link));
+        more.send((Box::new(end), circuit)).map_err(|_| gone())?;
+        self.ring();
         Ok(())
     }
 
-    /// Waits until peers have everything, for some seconds at most.
-    pub(crate) fn drain(&self) {
-        let end = Instant::now() + LINGER;
-        while self.endpoint.holdings().associations > 0 && Instant::now() < end {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    fn ring(&self) {
+        // A bell that is full has been rung.
+        let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }
 
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(queue) = &self.queue {
+            queue.close();
+        }
+        self.more = None;
+        self.ring();
+    }
+}
+
+/// Runs a forwarder in a thread, until nobody needs it.
+fn carry(mut forwarder: Forwarder, running: Arc<Running>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("towpath-service".into());
+    thread.spawn(move || {
+        // An endpoint that fails breaks its connections.
+        let _ = forwarder.run(&AtomicBool::new(false));
+        running.close();
+    })?;
+    Ok(())
+}
+
 /// Makes a socket for a connection that a peer opened.
-fn accept(listening: Option<&(UnixStream, Queue)>, peer: SocketAddr) -> io::Result<Box<dyn Plug>> {
-    let Some((told, queue)) = listening else {
+fn accept(told: Option<&(Arc<Link>, Queue)>, peer: SocketAddr) -> io::Result<Box<dyn Plug>> {
+    let Some((told, queue)) = told else {
         return Err(io::ErrorKind::ConnectionRefused.into());
     };
-    let (program, end) = End::pair()?;
-    let broken = end.broken();
+    let (program, link) = pair(SocketType::STREAM, Stage::Open)?;
     queue.push(Waiting {
         program,
         peer,
-        broken,
+        link: Arc::clone(&link),
     })?;
-    let mut told: &UnixStream = told;
-    told.write_all(&[0])?;
-    Ok(Box::new(end))
+    let flags = rustix::net::SendFlags::DONTWAIT | rustix::net::SendFlags::NOSIGNAL;
+    rustix::net::send(told.end(), &[0], flags)?;
+    Ok(Box::new(End(link)))
 }

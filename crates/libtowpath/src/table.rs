@@ -1,56 +1,28 @@
-//! What is known of each descriptor.
+//! What is known of each socket of this process.
 
-use crate::service::{End, Queue, Service};
-use library::xtp::Settings;
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
-use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use crate::calls::Socket;
+use crate::service::Running;
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-/// A socket of the family.
-pub(crate) struct Held {
-    /// The kernel's number of the socket behind the descriptor: another one means that the program
-    /// closed it by other ways and the descriptor is something else now.
-    pub(crate) inode: u64,
-    pub(crate) state: State,
-    /// Options as words, until the endpoint is made.
-    pub(crate) words: BTreeMap<String, String>,
-    /// Where it is bound, or to be bound.
-    pub(crate) local: Option<SocketAddr>,
-}
+/// The kernel's numbers of a socket, which all descriptors of it share, in all processes.
+type Inode = (u64, u64);
 
-/// What a socket is.
-pub(crate) enum State {
-    /// Neither listening nor connected. The library's end waits.
-    New(End),
-    /// It listens.
-    Listening(Queue),
-    /// It has a peer.
-    Connected {
-        peer: SocketAddr,
-        broken: Arc<AtomicBool>,
-    },
-    /// It could not be connected.
-    Failed,
-}
-
-impl Held {
-    /// The settings its words say.
-    pub(crate) fn settings(&self) -> Result<Settings, String> {
-        Settings::parse(&self.words)
-    }
-}
-
-/// All sockets of this process, and all endpoints.
+/// All sockets of the family, and all threads that carry.
 #[derive(Default)]
 pub(crate) struct Table {
-    sockets: HashMap<RawFd, Held>,
-    /// They last until the program ends: what is written must arrive after its socket is closed.
-    pub(crate) services: Vec<Arc<Service>>,
+    sockets: BTreeMap<Inode, Arc<Socket>>,
+    /// Threads that may still have something to bring to a peer.
+    pub(crate) running: Vec<Weak<Running>>,
+    /// Sockets at which those nobody holds any more are looked for again.
+    sweep_at: usize,
     /// Set once what the end of the program needs was registered.
     pub(crate) ends: bool,
 }
+
+/// Fewer sockets are not looked through for ones that were closed by ways the library does not see.
+const SWEEP_MIN: usize = 64;
 
 static TABLE: LazyLock<Mutex<Table>> = LazyLock::new(Mutex::default);
 
@@ -59,30 +31,73 @@ pub(crate) fn lock() -> MutexGuard<'static, Table> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Table {
-    /// What `fd` is, if it is a socket of the family.
-    pub(crate) fn get(&mut self, fd: BorrowedFd<'_>) -> Option<&mut Held> {
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-        if self.sockets.get(&raw)?.inode != inode(fd)? {
-            self.sockets.remove(&raw);
-            return None;
-        }
-        self.sockets.get_mut(&raw)
-    }
+/// The socket that `fd` is a descriptor of, if it is one of the family.
+pub(crate) fn find(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
+    let inode = inode(fd)?;
+    lock().sockets.get(&inode).cloned()
+}
 
-    /// Notes a socket.
-    pub(crate) fn put(&mut self, fd: BorrowedFd<'_>, mut held: Held) {
-        held.inode = inode(fd).unwrap_or_default();
-        let raw = std::os::fd::AsRawFd::as_raw_fd(&fd);
-        self.sockets.insert(raw, held);
-    }
+/// As [`find`], in a child that was forked maybe while another thread held the table.
+pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
+    let inode = inode(fd)?;
+    let table = match TABLE.try_lock() {
+        Ok(table) => table,
+        Err(TryLockError::Poisoned(error)) => error.into_inner(),
+        Err(TryLockError::WouldBlock) => return None,
+    };
+    table.sockets.get(&inode).cloned()
+}
 
-    /// Forgets a socket.
-    pub(crate) fn remove(&mut self, fd: RawFd) {
-        self.sockets.remove(&fd);
+/// Notes a socket.
+pub(crate) fn put(fd: BorrowedFd<'_>, socket: Arc<Socket>) {
+    let Some(inode) = inode(fd) else {
+        return;
+    };
+    let mut table = lock();
+    let gone = table.sweep();
+    let old = table.sockets.insert(inode, socket);
+    drop(table);
+    drop((gone, old));
+}
+
+/// Forgets a socket if the program holds no descriptor of it any more. To be called when one was
+/// closed.
+pub(crate) fn forget_if_abandoned(inode: Inode) {
+    let mut table = lock();
+    let known = table.sockets.get(&inode);
+    if known.is_some_and(|socket| socket.link.is_abandoned()) {
+        let gone = table.sockets.remove(&inode);
+        drop(table);
+        // What it takes to end it may need the table.
+        drop(gone);
     }
 }
 
-fn inode(fd: BorrowedFd<'_>) -> Option<u64> {
-    rustix::fs::fstat(fd).ok().map(|about| about.st_ino)
+impl Table {
+    /// Takes out the sockets that nobody holds, now and then.
+    fn sweep(&mut self) -> Vec<Arc<Socket>> {
+        if self.sockets.len() < self.sweep_at.max(SWEEP_MIN) {
+            return Vec::new();
+        }
+        let is_gone = |(_, socket): &(_, &Arc<Socket>)| socket.link.is_abandoned();
+        let gone: Vec<Inode> = self
+            .sockets
+            .iter()
+            .filter(is_gone)
+            .map(|(at, _)| *at)
+            .collect();
+        let gone = gone
+            .iter()
+            .filter_map(|at| self.sockets.remove(at))
+            .collect();
+        self.running.retain(|running| running.strong_count() > 0);
+        self.sweep_at = self.sockets.len() * 2;
+        gone
+    }
+}
+
+/// The kernel's numbers of the socket behind a descriptor.
+pub(crate) fn inode(fd: BorrowedFd<'_>) -> Option<Inode> {
+    let about = rustix::fs::fstat(fd).ok()?;
+    Some((about.st_dev, about.st_ino))
 }

@@ -86,7 +86,12 @@ impl Producer {
     pub fn append_message(&mut self, message: &[u8]) -> bool {
         let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
         let waiting = put - self.ring.consumer.ends_taken.load(Ordering::Acquire);
-        if waiting >= ENDS_MAX || !self.has_space(message.len() as u64) {
+        let space = message.len() as u64;
+        if waiting >= ENDS_MAX || !self.has_space(space) {
+            return false;
+        }
+        // A message without bytes takes no room, but its end is noted.
+        if self.base.is_null() && !self.has_space_now(space) {
             return false;
         }
         self.write_bytes(message);

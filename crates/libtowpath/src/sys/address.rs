@@ -39,6 +39,20 @@ pub(super) unsafe fn read(
     }
 }
 
+/// Whether C passed AF_UNSPEC, which names nobody.
+///
+/// # Safety
+///
+/// `address` is null or points to `len` octets.
+pub(super) unsafe fn is_none(address: *const libc::sockaddr, len: libc::socklen_t) -> bool {
+    if address.is_null() || (len as usize) < mem::size_of::<libc::sa_family_t>() {
+        return false;
+    }
+    // SAFETY: the family lies within the octets that the caller says are there.
+    let family = unsafe { (&raw const (*address).sa_family).read_unaligned() };
+    i32::from(family) == libc::AF_UNSPEC
+}
+
 /// Gives C an address, cut off at the room it has, with the length of all of it.
 ///
 /// # Safety

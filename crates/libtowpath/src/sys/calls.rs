@@ -1,64 +1,25 @@
-//! The Berkeley calls. Each asks whether the descriptor is one of the family, and else the system.
+//! The calls that make, name and end sockets. Each asks whether the descriptor is one of the family,
+//! and else the system.
 
 use super::address::{self, PF_XTP};
 use super::exit::is_owner;
-use crate::{calls, table};
+use super::outcome::{either, either_here, to_c};
+use crate::calls::{self, Kind, Socket};
+use crate::table;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::catch_unwind;
 
-/// Level of options of the family: `setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9)`.
-const SOL_XTP: libc::c_int = 0x5854;
-
-/// The one option there is: a word.
-const XTP_OPTION: libc::c_int = 1;
-
-/// Octets of the longest word.
-const WORD_MAX: usize = 256;
-
-/// An outcome as C has it: a value, or -1 and errno. No panic passes.
-fn to_c(call: impl FnOnce() -> io::Result<libc::c_int>) -> libc::c_int {
-    let result = catch_unwind(AssertUnwindSafe(call));
-    let error = match result {
-        Ok(Ok(value)) => return value,
-        Ok(Err(error)) => number_of(&error),
-        Err(_) => libc::EIO,
-    };
-    // SAFETY: errno is this thread's own.
-    unsafe { *libc::__errno_location() = error };
-    -1
-}
-
-/// The error number of an error, also of one that this project made.
-fn number_of(error: &io::Error) -> libc::c_int {
-    error.raw_os_error().unwrap_or(match error.kind() {
-        io::ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
-        io::ErrorKind::ConnectionReset => libc::ECONNRESET,
-        io::ErrorKind::TimedOut => libc::ETIMEDOUT,
-        io::ErrorKind::WouldBlock => libc::EAGAIN,
-        io::ErrorKind::InvalidInput => libc::EINVAL,
-        io::ErrorKind::AddrInUse => libc::EADDRINUSE,
-        _ => libc::EIO,
-    })
-}
-
-/// Runs `ours` where `fd` is a socket of the family, else `system`.
-fn either(
-    fd: libc::c_int,
-    ours: impl FnOnce(BorrowedFd<'_>) -> Option<io::Result<libc::c_int>>,
-    system: impl FnOnce() -> libc::c_int,
-) -> libc::c_int {
-    if fd < 0 || !is_owner() {
-        return system();
-    }
-    // SAFETY: the program says that the descriptor is open; were it not, every use of it would
-    // give EBADF.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    match catch_unwind(AssertUnwindSafe(|| ours(fd))) {
-        Ok(Some(result)) => to_c(|| result),
-        Ok(None) => system(),
-        Err(_) => to_c(|| Err(io::Error::from_raw_os_error(libc::EIO))),
-    }
+/// An address that C passed.
+///
+/// # Safety
+///
+/// `address` is null or points to `len` octets.
+unsafe fn named(address: *const libc::sockaddr, len: libc::socklen_t) -> io::Result<SocketAddr> {
+    // SAFETY: the caller's promise.
+    let found = unsafe { address::read(address, len) };
+    found.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
 }
 
 /// socket(2).
@@ -73,15 +34,19 @@ pub extern "C" fn towpath_socket(
         // SAFETY: no memory is passed.
         return unsafe { libc::socket(family, kind, protocol) };
     }
-    to_c(|| {
+    let made = to_c(|| {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        if kind & !flags != libc::SOCK_STREAM {
-            return Err(io::Error::from_raw_os_error(libc::ESOCKTNOSUPPORT));
-        }
-        let nonblocking = kind & libc::SOCK_NONBLOCK != 0;
-        let fd = calls::socket(nonblocking, kind & libc::SOCK_CLOEXEC != 0)?;
-        Ok(fd.into_raw_fd())
-    })
+        let of = match kind & !flags {
+            libc::SOCK_STREAM => Kind::Stream,
+            libc::SOCK_DGRAM => Kind::Datagram,
+            libc::SOCK_RDM => Kind::Confirmed,
+            _ => return Err(io::Error::from_raw_os_error(libc::ESOCKTNOSUPPORT)),
+        };
+        let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
+        let fd = calls::socket(of, kind & nonblocking != 0, kind & cloexec != 0)?;
+        Ok(fd.into_raw_fd() as isize)
+    });
+    made as libc::c_int
 }
 
 /// bind(2).
@@ -95,30 +60,30 @@ pub unsafe extern "C" fn towpath_bind(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
-    // SAFETY: the caller's promise.
-    let local = unsafe { address::read(address, len) };
-    let wrong = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
-    either(
+    let done = either(
         fd,
-        |fd| match local {
-            Some(local) => calls::bind(fd, local).map(|done| done.map(|()| 0)),
-            None => calls::local(fd).map(|_| Err(wrong)),
+        |socket, _| {
+            // SAFETY: the caller's promise.
+            let local = unsafe { named(address, len) }?;
+            calls::bind(socket, local).map(|()| 0)
         },
         // SAFETY: the caller's promise.
-        || unsafe { libc::bind(fd, address, len) },
-    )
+        || unsafe { libc::bind(fd, address, len) } as isize,
+    );
+    done as libc::c_int
 }
 
 /// listen(2).
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
-    either(
+    let done = either(
         fd,
-        |fd| calls::listen(fd).map(|done| done.map(|()| 0)),
+        |socket, _| calls::listen(socket, backlog).map(|()| 0),
         // SAFETY: no memory is passed.
-        || unsafe { libc::listen(fd, backlog) },
-    )
+        || unsafe { libc::listen(fd, backlog) } as isize,
+    );
+    done as libc::c_int
 }
 
 /// accept(2).
@@ -150,22 +115,21 @@ pub unsafe extern "C" fn towpath_accept4(
 ) -> libc::c_int {
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-    either(
+    let done = either(
         fd,
-        |fd| {
-            let accepted = calls::accept(fd, nonblocking, cloexec)?;
-            Some(accepted.map(|(fd, peer)| {
-                // SAFETY: the caller's promise.
-                unsafe { address::write(peer, address, len) };
-                fd.into_raw_fd()
-            }))
+        |socket, fd| {
+            let (fd, peer) = calls::accept(socket, fd, nonblocking, cloexec)?;
+            // SAFETY: the caller's promise.
+            unsafe { address::write(peer, address, len) };
+            Ok(fd.into_raw_fd() as isize)
         },
         // SAFETY: the caller's promise.
-        || unsafe { libc::accept4(fd, address, len, flags) },
-    )
+        || unsafe { libc::accept4(fd, address, len, flags) } as isize,
+    );
+    done as libc::c_int
 }
 
-/// connect(2). It waits for the peer's answer, also where the socket does not block.
+/// connect(2).
 ///
 /// # Safety
 ///
@@ -176,18 +140,50 @@ pub unsafe extern "C" fn towpath_connect(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
-    // SAFETY: the caller's promise.
-    let peer = unsafe { address::read(address, len) };
-    let wrong = io::Error::from_raw_os_error(libc::EAFNOSUPPORT);
-    either(
+    let done = either(
         fd,
-        |fd| match peer {
-            Some(peer) => calls::connect(fd, peer).map(|done| done.map(|()| 0)),
-            None => calls::local(fd).map(|_| Err(wrong)),
+        |socket, fd| {
+            // SAFETY: the caller's promise.
+            if unsafe { address::is_none(address, len) } {
+                return calls::disconnect(socket).map(|()| 0);
+            }
+            // SAFETY: the caller's promise.
+            let peer = unsafe { named(address, len) }?;
+            calls::connect(socket, fd, peer).map(|()| 0)
         },
         // SAFETY: the caller's promise.
-        || unsafe { libc::connect(fd, address, len) },
-    )
+        || unsafe { libc::connect(fd, address, len) } as isize,
+    );
+    done as libc::c_int
+}
+
+/// A call that gives an address.
+type Name =
+    unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
+
+/// Gives C the address that `ours` finds, or what `system` gives.
+///
+/// # Safety
+///
+/// Both pointers are null, or `len` says how many octets `address` points to.
+unsafe fn name(
+    fd: libc::c_int,
+    (address, len): (*mut libc::sockaddr, *mut libc::socklen_t),
+    ours: fn(&Socket) -> io::Result<SocketAddr>,
+    system: Name,
+) -> libc::c_int {
+    let done = either_here(
+        fd,
+        |socket, _| {
+            let found = ours(socket)?;
+            // SAFETY: the caller's promise.
+            unsafe { address::write(found, address, len) };
+            Ok(0)
+        },
+        // SAFETY: the caller's promise.
+        || unsafe { system(fd, address, len) } as isize,
+    );
+    done as libc::c_int
 }
 
 /// getsockname(2).
@@ -201,16 +197,8 @@ pub unsafe extern "C" fn towpath_getsockname(
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
-    let give = |found: io::Result<std::net::SocketAddr>| {
-        // SAFETY: the caller's promise.
-        found.map(|found| unsafe { address::write(found, address, len) })
-    };
-    either(
-        fd,
-        |fd| calls::local(fd).map(|found| give(found).map(|()| 0)),
-        // SAFETY: the caller's promise.
-        || unsafe { libc::getsockname(fd, address, len) },
-    )
+    // SAFETY: the caller's promise.
+    unsafe { name(fd, (address, len), calls::local, libc::getsockname) }
 }
 
 /// getpeername(2).
@@ -224,112 +212,53 @@ pub unsafe extern "C" fn towpath_getpeername(
     address: *mut libc::sockaddr,
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
-    let give = |found: io::Result<std::net::SocketAddr>| {
-        // SAFETY: the caller's promise.
-        found.map(|found| unsafe { address::write(found, address, len) })
-    };
-    either(
-        fd,
-        |fd| calls::peer(fd).map(|found| give(found).map(|()| 0)),
-        // SAFETY: the caller's promise.
-        || unsafe { libc::getpeername(fd, address, len) },
-    )
+    // SAFETY: the caller's promise.
+    unsafe { name(fd, (address, len), calls::peer, libc::getpeername) }
 }
 
-/// setsockopt(2). Of the family's own level there is one option, a word such as `queue=32k`; options
-/// of TCP mean nothing to XTP and are accepted.
-///
-/// # Safety
-///
-/// As the system's: `value` points to `len` octets.
+/// shutdown(2).
+// SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn towpath_setsockopt(
-    fd: libc::c_int,
-    level: libc::c_int,
-    name: libc::c_int,
-    value: *const libc::c_void,
-    len: libc::socklen_t,
-) -> libc::c_int {
-    let word = if level == SOL_XTP && name == XTP_OPTION && !value.is_null() {
-        let len = (len as usize).min(WORD_MAX);
-        // SAFETY: the caller says that as many octets are there.
-        let octets = unsafe { std::slice::from_raw_parts(value.cast::<u8>(), len) };
-        let text = String::from_utf8_lossy(octets);
-        Some(text.trim_end_matches('\0').to_owned())
-    } else {
-        None
-    };
-    either(
+pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c_int {
+    // SAFETY: no memory is passed.
+    let system = || unsafe { libc::shutdown(fd, how) } as isize;
+    let done = either(
         fd,
-        |fd| match (level, word) {
-            (SOL_XTP, Some(word)) => calls::set(fd, &word).map(|done| done.map(|()| 0)),
-            (SOL_XTP, None) => {
-                let wrong = io::Error::from_raw_os_error(libc::ENOPROTOOPT);
-                calls::local(fd).map(|_| Err(wrong))
-            }
-            (libc::IPPROTO_TCP, _) => calls::local(fd).map(|_| Ok(0)),
-            _ => None,
+        |socket, _| {
+            calls::shutdown(socket, how != libc::SHUT_WR)?;
+            super::outcome::from_c(system())
         },
-        // SAFETY: the caller's promise.
-        || unsafe { libc::setsockopt(fd, level, name, value, len) },
-    )
+        system,
+    );
+    done as libc::c_int
 }
 
-/// recv(2). An association that broke gives ECONNRESET where it ends.
-///
-/// # Safety
-///
-/// As the system's: `buffer` points to `len` octets.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn towpath_recv(
-    fd: libc::c_int,
-    buffer: *mut libc::c_void,
-    len: libc::size_t,
-    flags: libc::c_int,
-) -> libc::ssize_t {
-    // SAFETY: the caller's promise.
-    let got = unsafe { libc::recv(fd, buffer, len, flags) };
-    or_reset(fd, len, got)
-}
-
-/// read(2). An association that broke gives ECONNRESET where it ends.
-///
-/// # Safety
-///
-/// As the system's: `buffer` points to `len` octets.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn towpath_read(
-    fd: libc::c_int,
-    buffer: *mut libc::c_void,
-    len: libc::size_t,
-) -> libc::ssize_t {
-    // SAFETY: the caller's promise.
-    let got = unsafe { libc::read(fd, buffer, len) };
-    or_reset(fd, len, got)
-}
-
-/// The end of what broke is an error.
-fn or_reset(fd: libc::c_int, len: libc::size_t, got: libc::ssize_t) -> libc::ssize_t {
-    if got != 0 || len == 0 || fd < 0 || !is_owner() {
-        return got;
-    }
-    // SAFETY: the program has just read from it.
-    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let broken = catch_unwind(|| calls::is_broken(fd)).unwrap_or(false);
-    if !broken {
-        return got;
-    }
-    to_c(|| Err(io::ErrorKind::ConnectionReset.into())) as libc::ssize_t
-}
-
-/// close(2). What was written goes on to the peer.
+/// close(2). What was written goes on to the peer, unless SO_LINGER says 0 seconds: then the
+/// connection is broken.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
-    if is_owner() {
-        // A table that panicked is no reason to keep the descriptor.
-        let _ = catch_unwind(|| table::lock().remove(fd));
-    }
+    // A table that panicked is no reason to keep the descriptor.
+    let inode = catch_unwind(|| prepare_close(fd)).unwrap_or(None);
     // SAFETY: the program says that the descriptor is its own.
-    unsafe { libc::close(fd) }
+    let done = unsafe { libc::close(fd) };
+    if let Some(inode) = inode {
+        let _ = catch_unwind(|| table::forget_if_abandoned(inode));
+    }
+    done
+}
+
+/// The socket that is about to be closed, if it is one of the family.
+fn prepare_close(fd: libc::c_int) -> Option<(u64, u64)> {
+    if fd < 0 || !is_owner() {
+        return None;
+    }
+    // SAFETY: the program says that the descriptor is open; were it not, every use of it would
+    // give EBADF.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let socket = table::find(fd)?;
+    if super::setting::breaks_at_end(fd) {
+        socket.link.set_breaks();
+    }
+    table::inode(fd)
 }

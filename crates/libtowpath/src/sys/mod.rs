@@ -4,5 +4,10 @@
 mod address;
 mod calls;
 mod exit;
+mod outcome;
+mod setting;
+mod transfer;
 
 pub(crate) use exit::at_exit;
+pub(crate) use outcome::number_of;
+pub(crate) use transfer::expect_datagrams;

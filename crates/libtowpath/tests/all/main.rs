@@ -1,4 +1,4 @@
-//! A C program that was written for TCP, rebuilt.
+//! C programs that were written for TCP and UDP, rebuilt.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -72,13 +72,13 @@ fn library() -> PathBuf {
     profile.to_owned()
 }
 
-/// Builds the program with the words `flags`; None, said aloud, where there is no compiler.
-fn build(out: &Path, flags: &[&str]) -> Option<()> {
+/// Builds `tests/SOURCE` with the words `flags`; None, said aloud, where there is no compiler.
+fn build(source: &str, out: &Path, flags: &[&str]) -> Option<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-O1", "-o"])
         .arg(out);
-    cc.arg(folder.join("tests/echo.c"));
+    cc.arg(folder.join("tests").join(source));
     cc.arg("-I").arg(folder.join("include")).args(flags);
     let Ok(output) = cc.output() else {
         eprintln!("SKIPPED: there is no C compiler (cc)");
@@ -119,20 +119,52 @@ fn converse(program: &Path) {
     assert!(server.0.wait().expect("it ends").success());
 }
 
-#[test]
-fn a_program_for_tcp_speaks_xtp_when_it_is_rebuilt() {
+/// Builds `source` once for the kernel's protocols and once with each of `flags` for the library, and
+/// runs `act` with each.
+fn try_out(source: &str, flags: &[&[&str]], act: fn(&Path)) {
     let folder = library().display().to_string();
-    let name = format!("libtowpath-{}", std::process::id());
+    let name = format!("libtowpath-{source}-{}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     fs::create_dir_all(&scratch.0).expect("a folder to work in");
-    let (tcp, xtp) = (scratch.0.join("tcp"), scratch.0.join("xtp"));
-    let search = format!("-L{folder}");
-    let run = format!("-Wl,-rpath,{folder}");
-    if build(&tcp, &[]).is_none() {
+    let kernel = scratch.0.join("kernel");
+    if build(source, &kernel, &[]).is_none() {
         return;
     }
-    build(&xtp, &["-DXTP", &search, "-ltowpath", &run]).expect("it built before");
-    for program in [tcp, xtp] {
-        converse(&program);
+    act(&kernel);
+    let search = format!("-L{folder}");
+    let run = format!("-Wl,-rpath,{folder}");
+    for (number, flags) in flags.iter().enumerate() {
+        let program = scratch.0.join(format!("xtp-{number}"));
+        let all = [&["-DXTP", &search, "-ltowpath", &run], *flags].concat();
+        build(source, &program, &all).expect("it built before");
+        act(&program);
     }
+}
+
+/// The program says itself whether all is as it should be.
+fn succeed(program: &Path) {
+    let output = Command::new(program).output().expect("it runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let status = output.status;
+    assert!(status.success(), "{}: {status} {errors}", program.display());
+}
+
+#[test]
+fn a_program_for_tcp_speaks_xtp_when_it_is_rebuilt() {
+    try_out("echo.c", &[&[]], converse);
+}
+
+#[test]
+fn a_program_for_udp_sends_datagrams_confirmed_or_not() {
+    try_out("datagrams.c", &[&[], &["-DKIND=SOCK_RDM"]], succeed);
+}
+
+#[test]
+fn a_program_that_does_not_wait_finds_what_tcp_would_tell() {
+    try_out("streams.c", &[&[]], succeed);
+}
+
+#[test]
+fn a_request_that_opens_its_association_gets_its_reply() {
+    try_out("transactions.c", &[&[]], succeed);
 }

@@ -2,7 +2,7 @@
 
 use super::{Counts, Plug};
 use crate::xtp::Circuit;
-use engine::CircuitId;
+use engine::{CircuitId, CloseReason};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
@@ -39,6 +39,8 @@ pub(super) struct Line {
     down: Vec<u8>,
     up_ended: bool,
     down_ended: bool,
+    /// Why it broke.
+    error: Option<io::Error>,
 }
 
 impl Line {
@@ -59,6 +61,7 @@ impl Line {
             down: Vec::new(),
             up_ended: false,
             down_ended: false,
+            error: None,
         }
     }
 
@@ -80,7 +83,10 @@ impl Line {
 
     /// Moves what can be moved.
     pub(super) fn pump(&mut self, buffer: &mut [u8], counts: &mut Counts) -> Step {
-        self.try_pump(buffer, counts).unwrap_or(Step::Broken)
+        self.try_pump(buffer, counts).unwrap_or_else(|error| {
+            self.error = Some(error);
+            Step::Broken
+        })
     }
 
     fn try_pump(&mut self, buffer: &mut [u8], counts: &mut Counts) -> io::Result<Step> {
@@ -120,11 +126,16 @@ impl Line {
             self.connecting = false;
         }
         let status = self.circuit.status();
-        if status.closed.is_some() && !status.connected {
-            return Err(ErrorKind::ConnectionRefused.into());
+        if let Some(reason) = status.closed.filter(|_| !status.connected) {
+            return Err(match reason {
+                CloseReason::TimedOut => ErrorKind::TimedOut.into(),
+                _ => ErrorKind::ConnectionRefused.into(),
+            });
         }
         if status.connected && !self.connecting {
             self.deadline = None;
+            self.readable = true;
+            self.tcp.opened()?;
         } else if Instant::now() >= deadline {
             return Err(ErrorKind::TimedOut.into());
         }
@@ -199,7 +210,7 @@ impl Line {
     /// Lets go of both sides; `broken` tells both.
     pub(super) fn close(self, broken: bool) {
         if broken {
-            self.tcp.reset();
+            self.tcp.reset(self.error.as_ref());
             // Nobody is left to tell about an error.
             let _ = self.circuit.abort();
         }

@@ -25,6 +25,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
 /// Connections a forwarder carries at once unless told otherwise; those beyond wait unaccepted.
@@ -81,6 +82,9 @@ pub struct Forwarder {
     /// The listener is not waited for while there are as many connections as may be.
     full: bool,
     chunk: usize,
+    opening_limit: Duration,
+    /// Nobody can hand over any more.
+    is_last: bool,
     counts: Counts,
 }
 
@@ -140,6 +144,10 @@ impl Forwarder {
             Source::Handed(handed) => epoll::add(&epoll, &handed.bell, name(BELL), readable)?,
             Source::Xtp(_) => {}
         }
+        let opening_limit = match &source {
+            Source::Handed(handed) => handed.opening_limit,
+            _ => OPENING_LIMIT,
+        };
         Ok(Forwarder {
             source,
             endpoint,
@@ -152,6 +160,8 @@ impl Forwarder {
             full: false,
             // A circuit takes half of its store at once at most.
             chunk: (settings.send_queue_len / 4).clamp(1024, 64 << 10),
+            opening_limit,
+            is_last: false,
             counts: Counts::default(),
         })
     }
@@ -188,7 +198,8 @@ impl Forwarder {
         self.lines.len()
     }
 
-    /// Carries connections until `stop` is set, seen within a tenth of a second.
+    /// Carries connections until `stop` is set, seen within a tenth of a second, or until all have
+    /// ended that a program handed over and can hand over.
     ///
     /// # Errors
     ///
@@ -197,7 +208,7 @@ impl Forwarder {
         let mut buffer = vec![0; self.chunk];
         let (mut ready, mut again) = (Vec::new(), Vec::new());
         let mut looked = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
+        while !stop.load(Ordering::Relaxed) && !self.is_over() {
             // Those with more to do have had their turn; others come first.
             let limit = if again.is_empty() {
                 LOOK
@@ -321,7 +332,17 @@ impl Forwarder {
         };
         // Heard first: what is handed over from here on rings again.
         let _ = rustix::io::read(&handed.bell, &mut [0; 8]);
-        let all: Vec<_> = handed.more.try_iter().collect();
+        let mut all = Vec::new();
+        let is_last = loop {
+            match handed.more.try_recv() {
+                Ok(more) => all.push(more),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
+        if is_last && !self.is_last {
+            self.is_last = true;
+            self.endpoint.listen(false);
+        }
         for (plug, circuit) in all {
             self.counts.opened += 1;
             match self.add(plug, circuit, false) {
@@ -329,6 +350,11 @@ impl Forwarder {
                 Err(_) => self.counts.broken += 1,
             }
         }
+    }
+
+    /// Whether nothing is carried, and nothing can come any more.
+    fn is_over(&self) -> bool {
+        self.is_last && self.lines.is_empty()
     }
 
     /// Listens again when there is room again.
@@ -364,7 +390,12 @@ impl Forwarder {
             both,
         )?;
         self.by_circuit.insert(circuit.id(), name);
-        let line = Line::new(tcp, circuit, connecting, Instant::now() + OPENING_LIMIT);
+        let line = Line::new(
+            tcp,
+            circuit,
+            connecting,
+            Instant::now() + self.opening_limit,
+        );
         self.lines.insert(name, line);
         Ok(name)
     }

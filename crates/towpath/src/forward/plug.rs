@@ -17,6 +17,15 @@ pub trait Plug: Read + Write + AsFd + Send {
     /// The kernel's.
     fn prepare(&self) -> io::Result<()>;
 
+    /// The peer's answer has come: what its other end sends may be read from now on.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    fn opened(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Ends the direction towards its other end.
     ///
     /// # Errors
@@ -31,8 +40,8 @@ pub trait Plug: Read + Write + AsFd + Send {
     /// The kernel's.
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
-    /// Makes its end a break, which the other end sees as one.
-    fn reset(&self);
+    /// Makes its end a break, which the other end sees as one; `why`, if it is not the socket's own.
+    fn reset(&self, why: Option<&io::Error>);
 }
 
 impl Plug for TcpStream {
@@ -50,18 +59,21 @@ impl Plug for TcpStream {
         TcpStream::take_error(self)
     }
 
-    fn reset(&self) {
+    fn reset(&self, _why: Option<&io::Error>) {
         // One that is gone needs no break.
         let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 }
 
-/// What a program hands over to be carried.
+/// What a program hands over to be carried, until nobody is left who could: the forwarder ends when
+/// all senders of `more` are gone and all connections have ended.
 pub struct Handed {
     /// Sockets with the circuits they belong to.
     pub more: Receiver<(Box<dyn Plug>, Circuit)>,
     /// An event descriptor that does not block; a number is written to it when there are some.
     pub bell: OwnedFd,
+    /// How long a peer may take to answer an opening.
+    pub opening_limit: Duration,
     /// Gives a socket for a circuit that a peer opened from an address.
     pub accepted: Box<dyn FnMut(SocketAddr) -> io::Result<Box<dyn Plug>> + Send>,
 }

@@ -126,6 +126,18 @@ impl Endpoint {
         circuit.recv_all(reply, limit)
     }
 
+    /// Sends the request of a transaction and waits for nothing; the reply is what the circuit receives
+    /// up to its end.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the request is longer than half the send store, or the kernel's.
+    pub fn begin_transaction(&self, to: SocketAddr, request: &[u8]) -> io::Result<Circuit> {
+        let mut circuit = self.open(to, Service::Transaction)?;
+        circuit.send_last(request, Duration::ZERO)?;
+        Ok(circuit)
+    }
+
     /// Sends one message in a packet and forgets it.
     ///
     /// # Errors
@@ -151,6 +163,17 @@ impl Endpoint {
         let mut circuit = self.open(to, Service::AckedDatagram)?;
         circuit.send_last(message, limit)?;
         circuit.drain(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Sends one message and waits for nothing: the circuit is drained once the peer has it.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the message is longer than half the send store, or the kernel's.
+    pub fn begin_acknowledged(&self, to: SocketAddr, message: &[u8]) -> io::Result<Circuit> {
+        let mut circuit = self.open(to, Service::AckedDatagram)?;
+        circuit.send_last(message, Duration::ZERO)?;
+        Ok(circuit)
     }
 
     /// A way to wait for all circuits at once, on one descriptor. An endpoint has one watch.

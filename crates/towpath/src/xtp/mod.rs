@@ -73,5 +73,6 @@ mod words;
 
 pub use circuit::Circuit;
 pub use endpoint::{Endpoint, Watch};
+pub use engine::CircuitId;
 pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
 pub use settings::Settings;

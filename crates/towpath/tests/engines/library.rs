@@ -436,3 +436,19 @@ fn older_revisions_travel_over_udp_too() {
         }
     }
 }
+
+#[test]
+fn a_message_without_bytes_is_none_and_does_no_harm() {
+    let (server, client) = (messages(), messages());
+    server.listen(true);
+    let mut buffer = [0; 8];
+    let to = server.local_addr();
+    client.send_datagram(to, b"").expect("it leaves");
+    let mut circuit = server.accept(LIMIT).expect("an association");
+    assert_eq!(circuit.recv(&mut buffer, LIMIT).expect("its end"), None);
+    client
+        .send_acknowledged(to, b"", LIMIT)
+        .expect("it is confirmed");
+    let mut circuit = server.accept(LIMIT).expect("an association");
+    assert_eq!(circuit.recv(&mut buffer, LIMIT).expect("its end"), None);
+}
