@@ -214,6 +214,12 @@ pub trait Engine {
         None
     }
 
+    /// Whether the packet from `from` that begins with `head` can be passed on before the rest of it is
+    /// here (cut-through). Only engines that pass on what others built can do that.
+    fn takes_head(&self, _from: Address, _head: &[u8]) -> bool {
+        false
+    }
+
     /// How long the host may keep a short message back to let it share a packet.
     fn linger(&self) -> Duration {
         Duration::from_millis(1)

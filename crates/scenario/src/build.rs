@@ -46,6 +46,7 @@ pub fn build_with(
         MediumConfig::Direct(link) | MediumConfig::Switch { link, .. } => *link,
         MediumConfig::Ether { .. } => faults.unwrap_or_default(),
     };
+    let is_switch = matches!(medium, MediumConfig::Switch { .. });
     let config = NetworkConfig {
         medium,
         faults,
@@ -54,6 +55,11 @@ pub fn build_with(
     let mut stations = Vec::with_capacity(count as usize);
     for spec in &scenario.station {
         let cost = cost(&spec.chips);
+        let passes = spec.engine.protocol.get_ref() == "xtp-forwarder";
+        if cost.cut_through.is_some() && !(passes && is_switch) {
+            let refusal = "chips.cut_through is for xtp-forwarder on a switch; leave it out";
+            return Err((spec.engine.protocol.span(), refusal.to_owned()));
+        }
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, 0x1000 + stations.len() as u64);
             stations.push((wrap(engines::make(&spec.engine, own)?), cost));
@@ -152,6 +158,7 @@ fn cost(chips: &ChipsSpec) -> HostCost {
         timer_ps: chips.timer.0,
         separation_ps: chips.separation.0,
         clock_ppm: chips.clock_ppm.clamp(-CLOCK_MAX, CLOCK_MAX),
+        cut_through: chips.cut_through,
     }
 }
 

@@ -339,6 +339,10 @@ impl Engine for Boxed {
         self.0.relayed()
     }
 
+    fn takes_head(&self, from: Address, head: &[u8]) -> bool {
+        self.0.takes_head(from, head)
+    }
+
     fn linger(&self) -> Duration {
         self.0.linger()
     }

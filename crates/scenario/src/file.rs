@@ -118,6 +118,9 @@ pub struct ChipsSpec {
     pub separation: Time,
     /// Parts of a million by which the station's clock runs fast; slow if negative.
     pub clock_ppm: i32,
+    /// On a switch, with `xtp-forwarder`: octets of a frame it waits for before it passes it on, once
+    /// it knows the route; all if not given.
+    pub cut_through: Option<u32>,
 }
 
 /// A pattern of messages.

@@ -44,6 +44,9 @@ pub struct HostCost {
     /// Parts of a million by which the station's own clock, and with it every timer, runs fast;
     /// slow if negative.
     pub clock_ppm: i32,
+    /// Octets of a frame that a switch's link has brought when the host can pass it on, if its engine
+    /// needs no more ([`engine::Engine::takes_head`]); None for all of it.
+    pub cut_through: Option<u32>,
 }
 
 impl HostCost {
@@ -58,6 +61,7 @@ impl HostCost {
         timer_ps: 0,
         separation_ps: 0,
         clock_ppm: 0,
+        cut_through: None,
     };
 
     /// A user's copy of `bytes`, ps.

@@ -51,6 +51,8 @@ pub(crate) enum MediumEvent {
         station: usize,
         tag: u64,
         corrupt_bit: Option<u64>,
+        /// When all of it is there; later than `at_ps` for a station that can do with less.
+        whole_ps: u64,
     },
     /// A receiver does not get it.
     Lost {
@@ -93,6 +95,8 @@ enum Kind {
         up: Vec<Link>,
         down: Vec<Link>,
         cut_through: Option<u32>,
+        /// Octets of a frame that stations can do with.
+        heads: Vec<Option<u32>>,
     },
 }
 
@@ -140,6 +144,7 @@ impl Medium {
                 up: links(*link, 0),
                 down: links(*link, stations),
                 cut_through: *cut_through,
+                heads: vec![None; stations],
             },
         };
         Medium {
@@ -150,6 +155,34 @@ impl Medium {
             pending: EventQueue::new(),
             events: VecDeque::new(),
             work: 0,
+        }
+    }
+
+    /// A station of a switch can do with the first `head` octets of a frame.
+    pub(crate) fn set_cut_through(&mut self, station: usize, head: Option<u32>) {
+        if let Kind::Switch { heads, .. } = &mut self.kind {
+            heads[station] = head;
+        }
+    }
+
+    /// A station could not do with the head of a frame: it arrives when all of it is there.
+    pub(crate) fn wait_for_whole(&mut self, event: MediumEvent) {
+        if let MediumEvent::Arrived {
+            station,
+            tag,
+            corrupt_bit,
+            whole_ps,
+            ..
+        } = event
+        {
+            let whole = MediumEvent::Arrived {
+                at_ps: whole_ps,
+                station,
+                tag,
+                corrupt_bit,
+                whole_ps,
+            };
+            self.pending.push(whole_ps, 0, Pending::Event(whole));
         }
     }
 
@@ -280,6 +313,7 @@ impl Medium {
                         station,
                         tag: frame.tag,
                         corrupt_bit: None,
+                        whole_ps: at_ps,
                     }
                 }
                 EtherEvent::Damaged {
@@ -309,7 +343,7 @@ impl Medium {
         self.events.push_back(taken);
         let fate = links[from].offer(now_ps, link_octets(packet));
         let station = 1 - from.min(1);
-        let arrivals = follow(&mut self.pending, fate, now_ps, station, tag);
+        let arrivals = follow(&mut self.pending, fate, (now_ps, 0), station, tag);
         self.events.push_back(MediumEvent::Sent {
             at_ps: now_ps,
             tag,
@@ -334,28 +368,27 @@ impl Medium {
                 .push_back(MediumEvent::Dropped { at_ps: now_ps, tag });
             return;
         };
-        let rate = up[from].config().rate_bps.unwrap_or(u64::MAX);
-        let ahead = cut_through.map_or(0, |head| {
-            let rest = octets.saturating_sub(head as usize) as u128;
-            (rest * 8 * u128::from(link::PS_PER_S) / u128::from(rate.max(1))) as u64
-        });
+        let ahead = ahead_ps(&up[from], octets, *cut_through);
         let at_ps = arrival_ps.saturating_sub(ahead).max(now_ps);
         self.pending.push(at_ps, 0, Pending::Pass { offered, from });
     }
 
     /// The switch hands a frame to the output of each destination.
     fn pass_on(&mut self, now_ps: u64, from: usize, offered: Offered) {
-        let Kind::Switch { down, .. } = &mut self.kind else {
+        let Kind::Switch { down, heads, .. } = &mut self.kind else {
             return;
         };
+        let octets = link_octets(offered.packet);
         let outputs = match offered.to {
             EtherTo::Station(to) => to..to + 1,
             EtherTo::All => 0..self.stations,
         };
         let mut arrivals = 0;
         for station in outputs.filter(|&station| station != from && station < self.stations) {
-            let fate = down[station].offer(now_ps, link_octets(offered.packet));
-            arrivals += follow(&mut self.pending, fate, now_ps, station, offered.tag);
+            let fate = down[station].offer(now_ps, octets);
+            let ahead = ahead_ps(&down[station], octets, heads[station]);
+            let times = (now_ps, ahead);
+            arrivals += follow(&mut self.pending, fate, times, station, offered.tag);
         }
         self.events.push_back(MediumEvent::Sent {
             at_ps: now_ps,
@@ -363,6 +396,15 @@ impl Medium {
             arrivals,
         });
     }
+}
+
+/// How much earlier than the last octet of a frame its first `head` ones have come over a link, ps.
+fn ahead_ps(link: &Link, octets: usize, head: Option<u32>) -> u64 {
+    let rate = link.config().rate_bps.unwrap_or(u64::MAX).max(1);
+    head.map_or(0, |head| {
+        let rest = octets.saturating_sub(head as usize) as u128;
+        (rest * 8 * u128::from(link::PS_PER_S) / u128::from(rate)) as u64
+    })
 }
 
 /// Octets a packet takes from a link.
@@ -381,17 +423,19 @@ fn take_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<Medium
 fn follow(
     pending: &mut EventQueue<Pending>,
     fate: link::Verdict,
-    now_ps: u64,
+    (now_ps, ahead_ps): (u64, u64),
     station: usize,
     tag: u64,
 ) -> u32 {
     let mut arrivals = 0;
-    for at_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
+    for whole_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
+        let at_ps = whole_ps.saturating_sub(ahead_ps).max(now_ps);
         let event = MediumEvent::Arrived {
             at_ps,
             station,
             tag,
             corrupt_bit: fate.corrupt_bit,
+            whole_ps,
         };
         pending.push(at_ps, 0, Pending::Event(event));
         arrivals += 1;
@@ -420,6 +464,7 @@ fn arrive(faults: &mut Link, at_ps: u64, station: usize, frame: EtherFrame) -> (
                 station,
                 tag,
                 corrupt_bit: fate.corrupt_bit,
+                whole_ps: arrival_ps,
             };
             (arrival_ps, event)
         }

@@ -152,7 +152,10 @@ pub struct Network<E> {
 impl<E: Engine> Network<E> {
     /// Joins `stations`, each an engine and the cost of its host's work. All of them listen.
     pub fn new(config: &NetworkConfig, stations: Vec<(E, HostCost)>) -> Network<E> {
-        let medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
+        let mut medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
+        for (station, (_, cost)) in stations.iter().enumerate() {
+            medium.set_cut_through(station, cost.cut_through);
+        }
         let mut shared = Rc::new(HostCost::FREE);
         let hosts = stations.into_iter().map(|(mut engine, cost)| {
             engine.listen(true);

@@ -400,6 +400,15 @@ impl Engine for Forwarder {
         0
     }
 
+    /// What goes by a known route and is passed on as it is needs no look behind the header.
+    fn takes_head(&self, from: Address, head: &[u8]) -> bool {
+        let Ok(header) = Header3::parse_head(DIALECT, head) else {
+            return false;
+        };
+        let passes = !matches!(header.kind, Kind::Route | Kind::Rcntl);
+        passes && self.legs.find(from, header.route).is_some()
+    }
+
     fn relayed(&self) -> Option<u64> {
         Some(self.relayed)
     }

@@ -86,7 +86,7 @@ impl Sender {
                 }
             }
             Knowledge::Buckets(ring) => {
-                ring.hold(granted);
+                ring.hold(granted, granted + common.alloc.min(ALLOC_MAX));
                 (granted, false)
             }
             Knowledge::None => (self.next, false),

@@ -103,10 +103,12 @@ impl Ring {
         true
     }
 
-    /// A receiver joined that has nothing above `rseq`: as if it had answered the newest request.
-    pub(super) fn hold(&mut self, rseq: u64) {
+    /// A receiver joined that has nothing above `rseq` and takes bytes below `alloc`: as if it had
+    /// answered the newest request.
+    pub(super) fn hold(&mut self, rseq: u64, alloc: u64) {
         if let Some(newest) = self.buckets.back_mut() {
             newest.rseq = newest.rseq.min(rseq);
+            newest.alloc = newest.alloc.min(alloc);
             newest.answers += 1;
         }
     }
@@ -200,6 +202,17 @@ mod tests {
         let acted: Vec<u64> = verdicts.iter().flatten().filter_map(|v| v.rseq).collect();
         assert!(acted.iter().all(|rseq| *rseq <= 100), "{acted:?}");
         assert!(verdicts.iter().flatten().any(|verdict| verdict.lossy));
+    }
+
+    #[test]
+    fn a_receiver_that_joined_is_not_overrun_before_it_answers() {
+        let mut ring = ring(1, 0);
+        ring.open(at(0), 1, 100);
+        ring.answer(at(1), 1, (100, 5000), false);
+        ring.open(at(2), 2, 200);
+        ring.hold(50, 1050);
+        let verdict = ring.open(at(4), 3, 300).expect("all are in use");
+        assert_eq!((verdict.rseq, verdict.alloc), (Some(50), Some(1050)));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! The revisions of XTP in scenarios, and its intermediate system.
 
 use scenario::{Outcome, parse, run};
+use sim::Happening;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 fn outcome(text: &str, seed: u64) -> Outcome {
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -86,6 +89,80 @@ fn an_intermediate_system_passes_everything_on_at_its_rate() {
     assert_eq!(format!("{again:?}"), format!("{slow:?}"), "it repeats");
 }
 
+/// How long each packet of a message of 3 packets took from station 1 to station 2 through station 0,
+/// ps, with its octets.
+fn passages(chips: &str) -> Vec<(u64, usize)> {
+    let text = format!(
+        r#"
+time_limit = "10 s"
+[medium]
+kind = "switch"
+rate = "10 Mbit/s"
+delay = "5 us"
+[[station]]
+count = 1
+engine = {{ protocol = "xtp-forwarder" }}
+chips = {{ packet = "20 us"{chips} }}
+[[station]]
+count = 2
+engine = {{ protocol = "xtp", dialect = "3.6", gateway = 0, packet = "1000 B" }}
+[[traffic]]
+from = [1]
+to = [2]
+length = {{ fixed = "800 B" }}
+interarrival = {{ fixed = "50 ms" }}
+messages = 3
+"#
+    );
+    let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}"));
+    let times = Rc::new(RefCell::new((Vec::new(), Vec::new())));
+    let noted = Rc::clone(&times);
+    let outcome = run(&scenario, &[], 1, move |network| {
+        network.observe(move |seen| {
+            let (offered, arrived) = &mut *noted.borrow_mut();
+            match (seen.what, seen.station, seen.from) {
+                (Happening::Offered, 1, 1) => offered.push(seen.at_ps),
+                (Happening::Arrived, 2, 0) => arrived.push((seen.at_ps, seen.packet.len())),
+                _ => {}
+            }
+        });
+    });
+    assert_eq!(outcome.expect("it builds").ending, "complete");
+    let (offered, arrived) = &*times.borrow();
+    // What passes is in the order in which it was sent; the forwarder's own packets are short.
+    let passed: Vec<_> = arrived.iter().filter(|(_, octets)| *octets > 400).collect();
+    let sent = &offered[offered.len().min(1)..];
+    let first = (arrived[0].0 - offered[0], arrived[0].1);
+    let data = passed.iter().map(|(at_ps, octets)| {
+        let before = sent.iter().filter(|sent_ps| *sent_ps < at_ps);
+        let at = before.max().expect("it was sent");
+        (at_ps - at, *octets)
+    });
+    [first].into_iter().chain(data).collect()
+}
+
+#[test]
+fn cut_through_saves_the_time_of_what_the_forwarder_does_not_wait_for() {
+    let stored = passages("");
+    let cut = passages(", cut_through = 100");
+    assert!(
+        stored.len() >= 4 && stored.len() == cut.len(),
+        "{stored:?} {cut:?}"
+    );
+    // FIRST lays the route: the forwarder has it whole either way.
+    assert_eq!(stored[0], cut[0]);
+    for (stored, cut) in stored.iter().zip(&cut).skip(1) {
+        // 38 octets of frame, preamble and gap around a packet; 100 ns a bit.
+        let waited_for = (stored.1 + 38 - 100) as u64;
+        assert_eq!(stored.1, cut.1);
+        assert_eq!(
+            stored.0 - cut.0,
+            waited_for * 8 * 100_000,
+            "{stored:?} {cut:?}"
+        );
+    }
+}
+
 #[test]
 fn what_makes_no_sense_is_refused() {
     for (engine, told) in [
@@ -99,4 +176,11 @@ fn what_makes_no_sense_is_refused() {
         let refusal = parse(&two(engine, "")).expect_err(engine);
         assert!(refusal.contains(told), "{engine}: {refusal}");
     }
+    let chips = two("dialect = \"3.6\"", "")
+        .replace("count = 2", "count = 2\nchips = { cut_through = 60 }");
+    let refusal = parse(&chips).expect_err("no forwarder");
+    assert!(
+        refusal.contains("chips.cut_through is for xtp-forwarder"),
+        "{refusal}"
+    );
 }

@@ -3,7 +3,7 @@
 use super::{Happening, Network, Observation};
 use crate::host::{Arrived, Process};
 use crate::medium::{MediumEvent, Offered};
-use engine::Engine;
+use engine::{Address, Engine};
 
 impl<E: Engine> Network<E> {
     pub(super) fn offer(&mut self, tag: u64) {
@@ -44,7 +44,12 @@ impl<E: Engine> Network<E> {
                     station,
                     tag,
                     corrupt_bit,
+                    whole_ps,
                 } => {
+                    if at_ps < whole_ps && !self.takes_head(station, tag) {
+                        self.medium.wait_for_whole(event);
+                        continue;
+                    }
                     if !self.passes(self.frames.get(tag).from, station) {
                         self.note(Happening::Lost, station, tag);
                         self.frames.release(tag);
@@ -79,6 +84,13 @@ impl<E: Engine> Network<E> {
                 }
             }
         }
+    }
+
+    /// Whether a station can pass a frame on before all of it is there.
+    fn takes_head(&self, station: usize, tag: u64) -> bool {
+        let frame = self.frames.get(tag);
+        let from = Address::Station(frame.from as u32);
+        self.hosts[station].engine.takes_head(from, &frame.packet)
     }
 
     fn left_controller(&mut self, at_ps: u64, tag: u64) {
