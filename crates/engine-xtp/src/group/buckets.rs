@@ -5,8 +5,15 @@
 //! itself, and at that moment the sender acts on the least allocation, the least sequence number
 //! and the longest round trip over all of them. A receiver whose answers get lost E times in a row
 //! is still heard in one of the others, so nothing is forgotten that it lacks.
+//!
+//! That holds for answers that come before their bucket is taken again. So WT grows as soon as any
+//! answer took long, even one whose bucket is gone, and shrinks by half at most each time all buckets
+//! were taken once. And a sender with a store of S bytes keeps to the rate that the specification's
+//! arithmetic of the store, S = (N + E + 1) / (N + 0.5) WT rate, leaves it: more than that it could not
+//! send for long, and sent at once it would fill queues faster than it hears of it.
 
 use super::config::Buckets;
+use crate::api::RateLimit;
 use crate::types::is_before;
 use core::time::Duration;
 use engine::Instant;
@@ -48,7 +55,22 @@ pub(super) struct Ring {
     buckets: VecDeque<Bucket>,
     /// Answers to requests before this were given before the last going back arrived.
     saved_sync: Option<u32>,
+    /// Requests whose buckets were taken again, with when they were made.
+    past: VecDeque<(u32, Instant)>,
+    /// WT; None before anybody answered.
+    wait: Option<Duration>,
+    /// Buckets opened since WT was made shorter.
+    opened: usize,
+    /// The most that receivers were seen to take at once.
+    window: u64,
 }
+
+/// Requests that are remembered after their bucket was taken again. With the fewest buckets, two, and
+/// N = 1 they are those of 42 wait timers.
+const PAST_MAX: usize = 64;
+
+/// Parts of a bucket's share of the store that are sent at once at most, so that a burst is short.
+const BURSTS: u64 = 8;
 
 impl Ring {
     pub(super) fn new(config: Buckets) -> Ring {
@@ -56,6 +78,46 @@ impl Ring {
             config,
             buckets: VecDeque::new(),
             saved_sync: None,
+            past: VecDeque::new(),
+            wait: None,
+            opened: 0,
+            window: 0,
+        }
+    }
+
+    /// WT, if anybody answered yet.
+    pub(super) fn wait(&self) -> Option<Duration> {
+        self.wait
+    }
+
+    /// An answer took `rtt`: WT is half as long again at least.
+    fn note_rtt(&mut self, rtt: Duration) {
+        if let Some(wait) = &mut self.wait {
+            *wait = (*wait).max(rtt + rtt / 2);
+        }
+    }
+
+    /// WT may be as short as `wanted`, but no shorter than half of what it is (`usual` at first), and
+    /// only when every bucket was taken once since it was made shorter.
+    pub(super) fn shorten(&mut self, wanted: Duration, usual: Duration) {
+        let wait = *self.wait.get_or_insert(usual);
+        if self.opened >= self.config.count() {
+            self.opened = 0;
+            self.wait = Some(wait.min(wanted.max(wait / 2)));
+        }
+        self.wait = self.wait.max(Some(wanted));
+    }
+
+    /// What a sender whose WT is `wait` keeps to, with packets of `packet_len` octets and a store of
+    /// `window` bytes before anything is known.
+    pub(super) fn rate(&self, wait: Duration, window: u64, packet_len: u64) -> RateLimit {
+        let share = self.window.max(window) / self.config.count() as u64;
+        let each_ns = self.config.switching(wait).as_nanos().max(1);
+        let rate = u128::from(share.max(packet_len)) * 1_000_000_000 / each_ns;
+        let octets = |count: u64| u32::try_from(count).unwrap_or(u32::MAX - 1);
+        RateLimit {
+            rate_bytes_per_s: octets(u64::try_from(rate).unwrap_or(u64::MAX)).max(1),
+            burst_bytes: octets((share / BURSTS).max(2 * packet_len)),
         }
     }
 
@@ -68,9 +130,19 @@ impl Ring {
     pub(super) fn open(&mut self, now: Instant, sync: u32, sent: u64) -> Option<Verdict> {
         let full = self.buckets.len() == self.config.count();
         let verdict = full.then(|| self.verdict());
-        if full {
-            self.buckets.pop_front();
+        if let Some(verdict) = &verdict
+            && let (Some(alloc), Some(rseq)) = (verdict.alloc, verdict.rseq)
+            && alloc != u64::MAX
+        {
+            self.window = self.window.max(alloc.saturating_sub(rseq));
         }
+        if let Some(oldest) = self.buckets.pop_front_if(|_| full) {
+            if self.past.len() == PAST_MAX {
+                self.past.pop_front();
+            }
+            self.past.push_back((oldest.sync, oldest.at));
+        }
+        self.opened += 1;
         self.buckets.push_back(Bucket {
             sync,
             at: now,
@@ -93,13 +165,18 @@ impl Ring {
         done: bool,
     ) -> bool {
         let Some(bucket) = self.buckets.iter_mut().find(|bucket| bucket.sync == echo) else {
+            if let Some(&(_, at)) = self.past.iter().find(|(sync, _)| *sync == echo) {
+                self.note_rtt(now.since(at));
+            }
             return false;
         };
+        let rtt = now.since(bucket.at);
         bucket.alloc = bucket.alloc.min(alloc);
         bucket.rseq = bucket.rseq.min(rseq);
-        bucket.rtt = bucket.rtt.max(now.since(bucket.at));
+        bucket.rtt = bucket.rtt.max(rtt);
         bucket.answers += 1;
         bucket.done += u32::from(done);
+        self.note_rtt(rtt);
         true
     }
 

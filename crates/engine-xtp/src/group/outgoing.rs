@@ -5,6 +5,7 @@ use super::sender::{Knowledge, Sender};
 use super::shared::{Shared, control};
 use crate::pdu::{Body, CHECK_AT, Common, Format, HEADER_LEN, Header, Options};
 use crate::shared::plain;
+use crate::tx::{Bucket, Limits};
 use core::ops::Range;
 use engine::{Batch, CloseReason, Framing, Instant};
 
@@ -95,14 +96,31 @@ impl Sender {
                 return self.transmit_end(sh, batch, reason);
             }
         }
-        if let Knowledge::Buckets(ring) = &self.knowledge {
-            let wait = self.rtt.wait(&sh.timing, 0) + sh.slot();
-            self.request_at = Some(now + ring.config.switching(wait));
-        }
+        self.pace(sh, now);
         let wclose = self.finishing && self.next == self.end;
         let options = self.options(sh) | Options::SREQ.with(Options::WCLOSE, wclose);
         let body = Body::Cntl(self.common());
         self.push_control(sh, batch, options, &body, self.next);
+    }
+
+    /// When the next bucket is opened, and how fast the sender goes until then.
+    fn pace(&mut self, sh: &Shared, now: Instant) {
+        let Knowledge::Buckets(ring) = &self.knowledge else {
+            return;
+        };
+        let usual = self.rtt.wait(&sh.timing, 0);
+        let wait = ring.wait().unwrap_or(usual).min(sh.timing.wait_max) + sh.slot();
+        self.request_at = Some(now + ring.config.switching(wait));
+        let packet_len = sh.config.packet_len as u64;
+        let own = ring.rate(wait, sh.config.initial_window, packet_len);
+        let limits = Limits {
+            own: self.limits.all(),
+            peer: Some(own),
+        };
+        if let Some(limit) = limits.all() {
+            let bucket = self.rate.get_or_insert_with(|| Bucket::new(limit, now));
+            bucket.change(limit, now);
+        }
     }
 
     /// The stream is over for everybody.

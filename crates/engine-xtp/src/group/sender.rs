@@ -171,8 +171,13 @@ impl Sender {
 
     /// Acts on what all buckets said together.
     pub(super) fn act(&mut self, sh: &mut Shared, verdict: Verdict) {
+        let usual = self.rtt.wait(&sh.timing, 0);
         if let Some(rtt) = verdict.rtt {
             self.rtt.sample(rtt);
+            let wanted = self.rtt.wait(&sh.timing, 0);
+            if let Knowledge::Buckets(ring) = &mut self.knowledge {
+                ring.shorten(wanted, usual);
+            }
         }
         if let Some(alloc) = verdict.alloc {
             self.limit = self.limit.max(alloc);

@@ -3,6 +3,7 @@
 
 mod members;
 mod plan;
+mod queues;
 mod silence;
 mod swarm;
 mod world;
