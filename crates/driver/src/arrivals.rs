@@ -15,8 +15,15 @@ pub(crate) struct Group {
 const PIECES_USUAL: usize = 46;
 
 /// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
-/// where its packet begins in the arrival, `more` how many packets may follow.
-pub(crate) fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize, more: usize) {
+/// where its packet begins in the arrival, `more` how many packets may follow. Lists of pieces
+/// come from `lists` as far as there are some.
+pub(crate) fn sort_in(
+    groups: &mut Vec<Group>,
+    lists: &mut Vec<Vec<Piece>>,
+    delivery: Delivery,
+    start: usize,
+    more: usize,
+) {
     let Delivery {
         circuit: id,
         bytes,
@@ -36,7 +43,8 @@ pub(crate) fn sort_in(groups: &mut Vec<Group>, delivery: Delivery, start: usize,
             match groups.iter_mut().rev().find(|group| group.id == id) {
                 Some(group) if group.held.is_none() => group.pieces.push(piece),
                 _ => {
-                    let mut pieces = Vec::with_capacity((more + 1).min(PIECES_USUAL));
+                    let mut pieces = lists.pop().unwrap_or_default();
+                    pieces.reserve((more + 1).min(PIECES_USUAL));
                     pieces.push(piece);
                     groups.push(Group {
                         id,

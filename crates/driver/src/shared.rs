@@ -18,7 +18,8 @@ pub(crate) struct Shared<E, W> {
     pub(crate) pool: Arc<Pool>,
     /// Users inside a wait, who take arrivals in themselves.
     pub(crate) waiting: AtomicU32,
-    /// Counts user visits, so that the helper sees whether there were any.
+    /// Counts user visits, so that the helper sees whether there were any. Under the lock of the
+    /// pump, as `looks` is.
     pub(crate) visits: AtomicU64,
     /// Counts how often somebody looked for arrivals.
     pub(crate) looks: AtomicU64,
@@ -105,13 +106,14 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Pump<E, W>> {
-        self.visits.fetch_add(1, Ordering::Relaxed);
         if self.dozing.load(Ordering::Relaxed) {
             // Deadlines may change in this visit.
             self.nudge.ring();
         }
         // A panic in an engine leaves it inconsistent at worst, and never unsafe.
-        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+        let pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
+        count(&self.visits);
+        pump
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -153,7 +155,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         if self.is_receiving() {
             return Ok(());
         }
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        count(&self.looks);
         let before = pump.arrivals();
         let mut receives = 0;
         // What the wire holds would wake nobody.
@@ -252,7 +254,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         // helper acts on deadlines meanwhile.
         self.receiving.store(true, Ordering::Relaxed);
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        count(&self.looks);
         let mut buffer = pump.lend_buffer();
         drop(pump);
         let arrival = receiver.receive(&mut buffer);
@@ -313,6 +315,11 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Counts up what only the holder of the pump's lock changes: no need for a locked instruction.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// The shortest limit of a wait that the helper ends: it is late by a millisecond.

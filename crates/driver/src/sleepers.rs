@@ -4,6 +4,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use std::cell::OnceCell;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A descriptor that one thread sleeps on and others make readable.
@@ -49,25 +50,35 @@ pub(crate) fn own_bell() -> io::Result<Arc<Bell>> {
 
 /// The bells of those asleep.
 #[derive(Debug, Default)]
-pub(crate) struct Sleepers(Mutex<Vec<Arc<Bell>>>);
+pub(crate) struct Sleepers {
+    bells: Mutex<Vec<Arc<Bell>>>,
+    /// How many, so that the lock is taken only for somebody.
+    count: AtomicUsize,
+}
 
 impl Sleepers {
+    /// Adds one, who holds the lock of the pump: whoever takes that lock next knows of it.
     pub(crate) fn add(&self, bell: Arc<Bell>) {
         self.lock().push(bell);
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn remove(&self, bell: &Arc<Bell>) {
         self.lock().retain(|other| !Arc::ptr_eq(other, bell));
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all of them.
+    /// Wakes all of them. The caller holds the lock of the pump.
     pub(crate) fn wake(&self) {
+        if self.count.load(Ordering::Relaxed) == 0 {
+            return;
+        }
         for bell in self.lock().iter() {
             bell.ring();
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Bell>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.bells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,6 +28,7 @@ pub mod api;
 pub mod association;
 pub mod forwarder;
 pub mod group;
+mod index;
 pub mod pdu;
 mod peers;
 mod procedure;

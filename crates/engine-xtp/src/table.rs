@@ -1,12 +1,13 @@
 //! Contexts by key, by peer and by circuit, and the keys in quarantine.
 
+use crate::index::Index;
 use crate::pdu::RTN;
 use crate::peers::Peers;
 use crate::state::{Context, Phase};
 use crate::types::{SLOTS_MAX, key_of, short_key_of, slot_of};
 use core::time::Duration;
 use engine::{Address, CircuitId, Instant, SplitMix64};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 #[derive(Debug)]
 pub(crate) enum Slot {
@@ -36,7 +37,7 @@ pub(crate) struct Inactive {
 pub(crate) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    by_circuit: BTreeMap<CircuitId, u32>,
+    by_circuit: Index,
     /// The slot last asked for by circuit: commands come in trains too.
     recent: u32,
     /// Contexts of responders by the initiator's key and address.
@@ -56,7 +57,7 @@ impl Table {
         Table {
             slots: Vec::new(),
             free: Vec::new(),
-            by_circuit: BTreeMap::new(),
+            by_circuit: Index::default(),
             recent: 0,
             by_peer: Peers::new(secret),
             last: None,
@@ -108,7 +109,7 @@ impl Table {
         let key = make(slot, random.next_u64());
         let context = Context::new(id, slot, key, peer, now);
         self.slots[slot as usize] = Slot::Active(Box::new(context));
-        self.by_circuit.insert(id, slot);
+        self.by_circuit.insert(scattered(id), slot);
         self.active += 1;
         Some(slot as usize)
     }
@@ -140,7 +141,10 @@ impl Table {
     pub(crate) fn circuit(&self, id: CircuitId) -> Option<usize> {
         match self.slots.get(self.recent as usize) {
             Some(Slot::Active(context)) if context.id == id => Some(self.recent as usize),
-            _ => self.by_circuit.get(&id).map(|&slot| slot as usize),
+            _ => {
+                let slot = self.by_circuit.find(scattered(id), |_| true)?;
+                Some(slot as usize)
+            }
         }
     }
 
@@ -205,7 +209,7 @@ impl Table {
             proven: context.budget.is_none(),
             initiator: context.initiator,
         };
-        self.by_circuit.remove(&context.id);
+        self.by_circuit.remove(scattered(context.id), slot as u32);
         self.active -= 1;
         if keep {
             while self.quarantine.len() >= max {
@@ -249,4 +253,10 @@ impl Table {
         self.slots[slot as usize] = Slot::Free;
         self.free.push(slot);
     }
+}
+
+/// Circuit numbers, which count up, spread over 32 bits: no two to one.
+fn scattered(id: CircuitId) -> u32 {
+    // The golden ratio of 2^32, which is odd (Knuth, The Art of Computer Programming, 6.4).
+    id.0.wrapping_mul(0x9e37_79b9)
 }

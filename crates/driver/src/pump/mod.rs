@@ -7,7 +7,7 @@ mod outgoing;
 
 use crate::arrivals::{Group, sort_in};
 use crate::circuits::{CircuitStatus, Circuits, Held};
-use crate::inbox::Chunk;
+use crate::inbox::{Chunk, Piece};
 use crate::parcel::Parcel;
 use crate::sys::Consumer;
 use engine::{Address, Batch, CircuitId, Delivery, Engine, Instant};
@@ -37,6 +37,11 @@ pub struct Pump<E, W> {
     watched: bool,
     /// Empty arrival buffers, kept for the next receives.
     spare: Vec<Vec<u8>>,
+    /// What small arrivals were copied into, and lists of pieces, kept for the next.
+    small: Vec<Arc<Vec<u8>>>,
+    lists: Vec<Vec<Piece>>,
+    /// What the arrival at hand brought; empty between arrivals.
+    groups: Vec<Group>,
     /// Small packets, perhaps of several circuits, on their way into one call of the wire.
     parcel: Parcel,
     /// Last words of circuits whose users were patient, until somebody sends them.
@@ -54,7 +59,7 @@ pub struct Pump<E, W> {
 /// of 64 KiB.
 const COPY_BELOW: usize = 32 << 10;
 
-/// Empty arrival buffers kept.
+/// Empty arrival buffers kept, and empty copies and lists of each kind.
 const SPARES_MAX: usize = 8;
 
 /// Circuits opened by peers that may wait for somebody to accept them.
@@ -71,6 +76,9 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             segments: segments as u64,
             spare: Vec::new(),
+            small: Vec::new(),
+            lists: Vec::new(),
+            groups: Vec::new(),
             parcel: Parcel::new(&capabilities),
             late: Parcel::new(&capabilities),
             engine,
@@ -213,10 +221,21 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// Tells the engine that the user is done with `chunk`, and keeps its memory for the next.
     pub fn give_back(&mut self, now: Instant, id: CircuitId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
-        if let Ok(octets) = Arc::try_unwrap(chunk.octets)
-            && octets.len() >= self.wire.capabilities().receive_len
-        {
-            self.keep_spare(octets);
+        let Chunk { octets, mut pieces } = chunk;
+        pieces.clear();
+        keep_spare(&mut self.lists, pieces);
+        self.keep_octets(octets);
+    }
+
+    /// Keeps the memory of an arrival that nobody else reads any more.
+    fn keep_octets(&mut self, mut octets: Arc<Vec<u8>>) {
+        let Some(own) = Arc::get_mut(&mut octets) else {
+            return;
+        };
+        if own.len() < self.wire.capabilities().receive_len {
+            keep_spare(&mut self.small, octets);
+        } else {
+            keep_spare(&mut self.spare, std::mem::take(own));
         }
     }
 
@@ -237,12 +256,6 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.spare.pop().unwrap_or_else(|| vec![0; len])
     }
 
-    fn keep_spare(&mut self, buffer: Vec<u8>) {
-        if self.spare.len() < SPARES_MAX {
-            self.spare.push(buffer);
-        }
-    }
-
     /// Takes in what was received into a lent buffer; false when it was nothing.
     ///
     /// # Errors
@@ -257,7 +270,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let arrival = match arrival {
             Ok(arrival) => arrival,
             Err(error) => {
-                self.keep_spare(buffer);
+                keep_spare(&mut self.spare, buffer);
                 return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
                     // An answer to a datagram sent earlier: the port it went to is closed. The
@@ -269,13 +282,13 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         };
         if arrival.len == 0 {
             // An empty datagram, or a wire that was shut down: nothing an engine could use.
-            self.keep_spare(buffer);
+            keep_spare(&mut self.spare, buffer);
             return Ok(false);
         }
         self.arrivals += 1;
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let groups = self.handle(now, arrival.from, octets, arrival.segment_size.max(1));
-        self.keep(groups, buffer, arrival.len);
+        self.handle(now, arrival.from, octets, arrival.segment_size.max(1));
+        self.keep(buffer, arrival.len);
         self.drain_events(now);
         self.settle();
         Ok(true)
@@ -296,45 +309,65 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
-    fn handle(
-        &mut self,
-        now: Instant,
-        from: Address,
-        octets: &[u8],
-        segment_size: usize,
-    ) -> Vec<Group> {
-        let mut groups: Vec<Group> = Vec::new();
+    fn handle(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
             self.engine
                 .handle_packet(now, from, packet, &mut self.deliveries);
             let more = (octets.len() - start) / segment_size;
             for delivery in self.deliveries.drain(..) {
-                sort_in(&mut groups, delivery, start, more);
+                sort_in(&mut self.groups, &mut self.lists, delivery, start, more);
             }
             start += packet.len();
         }
-        groups
     }
 
     /// Puts the deliveries of one arrival into the inboxes.
-    fn keep(&mut self, groups: Vec<Group>, mut buffer: Vec<u8>, len: usize) {
-        if groups.iter().all(|group| group.held.is_some()) {
-            self.keep_spare(std::mem::take(&mut buffer));
+    fn keep(&mut self, buffer: Vec<u8>, len: usize) {
+        let mut arrival = if self.groups.iter().all(|group| group.held.is_some()) {
+            keep_spare(&mut self.spare, buffer);
+            None
         } else if len < COPY_BELOW {
-            let copy = buffer[..len].to_vec();
-            self.keep_spare(std::mem::replace(&mut buffer, copy));
-        }
-        let arrival = Arc::new(buffer);
-        for Group { id, held, pieces } in groups {
-            let octets = held.map_or_else(|| Arc::clone(&arrival), Arc::new);
+            let copy = copied(self.small.pop(), &buffer[..len]);
+            keep_spare(&mut self.spare, buffer);
+            Some(copy)
+        } else {
+            Some(Arc::new(buffer))
+        };
+        let mut left = self.groups.len();
+        for Group { id, held, pieces } in self.groups.drain(..) {
+            left -= 1;
+            let octets = match held {
+                Some(held) => Some(Arc::new(held)),
+                None if left == 0 => arrival.take(),
+                None => arrival.clone(),
+            };
             let user = self.circuits.entry(id).or_default();
-            if !user.orphan {
+            if let (false, Some(octets)) = (user.orphan, octets) {
                 user.inbox.push_back(Chunk { octets, pieces });
                 user.news = true;
                 touch(&mut self.touched, id, user);
             }
         }
+    }
+}
+
+fn keep_spare<T>(spares: &mut Vec<T>, spare: T) {
+    if spares.len() < SPARES_MAX {
+        spares.push(spare);
+    }
+}
+
+/// A copy of `octets`, in memory kept from an earlier one if there is some.
+fn copied(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
+    let mut copy = spare.unwrap_or_default();
+    match Arc::get_mut(&mut copy) {
+        Some(own) => {
+            own.clear();
+            own.extend_from_slice(octets);
+            copy
+        }
+        None => Arc::new(octets.to_vec()),
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) fn costs(made: &mut Trial, view: &View<'_>) {
     let (sender, receiver) = (&view.collected.sender, &view.collected.receiver);
     made.cpu.insert("sender".into(), cpu(&sender.cpu));
     made.cpu.insert("receiver".into(), cpu(&receiver.cpu));
+    made.evidence
+        .extend(view.collected.surroundings.evidence.clone());
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
@@ -83,8 +85,6 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
             .insert("cpu_user_fraction".into(), user_s / ticks_s);
     }
     made.evidence.extend(host);
-    made.evidence
-        .extend(view.collected.surroundings.evidence.clone());
 }
 
 /// Ticks that must stand behind a split of CPU time.

@@ -1,6 +1,6 @@
 //! connect: set-up, one request, one reply, tear-down, again and again.
 
-use super::client::Delays;
+use super::client::{Delays, GIVE_UP_NS, LOST_NS};
 use super::message::Messages;
 use super::server::Exchange;
 use super::slices::Slices;
@@ -10,9 +10,6 @@ use control::{CircuitReport, Job};
 use std::io;
 use std::time::{Duration, Instant};
 use towpath::{Listener, Options, Rendezvous, Transport};
-
-/// Longest wait for the reply of one connection, ns.
-const GIVE_UP_NS: u64 = 2_000_000_000;
 
 /// Connects, asks, reads the answer and closes until a limit is reached.
 pub(crate) fn client(
@@ -34,9 +31,11 @@ pub(crate) fn client(
         last_ns: start_ns,
         ..Default::default()
     };
+    let reliable = transport.class().reliable;
+    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
     while report.sent < job.limits.messages && report.last_ns < end_ns && !flags.is_stopped() {
         let began_ns = now_ns();
-        let late = || now_ns() > began_ns + GIVE_UP_NS || flags.is_stopped();
+        let late = || now_ns() > began_ns + patience_ns || flags.is_stopped();
         let once = || -> io::Result<Option<usize>> {
             let mut circuit = transport.connect(rendezvous, 0, options)?;
             exchange.send(circuit.as_mut(), messages.next(), late)?;

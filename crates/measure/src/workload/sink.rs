@@ -12,7 +12,7 @@ use towpath::Circuit;
 const QUIET: Duration = Duration::from_millis(15);
 
 /// Silence after which a circuit that should tell its end is given up.
-const GIVE_UP: Duration = Duration::from_secs(2);
+const GIVE_UP: Duration = Duration::from_secs(8);
 
 /// Receives until the peer ended, or until it is done and nothing more comes.
 pub(crate) fn run(

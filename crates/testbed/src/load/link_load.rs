@@ -7,12 +7,12 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Octets of a message: the study's.
 const MESSAGE: usize = 1024;
 
-/// How long a connection may take to be made.
+/// How long a connection may take to be made, and its first message to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Pairs of hosts that send. They stop with this value.
@@ -20,21 +20,22 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct LinkLoad {
     sockets: Vec<TcpStream>,
     threads: Vec<JoinHandle<()>>,
-    received: Arc<AtomicU64>,
+    received: Vec<Arc<AtomicU64>>,
 }
 
 impl LinkLoad {
     /// Lets `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as they
-    /// can: hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one.
+    /// can: hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one. Once this
+    /// returns, something of every pair has arrived.
     ///
     /// # Errors
     ///
-    /// When the testbed has too few hosts, or a connection cannot be made.
+    /// When the testbed has too few hosts, a connection cannot be made, or nothing arrives on it.
     pub fn start(testbed: &Testbed, pairs: usize) -> io::Result<LinkLoad> {
         let mut load = LinkLoad {
             sockets: Vec::new(),
             threads: Vec::new(),
-            received: Arc::default(),
+            received: Vec::new(),
         };
         let mut ends = testbed.hosts().chunks_exact(2).skip(1);
         for _ in 0..pairs {
@@ -45,12 +46,29 @@ impl LinkLoad {
             };
             load.join(from, to)?;
         }
+        load.await_first()?;
         Ok(load)
     }
 
     /// Octets of messages that arrived so far, all pairs together.
     pub fn received_bytes(&self) -> u64 {
-        self.received.load(Ordering::Relaxed)
+        let all = self.received.iter();
+        all.map(|received| received.load(Ordering::Relaxed)).sum()
+    }
+
+    fn await_first(&self) -> io::Result<()> {
+        let begun = Instant::now();
+        let silent = |received: &Arc<AtomicU64>| received.load(Ordering::Relaxed) == 0;
+        while self.received.iter().any(silent) {
+            if begun.elapsed() > PATIENCE {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "nothing of the link load arrives within 10 s",
+                ));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     fn join(&mut self, from: &Host, to: &Host) -> io::Result<()> {
@@ -62,7 +80,8 @@ impl LinkLoad {
         self.sockets.push(sender.try_clone()?);
         self.sockets.push(receiver.try_clone()?);
         self.threads.push(std::thread::spawn(move || send(sender)));
-        let received = Arc::clone(&self.received);
+        let received = Arc::default();
+        self.received.push(Arc::clone(&received));
         self.threads
             .push(std::thread::spawn(move || receive(receiver, &received)));
         Ok(())

@@ -155,11 +155,15 @@ fn links_and_loads_are_factors() {
     let trials = trials_of(&run, "udp");
     assert_eq!(trials.len(), 2);
     for trial in trials {
+        assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
         assert_eq!(trial.cell.integer("sender_load"), Some(1));
         assert_eq!(trial.cell.integer("receiver_load"), Some(0));
         assert!(trial.evidence.contains_key("load_cpu_per_s"));
         let loaded = trial.cell.integer("link_load") == Some(1);
-        assert_eq!(evidence(trial, "link_load_bits_per_s") > 0.0, loaded);
+        // A busy machine may move none of it within so short a trial, but what did arrive made
+        // the trial begin.
+        let named = trial.evidence.contains_key("link_load_bits_per_s");
+        assert_eq!(named, loaded);
     }
 }
 
