@@ -29,6 +29,8 @@ pub struct ForwarderConfig {
     /// The neighbour on the way to a host. Hosts that are not listed are stations of a simulator,
     /// and neighbours themselves.
     pub next: BTreeMap<IpAddr, Address>,
+    /// Hosts that are not listed are nobody: on a real network it passes nothing on to them.
+    pub only_listed: bool,
     /// What all associations of a route together may send through it.
     pub rate: Option<RateLimit>,
     /// Trails at most; each takes some 300 bytes.
@@ -53,6 +55,7 @@ impl Default for ForwarderConfig {
     fn default() -> Self {
         ForwarderConfig {
             next: BTreeMap::new(),
+            only_listed: false,
             rate: None,
             trails_max: 4096,
             idle: Duration::from_secs(120),
@@ -246,6 +249,7 @@ impl Forwarder {
         };
         match (self.config.next.get(&host), host) {
             (Some(next), _) => Some(*next),
+            (None, _) if self.config.only_listed => None,
             (None, IpAddr::V4(host)) => Some(Address::Station(host.to_bits())),
             (None, IpAddr::V6(_)) => None,
         }

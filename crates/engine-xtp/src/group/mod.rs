@@ -12,12 +12,13 @@
 //! Receivers may answer to the whole group, in a random slot each, and leave an answer out when
 //! another one was heard that says it too. An endpoint receives any number of streams at once: each
 //! sender it hears gets a context of its own, which XTP calls cloning. Where a medium has no
-//! multicast, the sender repeats each packet to every receiver.
+//! multicast, the sender repeats each packet to every receiver, or a relay does.
 //!
 //! * [`config`] - what can be set, and why the defaults are what they are.
 //! * `sender`, `answers`, `outgoing` - a stream to a group: when to ask, answers in, packets out.
 //! * `buckets`, `members` - the two ways to know a group.
 //! * `receiver`, `reply` - a stream from a sender, and what it is told.
+//! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
 //! * `ranges`, `replica`, `shared` - what is sent again, copies for each, what all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
@@ -30,6 +31,7 @@ mod members;
 mod outgoing;
 mod ranges;
 mod receiver;
+pub mod relay;
 mod replica;
 mod reply;
 mod sender;

@@ -61,12 +61,14 @@
 //! * [`endpoint`] - the port: listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, end.
 //! * [`group`] - one sender, many receivers.
+//! * [`forwarder`] - an intermediate system of 3.6, which passes packets on by their routes.
 //!
 //! For a loop of one's own see [`Endpoint::watch`]: the readiness of all circuits on one
 //! descriptor.
 
 pub mod circuit;
 pub mod endpoint;
+pub mod forwarder;
 pub mod group;
 pub mod settings;
 mod words;

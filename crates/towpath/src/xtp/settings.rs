@@ -78,6 +78,12 @@ impl Settings {
                 _ => self.set(name, value)?,
             }
         }
+        if self.config.gateway.is_some() {
+            if self.config.dialect != engine_xtp::pdu::Dialect::V36 {
+                return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
+            }
+            self.config.routes = true;
+        }
         if limit != (None, None) {
             let packet_len = self.config.packet_len;
             self.config.rate = words::limit(limit.0, limit.1, packet_len)?;
@@ -96,6 +102,7 @@ impl Settings {
             "congestion" => config.congestion = choose(name, value, &CONGESTION)?,
             "dialect" => config.dialect = choose(name, value, &DIALECT)?,
             "error" => config.error = choose(name, value, &ERROR)?,
+            "gateway" => config.gateway = Some(words::gateway(name, value)?),
             "packet" => config.packet_len = bytes(name, value, PACKET_LENS)?,
             "queue" => {
                 let study = engine_xtp::api::STUDY_QUEUE_LEN.to_string();
@@ -228,11 +235,15 @@ mod tests {
                     "TIME" => "200ms",
                     "RATE" => "10mbit",
                     "COUNT" => "7",
+                    "ADDR:PORT" => "10.0.0.1:9000",
                     word => word,
                 };
-                let rate = ("rate", "1gbit");
-                let both = [(help.name, value), rate];
-                let alone = help.name != "burst";
+                let more = match help.name {
+                    "gateway" => ("dialect", "3.6"),
+                    _ => ("rate", "1gbit"),
+                };
+                let both = [(help.name, value), more];
+                let alone = !["burst", "gateway"].contains(&help.name);
                 parse(if alone { &both[..1] } else { &both })
                     .unwrap_or_else(|text| panic!("{text}"));
             }
@@ -250,6 +261,8 @@ mod tests {
             (("rate", "100"), "such as 100mbit"),
             (("rate", "99999999gbit"), "8bit to 34gbit"),
             (("burst", "8k"), "burst needs a rate"),
+            (("gateway", "here"), "such as 10.0.0.1:9000"),
+            (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
             (("wtimer", "2h"), "us, ms or s"),
             (("retrycount", "0"), "from 1 to 1000"),
             (("sort", "-1"), "from 0 to 65535"),

@@ -62,6 +62,11 @@ pub(super) const HELP: &[OptionHelp] = &[
         "whether the receiver reports each gap at once",
     ),
     help(
+        "gateway",
+        "ADDR:PORT",
+        "the intermediate system that circuits go through, and come from; dialect=3.6",
+    ),
+    help(
         "iqmax",
         "BYTES",
         "bytes kept for a user that does not take them",
@@ -200,6 +205,14 @@ where
             range.start(),
             range.end()
         )
+    })
+}
+
+/// The address of a neighbour.
+pub(super) fn gateway(name: &str, value: &str) -> Result<engine::Address, String> {
+    let address = value.parse::<std::net::SocketAddr>();
+    address.map(engine::Address::Socket).map_err(|_| {
+        format!("{name}={value} is not possible; give ADDR:PORT, such as 10.0.0.1:9000")
     })
 }
 

@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Bytes in which each place has its own.
-fn pattern(len: usize) -> Vec<u8> {
+pub fn pattern(len: usize) -> Vec<u8> {
     let word = |at: usize| {
         (at as u64)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)

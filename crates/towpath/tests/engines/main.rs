@@ -3,5 +3,7 @@
 mod files;
 mod forward;
 mod group;
+mod hosts;
 mod library;
+mod relay;
 mod skeleton;

@@ -4,6 +4,7 @@
 mod members;
 mod plan;
 mod queues;
+mod relay;
 mod silence;
 mod swarm;
 mod world;

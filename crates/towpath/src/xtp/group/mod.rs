@@ -56,16 +56,20 @@
 //!
 //! Where the network has no multicast, [`Config::replicate`] names the receivers' addresses and the
 //! sender repeats each packet to each; receivers then listen with [`Receiver::listen`] instead.
+//! A [`Relay`] does the same for some members of a group that others join as ever.
 //!
 //! * [`settings`] - what can be set; the rest is the engine's [`Config`].
 //! * [`sender`], [`receiver`] - the two ends.
+//! * [`relay`] - a host between them.
 
 pub mod receiver;
+pub mod relay;
 pub mod sender;
 pub mod settings;
 
 pub use engine_xtp::group::{Buckets, Config, Late, Member, Reliability, Standing};
 pub use receiver::{Receiver, Stream};
+pub use relay::Relay;
 pub use sender::Sender;
 pub use settings::Settings;
 

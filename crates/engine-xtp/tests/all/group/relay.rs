@@ -1,0 +1,373 @@
+//! Groups with members behind a relay, in virtual time, with loss on every way.
+
+use super::world::ALL;
+use crate::pair::seeds;
+use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Engine, Event, Instant, SplitMix64};
+use engine_xtp::group::relay::{Heard, Relay, RelayConfig};
+use engine_xtp::group::{Config, Group, Standing};
+use std::collections::BTreeMap;
+
+/// Where the stand-ins' addresses begin.
+const STAND_INS: u32 = 1000;
+/// A way takes 200 us.
+const DELAY_NS: u64 = 200_000;
+const LIMIT_NS: u64 = 400_000_000_000;
+/// Bytes a sender's user writes before some are released.
+const STORE_LEN: u64 = 100_000;
+
+/// A stream as one receiver got it.
+#[derive(Default)]
+struct Got {
+    bytes: Vec<u8>,
+    finished: bool,
+}
+
+struct Node {
+    engine: Group,
+    /// What it sends, if it is a sender.
+    sends: Option<Vec<u8>>,
+    stream: Option<CircuitId>,
+    connected: bool,
+    finished: bool,
+    closed: Option<CloseReason>,
+    written: u64,
+    released: u64,
+    got: BTreeMap<CircuitId, Got>,
+}
+
+/// Senders, then receivers of the group, then members behind the relay.
+struct World {
+    nodes: Vec<Node>,
+    far: u32,
+    relay: Relay,
+    now_ns: u64,
+    made: u64,
+    air: BTreeMap<(u64, u64), (u32, u32, Vec<u8>)>,
+    random: SplitMix64,
+    loss_ppm: u64,
+}
+
+/// What stands for the relay's own ear in the group.
+const EAR: u32 = 999;
+
+impl World {
+    fn new(seed: u64, counts: [u32; 3], loss_ppm: u64) -> World {
+        let [senders, near, far] = counts;
+        let first_far = senders + near;
+        let node = |index: u32| {
+            let config = Config {
+                packet_len: 500,
+                members_min: (near + far) as usize,
+                seed: seed * 100 + u64::from(index),
+                ..Config::default()
+            };
+            let mut engine = Group::new(config);
+            let sends = (index < senders).then(|| pattern(index));
+            let mut stream = None;
+            match &sends {
+                Some(_) => stream = engine.connect(Instant::from_nanos(0), ALL).ok(),
+                None => engine.listen(true),
+            }
+            Node {
+                engine,
+                sends,
+                stream,
+                connected: false,
+                finished: false,
+                closed: None,
+                written: 0,
+                released: 0,
+                got: BTreeMap::new(),
+            }
+        };
+        let members = (first_far..first_far + far).map(Address::Station);
+        World {
+            nodes: (0..first_far + far).map(node).collect(),
+            far: first_far,
+            relay: Relay::new(RelayConfig {
+                members: members.collect(),
+                ..RelayConfig::default()
+            }),
+            now_ns: 0,
+            made: 0,
+            air: BTreeMap::new(),
+            random: SplitMix64::new(seed),
+            loss_ppm,
+        }
+    }
+
+    fn run(&mut self) {
+        loop {
+            (0..self.nodes.len()).for_each(|index| self.serve(index));
+            let deadlines = self.nodes.iter().filter_map(|node| node.engine.deadline());
+            let deadlines = deadlines.map(|at| at.as_nanos());
+            let arrival = self.air.keys().next().map(|key| key.0);
+            let Some(next) = deadlines.chain(arrival).min() else {
+                return;
+            };
+            if next > LIMIT_NS {
+                return;
+            }
+            self.now_ns = self.now_ns.max(next);
+            while let Some(entry) = self.air.first_entry() {
+                if entry.key().0 > self.now_ns {
+                    break;
+                }
+                let (from, to, packet) = entry.remove();
+                self.arrive(from, to, &packet);
+            }
+            let now = Instant::from_nanos(self.now_ns);
+            for node in &mut self.nodes {
+                if node.engine.deadline().is_some_and(|at| at <= now) {
+                    node.engine.handle_timeout(now);
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, index: usize) {
+        let now = Instant::from_nanos(self.now_ns);
+        let node = &mut self.nodes[index];
+        take_events(node);
+        if let (Some(bytes), Some(id), true) = (&node.sends, node.stream, node.connected) {
+            let to = (bytes.len() as u64).min(node.released + STORE_LEN);
+            if to > node.written {
+                node.written = to;
+                node.engine.extend(now, id, to, true);
+            }
+            if to == bytes.len() as u64 && !node.finished {
+                node.finished = true;
+                node.engine.finish(now, id);
+            }
+        }
+        loop {
+            let mut batch = Batch::new(4);
+            let node = &mut self.nodes[index];
+            node.engine.transmit(now, &mut batch);
+            let Some((_, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+                break;
+            };
+            let sends = node.sends.clone().unwrap_or_default();
+            let bytes =
+                |range: &std::ops::Range<u64>| &sends[range.start as usize..range.end as usize];
+            batch.extend_checksums(|range| engine::checksum::sum(bytes(range)));
+            for segment in batch.segments() {
+                let mut packet = batch.header(segment).to_vec();
+                packet.extend_from_slice(bytes(&segment.payload));
+                self.send(index as u32, to, &packet);
+            }
+            take_events(&mut self.nodes[index]);
+        }
+        take_events(&mut self.nodes[index]);
+    }
+
+    /// To everybody on the group's network, or to one address.
+    fn send(&mut self, from: u32, to: Address, packet: &[u8]) {
+        if to == ALL {
+            let near = (0..self.far).filter(|index| *index != from);
+            let ears: Vec<u32> = near.chain([EAR]).collect();
+            for ear in ears {
+                self.carry(from, ear, packet);
+            }
+        } else if let Address::Station(to) = to {
+            let is_far = |station: u32| (self.far..EAR).contains(&station);
+            assert!(
+                !is_far(to) || from >= STAND_INS,
+                "only stand-ins reach members"
+            );
+            assert!(
+                !is_far(from) || to >= STAND_INS,
+                "members reach stand-ins only"
+            );
+            self.carry(from, to, packet);
+        }
+    }
+
+    fn carry(&mut self, from: u32, to: u32, packet: &[u8]) {
+        if self.random.below(1_000_000) < self.loss_ppm {
+            return;
+        }
+        self.made += 1;
+        let key = (self.now_ns + DELAY_NS, self.made);
+        self.air.insert(key, (from, to, packet.to_vec()));
+    }
+
+    fn arrive(&mut self, from: u32, to: u32, packet: &[u8]) {
+        let now = Instant::from_nanos(self.now_ns);
+        let source = Address::Station(from);
+        if to >= EAR {
+            let heard = match to.checked_sub(STAND_INS) {
+                Some(place) => Heard::StandIn(place as usize),
+                None => Heard::Group,
+            };
+            let mut out = Vec::new();
+            let send = |place: usize, to: Address| out.push((place, to));
+            self.relay.handle_packet(now, heard, source, packet, send);
+            for (place, to) in out {
+                self.send(STAND_INS + place as u32, to, packet);
+            }
+            return;
+        }
+        let node = &mut self.nodes[to as usize];
+        let mut deliveries = Vec::new();
+        node.engine
+            .handle_packet(now, source, packet, &mut deliveries);
+        for delivery in deliveries {
+            assert!(!delivery.gap);
+            let bytes = match delivery.bytes {
+                Bytes::Packet(range) => packet[range].to_vec(),
+                Bytes::Held(held) => held,
+            };
+            let got = node.got.entry(delivery.circuit).or_default();
+            got.bytes.extend_from_slice(&bytes);
+            node.engine
+                .consume(now, delivery.circuit, bytes.len() as u64);
+        }
+    }
+}
+
+fn take_events(node: &mut Node) {
+    while let Some(event) = node.engine.poll_event() {
+        match event {
+            Event::Connected(_) => node.connected = true,
+            Event::Accepted(id, _) => drop(node.got.entry(id).or_default()),
+            Event::Released(_, position) => node.released = position,
+            Event::Finished(id) => node.got.entry(id).or_default().finished = true,
+            Event::Closed(id, reason) if Some(id) == node.stream => node.closed = Some(reason),
+            Event::Closed(..) => {}
+        }
+    }
+    while node.engine.poll_news().is_some() {}
+}
+
+/// What sender `index` sends; no two send as much.
+fn pattern(index: u32) -> Vec<u8> {
+    let len = 60_000 + u64::from(index) * 7;
+    (0..len)
+        .map(|at| (at * 31 % 251 + u64::from(index)) as u8)
+        .collect()
+}
+
+#[test]
+fn members_behind_a_relay_get_every_byte_of_every_sender_through_loss() {
+    let mut repaired = 0;
+    for seed in seeds(20) {
+        let mut random = SplitMix64::new(seed);
+        let counts = [1 + random.below(3), random.below(3), 1 + random.below(8)].map(|n| n as u32);
+        let loss_ppm = [0, 10_000, 50_000, 100_000][random.below(4) as usize];
+        let mut world = World::new(seed, counts, loss_ppm);
+        world.run();
+        let about = format!("seed {seed}, {counts:?}, loss {loss_ppm}");
+        let [senders, near, far] = counts;
+        let mut expected: Vec<Vec<u8>> = (0..senders).map(pattern).collect();
+        expected.sort();
+        for node in &world.nodes[..senders as usize] {
+            assert_eq!(node.closed, Some(CloseReason::Graceful), "{about}");
+            let id = node.stream.expect("it sends");
+            let report = node.engine.members(id);
+            assert_eq!(report.len() as u32, near + far, "{about}: {report:?}");
+            for place in 0..far {
+                let stand_in = Address::Station(STAND_INS + place);
+                let done = |member: &engine_xtp::group::Member| {
+                    member.address == stand_in && member.standing == Standing::Done
+                };
+                assert!(report.iter().any(done), "{about}: {report:?}");
+            }
+            repaired += node.engine.counters().retransmissions;
+        }
+        for node in &world.nodes[senders as usize..] {
+            assert!(node.got.values().all(|got| got.finished), "{about}");
+            let mut got: Vec<_> = node.got.values().map(|got| got.bytes.clone()).collect();
+            got.sort();
+            assert!(got == expected, "{about}");
+        }
+        assert_eq!(world.relay.streams() as u32, senders);
+    }
+    assert!(repaired > 100 || seeds(20).count() == 1, "{repaired}");
+}
+
+#[test]
+fn a_member_that_dies_behind_a_relay_is_named_and_the_others_go_on() {
+    let mut world = World::new(3, [1, 1, 3], 0);
+    // It joins, and then it is gone.
+    while !world.nodes[0].connected {
+        (0..world.nodes.len()).for_each(|index| world.serve(index));
+        let Some((&key, _)) = world.air.iter().next() else {
+            break;
+        };
+        world.now_ns = key.0;
+        let (from, to, packet) = world.air.remove(&key).expect("it is the first");
+        world.arrive(from, to, &packet);
+    }
+    let silent = world.nodes.len() - 1;
+    world.nodes[silent].engine = Group::new(Config::default());
+    world.nodes[silent].got.clear();
+    world.run();
+    let report = world.nodes[0]
+        .engine
+        .members(world.nodes[0].stream.expect("it sends"));
+    let standing = |place: u32| {
+        let at = Address::Station(STAND_INS + place);
+        let known = report.iter().find(|member| member.address == at);
+        known.map(|member| member.standing)
+    };
+    let [one, two, three] = [0, 1, 2].map(standing);
+    assert_eq!((one, two), (Some(Standing::Done), Some(Standing::Done)));
+    assert_eq!(three, Some(Standing::Silent), "{report:?}");
+    for node in &world.nodes[1..silent] {
+        assert!(node.got.values().any(|got| got.bytes == pattern(0)));
+    }
+}
+
+/// The FIRST of a sender of its own.
+fn opening(seed: u64) -> Vec<u8> {
+    let config = Config {
+        seed,
+        ..Config::default()
+    };
+    let (mut engine, now) = (Group::new(config), Instant::from_nanos(0));
+    engine.connect(now, ALL).expect("there is room");
+    let mut batch = Batch::new(1);
+    engine.transmit(now, &mut batch);
+    batch.header(&batch.segments()[0]).to_vec()
+}
+
+#[test]
+fn a_relay_passes_on_what_belongs_to_a_stream_it_heard_and_nothing_else() {
+    let packets = super::recorded();
+    let members = [Address::Station(1), Address::Station(2)];
+    let mut relay = Relay::new(RelayConfig {
+        members: members.to_vec(),
+        streams_max: 1,
+        ..RelayConfig::default()
+    });
+    let now = Instant::from_nanos(0);
+    let mut count = |heard: Heard, from: u32, packet: &[u8]| {
+        let mut sent = Vec::new();
+        let from = Address::Station(from);
+        relay.handle_packet(now, heard, from, packet, |place, to| sent.push((place, to)));
+        sent
+    };
+    let first = &packets[0];
+    // An answer before anything was heard leads nowhere, and strangers do not reach members.
+    let answer = packets.iter().find(|packet| packet[0] & 0x80 != 0);
+    let answer = answer.expect("receivers answer");
+    assert!(count(Heard::StandIn(0), 1, answer).is_empty());
+    assert!(count(Heard::StandIn(0), 77, first).is_empty());
+    assert_eq!(
+        count(Heard::Group, 50, first),
+        [(0, members[0]), (1, members[1])]
+    );
+    // The same key from elsewhere, one stream too many, an answer to the group, a damaged packet.
+    assert!(count(Heard::Group, 51, first).is_empty());
+    assert!(count(Heard::Group, 50, &opening(9)).is_empty());
+    assert!(count(Heard::Group, 50, answer).is_empty());
+    let mut damaged = first.clone();
+    damaged[20] ^= 1;
+    assert!(count(Heard::Group, 50, &damaged).is_empty());
+    assert!(count(Heard::Group, 50, &first[..20]).is_empty());
+    // The sender's word to one member, and a place that is none.
+    assert_eq!(count(Heard::StandIn(1), 50, first), [(1, members[1])]);
+    assert!(count(Heard::StandIn(2), 50, first).is_empty());
+    assert_eq!(relay.streams(), 1);
+}

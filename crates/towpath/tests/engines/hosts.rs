@@ -1,0 +1,253 @@
+//! XTP between hosts of a testbed: through a forwarder, and to groups.
+
+use super::group::pattern;
+use link::{LinkConfig, Path};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::mpsc::{Receiver as Answer, channel};
+use std::thread;
+use std::time::Duration;
+use testbed::{EtherKind, Frames, Host, HostPlan, LinkPlan, Plan, Testbed, TestbedError};
+use towpath::xtp::forwarder::{self, Forwarder};
+use towpath::xtp::group::{Receiver, Sender, Settings as GroupSettings, Standing};
+use towpath::xtp::{Endpoint, RateLimit, Settings};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const PORT: u16 = 9000;
+
+/// Hosts on a link, or None, said aloud, where none can be had.
+fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
+    let plan = Plan {
+        hosts: names.iter().map(|name| HostPlan::new(*name)).collect(),
+        link,
+        mtu: 1500,
+        ipv6: false,
+        seed: 5,
+    };
+    match Testbed::up(&plan) {
+        Ok(testbed) => Some(testbed),
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Kernel { .. })) => {
+            eprintln!("SKIPPED: hosts of a testbed: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn at(host: &Host) -> SocketAddr {
+    SocketAddr::new(host.address(), PORT)
+}
+
+/// Settings of an endpoint behind the forwarder at `gateway`.
+fn behind(gateway: SocketAddr) -> Settings {
+    let words = [
+        ("dialect", "3.6".to_owned()),
+        ("gateway", gateway.to_string()),
+    ];
+    let words = words.map(|(name, value)| (name.to_owned(), value));
+    Settings::parse(&words.into_iter().collect()).expect("all of them are known")
+}
+
+/// Does `work` in a thread of its own of `host`.
+fn start<R: Send + 'static>(host: &Host, work: impl FnOnce() -> R + Send + 'static) -> Answer<R> {
+    let (done, result) = channel();
+    let begun = host.run(move || {
+        // A thread is of the host in which it is started.
+        thread::spawn(move || done.send(work()));
+    });
+    begun.expect("the host is there");
+    result
+}
+
+#[test]
+fn hosts_that_do_not_reach_each_other_do_through_a_forwarder() {
+    let link = LinkPlan::Emulated(Default::default(), Frames::Auto);
+    // Hosts at even places are on one side of the link, and do not reach each other.
+    let Some(testbed) = hosts(&["a", "middle", "b"], link) else {
+        return;
+    };
+    let [a, middle, b] = ["a", "middle", "b"].map(|name| testbed.host(name).expect("it is up"));
+    let [from, between, to] = [at(a), at(middle), at(b)];
+    let settings = forwarder::Settings {
+        next: [(from.ip(), from), (to.ip(), to)].into(),
+        rate: None,
+    };
+    let made = middle.run(move || Forwarder::bind(between, &settings));
+    let forwarder = made.expect("the host is there").expect("a port");
+    let serving = start(b, move || -> io::Result<u64> {
+        let server = Endpoint::bind(to, &behind(between))?;
+        server.listen(true);
+        let mut total = 0;
+        for _ in 0..2 {
+            let mut circuit = server.accept(LIMIT)?;
+            let mut buffer = vec![0; 65_536];
+            while let Some(len) = circuit.recv(&mut buffer, LIMIT)? {
+                total += len as u64;
+                circuit.send(&buffer[..len], LIMIT)?;
+            }
+            circuit.close(LIMIT)?;
+        }
+        Ok(total)
+    });
+    let asking = start(a, move || -> io::Result<bool> {
+        let client = Endpoint::bind(from, &behind(between))?;
+        let mut same = true;
+        for salt in 0..2 {
+            let bytes = pattern(300_000 + salt);
+            let mut circuit = client.connect(to, LIMIT)?;
+            let mut back = Vec::new();
+            let mut buffer = vec![0; 65_536];
+            for part in bytes.chunks(10_000) {
+                circuit.send(part, LIMIT)?;
+            }
+            circuit.finish()?;
+            while let Some(len) = circuit.recv(&mut buffer, LIMIT)? {
+                back.extend_from_slice(&buffer[..len]);
+            }
+            same &= back == bytes;
+        }
+        Ok(same)
+    });
+    assert!(
+        asking
+            .recv_timeout(LIMIT)
+            .expect("it ends")
+            .expect("all calls do")
+    );
+    let total = serving.recv_timeout(LIMIT).expect("it ends");
+    assert_eq!(total.expect("all calls do"), 600_001);
+    assert!(forwarder.trails() >= 1);
+    // 600 KB each way in packets of at most 1456 bytes.
+    let counters = forwarder.counters();
+    assert!(counters.packets_built > 800, "{counters:?}");
+}
+
+#[test]
+fn a_forwarder_says_no_to_hosts_it_is_not_told_of_and_imposes_its_rate() {
+    let link = LinkPlan::Emulated(Default::default(), Frames::Auto);
+    let Some(testbed) = hosts(&["a", "middle", "b"], link) else {
+        return;
+    };
+    let [a, middle, b] = ["a", "middle", "b"].map(|name| testbed.host(name).expect("it is up"));
+    let [from, between, to] = [at(a), at(middle), at(b)];
+    let limit = RateLimit {
+        rate_bytes_per_s: 100_000,
+        burst_bytes: 3000,
+    };
+    let settings = forwarder::Settings {
+        next: [(to.ip(), to)].into(),
+        rate: Some(limit),
+    };
+    let made = middle.run(move || Forwarder::bind(between, &settings));
+    let forwarder = made.expect("the host is there").expect("a port");
+    let serving = start(b, move || -> io::Result<usize> {
+        let server = Endpoint::bind(to, &behind(between))?;
+        server.listen(true);
+        let mut circuit = server.accept(LIMIT)?;
+        circuit.recv_all(&mut [0; 1], LIMIT)
+    });
+    let asking = start(a, move || -> io::Result<(io::ErrorKind, Duration)> {
+        let client = Endpoint::bind(from, &behind(between))?;
+        let nobody = SocketAddr::new(IpAddr::from([10, 99, 99, 99]), PORT);
+        let refused = client.connect(nobody, LIMIT).map(drop);
+        let kind = refused.expect_err("nobody is there").kind();
+        let begun = std::time::Instant::now();
+        let mut circuit = client.connect(to, LIMIT)?;
+        circuit.send(&pattern(150_000), LIMIT)?;
+        circuit.close(LIMIT)?;
+        Ok((kind, begun.elapsed()))
+    });
+    let (kind, took) = asking
+        .recv_timeout(LIMIT)
+        .expect("it ends")
+        .expect("all calls do");
+    assert_eq!(kind, io::ErrorKind::ConnectionRefused);
+    let total = serving.recv_timeout(LIMIT).expect("it ends");
+    assert_eq!(total.expect("all calls do"), 150_000);
+    // The sender keeps to the rate, so it cannot be done sooner, however slow the machine is.
+    assert!(took > Duration::from_millis(1000), "{took:?}");
+    drop(forwarder);
+}
+
+#[test]
+fn a_group_of_hosts_on_one_cable_receives_everything() {
+    let names = ["sender", "one", "two", "three"];
+    receive_all(&names, &names[1..], LinkPlan::Ether(EtherKind::Ten));
+}
+
+#[test]
+fn a_group_of_hosts_behind_a_link_that_loses_receives_everything() {
+    let lossy = LinkConfig {
+        loss_ppm: 20_000,
+        ..LinkConfig::default()
+    };
+    let path = Path {
+        directions: [lossy; 2],
+        ..Path::default()
+    };
+    // Those at odd places are on the other side of the link.
+    let names = ["sender", "one", "beside", "two"];
+    let link = LinkPlan::Emulated(path, Frames::True);
+    receive_all(&names, &["one", "two"], link);
+}
+
+/// The first of `names` sends to `receiving`.
+fn receive_all(names: &[&str], receiving: &[&str], link: LinkPlan) {
+    let Some(testbed) = hosts(names, link) else {
+        return;
+    };
+    let group = SocketAddr::from(([239, 192, 7, 7], 5000));
+    let (bytes, count) = (pattern(400_000), receiving.len());
+    let receivers = receiving.iter().map(|name| {
+        let host = testbed.host(name).expect("it is up");
+        let local = host.address();
+        start(host, move || -> io::Result<Vec<u8>> {
+            let receiver = Receiver::join(group, local, &GroupSettings::default())?;
+            let mut stream = receiver.accept(LIMIT)?;
+            let (mut all, mut buffer) = (Vec::new(), [0; 65_536]);
+            while let Some(len) = stream.recv(&mut buffer, LIMIT)? {
+                all.extend_from_slice(&buffer[..len]);
+            }
+            // The sender may have gone when it had heard all.
+            let _ = stream.close(Duration::from_secs(5));
+            Ok(all)
+        })
+    });
+    let receivers: Vec<_> = receivers.collect();
+    let host = testbed.host("sender").expect("it is up");
+    let (local, sent) = (host.address(), bytes.clone());
+    let sending = start(host, move || -> io::Result<Vec<(IpAddr, Standing)>> {
+        let mut sender = Sender::open(group, local, &GroupSettings::for_members(count))?;
+        sender.wait_ready(LIMIT)?;
+        for part in sent.chunks(20_000) {
+            sender.send(part, LIMIT)?;
+        }
+        let report = sender.close(LIMIT)?;
+        let of = |member: &towpath::xtp::group::Member| match member.address {
+            engine::Address::Socket(at) => (at.ip(), member.standing),
+            other => panic!("a member at {other:?}"),
+        };
+        Ok(report.iter().map(of).collect())
+    });
+    let report = sending
+        .recv_timeout(LIMIT)
+        .expect("it ends")
+        .expect("all calls do");
+    let mut expected: Vec<_> = receiving
+        .iter()
+        .map(|name| {
+            (
+                testbed.host(name).expect("it is up").address(),
+                Standing::Done,
+            )
+        })
+        .collect();
+    expected.sort_by_key(|(at, _)| *at);
+    let mut report = report;
+    report.sort_by_key(|(at, _)| *at);
+    assert_eq!(report, expected);
+    for receiver in receivers {
+        let got = receiver.recv_timeout(LIMIT).expect("it ends");
+        assert!(got.expect("all calls do") == bytes);
+    }
+}

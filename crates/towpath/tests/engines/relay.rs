@@ -1,0 +1,124 @@
+//! A relay between a group and receivers that multicast does not reach, over sockets.
+
+use super::group::pattern;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use towpath::xtp::group::{Receiver, Relay, Sender, Settings, Standing, Stream, example_group};
+
+const LIMIT: Duration = Duration::from_secs(60);
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+fn read_all(mut stream: Stream) -> io::Result<Vec<u8>> {
+    let (mut all, mut buffer) = (Vec::new(), [0; 65_536]);
+    while let Some(len) = stream.recv(&mut buffer, LIMIT)? {
+        all.extend_from_slice(&buffer[..len]);
+    }
+    // The sender may have gone when it had heard all.
+    let _ = stream.close(Duration::from_secs(5));
+    Ok(all)
+}
+
+/// A relay at work, and what ends it.
+fn start(mut relay: Relay) -> (Arc<AtomicBool>, JoinHandle<Relay>) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&stop);
+    let running = thread::spawn(move || {
+        relay.run(&seen).expect("its sockets work");
+        relay
+    });
+    (stop, running)
+}
+
+#[test]
+fn receivers_behind_a_relay_are_members_like_others() {
+    let group = example_group();
+    let listen = || Receiver::listen((HERE, 0).into(), &Settings::default());
+    let behind: Vec<Receiver> = (0..3).map(|_| listen().expect("a port")).collect();
+    let members: Vec<SocketAddr> = behind.iter().map(Receiver::local_addr).collect();
+    let near = Receiver::join(group, HERE, &Settings::default()).expect("the loopback has groups");
+    let relay = Relay::join(group, HERE, &members).expect("the loopback has groups");
+    let stand_ins = relay.stand_ins().expect("they are bound");
+    let (stop, running) = start(relay);
+    let bytes = pattern(1_000_000);
+    let receiving: Vec<_> = behind
+        .into_iter()
+        .chain([near])
+        .map(|receiver| {
+            thread::spawn(move || {
+                // Two senders: concentration is a stream from each.
+                let streams = [receiver.accept(LIMIT)?, receiver.accept(LIMIT)?];
+                let reading = streams.map(|stream| thread::spawn(|| read_all(stream)));
+                let all = reading.map(|one| one.join().expect("no panic"));
+                all.into_iter().collect::<io::Result<Vec<_>>>()
+            })
+        })
+        .collect();
+    let sending = [0, 1].map(|salt| {
+        let sent = bytes[salt..].to_vec();
+        thread::spawn(move || {
+            let mut sender = Sender::open(group, HERE, &Settings::for_members(4))?;
+            sender.wait_ready(LIMIT)?;
+            for part in sent.chunks(30_000) {
+                sender.send(part, LIMIT)?;
+            }
+            sender.close(LIMIT)
+        })
+    });
+    for sender in sending {
+        let report = sender
+            .join()
+            .expect("no panic")
+            .expect("all have everything");
+        assert!(
+            report
+                .iter()
+                .all(|member| member.standing == Standing::Done),
+            "{report:?}"
+        );
+        for stand_in in &stand_ins {
+            let address = engine::Address::Socket(*stand_in);
+            assert!(
+                report.iter().any(|member| member.address == address),
+                "{report:?}"
+            );
+        }
+    }
+    for receiver in receiving {
+        let mut all = receiver
+            .join()
+            .expect("no panic")
+            .expect("both streams end");
+        all.sort_by_key(Vec::len);
+        assert!(all[0] == bytes[1..] && all[1] == bytes);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let relayed = running.join().expect("no panic").relayed();
+    assert!(
+        relayed.repeated > 3 * 2 * 600 && relayed.returned > 6,
+        "{relayed:?}"
+    );
+}
+
+#[test]
+fn what_is_no_group_or_has_no_members_is_refused() {
+    let member = SocketAddr::from((HERE, 9));
+    let wrong = [
+        (
+            SocketAddr::from((HERE, 5000)),
+            vec![member],
+            "no multicast address",
+        ),
+        (example_group(), vec![], "1 to 500 members, not 0"),
+        (example_group(), vec![member; 501], "not 501"),
+    ];
+    for (group, members, told) in wrong {
+        let error = Relay::join(group, HERE, &members)
+            .map(drop)
+            .expect_err(told);
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
