@@ -6,6 +6,7 @@ mod common;
 #[path = "../../../../fuzz/src/session.rs"]
 mod fuzzed;
 mod hosts;
+mod liars;
 mod sessions;
 mod strangers;
 
