@@ -239,8 +239,11 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Processor seconds of those workers that run on other hosts.
+    /// Processor seconds of those workers that run on other hosts; an agent may be on this one.
     fn elsewhere_s(&self, listener: &WorkerReport, connector: &WorkerReport) -> f64 {
+        if self.jobs.listener.path_ns == 0 {
+            return 0.0;
+        }
         let both = [(&self.listener, listener), (&self.connector, connector)];
         let elsewhere = both.iter().filter(|(worker, _)| worker.is_elsewhere());
         elsewhere

@@ -333,10 +333,10 @@ impl Stage for AgentStage {
             };
             let found = vet::counters(found);
             let host = session.target();
-            let told = found
-                .disturbed
-                .into_iter()
-                .map(|what| format!("{host}: {what}"));
+            // An agent on this host sees what is seen here, and takes this end's work for another's.
+            let own = session.peer().ip().is_loopback();
+            let told = found.disturbed.into_iter().filter(|_| !own);
+            let told = told.map(|what| format!("{host}: {what}"));
             made.disturbed.extend(told);
             let named = found.evidence.into_iter().filter_map(|(name, value)| {
                 let name = format!("agent_{}", name.strip_prefix("host_")?);

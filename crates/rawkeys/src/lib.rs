@@ -1,0 +1,204 @@
+//! TLS 1.3 between ends that know each other's keys: Ed25519 keys as they are (RFC 7250), without
+//! certificates, names, passwords or older versions.
+//!
+//! * [`KeyPair`] - who an end is.
+//! * [`OneOf`] - whom it believes; `verifier` is how TLS asks it.
+//! * [`server`], [`client`] - what TLS is told from these.
+//!
+//! ```
+//! let (ours, theirs) = (rawkeys::KeyPair::generate()?, rawkeys::KeyPair::generate()?);
+//! let suites = vec![rawkeys::AES_128];
+//! let here = rawkeys::server(&ours, Some(rawkeys::OneOf::new([theirs.public()])), suites.clone())?;
+//! let there = rawkeys::client(Some(&theirs), rawkeys::OneOf::new([ours.public()]), suites)?;
+//! # drop((here, there));
+//! # Ok::<(), rustls::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod verifier;
+
+pub use verifier::OneOf;
+
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::crypto::{CryptoProvider, ring as provider};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{ClientConfig, Error, ServerConfig, SupportedCipherSuite};
+use std::sync::Arc;
+
+/// AES with 128 bits, in Galois counter mode.
+pub const AES_128: SupportedCipherSuite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
+
+/// ChaCha20 with Poly1305, for processors without instructions for AES.
+pub const CHACHA20: SupportedCipherSuite = provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
+
+/// Octets of an Ed25519 public key.
+pub const PUBLIC_LEN: usize = 32;
+
+/// What comes before these octets in a SubjectPublicKeyInfo (RFC 8410).
+const SPKI_HEAD: [u8; 12] = [
+    0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
+];
+
+/// A public key as TLS has it, a SubjectPublicKeyInfo.
+pub fn spki(key: &[u8; PUBLIC_LEN]) -> Vec<u8> {
+    [&SPKI_HEAD[..], key].concat()
+}
+
+/// An Ed25519 pair.
+#[derive(Clone, Debug)]
+pub struct KeyPair(Arc<CertifiedKey>);
+
+impl KeyPair {
+    /// Makes one up.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no random numbers.
+    pub fn generate() -> Result<KeyPair, Error> {
+        let random = ring::rand::SystemRandom::new();
+        let pair = ring::signature::Ed25519KeyPair::generate_pkcs8(&random);
+        KeyPair::from_pkcs8(pair.map_err(|_| Error::FailedToGetRandomBytes)?.as_ref())
+    }
+
+    /// One that was kept, in PKCS 8 form.
+    ///
+    /// # Errors
+    ///
+    /// When the octets are no such pair.
+    pub fn from_pkcs8(pair: &[u8]) -> Result<KeyPair, Error> {
+        let pair = PrivatePkcs8KeyDer::from(pair.to_vec());
+        let signing = provider::sign::any_eddsa_type(&pair)?;
+        let public = signing.public_key();
+        let public = public.ok_or_else(|| Error::General("the key has no public part".into()))?;
+        let public = CertificateDer::from(public.as_ref().to_vec());
+        Ok(KeyPair(Arc::new(CertifiedKey::new(vec![public], signing))))
+    }
+
+    /// The public key, a SubjectPublicKeyInfo.
+    pub fn public(&self) -> Vec<u8> {
+        self.0.cert[0].to_vec()
+    }
+}
+
+fn crypto(cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider {
+        cipher_suites,
+        ..provider::default_provider()
+    })
+}
+
+/// The listening end: it shows `pair`, and lets in `clients`, or everybody.
+///
+/// # Errors
+///
+/// When none of `suites` is of TLS 1.3.
+pub fn server(
+    pair: &KeyPair,
+    clients: Option<OneOf>,
+    suites: Vec<SupportedCipherSuite>,
+) -> Result<ServerConfig, Error> {
+    let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&pair.0));
+    let config = ServerConfig::builder_with_provider(crypto(suites));
+    let config = config.with_protocol_versions(&[&TLS13])?;
+    let config = match clients {
+        Some(clients) => config.with_client_cert_verifier(Arc::new(clients)),
+        None => config.with_no_client_auth(),
+    };
+    Ok(config.with_cert_resolver(Arc::new(resolver)))
+}
+
+/// The connecting end: it speaks with any of `servers` and shows `pair`, if it has one.
+///
+/// # Errors
+///
+/// When none of `suites` is of TLS 1.3.
+pub fn client(
+    pair: Option<&KeyPair>,
+    servers: OneOf,
+    suites: Vec<SupportedCipherSuite>,
+) -> Result<ClientConfig, Error> {
+    let config = ClientConfig::builder_with_provider(crypto(suites))
+        .with_protocol_versions(&[&TLS13])?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(servers));
+    Ok(match pair {
+        Some(pair) => {
+            let resolver = AlwaysResolvesClientRawPublicKeys::new(Arc::clone(&pair.0));
+            config.with_client_cert_resolver(Arc::new(resolver))
+        }
+        None => config.with_no_client_auth(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustls::pki_types::ServerName;
+    use rustls::{ClientConnection, Connection, ServerConnection};
+
+    /// Passes records to and fro until both have shaken hands.
+    fn meet(server: ServerConfig, client: ClientConfig) -> Result<(), Error> {
+        let name = ServerName::try_from("a.invalid").expect("a name");
+        let mut ends: [Connection; 2] = [
+            ClientConnection::new(Arc::new(client), name)?.into(),
+            ServerConnection::new(Arc::new(server))?.into(),
+        ];
+        for _ in 0..6 {
+            for from in [0, 1] {
+                let mut octets = Vec::new();
+                while ends[from].wants_write() {
+                    ends[from]
+                        .write_tls(&mut octets)
+                        .expect("a vector takes all");
+                }
+                let mut octets = &octets[..];
+                while !octets.is_empty() {
+                    ends[1 - from]
+                        .read_tls(&mut octets)
+                        .expect("a slice gives all");
+                    ends[1 - from].process_new_packets()?;
+                }
+            }
+        }
+        assert!(ends.iter().all(|end| !end.is_handshaking()));
+        Ok(())
+    }
+
+    fn pair() -> KeyPair {
+        KeyPair::generate().expect("random numbers")
+    }
+
+    #[test]
+    fn ends_that_know_each_other_meet_and_others_do_not() {
+        let (one, other, stranger) = (pair(), pair(), pair());
+        let only = |pair: &KeyPair| OneOf::new([pair.public()]);
+        let listens =
+            |who: Option<OneOf>| server(&one, who, vec![AES_128]).expect("a configuration");
+        let connects = |own: Option<&KeyPair>, who: &KeyPair| {
+            client(own, only(who), vec![AES_128, CHACHA20]).expect("a configuration")
+        };
+        assert_eq!(
+            meet(listens(Some(only(&other))), connects(Some(&other), &one)),
+            Ok(())
+        );
+        assert_eq!(meet(listens(None), connects(None, &one)), Ok(()));
+        meet(listens(None), connects(None, &stranger)).expect_err("another server");
+        let tries = [Some(&stranger), None];
+        for own in tries {
+            meet(listens(Some(only(&other))), connects(own, &one)).expect_err("a stranger");
+        }
+    }
+
+    #[test]
+    fn a_public_key_stands_at_the_end_of_its_info() {
+        let public = pair().public();
+        let (_, key) = public
+            .split_last_chunk::<PUBLIC_LEN>()
+            .expect("it is longer");
+        assert_eq!(spki(key), public);
+        KeyPair::from_pkcs8(&[1, 2, 3]).expect_err("no pair");
+    }
+}
