@@ -29,12 +29,14 @@ pub(crate) fn sort_in(
         bytes,
         gap,
         tag,
+        end_tag,
         end,
     } = delivery;
     let piece = |range: Range<usize>| Piece {
         range: range.start as u32..range.end as u32,
         gap,
         tag,
+        end_tag,
         end,
     };
     match bytes {

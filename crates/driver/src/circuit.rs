@@ -245,6 +245,11 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         self.producer.position()
     }
 
+    /// Whether the last message received ended with a tag.
+    pub fn is_end_tagged(&self) -> bool {
+        self.reader.is_end_tagged()
+    }
+
     /// Whether the last message received began with a tag.
     pub fn is_tagged(&self) -> bool {
         self.reader.is_tagged()

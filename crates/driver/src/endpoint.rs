@@ -3,11 +3,11 @@
 use crate::circuit::Circuit;
 use crate::helper::Helper;
 use crate::pump::Pump;
-use crate::shared::{Awaited, Owner, Shared};
+use crate::shared::{Awaited, Kept, Owner, Shared};
 use crate::watch::Watch;
 use engine::{Address, CircuitId, CommandError, Engine, Instant};
 use std::io;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wire::Wire;
 
@@ -35,7 +35,8 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     ///
     /// When no thread can be started, or the process is out of descriptors.
     pub fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
-        let owner = Owner(Arc::new(Shared::new(engine, wire, store_bytes)?));
+        let owner = Arc::new(Shared::new(engine, wire, store_bytes)?);
+        let owner = Owner(owner, Kept::default());
         let shared = Arc::clone(&owner.0);
         std::thread::Builder::new()
             .name("towpath-helper".into())
@@ -44,6 +45,21 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
         Ok(Endpoint {
             shared: Arc::new(owner),
         })
+    }
+}
+
+/// A look at an endpoint that does not keep it alive.
+pub struct Observer<E, W> {
+    shared: Weak<Owner<E, W>>,
+}
+
+impl<E: Engine, W: Wire> Observer<E, W> {
+    /// Runs `look` with the pump locked and the endpoint's time; None when the endpoint is gone.
+    pub fn look<R>(&self, look: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
+        let shared = self.shared.upgrade()?;
+        let mut pump = shared.lock();
+        let now = shared.now();
+        Some(look(&mut pump, now))
     }
 }
 
@@ -62,7 +78,21 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `ConnectionRefused`, `TimedOut` (also when `limit` passes first), or the wire's.
     pub fn connect(&self, to: Address, limit: Duration) -> io::Result<Circuit<E, W>> {
-        let mut circuit = self.open(to, |engine, now| engine.connect(now, to))?;
+        self.connect_by(to, limit, |engine, now| engine.connect(now, to))
+    }
+
+    /// Opens a circuit to `to` by a command of the engine and waits until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Endpoint::connect), or what the command says.
+    pub fn connect_by(
+        &self,
+        to: Address,
+        limit: Duration,
+        command: impl FnOnce(&mut E, Instant) -> Result<CircuitId, CommandError>,
+    ) -> io::Result<Circuit<E, W>> {
+        let mut circuit = self.open(to, command)?;
         circuit.flush()?;
         circuit.wait_connected(limit)?;
         Ok(circuit)
@@ -161,6 +191,19 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
         let now = self.shared.now();
         command(pump.engine(), now);
         pump.flush(now)
+    }
+
+    /// Keeps `companion` for as long as the endpoint or one of its circuits lives.
+    pub fn keep(&self, companion: Box<dyn Send>) {
+        let mut kept = self.shared.1.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.push(companion);
+    }
+
+    /// A look at the endpoint for somebody who must not keep it alive.
+    pub fn observer(&self) -> Observer<E, W> {
+        Observer {
+            shared: Arc::downgrade(&self.shared),
+        }
     }
 
     /// Runs `look` with the pump locked.

@@ -13,6 +13,8 @@ pub struct Piece {
     pub gap: bool,
     /// It begins with a tag.
     pub tag: bool,
+    /// It ends with one.
+    pub end_tag: bool,
     /// A message ends with it.
     pub end: bool,
 }
@@ -57,6 +59,8 @@ pub struct Reader {
     torn: bool,
     /// The last message began with a tag.
     tagged: bool,
+    /// It ended with one.
+    end_tagged: bool,
     damaged: u64,
 }
 
@@ -81,6 +85,7 @@ impl Reader {
             joined: false,
             torn: false,
             tagged: false,
+            end_tagged: false,
             damaged: 0,
         }
     }
@@ -101,6 +106,11 @@ impl Reader {
     /// Whether the last message began with a tag ([`Framing::Messages`] only).
     pub fn is_tagged(&self) -> bool {
         self.tagged
+    }
+
+    /// Whether the last message ended with a tag ([`Framing::Messages`] only).
+    pub fn is_end_tagged(&self) -> bool {
+        self.end_tagged
     }
 
     /// Whether every piece of the chunk was taken.
@@ -184,6 +194,7 @@ impl Reader {
             if !self.joined {
                 self.tagged = piece.tag;
             }
+            self.end_tagged = piece.end_tag;
             if piece.end && !self.joined {
                 return Read::Message(copy(bytes, buffer));
             }

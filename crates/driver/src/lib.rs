@@ -34,6 +34,6 @@ pub mod watch;
 
 pub use circuit::Circuit;
 pub use circuits::CircuitStatus;
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, Observer};
 pub use pump::Pump;
 pub use watch::Watch;

@@ -59,8 +59,12 @@ pub(crate) enum Awaited {
     Impossible,
 }
 
-/// What an endpoint and its circuits hold; the helper ends when the last of them goes.
-pub(crate) struct Owner<E, W>(pub(crate) Arc<Shared<E, W>>);
+/// What an endpoint and its circuits hold; the helper ends when the last of them goes, and what the
+/// endpoint keeps is dropped.
+pub(crate) struct Owner<E, W>(pub(crate) Arc<Shared<E, W>>, pub(crate) Kept);
+
+/// What is to live as long as an endpoint.
+pub(crate) type Kept = Mutex<Vec<Box<dyn Send>>>;
 
 impl<E, W> std::ops::Deref for Owner<E, W> {
     type Target = Shared<E, W>;

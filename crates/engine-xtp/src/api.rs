@@ -71,6 +71,9 @@ pub enum Congestion {
     /// As `Loss`, and leaves slow start or shrinks by an eighth when the round trip takes more
     /// than twice the shortest one seen.
     Delay,
+    /// Sends at the rate at which bytes were delivered lately, and tries now and then whether there
+    /// is more, as BBR does. A single loss means nothing, so it is the one for paths that lose.
+    Rate,
 }
 
 /// How an endpoint behaves. All associations of an engine share it.

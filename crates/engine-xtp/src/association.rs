@@ -11,6 +11,7 @@ use crate::procedure::{arrive, close, receive, reply, request, route, send, setu
 use crate::shared::Shared;
 use crate::state::{Context, TIMERS, Timer};
 use crate::table::{Slot, Table};
+use crate::view;
 use core::time::Duration;
 use engine::{
     Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
@@ -72,13 +73,7 @@ impl Xtp {
 
     /// How far the close of a circuit got at this end; None once it is gone.
     pub fn close_state(&self, id: CircuitId) -> Option<CloseState> {
-        let ctx = self.table.peek(id)?;
-        Some(CloseState {
-            wclose_sent: ctx.close.wclose_sent,
-            rclose_received: ctx.close.rclose_received,
-            wclose_received: ctx.rx.last.is_some(),
-            rclose_sent: ctx.close.rclose_sent,
-        })
+        self.table.peek(id).map(view::close_state)
     }
 
     /// Opens an association to `to` that asks for `service`, as [`Engine::connect`] does for the
@@ -130,6 +125,29 @@ impl Xtp {
         self.with(id, |ctx, _| {
             if start >= ctx.tx.end {
                 ctx.tx.tags.push(start);
+            }
+        });
+    }
+
+    /// The bytes of a circuit's store below position `end`, where a message ends, end with a tag of
+    /// eight octets, which its peer gets as such. Called as [`tag`](Xtp::tag) is, before the store is
+    /// said to extend to `end`, for circuits that keep messages. The tag counts as data and is in one
+    /// packet. False, and nothing done, in 4.0, which has no bit for it.
+    pub fn tag_end(&mut self, id: CircuitId, end: u64) -> bool {
+        let knows = self.shared.config.dialect.is_three();
+        self.with(id, |ctx, _| {
+            if knows && end >= ctx.tx.end.saturating_add(8) {
+                ctx.tx.end_tags.push(end);
+            }
+        });
+        knows
+    }
+
+    /// Takes back the tag that ends at `end`, whose bytes were not written after all.
+    pub fn untag_end(&mut self, id: CircuitId, end: u64) {
+        self.with(id, |ctx, _| {
+            if end > ctx.tx.end {
+                ctx.tx.end_tags.take_back(end);
             }
         });
     }

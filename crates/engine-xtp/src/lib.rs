@@ -19,6 +19,7 @@
 //! * `tx/`, `rx/` - the parts of either direction: round-trip time, rate, congestion, message ends;
 //!   bytes that came early.
 //! * [`group`] - one sender and any number of receivers, an engine of its own.
+//! * `view` - what associations are doing, for people to look at.
 //! * [`pdu`] - the packets, as octets and as meaning.
 //!
 //! Positions of the send store are the sequence numbers on the wire: 64 bits, from 0.
@@ -40,6 +41,7 @@ mod state;
 mod table;
 mod tx;
 mod types;
+mod view;
 
 pub use api::{
     Ask, CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit,
@@ -47,3 +49,4 @@ pub use api::{
 };
 pub use association::Xtp;
 pub use forwarder::{Forwarder, ForwarderConfig};
+pub use view::{AssociationView, ReceivingView, SendingView, Standing};

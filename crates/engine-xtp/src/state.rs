@@ -82,6 +82,20 @@ pub(crate) enum Timer {
     Linger,
 }
 
+impl Timer {
+    /// What people call it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Timer::Wait => "WTIMER",
+            Timer::Status => "status",
+            Timer::Idle => "CTIMER",
+            Timer::Rate => "RTIMER",
+            Timer::Reply => "reply",
+            Timer::Linger => "linger",
+        }
+    }
+}
+
 pub(crate) const TIMERS: [Timer; 6] = [
     Timer::Wait,
     Timer::Status,
@@ -236,6 +250,9 @@ impl Context {
         if let Some(bucket) = &mut self.tx.bucket {
             bucket.spend(octets);
         }
+        if let Some(congestion) = &mut self.tx.congestion {
+            congestion.spend(octets);
+        }
     }
 
     /// Puts the context into the queue of those with something to send.
@@ -244,6 +261,11 @@ impl Context {
             self.queued = true;
             shared.ready.push(self.slot, self.sort);
         }
+    }
+
+    /// When the timer is due, if it is armed.
+    pub(crate) fn due_at(&self, timer: Timer) -> Option<Instant> {
+        Some(self.due_at[timer as usize]).filter(|&at| at != NEVER)
     }
 
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {

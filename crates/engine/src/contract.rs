@@ -47,6 +47,8 @@ pub struct Delivery {
     pub gap: bool,
     /// They begin with a tag of eight octets that the sender set apart.
     pub tag: bool,
+    /// They end with one ([`Framing::Messages`] only).
+    pub end_tag: bool,
     /// A message ends with the last of them ([`Framing::Messages`] only).
     pub end: bool,
 }

@@ -169,10 +169,11 @@ const FLOWS: [(&str, FlowControl); 2] = [
     ("off", FlowControl::Off),
 ];
 
-const CONGESTIONS: [(&str, Congestion); 3] = [
+const CONGESTIONS: [(&str, Congestion); 4] = [
     ("off", Congestion::Off),
     ("loss", Congestion::Loss),
     ("delay", Congestion::Delay),
+    ("rate", Congestion::Rate),
 ];
 
 /// What a word stands for.

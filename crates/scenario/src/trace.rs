@@ -1,10 +1,9 @@
 //! A run as lines, one for each thing that happens to a packet, and where two runs part.
 
 use sim::{Happening, Observation};
-use std::fmt::Write;
+use wire::trace::Line;
 
-/// Octets of a packet shown in a line.
-const SHOWN: usize = 48;
+pub use wire::trace::{HASH_START, hash};
 
 /// The line of an observation: time in ps, what, at which station, from which, length, a hash of
 /// the packet and its first octets.
@@ -16,29 +15,22 @@ pub fn line(observation: &Observation<'_>) -> String {
         Happening::Dropped => "dropped",
         Happening::Collided => "collided",
     };
-    let packet = observation.packet;
-    let mut line = format!(
-        "{} {what} at={} from={} len={} hash={:016x} ",
-        observation.at_ps,
-        observation.station,
-        observation.from,
-        packet.len(),
-        hash(HASH_START, packet)
-    );
-    for octet in packet.iter().take(SHOWN) {
-        let _ = write!(line, "{octet:02x}");
-    }
-    line
+    let line = Line {
+        at_ps: observation.at_ps,
+        what,
+        station: observation.station as u64,
+        from: observation.from as u64,
+        packet: observation.packet,
+    };
+    line.to_string()
 }
 
-/// Where [`hash`] begins.
-pub const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
-
-/// FNV-1a: adds `octets` to a hash. Tells runs apart; not for secrets.
-pub fn hash(start: u64, octets: &[u8]) -> u64 {
-    octets.iter().fold(start, |hash, octet| {
-        (hash ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+/// A line without what differs between live runs that did the same: the time, and the octets, in
+/// which keys are random. What is no event is left out.
+pub fn outline(line: &str) -> Option<String> {
+    let words: Vec<&str> = line.split(' ').take(5).collect();
+    let event = !line.starts_with('#') && words.len() == 5;
+    event.then(|| words[1..].join(" "))
 }
 
 /// The first line at which two traces part.
@@ -79,6 +71,17 @@ pub fn difference(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_outline_is_what_happened_to_packets_of_which_length() {
+        let event = "1250 offered at=0 from=0 len=52 hash=91c0cf2b0a7d4ce1 0000";
+        assert_eq!(
+            outline(event).as_deref(),
+            Some("offered at=0 from=0 len=52")
+        );
+        assert_eq!(outline("# station 0 is 127.0.0.1:9"), None);
+        assert_eq!(outline(""), None);
+    }
 
     #[test]
     fn traces_part_at_the_first_line_that_differs() {

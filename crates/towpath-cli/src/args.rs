@@ -77,6 +77,9 @@ pub enum Command {
     Forward(crate::forward_command::ForwardArgs),
     /// Copy a file to one host or to many over XTP, or receive files.
     Cp(crate::cp_command::CpArgs),
+    /// Look at live endpoints of XTP.
+    #[command(subcommand)]
+    Xtp(crate::xtp_command::XtpCommand),
     /// Let trusted clients on other hosts measure against this one.
     Agent(crate::agent_command::AgentArgs),
     /// Make, show and trust the keys of `agent` and `race --to`.
@@ -84,7 +87,11 @@ pub enum Command {
     Key(crate::key_command::KeyCommand),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
-    Worker,
+    Worker {
+        /// Where endpoints of XTP write down their packets.
+        #[arg(long)]
+        trace: Option<PathBuf>,
+    },
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
     LoadUnit {
@@ -287,6 +294,10 @@ pub struct RaceArgs {
     /// Ethernet type for link-layer transports.
     #[arg(long, default_value = "0x88b5", value_parser = parse::ethertype)]
     pub ethertype: u16,
+    /// Write down the packets of XTP contestants' engines: the first worker's into FILE, those of
+    /// the next into FILE.2 and so on, 64 at most.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Probability of any false verdict in the whole race.
     #[arg(long, default_value = "5%", value_parser = parse::percent)]
     pub alpha: f64,
@@ -315,6 +326,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp+udp tcp --circuits 2          unlike circuits together: who gets what?
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
+  towpath race xtp --blocks 1 --trace xtp.trace
   towpath race tcp xtp --link rate=10mbit,delay=5ms,loss=1%
   towpath race tcp udp --link ether10 --link-load 0..3
   towpath race tcp udp --host-load 0..4@sender,0..4@receiver

@@ -1,7 +1,7 @@
 //! `towpath cp`: files to one host, or to many.
 
 use crate::print::{line, note};
-use crate::tools::{Stop, resolve, settings};
+use crate::tools::{Stop, answer_contexts, check_trace, resolve, settings, trace};
 use crate::{CliError, DONE, FAILED};
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -60,6 +60,9 @@ pub struct CpArgs {
     /// The transport, with options of its own.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
     pub over: String,
+    /// Write down XTP's packets, a line each; those of --group are not.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
 }
 
 /// Sends or receives.
@@ -68,12 +71,15 @@ pub struct CpArgs {
 ///
 /// What the user must know.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
-    let settings = settings(&args.over)?;
-    match (&args.receive, &args.file) {
+    let mut settings = settings(&args.over)?;
+    trace(&mut settings, args.trace.as_deref())?;
+    let done = match (&args.receive, &args.file) {
         (Some(folder), _) => receive(args, folder, &settings),
         (None, Some(file)) => send(args, file, &settings),
         (None, None) => Err(CliError::usage("name a file, or --receive DIR")),
-    }
+    };
+    let code = done?;
+    check_trace(&settings).map(|()| code)
 }
 
 fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliError> {
@@ -92,6 +98,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliE
             "cannot listen at {local}: {error}; choose another with --listen"
         ))
     })?;
+    answer_contexts(&endpoint);
     note(format_args!(
         "receiving into {} at {}; Ctrl-C ends it",
         folder.display(),
@@ -182,6 +189,7 @@ fn send(args: &CpArgs, file: &Path, settings: &Settings) -> Result<u8, CliError>
                 let bar = bars.add(bar(name));
                 scope.spawn(move || {
                     let endpoint = Endpoint::bind(any(to), settings)?;
+                    answer_contexts(&endpoint);
                     files::send(&endpoint, to, file, &mut |progress| show(&bar, progress))
                 })
             };
@@ -248,7 +256,9 @@ fn any(peer: SocketAddr) -> SocketAddr {
 }
 
 fn bind(peer: SocketAddr, settings: &Settings) -> Result<Endpoint, CliError> {
-    Endpoint::bind(any(peer), settings).map_err(CliError::failed)
+    let endpoint = Endpoint::bind(any(peer), settings).map_err(CliError::failed)?;
+    answer_contexts(&endpoint);
+    Ok(endpoint)
 }
 
 fn bar(name: &str) -> ProgressBar {

@@ -73,7 +73,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
         check_workers(&args, session, &pairs)?;
     }
     let program = std::env::current_exe().map_err(CliError::failed)?;
-    let here = ThisHost::new(program, vec!["worker".into()]);
+    let here = ThisHost::new(program, crate::stage::worker(&args));
     let mut stage = AgentStage::new(pairs, &here).map_err(CliError::failed)?;
     if args.far.together {
         stage = stage.together();

@@ -1,11 +1,13 @@
 //! `towpath forward`: any TCP program through XTP.
 
 use crate::print::note;
-use crate::tools::{Stop, resolve, settings};
+use crate::tools::{Stop, answer_contexts, check_trace, resolve, settings, trace};
 use crate::{CliError, DONE};
 use clap::Args;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use towpath::forward::{CONNECTIONS, Forwarder};
+use towpath::xtp::Settings;
 
 /// Which end of a path this is.
 #[derive(Clone, Debug, Args)]
@@ -46,6 +48,17 @@ pub struct ForwardArgs {
     /// Connections at once; those beyond wait.
     #[arg(long, default_value_t = CONNECTIONS as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub connections: u32,
+    /// Write down XTP's packets, a line each.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+impl ForwardArgs {
+    /// The transport and its options.
+    fn transport(&self) -> &str {
+        let from = self.from.as_ref().and_then(|words| words.first());
+        from.or(self.over.as_ref()).map_or("", String::as_str)
+    }
 }
 
 /// Carries connections until a signal.
@@ -54,7 +67,10 @@ pub struct ForwardArgs {
 ///
 /// What the user must know.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
-    let mut forwarder = make(args)?;
+    let mut settings = settings(args.transport())?;
+    trace(&mut settings, args.trace.as_deref())?;
+    let mut forwarder = make(args, &settings)?;
+    answer_contexts(forwarder.endpoint());
     forwarder.set_connections_max(args.connections as usize);
     let stop = Stop::on_signals()?;
     forwarder.run(stop.flag()).map_err(CliError::failed)?;
@@ -63,16 +79,15 @@ pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
         "{} connections: {} ended, {} broken; {} bytes from TCP to XTP, {} back",
         counts.opened, counts.ended, counts.broken, counts.sent_bytes, counts.received_bytes
     ));
-    Ok(DONE)
+    check_trace(&settings).map(|()| DONE)
 }
 
-fn make(args: &ForwardArgs) -> Result<Forwarder, CliError> {
+fn make(args: &ForwardArgs, settings: &Settings) -> Result<Forwarder, CliError> {
     let words = |text: &Option<String>| text.clone().unwrap_or_default();
     match args.from.as_deref() {
-        Some([transport, listen]) => {
-            let settings = settings(transport)?;
+        Some([_, listen]) => {
             let (listen, target) = (resolve(listen)?, resolve(&words(&args.to))?);
-            let made = Forwarder::from_xtp(listen, target, &settings);
+            let made = Forwarder::from_xtp(listen, target, settings);
             let forwarder = made.map_err(|error| refused(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(
@@ -81,9 +96,8 @@ fn make(args: &ForwardArgs) -> Result<Forwarder, CliError> {
             Ok(forwarder)
         }
         _ => {
-            let settings = settings(&words(&args.over))?;
             let (listen, peer) = (resolve(&words(&args.listen))?, resolve(&words(&args.peer))?);
-            let made = Forwarder::to_xtp(listen, peer, &settings);
+            let made = Forwarder::to_xtp(listen, peer, settings);
             let forwarder = made.map_err(|error| refused(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(

@@ -10,6 +10,7 @@
 //! * [`far`] - races against agents on other hosts; [`agent_command`], [`key_command`] - the other end.
 //! * [`profile_command`] - where a message's time goes.
 //! * [`forward_command`], [`cp_command`] - tools on XTP; [`tools`] is what they share.
+//! * [`xtp_command`] - what live endpoints of XTP are doing.
 //! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   commands.
 //! * [`mod@print`] - how words reach the user.
@@ -40,6 +41,7 @@ pub mod study;
 pub mod surroundings;
 pub mod testbed_command;
 pub mod tools;
+pub mod xtp_command;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;
@@ -119,9 +121,10 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Testbed(command) => testbed_command::run(&command),
         Command::Forward(args) => forward_command::run(&args),
         Command::Cp(args) => cp_command::run(&args),
+        Command::Xtp(command) => xtp_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
-        Command::Worker => worker(),
+        Command::Worker { trace } => worker(trace.as_deref()),
         Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
         Command::Man => man(),
         Command::Completions { shell } => {
@@ -166,8 +169,11 @@ fn man() -> Result<u8, CliError> {
 }
 
 /// A worker's control channel is its standard input.
-fn worker() -> Result<u8, CliError> {
+fn worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
     use std::os::fd::AsFd;
+    if let Some(path) = trace {
+        towpath::xtp::tracing::trace_all(path);
+    }
     // A race that was killed leaves no one behind. Where this cannot be had the worker notices
     // its channel closing, later.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));

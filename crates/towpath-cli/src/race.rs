@@ -27,6 +27,9 @@ const LOOKS: [u32; 3] = [5, 10, 20];
 ///
 /// What the user must know.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
+    if let Some(path) = &args.trace {
+        check_trace(path)?;
+    }
     if args.far.is_asked() {
         return crate::far::run(args);
     }
@@ -51,6 +54,26 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
         print::line(line)?;
     }
     ended(&path, &summary)
+}
+
+/// Whether a trace can go there.
+fn check_trace(path: &Path) -> Result<(), CliError> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let trouble = if path.to_str().is_none() {
+        "its name is not UTF-8"
+    } else if path.exists() {
+        "it exists; remove it"
+    } else if parent.is_some_and(|parent| !parent.is_dir()) {
+        "its folder does not exist; make it"
+    } else {
+        return Ok(());
+    };
+    Err(CliError::usage(format!(
+        "--trace {}: {trouble}, or name another",
+        path.display()
+    )))
 }
 
 /// The exit code of a race that ended so.

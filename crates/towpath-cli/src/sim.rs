@@ -55,8 +55,13 @@ Examples:
     #[command(after_help = "Exit code 1 when they differ.
 
 Examples:
-  towpath sim diff before.trace after.trace")]
+  towpath sim diff before.trace after.trace
+  towpath sim diff --outline live.trace simulated.trace")]
     Diff {
+        /// Compare what happened at which station to packets of which length, and not the times and
+        /// octets, which are never the same for live endpoints.
+        #[arg(long)]
+        outline: bool,
         /// A trace.
         first: PathBuf,
         /// Another.
@@ -127,7 +132,11 @@ pub fn run(command: &SimCommand) -> Result<u8, CliError> {
         SimCommand::Run(args) => run_once(args),
         SimCommand::Sweep(args) => sweeps::run_sweep(args),
         SimCommand::Report { rows, html } => report(rows, html),
-        SimCommand::Diff { first, second } => diff(first, second),
+        SimCommand::Diff {
+            outline,
+            first,
+            second,
+        } => diff(first, second, *outline),
     }
 }
 
@@ -185,19 +194,24 @@ fn run_once(args: &RunArgs) -> Result<u8, CliError> {
     Ok(DONE)
 }
 
-fn diff(first: &Path, second: &Path) -> Result<u8, CliError> {
+fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
     let lines = |path: &Path| -> Result<_, CliError> {
         let file = File::open(path)
             .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
-        Ok(BufReader::new(file).lines().map_while(Result::ok))
+        let lines = BufReader::new(file).lines().map_while(Result::ok);
+        Ok(lines.filter_map(move |line| match outline {
+            true => scenario::trace::outline(&line),
+            false => Some(line),
+        }))
     };
     let Some(parting) = scenario::trace::difference(lines(first)?, lines(second)?) else {
         print::line("the traces are equal")?;
         return Ok(DONE);
     };
+    let unit = if outline { "event" } else { "line" };
     let shown = |line: Option<String>| line.unwrap_or_else(|| "(its end)".to_owned());
     print::line(format_args!(
-        "they part at line {}\n  {}: {}\n  {}: {}",
+        "they part at {unit} {}\n  {}: {}\n  {}: {}",
         parting.line,
         first.display(),
         shown(parting.first),

@@ -152,10 +152,20 @@ fn plan(args: &RaceArgs) -> Result<StagePlan, CliError> {
                 .map_or((None, None), |(one, other)| (Some(one), Some(other))),
         ),
         program: std::env::current_exe().map_err(CliError::failed)?,
-        worker: vec!["worker".into()],
+        worker: worker(args),
         load: vec!["load-unit".into()],
         seed: args.seed.unwrap_or(1),
     })
+}
+
+/// The words that start a worker.
+pub(crate) fn worker(args: &RaceArgs) -> Vec<String> {
+    let mut words = vec!["worker".to_owned()];
+    if let Some(path) = &args.trace {
+        // Checked to be text when the race began.
+        words.extend(["--trace".to_owned(), path.to_string_lossy().into_owned()]);
+    }
+    words
 }
 
 /// Measures the empty links; what was found goes into `machine`, and to the user.

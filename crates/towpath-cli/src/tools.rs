@@ -1,11 +1,13 @@
 //! What the tools on XTP share: addresses, settings, ending.
 
 use crate::CliError;
+use crate::print::note;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use towpath::xtp::Settings;
+use towpath::xtp::{Endpoint, Settings, TraceLog};
 
 /// The first address of `HOST:PORT`.
 ///
@@ -48,6 +50,51 @@ pub fn settings(text: &str) -> Result<Settings, CliError> {
         own.insert(key.to_owned(), value.to_owned());
     }
     Settings::parse(&own).map_err(CliError::usage)
+}
+
+/// Has endpoints with these settings write their packets down at `path`, if there is one.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub fn trace(settings: &mut Settings, path: Option<&Path>) -> Result<(), CliError> {
+    if let Some(path) = path {
+        let log = TraceLog::create(path).map_err(|error| broken(path, &error))?;
+        settings.trace = Some(Arc::new(log));
+    }
+    Ok(())
+}
+
+/// Says whether the trace is whole.
+///
+/// # Errors
+///
+/// When it is not.
+pub fn check_trace(settings: &Settings) -> Result<(), CliError> {
+    match settings
+        .trace
+        .as_ref()
+        .and_then(|log| Some((log, log.take_error()?)))
+    {
+        Some((log, error)) => Err(broken(log.path(), &error)),
+        None => Ok(()),
+    }
+}
+
+fn broken(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!(
+        "cannot write the trace {}: {error}; name another file",
+        path.display()
+    ))
+}
+
+/// Lets `towpath xtp contexts` look at an endpoint. It works without as well.
+pub fn answer_contexts(endpoint: &Endpoint) {
+    if let Err(error) = endpoint.answer_contexts() {
+        note(format_args!(
+            "`towpath xtp contexts` will not see this endpoint: {error}"
+        ));
+    }
 }
 
 /// Set when the user or the system asks the program to end.

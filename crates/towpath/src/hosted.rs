@@ -5,15 +5,20 @@ use crate::doorkeeper::hear_only;
 use crate::medium::{Medium, Opened};
 use crate::options::Options;
 use crate::socket;
+use crate::xtp::Settings;
+use crate::xtp::contexts::{self, Facts, Look};
 use driver::Endpoint;
-use engine::Engine;
+use engine::{CircuitId, Engine};
+use engine_xtp::Xtp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Wire;
+use wire::trace::{Log, Traced};
 
 /// How long an opening may take; engines themselves may go on longer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -33,6 +38,71 @@ pub(crate) struct Setup<E> {
     pub(crate) effective: BTreeMap<String, String>,
     /// Why a message without bytes cannot be sent, if so.
     pub(crate) no_empty: Option<&'static str>,
+    /// How others may look at it.
+    pub(crate) sight: Sight<E>,
+    /// How receivers post their buffers, if they do.
+    pub(crate) posting: Option<Posting<E>>,
+}
+
+/// Says to an engine that the user of a circuit has room for so many bytes more.
+type Post<E> = fn(&mut E, engine::Instant, CircuitId, u64);
+
+/// Buffers that a receiving user posts, and posts anew when it has emptied a quarter of them.
+pub(crate) struct Posting<E> {
+    post: Post<E>,
+    room: u64,
+    /// Bytes taken and not posted anew.
+    taken: u64,
+}
+
+impl<E> Clone for Posting<E> {
+    fn clone(&self) -> Self {
+        Posting { ..*self }
+    }
+}
+
+impl<E> Posting<E> {
+    /// Buffers of `room` bytes, posted by `post`.
+    pub(crate) fn new(room: u64, post: Post<E>) -> Posting<E> {
+        let taken = room;
+        Posting { post, room, taken }
+    }
+
+    /// The user took `bytes`: how many to post now, if any.
+    fn take(&mut self, bytes: u64) -> Option<u64> {
+        self.taken += bytes;
+        let due = self.taken >= self.room / 4;
+        due.then(|| std::mem::take(&mut self.taken))
+    }
+}
+
+/// How others may look at an endpoint.
+pub(crate) struct Sight<E> {
+    /// Its packets are written down here.
+    pub(crate) log: io::Result<Option<Arc<Log>>>,
+    /// Its user can ask it what it is doing.
+    pub(crate) answers: Option<(Facts, Look<E>)>,
+}
+
+impl<E> Default for Sight<E> {
+    fn default() -> Self {
+        Sight {
+            log: Ok(None),
+            answers: None,
+        }
+    }
+}
+
+impl Sight<Xtp> {
+    /// As its settings and the environment want it.
+    pub(crate) fn of(settings: &Settings) -> Sight<Xtp> {
+        let answers = settings.answers_contexts();
+        let look: Look<Xtp> = contexts::look_at_xtp;
+        Sight {
+            log: settings.log(),
+            answers: answers.then(|| (settings.facts(String::new()), look)),
+        }
+    }
 }
 
 /// A seed for an engine, different each time: a port used again soon must not look like the last
@@ -88,25 +158,32 @@ pub(crate) fn connect<M: Medium, E: Engine + Send + 'static>(
     let setup = setup(opened.port);
     let end = end::<M, E>(opened, options, setup)?;
     let circuit = end.endpoint.connect(peer, CONNECT_LIMIT)?;
-    Ok(Box::new(end.circuit(circuit)))
+    Ok(Box::new(end.circuit(circuit)?))
 }
 
 struct End<M: Medium, E> {
-    endpoint: Endpoint<E, M::Wire>,
+    endpoint: Endpoint<E, Traced<M::Wire>>,
     line: String,
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
     patience: Duration,
+    posting: Option<Posting<E>>,
 }
 
 impl<M: Medium, E: Engine> End<M, E> {
-    fn circuit(&self, circuit: driver::Circuit<E, M::Wire>) -> Hosted<E, M::Wire> {
-        Hosted {
+    fn circuit(
+        &self,
+        circuit: driver::Circuit<E, Traced<M::Wire>>,
+    ) -> io::Result<Hosted<E, Traced<M::Wire>>> {
+        let mut hosted = Hosted {
             circuit,
             effective: self.effective.clone(),
             no_empty: self.no_empty,
             patience: self.patience,
-        }
+            posting: self.posting.clone(),
+        };
+        hosted.post_taken(0)?;
+        Ok(hosted)
     }
 }
 
@@ -115,6 +192,7 @@ fn end<M: Medium, E: Engine + Send + 'static>(
     options: &Options,
     setup: Setup<E>,
 ) -> io::Result<End<M, E>> {
+    let own = opened.own();
     let Opened { mut wire, line, .. } = opened;
     if let Some(socket) = wire.descriptor() {
         hear_only(socket, options.only_from)?;
@@ -138,13 +216,20 @@ fn end<M: Medium, E: Engine + Send + 'static>(
     let mut effective = setup.effective;
     effective.insert("segmentation".into(), segmentation);
     effective.insert("packet_len".into(), packet_len.to_string());
+    let wire = Traced::new(wire, setup.sight.log?, own);
+    let endpoint = Endpoint::new(setup.engine, wire, setup.store_len)?;
+    if let Some((facts, look)) = setup.sight.answers {
+        let address = contexts::report::address(own);
+        contexts::answer(&endpoint, Facts { address, ..facts }, look)?;
+    }
     Ok(End {
-        endpoint: Endpoint::new(setup.engine, wire, setup.store_len)?,
+        endpoint,
         line,
         effective,
         no_empty: setup.no_empty,
         // A wait without limit needs the wire to have none either.
         patience: options.patience.map_or(Duration::MAX, |_| PATIENCE),
+        posting: setup.posting,
     })
 }
 
@@ -171,10 +256,10 @@ impl<M: Medium, E: Engine + Send + 'static> Listener for Listening<M, E> {
         if self.one_peer {
             let peer = circuit.peer();
             end.endpoint
-                .with_pump(|pump| M::close_to(pump.wire(), peer))?;
+                .with_pump(|pump| M::close_to(pump.wire().wire(), peer))?;
         }
         self.accepted += 1;
-        Ok(Box::new(end.circuit(circuit)))
+        Ok(Box::new(end.circuit(circuit)?))
     }
 }
 
@@ -183,9 +268,24 @@ struct Hosted<E: Engine, W: Wire> {
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
     patience: Duration,
+    posting: Option<Posting<E>>,
 }
 
 impl<E: Engine, W: Wire> Hosted<E, W> {
+    /// Posts anew what the user took, if it posts at all and that is much.
+    #[inline]
+    fn post_taken(&mut self, bytes: u64) -> io::Result<()> {
+        let Some(posting) = &mut self.posting else {
+            return Ok(());
+        };
+        let Some(bytes) = posting.take(bytes) else {
+            return Ok(());
+        };
+        let (post, id) = (posting.post, self.circuit.id());
+        self.circuit
+            .command(|engine, now| post(engine, now, id, bytes))
+    }
+
     #[inline]
     fn check(&self, message: &[u8]) -> io::Result<()> {
         match self.no_empty {
@@ -224,6 +324,7 @@ impl<E: Engine + Send, W: Wire + Send> Circuit for Hosted<E, W> {
     #[inline]
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let got = self.circuit.try_recv(buffer)?;
+        self.post_taken(got.unwrap_or(0) as u64)?;
         Ok(got.map(|len| len.min(buffer.len())))
     }
 
@@ -239,7 +340,10 @@ impl<E: Engine + Send, W: Wire + Send> Circuit for Hosted<E, W> {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.circuit.recv(buffer, self.patience) {
-            Ok(got) => Ok(got.map(|len| len.min(buffer.len()))),
+            Ok(got) => {
+                self.post_taken(got.unwrap_or(0) as u64)?;
+                Ok(got.map(|len| len.min(buffer.len())))
+            }
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(io::ErrorKind::WouldBlock.into())
             }

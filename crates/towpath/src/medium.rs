@@ -20,6 +20,18 @@ pub(crate) struct Opened<W> {
     pub(crate) port: u16,
 }
 
+impl<W> Opened<W> {
+    /// Where it is, as far as its line says so.
+    pub(crate) fn own(&self) -> Address {
+        let ether = || self.line.parse::<wire_ether::Address>().ok();
+        match (self.line.parse().ok(), ether()) {
+            (Some(socket), _) => Address::Socket(socket),
+            (None, Some(address)) => Address::Ether(address.hardware),
+            (None, None) => Address::Station(0),
+        }
+    }
+}
+
 /// How a race makes wires of one kind.
 pub(crate) trait Medium: Send + 'static {
     /// The wires.

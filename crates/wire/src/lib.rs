@@ -4,7 +4,11 @@
 //! destination in a call and receives likewise, because that is where the time goes: on a loopback
 //! a kernel moves 64 KiB handed over at once ten times as fast as 45 packets handed over one by
 //! one. A wire that cannot do it says so in its [`Capabilities`], and the batches get shorter.
+//!
+//! [`mod@trace`] is a wire around another that writes down what goes over it.
 #![forbid(unsafe_code)]
+
+pub mod trace;
 
 use engine::{Address, PacketLen};
 use std::io::{self, IoSlice};

@@ -14,12 +14,13 @@ const SPAN_S: f64 = 4.0;
 const TRIALS: usize = 3;
 
 /// The contestants without a target: those that find out by themselves what the path takes.
-const ROWS: [(&str, &str); 5] = [
-    ("xtp-lossy-congestion-loss", "xtp,congestion=loss,queue=4M"),
+const ROWS: [(&str, &str); 6] = [
+    ("xtp-lossy-congestion-loss", "xtp,congestion=loss,queue=1M"),
     (
         "xtp-lossy-congestion-delay",
-        "xtp,congestion=delay,queue=4M",
+        "xtp,congestion=delay,queue=1M",
     ),
+    ("xtp-lossy-congestion-rate", "xtp,congestion=rate,queue=4M"),
     ("tcp-lossy-cubic", "tcp,congestion=cubic"),
     ("tcp-lossy-bbr", "tcp,congestion=bbr"),
     ("quic-lossy", "quic"),

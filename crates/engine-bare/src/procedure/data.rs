@@ -139,6 +139,7 @@ pub(crate) fn handle_data(
             circuit: id,
             bytes: Bytes::Packet(HEADER_LEN..HEADER_LEN + payload_len),
             tag: false,
+            end_tag: false,
             gap: gap > 0,
             end: false,
         });

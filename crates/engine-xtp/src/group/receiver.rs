@@ -4,7 +4,7 @@ use super::config::Config;
 use super::shared::Shared;
 use crate::api::ErrorControl;
 use crate::pdu::{Body, Common, Format, Header, Options, RTN, Reject};
-use crate::rx::Receiving;
+use crate::rx::{Marks, Receiving};
 use crate::types::SEQ_MAX;
 use core::ops::Range;
 use core::time::Duration;
@@ -225,7 +225,7 @@ impl Receiver {
             deliveries,
         );
         while let Some(piece) = self.rx.held.take(self.rx.next) {
-            self.deliver(sh, Bytes::Held(piece.bytes), piece.end, deliveries);
+            self.deliver(sh, Bytes::Held(piece.bytes), piece.marks.end, deliveries);
         }
     }
 
@@ -253,6 +253,7 @@ impl Receiver {
             bytes,
             gap: std::mem::take(&mut self.rx.gap),
             tag: false,
+            end_tag: false,
             end,
         });
     }
@@ -277,10 +278,11 @@ impl Receiver {
             return Ok(());
         }
         let runs_max = (sh.config.window / BYTES_PER_RUN) as usize;
-        let kept = self
-            .rx
-            .held
-            .insert(header.seq, bytes, (false, eom), runs_max);
+        let marks = Marks {
+            end: eom,
+            ..Marks::default()
+        };
+        let kept = self.rx.held.insert(header.seq, bytes, marks, runs_max);
         sh.counters.bytes_copied += kept.ok_or(Reject::BeyondWindow)? as u64;
         Ok(())
     }

@@ -43,6 +43,9 @@ impl Options {
     /// The data begin with a tag of eight octets.
     pub const BTAG: Options = Options(0x00_0100);
 
+    /// The data end with a tag of eight octets. In the third revision alone: 4.0 has no such bit.
+    pub const ETAG: Options = Options(0x80_0000);
+
     /// Whether every bit of `other` is set.
     pub const fn has(self, other: Options) -> bool {
         self.0 & other.0 == other.0
@@ -56,7 +59,7 @@ impl Options {
 }
 
 /// Names of the bits, highest first.
-const NAMES: [(Options, &str); 15] = [
+const NAMES: [(Options, &str); 16] = [
     (Options::NOCHECK, "NOCHECK"),
     (Options::EDGE, "EDGE"),
     (Options::NOERR, "NOERR"),
@@ -72,6 +75,7 @@ const NAMES: [(Options, &str); 15] = [
     (Options::EOM, "EOM"),
     (Options::END, "END"),
     (Options::BTAG, "BTAG"),
+    (Options::ETAG, "ETAG"),
 ];
 
 impl Display for Options {

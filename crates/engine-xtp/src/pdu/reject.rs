@@ -35,6 +35,48 @@ pub enum Reject {
     State,
 }
 
+impl Reject {
+    /// All of them.
+    pub const ALL: [Reject; COUNT] = [
+        Reject::Short,
+        Reject::Version,
+        Reject::Length,
+        Reject::Checksum,
+        Reject::Format,
+        Reject::Body,
+        Reject::UnknownKey,
+        Reject::ForeignSource,
+        Reject::Multicast,
+        Reject::NoRoom,
+        Reject::Refused,
+        Reject::BeyondWindow,
+        Reject::NeverSent,
+        Reject::Released,
+        Reject::State,
+    ];
+
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reject::Short => "too short",
+            Reject::Version => "another version",
+            Reject::Length => "wrong length",
+            Reject::Checksum => "wrong checksum",
+            Reject::Format => "unknown format",
+            Reject::Body => "malformed body",
+            Reject::UnknownKey => "unknown key",
+            Reject::ForeignSource => "foreign source",
+            Reject::Multicast => "multicast",
+            Reject::NoRoom => "no room",
+            Reject::Refused => "refused",
+            Reject::BeyondWindow => "beyond the window",
+            Reject::NeverSent => "about bytes never sent",
+            Reject::Released => "about bytes released",
+            Reject::State => "not in this state",
+        }
+    }
+}
+
 const COUNT: usize = Reject::State as usize + 1;
 
 /// Packets dropped, by reason.

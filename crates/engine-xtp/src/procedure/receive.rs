@@ -3,6 +3,7 @@
 use crate::api::{ErrorControl, FlowControl};
 use crate::pdu::{Header, Options, Reject};
 use crate::procedure::three;
+use crate::rx::Marks;
 use crate::shared::Shared;
 use crate::state::{Context, Phase};
 use crate::types::SEQ_MAX;
@@ -42,12 +43,19 @@ pub(crate) fn handle_data(
         return Err(Reject::BeyondWindow);
     }
     // What lies beyond the allocation comes again.
-    let eom = header.options.has(Options::EOM) && end <= limit;
+    let fits = end <= limit;
     let tag = header.options.has(Options::BTAG);
-    if tag && limit - seq < TAG_LEN {
+    let end_tag = header.options.has(Options::ETAG) && sh.config.dialect.is_three();
+    let cuts_tag = end_tag && !fits && end - limit < TAG_LEN;
+    let limit = if cuts_tag { end - TAG_LEN } else { limit };
+    if seq >= limit || tag && limit - seq < TAG_LEN {
         return Err(Reject::BeyondWindow);
     }
-    let marks = (tag, eom);
+    let marks = Marks {
+        tag,
+        end_tag: end_tag && fits,
+        end: header.options.has(Options::EOM) && fits,
+    };
     let end = end.min(limit);
     let range = range.start..range.start + (end - seq) as usize;
     if seq > ctx.rx.next && !ctx.rx.noerr {
@@ -67,24 +75,24 @@ fn take(
     sh: &mut Shared,
     seq: u64,
     range: Range<usize>,
-    (tag, eom): (bool, bool),
+    marks: Marks,
     deliveries: &mut Vec<Delivery>,
 ) {
     skip_to(ctx, sh, seq);
     if ctx.rx.torn {
         skip_to(ctx, sh, seq + range.len() as u64);
-        ctx.rx.torn = !eom;
+        ctx.rx.torn = !marks.end;
         return;
     }
     let known = (ctx.rx.next - seq) as usize;
     let bytes = Bytes::Packet(range.start + known..range.end);
-    deliver(ctx, sh, bytes, (tag && known == 0, eom), deliveries);
+    let tag = marks.tag && known == 0;
+    deliver(ctx, sh, bytes, Marks { tag, ..marks }, deliveries);
     if ctx.rx.held.is_empty() {
         return;
     }
     while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
-        let marks = (piece.tag, piece.end);
-        deliver(ctx, sh, Bytes::Held(piece.bytes), marks, deliveries);
+        deliver(ctx, sh, Bytes::Held(piece.bytes), piece.marks, deliveries);
     }
 }
 
@@ -117,7 +125,7 @@ fn deliver(
     ctx: &mut Context,
     sh: &mut Shared,
     bytes: Bytes,
-    (tag, end): (bool, bool),
+    marks: Marks,
     deliveries: &mut Vec<Delivery>,
 ) {
     let len = match &bytes {
@@ -131,8 +139,9 @@ fn deliver(
         circuit: ctx.id,
         bytes,
         gap: std::mem::take(&mut ctx.rx.gap),
-        tag,
-        end,
+        tag: marks.tag,
+        end_tag: marks.end_tag,
+        end: marks.end,
     });
 }
 
@@ -143,7 +152,7 @@ fn hold(
     now: Instant,
     header: &Header,
     bytes: &[u8],
-    marks: (bool, bool),
+    marks: Marks,
 ) -> Result<(), Reject> {
     let opens_gap = header.seq > ctx.rx.held.end();
     if opens_gap && header.options.has(Options::FASTNAK) {

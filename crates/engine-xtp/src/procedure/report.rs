@@ -5,6 +5,7 @@ use crate::pdu::{Common, Reject, Span, Spans, TrafficSpec};
 use crate::procedure::{request, setup};
 use crate::shared::Shared;
 use crate::state::{Context, Timer};
+use crate::tx::{Sight, Trip};
 use crate::types::is_before;
 use core::ops::Range;
 use engine::{Event, Instant};
@@ -30,7 +31,7 @@ pub(crate) fn handle_report(
     {
         ctx.limits_sync = None;
     }
-    let horizon = settle_requests(ctx, sh, now, common.echo);
+    let (horizon, trip) = settle_requests(ctx, sh, now, common.echo);
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
         return Err(Reject::Released);
     }
@@ -41,6 +42,16 @@ pub(crate) fn handle_report(
         ctx.probes = 0;
     }
     acknowledge(ctx, sh, common.rseq);
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        let delivered = delivered(sh, common.rseq, spans, horizon.unwrap_or(0));
+        let sent = ctx.tx.next;
+        let sight = Sight {
+            delivered: delivered.min(sent),
+            sent,
+            trip,
+        };
+        congestion.on_report(now, &sight);
+    }
     if ctx.options.has(crate::pdu::Options::NOERR) {
         acknowledge(ctx, sh, horizon.unwrap_or(0));
     } else {
@@ -60,9 +71,25 @@ fn are_sane(ctx: &Context, common: &Common, spans: Spans<'_>) -> bool {
     })
 }
 
-/// Forgets the requests this answers: everything below the result was sent before the last.
-fn settle_requests(ctx: &mut Context, sh: &mut Shared, now: Instant, echo: u32) -> Option<u64> {
-    let mut horizon = None;
+/// Bytes the peer has, of those up to `horizon`.
+fn delivered(sh: &Shared, rseq: u64, spans: Spans<'_>, horizon: u64) -> u64 {
+    let listed: u64 = spans.iter().map(|span| span.right - span.left).sum();
+    match sh.config.spans {
+        SpanMeaning::Received => rseq + listed,
+        SpanMeaning::Missing if spans.is_empty() => rseq,
+        SpanMeaning::Missing => horizon.saturating_sub(listed).max(rseq),
+    }
+}
+
+/// Forgets the requests this answers: everything below the first result was sent before the last.
+/// The second is the round trip, if the answer shows one.
+fn settle_requests(
+    ctx: &mut Context,
+    sh: &mut Shared,
+    now: Instant,
+    echo: u32,
+) -> (Option<u64>, Option<Trip>) {
+    let (mut horizon, mut trip) = (None, None);
     while let Some(request) = ctx.tx.requests.front().copied() {
         if is_before(echo, request.sync) {
             break;
@@ -71,6 +98,11 @@ fn settle_requests(ctx: &mut Context, sh: &mut Shared, now: Instant, echo: u32) 
         horizon = Some(request.sent);
         if request.sync == echo && !request.delivered {
             let rtt = now.since(request.at);
+            trip = Some(Trip {
+                took: rtt,
+                sent: request.sent,
+                sync: request.sync,
+            });
             let queued = ctx.tx.rtt.is_queued(rtt);
             ctx.tx.rtt.sample(rtt);
             if ctx.route != 0 {
@@ -91,7 +123,7 @@ fn settle_requests(ctx: &mut Context, sh: &mut Shared, now: Instant, echo: u32) 
         }
         restart_wait(ctx, sh, now);
     }
-    horizon
+    (horizon, trip)
 }
 
 fn restart_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
@@ -135,9 +167,10 @@ fn repair(ctx: &mut Context, sh: &Shared, common: &Common, spans: Spans<'_>, hor
         lost.clear();
         lost.push_back(common.rseq..ctx.tx.next);
     }
+    let bytes = lost.iter().map(|range| range.end - range.start).sum();
     ctx.tx.lost = lost;
     if let Some(congestion) = &mut ctx.tx.congestion {
-        congestion.on_loss();
+        congestion.on_loss(bytes);
     }
 }
 

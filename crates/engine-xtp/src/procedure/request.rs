@@ -47,7 +47,10 @@ pub(crate) fn sync(ctx: &mut Context, sh: &mut Shared, now: Instant, options: Op
 pub(crate) fn settle(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     let quiet = ctx.tx.requests.is_empty() && ctx.tx.handshake.is_none();
     let silent = ctx.due.probe || ctx.service == Service::Datagram;
-    if !quiet || silent || ctx.is_armed(Timer::Status) {
+    // What is known to be lost is sent when the rate allows it, and the last of it asks. To ask
+    // meanwhile would use the rate up.
+    let repairs = !ctx.tx.lost.is_empty() && ctx.is_armed(Timer::Rate);
+    if !quiet || silent || repairs || ctx.is_armed(Timer::Status) {
         return;
     }
     if ctx.tx.in_flight() > 0 {

@@ -5,6 +5,7 @@ use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{close, reply, request, setup, three};
 use crate::shared::{Shared, plain};
 use crate::state::{Context, Phase, Timer};
+use crate::tx::Tags;
 use core::ops::Range;
 use engine::{Batch, CloseReason, Event, Framing, Instant};
 
@@ -14,6 +15,8 @@ struct Cut {
     again: bool,
     /// It begins with a tag.
     tag: bool,
+    /// It ends with one.
+    end_tag: bool,
     eom: bool,
     /// It ends where a packet must end.
     full: bool,
@@ -120,6 +123,13 @@ fn may_send(ctx: &mut Context, sh: &mut Shared, now: Instant, len: usize) -> boo
         ctx.arm(sh, Timer::Rate, at);
         return false;
     }
+    let alone = ctx.tx.in_flight() == 0;
+    if let Some(congestion) = &mut ctx.tx.congestion
+        && let Some(at) = congestion.blocked_until(now, alone)
+    {
+        ctx.arm(sh, Timer::Rate, at);
+        return false;
+    }
     let Some(bucket) = &mut ctx.tx.bucket else {
         return true;
     };
@@ -151,11 +161,13 @@ fn next_cut(ctx: &mut Context, sh: &Shared) -> Option<Cut> {
     let (next, end, pushed, in_flight) = (tx.next, tx.end, tx.pushed, tx.in_flight());
     let cut = cut(ctx, sh, next, end, false);
     if cut.bytes.end > limit {
-        // A part of a packet only when nothing else is on its way.
-        let bytes = cut.bytes.start..limit;
-        let parts = in_flight == 0 && (!cut.tag || limit - next >= 8);
+        // A part of a packet only when nothing else is on its way, and no part of a tag.
+        let limit = whole_tags(&ctx.tx.end_tags, next, limit);
+        let bytes = next..limit;
+        let parts = in_flight == 0 && limit > next && (!cut.tag || limit - next >= TAG_LEN);
         return parts.then_some(Cut {
             bytes,
+            end_tag: false,
             eom: false,
             ..cut
         });
@@ -182,12 +194,31 @@ fn cut(ctx: &mut Context, sh: &Shared, start: u64, end: u64, again: bool) -> Cut
     if let Some(message_end) = message_end.filter(|_| eom) {
         stop = message_end;
     }
+    let mut end_tag = false;
+    if !ctx.tx.end_tags.is_empty() {
+        stop = whole_tags(&ctx.tx.end_tags, start, stop).max(start + 1);
+        let least = if tag { 2 * TAG_LEN } else { TAG_LEN };
+        end_tag = ctx.tx.end_tags.at(stop).0 && stop - start >= least;
+    }
     Cut {
+        end_tag,
         bytes: start..stop,
         again,
         tag,
         eom,
         full: stop == border,
+    }
+}
+
+/// Octets of a tag.
+const TAG_LEN: u64 = 8;
+
+/// Where a packet from `start` on ends that would end at `stop`, so that no tag at the end of a
+/// message is cut in two.
+fn whole_tags(end_tags: &Tags, start: u64, stop: u64) -> u64 {
+    match end_tags.after(start) {
+        Some(end) if start + TAG_LEN <= end && stop < end && end - stop < TAG_LEN => end - TAG_LEN,
+        _ => stop,
     }
 }
 
@@ -224,7 +255,7 @@ fn limit(ctx: &Context, sh: &Shared) -> u64 {
         limit = limit.min(tx.alloc);
     }
     if let Some(congestion) = &tx.congestion {
-        limit = limit.min(tx.acknowledged.saturating_add(congestion.window()));
+        limit = limit.min(congestion.limit(tx.acknowledged));
     }
     limit
 }
@@ -241,6 +272,7 @@ fn advance(ctx: &mut Context, sh: &mut Shared, cut: &Cut) {
         return;
     }
     tx.resent = true;
+    tx.retransmissions += 1;
     sh.counters.retransmissions += 1;
     if let Some(front) = tx.lost.front_mut() {
         front.start = cut.bytes.end;
@@ -301,6 +333,7 @@ fn options(ctx: &Context, sh: &Shared, cut: &Cut, last: bool) -> Options {
         .with(Options::DREQ, ask && delivered)
         .with(Options::EOM, eom)
         .with(Options::BTAG, cut.tag)
+        .with(Options::ETAG, cut.end_tag)
         .with(Options::WCLOSE, wclose)
         .with(Options::RCLOSE, complete)
         .with(Options::END, wclose && datagram)
@@ -340,6 +373,9 @@ fn wants_answer(ctx: &Context, sh: &Shared, cut: &Cut, wclose: bool, last: bool)
     if !ctx.options.has(Options::NOFLOW) {
         let quarter = tx.alloc.saturating_sub(tx.acknowledged) / 4;
         every = every.min(quarter.max(sh.payload_max()));
+    }
+    if let Some(congestion) = &tx.congestion {
+        every = every.min(congestion.status_every().max(sh.payload_max()));
     }
     tx.unasked >= every
         || tx.ask_next

@@ -130,6 +130,7 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
 /// Chooses the user bytes that travel with FIRST, once and for all.
 fn choose_data(ctx: &mut Context, sh: &mut Shared, room: u64) {
     if ctx.first.sent {
+        ctx.tx.retransmissions += 1;
         sh.counters.retransmissions += 1;
     } else {
         ctx.first.data_len = first_data(ctx).min(room);
@@ -149,9 +150,10 @@ fn first_data(ctx: &Context) -> u64 {
     } else {
         tx.alloc
     };
-    // A tag begins a DATA packet of its own.
+    // A tag begins a DATA packet of its own, or ends one.
     let tag = tx.tags.first().unwrap_or(u64::MAX);
-    tx.end.min(allowed).min(message_end).min(tag)
+    let end_tag = tx.end_tags.first().map_or(u64::MAX, |end| end - 8);
+    tx.end.min(allowed).min(message_end).min(tag).min(end_tag)
 }
 
 fn first_options(ctx: &mut Context) -> Options {

@@ -277,7 +277,8 @@ pub(crate) fn handle_packet(
         }
         _ => return Err(Reject::State),
     };
-    if header.options.has(Options::BTAG) && data.len() < 8 {
+    let tags = [Options::BTAG, Options::ETAG].map(|tag| header.options.has(tag));
+    if data.len() < 8 * tags.iter().filter(|set| **set).count() {
         return Err(Reject::Body);
     }
     if header3.kind == Kind::Data {

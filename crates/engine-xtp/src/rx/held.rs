@@ -10,14 +10,22 @@ pub(crate) struct Held {
     bytes: usize,
 }
 
+/// What is said of a run of bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks {
+    /// They begin with a tag.
+    pub(crate) tag: bool,
+    /// They end with a tag.
+    pub(crate) end_tag: bool,
+    /// A message ends with the last.
+    pub(crate) end: bool,
+}
+
 /// A run of bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Piece {
     pub(crate) bytes: Vec<u8>,
-    /// A message ends with the last.
-    pub(crate) end: bool,
-    /// They begin with a tag.
-    pub(crate) tag: bool,
+    pub(crate) marks: Marks,
 }
 
 impl Held {
@@ -37,14 +45,13 @@ impl Held {
             .map_or(0, |(at, piece)| at + piece.bytes.len() as u64)
     }
 
-    /// Keeps what of `bytes`, which begin at `seq` with a tag if the first of `marks` says so and
-    /// are the last of a message by the second, is not there yet: how many bytes that was, or None
-    /// when it would be more than `pieces_max` runs.
+    /// Keeps what of `bytes`, which begin at `seq`, is not there yet: how many bytes that was, or
+    /// None when it would be more than `pieces_max` runs.
     pub(crate) fn insert(
         &mut self,
         seq: u64,
         bytes: &[u8],
-        (tag, end): (bool, bool),
+        marks: Marks,
         pieces_max: usize,
     ) -> Option<usize> {
         let stop = seq + bytes.len() as u64;
@@ -66,10 +73,13 @@ impl Held {
             let run = bytes[(at - seq) as usize..(next - seq) as usize].to_vec();
             kept += run.len();
             self.bytes += run.len();
-            let end = end && next == stop;
-            let tag = tag && at == seq;
+            let marks = Marks {
+                tag: marks.tag && at == seq,
+                end_tag: marks.end_tag && next == stop,
+                end: marks.end && next == stop,
+            };
             let bytes = run;
-            self.pieces.insert(at, Piece { bytes, end, tag });
+            self.pieces.insert(at, Piece { bytes, marks });
             at = next;
         }
         Some(kept)
@@ -94,7 +104,7 @@ impl Held {
             let below = position - start;
             if below < piece.bytes.len() as u64 {
                 piece.bytes.drain(..below as usize);
-                piece.tag &= below == 0;
+                piece.marks.tag &= below == 0;
                 return Some(piece);
             }
         }
@@ -132,7 +142,7 @@ mod tests {
                 let start = random.below(200) as usize;
                 let len = random.below(30) as usize;
                 let stop = (start + len).min(200);
-                held.insert(start as u64, &all[start..stop], (false, false), 100);
+                held.insert(start as u64, &all[start..stop], Marks::default(), 100);
             }
             let spans = held.spans(1000);
             assert!(spans.windows(2).all(|pair| pair[0].right < pair[1].left));
@@ -155,7 +165,7 @@ mod tests {
     fn the_number_of_runs_is_bounded() {
         let mut held = Held::default();
         for at in 0..10 {
-            held.insert(at * 2, &[1], (false, false), 5);
+            held.insert(at * 2, &[1], Marks::default(), 5);
         }
         assert_eq!(held.bytes(), 5);
     }

@@ -3,5 +3,5 @@
 mod held;
 mod receiving;
 
-pub(crate) use held::Held;
+pub(crate) use held::{Held, Marks};
 pub(crate) use receiving::Receiving;

@@ -1,5 +1,6 @@
 //! The sending direction.
 
+mod bottleneck;
 mod congestion;
 mod messages;
 mod rate;
@@ -7,6 +8,7 @@ mod rtt;
 mod sending;
 mod tags;
 
+pub(crate) use bottleneck::{Sight, Trip};
 pub(crate) use congestion::Controller;
 pub(crate) use messages::MessageEnds;
 pub(crate) use rate::{Bucket, Limits};

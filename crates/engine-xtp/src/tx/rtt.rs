@@ -32,6 +32,11 @@ impl RoundTrip {
         Duration::from_nanos(self.smooth_ns)
     }
 
+    /// How much round trips vary; zero before the first sample.
+    pub(crate) fn variation(&self) -> Duration {
+        Duration::from_nanos(self.variation_ns)
+    }
+
     /// Whether `rtt` is more than twice the shortest one seen.
     pub(crate) fn is_queued(&self, rtt: Duration) -> bool {
         self.shortest_ns > 0 && rtt > Duration::from_nanos(2 * self.shortest_ns)

@@ -50,8 +50,12 @@ pub(crate) struct Sending {
     pub(crate) lost: VecDeque<Range<u64>>,
     /// Something of `lost` was sent since a request last went with it.
     pub(crate) resent: bool,
+    /// Packets sent again.
+    pub(crate) retransmissions: u64,
     pub(crate) ends: MessageEnds,
     pub(crate) tags: Tags,
+    /// Where messages end with a tag.
+    pub(crate) end_tags: Tags,
     /// The user will add no more.
     pub(crate) finishing: bool,
     /// The last sync used.
@@ -91,6 +95,10 @@ impl Sending {
         if self.requests.len() == REQUESTS_MAX {
             self.requests.pop_front();
         }
+        let idle = self.next >= self.end;
+        if let Some(control) = &mut self.congestion {
+            control.on_request(now, self.sync, idle);
+        }
         self.requests.push_back(Request {
             sync: self.sync,
             sent: self.next,
@@ -111,6 +119,7 @@ impl Sending {
         self.acknowledged = position;
         self.ends.release(position);
         self.tags.release(position);
+        self.end_tags.release(position);
         while let Some(front) = self.lost.front_mut() {
             if front.end > position {
                 front.start = front.start.max(position);

@@ -1,8 +1,9 @@
-//! Where tags begin in the send store.
+//! Where tags are in the send store: the beginnings of those in front of messages, the ends of those
+//! behind them.
 
 use std::collections::VecDeque;
 
-/// Beginnings of tags not yet acknowledged, ascending. Most associations have none, and pay for a
+/// Places of tags not yet acknowledged, ascending. Most associations have none, and pay for a
 /// pointer. The host bounds how many there are: each stands for eight bytes of its send store.
 #[expect(clippy::box_collection, reason = "an empty queue is 32 octets")]
 #[derive(Clone, Debug, Default)]
@@ -36,7 +37,7 @@ impl Tags {
         self.0.as_ref()?.front().copied()
     }
 
-    /// Whether one begins at `start`, and where the next one does.
+    /// Whether one is at `start`, and where the next one is.
     pub(crate) fn at(&self, start: u64) -> (bool, u64) {
         let Some(tags) = &self.0 else {
             return (false, u64::MAX);
@@ -47,7 +48,14 @@ impl Tags {
         (here, next.copied().unwrap_or(u64::MAX))
     }
 
-    /// Forgets those that begin below `position`.
+    /// The first one behind `position`.
+    pub(crate) fn after(&self, position: u64) -> Option<u64> {
+        let tags = self.0.as_ref()?;
+        let at = tags.partition_point(|&tag| tag <= position);
+        tags.get(at).copied()
+    }
+
+    /// Forgets those below `position`.
     #[inline]
     pub(crate) fn release(&mut self, position: u64) {
         let Some(tags) = &mut self.0 else {

@@ -78,6 +78,8 @@ pub struct Outcome {
     pub gaps: [u64; 2],
     /// Which messages of each side's user began with a tag.
     pub tagged: [Vec<bool>; 2],
+    /// Which of them ended with one.
+    pub end_tagged: [Vec<bool>; 2],
     /// Why each side's circuit ended.
     pub closed: [Option<CloseReason>; 2],
     pub finished: [bool; 2],
@@ -290,6 +292,7 @@ impl World {
             damaged: self.damaged,
             trace: self.trace,
             tagged: self.users.each_ref().map(|user| user.tagged.clone()),
+            end_tagged: self.users.each_ref().map(|user| user.end_tagged.clone()),
             received: self.users.map(|user| user.received),
             end_ps: self.now_ps,
         }

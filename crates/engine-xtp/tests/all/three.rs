@@ -354,3 +354,59 @@ fn tags_and_the_options_of_four_travel_too() {
         assert!(packet.header.options.has(Options::SORT) && packet.header.sort == 4);
     }
 }
+
+#[test]
+fn tags_at_the_ends_of_messages_are_in_one_packet_whatever_is_lost() {
+    let lossy = LinkConfig {
+        loss_ppm: 100_000,
+        ..clean()
+    };
+    for (number, dialect) in [Dialect::V36, Dialect::V35, Dialect::V33]
+        .into_iter()
+        .enumerate()
+    {
+        for window in [4096, 100_000] {
+            for explicit in [true, false] {
+                let config = Config {
+                    framing: Framing::Messages,
+                    window,
+                    explicit,
+                    ..config(dialect)
+                };
+                // Lengths around that of a packet, so that tags would lie across its end.
+                let sends: Vec<Vec<u8>> = (0..40).map(|at| vec![at as u8; 1440 + at]).collect();
+                let ends: Vec<bool> = (0..40).map(|at| at % 3 != 1).collect();
+                let begins: Vec<bool> = (0..40).map(|at| at % 2 == 0).collect();
+                let tagged = |answers| Plan {
+                    tags: begins.clone(),
+                    end_tags: ends.clone(),
+                    ..plan(sends.clone(), answers)
+                };
+                let outcome = run(
+                    both(&config, 1),
+                    [tagged(false), tagged(true)],
+                    lossy,
+                    7 + number as u64,
+                );
+                for side in 0..2 {
+                    assert_eq!(outcome.received[side], sends);
+                    assert_eq!(outcome.tagged[side], begins);
+                    assert_eq!(outcome.end_tagged[side], ends);
+                }
+                check_end_tags(&outcome, dialect);
+            }
+        }
+    }
+}
+
+/// Packets that say so end with a whole tag, and it is the end of a message.
+fn check_end_tags(outcome: &Outcome, dialect: Dialect) {
+    let mut count = 0;
+    for (_, packet) in packets(outcome, dialect) {
+        if packet.header.options.has(Options::ETAG) {
+            assert!(packet.header.options.has(Options::EOM));
+            count += 1;
+        }
+    }
+    assert!(count >= 54, "{count} packets with a tag at their end");
+}

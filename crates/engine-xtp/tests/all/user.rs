@@ -14,6 +14,8 @@ pub struct Plan {
     pub answers: bool,
     /// Which of `sends` begin with a tag; none of those beyond.
     pub tags: Vec<bool>,
+    /// Which of `sends` end with a tag; none of those beyond.
+    pub end_tags: Vec<bool>,
     /// It never says that bytes need to leave, but for the end.
     pub patient: bool,
     /// It takes what came, and decides about openings, this much later.
@@ -29,6 +31,8 @@ pub struct User {
     pub gaps: u64,
     /// Which messages began with a tag.
     pub tagged: Vec<bool>,
+    /// Which messages ended with one.
+    pub end_tagged: Vec<bool>,
     pub peer_finished: bool,
     pub closed: Option<CloseReason>,
     id: Option<CircuitId>,
@@ -47,6 +51,7 @@ pub struct User {
     part: Vec<u8>,
     part_tagged: bool,
     tags: VecDeque<bool>,
+    end_tags: VecDeque<bool>,
     new: bool,
     resting: bool,
     rested: bool,
@@ -58,6 +63,8 @@ impl User {
             received: Vec::new(),
             gaps: 0,
             tagged: Vec::new(),
+            end_tagged: Vec::new(),
+            end_tags: plan.end_tags.iter().copied().collect(),
             part_tagged: false,
             tags: plan.tags.iter().copied().collect(),
             peer_finished: false,
@@ -159,6 +166,10 @@ impl User {
             if self.tags.pop_front() == Some(true) {
                 engine.tag(id, self.store.len() as u64);
             }
+            if self.end_tags.pop_front() == Some(true) {
+                let end = (self.store.len() + bytes.len()) as u64;
+                assert!(engine.tag_end(id, end), "3.x alone has them");
+            }
             self.store.extend_from_slice(bytes);
             self.plan.pop_front();
             if self.framing == Framing::Messages {
@@ -221,7 +232,9 @@ impl User {
             assert!(!delivery.tag, "a tag in the middle");
         }
         self.part.extend(bytes);
+        assert!(!delivery.end_tag || delivery.end, "a tag in the middle");
         if delivery.end {
+            self.end_tagged.push(delivery.end_tag);
             self.received.push(std::mem::take(&mut self.part));
             self.tagged.push(self.part_tagged);
         }

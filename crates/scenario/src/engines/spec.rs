@@ -23,7 +23,7 @@ pub struct EngineSpec {
     pub fastnak: Option<bool>,
     /// `xtp`: `allocation` or `off`.
     pub flow: Option<Spanned<String>>,
-    /// `xtp`: `off`, `loss` or `delay`.
+    /// `xtp`: `off`, `loss`, `delay` or `rate`.
     pub congestion: Option<Spanned<String>>,
     /// `xtp`, `xtp-group`: rate of packets.
     pub rate: Option<Rate>,

@@ -50,16 +50,41 @@ pub fn draw(seed: u64) -> String {
     let shared = medium(&mut dice, &mut text, stations);
     let corrupt = faults(&mut dice, &mut text, protocol, shared);
     disturbances(&mut dice, &mut text, protocol, stations);
-    // Both ends must agree on the length of control packets.
+    // Both ends must agree on the length of control packets, and speak the same revision.
     let pairs = dice.once_in(2);
+    let dialect = dialect(seed);
     let patient = !dice.once_in(4);
     for _ in 0..stations {
-        station(&mut dice, &mut text, protocol, (corrupt, pairs, patient));
+        station(
+            &mut dice,
+            &mut text,
+            protocol,
+            (corrupt, pairs, patient),
+            &dialect,
+        );
     }
     for _ in 0..dice.among(1, 3) {
         traffic(&mut dice, &mut text, stations);
     }
     text
+}
+
+/// Which revision all stations speak, as words: 4.0 half the time. A stream of its own, so that the
+/// rest of a seed's scenario is the same whatever it is.
+fn dialect(seed: u64) -> String {
+    let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xd1a1, seed)));
+    let dialect = dice.one_of(&["4.0", "4.0", "4.0", "3.6", "3.5", "3.3"]);
+    let mut words = match dialect {
+        "4.0" => return String::new(),
+        three => format!(", dialect = \"{three}\""),
+    };
+    if dice.once_in(4) {
+        words.push_str(", fixed_pairs = true");
+    }
+    if dialect == "3.6" && dice.once_in(2) {
+        words.push_str(", routes = true");
+    }
+    words
 }
 
 /// Whether it is an ether.
@@ -158,6 +183,7 @@ fn station(
     text: &mut String,
     protocol: Protocol,
     (corrupt, pairs, patient): (bool, bool, bool),
+    dialect: &str,
 ) {
     text.push_str("[[station]]\nengine = { protocol = ");
     text.push_str(match protocol {
@@ -166,7 +192,10 @@ fn station(
         Protocol::Xtp3 => "\"xtp3\", wtimer = \"200 ms\", ctimer = \"8 s\"",
     });
     match protocol {
-        Protocol::Xtp => xtp(dice, text, (corrupt, patient)),
+        Protocol::Xtp => {
+            text.push_str(dialect);
+            xtp(dice, text, (corrupt, patient));
+        }
         Protocol::Xtp3 => {
             let _ = write!(text, ", resend_pairs = {pairs}");
             if dice.once_in(3) {
@@ -217,7 +246,7 @@ fn xtp(dice: &mut Dice, text: &mut String, (corrupt, patient): (bool, bool)) {
         text.push_str(", fastnak = true");
     }
     if dice.once_in(3) {
-        let kind = dice.one_of(&["loss", "delay"]);
+        let kind = dice.one_of(&["loss", "delay", "rate"]);
         let _ = write!(text, ", congestion = \"{kind}\"");
     }
     if dice.once_in(5) {

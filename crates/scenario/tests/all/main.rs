@@ -1,5 +1,6 @@
 //! Scenarios: what they give, what befalls them, that they repeat, and that they are as on a wire.
 
+mod congestion;
 mod dialects;
 mod disturbances;
 mod laws;

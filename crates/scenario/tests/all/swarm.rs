@@ -66,3 +66,20 @@ fn each_planted_fault_is_found_as_what_it_is() {
         assert!(found, "{fault:?} is not found as {invariants:?}");
     }
 }
+
+#[test]
+fn every_revision_is_drawn() {
+    for words in [
+        "dialect = \"3.6\"",
+        "dialect = \"3.5\"",
+        "dialect = \"3.3\"",
+        "routes = true",
+    ] {
+        assert!((0..200).any(|seed| draw(seed).contains(words)), "{words}");
+    }
+    let plain = |seed: &u64| {
+        let text = draw(*seed);
+        text.contains("\"xtp\"") && !text.contains("dialect")
+    };
+    assert!((0..200).filter(plain).count() > 20, "4.0 is drawn as often");
+}

@@ -183,6 +183,7 @@ impl StudyXtp {
                 circuit: CircuitId(index as u32),
                 bytes: Bytes::Packet(bytes),
                 tag: false,
+                end_tag: false,
                 gap: false,
                 end: ends,
             });

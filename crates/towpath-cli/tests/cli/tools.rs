@@ -22,7 +22,13 @@ struct Tool {
 impl Tool {
     /// Starts it and waits until it says that it listens.
     fn start(arguments: &[&str]) -> Tool {
+        Tool::start_with(arguments, &[])
+    }
+
+    /// The same with some environment.
+    fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
         let mut command = program();
+        let command = command.envs(environment.iter().copied());
         let command = command.args(arguments).stdin(Stdio::null());
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -197,4 +203,116 @@ fn files_are_copied_and_what_is_there_stays() {
     let [one, two] = hosts;
     assert!(one.stop().contains("is there already"));
     two.stop();
+}
+
+/// A folder that only this user may enter, with a short name: paths of sockets are short.
+struct Runtime(std::path::PathBuf);
+
+impl Runtime {
+    fn new() -> Runtime {
+        use std::os::unix::fs::DirBuilderExt;
+        let path = std::env::temp_dir().join(format!("towpath-run-{}", std::process::id()));
+        // What a process with this number left.
+        let _ = fs::remove_dir_all(&path);
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.expect("a folder");
+        Runtime(path)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // A folder left in the temporary ones hurts nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn live_endpoints_are_looked_at_and_traced() {
+    let scratch = Scratch::new();
+    let runtime = Runtime::new();
+    let folder = runtime.0.to_str().expect("UTF-8");
+    let look = |arguments: &[&str]| {
+        let mut command = program();
+        let command = command.env("XDG_RUNTIME_DIR", folder);
+        let command = command.args(["xtp", "contexts"]).args(arguments);
+        crate::support::Said::from(command.output().expect("the program starts"))
+    };
+    let nobody = look(&[]);
+    assert_eq!((nobody.code, nobody.err.lines().count()), (1, 1));
+    assert!(nobody.err.contains("towpath forward"), "{}", nobody.err);
+
+    let trace = scratch.text("far.trace");
+    let (listener, target) = listener();
+    let (more, env) = (["--trace", &trace], [("XDG_RUNTIME_DIR", folder)]);
+    let from = ["forward", "--from", "xtp", "127.0.0.1:0", "--to", &target];
+    let far = Tool::start_with(&[&from[..], &more].concat(), &env);
+    let near = Tool::start_with(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at], &env);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    tcp.write_all(b"hello").expect("room");
+    let (mut served, _) = listener.accept().expect("a peer");
+    let mut word = [0; 5];
+    served.read_exact(&mut word).expect("it comes");
+
+    let seen = look(&["--json"]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    let reports: serde_json::Value = serde_json::from_str(&seen.out).expect("JSON");
+    let reports = reports.as_array().expect("a list");
+    assert_eq!(reports.len(), 2, "{}", seen.out);
+    let process = far.child.as_ref().expect("it runs").id();
+    let of_far = reports.iter().find(|one| one["process"] == process);
+    let association = &of_far.expect("it answers")["associations"][0];
+    assert_eq!(association["receive_next"], 5);
+    assert_eq!(association["initiator"], false);
+    let text = look(&[&process.to_string()]);
+    assert!(text.out.contains("stream, opened there"), "{}", text.out);
+    assert!(text.out.contains("CTIMER in"), "{}", text.out);
+
+    // One that is killed cannot tidy up.
+    drop(near);
+    let left = look(&["--json"]);
+    assert_eq!(left.code, 0, "{}", left.err);
+    drop((tcp, served));
+    far.stop();
+    let sockets = fs::read_dir(runtime.0.join("towpath")).expect("it is there");
+    assert_eq!(sockets.count(), 0, "swept, and tidied up");
+    let traced = fs::read_to_string(&trace).expect("it was written");
+    assert!(traced.contains(" arrived at=0 from=1 len="), "{traced}");
+    let same = towpath(&["sim", "diff", "--outline", &trace, &trace]);
+    assert_eq!(same.code, 0, "{}", same.err);
+    let wrong = look(&["/nowhere/at-all.sock"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (1, 1));
+    assert!(wrong.err.contains("at-all.sock"), "{}", wrong.err);
+}
+
+#[test]
+fn a_race_leaves_traces_of_its_workers() {
+    let scratch = Scratch::new();
+    let (trace, out) = (scratch.text("xtp.trace"), scratch.text("run"));
+    let start = ["race", "xtp", "tcp", "--sizes", "64", "--workload", "delay"];
+    let rest = [
+        "--trial",
+        "20ms",
+        "--blocks",
+        "1",
+        "--no-control",
+        "--no-report",
+        "--out",
+        &out,
+        "--trace",
+        &trace,
+    ];
+    let words = [&start[..], &rest].concat();
+    let said = towpath(&words);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let first = fs::read_to_string(&trace).expect("the first worker's");
+    let second = fs::read_to_string(format!("{trace}.2")).expect("the second worker's");
+    for text in [first, second] {
+        assert!(text.starts_with("# station 0 is "), "{text}");
+        assert!(text.contains(" offered at=0 from=0 len="), "{text}");
+        assert!(text.contains(" arrived at=0 from=1 len="), "{text}");
+    }
+    let again = towpath(&words);
+    assert_eq!(again.code, 2, "{}", again.err);
+    assert!(again.err.contains("it exists; remove it"), "{}", again.err);
 }

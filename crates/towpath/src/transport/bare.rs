@@ -5,7 +5,7 @@
 //! others; a flush sends it on.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::hosted::{self, Setup};
+use crate::hosted::{self, Setup, Sight};
 use crate::medium::Udp;
 use crate::options::Options;
 use engine_bare::{Bare as Engine, Config};
@@ -77,5 +77,7 @@ fn setup(options: &Options) -> Setup<Engine> {
         store_len: STORE_LEN,
         segmented: true,
         no_empty: None,
+        sight: Sight::default(),
+        posting: None,
     }
 }

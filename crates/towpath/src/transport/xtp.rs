@@ -8,12 +8,12 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::hosted::{self, Setup};
+use crate::hosted::{self, Setup, Sight};
 use crate::medium::Udp;
 use crate::options::Options;
 use crate::xtp::Settings;
 use engine::Framing;
-use engine_xtp::{Congestion, ErrorControl, Xtp as Engine};
+use engine_xtp::{Congestion, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -79,11 +79,12 @@ impl Transport for Xtp {
             return class;
         };
         Class {
-            reliable: settings.config.error != ErrorControl::None,
+            reliable: settings.is_reliable(),
             congestion: match settings.config.congestion {
                 Congestion::Off => "",
                 Congestion::Loss => "by loss",
                 Congestion::Delay => "by delay",
+                Congestion::Rate => "by rate",
             },
             offload: match settings.segmentation {
                 true => class.offload,
@@ -131,6 +132,8 @@ impl Xtp {
             segmented: settings.segmentation,
             // The end of a message travels with its last byte.
             no_empty: (self.framing == Framing::Messages).then_some(no_empty),
+            sight: Sight::of(settings),
+            posting: settings.posting(),
         }
     }
 }

@@ -7,12 +7,12 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::hosted::{self, Setup};
+use crate::hosted::{self, Setup, Sight};
 use crate::medium::{ETHER_PACKET_MAX, Ether, Ip};
 use crate::options::{Family, Options};
 use crate::xtp::Settings;
 use engine::Framing;
-use engine_xtp::{Config, Congestion, ErrorControl, Xtp as Engine};
+use engine_xtp::{Config, Congestion, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::LazyLock;
@@ -217,11 +217,12 @@ impl Transport for Ethernet {
 /// What `settings` change of a class.
 fn class_of(class: Class, settings: &Settings) -> Class {
     Class {
-        reliable: settings.config.error != ErrorControl::None,
+        reliable: settings.is_reliable(),
         congestion: match settings.config.congestion {
             Congestion::Off => "",
             Congestion::Loss => "by loss",
             Congestion::Delay => "by delay",
+            Congestion::Rate => "by rate",
         },
         checksum: match settings.config.checksum {
             true => class.checksum,
@@ -250,6 +251,8 @@ fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
         store_len: settings.send_queue_len,
         segmented: false,
         no_empty: None,
+        sight: Sight::of(settings),
+        posting: settings.posting(),
     }
 }
 

@@ -6,16 +6,29 @@ use engine_xtp::{RateLimit, Xtp};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
+use wire::trace::Traced;
 use wire_udp::UdpWire;
 
 /// A circuit to a peer. Used by one thread at a time; other circuits of the endpoint may be used
 /// by others.
 pub struct Circuit {
-    inner: driver::Circuit<Xtp, UdpWire>,
+    inner: driver::Circuit<Xtp, Traced<UdpWire>>,
+}
+
+/// Octets of a tag.
+const TAG_LEN: usize = 8;
+
+/// What travels beside a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tags {
+    /// In front of it (BTAG).
+    pub begin: Option<[u8; 8]>,
+    /// Behind it (ETAG), in the third revision.
+    pub end: Option<[u8; 8]>,
 }
 
 impl Circuit {
-    pub(super) fn new(inner: driver::Circuit<Xtp, UdpWire>) -> Circuit {
+    pub(super) fn new(inner: driver::Circuit<Xtp, Traced<UdpWire>>) -> Circuit {
         Circuit { inner }
     }
 
@@ -114,25 +127,42 @@ impl Circuit {
         self.inner.recv_all(buffer, limit)
     }
 
-    /// Sends one message behind a tag of eight octets, which XTP does not look into
-    /// ([`super::Endpoint::bind_messages`] only).
+    /// Sends one message between tags of eight octets, which XTP does not look into
+    /// ([`super::Endpoint::bind_messages`] only). A tag behind a message is known to the dialects of
+    /// the third revision alone.
     ///
     /// # Errors
     ///
-    /// As [`send`](Circuit::send).
-    pub fn send_tagged(&mut self, tag: [u8; 8], message: &[u8], limit: Duration) -> io::Result<()> {
+    /// `Unsupported` for a tag behind the message in 4.0, else as [`send`](Circuit::send).
+    pub fn send_tagged(&mut self, tags: Tags, message: &[u8], limit: Duration) -> io::Result<()> {
         let (id, start) = (self.inner.id(), self.inner.position());
-        let whole = [&tag[..], message].concat();
-        self.inner.command(|engine, _| engine.tag(id, start))?;
+        let octets = |tag: &Option<[u8; TAG_LEN]>| tag.map_or(Vec::new(), Vec::from);
+        let parts = [&octets(&tags.begin), message, &octets(&tags.end)];
+        let whole = parts.concat();
+        let end = start + whole.len() as u64;
+        let mut knows = true;
+        self.inner.command(|engine, _| {
+            knows = tags.end.is_none() || engine.tag_end(id, end);
+            if knows && tags.begin.is_some() {
+                engine.tag(id, start);
+            }
+        })?;
+        if !knows {
+            let text = "XTP 4.0 has no tag behind a message; choose dialect=3.6, 3.5 or 3.3";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
         let sent = self.inner.send(&whole, limit);
         if self.inner.position() == start {
-            self.inner.command(|engine, _| engine.untag(id, start))?;
+            self.inner.command(|engine, _| {
+                engine.untag(id, start);
+                engine.untag_end(id, end);
+            })?;
         }
         sent
     }
 
-    /// Receives one message: its tag if it has one, and its length without it. None when the peer
-    /// ended its direction.
+    /// Receives one message: its tags, and its length without them. None when the peer ended its
+    /// direction.
     ///
     /// # Errors
     ///
@@ -141,17 +171,35 @@ impl Circuit {
         &mut self,
         buffer: &mut [u8],
         limit: Duration,
-    ) -> io::Result<Option<(Option<[u8; 8]>, usize)>> {
-        let mut whole = vec![0; buffer.len() + 8];
+    ) -> io::Result<Option<(Tags, usize)>> {
+        let mut whole = vec![0; buffer.len() + 2 * TAG_LEN];
         let Some(len) = self.inner.recv(&mut whole, limit)? else {
             return Ok(None);
         };
-        let tag = whole.first_chunk::<8>().copied();
-        let tag = tag.filter(|_| self.inner.is_tagged() && len >= 8);
-        let start = if tag.is_some() { 8 } else { 0 };
-        let kept = (len - start).min(buffer.len());
-        buffer[..kept].copy_from_slice(&whole[start..start + kept]);
-        Ok(Some((tag, len - start)))
+        let (begins, ends) = (self.inner.is_tagged(), self.inner.is_end_tagged());
+        let front = if begins { TAG_LEN.min(len) } else { 0 };
+        let back = if ends { TAG_LEN.min(len - front) } else { 0 };
+        // A tag behind a message that the buffer does not hold is lost with what it does not hold.
+        let behind = whole.get(len - back..).and_then(|rest| rest.first_chunk());
+        let tags = Tags {
+            begin: whole.first_chunk().copied().filter(|_| front == TAG_LEN),
+            end: behind.copied().filter(|_| back == TAG_LEN),
+        };
+        let kept = (len - front - back).min(buffer.len());
+        buffer[..kept].copy_from_slice(&whole[front..front + kept]);
+        Ok(Some((tags, len - front - back)))
+    }
+
+    /// Says that there is room for `bytes` more: the peer of a bulk may send as much, see
+    /// [`super::Endpoint::connect_bulk`].
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn post(&mut self, bytes: u64) -> io::Result<()> {
+        let id = self.inner.id();
+        self.inner
+            .command(|engine, now| engine.post(now, id, bytes))
     }
 
     /// Sets the rate this side keeps to; None for no limit of its own.

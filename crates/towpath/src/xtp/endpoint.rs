@@ -1,24 +1,28 @@
 //! A port with any number of circuits.
 
 use super::circuit::Circuit;
+use super::contexts::{self, Facts};
 use super::settings::Settings;
 use engine::{Address, CircuitId, Counters, Engine, Framing};
 use engine_xtp::pdu::Service;
-use engine_xtp::{Holdings, Xtp};
+use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use wire::trace::Traced;
 use wire_udp::UdpWire;
 
 /// A UDP port that speaks XTP. Clones share it.
 #[derive(Clone)]
 pub struct Endpoint {
-    inner: driver::Endpoint<Xtp, UdpWire>,
+    inner: driver::Endpoint<Xtp, Traced<UdpWire>>,
     address: SocketAddr,
+    facts: Facts,
 }
 
 /// The readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
-pub type Watch = driver::Watch<Xtp, UdpWire>;
+pub type Watch = driver::Watch<Xtp, Traced<UdpWire>>;
 
 impl Endpoint {
     /// Binds a port, 0 for one the kernel picks, whose circuits are byte streams.
@@ -51,9 +55,30 @@ impl Endpoint {
             wire.disable_segmentation()?;
         }
         let address = wire.local_addr()?;
+        let wire = Traced::new(wire, settings.log()?, Address::Socket(address));
         let engine = Xtp::new(settings.config(framing));
         let inner = driver::Endpoint::new(engine, wire, settings.send_queue_len)?;
-        Ok(Endpoint { inner, address })
+        let facts = settings.facts(address.to_string());
+        let endpoint = Endpoint {
+            inner,
+            address,
+            facts,
+        };
+        if settings.answers_contexts() {
+            endpoint.answer_contexts()?;
+        }
+        Ok(endpoint)
+    }
+
+    /// Tells its user what the endpoint's associations are doing, from now on, when asked with
+    /// `towpath xtp contexts`; see [`contexts`]. Gives the path of the socket, which goes with the
+    /// endpoint.
+    ///
+    /// # Errors
+    ///
+    /// A folder for sockets that is not the user's alone, or the system's.
+    pub fn answer_contexts(&self) -> io::Result<PathBuf> {
+        contexts::answer(&self.inner, self.facts.clone(), contexts::look_at_xtp)
     }
 
     /// The address it is bound to.
@@ -92,6 +117,41 @@ impl Endpoint {
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
         let circuit = self.inner.connect(Address::Socket(to), limit)?;
         Ok(Circuit::new(circuit))
+    }
+
+    /// Opens a circuit for bytes that are worth something at their time only: they leave at `rate`,
+    /// nothing is sent again, and no window holds them back. What gets lost is left out, and what
+    /// the receiver has no room for too. Waits up to `limit` until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Endpoint::connect).
+    pub fn connect_isochronous(
+        &self,
+        to: SocketAddr,
+        rate: RateLimit,
+        limit: Duration,
+    ) -> io::Result<Circuit> {
+        let mut circuit = self.connect_as(to, Service::Isochronous, limit)?;
+        circuit.set_rate(Some(rate))?;
+        Ok(circuit)
+    }
+
+    /// Opens a circuit for a bulk of bytes into buffers that the receiving user posts
+    /// ([`Circuit::post`]): no more is sent than there is room for. A receiver that posts none has
+    /// its window. Waits up to `limit` until it is ready.
+    ///
+    /// # Errors
+    ///
+    /// As [`connect`](Endpoint::connect).
+    pub fn connect_bulk(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
+        self.connect_as(to, Service::Bulk, limit)
+    }
+
+    fn connect_as(&self, to: SocketAddr, service: Service, limit: Duration) -> io::Result<Circuit> {
+        let to = Address::Socket(to);
+        let open = |engine: &mut Xtp, now| engine.open(now, to, service);
+        self.inner.connect_by(to, limit, open).map(Circuit::new)
     }
 
     /// Begins a circuit to the endpoint at `to` and waits for nothing: what is sent on it follows

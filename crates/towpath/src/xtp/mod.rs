@@ -60,6 +60,8 @@
 //! * [`settings`] - what can be set, in a program and as words on a command line.
 //! * [`endpoint`] - the port: listen, accept, connect, transactions, datagrams.
 //! * [`circuit`] - send, receive, end.
+//! * [`tracing`] - packets of live endpoints as lines of a file.
+//! * [`contexts`] - what live endpoints are doing, told to their user.
 //! * [`group`] - one sender, many receivers.
 //! * [`forwarder`] - an intermediate system of 3.6, which passes packets on by their routes.
 //!
@@ -67,14 +69,17 @@
 //! descriptor.
 
 pub mod circuit;
+pub mod contexts;
 pub mod endpoint;
 pub mod forwarder;
 pub mod group;
 pub mod settings;
+pub mod tracing;
 mod words;
 
-pub use circuit::Circuit;
+pub use circuit::{Circuit, Tags};
 pub use endpoint::{Endpoint, Watch};
 pub use engine::CircuitId;
 pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
 pub use settings::Settings;
+pub use wire::trace::Log as TraceLog;

@@ -1,11 +1,18 @@
 //! What can be set on an endpoint of XTP.
 
-use super::words::{self, ASK, CONGESTION, DIALECT, ERROR, ON, bytes, choose};
+use super::contexts::{self, Facts};
+use super::tracing;
+use super::words::{self, ASK, CONGESTION, DIALECT, ERROR, ON, SERVICE, bytes, choose};
 use crate::contract::OptionHelp;
+use crate::hosted::Posting;
 use engine::Framing;
-use engine_xtp::Config;
+use engine_xtp::pdu::Service;
+use engine_xtp::{Config, ErrorControl, Xtp};
 use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
+use wire::trace::Log;
 
 /// Settings of an endpoint. Those not named here are in the engine's [`Config`], which a program
 /// can change as a whole.
@@ -24,6 +31,10 @@ pub struct Settings {
     /// How long a wait looks for arrivals before its thread sleeps. It finds them sooner, and keeps a
     /// processor busy; zero is right unless one can be spared for it. For endpoints of this library.
     pub spin: Duration,
+    /// Whether endpoints tell what their associations are doing; see [`super::contexts`].
+    pub contexts: bool,
+    /// Where packets are written down, for endpoints of this library.
+    pub trace: Option<Arc<Log>>,
 }
 
 /// The send store's default: acknowledgements come about every 120 KiB, so four of them.
@@ -47,6 +58,8 @@ impl Default for Settings {
             socket_buffer_len: wire_udp::BUFFER_LEN,
             segmentation: true,
             spin: Duration::ZERO,
+            contexts: false,
+            trace: None,
         }
     }
 }
@@ -88,6 +101,9 @@ impl Settings {
             let packet_len = self.config.packet_len;
             self.config.rate = words::limit(limit.0, limit.1, packet_len)?;
         }
+        if self.config.service == Service::Isochronous && self.config.rate.is_none() {
+            return Err("service=isochronous needs a rate; add rate=100mbit".to_owned());
+        }
         Ok(self)
     }
 
@@ -103,6 +119,7 @@ impl Settings {
             "dialect" => config.dialect = choose(name, value, &DIALECT)?,
             "error" => config.error = choose(name, value, &ERROR)?,
             "gateway" => config.gateway = Some(words::gateway(name, value)?),
+            "service" => config.service = choose(name, value, &SERVICE)?,
             "packet" => config.packet_len = bytes(name, value, PACKET_LENS)?,
             "queue" => {
                 let study = engine_xtp::api::STUDY_QUEUE_LEN.to_string();
@@ -150,6 +167,41 @@ impl Settings {
         }
     }
 
+    /// Whether the settings or the environment want endpoints to tell of their associations.
+    pub(crate) fn answers_contexts(&self) -> bool {
+        self.contexts || contexts::is_asked_by_environment()
+    }
+
+    /// How receivers of a bulk post their buffers: as much as their window would be.
+    pub(crate) fn posting(&self) -> Option<Posting<Xtp>> {
+        let bulk = self.config.service == Service::Bulk;
+        bulk.then(|| Posting::new(self.config.window, Xtp::post))
+    }
+
+    /// Whether every byte arrives.
+    pub(crate) fn is_reliable(&self) -> bool {
+        let config = &self.config;
+        config.error != ErrorControl::None && config.service != Service::Isochronous
+    }
+
+    /// Where an endpoint writes its packets down.
+    pub(crate) fn log(&self) -> io::Result<Option<Arc<Log>>> {
+        match &self.trace {
+            Some(log) => Ok(Some(Arc::clone(log))),
+            None => tracing::log(),
+        }
+    }
+
+    /// What an endpoint at `address` says about itself.
+    pub(crate) fn facts(&self, address: String) -> Facts {
+        let mut dialects = DIALECT.iter();
+        let dialect = dialects.find(|(_, one)| *one == self.config.dialect);
+        Facts {
+            address,
+            dialect: dialect.map_or("?", |(name, _)| name).to_owned(),
+        }
+    }
+
     /// Settings as a result shows them.
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
         let checksum = match self.config.checksum {
@@ -173,6 +225,7 @@ impl Settings {
         ]);
         let dialect = DIALECT.iter().find(|(_, one)| *one == self.config.dialect);
         effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
+        effective.insert("service".into(), self.config.service.name().into());
         if let Some(limit) = self.config.rate {
             let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
             effective.insert("rate".into(), rate);
@@ -188,7 +241,6 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine_xtp::ErrorControl;
 
     fn parse(words: &[(&str, &str)]) -> Result<Settings, String> {
         let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
@@ -264,6 +316,7 @@ mod tests {
             (("gateway", "here"), "such as 10.0.0.1:9000"),
             (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
             (("wtimer", "2h"), "us, ms or s"),
+            (("service", "isochronous"), "add rate=100mbit"),
             (("retrycount", "0"), "from 1 to 1000"),
             (("sort", "-1"), "from 0 to 65535"),
         ];

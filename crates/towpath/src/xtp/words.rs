@@ -1,7 +1,7 @@
 //! Settings as words: what they are called, and how their values are read.
 
 use crate::contract::OptionHelp;
-use engine_xtp::pdu::Dialect;
+use engine_xtp::pdu::{Dialect, Service};
 use engine_xtp::{Ask, Congestion, ErrorControl, RateLimit};
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(super) const HELP: &[OptionHelp] = &[
     ),
     help(
         "congestion",
-        "off|loss|delay",
+        "off|loss|delay|rate",
         "how the sender learns what a shared path takes; XTP itself has nothing",
     ),
     help(
@@ -113,6 +113,11 @@ pub(super) const HELP: &[OptionHelp] = &[
         "whether many packets pass through the kernel in one call",
     ),
     help(
+        "service",
+        "stream|isochronous|bulk",
+        "what is asked for: all bytes, those in time at a rate, all into buffers posted for them",
+    ),
+    help(
         "sort",
         "COUNT",
         "priority among the circuits of an endpoint: the lowest is served first",
@@ -147,10 +152,17 @@ pub(super) const ERROR: [(&str, ErrorControl); 3] = [
     ("none", ErrorControl::None),
 ];
 
-pub(super) const CONGESTION: [(&str, Congestion); 3] = [
+pub(super) const SERVICE: [(&str, Service); 3] = [
+    ("stream", Service::Stream),
+    ("isochronous", Service::Isochronous),
+    ("bulk", Service::Bulk),
+];
+
+pub(super) const CONGESTION: [(&str, Congestion); 4] = [
     ("off", Congestion::Off),
     ("loss", Congestion::Loss),
     ("delay", Congestion::Delay),
+    ("rate", Congestion::Rate),
 ];
 
 pub(super) fn choose<T: Copy>(name: &str, value: &str, choices: &[(&str, T)]) -> Result<T, String> {

@@ -1,5 +1,6 @@
 //! XTP as a library: many circuits on an endpoint, threads, readiness, transactions, datagrams.
 
+use crate::services::carry_tagged;
 use engine_xtp::Xtp;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
-use towpath::xtp::{Circuit, Endpoint, Settings};
+use towpath::xtp::{Circuit, Endpoint, Settings, Tags};
 use wire_udp::UdpWire;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -383,26 +384,25 @@ fn tags_travel_beside_messages_and_rates_and_priorities_are_set() {
     here.impose_rate(Some(slow))
         .expect("no error of the kernel");
     there.set_rate(Some(slow)).expect("no error of the kernel");
-    let sent: [(Option<[u8; 8]>, &[u8]); 4] = [
-        (Some(*b"register"), b"one"),
-        (None, b"a message of more than eight bytes"),
-        (Some([0; 8]), b"two"),
-        (Some([255; 8]), &[7; 5000]),
+    let begin = |tag: &[u8; 8]| Tags {
+        begin: Some(*tag),
+        end: None,
+    };
+    let sent: [(Tags, &[u8]); 4] = [
+        (begin(b"register"), b"one"),
+        (Tags::default(), b"a message of more than eight bytes"),
+        (begin(&[0; 8]), b"two"),
+        (begin(&[255; 8]), &[7; 5000]),
     ];
-    for (tag, message) in sent {
-        let result = match tag {
-            Some(tag) => there.send_tagged(tag, message, LIMIT),
-            None => there.send(message, LIMIT),
-        };
-        result.expect("the window is open");
-    }
+    carry_tagged(&mut there, &mut here, &sent);
+    carry_tagged(&mut here, &mut there, &sent);
+    let end = Some([1; 8]);
+    let refused = there.send_tagged(Tags { begin: end, end }, b"three", LIMIT);
+    let why = refused.expect_err("4.0 has no such tag").to_string();
+    assert!(why.contains("dialect=3.6"), "{why}");
+    carry_tagged(&mut there, &mut here, &sent);
     there.finish().expect("no error of the kernel");
-    let mut buffer = [0; 8000];
-    for (tag, message) in sent {
-        let got = here.recv_tagged(&mut buffer, LIMIT).expect("a message");
-        assert_eq!(got, Some((tag, message.len())));
-        assert_eq!(&buffer[..message.len()], message);
-    }
+    let mut buffer = [0; 80];
     assert_eq!(here.recv_tagged(&mut buffer, LIMIT).expect("the end"), None);
 }
 

@@ -5,5 +5,7 @@ mod forward;
 mod group;
 mod hosts;
 mod library;
+mod looking;
 mod relay;
+mod services;
 mod skeleton;

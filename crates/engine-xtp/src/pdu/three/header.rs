@@ -94,8 +94,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |chunk| u32::from_be_bytes(*chunk))
 }
 
-/// Bits of options in 4.0's place.
-const OPTIONS: u32 = 0x7fff;
+/// Bits of options in 4.0's place, and above them the one that 4.0 lacks.
+const OPTIONS: u32 = 0xffff;
 
 impl Header3 {
     /// Reads and checks the header of `packet` and the check in its trailer, in the order of the
@@ -130,7 +130,7 @@ impl Header3 {
         if packet.len() < head + 4 + TRAILER_LEN {
             return Err(Reject::Short);
         }
-        if packet[3] >> 5 != number(dialect) || packet[0] & 0x80 != 0 {
+        if packet[3] >> 5 != number(dialect) {
             return Err(Reject::Version);
         }
         let header = Header3::read(dialect, packet);

@@ -1,0 +1,82 @@
+//! XTP's congestion controllers on paths that lose, and on paths they share.
+
+use scenario::{Outcome, parse, run};
+
+/// Mbit/s of user bytes that arrived for each circuit, in the order of their senders.
+fn mbps(text: &str) -> Vec<f64> {
+    let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let outcome: Outcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
+    let mut circuits: Vec<(usize, f64)> = outcome
+        .circuits
+        .iter()
+        .map(|circuit| {
+            let receiver = &circuit.receivers[0];
+            assert_eq!((receiver.gaps, receiver.wrong_bytes), (0, 0));
+            let bits = receiver.bytes as f64 * 8.0;
+            (circuit.from, bits / outcome.elapsed_s / 1e6)
+        })
+        .collect();
+    circuits.sort_by_key(|circuit| circuit.0);
+    circuits.into_iter().map(|circuit| circuit.1).collect()
+}
+
+/// Senders of a bulk of bytes through one link of a switch, with these controllers: for `span_s`.
+fn shared(controllers: &[&str], rate: &str, loss: &str, span_s: u32) -> Vec<f64> {
+    let stations: String = controllers
+        .iter()
+        .chain(&["off"])
+        .map(|kind| {
+            format!(
+                "[[station]]\nengine = {{ protocol = \"xtp\", congestion = \"{kind}\", \
+                 window = \"4 MiB\" }}\n"
+            )
+        })
+        .collect();
+    let receiver = controllers.len();
+    let traffic: String = (0..receiver)
+        .map(|sender| {
+            format!(
+                "[[traffic]]\nfrom = [{sender}]\nto = [{receiver}]\nlength = {{ fixed = 16384 }}\n\
+                 interarrival = {{ fixed = \"100 us\" }}\noutstanding = 240\n"
+            )
+        })
+        .collect();
+    mbps(&format!(
+        "time_limit = \"{span_s} s\"\n[medium]\nkind = \"switch\"\nrate = \"{rate}\"\n\
+         delay = \"10 ms\"\nqueue = \"488 KiB\"\n[faults]\nloss = \"{loss}\"\n{stations}{traffic}"
+    ))
+}
+
+#[test]
+fn a_controller_by_rate_fills_a_long_path_that_loses() {
+    let of = |kind: &str| shared(&[kind], "100 Mbit/s", "0.5%", 8)[0];
+    let (rate, loss) = (of("rate"), of("loss"));
+    eprintln!("rate {rate:.1} loss {loss:.1} Mbit/s");
+    assert!(rate > 70.0, "{rate} Mbit/s");
+    assert!(rate > 4.0 * loss, "{rate} beside {loss} Mbit/s");
+}
+
+#[test]
+fn controllers_share_a_link() {
+    for kinds in [["rate", "rate"], ["rate", "loss"], ["loss", "loss"]] {
+        let shares = shared(&kinds, "20 Mbit/s", "0%", 30);
+        let total: f64 = shares.iter().sum();
+        eprintln!("{kinds:?} {shares:.1?}");
+        assert!(total > 15.0, "{kinds:?} {shares:?} Mbit/s");
+        let least = shares.iter().copied().fold(f64::MAX, f64::min);
+        assert!(least > total / 6.0, "{kinds:?} {shares:?} Mbit/s");
+    }
+}
+
+#[test]
+fn a_controller_by_rate_finds_slow_and_fast_links_in_every_dialect() {
+    for (rate, most) in [
+        ("1 Mbit/s", 1.0),
+        ("10 Mbit/s", 10.0),
+        ("400 Mbit/s", 400.0),
+    ] {
+        let found = shared(&["rate"], rate, "0%", 8)[0];
+        eprintln!("{rate}: {found:.2}");
+        assert!(found > most * 0.7 && found <= most, "{found} of {rate}");
+    }
+}

@@ -1,0 +1,252 @@
+//! `towpath xtp contexts`: what live endpoints of XTP are doing.
+
+use crate::print::{json, line, note};
+use crate::{CliError, DONE, FAILED};
+use clap::{Args, Subcommand};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use towpath::xtp::contexts::{AssociationReport, EndpointReport, Found, ask, find};
+
+/// What to do with XTP.
+#[derive(Clone, Debug, Subcommand)]
+pub enum XtpCommand {
+    /// Show the associations, timers and counters of live endpoints.
+    Contexts(ContextsArgs),
+}
+
+/// Which endpoints.
+#[derive(Clone, Debug, Args)]
+#[command(
+    after_help = "Those of `towpath forward` and `towpath cp` answer; so do those of any program with the library, or
+libtowpath, that has TOWPATH_CONTEXTS=on in its environment, races too. They answer their own user
+only, through sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
+
+Examples:
+  towpath xtp contexts                    all of them
+  towpath xtp contexts 4711               those of a process
+  towpath xtp contexts --json
+  TOWPATH_CONTEXTS=on ./server            a C program with libtowpath, to be looked at"
+)]
+pub struct ContextsArgs {
+    /// The number of a process, or the path of a socket; all endpoints without it.
+    #[arg(value_name = "PID|PATH")]
+    pub which: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
+    let XtpCommand::Contexts(args) = command;
+    let found = look(args.which.as_deref())?;
+    let mut reports = Vec::new();
+    let mut code = DONE;
+    for Found { path, answer, .. } in found {
+        match answer {
+            Ok(report) => reports.push(report),
+            Err(error) => {
+                code = FAILED;
+                note(format_args!(
+                    "towpath: {} does not answer: {error}",
+                    path.display()
+                ));
+            }
+        }
+    }
+    if args.json {
+        json(&reports)?;
+    } else {
+        let texts: Vec<String> = reports.iter().map(text).collect();
+        line(texts.join("\n"))?;
+    }
+    Ok(code)
+}
+
+fn look(which: Option<&str>) -> Result<Vec<Found>, CliError> {
+    let process = which.and_then(|which| which.parse().ok());
+    if let (Some(path), None) = (which, process) {
+        return one(Path::new(path)).map(|found| vec![found]);
+    }
+    let found = find(process).map_err(CliError::failed)?;
+    match (found.is_empty(), process) {
+        (false, _) => Ok(found),
+        (true, Some(process)) => Err(CliError::failed(format!(
+            "process {process} has no endpoint of XTP that answers; start it with {ASK}"
+        ))),
+        (true, None) => Err(CliError::failed(format!(
+            "no endpoint of XTP of this user answers; start one, such as `towpath forward`, or a \
+             program with {ASK}"
+        ))),
+    }
+}
+
+const ASK: &str = "TOWPATH_CONTEXTS=on";
+
+fn one(path: &Path) -> Result<Found, CliError> {
+    let answer = ask(path).map_err(|error| {
+        CliError::failed(format!(
+            "nobody answers at {}: {error}; give the number of a process or the path of a socket",
+            path.display()
+        ))
+    })?;
+    Ok(Found {
+        path: PathBuf::from(path),
+        process: answer.process,
+        answer: Ok(answer),
+    })
+}
+
+/// An endpoint, and its associations one by one.
+fn text(report: &EndpointReport) -> String {
+    let mut text = format!(
+        "{}, process {}: XTP {} at {} for {}, {} associations\n",
+        plain(&report.program),
+        report.process,
+        plain(&report.dialect),
+        plain(&report.address),
+        span(report.age_ns),
+        report.associations_total
+    );
+    for (what, counts) in [
+        ("counters", &report.counters),
+        ("holds", &report.holdings),
+        ("dropped", &report.rejects),
+    ] {
+        if !counts.is_empty() {
+            put(&mut text, what, &named(counts, u64::to_string));
+        }
+    }
+    for association in &report.associations {
+        add_association(&mut text, association);
+    }
+    let left = report.associations_total - report.associations.len().min(report.associations_total);
+    if left > 0 {
+        put(&mut text, "", &format!("and {left} associations more"));
+    }
+    text
+}
+
+/// A line of a text, with what it is about in front.
+fn put(text: &mut String, what: &str, words: &str) {
+    // Nothing fails when text is written into a string.
+    let _ = writeln!(text, "  {what:<9} {words}");
+}
+
+fn add_association(text: &mut String, it: &AssociationReport) {
+    let opened = if it.initiator { "here" } else { "there" };
+    let _ = writeln!(
+        text,
+        "  circuit {} {} {}, {}, opened {opened}{}",
+        it.circuit,
+        if it.initiator { "to" } else { "from" },
+        plain(&it.peer),
+        plain(&it.service),
+        it.sort
+            .map_or(String::new(), |sort| format!(", sort {sort}"))
+    );
+    let close: Vec<String> = it.close.iter().map(|bit| plain(bit)).collect();
+    let close = match close.as_slice() {
+        [] => String::new(),
+        bits => format!(": {}", bits.join(", ")),
+    };
+    let peer = it.remote_key.as_deref().unwrap_or("not known");
+    put(text, "  state", &format!("{}{close}", plain(&it.state)));
+    put(
+        text,
+        "  keys",
+        &format!(
+            "own {}, peer's {}, route {}",
+            plain(&it.key),
+            plain(peer),
+            it.route
+        ),
+    );
+    put(text, "  sends", &sending(it));
+    put(
+        text,
+        "  receives",
+        &format!(
+            "next {}, allocated {}, unread {}, held {}",
+            it.receive_next, it.receive_allocation, it.unread_bytes, it.held_bytes
+        ),
+    );
+    let rtt = it.rtt_ns.map_or("not measured".to_owned(), |ns| {
+        format!("{}, varies by {}", span(ns), span(it.rtt_variation_ns))
+    });
+    put(
+        text,
+        "  trip",
+        &format!("{rtt}; last heard {} ago", span(it.silence_ns)),
+    );
+    if !it.timers_ns.is_empty() {
+        put(
+            text,
+            "  timers",
+            &named(&it.timers_ns, |ns| format!("in {}", span(*ns))),
+        );
+    }
+}
+
+fn sending(it: &AssociationReport) -> String {
+    let mut words = format!(
+        "next {}, acknowledged {}, allocation {}, of {} written; {} sent again, {} bytes to be; \
+         sync {}, {} requests open",
+        it.send_next,
+        it.send_acknowledged,
+        it.send_allocation,
+        it.send_end,
+        it.retransmissions,
+        it.send_lost_bytes,
+        it.sync,
+        it.requests
+    );
+    if let Some(window) = it.congestion_window {
+        let _ = write!(words, "; congestion window {window}");
+    }
+    if let Some(rate) = it.rate_bytes_per_s {
+        let _ = write!(words, "; rate {} bit/s", u64::from(rate) * 8);
+    }
+    words
+}
+
+fn named(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> String {
+    let counts = counts.iter();
+    let words: Vec<String> = counts
+        .map(|(name, count)| format!("{} {}", plain(name).replace('_', " "), say(count)))
+        .collect();
+    words.join(", ")
+}
+
+/// A time in the unit that suits it.
+fn span(ns: u64) -> String {
+    match ns {
+        0..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+/// What another program said, without what a terminal would act on.
+fn plain(text: &str) -> String {
+    let tame = |letter: char| if letter.is_control() { '?' } else { letter };
+    text.chars().map(tame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_fitting_units_and_words_of_others_are_tame() {
+        assert_eq!(span(1500), "1.5 us");
+        assert_eq!(span(1_500_000), "1.5 ms");
+        assert_eq!(span(61_500_000_000), "61.5 s");
+        assert_eq!(plain("a\x1b[2Jb\n"), "a?[2Jb?");
+    }
+}

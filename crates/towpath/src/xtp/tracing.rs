@@ -1,0 +1,63 @@
+//! Packets of live endpoints as lines of a file, as the simulator writes them.
+//!
+//! A program gives an endpoint a file by [`Settings::trace`](super::Settings); endpoints that share
+//! one share its clock and its numbers of stations. Or all endpoints of a process share one: by
+//! [`trace_all`], or by the environment variable [`VARIABLE`], whose value is the path. What stands
+//! in a line is explained in [`wire::trace`].
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use wire::trace::Log;
+
+/// The environment variable that names a file for the endpoints of a process.
+pub const VARIABLE: &str = "TOWPATH_TRACE";
+
+/// What was asked for, for all endpoints of this process.
+#[derive(Default)]
+struct OfAll {
+    path: Option<PathBuf>,
+    log: Option<Arc<Log>>,
+}
+
+static OF_ALL: Mutex<OfAll> = Mutex::new(OfAll {
+    path: None,
+    log: None,
+});
+
+/// Has all endpoints made from now on, whose settings name no file of their own, write to a new file
+/// at `path`. The first of them makes it: beside those that are there, with `.2` and so on behind
+/// its name. When there are 64, nothing is written.
+pub fn trace_all(path: &Path) {
+    let mut of_all = OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    *of_all = OfAll {
+        path: Some(path.to_owned()),
+        log: None,
+    };
+}
+
+/// The file of this process, if one was asked for.
+pub(crate) fn log() -> io::Result<Option<Arc<Log>>> {
+    let mut of_all = OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    if of_all.log.is_none()
+        && let Some(path) = of_all.path.clone().or_else(named)
+    {
+        match Log::create_beside(&path) {
+            Ok(log) => of_all.log = Some(Arc::new(log)),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let text = format!("cannot write the trace {}: {error}", path.display());
+                return Err(io::Error::new(error.kind(), text));
+            }
+        }
+    }
+    Ok(of_all.log.clone())
+}
+
+/// What the environment names. A program with more rights than its user heeds it not, so that it
+/// writes no files where that one likes.
+fn named() -> Option<PathBuf> {
+    let own = rustix::process::getuid() == rustix::process::geteuid();
+    let path = std::env::var_os(VARIABLE).filter(|path| own && !path.is_empty());
+    path.map(PathBuf::from)
+}

@@ -1,0 +1,384 @@
+//! What happens to packets, as lines of text, and a wire that writes them down.
+//!
+//! A line is the same for a simulated run and for a live endpoint, so the same tools read both:
+//!
+//! ```text
+//! 1250000 offered at=0 from=0 len=52 hash=91c0cf2b0a7d4ce1 000000...
+//! 1610000 arrived at=1 from=0 len=52 hash=91c0cf2b0a7d4ce1 000000...
+//! ```
+//!
+//! A time in picoseconds, what happened, at which station, who sent the packet, its length, a hash
+//! of all its octets, and the first of them. Lines that begin with `#` are remarks.
+
+use crate::{Arrival, Capabilities, Receiver, Wire};
+use engine::{Address, PacketLen};
+use std::collections::HashMap;
+use std::fmt::{self, Display, Write as _};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Write};
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Octets of a packet shown in a line.
+const SHOWN: usize = 48;
+
+/// Octets a log has at most unless told otherwise: some 400,000 packets.
+pub const LOG_MAX: u64 = 64 << 20;
+
+/// Stations that get a number of their own; those beyond share the last.
+const STATIONS_MAX: u32 = 65_536;
+
+/// Files of one name at most, see [`Log::create_beside`].
+const FILES_MAX: u32 = 64;
+
+/// One thing that happened to a packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// When, ps since the start.
+    pub at_ps: u64,
+    /// What: `offered`, `arrived`, `lost` and the like.
+    pub what: &'a str,
+    /// At which station.
+    pub station: u64,
+    /// Which station sent the packet.
+    pub from: u64,
+    /// The packet.
+    pub packet: &'a [u8],
+}
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let packet = self.packet;
+        write!(
+            f,
+            "{} {} at={} from={} len={} hash={:016x} ",
+            self.at_ps,
+            self.what,
+            self.station,
+            self.from,
+            packet.len(),
+            hash(HASH_START, packet)
+        )?;
+        packet
+            .iter()
+            .take(SHOWN)
+            .try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// Where [`hash`] begins.
+pub const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// FNV-1a: adds `octets` to a hash. Tells runs apart; not for secrets.
+pub fn hash(start: u64, octets: &[u8]) -> u64 {
+    octets.iter().fold(start, |hash, octet| {
+        (hash ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// A file of lines, shared by the endpoints that write to it. Its times begin when it is made.
+pub struct Log {
+    start: Instant,
+    path: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    file: File,
+    /// Octets there is room for.
+    left: u64,
+    stations: HashMap<Address, u32>,
+    /// The first failure of the file, after which nothing is written.
+    failed: Option<io::Error>,
+    text: String,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Log({})", self.path.display())
+    }
+}
+
+impl Log {
+    /// A new file at `path`, in place of what was there.
+    ///
+    /// # Errors
+    ///
+    /// The file's.
+    pub fn create(path: &Path) -> io::Result<Log> {
+        Ok(Log::to(File::create(path)?, path, LOG_MAX))
+    }
+
+    /// A new file at `path`, or at `path` with `.2` and so on behind it where others are.
+    ///
+    /// # Errors
+    ///
+    /// The file's, or that there are 64 already.
+    pub fn create_beside(path: &Path) -> io::Result<Log> {
+        for number in 1..=FILES_MAX {
+            let mut name = path.as_os_str().to_owned();
+            if number > 1 {
+                name.push(format!(".{number}"));
+            }
+            let name = PathBuf::from(name);
+            match OpenOptions::new().write(true).create_new(true).open(&name) {
+                Ok(file) => return Ok(Log::to(file, &name, LOG_MAX)),
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Writes to `file`, at most `octets_max` and one remark.
+    pub fn to(file: File, path: &Path, octets_max: u64) -> Log {
+        Log {
+            start: Instant::now(),
+            path: path.to_owned(),
+            inner: Mutex::new(Inner {
+                file,
+                left: octets_max,
+                stations: HashMap::new(),
+                failed: None,
+                text: String::new(),
+            }),
+        }
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The first failure of the file, if there was one. Nothing was written since.
+    pub fn take_error(&self) -> Option<io::Error> {
+        self.lock().failed.take()
+    }
+
+    /// The number of the station at `address`. A new one is told in a remark.
+    pub fn station(&self, address: Address) -> u32 {
+        let mut inner = self.lock();
+        let number = inner.station(address);
+        inner.write();
+        number
+    }
+
+    /// Adds a line for each of the packets in `octets`, which are `size` long but for the last.
+    fn add(&self, what: &str, station: u32, from: Sender, octets: &[u8], size: usize) {
+        let at_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let mut inner = self.lock();
+        let from = match from {
+            Sender::Itself => station,
+            Sender::Peer(address) => inner.station(address),
+        };
+        for packet in octets.chunks(size.max(1)) {
+            let line = Line {
+                at_ps: at_ns.saturating_mul(1000),
+                what,
+                station: station.into(),
+                from: from.into(),
+                packet,
+            };
+            // Nothing fails when text is written into a string.
+            let _ = writeln!(inner.text, "{line}");
+        }
+        inner.write();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+        // What a panic left is whole lines.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+enum Sender {
+    Itself,
+    Peer(Address),
+}
+
+impl Inner {
+    fn station(&mut self, address: Address) -> u32 {
+        if let Some(number) = self.stations.get(&address) {
+            return *number;
+        }
+        let number = self.stations.len() as u32;
+        if number >= STATIONS_MAX {
+            return STATIONS_MAX;
+        }
+        self.stations.insert(address, number);
+        let _ = match address {
+            Address::Socket(socket) => writeln!(self.text, "# station {number} is {socket}"),
+            other => writeln!(self.text, "# station {number} is {other:?}"),
+        };
+        number
+    }
+
+    /// Moves the text into the file: at once, so that a process that is killed loses nothing.
+    fn write(&mut self) {
+        let text = std::mem::take(&mut self.text);
+        let open = self.failed.is_none() && self.left > 0;
+        if open && !text.is_empty() {
+            let fits = text.len() as u64 <= self.left;
+            let full = "# full: what follows is not written\n";
+            let octets = if fits { text.as_str() } else { full };
+            self.left = if fits {
+                self.left - text.len() as u64
+            } else {
+                0
+            };
+            self.failed = self.file.write_all(octets.as_bytes()).err();
+        }
+        self.text = text;
+        self.text.clear();
+    }
+}
+
+/// A wire that writes down its packets, if it was given a log: `offered` before the medium takes
+/// them, `refused` when it did not (those are offered again), `arrived` when they come. Without a
+/// log it is the wire alone.
+pub struct Traced<W> {
+    wire: W,
+    sight: Option<Sight>,
+}
+
+#[derive(Clone)]
+struct Sight {
+    log: Arc<Log>,
+    station: u32,
+}
+
+impl Sight {
+    fn see_sent(&self, what: &str, octets: &[u8], size: usize) {
+        let from = Sender::Itself;
+        self.log.add(what, self.station, from, octets, size);
+    }
+
+    fn see_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
+        let octets = &buffer[..arrival.len.min(buffer.len())];
+        let from = Sender::Peer(arrival.from);
+        let size = arrival.segment_size;
+        self.log.add("arrived", self.station, from, octets, size);
+    }
+}
+
+impl<W> Traced<W> {
+    /// Writes what goes over `wire`, which is at `own`, to `log`.
+    pub fn new(wire: W, log: Option<Arc<Log>>, own: Address) -> Traced<W> {
+        let sight = log.map(|log| Sight {
+            station: log.station(own),
+            log,
+        });
+        Traced { wire, sight }
+    }
+
+    /// The wire underneath.
+    pub fn wire(&self) -> &W {
+        &self.wire
+    }
+}
+
+impl<W: Wire> Wire for Traced<W> {
+    fn capabilities(&self) -> Capabilities {
+        self.wire.capabilities()
+    }
+
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Some(sight) = &self.sight else {
+            return self.wire.send(to, slices, segment_size);
+        };
+        let parts = slices.iter().flat_map(|part| part.iter().copied());
+        let octets: Vec<u8> = parts.collect();
+        sight.see_sent("offered", &octets, segment_size);
+        let sent = self.wire.send(to, slices, segment_size);
+        if sent.is_err() {
+            sight.see_sent("refused", &octets, segment_size);
+        }
+        sent
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let arrival = self.wire.receive(buffer)?;
+        if let Some(sight) = &self.sight {
+            sight.see_arrival(&arrival, buffer);
+        }
+        Ok(arrival)
+    }
+
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.wire.set_packet_len(packet_len);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.wire.descriptor()
+    }
+
+    fn holds(&self) -> bool {
+        self.wire.holds()
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        self.wire.join(group)
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        let receiver = self.wire.receiver()?;
+        match &self.sight {
+            None => Some(receiver),
+            Some(sight) => Some(Box::new(TracedReceiver {
+                receiver,
+                sight: sight.clone(),
+            })),
+        }
+    }
+}
+
+struct TracedReceiver {
+    receiver: Box<dyn Receiver>,
+    sight: Sight,
+}
+
+impl Receiver for TracedReceiver {
+    fn patience(&self) -> Duration {
+        self.receiver.patience()
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let arrival = self.receiver.receive(buffer)?;
+        self.sight.see_arrival(&arrival, buffer);
+        Ok(arrival)
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        self.receiver.interrupt()
+    }
+
+    fn is_interruptible(&self) -> bool {
+        self.receiver.is_interruptible()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_ends_with_a_whole_line_and_a_remark() {
+        let path = std::env::temp_dir().join(format!("towpath-log-{}", std::process::id()));
+        let log = Log::to(File::create(&path).expect("a file"), &path, 300);
+        let station = log.station(Address::Station(7));
+        for _ in 0..10 {
+            log.add("offered", station, Sender::Itself, &[1; 20], 10);
+        }
+        let text = std::fs::read_to_string(&path).expect("it was written");
+        let _ = std::fs::remove_file(&path);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "# station 0 is Station(7)");
+        assert!(lines[1].ends_with("01010101010101010101"), "{}", lines[1]);
+        assert!(lines[1].contains(" offered at=0 from=0 len=10 hash="));
+        assert_eq!(lines.last(), Some(&"# full: what follows is not written"));
+        assert_eq!(lines.len(), 4, "{text}");
+        assert!(log.take_error().is_none());
+    }
+}
