@@ -107,7 +107,7 @@ fn request(interface: &str) -> Option<libc::ifreq> {
 pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, interface: &str) -> Option<u32> {
     let mut asked = request(interface)?;
     // SAFETY: the pointer is to a live request, which the kernel fills.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU, &raw mut asked) };
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut asked) };
     // SAFETY: after SIOCGIFMTU the number is the member the kernel wrote; before, it was zero.
     let mtu = unsafe { asked.ifr_ifru.ifru_mtu };
     (result == 0).then_some(mtu.max(0) as u32)
@@ -131,7 +131,8 @@ pub(crate) fn offloads(socket: BorrowedFd<'_>, interface: &str) -> Vec<(String, 
         asked.ifr_ifru.ifru_data = (&raw mut value).cast();
         // SAFETY: the request points to a live value of the form this command asks for, which the
         // kernel fills before the call returns.
-        let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut asked) };
+        let result =
+            unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut asked) };
         if result == 0 {
             known.push((name.to_owned(), value.data != 0));
         }

@@ -122,7 +122,7 @@ impl Batch {
                 messages.as_mut_ptr(),
                 SLOTS as u32,
                 // With TRUNC the kernel tells a packet's own length, cut off or not.
-                libc::MSG_DONTWAIT | libc::MSG_TRUNC,
+                (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 ptr::null_mut(),
             )
         };

@@ -229,6 +229,41 @@ fn one_sender_reaches_several_agents_at_once() {
 }
 
 #[test]
+fn the_unit_for_systemd_is_one() {
+    let scratch = Scratch::new();
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../packaging/towpath-agent.service"
+    );
+    let unit = std::fs::read_to_string(path).expect("the unit");
+    let unit = unit.replace("/usr/bin/towpath", env!("CARGO_BIN_EXE_towpath"));
+    let copy = scratch.path("towpath-agent.service");
+    std::fs::write(&copy, &unit).expect("a file");
+    let mut command = Command::new("systemd-analyze");
+    match command.args(["--man=no", "verify"]).arg(&copy).output() {
+        Err(error) => eprintln!("SKIPPED: systemd-analyze: {error}"),
+        Ok(said) => {
+            // It may say something of this system's other units, or that it cannot work here.
+            let text = String::from_utf8_lossy(&said.stderr);
+            assert!(!text.contains("towpath-agent.service"), "{text}");
+        }
+    }
+    // What it starts is what the program takes.
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart="));
+    let arguments = line.expect("a command").split_whitespace().skip(1);
+    let mut arguments: Vec<&str> = arguments.collect();
+    arguments.extend(["--listen", "somewhere"]);
+    let said = with_keys(&scratch.text("none"), &arguments);
+    assert!(
+        said.err.contains("'somewhere' is no address"),
+        "{}",
+        said.err
+    );
+}
+
+#[test]
 fn without_keys_a_host_races_with_itself_only() {
     let scratch = Scratch::new();
     let none = scratch.text("none");

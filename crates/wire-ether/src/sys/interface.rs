@@ -15,13 +15,13 @@ pub(crate) fn interface(name: &str) -> io::Result<Interface> {
     }
     // SAFETY: a new descriptor, owned from here on.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
+    ask(&socket, libc::SIOCGIFINDEX as _, &mut request)?;
     // SAFETY: after SIOCGIFINDEX the union holds the index.
     let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
-    ask(&socket, libc::SIOCGIFMTU, &mut request)?;
+    ask(&socket, libc::SIOCGIFMTU as _, &mut request)?;
     // SAFETY: after SIOCGIFMTU the union holds the size.
     let packet_max = unsafe { request.ifr_ifru.ifru_mtu } as usize;
-    ask(&socket, libc::SIOCGIFHWADDR, &mut request)?;
+    ask(&socket, libc::SIOCGIFHWADDR as _, &mut request)?;
     // SAFETY: after SIOCGIFHWADDR the union holds the address.
     let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
     let mut hardware = [0; 6];

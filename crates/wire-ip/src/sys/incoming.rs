@@ -68,7 +68,7 @@ impl Incoming {
                 socket.as_raw_fd(),
                 headers.as_mut_ptr(),
                 SLOTS as libc::c_uint,
-                flags | libc::MSG_WAITFORONE,
+                (flags | libc::MSG_WAITFORONE) as _,
                 std::ptr::null_mut(),
             )
         };

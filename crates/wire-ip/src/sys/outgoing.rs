@@ -55,7 +55,7 @@ impl Outgoing {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 self.headers.len() as libc::c_uint,
-                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+                (libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) as _,
             )
         };
         if sent >= 0 {

@@ -52,7 +52,7 @@ impl ManySender {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 count as libc::c_uint,
-                flags | libc::MSG_NOSIGNAL,
+                (flags | libc::MSG_NOSIGNAL) as _,
             )
         };
         usize::try_from(sent).map_err(|_| io::Error::last_os_error())
@@ -106,7 +106,7 @@ impl ManyReceiver {
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
                 count.min(self.headers.len()) as libc::c_uint,
-                flags | libc::MSG_WAITFORONE,
+                (flags | libc::MSG_WAITFORONE) as _,
                 std::ptr::null_mut(),
             )
         };
