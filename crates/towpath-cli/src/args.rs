@@ -77,7 +77,7 @@ pub enum Command {
     Forward(crate::forward_command::ForwardArgs),
     /// Copy a file to one host or to many over XTP, or receive files.
     Cp(crate::cp_command::CpArgs),
-    /// Look at live endpoints of XTP.
+    /// Look at live endpoints of XTP, and stand between them.
     #[command(subcommand)]
     Xtp(crate::xtp_command::XtpCommand),
     /// Let trusted clients on other hosts measure against this one.

@@ -28,6 +28,7 @@ pub mod far;
 pub mod forward_command;
 pub mod inspect;
 pub mod key_command;
+mod middle;
 pub mod parse;
 pub mod print;
 pub mod profile_command;

@@ -1,4 +1,4 @@
-//! `towpath xtp contexts`: what live endpoints of XTP are doing.
+//! `towpath xtp`: what live endpoints are doing; what stands between them is in `middle`.
 
 use crate::print::{json, line, note};
 use crate::{CliError, DONE, FAILED};
@@ -13,6 +13,10 @@ use towpath::xtp::contexts::{AssociationReport, EndpointReport, Found, ask, find
 pub enum XtpCommand {
     /// Show the associations, timers and counters of live endpoints.
     Contexts(ContextsArgs),
+    /// Pass packets on by their routes, between networks.
+    Forwarder(crate::middle::ForwarderArgs),
+    /// Repeat a group's packets to hosts that multicast does not reach.
+    Relay(crate::middle::RelayArgs),
 }
 
 /// Which endpoints.
@@ -43,7 +47,14 @@ pub struct ContextsArgs {
 ///
 /// What the user must know.
 pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
-    let XtpCommand::Contexts(args) = command;
+    match command {
+        XtpCommand::Contexts(args) => contexts(args),
+        XtpCommand::Forwarder(args) => crate::middle::forwarder(args),
+        XtpCommand::Relay(args) => crate::middle::relay(args),
+    }
+}
+
+fn contexts(args: &ContextsArgs) -> Result<u8, CliError> {
     let found = look(args.which.as_deref())?;
     let mut reports = Vec::new();
     let mut code = DONE;

@@ -316,3 +316,71 @@ fn a_race_leaves_traces_of_its_workers() {
     assert_eq!(again.code, 2, "{}", again.err);
     assert!(again.err.contains("it exists; remove it"), "{}", again.err);
 }
+
+#[test]
+fn connections_go_through_an_intermediate_system() {
+    let (listener, target) = listener();
+    let echoing = std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().expect("a peer");
+        let mut all = Vec::new();
+        tcp.read_to_end(&mut all).expect("an end");
+        tcp.write_all(&all).expect("room");
+    });
+    // The far end opens no circuits, so it is never asked where its gateway is.
+    let far = "xtp,dialect=3.6,gateway=127.0.0.3:9";
+    let far = Tool::start(&["forward", "--from", far, "127.0.0.2:0", "--to", &target]);
+    let middle = Tool::start(&["xtp", "forwarder", "127.0.0.3:0", "--to", &far.at]);
+    let over = format!("xtp,dialect=3.6,gateway={}", middle.at);
+    let near = Tool::start(&["forward", "127.0.0.1:0", "--over", &over, &far.at]);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    tcp.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let bytes: Vec<u8> = (0..200_000u32).map(|at| (at * 13 % 251) as u8).collect();
+    tcp.write_all(&bytes).expect("room");
+    tcp.shutdown(std::net::Shutdown::Write).expect("it is open");
+    let mut back = Vec::new();
+    tcp.read_to_end(&mut back).expect("an end");
+    assert!(back == bytes, "{} bytes came back", back.len());
+    echoing.join().expect("no panic");
+    drop((near, far));
+    let said = middle.stop();
+    let count = said.split_once(" packets in").expect("a count").0;
+    let count: u64 = count.parse().expect("a number");
+    assert!(count > 250 && said.contains("1 trails"), "{said}");
+}
+
+#[test]
+fn a_relay_starts_and_ends_and_says_what_it_did() {
+    let group = format!("239.192.9.9:{}", 20_000 + std::process::id() % 10_000);
+    let relay = [
+        "xtp",
+        "relay",
+        &group,
+        "--interface",
+        "127.0.0.1",
+        "--to",
+        "127.0.0.1:9",
+    ];
+    let said = Tool::start(&relay).stop();
+    assert!(
+        said.contains("0 packets repeated, 0 answers returned"),
+        "{said}"
+    );
+    for (arguments, told) in [
+        (
+            ["xtp", "relay", "127.0.0.1:9", "--to", "127.0.0.1:9"],
+            "no multicast address",
+        ),
+        (
+            ["xtp", "forwarder", "127.0.0.1:0", "--to", "x=127.0.0.1:9"],
+            "HOST=ADDR:PORT",
+        ),
+        (
+            ["xtp", "forwarder", "127.0.0.1:0", "--to", "127.0.0.1"],
+            "HOST:PORT",
+        ),
+    ] {
+        let said = towpath(&arguments);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(told), "{}", said.err);
+    }
+}
