@@ -1,5 +1,6 @@
 //! What the user holds.
 
+mod lend;
 mod receive;
 
 use crate::circuits::CircuitStatus;
@@ -78,6 +79,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         if !self.append(message) {
             self.make_room(message)?;
         }
+        self.send_on()
+    }
+
+    /// Sends what was appended if it is a batch or nothing is on its way.
+    #[inline]
+    fn send_on(&mut self) -> io::Result<()> {
         if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
             return self.push_out(false);
         }
@@ -195,6 +202,19 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
     }
 
+    /// Takes in what arrived at the endpoint, acts on deadlines and sends what follows, for a user
+    /// who waits for something else than data.
+    ///
+    /// # Errors
+    ///
+    /// The wire's.
+    pub fn serve(&mut self) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        self.shared.serve(&mut pump)?;
+        self.seen = pump.arrivals();
+        Ok(())
+    }
+
     /// Its number within its endpoint, as a [`Watch`](crate::Watch) names it.
     pub fn id(&self) -> CircuitId {
         self.id
@@ -225,6 +245,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         pump.engine().abort(now, self.id);
+        pump.return_loans(self.id);
         pump.flush(now)
     }
 
@@ -297,39 +318,47 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
 
     #[cold]
     fn make_room(&mut self, message: &[u8]) -> io::Result<()> {
-        if message.len() > self.producer.message_max() {
+        self.look_for_room(message.len())?;
+        let appended = self.append(message);
+        self.has_room(appended)
+    }
+
+    /// Sends what there is and takes in what came, so that a message of `len` bytes may have room.
+    fn look_for_room(&mut self, len: usize) -> io::Result<()> {
+        if len > self.producer.message_max() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "a message of {} bytes does not fit into the send store; the limit is {}",
-                    message.len(),
+                    "a message of {len} bytes does not fit into the send store; the limit is {}",
                     self.producer.message_max()
                 ),
             ));
         }
-        {
-            let mut pump = self.shared.lock();
-            let now = self.shared.now();
-            self.shared.call_next(&mut pump);
-            // With something in flight there will be room; whole batches suffice until then.
-            let all = self.producer.is_waiting() || !self.producer.is_in_flight();
-            pump.offer(now, self.id, all);
-            if pump.is_watched() {
-                pump.flush(now)?;
-            } else {
-                self.shared.serve(&mut pump)?;
-            }
-            if !self.producer.is_in_flight() {
-                pump.offer(now, self.id, true);
-                pump.flush(now)?;
-            }
-            if pump.status(self.id).closed.is_some() {
-                return Err(io::ErrorKind::BrokenPipe.into());
-            }
-            self.flushed = pump.told(self.id);
-            self.seen = pump.arrivals();
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        self.shared.call_next(&mut pump);
+        // With something in flight there will be room; whole batches suffice until then.
+        let all = self.producer.is_waiting() || !self.producer.is_in_flight();
+        pump.offer(now, self.id, all);
+        if pump.is_watched() {
+            pump.flush(now)?;
+        } else {
+            self.shared.serve(&mut pump)?;
         }
-        let appended = self.append(message);
+        if !self.producer.is_in_flight() {
+            pump.offer(now, self.id, true);
+            pump.flush(now)?;
+        }
+        if pump.status(self.id).closed.is_some() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.flushed = pump.told(self.id);
+        self.seen = pump.arrivals();
+        Ok(())
+    }
+
+    /// What it means that there was room now, or not.
+    fn has_room(&mut self, appended: bool) -> io::Result<()> {
         if self.shared.pool.turns.has_called() {
             self.shared.call_next(&mut self.shared.lock());
         }

@@ -148,6 +148,29 @@ impl Reader {
         }
     }
 
+    /// Shows `take` everything that is left, piece by piece and where it lies, and takes it: a byte
+    /// stream only.
+    pub fn take_in_place(&mut self, mut take: impl FnMut(&[u8])) -> Read {
+        debug_assert!(self.framing == Framing::Stream);
+        let Some(chunk) = &self.chunk else {
+            return Read::Empty;
+        };
+        let mut len = 0;
+        while let Some(piece) = chunk.pieces.get(self.piece) {
+            let from = piece.range.start as usize + self.at;
+            let bytes = &chunk.octets[from..piece.range.end as usize];
+            take(bytes);
+            len += bytes.len();
+            self.piece += 1;
+            self.at = 0;
+        }
+        if len > 0 {
+            Read::Message(len)
+        } else {
+            Read::Empty
+        }
+    }
+
     #[inline]
     fn next_bytes(&mut self, buffer: &mut [u8]) -> Read {
         let Some(chunk) = &self.chunk else {

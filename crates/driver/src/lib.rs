@@ -10,6 +10,7 @@
 //! * [`circuit`] - what the user holds: send, receive, flush, wait.
 //! * [`watch`] - all circuits of an endpoint on one descriptor, for a user's own loop.
 //! * [`inbox`] - bytes that arrived, kept where the wire put them until the user takes them.
+//! * [`lent`] - buffers that are sent from where they lie, and lent until the peer has them.
 //! * `shared`, `helper`, `sleepers` - the lock, the helper thread, and how a thread that took in an
 //!   arrival wakes the one it was for.
 //! * `circuits`, `arrivals`, `parcel` - what the pump keeps for each circuit, what an arrival
@@ -24,6 +25,7 @@ mod circuits;
 pub mod endpoint;
 mod helper;
 pub mod inbox;
+pub mod lent;
 mod parcel;
 pub mod pump;
 mod shared;

@@ -24,8 +24,13 @@ impl<K: Ord + Copy> TimerTable<K> {
 
     /// Arms the timer of `key`, replacing the deadline it had.
     pub fn set(&mut self, key: K, at: Instant) {
-        if let Some(old) = self.by_key.insert(key, at) {
-            self.by_time.remove(&(old, key));
+        match self.by_key.insert(key, at) {
+            // So it is with most packets that arrived together.
+            Some(old) if old == at => return,
+            Some(old) => {
+                self.by_time.remove(&(old, key));
+            }
+            None => {}
         }
         self.by_time.insert((at, key));
     }

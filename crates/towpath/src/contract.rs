@@ -4,6 +4,7 @@ use crate::Options;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How long a blocking call waits at most before it gives `WouldBlock`, so that a loop notices
@@ -121,7 +122,7 @@ pub trait Listener: Send {
 
 /// One end of a circuit. All calls are made from one thread.
 ///
-/// Measuring loops call [`send_run`](Circuit::send_run) and [`recv_run`](Circuit::recv_run): one
+/// Measuring loops call [`send_shared_run`](Circuit::send_shared_run) and [`recv_run`](Circuit::recv_run): one
 /// dynamic call for many messages, inside which the calls for each message are static.
 pub trait Circuit: Send {
     /// Sends one message whole, without blocking.
@@ -194,6 +195,17 @@ pub trait Circuit: Send {
             }
         }
         Ok(count)
+    }
+
+    /// As [`send_run`](Circuit::send_run), from memory that stays as it is while somebody shares it:
+    /// a transport that can sends it from there, without a copy of its own, and lets go of it when
+    /// the peer has it.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Circuit::send), if not even the first was taken.
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        self.send_run(message, count)
     }
 
     /// Receives up to `calls` times, blocking. None is the end.

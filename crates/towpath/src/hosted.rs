@@ -13,8 +13,8 @@ use engine_xtp::Xtp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
-use std::net::IpAddr;
-use std::os::fd::BorrowedFd;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use wire::Wire;
@@ -38,6 +38,8 @@ pub(crate) struct Setup<E> {
     pub(crate) effective: BTreeMap<String, String>,
     /// Why a message without bytes cannot be sent, if so.
     pub(crate) no_empty: Option<&'static str>,
+    /// Shared messages are lent and not copied.
+    pub(crate) lends: bool,
     /// How others may look at it.
     pub(crate) sight: Sight<E>,
     /// How receivers post their buffers, if they do.
@@ -124,6 +126,22 @@ pub(crate) fn packet_len(len: usize, options: &Options) -> usize {
     }
 }
 
+/// The length of packets on the loopback at `host`: what its MTU has room for, as TCP takes it there;
+/// None for other hosts, whose way here may be narrower than any interface.
+pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
+    let probe = UdpSocket::bind(SocketAddr::new(host, 0)).ok()?;
+    // Any port will do: nothing is sent.
+    probe.connect(SocketAddr::new(host, 9)).ok()?;
+    let (level, name, headers) = match host {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU, 28),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+    };
+    let mtu = wire_udp::sys::option(probe.as_fd(), level, name).ok()?;
+    let room = usize::try_from(mtu).ok()?.checked_sub(headers)?;
+    host.is_loopback()
+        .then(|| room.min(wire_udp::UDP_PAYLOAD_MAX))
+}
+
 /// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several
 /// threads share nothing. `setup` gets the port that engines share an address by.
 pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
@@ -166,6 +184,7 @@ struct End<M: Medium, E> {
     line: String,
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
+    lends: bool,
     patience: Duration,
     posting: Option<Posting<E>>,
 }
@@ -179,6 +198,7 @@ impl<M: Medium, E: Engine> End<M, E> {
             circuit,
             effective: self.effective.clone(),
             no_empty: self.no_empty,
+            lends: self.lends,
             patience: self.patience,
             posting: self.posting.clone(),
         };
@@ -227,6 +247,7 @@ fn end<M: Medium, E: Engine + Send + 'static>(
         line,
         effective,
         no_empty: setup.no_empty,
+        lends: setup.lends,
         // A wait without limit needs the wire to have none either.
         patience: options.patience.map_or(Duration::MAX, |_| PATIENCE),
         posting: setup.posting,
@@ -267,6 +288,7 @@ struct Hosted<E: Engine, W: Wire> {
     circuit: driver::Circuit<E, W>,
     effective: BTreeMap<String, String>,
     no_empty: Option<&'static str>,
+    lends: bool,
     patience: Duration,
     posting: Option<Posting<E>>,
 }
@@ -293,6 +315,18 @@ impl<E: Engine, W: Wire> Hosted<E, W> {
                 Err(io::Error::new(io::ErrorKind::InvalidInput, why))
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Sends a message from where it lies.
+    fn lend(&mut self, message: &Arc<[u8]>) -> io::Result<()> {
+        // What came back is let go of.
+        while self.circuit.try_reclaim().is_some() {}
+        match self.circuit.lend(Arc::clone(message), PATIENCE) {
+            Err(refused) if refused.error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            lent => lent.map(drop).map_err(io::Error::from),
         }
     }
 
@@ -335,6 +369,21 @@ impl<E: Engine + Send, W: Wire + Send> Circuit for Hosted<E, W> {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_waiting(message),
             other => other,
         }
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        if !self.lends {
+            return self.send_run(message, count);
+        }
+        self.check(message)?;
+        for done in 0..count {
+            match self.lend(message) {
+                Ok(()) => {}
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
     }
 
     #[inline]

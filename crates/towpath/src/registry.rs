@@ -32,6 +32,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
         &quic::Quic,
         &xtp::STREAM,
         &xtp::MESSAGES,
+        &xtp::LENT,
         &xtp_multicast::XtpMulticast,
         &xtp_raw::RawIp,
         &xtp_raw::Ethernet,

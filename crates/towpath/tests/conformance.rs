@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use support::{LIMIT, Subject, flush, for_each, pattern, recv, recv_bytes, recv_one, send};
 use towpath::{Circuit, Family, Options, Reach, all};
@@ -101,6 +102,37 @@ fn runs_take_and_bring_whole_messages() {
             assert!(arrived.calls >= 1);
         });
     }
+}
+
+#[test]
+fn shared_messages_arrive_as_they_are_and_are_let_go_of() {
+    let options = Options {
+        message_len: 1400,
+        buffers: Some(1 << 20),
+        ..Options::default()
+    };
+    for_each(&options, |subject| {
+        let mut pair = subject.met_pair();
+        let message: Arc<[u8]> = pattern(1400, 5).into();
+        let taken = pair.client.send_shared_run(&message, 20);
+        let taken = taken.expect("room for a run");
+        flush(&mut *pair.client);
+        let got = if subject.transport.class().stream {
+            recv_bytes(&mut *pair.server, taken * 1400)
+        } else {
+            (0..taken)
+                .flat_map(|_| recv_one(&mut *pair.server))
+                .collect()
+        };
+        assert!(got == message.repeat(taken), "{}", subject.name());
+        drop(pair);
+        let deadline = Instant::now() + LIMIT;
+        // A helper thread may be the last to hold it.
+        while Arc::strong_count(&message) > 1 {
+            assert!(Instant::now() < deadline, "{} keeps it", subject.name());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
 }
 
 fn recv_runs(circuit: &mut dyn Circuit, bytes: u64) -> towpath::Arrived {

@@ -3,11 +3,13 @@
 //! A group is heard on a socket of its own, bound to the group's address: several receivers of one
 //! host each get a copy, and each keeps the socket and port that it alone answers from.
 
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Groups a wire may join: each takes a descriptor.
 const GROUPS_MAX: usize = 64;
@@ -79,6 +81,116 @@ impl Ears {
             }
         }
         Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Handles of all sockets, `own` first, for a thread that waits in a receive.
+    ///
+    /// # Errors
+    ///
+    /// When the process is out of descriptors.
+    pub fn hearing(&self, own: BorrowedFd<'_>) -> io::Result<Hearing> {
+        let groups = self.groups.iter().map(AsFd::as_fd);
+        let sockets = std::iter::once(own).chain(groups);
+        let cloned: io::Result<Vec<OwnedFd>> =
+            sockets.map(|socket| socket.try_clone_to_owned()).collect();
+        Ok(Hearing {
+            sockets: cloned?,
+            last: AtomicUsize::new(0),
+            receives: AtomicUsize::new(0),
+        })
+    }
+}
+
+/// The sockets of a wire with groups, for one thread at a time.
+#[derive(Debug)]
+pub struct Hearing {
+    /// The wire's own first.
+    sockets: Vec<OwnedFd>,
+    /// Which had something when one was last found.
+    last: AtomicUsize,
+    receives: AtomicUsize,
+}
+
+/// Receives after which the one that was busy is not asked first for once.
+const TURN: usize = 16;
+
+impl Hearing {
+    /// Receives, looking `looks` times where something came last and then waiting for as long as
+    /// `patience`.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing came for so long, or the first other error.
+    pub fn receive<T>(
+        &self,
+        patience: Option<Duration>,
+        looks: u32,
+        mut receive: impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let last = self.last.load(Ordering::Relaxed);
+        let receives = self.receives.fetch_add(1, Ordering::Relaxed);
+        if receives.is_multiple_of(TURN) {
+            match self.try_all(last + 1, &mut receive) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+        for _ in 0..looks {
+            match receive(self.sockets[last].as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    std::thread::yield_now();
+                }
+                other => return other,
+            }
+        }
+        loop {
+            if !self.wait(patience)? {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            match self.try_all(last, &mut receive) {
+                // What was there was damaged, and the kernel threw it away.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn try_all<T>(
+        &self,
+        first: usize,
+        receive: &mut impl FnMut(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let count = self.sockets.len();
+        for step in 0..count {
+            let at = (first + step) % count;
+            match receive(self.sockets[at].as_fd()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                other => {
+                    self.last.store(at, Ordering::Relaxed);
+                    return other;
+                }
+            }
+        }
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Sleeps until a socket has something; false when none had for as long as `patience`.
+    fn wait(&self, patience: Option<Duration>) -> io::Result<bool> {
+        let limit = patience.map(|span| Timespec {
+            tv_sec: span.as_secs() as i64,
+            tv_nsec: i64::from(span.subsec_nanos()),
+        });
+        let in_flags = PollFlags::IN;
+        let mut ready: Vec<PollFd<'_>> = self
+            .sockets
+            .iter()
+            .map(|socket| PollFd::new(socket, in_flags))
+            .collect();
+        match poll(&mut ready, limit.as_ref()) {
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Err(io::ErrorKind::Interrupted.into()),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ pub mod groups;
 pub mod sys;
 
 use engine::{Address, PacketLen};
-use groups::Ears;
+use groups::{Ears, Hearing};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -207,10 +207,11 @@ impl Wire for UdpWire {
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        // A wait in a receive hears one socket only.
-        if self.ears.is_some() {
-            return None;
-        }
+        let own = self.socket.as_fd();
+        let hearing = match &self.ears {
+            Some(ears) => Some(ears.hearing(own).ok()?),
+            None => None,
+        };
         let socket = self.socket.try_clone().ok()?;
         let patience = self.patience;
         let peer = Arc::clone(&self.peer);
@@ -227,6 +228,7 @@ impl Wire for UdpWire {
             packet_len: self.packet_len,
             spin: self.spin,
             in_bulk: AtomicBool::new(false),
+            hearing,
         }))
     }
 }
@@ -242,9 +244,33 @@ struct UdpReceiver {
     spin: Duration,
     /// The last arrival was a long one, and more is probably on its way.
     in_bulk: AtomicBool,
+    /// All sockets, where there are groups besides.
+    hearing: Option<Hearing>,
 }
 
 impl UdpReceiver {
+    /// The next arrival at the only socket.
+    fn hear_own(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let peer = self.peer.get().copied();
+        let early = if !self.spin.is_zero() {
+            self.spin(buffer, peer)
+        } else if self.in_bulk.load(Ordering::Relaxed) {
+            self.look(buffer, peer)
+        } else {
+            None
+        };
+        early.unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))
+    }
+
+    /// The next arrival at any of several sockets.
+    fn hear(&self, hearing: &Hearing, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let in_bulk = self.in_bulk.load(Ordering::Relaxed);
+        let looks = if in_bulk { LOOKS } else { 0 };
+        hearing.receive(self.patience, looks, |socket| {
+            receive(socket, buffer, None, self.packet_len, false)
+        })
+    }
+
     /// Looks again and again for as long as was asked for.
     fn spin(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> Option<io::Result<Arrival>> {
         let began = Instant::now();
@@ -277,16 +303,10 @@ impl Receiver for UdpReceiver {
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let peer = self.peer.get().copied();
-        let early = if !self.spin.is_zero() {
-            self.spin(buffer, peer)
-        } else if self.in_bulk.load(Ordering::Relaxed) {
-            self.look(buffer, peer)
-        } else {
-            None
+        let arrived = match &self.hearing {
+            None => self.hear_own(buffer)?,
+            Some(hearing) => self.hear(hearing, buffer)?,
         };
-        let arrived = early
-            .unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))?;
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
         // An empty datagram has somebody who sent it, the end of a socket that was shut down not.

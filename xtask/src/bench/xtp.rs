@@ -71,6 +71,10 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
         against_tcp("xtp-tcp-16k", 16 << 10, 0.9, 1.2),
         against_tcp("xtp-tcp-32k", 32 << 10, 0.7, 0.85),
         against_tcp("xtp-tcp-128k", 128 << 10, 0.7, 0.85),
+        Comparison {
+            ours: throughput("xtp-lent", 16 << 10),
+            ..against_tcp("xtp-lent-16k", 16 << 10, 1.0, 1.3)
+        },
         against_batched("xtp-batched-64", 64, 0.3, 0.6),
         against_batched("xtp-batched-1k", 1024, 0.5, 0.8),
         against_batched("xtp-batched-16k", 16 << 10, 0.7, 1.0),
@@ -125,6 +129,7 @@ fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
         ("xtp-16k", mbps("xtp")),
         ("xtp-nosegmentation-16k", mbps("xtp,segmentation=off")),
         ("xtp-pathmtu-16k", mbps("xtp,packet=65507")),
+        ("xtp-lent-ethernet-16k", mbps("xtp-lent,packet=1472")),
         ("xtp-checksum-16k", mbps("xtp,checksum=on")),
         ("quic-16k", mbps("quic")),
         (

@@ -4,7 +4,7 @@ use super::{Circuit, error_of};
 use crate::inbox::Read;
 use crate::pump::Pump;
 use crate::shared::Awaited;
-use engine::{CircuitId, Engine, Instant};
+use engine::{CircuitId, Engine, Framing, Instant};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,32 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             }
             let refilled = self.refill_waiting(&mut end, limit)?;
             if refilled == Refilled::Ended {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Receives what there is of a byte stream without copying it: `take` sees it piece by piece where
+    /// it lies. Gives the length of all pieces, or None at the end; waits up to `limit` for the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv), and `Unsupported` where messages are kept apart.
+    pub fn recv_in_place(
+        &mut self,
+        mut take: impl FnMut(&[u8]),
+        limit: Duration,
+    ) -> io::Result<Option<usize>> {
+        if self.framing != Framing::Stream {
+            let text = "messages may lie in several places; receive them into a buffer";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        let mut end = None;
+        loop {
+            if let Read::Message(len) = self.reader.take_in_place(&mut take) {
+                return Ok(Some(len));
+            }
+            if self.refill_waiting(&mut end, limit)? == Refilled::Ended {
                 return Ok(None);
             }
         }

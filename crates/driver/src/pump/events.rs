@@ -38,7 +38,12 @@ impl<E: Engine, W: Wire> Pump<E, W> {
                 }
             }
             Event::Finished(_) => held.finished = true,
-            Event::Closed(_, reason) => held.closed = Some(reason),
+            Event::Closed(_, reason) => {
+                held.closed = Some(reason);
+                if let Some(store) = &mut held.store {
+                    store.return_all();
+                }
+            }
         }
         held.news = true;
         touch(&mut self.touched, id, held);
@@ -58,6 +63,20 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         held.orphan = true;
         held.inbox.clear();
         self.engine.abort(now, id);
+    }
+
+    /// Gives back what circuit `id`, which ended, was lent. What of it waits for the wire is lost.
+    pub(crate) fn return_loans(&mut self, id: CircuitId) {
+        if self.batch.destination().is_some_and(|(of, _)| of == id) {
+            self.batch.clear();
+        }
+        if let Some(store) = self
+            .circuits
+            .get_mut(&id)
+            .and_then(|held| held.store.as_mut())
+        {
+            store.return_all();
+        }
     }
 
     /// There is memory for circuits whose stores had none.

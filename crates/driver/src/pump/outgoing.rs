@@ -31,11 +31,15 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let Some(held) = self.circuits.get_mut(&id) else {
             return;
         };
-        let Some(store) = &held.store else {
+        let Some(store) = &mut held.store else {
             return;
         };
-        // The head first: every message below it has its end in the list.
+        // The head first: every message below it has its end in the list, every loan is known.
         let head = store.head();
+        store.take_loans();
+        if held.closed.is_some() {
+            store.return_all();
+        }
         let engine = &mut self.engine;
         store.take_ends(|end| engine.end_message(id, end));
         let payload = engine.layout().payload as u64;

@@ -1,6 +1,8 @@
 //! Shared memory between the user's thread and whichever thread runs the pump.
 #![allow(unsafe_code)]
 
+mod lending;
+mod loans;
 mod memory;
 mod producer;
 mod ring;

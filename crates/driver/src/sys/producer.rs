@@ -1,7 +1,9 @@
 //! The writing end of a send store.
 
+use super::loans::Loan;
 use super::memory::ENDS_MAX;
 use super::ring::{Ring, Waiting};
+use crate::lent::{Buffer, LENT_MAX, Returned};
 use crate::turns::Turn;
 use engine::{CircuitId, record};
 use std::ptr::null_mut;
@@ -26,6 +28,8 @@ pub struct Producer {
     id: CircuitId,
     /// Where its turn began.
     since: u64,
+    /// Buffers lent and not reclaimed.
+    lent: usize,
 }
 
 impl Drop for Producer {
@@ -45,6 +49,7 @@ impl Producer {
         Producer {
             id,
             since: 0,
+            lent: 0,
             base: null_mut(),
             head: 0,
             limit: 0,
@@ -84,10 +89,8 @@ impl Producer {
     /// Appends `message` and tells the consumer where it ends; false when there is no room now.
     #[inline]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
-        let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
-        let waiting = put - self.ring.consumer.ends_taken.load(Ordering::Acquire);
         let space = message.len() as u64;
-        if waiting >= ENDS_MAX || !self.has_space(space) {
+        if !self.may_end() || !self.has_space(space) {
             return false;
         }
         // A message without bytes takes no room, but its end is noted.
@@ -95,15 +98,72 @@ impl Producer {
             return false;
         }
         self.write_bytes(message);
-        self.ring
-            .end(self.base, put)
-            .store(self.head, Ordering::Relaxed);
-        self.ring
-            .producer
-            .ends_put
-            .store(put + 1, Ordering::Release);
+        self.end_message();
         self.ring.producer.head.store(self.head, Ordering::Release);
         true
+    }
+
+    /// Appends `buffer` without copying it, as a message that ends or as bytes of a stream; gives it
+    /// back when there is no room now.
+    ///
+    /// # Errors
+    ///
+    /// The buffer.
+    pub fn append_lent(&mut self, buffer: Buffer, ends: bool) -> Result<(), Buffer> {
+        let len = buffer.len() as u64;
+        let refused = self.lent >= LENT_MAX || ends && !self.may_end();
+        if refused || !self.has_space(len) || self.base.is_null() && !self.has_space_now(len) {
+            return Err(buffer);
+        }
+        self.lent += 1;
+        let loan = Loan {
+            start: self.head,
+            buffer,
+        };
+        self.ring.loans.get_or_init(Box::default).put(loan);
+        self.head += len;
+        let payload = self.ring.pool.layout.payload;
+        self.at = self.ring.offset(self.head);
+        self.room = payload - (self.head % payload as u64) as usize;
+        if ends {
+            self.end_message();
+        }
+        self.ring.producer.head.store(self.head, Ordering::Release);
+        Ok(())
+    }
+
+    /// The next buffer that came back, oldest first.
+    pub fn reclaim(&mut self) -> Option<Returned> {
+        let returned = self.ring.loans.get()?.reclaim();
+        self.lent -= usize::from(returned.is_some());
+        returned
+    }
+
+    /// Whether a buffer came back.
+    pub fn has_returned(&self) -> bool {
+        self.ring.loans.get().is_some_and(|loans| loans.has_back())
+    }
+
+    /// Buffers lent and not reclaimed.
+    pub fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// Whether there is room for the end of one more message.
+    #[inline]
+    fn may_end(&self) -> bool {
+        let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
+        put - self.ring.consumer.ends_taken.load(Ordering::Acquire) < ENDS_MAX
+    }
+
+    /// Notes that a message ends here; there is room for it.
+    #[inline]
+    fn end_message(&mut self) {
+        let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
+        let end = self.ring.end(self.base, put);
+        end.store(self.head, Ordering::Relaxed);
+        let ends_put = &self.ring.producer.ends_put;
+        ends_put.store(put + 1, Ordering::Release);
     }
 
     /// The largest message that fits into an empty ring.

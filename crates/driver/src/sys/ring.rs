@@ -11,16 +11,18 @@
 //! message, `tail` once a batch. While the ring is empty the consumer touches nothing, and the
 //! producer may give its memory back and get other memory later.
 
+use super::loans::{Loan, Loans};
 use super::memory::{ENDS_MAX, Memory, Pool};
 use crate::turns::Turn;
 use engine::{Batch, checksum};
 use std::cell::UnsafeCell;
+use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::ops::Range;
 use std::ptr::null_mut;
 use std::slice;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Octets between what the two sides write: pairs of cache lines of 64 are fetched together. Kept
 /// by room and not by alignment, with which allocators are slow.
@@ -50,6 +52,8 @@ pub(super) struct Ring {
     announced: AtomicBool,
     /// A [`Turn`].
     turn: AtomicU8,
+    /// There once something was lent.
+    pub(super) loans: OnceLock<Box<Loans>>,
     pub(super) pool: Arc<Pool>,
     pub(super) producer: ByProducer,
     _between: [u8; APART],
@@ -72,6 +76,7 @@ impl Ring {
             origin: AtomicU64::new(0),
             announced: AtomicBool::new(false),
             turn: AtomicU8::new(Turn::Free as u8),
+            loans: OnceLock::new(),
             pool,
             producer: ByProducer {
                 head: AtomicU64::new(0),
@@ -148,7 +153,7 @@ impl Ring {
     }
 
     /// Offset in the octets of the user byte at `position`.
-    fn offset(&self, position: u64) -> usize {
+    pub(super) fn offset(&self, position: u64) -> usize {
         let layout = self.pool.layout;
         let payload = layout.payload as u64;
         let slot = (position / payload - self.origin.load(Ordering::Relaxed)) % self.pool.slots();
@@ -192,12 +197,17 @@ impl Waiting {
 
 /// The reading end, held by the pump.
 pub struct Consumer {
-    ring: Arc<Ring>,
+    pub(super) ring: Arc<Ring>,
+    /// What is lent and not released, in order.
+    pub(super) loans: VecDeque<Loan>,
 }
 
 impl Consumer {
     pub(super) fn new(ring: Arc<Ring>) -> Consumer {
-        Consumer { ring }
+        Consumer {
+            ring,
+            loans: VecDeque::new(),
+        }
     }
 
     /// Bytes below this position are there.
@@ -225,6 +235,9 @@ impl Consumer {
     ///
     /// As [`gather`](Consumer::gather).
     pub fn sum(&self, payload: &Range<u64>) -> u16 {
+        if self.is_lent(payload) {
+            return self.sum_lent(payload);
+        }
         let (first, second) = self.place(payload);
         let sum = checksum::sum(&self.piece(first.clone()));
         if second.is_empty() {
@@ -238,6 +251,7 @@ impl Consumer {
         let head = self.ring.producer.head.load(Ordering::Relaxed);
         let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
         let position = position.clamp(tail, head);
+        self.return_loans(position, true);
         self.ring.consumer.tail.store(position, Ordering::Release);
         if position == head && self.ring.turn() == Turn::Has {
             self.ring.end_turn(Turn::Had);
@@ -269,6 +283,12 @@ impl Consumer {
         let mut run: Option<Range<usize>> = None;
         for segment in batch.segments() {
             let header = batch.header(segment);
+            if self.is_lent(&segment.payload) {
+                pieces.extend(run.take().map(|done| self.piece(done)));
+                pieces.push(IoSlice::new(header));
+                self.gather_lent(&segment.payload, pieces);
+                continue;
+            }
             match self.locate(&segment.payload, header) {
                 Placed::Whole(octets) => match run.as_mut() {
                     Some(run) if run.end == octets.start => run.end = octets.end,
@@ -293,13 +313,16 @@ impl Consumer {
     ///
     /// As [`gather`](Consumer::gather).
     pub fn copy(&self, payload: &Range<u64>, octets: &mut Vec<u8>) {
+        if self.is_lent(payload) {
+            return self.copy_lent(payload, octets);
+        }
         let (first, second) = self.place(payload);
         octets.extend_from_slice(&self.piece(first));
         octets.extend_from_slice(&self.piece(second));
     }
 
     /// Finds the octets of `payload`: in one slot, or the second part in the next.
-    fn place(&self, payload: &Range<u64>) -> (Range<usize>, Range<usize>) {
+    pub(super) fn place(&self, payload: &Range<u64>) -> (Range<usize>, Range<usize>) {
         if payload.is_empty() {
             return (0..0, 0..0);
         }
@@ -340,7 +363,7 @@ impl Consumer {
         Placed::Whole(front..end)
     }
 
-    fn piece(&self, octets: Range<usize>) -> IoSlice<'_> {
+    pub(super) fn piece(&self, octets: Range<usize>) -> IoSlice<'_> {
         if octets.is_empty() {
             return IoSlice::new(&[]);
         }

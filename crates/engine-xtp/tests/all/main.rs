@@ -7,6 +7,7 @@ mod faults;
 mod fuzz;
 mod group;
 mod hostile;
+mod lent;
 mod neighbours;
 mod pair;
 mod paths;

@@ -2,26 +2,34 @@
 
 use control::{Job, Mix};
 use engine::SplitMix64;
+use std::sync::Arc;
 
-/// The messages of a source: all of one length, or of two in random order.
+/// The messages of a source: all of one length, or of two in random order. They are shared, so that
+/// a transport may send them from where they are.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    octets: Vec<u8>,
-    len: usize,
-    mix: Option<(Mix, SplitMix64)>,
+    only: Arc<[u8]>,
+    mix: Option<Mixed>,
+}
+
+#[derive(Debug)]
+struct Mixed {
+    mix: Mix,
+    small: Arc<[u8]>,
+    full: Arc<[u8]>,
+    random: SplitMix64,
 }
 
 impl Messages {
     pub(crate) fn new(job: &Job) -> Messages {
-        let mix = job.mix.map(|mix| (mix, SplitMix64::new(job.seed)));
-        let longest = job
-            .mix
-            .map_or(job.message_len, |mix| mix.small.max(mix.full));
-        // Not all zeros, so that nothing on the way has it easier than with a user's data.
-        let octets = (0..longest).map(|at| (at * 131 + 7) as u8).collect();
+        let mix = job.mix.map(|mix| Mixed {
+            mix,
+            small: octets(mix.small),
+            full: octets(mix.full),
+            random: SplitMix64::new(job.seed),
+        });
         Messages {
-            octets,
-            len: job.message_len as usize,
+            only: octets(job.message_len),
             mix,
         }
     }
@@ -33,21 +41,25 @@ impl Messages {
 
     /// The next message.
     #[inline]
-    pub(crate) fn next(&mut self) -> &[u8] {
-        let len = match &mut self.mix {
-            None => self.len,
-            Some((mix, random)) => {
-                let small = random.below(100) < u64::from(mix.small_percent);
-                (if small { mix.small } else { mix.full }) as usize
+    pub(crate) fn next(&mut self) -> &Arc<[u8]> {
+        match &mut self.mix {
+            None => &self.only,
+            Some(mixed) => {
+                let small = mixed.random.below(100) < u64::from(mixed.mix.small_percent);
+                if small { &mixed.small } else { &mixed.full }
             }
-        };
-        &self.octets[..len]
+        }
     }
 
     /// A message whose front can be written to.
     pub(crate) fn next_mut(&mut self) -> &mut [u8] {
-        &mut self.octets[..self.len]
+        Arc::make_mut(&mut self.only)
     }
+}
+
+/// Not all zeros, so that nothing on the way has it easier than with a user's data.
+fn octets(len: u64) -> Arc<[u8]> {
+    (0..len).map(|at| (at * 131 + 7) as u8).collect()
 }
 
 /// Octets of the stamp that open-loop messages begin with.

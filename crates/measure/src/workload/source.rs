@@ -62,12 +62,8 @@ fn send(
     let uniform = messages.is_uniform();
     let message = messages.next();
     let len = message.len() as u64;
-    if uniform {
-        return circuit
-            .send_run(message, count)
-            .map(|count| (count, count as u64 * len));
-    }
-    circuit.send(message).map(|()| (1, len))
+    let count = circuit.send_shared_run(message, if uniform { count } else { 1 })?;
+    Ok((count, count as u64 * len))
 }
 
 /// Ends the circuit's direction; what is held back may need room first.

@@ -17,6 +17,7 @@ mod agents;
 mod endings;
 mod links;
 mod options;
+mod ordinary;
 mod profiles;
 mod reading;
 mod refusals;

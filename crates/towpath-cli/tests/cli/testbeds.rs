@@ -7,7 +7,6 @@ use crate::support::{
 use results::{RunData, Status, Trial};
 use rustix::process::Signal;
 use std::fs;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -311,64 +310,6 @@ fn a_testbed_stays_until_it_is_taken_down() {
         gone.err
     );
     assert!(run(&["list"]).out.contains("no testbed is up"));
-}
-
-#[test]
-fn an_ordinary_user_races_over_a_link() {
-    /// Nobody in particular.
-    const NOBODY: u32 = 65_534;
-    let root = rustix::process::geteuid().is_root();
-    let scratch = Scratch::new();
-    // The test's own folder is in one that the user may not enter.
-    let folder = std::env::temp_dir().join(format!("towpath-user-{}", std::process::id()));
-    fs::create_dir_all(&folder).expect("a folder");
-    let program_there = folder.join("towpath");
-    fs::copy(env!("CARGO_BIN_EXE_towpath"), &program_there).expect("a copy");
-    if root {
-        std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).expect("it is given away");
-    }
-    let mut command = std::process::Command::new(&program_there);
-    command
-        .current_dir(&folder)
-        .args([
-            "race",
-            "udp",
-            "--link",
-            "loss=1%",
-            "--no-calibration",
-            "--sizes",
-            "64",
-        ])
-        .args([
-            "-w",
-            "delay",
-            "--trial",
-            "50ms",
-            "--blocks",
-            "1",
-            "--no-control",
-            "--out",
-            "run",
-        ])
-        .stdin(Stdio::null());
-    if root {
-        command.uid(NOBODY).gid(NOBODY);
-    }
-    let said: Said = command.output().expect("the program starts").into();
-    let run = RunData::read(&folder.join("run"));
-    fs::remove_dir_all(&folder).expect("it is removed");
-    drop(scratch);
-    if said.err.contains("may make no network namespace") {
-        eprintln!("SKIPPED: {}", said.err);
-        return;
-    }
-    assert_eq!(said.code, 0, "{}", said.err);
-    let run = run.expect("a result");
-    assert!(
-        trials_of(&run, "udp")
-            .iter()
-            .all(|trial| trial.status == Status::Ok)
-    );
 }
 
 #[test]

@@ -79,5 +79,6 @@ fn setup(options: &Options) -> Setup<Engine> {
         no_empty: None,
         sight: Sight::default(),
         posting: None,
+        lends: false,
     }
 }

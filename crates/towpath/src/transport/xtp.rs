@@ -1,4 +1,5 @@
-//! xtp and xtp-message: XTP 4.0 over segmented UDP, as a byte stream and with messages kept apart.
+//! xtp, xtp-message and xtp-lent: XTP 4.0 over segmented UDP, as a byte stream, with messages kept
+//! apart, and as a byte stream that leaves from where the user's bytes lie.
 //!
 //! Reliable and ordered unless `error=none` says otherwise; the engine is crate `engine-xtp`, run
 //! by `driver` in the user's thread. A short message leaves at once when nothing is on its way,
@@ -11,32 +12,49 @@ use crate::contract::{
 use crate::hosted::{self, Setup, Sight};
 use crate::medium::Udp;
 use crate::options::Options;
+use crate::socket;
 use crate::xtp::Settings;
 use engine::Framing;
 use engine_xtp::{Congestion, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
+use std::net::IpAddr;
+use std::sync::LazyLock;
 
 /// XTP with one way of keeping messages.
 #[derive(Debug)]
 pub struct Xtp {
     framing: Framing,
+    lends: bool,
 }
 
 /// The byte stream.
 pub const STREAM: Xtp = Xtp {
     framing: Framing::Stream,
+    lends: false,
 };
 
 /// One packet a message, or more for long ones; the last is marked.
 pub const MESSAGES: Xtp = Xtp {
     framing: Framing::Messages,
+    lends: false,
+};
+
+/// The byte stream, sent without a copy: what a user shares is lent until the peer has it. Messages
+/// under a kibibyte are copied, and so are those of workloads that change them.
+///
+/// Each packet takes two pieces of memory more in a call of the kernel, which costs more than the copy
+/// of an Ethernet frame's worth. On the loopback packets are as long as it carries, as TCP's are.
+pub const LENT: Xtp = Xtp {
+    framing: Framing::Stream,
+    lends: true,
 };
 
 impl Transport for Xtp {
     fn name(&self) -> &'static str {
         match self.framing {
             Framing::Messages => "xtp-message",
+            _ if self.lends => "xtp-lent",
             _ => "xtp",
         }
     }
@@ -44,12 +62,19 @@ impl Transport for Xtp {
     fn summary(&self) -> &'static str {
         match self.framing {
             Framing::Messages => "XTP 4.0 over segmented UDP, a packet or more for each message",
+            _ if self.lends => {
+                "XTP 4.0 over segmented UDP, a byte stream from buffers lent until the peer has them"
+            }
             _ => "XTP 4.0 over segmented UDP, a byte stream",
         }
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        Settings::HELP
+        if self.lends {
+            &LENT_HELP
+        } else {
+            Settings::HELP
+        }
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
@@ -100,7 +125,8 @@ impl Transport for Xtp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
-        hosted::listen::<Udp, _>(options, |_| self.setup(&settings, options))
+        let host = options.bind_address();
+        hosted::listen::<Udp, _>(options, |_| self.setup(&settings, options, host))
     }
 
     fn connect(
@@ -110,26 +136,47 @@ impl Transport for Xtp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = settings(options)?;
+        let line = socket::line(&rendezvous.bytes, index)?;
+        let host = socket::decode_address(line)?.ip();
         hosted::connect::<Udp, _>(rendezvous, index, options, |_| {
-            self.setup(&settings, options)
+            self.setup(&settings, options, host)
         })
     }
 }
+
+/// The options of `xtp-lent`, whose packets have a length of their own.
+static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let own = |word: &OptionHelp| match word.name {
+        "packet" => OptionHelp {
+            meaning: "octets of a full packet, 128 to 65507; if not given, 1472, or on the loopback \
+                      as many as it carries",
+            ..*word
+        },
+        _ => *word,
+    };
+    Settings::HELP.iter().map(own).collect()
+});
 
 fn settings(options: &Options) -> io::Result<Settings> {
     Settings::parse(&options.own).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 impl Xtp {
-    fn setup(&self, settings: &Settings, options: &Options) -> Setup<Engine> {
+    /// For circuits to or from `host`.
+    fn setup(&self, settings: &Settings, options: &Options, host: IpAddr) -> Setup<Engine> {
         let no_empty = "xtp-message carries no empty messages; send at least one byte";
         let mut config = settings.config(self.framing);
         config.packet_len = hosted::packet_len(config.packet_len, options);
+        if self.lends && !options.own.contains_key("packet") {
+            let long = hosted::loopback_packet_len(host);
+            config.packet_len = long.unwrap_or(config.packet_len);
+        }
         Setup {
             effective: settings.effective(),
             engine: Engine::new(config),
             store_len: settings.send_queue_len,
             segmented: settings.segmentation,
+            lends: self.lends,
             // The end of a message travels with its last byte.
             no_empty: (self.framing == Framing::Messages).then_some(no_empty),
             sight: Sight::of(settings),

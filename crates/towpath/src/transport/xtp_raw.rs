@@ -253,6 +253,7 @@ fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
         no_empty: None,
         sight: Sight::of(settings),
         posting: settings.posting(),
+        lends: false,
     }
 }
 

@@ -12,7 +12,7 @@ use wire_udp::UdpWire;
 /// A circuit to a peer. Used by one thread at a time; other circuits of the endpoint may be used
 /// by others.
 pub struct Circuit {
-    inner: driver::Circuit<Xtp, Traced<UdpWire>>,
+    pub(super) inner: driver::Circuit<Xtp, Traced<UdpWire>>,
 }
 
 /// Octets of a tag.

@@ -62,6 +62,7 @@
 //! * [`circuit`] - send, receive, end.
 //! * [`tracing`] - packets of live endpoints as lines of a file.
 //! * [`contexts`] - what live endpoints are doing, told to their user.
+//! * [`lend`] - sending from buffers that the caller lends until they are acknowledged.
 //! * [`group`] - one sender, many receivers.
 //! * [`forwarder`] - an intermediate system of 3.6, which passes packets on by their routes.
 //!
@@ -73,6 +74,7 @@ pub mod contexts;
 pub mod endpoint;
 pub mod forwarder;
 pub mod group;
+pub mod lend;
 pub mod settings;
 pub mod tracing;
 mod words;
@@ -81,5 +83,6 @@ pub use circuit::{Circuit, Tags};
 pub use endpoint::{Endpoint, Watch};
 pub use engine::CircuitId;
 pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
+pub use lend::{Buffer, Lent, Refused, Returned};
 pub use settings::Settings;
 pub use wire::trace::Log as TraceLog;

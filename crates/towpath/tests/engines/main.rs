@@ -4,6 +4,7 @@ mod files;
 mod forward;
 mod group;
 mod hosts;
+mod lending;
 mod library;
 mod looking;
 mod relay;

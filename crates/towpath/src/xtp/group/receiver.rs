@@ -45,8 +45,10 @@ impl Receiver {
         Receiver::new(wire, Group::new(settings.engine(None)))
     }
 
-    fn new(wire: UdpWire, engine: Group) -> io::Result<Receiver> {
+    fn new(mut wire: UdpWire, engine: Group) -> io::Result<Receiver> {
         let address = wire.local_addr()?;
+        // The endpoint's helper ends waits whose time is over.
+        wire.set_patience(None)?;
         // A receiver sends no user bytes; the store has no memory until somebody does.
         let endpoint = Endpoint::new(engine, wire, STORE_LEN)?;
         endpoint.listen(true);
@@ -109,6 +111,20 @@ impl Stream {
         self.circuit.recv(buffer, limit)
     }
 
+    /// Receives what there is of a stream without copying it: `take` sees it piece by piece where it
+    /// lies. Gives the length of all pieces, or None as [`recv`](Stream::recv) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Stream::recv), and `Unsupported` where messages are kept apart.
+    pub fn recv_in_place(
+        &mut self,
+        take: impl FnMut(&[u8]),
+        limit: Duration,
+    ) -> io::Result<Option<usize>> {
+        self.circuit.recv_in_place(take, limit)
+    }
+
     /// As [`recv`](Stream::recv), without waiting.
     ///
     /// # Errors
@@ -117,6 +133,15 @@ impl Stream {
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.circuit.try_recv(buffer)
+    }
+
+    /// Takes in what came and answers it, for a user who has no use for it yet.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's.
+    pub fn serve(&mut self) -> io::Result<()> {
+        self.circuit.serve()
     }
 
     /// Waits up to `limit` until something may have come.
@@ -146,15 +171,16 @@ impl Stream {
         if !self.circuit.status().finished {
             return self.circuit.abort();
         }
-        let mut none = [0; 1];
-        while self.circuit.status().closed.is_none() {
+        loop {
+            self.circuit.serve()?;
+            if self.circuit.status().closed.is_some() {
+                return Ok(());
+            }
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.circuit.wait(left)?;
-            let _ = self.circuit.try_recv(&mut none);
         }
-        Ok(())
     }
 }

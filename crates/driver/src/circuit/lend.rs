@@ -1,0 +1,130 @@
+//! Sending without a copy: buffers are lent, and come back when the peer has their bytes.
+
+use super::{Circuit, time_to};
+use crate::lent::{Buffer, LEND_FROM, LENT_MAX, Lent, Refused, Returned};
+use engine::{Engine, Framing};
+use std::io;
+use std::time::{Duration, Instant};
+use wire::Wire;
+
+impl<E: Engine, W: Wire> Circuit<E, W> {
+    /// Sends `buffer` as one message, from where it lies: it is lent until the peer has its bytes,
+    /// and comes back by [`try_reclaim`](Circuit::try_reclaim) or [`reclaim`](Circuit::reclaim).
+    /// One shorter than [`LEND_FROM`] is copied, and so is any where messages are kept apart by the
+    /// host ([`Framing::Records`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LENT_MAX`]
+    /// buffers are lent and not reclaimed. When an error of the wire follows, the buffer counts as
+    /// lent, and the error is that of a later call.
+    #[inline]
+    pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<Lent, Refused> {
+        let buffer = buffer.into();
+        if buffer.len() < LEND_FROM || self.framing == Framing::Records {
+            return match self.try_send(&buffer) {
+                Ok(()) => Ok(Lent::Copied(buffer)),
+                Err(error) => Err(Refused { buffer, error }),
+            };
+        }
+        let ends = self.framing == Framing::Messages;
+        if let Err(buffer) = self.producer.append_lent(buffer, ends) {
+            self.make_room_to_lend(buffer, ends)?;
+        }
+        // What goes wrong now goes wrong again at the next call, which can tell.
+        let _ = self.send_on();
+        Ok(Lent::Kept)
+    }
+
+    /// As [`try_lend`](Circuit::try_lend), waiting for room up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to be
+    /// reclaimed first.
+    pub fn lend(&mut self, buffer: impl Into<Buffer>, limit: Duration) -> Result<Lent, Refused> {
+        let mut buffer = buffer.into();
+        let mut end = None;
+        loop {
+            let refused = match self.try_lend(buffer) {
+                Err(refused) => refused,
+                lent => return lent,
+            };
+            let full = self.producer.lent() >= LENT_MAX && self.producer.has_returned();
+            if full || refused.error.kind() != io::ErrorKind::WouldBlock {
+                return Err(refused);
+            }
+            buffer = refused.buffer;
+            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            if let Err(error) = self.wait_for_room(end) {
+                return Err(Refused { buffer, error });
+            }
+        }
+    }
+
+    /// The next buffer that came back, oldest first; None when none did since the last call.
+    #[inline]
+    pub fn try_reclaim(&mut self) -> Option<Returned> {
+        self.producer.reclaim()
+    }
+
+    /// The next buffer to come back, oldest first, waiting for it up to `limit`; None when none is
+    /// lent. All come back when the circuit ends, whatever the reason.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`, or the wire's; the buffers stay lent.
+    pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<Returned>> {
+        let end = Instant::now() + limit;
+        loop {
+            let returned = self.producer.reclaim();
+            if returned.is_some() || self.producer.lent() == 0 {
+                return Ok(returned);
+            }
+            {
+                let mut pump = self.shared.lock();
+                pump.offer(self.shared.now(), self.id, true);
+                self.shared.serve(&mut pump)?;
+                self.flushed = pump.told(self.id);
+                self.seen = pump.arrivals();
+            }
+            if !self.producer.has_returned() {
+                self.pause(end)?;
+            }
+        }
+    }
+
+    /// All that came back so far, and after an end or an abort all that was lent.
+    pub fn take_back(&mut self) -> Vec<Returned> {
+        let mut pump = self.shared.lock();
+        pump.offer(self.shared.now(), self.id, true);
+        drop(pump);
+        std::iter::from_fn(|| self.producer.reclaim()).collect()
+    }
+
+    /// Buffers lent and not reclaimed.
+    pub fn lent(&self) -> usize {
+        self.producer.lent()
+    }
+
+    fn wait_for_room(&mut self, end: Instant) -> io::Result<()> {
+        let left = time_to(end)?;
+        self.announce();
+        self.shared.sleep(left, self.seen)
+    }
+
+    #[cold]
+    fn make_room_to_lend(&mut self, buffer: Buffer, ends: bool) -> Result<(), Refused> {
+        if let Err(error) = self.look_for_room(buffer.len()) {
+            return Err(Refused { buffer, error });
+        }
+        let (kept, buffer) = match self.producer.append_lent(buffer, ends) {
+            Ok(()) => (true, None),
+            Err(buffer) => (false, Some(buffer)),
+        };
+        match (self.has_room(kept), buffer) {
+            (Err(error), Some(buffer)) => Err(Refused { buffer, error }),
+            _ => Ok(()),
+        }
+    }
+}
