@@ -67,6 +67,18 @@ pub struct Refused {
     pub error: std::io::Error,
 }
 
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a buffer was not taken: {}", self.error)
+    }
+}
+
+impl std::error::Error for Refused {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.error)
+    }
+}
+
 impl From<Refused> for std::io::Error {
     fn from(refused: Refused) -> std::io::Error {
         refused.error

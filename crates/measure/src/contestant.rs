@@ -250,13 +250,14 @@ mod tests {
                     "TIME" => "200ms",
                     "RATE" => "10mbit",
                     "COUNT" => "7",
+                    "ADDR:PORT" => "10.0.0.1:9000",
                     other => other,
                 };
-                // A burst is one of a rate.
-                let more = if option.name == "burst" {
-                    ",rate=1gbit"
-                } else {
-                    ""
+                // A burst is one of a rate, and only the third revision has intermediate systems.
+                let more = match option.name {
+                    "burst" => ",rate=1gbit",
+                    "gateway" => ",dialect=3.6",
+                    _ => "",
                 };
                 let text = format!("{},{}={value}{more}", transport.name(), option.name);
                 let leg = Leg::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));

@@ -99,6 +99,8 @@ fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliE
         ))
     })?;
     answer_contexts(&endpoint);
+    // Whoever reads the line may send at once.
+    endpoint.listen(true);
     note(format_args!(
         "receiving into {} at {}; Ctrl-C ends it",
         folder.display(),

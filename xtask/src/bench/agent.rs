@@ -1,11 +1,9 @@
 //! agent: a race through an agent on the loopback against the same race without one, and what an
 //! agent costs that nobody uses.
 //!
-//! Both races run the same workers with the same options on the same processors, in turn, and their
-//! medians are compared. Delays only grow by what else goes on, on this machine or below it, by a
-//! tenth and more and for seconds; of these the second best run of one is held against the second
-//! best of the other. Whatever the session costs is in all of them and shows. The
-//! congestion control is what any user may set, since the agent has given up other rights.
+//! Both races run the same workers with the same options on the same processors, in turn; each pair
+//! gives a ratio, and the median of the ratios counts. The congestion control is what any user may
+//! set, since the agent has given up other rights.
 
 use super::bar::{Bar, Target};
 use super::ours::{Ask, Ours};
@@ -64,43 +62,22 @@ fn local(
     workload: &'static str,
     metric: &str,
 ) -> Bar {
-    let (mut near, mut far) = (Vec::new(), Vec::new());
+    let mut ratios = Vec::new();
     let mut failed = None;
     for round in 0..PAIRS {
         match pair(ours, agent, transport, workload, metric, round % 2 == 0) {
             // Less delay is better, more messages are.
-            Ok((one, other)) if workload == "delay" => {
-                near.push(1.0 / one);
-                far.push(1.0 / other);
-            }
-            Ok((one, other)) => {
-                near.push(one);
-                far.push(other);
-            }
+            Ok((near, far)) if workload == "delay" => ratios.push(near / far),
+            Ok((near, far)) => ratios.push(far / near),
             Err(error) => failed = Some(error),
         }
     }
-    let ratios: Vec<f64> = far
-        .iter()
-        .zip(&near)
-        .map(|(far, near)| far / near)
-        .collect();
-    let typical: fn(Vec<f64>) -> Option<f64> = match workload {
-        "delay" => second_best,
-        _ => |values| (!values.is_empty()).then(|| stats::estimate::median(&values)),
-    };
-    let note = failed.unwrap_or_else(|| {
-        let median = stats::estimate::median(&ratios);
-        format!(
-            "{} runs each; median ratio of pairs {median:.3}",
-            ratios.len()
-        )
-    });
+    let bound = |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).unwrap_or(0.0);
+    let (least, most) = (bound(f64::min), bound(f64::max));
+    let note = failed.unwrap_or_else(|| format!("{} pairs, {least:.3} to {most:.3}", ratios.len()));
     Bar {
         name: format!("agent-local-{transport}-{workload}"),
-        value: typical(far)
-            .zip(typical(near))
-            .map(|(far, near)| far / near),
+        value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
         unit: "x",
         target: Target::Goal {
             floor: 0.97,
@@ -108,12 +85,6 @@ fn local(
         },
         note,
     }
-}
-
-/// The second largest.
-fn second_best(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.iter().rev().nth(1).copied()
 }
 
 /// Without the agent, and through it.

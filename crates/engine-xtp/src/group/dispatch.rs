@@ -44,7 +44,7 @@ impl Group {
         }
         let own = header.key & !RTN;
         let found = if header.key & RTN == 0 {
-            self.received.get(&(from, own)).copied()
+            self.stream_of((from, own))
         } else {
             let sent = self.sent.get(&own).copied();
             sent.or_else(|| self.joined.get(&own).copied())
@@ -57,6 +57,18 @@ impl Group {
         let done = self.handle_by(now, id, from, &header, packet, deliveries);
         self.look_after(now, id);
         done
+    }
+
+    /// The stream received from a sender, by its address and key.
+    fn stream_of(&mut self, name: (Address, u64)) -> Option<CircuitId> {
+        match self.recent {
+            Some((recent, id)) if recent == name => Some(id),
+            _ => {
+                let id = *self.received.get(&name)?;
+                self.recent = Some((name, id));
+                Some(id)
+            }
+        }
     }
 
     fn handle_by(
@@ -298,6 +310,7 @@ impl Group {
             Some(Context::Receives(receiver)) => {
                 let key = receiver.sender_key;
                 self.received.remove(&(receiver.sender, key));
+                self.recent = None;
                 self.joined.remove(&receiver.key);
                 self.damped += receiver.damped;
                 let span = self.sh.config.silence_max;

@@ -81,6 +81,8 @@ pub struct Group {
     sent: BTreeMap<u64, CircuitId>,
     /// Streams received, by the sender and its key, and by the key told to the sender.
     received: BTreeMap<(Address, u64), CircuitId>,
+    /// The last answer of `received`: packets come in trains.
+    recent: Option<((Address, u64), CircuitId)>,
     joined: BTreeMap<u64, CircuitId>,
     ended: VecDeque<Ended>,
     /// Contexts that may have something to send, served in turn.
@@ -111,6 +113,7 @@ impl Group {
             contexts: BTreeMap::new(),
             sent: BTreeMap::new(),
             received: BTreeMap::new(),
+            recent: None,
             joined: BTreeMap::new(),
             ended: VecDeque::new(),
             ready: VecDeque::new(),

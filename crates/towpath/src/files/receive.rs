@@ -41,7 +41,8 @@ pub struct Received {
 }
 
 impl Inbox {
-    /// Receives files until `stop` is set; `tell` hears of each that came or failed.
+    /// Receives files until `stop` is set; `tell` hears of each that came or failed. Senders are
+    /// refused before this begins, unless the endpoint listens already.
     ///
     /// # Errors
     ///

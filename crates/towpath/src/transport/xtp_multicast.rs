@@ -206,8 +206,8 @@ struct Others {
     bytes: Vec<AtomicU64>,
     failed: Mutex<Option<String>>,
     ended: AtomicBool,
-    /// Somebody waits for progress.
-    waiting: AtomicBool,
+    /// The position somebody waits for all to reach; 0 for nobody.
+    awaited: AtomicU64,
     bell: (Mutex<()>, Condvar),
 }
 
@@ -219,7 +219,7 @@ impl Others {
             bytes: zeros(),
             failed: Mutex::new(None),
             ended: AtomicBool::new(false),
-            waiting: AtomicBool::new(false),
+            awaited: AtomicU64::new(0),
             bell: (Mutex::new(()), Condvar::new()),
         }
     }
@@ -242,18 +242,21 @@ impl Others {
             let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
             failed.get_or_insert(text);
         }
-        self.received[index].store(u64::MAX, Ordering::Release);
+        self.received[index].store(u64::MAX, Ordering::SeqCst);
         self.ring();
     }
 
     fn note(&self, index: usize, len: u64) {
         let bytes = self.bytes[index].fetch_add(len, Ordering::Relaxed) + len;
-        self.received[index].store(bytes, Ordering::Release);
+        self.received[index].store(bytes, Ordering::SeqCst);
         self.ring();
     }
 
+    /// Wakes who waits, if this was the last one waited for: with each of them on the same
+    /// processor, a wake-up for every one would take as long as their work.
     fn ring(&self) {
-        if self.waiting.swap(false, Ordering::AcqRel) {
+        let awaited = self.awaited.load(Ordering::SeqCst);
+        if awaited != 0 && self.least() >= awaited && self.awaited.swap(0, Ordering::AcqRel) != 0 {
             let _lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
             self.bell.1.notify_all();
         }
@@ -262,16 +265,18 @@ impl Others {
     /// What all of them have.
     fn least(&self) -> u64 {
         let received = self.received.iter();
-        let least = received.map(|bytes| bytes.load(Ordering::Acquire)).min();
+        let least = received.map(|bytes| bytes.load(Ordering::SeqCst)).min();
         least.unwrap_or(u64::MAX)
     }
 
-    /// Waits until one of them may have more, a millisecond at most.
-    fn wait(&self) {
+    /// Waits until all of them have more than `position`, a millisecond at most.
+    fn wait(&self, position: u64) {
         let lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.waiting.store(true, Ordering::Release);
-        let short = Duration::from_millis(1);
-        drop(self.bell.1.wait_timeout(lock, short));
+        self.awaited.store(position + 1, Ordering::SeqCst);
+        if self.least() <= position {
+            let short = Duration::from_millis(1);
+            drop(self.bell.1.wait_timeout(lock, short));
+        }
     }
 
     fn check(&self) -> io::Result<()> {
@@ -344,7 +349,7 @@ impl Circuit for Receiving {
                         return Err(error);
                     }
                     self.stream.serve()?;
-                    self.others.wait();
+                    self.others.wait(self.received);
                 }
                 Err(error) => return Err(error),
             }
@@ -357,7 +362,7 @@ impl Circuit for Receiving {
 
     fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
         if self.others.least() <= self.received {
-            self.others.wait();
+            self.others.wait(self.received);
             return Ok(());
         }
         let limit = deadline.saturating_duration_since(Instant::now());

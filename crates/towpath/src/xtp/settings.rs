@@ -295,8 +295,9 @@ mod tests {
                     _ => ("rate", "1gbit"),
                 };
                 let both = [(help.name, value), more];
-                let alone = !["burst", "gateway"].contains(&help.name);
-                parse(if alone { &both[..1] } else { &both })
+                let needs_more =
+                    ["burst", "gateway"].contains(&help.name) || value == "isochronous";
+                parse(if needs_more { &both } else { &both[..1] })
                     .unwrap_or_else(|text| panic!("{text}"));
             }
         }

@@ -75,6 +75,8 @@ impl Host {
             overwrite,
         };
         let address = inbox.endpoint.local_addr();
+        // The thread may begin later than somebody sends.
+        inbox.endpoint.listen(true);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (say, heard) = channel();

@@ -48,6 +48,14 @@ fn behind(gateway: SocketAddr) -> Settings {
     Settings::parse(&words.into_iter().collect()).expect("all of them are known")
 }
 
+/// An endpoint of `host` that accepts what comes through the forwarder at `gateway`.
+fn listening(host: &Host, local: SocketAddr, gateway: SocketAddr) -> Endpoint {
+    let bound = host.run(move || Endpoint::bind(local, &behind(gateway)));
+    let server = bound.expect("the host is there").expect("a port");
+    server.listen(true);
+    server
+}
+
 /// Does `work` in a thread of its own of `host`.
 fn start<R: Send + 'static>(host: &Host, work: impl FnOnce() -> R + Send + 'static) -> Answer<R> {
     let (done, result) = channel();
@@ -74,9 +82,8 @@ fn hosts_that_do_not_reach_each_other_do_through_a_forwarder() {
     };
     let made = middle.run(move || Forwarder::bind(between, &settings));
     let forwarder = made.expect("the host is there").expect("a port");
+    let server = listening(b, to, between);
     let serving = start(b, move || -> io::Result<u64> {
-        let server = Endpoint::bind(to, &behind(between))?;
-        server.listen(true);
         let mut total = 0;
         for _ in 0..2 {
             let mut circuit = server.accept(LIMIT)?;
@@ -140,9 +147,8 @@ fn a_forwarder_says_no_to_hosts_it_is_not_told_of_and_imposes_its_rate() {
     };
     let made = middle.run(move || Forwarder::bind(between, &settings));
     let forwarder = made.expect("the host is there").expect("a port");
+    let server = listening(b, to, between);
     let serving = start(b, move || -> io::Result<usize> {
-        let server = Endpoint::bind(to, &behind(between))?;
-        server.listen(true);
         let mut circuit = server.accept(LIMIT)?;
         circuit.recv_all(&mut [0; 1], LIMIT)
     });

@@ -60,16 +60,15 @@ impl QuicCircuit {
         }
     }
 
-    /// Completes the opening.
-    pub(super) fn establish(&mut self, deadline: Instant) -> io::Result<()> {
+    /// Completes the opening; false when `deadline` comes first, and it can be tried again.
+    pub(super) fn establish(&mut self, deadline: Instant) -> io::Result<bool> {
         loop {
             if let Some(stream) = self.turn(true, open_stream)? {
                 self.writes = Some(stream);
-                return Ok(());
+                return Ok(true);
             }
             if Instant::now() >= deadline {
-                let text = "the peer did not answer the opening of a connection";
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                return Ok(false);
             }
             self.sleep(deadline)?;
         }

@@ -96,6 +96,7 @@ impl Transport for Quic {
             hubs,
             key: keys.public(),
             accepted: 0,
+            opening: None,
             options: options.clone(),
         }))
     }
@@ -115,7 +116,10 @@ impl Transport for Quic {
         let mut hub = Hub::bind(local, None, options)?;
         let handle = hub.connect(config, peer)?;
         let mut circuit = QuicCircuit::new(Shared::new(hub)?, handle, options);
-        circuit.establish(Instant::now() + CONNECT_LIMIT)?;
+        if !circuit.establish(Instant::now() + CONNECT_LIMIT)? {
+            let text = "the peer did not answer the opening of a connection";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+        }
         Ok(Box::new(circuit))
     }
 }
@@ -148,6 +152,8 @@ struct QuicListening {
     hubs: Vec<Arc<Shared>>,
     key: Vec<u8>,
     accepted: usize,
+    /// One whose keys were not agreed on when the last accept ended.
+    opening: Option<QuicCircuit>,
     options: Options,
 }
 
@@ -165,6 +171,9 @@ impl Listener for QuicListening {
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        if let Some(opening) = self.opening.take() {
+            return self.establish(opening, deadline);
+        }
         let mut at = self.accepted % self.hubs.len();
         loop {
             let hub = &self.hubs[at];
@@ -174,14 +183,12 @@ impl Listener for QuicListening {
                 (hub.accept()?, hub.arrivals())
             };
             if let Some(handle) = opened {
-                let mut circuit = QuicCircuit::new(Arc::clone(hub), handle, &self.options);
-                circuit.establish(deadline)?;
-                self.accepted += 1;
-                return Ok(Box::new(circuit));
+                let circuit = QuicCircuit::new(Arc::clone(hub), handle, &self.options);
+                return self.establish(circuit, deadline);
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "no peer connected"));
+                return Err(nobody());
             }
             // With several sockets, peers may come in any order: look at each in turn.
             let turn = match self.hubs.len() {
@@ -192,4 +199,25 @@ impl Listener for QuicListening {
             at = (at + 1) % self.hubs.len();
         }
     }
+}
+
+impl QuicListening {
+    /// Completes what a peer opened, or keeps it for the next accept: to drop it would refuse a peer
+    /// that is only slow.
+    fn establish(
+        &mut self,
+        mut circuit: QuicCircuit,
+        deadline: Instant,
+    ) -> io::Result<Box<dyn Circuit>> {
+        if circuit.establish(deadline)? {
+            self.accepted += 1;
+            return Ok(Box::new(circuit));
+        }
+        self.opening = Some(circuit);
+        Err(nobody())
+    }
+}
+
+fn nobody() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "no peer connected")
 }
