@@ -16,8 +16,13 @@ use wire::Wire;
 /// Also the longest a short message waits for company when its user goes away without a flush.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks without a user after which the helper sleeps until something happens.
+/// Ticks without a user after which the helper sleeps until something happens; and ticks with users
+/// who left nothing to it, after which it looks less often.
 const TICKS_AWAKE: u32 = 20;
+
+/// How often it looks then. With many endpoints in use on one processor, looking every millisecond
+/// took a tenth of it.
+const SLOW_TICK: Duration = Duration::from_millis(4);
 
 /// The longest sleep.
 const DOZE: Duration = Duration::from_millis(100);
@@ -29,6 +34,8 @@ pub(crate) struct Helper {
     looks: u64,
     /// Ticks in a row without a user or bytes held back.
     quiet: u32,
+    /// Ticks in a row without bytes held back.
+    unneeded: u32,
     /// Circuits announced since the tick before, with what was offered of their bytes.
     seen: Vec<Seen>,
 }
@@ -60,12 +67,13 @@ impl Helper {
     fn sleep<E: Engine, W: Wire>(&self, shared: &Shared<E, W>) {
         let mut limit = TICK;
         let mut descriptors = vec![PollFd::new(shared.nudge.descriptor(), PollFlags::IN)];
+        if self.unneeded >= TICKS_AWAKE {
+            shared.is_slow.store(true, Ordering::SeqCst);
+            limit = unneeded_for(shared).min(SLOW_TICK);
+        }
         if self.quiet >= TICKS_AWAKE {
             shared.dozing.store(true, Ordering::SeqCst);
-            limit = match shared.pump.try_lock() {
-                Ok(pump) if !shared.has_announced() => nap(shared, &pump),
-                _ => TICK,
-            };
+            limit = unneeded_for(shared);
             // What arrives must wake the user who waits for it, and only that one.
             if let Some(wire) = &shared.descriptor
                 && shared.waiting.load(Ordering::Relaxed) == 0
@@ -76,6 +84,7 @@ impl Helper {
         // An interrupted sleep is a short one.
         let _ = poll(&mut descriptors, Some(&timespec(limit)));
         shared.dozing.store(false, Ordering::SeqCst);
+        shared.is_slow.store(false, Ordering::SeqCst);
         if !descriptors[0].revents().is_empty() {
             shared.nudge.hush();
         }
@@ -96,11 +105,10 @@ impl Helper {
         }
         self.looks = looks;
         let called = shared.pool.turns.has_called();
-        self.quiet = if away && self.seen.is_empty() && !held && !called {
-            self.quiet.saturating_add(1)
-        } else {
-            0
-        };
+        let needed = !self.seen.is_empty() || held || called;
+        let one_more = |ticks: u32, is_so: bool| if is_so { ticks.saturating_add(1) } else { 0 };
+        self.unneeded = one_more(self.unneeded, !needed);
+        self.quiet = one_more(self.quiet, !needed && away);
         if !away && late.is_empty() && !held && !called {
             return Ok(());
         }
@@ -172,8 +180,12 @@ impl Helper {
     }
 }
 
-/// How long nothing needs the helper.
-fn nap<E: Engine, W: Wire>(shared: &Shared<E, W>, pump: &Pump<E, W>) -> Duration {
+/// How long nothing needs the helper, as far as it can see now.
+fn unneeded_for<E: Engine, W: Wire>(shared: &Shared<E, W>) -> Duration {
+    let pump = match shared.pump.try_lock() {
+        Ok(pump) if !shared.has_announced() => pump,
+        _ => return TICK,
+    };
     let next = pump.deadline().into_iter().chain(shared.receive_until());
     let left = next.min().map(|at| at.since(shared.now()));
     left.map_or(DOZE, |left| left.clamp(TICK, DOZE))

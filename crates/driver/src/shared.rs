@@ -39,6 +39,8 @@ pub(crate) struct Shared<E, W> {
     /// Rings for the helper when it sleeps long.
     pub(crate) nudge: Bell,
     pub(crate) dozing: AtomicBool,
+    /// The helper looks less often, and is to be told of what is left to it.
+    pub(crate) is_slow: AtomicBool,
     /// Nobody holds the endpoint any more.
     pub(crate) ended: AtomicBool,
     /// Rings for the watcher of the endpoint, if it has one.
@@ -103,6 +105,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
             held: AtomicBool::new(false),
             nudge: Bell::new()?,
             dozing: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             watch: OnceLock::new(),
             told: AtomicBool::new(false),
@@ -203,7 +206,12 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     #[cold]
     pub(crate) fn announce(&self, id: CircuitId, waiting: Waiting) {
         self.lock_announced().push((id, waiting));
-        if self.dozing.load(Ordering::SeqCst) {
+        self.call_helper();
+    }
+
+    /// Wakes the helper for something left to it, unless it looks soon anyway.
+    fn call_helper(&self) {
+        if self.dozing.load(Ordering::SeqCst) || self.is_slow.load(Ordering::SeqCst) {
             self.nudge.ring();
         }
     }
@@ -211,9 +219,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     /// Leaves what the engine has to send to the next who sends anything, or to the helper.
     pub(crate) fn hold(&self) {
         self.held.store(true, Ordering::SeqCst);
-        if self.dozing.load(Ordering::SeqCst) {
-            self.nudge.ring();
-        }
+        self.call_helper();
     }
 
     /// Whether something was held since the last call.
@@ -326,7 +332,7 @@ fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The shortest limit of a wait that the helper ends: it is late by a millisecond.
+/// The shortest limit of a wait that the helper ends: it is late by a millisecond, or by four.
 const HELPED_WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// Whether a wait in a receive can end after `limit`.
