@@ -148,6 +148,13 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         (self.is_receiving() && until < u64::MAX).then(|| Instant::from_nanos(until))
     }
 
+    /// A user who has just asked waits next.
+    pub(crate) fn expect_soon(&self) {
+        if let Some(receiver) = &self.receiver {
+            receiver.expect_soon();
+        }
+    }
+
     /// Ends the wait of a user in a receive: its time is over, or something happened to its
     /// circuit that no arrival tells of.
     pub(crate) fn interrupt(&self) {

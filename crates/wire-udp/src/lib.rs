@@ -20,7 +20,7 @@ use groups::{Ears, Hearing};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use wire::{Arrival, Capabilities, Receiver, Wire};
@@ -47,6 +47,14 @@ const BULK_LEN: usize = 16 << 10;
 /// How often a receive then looks before it sleeps: some 20 us, less than the sender spends on waking
 /// a processor that went idle (on virtual machines, a fifth of its time).
 const LOOKS: u32 = 32;
+
+/// For how long a receive looks for what is expected soon. A processor that goes idle meanwhile takes
+/// 30 us to wake on a virtual machine, and the peer's takes as long.
+const SOON: Duration = Duration::from_micros(100);
+
+/// Receives that do not look after one that looked in vain: what comes late, or a processor that
+/// others want, costs little then.
+const LOOKLESS: u32 = 64;
 
 /// A UDP socket as a wire.
 #[derive(Debug)]
@@ -228,6 +236,8 @@ impl Wire for UdpWire {
             packet_len: self.packet_len,
             spin: self.spin,
             in_bulk: AtomicBool::new(false),
+            is_expected: AtomicBool::new(false),
+            lookless: AtomicU32::new(0),
             hearing,
         }))
     }
@@ -244,6 +254,10 @@ struct UdpReceiver {
     spin: Duration,
     /// The last arrival was a long one, and more is probably on its way.
     in_bulk: AtomicBool,
+    /// The next arrival is expected soon.
+    is_expected: AtomicBool,
+    /// Receives that are still not to look for it.
+    lookless: AtomicU32,
     /// All sockets, where there are groups besides.
     hearing: Option<Hearing>,
 }
@@ -256,9 +270,12 @@ impl UdpReceiver {
             self.spin(buffer, peer)
         } else if self.in_bulk.load(Ordering::Relaxed) {
             self.look(buffer, peer)
+        } else if self.is_expected.load(Ordering::Relaxed) {
+            self.look_soon(buffer, peer)
         } else {
             None
         };
+        self.is_expected.store(false, Ordering::Relaxed);
         early.unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))
     }
 
@@ -280,6 +297,33 @@ impl UdpReceiver {
                 arrived => return Some(arrived),
             }
         }
+        None
+    }
+
+    /// Looks for an arrival that is expected, unless that was in vain lately.
+    fn look_soon(
+        &self,
+        buffer: &mut [u8],
+        peer: Option<SocketAddr>,
+    ) -> Option<io::Result<Arrival>> {
+        let lookless = self.lookless.load(Ordering::Relaxed);
+        if lookless > 0 {
+            self.lookless.store(lookless - 1, Ordering::Relaxed);
+            return None;
+        }
+        let mut began = None;
+        loop {
+            // A peer on this processor gets its turn first.
+            std::thread::yield_now();
+            match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                arrived => return Some(arrived),
+            }
+            if began.get_or_insert_with(Instant::now).elapsed() >= SOON {
+                break;
+            }
+        }
+        self.lookless.store(LOOKLESS, Ordering::Relaxed);
         None
     }
 
@@ -321,6 +365,10 @@ impl Receiver for UdpReceiver {
         let own = self.own.filter(|_| self.is_interruptible());
         let own = own.ok_or(io::ErrorKind::Unsupported)?;
         sys::send_segmented(self.socket.as_fd(), Some(own), &[IoSlice::new(&[])], None)
+    }
+
+    fn expect_soon(&self) {
+        self.is_expected.store(true, Ordering::Relaxed);
     }
 
     fn is_interruptible(&self) -> bool {

@@ -123,6 +123,10 @@ pub trait Receiver: Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Says that an arrival is expected within microseconds: the next receive may look for it before
+    /// it sleeps.
+    fn expect_soon(&self) {}
+
     /// Whether [`interrupt`](Receiver::interrupt) is supported.
     fn is_interruptible(&self) -> bool {
         false

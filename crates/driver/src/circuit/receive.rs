@@ -121,6 +121,9 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 return Ok(refilled);
             }
             let left = time_left(end, now, limit)?;
+            if self.is_patient {
+                owner.expect_soon();
+            }
             let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
             pump = again;
             match awaited {
