@@ -176,7 +176,7 @@ pub struct Config {
     ///
     /// 16,384 cover 2 s of 8,000 transactions a second. Hosts that close more and must know a
     /// duplicate of each for the whole time say a larger number: with 65,536 the memory lies in no
-    /// cache any more, and a transaction takes 3 % longer.
+    /// cache any more, and a transaction takes some 3 % longer.
     pub quarantine_max: usize,
     /// Associations an endpoint holds at most; each takes about 700 bytes when idle.
     pub circuits_max: usize,

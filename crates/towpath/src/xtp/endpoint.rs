@@ -168,7 +168,8 @@ impl Endpoint {
 
     /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
     /// length. Set-up and close take no round trip of their own: three packets in all, the last of
-    /// which may travel up to a millisecond later, with those of other transactions.
+    /// which may travel up to a millisecond later, with those of other transactions. The caller looks
+    /// for the reply for up to 100 us before it sleeps.
     ///
     /// # Errors
     ///
