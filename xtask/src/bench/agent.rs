@@ -1,22 +1,27 @@
 //! agent: a race through an agent on the loopback against the same race without one, and what an
 //! agent costs that nobody uses.
 //!
-//! Both races run the same workers with the same options on the same processors, in turn; each pair
-//! gives a ratio, and the median of the ratios counts. The congestion control is what any user may
-//! set, since the agent has given up other rights.
+//! Both races run the same workers with the same options on the same processors, in turns of a few
+//! milliseconds; each pair gives a ratio, and the median of the ratios counts. A control, two races
+//! without an agent, tells how well such a ratio is known. The congestion control is what any user
+//! may set, since the agent has given up other rights.
 
 use super::bar::{Bar, Target};
 use super::ours::{Ask, Ours};
+use super::turns::{self, Side};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
-/// Pairs of each comparison: many short ones, since a machine has phases.
-const PAIRS: usize = 13;
+/// Pairs of each comparison.
+const PAIRS: usize = 25;
 
-/// Seconds of each trial.
-const SPAN_S: f64 = 0.35;
+/// Seconds of each trial, of which it stands still for half.
+const SPAN_S: f64 = 1.0;
+
+/// What is compared: each workload by its metric.
+const WORKLOADS: [(&str, &str); 2] = [("throughput", "messages_per_s"), ("delay", "delay_p50_us")];
 
 /// How long an agent is left alone before it is looked at.
 const IDLE: Duration = Duration::from_secs(2);
@@ -35,17 +40,22 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
     let mut bars = Vec::new();
     if wanted("agent-idle") {
-        bars.push(idle(&agent));
+        bars.push(told(idle(&agent)));
     }
     for transport in ["tcp", "udp", "xtp"] {
-        for (workload, metric) in [("throughput", "messages_per_s"), ("delay", "delay_p50_us")] {
+        for (workload, metric) in WORKLOADS {
+            let what = Compared {
+                transport,
+                workload,
+                metric,
+            };
+            if wanted(&format!("agent-control-{transport}-{workload}")) {
+                control(&what, &mut ours);
+            }
             if wanted(&format!("agent-local-{transport}-{workload}")) {
-                bars.push(local(&mut ours, &agent, transport, workload, metric));
+                bars.push(told(local(&what, &mut ours, &agent)));
             }
         }
-    }
-    for bar in &bars {
-        println!("{}", bar.line());
     }
     if bars.iter().all(Bar::is_above_floor) {
         ExitCode::SUCCESS
@@ -54,64 +64,93 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// How a transport does through the agent, as a part of how it does without.
-fn local(
-    ours: &mut Ours,
-    agent: &Agent,
+fn told(bar: Bar) -> Bar {
+    println!("{}", bar.line());
+    bar
+}
+
+/// A comparison.
+struct Compared {
     transport: &'static str,
     workload: &'static str,
-    metric: &str,
-) -> Bar {
-    let mut ratios = Vec::new();
-    let mut failed = None;
-    for round in 0..PAIRS {
-        match pair(ours, agent, transport, workload, metric, round % 2 == 0) {
-            // Less delay is better, more messages are.
-            Ok((near, far)) if workload == "delay" => ratios.push(near / far),
-            Ok((near, far)) => ratios.push(far / near),
-            Err(error) => failed = Some(error),
-        }
-    }
-    let bound = |of: fn(f64, f64) -> f64| ratios.iter().copied().reduce(of).unwrap_or(0.0);
-    let (least, most) = (bound(f64::min), bound(f64::max));
-    let note = failed.unwrap_or_else(|| format!("{} pairs, {least:.3} to {most:.3}", ratios.len()));
+    metric: &'static str,
+}
+
+/// How a transport does through the agent, as a part of how it does without.
+fn local(what: &Compared, ours: &mut Ours, agent: &Agent) -> Bar {
+    let ratios = what.ratios(ours, Some(agent));
     Bar {
-        name: format!("agent-local-{transport}-{workload}"),
-        value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
+        name: format!("agent-local-{}-{}", what.transport, what.workload),
+        value: ratios.as_deref().ok().map(stats::estimate::median),
         unit: "x",
         target: Target::Goal {
             floor: 0.97,
             goal: 0.99,
         },
-        note,
+        note: ratios.map_or_else(|error| error, |ratios| spread(&ratios)),
     }
 }
 
-/// Without the agent, and through it.
-fn pair(
-    ours: &mut Ours,
-    agent: &Agent,
-    transport: &'static str,
-    workload: &'static str,
-    metric: &str,
-    near_first: bool,
-) -> Result<(f64, f64), String> {
-    let ask = |more: &[&str]| Ask {
-        transport,
-        workload,
-        size: 1024,
-        span_s: SPAN_S,
-        more: more.iter().map(|word| (*word).to_owned()).collect(),
-    };
-    let congestion = usual_congestion();
-    let near = ask(&["--congestion", &congestion]);
-    let far = ask(&["--congestion", &congestion, "--to", &agent.address]);
-    if near_first {
-        let first = ours.metric(&near, metric)?;
-        return Ok((first, ours.metric(&far, metric)?));
+/// The same of two races without an agent, which ought to be 1.
+fn control(what: &Compared, ours: &mut Ours) {
+    let name = format!("agent-control-{}-{}", what.transport, what.workload);
+    match what.ratios(ours, None) {
+        Ok(ratios) => {
+            let median = stats::estimate::median(&ratios);
+            println!("ROW {name} {median:.3} x  # {}", spread(&ratios));
+        }
+        Err(error) => println!("ROW {name} none  # {error}"),
     }
-    let first = ours.metric(&far, metric)?;
-    Ok((ours.metric(&near, metric)?, first))
+}
+
+fn spread(ratios: &[f64]) -> String {
+    let [low, middle, high] = stats::estimate::quartiles(ratios);
+    let least = ratios.iter().copied().fold(middle, f64::min);
+    let most = ratios.iter().copied().fold(middle, f64::max);
+    let pairs = ratios.len();
+    format!("{pairs} pairs, {least:.3} to {most:.3}, half of them {low:.3} to {high:.3}")
+}
+
+impl Compared {
+    /// One ratio a pair, more is better for who goes through the agent.
+    fn ratios(&self, ours: &mut Ours, agent: Option<&Agent>) -> Result<Vec<f64>, String> {
+        (0..PAIRS)
+            .map(|round| self.ratio(ours, agent, round % 2 == 0))
+            .collect()
+    }
+
+    fn ratio(&self, ours: &mut Ours, agent: Option<&Agent>, first: bool) -> Result<f64, String> {
+        let near = Side {
+            race: ours.begin(&self.ask(None))?,
+            servant: None,
+        };
+        let far = Side {
+            race: ours.begin(&self.ask(agent))?,
+            servant: agent.map(|agent| agent.child.id()),
+        };
+        let mut sides = if first { [near, far] } else { [far, near] };
+        turns::run(&mut sides)?;
+        let [one, other] = sides.each_mut().map(|side| side.race.metric(self.metric));
+        let (one, other) = (one?, other?);
+        let ratio = if first { other / one } else { one / other };
+        // Less delay is better, more messages are.
+        let less_is_better = self.workload == "delay";
+        Ok(if less_is_better { 1.0 / ratio } else { ratio })
+    }
+
+    fn ask(&self, agent: Option<&Agent>) -> Ask {
+        let mut more = vec!["--congestion".to_owned(), usual_congestion()];
+        if let Some(agent) = agent {
+            more.extend(["--to".to_owned(), agent.address.clone()]);
+        }
+        Ask {
+            transport: self.transport,
+            workload: self.workload,
+            size: 1024,
+            span_s: SPAN_S,
+            more,
+        }
+    }
 }
 
 /// What this system uses itself, which anybody may set.

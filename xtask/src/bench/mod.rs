@@ -11,6 +11,7 @@ mod ours;
 mod peers;
 mod roles;
 mod sim;
+mod turns;
 mod xtp;
 
 use crate::fail;

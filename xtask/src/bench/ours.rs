@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The program to run, and a folder for its results.
@@ -54,26 +54,19 @@ impl Ours {
         &self.program
     }
 
-    /// Runs one trial; gives its record.
-    pub fn trial(&mut self, ask: &Ask) -> Result<Value, String> {
-        let (mut child, out) = self.start(ask)?;
-        let status = child.wait().map_err(|error| error.to_string())?;
-        let trial = last_trial(&out);
-        // The folder is in the system's temporary place; what stays behind is the system's.
-        let _ = std::fs::remove_dir_all(&out);
-        let trial = trial?;
-        if !status.success() || trial["status"] != "ok" {
-            return Err(format!("{} failed: {}", ask.transport, trial["reason"]));
-        }
-        Ok(trial)
-    }
-
     /// A metric of one trial.
     pub fn metric(&mut self, ask: &Ask, name: &str) -> Result<f64, String> {
-        let trial = self.trial(ask)?;
-        trial["metrics"][name]
-            .as_f64()
-            .ok_or_else(|| format!("{} has no {name}", ask.transport))
+        self.begin(ask)?.metric(name)
+    }
+
+    /// Begins a race of one trial.
+    pub fn begin(&mut self, ask: &Ask) -> Result<Running, String> {
+        let (child, out) = self.start(ask)?;
+        Ok(Running {
+            child,
+            out,
+            transport: ask.transport,
+        })
     }
 
     /// Seconds from the start of the program to its first trial's record.
@@ -103,8 +96,7 @@ impl Ours {
             .map_err(|error| error.to_string())?
             .is_none()
         {
-            let workers = children_of(child.id());
-            let processes = workers.into_iter().chain([child.id()]);
+            let processes = family_of(child.id()).into_iter();
             most_kb = processes.filter_map(peak_kb).fold(most_kb, u64::max);
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -112,7 +104,7 @@ impl Ours {
         Ok(most_kb as f64 / 1000.0)
     }
 
-    fn start(&mut self, ask: &Ask) -> Result<(std::process::Child, PathBuf), String> {
+    fn start(&mut self, ask: &Ask) -> Result<(Child, PathBuf), String> {
         self.runs += 1;
         let out = self.folder.join(self.runs.to_string());
         let child = Command::new(&self.program)
@@ -139,6 +131,58 @@ impl Ours {
     }
 }
 
+/// A race of one trial that has begun.
+pub struct Running {
+    child: Child,
+    out: PathBuf,
+    transport: &'static str,
+}
+
+impl Running {
+    /// Its first process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> Result<bool, String> {
+        let ended = self.child.try_wait().map_err(|error| error.to_string())?;
+        Ok(ended.is_some())
+    }
+
+    /// Ends it, if it has not.
+    pub fn end(&mut self) {
+        // Both fail only for a process that is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Its trial's record, when it has ended.
+    pub fn trial(&mut self) -> Result<Value, String> {
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        let trial = last_trial(&self.out)?;
+        if !status.success() || trial["status"] != "ok" {
+            return Err(format!("{} failed: {}", self.transport, trial["reason"]));
+        }
+        Ok(trial)
+    }
+
+    /// A metric of its trial.
+    pub fn metric(&mut self, name: &str) -> Result<f64, String> {
+        self.trial()?["metrics"][name]
+            .as_f64()
+            .ok_or_else(|| format!("{} has no {name}", self.transport))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.end();
+        // The folder is in the system's temporary place; what stays behind is the system's.
+        let _ = std::fs::remove_dir_all(&self.out);
+    }
+}
+
 impl Drop for Ours {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -152,11 +196,26 @@ fn last_trial(folder: &Path) -> Result<Value, String> {
     serde_json::from_str(line).map_err(|error| error.to_string())
 }
 
+/// A process and all that it has begun, and they.
+pub fn family_of(first: u32) -> Vec<u32> {
+    let mut family = vec![first];
+    let mut looked_at = 0;
+    while let Some(&parent) = family.get(looked_at) {
+        family.extend(children_of(parent));
+        looked_at += 1;
+    }
+    family
+}
+
 fn children_of(parent: u32) -> Vec<u32> {
-    let path = format!("/proc/{parent}/task/{parent}/children");
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    text.split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
+    let tasks = std::fs::read_dir(format!("/proc/{parent}/task"));
+    let tasks = tasks.into_iter().flatten().flatten();
+    let texts = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    texts
+        .flat_map(|text| {
+            let ids = text.split_whitespace().filter_map(|pid| pid.parse().ok());
+            ids.collect::<Vec<u32>>()
+        })
         .collect()
 }
 
