@@ -6,9 +6,11 @@
 //! too.
 
 use crate::preface::{self, Caller};
+use crate::server::plain;
 use crate::server::state::Acquaintance;
 use control::session::{TOKEN_LEN, Token};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,6 +88,12 @@ impl Tokens {
         met
     }
 
+    /// Whether this agent made it up; to greet with it would be to greet itself, and to make its own
+    /// address one that data may go to.
+    pub(crate) fn is_own(&self, token: &Token) -> bool {
+        self.lock().iter().any(|one| same(&one.token, token))
+    }
+
     /// The session is over.
     pub(crate) fn forget(&self, session: u64) {
         self.lock().retain(|one| one.session != session);
@@ -111,46 +119,112 @@ fn proof(token: &Token) -> [u8; 32] {
     proof
 }
 
-/// Brings `token` to the agent at `to`.
-pub(crate) fn greet(to: SocketAddr, token: Token) -> Result<Acquaintance, String> {
-    let end = Instant::now() + LIMIT;
-    let plain = |error: std::io::Error| error.to_string();
-    let mut socket = TcpStream::connect_timeout(&to, LIMIT).map_err(plain)?;
-    let mut theirs = [0; preface::LEN];
-    preface::read(&mut socket, &mut theirs, end).map_err(plain)?;
-    preface::read_agent(&theirs)?;
-    preface::write(&mut socket, &preface::caller(Caller::Agent)).map_err(plain)?;
-    preface::write(&mut socket, &token).map_err(plain)?;
-    let mut answer = [0; 32];
-    let read = preface::read(&mut socket, &mut answer, end);
-    if read.is_err() || answer != proof(&token) {
-        return Err("the agent there knows nothing of this race".into());
+/// Where a client may have this agent greet another: not on this host, which would open what listens
+/// on its loopback to somebody elsewhere, and nowhere that is no host's address. A client on this host
+/// may reach its loopback anyhow.
+///
+/// # Errors
+///
+/// A sentence.
+pub(crate) fn reachable(to: SocketAddr, client: IpAddr) -> Result<SocketAddr, String> {
+    let ip = plain(to.ip());
+    let everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    if ip.is_unspecified() || ip.is_multicast() || everybody {
+        return Err(format!("{ip} is no host's address"));
     }
-    let local = socket.local_addr().map_err(plain)?;
-    Ok(Acquaintance {
-        peer: to.ip(),
-        local: local.ip(),
+    if ip.is_loopback() && !client.is_loopback() {
+        return Err(format!(
+            "{ip} is this agent's own host; name the other agent by an address of the network"
+        ));
+    }
+    // A scope stays with its address; an address of IPv4 in one of IPv6 has none.
+    Ok(if ip == to.ip() {
+        to
+    } else {
+        SocketAddr::new(ip, to.port())
     })
 }
 
+/// Brings `token` to the agent at `to`.
+///
+/// # Errors
+///
+/// One sentence for all that may be wrong, so that nobody learns through it what listens there.
+pub(crate) fn greet(to: SocketAddr, token: Token) -> Result<Acquaintance, String> {
+    let met = bring(to, token).ok().flatten();
+    met.ok_or_else(|| {
+        "no towpath agent of this version answers there that knows of this race".into()
+    })
+}
+
+fn bring(to: SocketAddr, token: Token) -> io::Result<Option<Acquaintance>> {
+    let end = Instant::now() + LIMIT;
+    let mut socket = TcpStream::connect_timeout(&to, LIMIT)?;
+    let known = acquaintance(&socket)?;
+    let mut theirs = [0; preface::LEN];
+    preface::read(&mut socket, &mut theirs, end)?;
+    if preface::read_agent(&theirs).is_err() {
+        return Ok(None);
+    }
+    preface::write(&mut socket, &preface::caller(Caller::Agent))?;
+    preface::write(&mut socket, &token)?;
+    let mut answer = [0; 32];
+    preface::read(&mut socket, &mut answer, end)?;
+    Ok((answer == proof(&token)).then_some(known))
+}
+
 /// Answers an agent that has said that it is one.
-pub(crate) fn answer(mut socket: TcpStream, tokens: &Tokens) -> std::io::Result<()> {
+pub(crate) fn answer(mut socket: TcpStream, tokens: &Tokens) -> io::Result<()> {
     let end = Instant::now() + LIMIT;
     let mut token = [0; TOKEN_LEN];
     preface::read(&mut socket, &mut token, end)?;
-    let known = Acquaintance {
-        peer: socket.peer_addr()?.ip(),
-        local: socket.local_addr()?.ip(),
-    };
+    let known = acquaintance(&socket)?;
     if tokens.redeem(&token, known) {
         preface::write(&mut socket, &proof(&token))?;
     }
     Ok(())
 }
 
+/// Both ends of a connection.
+fn acquaintance(socket: &TcpStream) -> io::Result<Acquaintance> {
+    Ok(Acquaintance {
+        peer: plain(socket.peer_addr()?.ip()),
+        local: plain(socket.local_addr()?.ip()),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_elsewhere_has_an_agent_greet_its_own_host() {
+        let near: IpAddr = [127, 0, 0, 1].into();
+        let far: IpAddr = [192, 0, 2, 1].into();
+        let to = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        for own in [
+            "127.0.0.1:7470",
+            "127.9.9.9:1",
+            "[::1]:7470",
+            "[::ffff:127.0.0.1]:7470",
+        ] {
+            reachable(to(own), far).expect_err(own);
+            reachable(to(own), near).expect(own);
+        }
+        for nobody in [
+            "0.0.0.0:1",
+            "[::]:1",
+            "224.0.0.1:1",
+            "[ff02::1]:1",
+            "255.255.255.255:1",
+        ] {
+            reachable(to(nobody), near).expect_err(nobody);
+        }
+        let mapped = reachable(to("[::ffff:192.0.2.9]:7470"), far);
+        assert_eq!(mapped, Ok(to("192.0.2.9:7470")));
+        let scoped = to("[fe80::1%3]:7470");
+        assert_eq!(reachable(scoped, far), Ok(scoped));
+    }
 
     #[test]
     fn a_token_is_good_once_and_for_its_session() {
@@ -163,6 +237,7 @@ mod tests {
         let mut wrong = token;
         wrong[15] ^= 1;
         assert!(!tokens.redeem(&wrong, known) && !tokens.redeem(&[0; TOKEN_LEN], known));
+        assert!(tokens.is_own(&token) && !tokens.is_own(&wrong));
         assert!(tokens.redeem(&token, known));
         assert!(!tokens.redeem(&token, known));
         assert_eq!(tokens.take(8), []);

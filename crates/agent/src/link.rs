@@ -4,6 +4,7 @@
 //! A frame that has begun must end soon, and what is to be sent must go out soon: both ends are alive
 //! and the frames small.
 
+use crate::keys::Trusted;
 use control::frame::{FrameError, Frames, encode};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustls::Connection;
@@ -130,6 +131,13 @@ impl Link {
             self.fill()?;
         }
         self.flush()
+    }
+
+    /// Which of these keys the other end has proved; None where no keys were asked for.
+    pub(crate) fn proved(&self, trusted: &[Trusted]) -> Option<Trusted> {
+        let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
+        let is_shown = |one: &&Trusted| rawkeys::spki(one.key.octets()) == shown.as_ref();
+        trusted.iter().find(is_shown).cloned()
     }
 
     /// Puts a message into the queue and sends what can be sent.

@@ -71,15 +71,39 @@ impl Channel {
         message: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
-        if body.len() > FRAME_MAX || descriptors.len() > DESCRIPTORS_MAX {
-            return Err(ChannelError::TooLong(body.len()));
+        let frame = framed(message)?;
+        if descriptors.len() > DESCRIPTORS_MAX {
+            return Err(ChannelError::TooLong(frame.len()));
         }
-        let mut frame = (body.len() as u32).to_le_bytes().to_vec();
-        frame.extend_from_slice(&body);
-        let mut sent = self.send_front(&frame, descriptors)?;
+        let mut sent = self.send_front(&frame, descriptors, SendFlags::empty())?;
         while sent < frame.len() {
-            sent += self.send_front(&frame[sent..], &[])?;
+            sent += self.send_front(&frame[sent..], &[], SendFlags::empty())?;
+        }
+        Ok(())
+    }
+
+    /// Sends a message to a process that may have stopped to read.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Channel::send), and [`ChannelError::TimedOut`] when it has not taken the message
+    /// whole within `limit`; the channel is of no use after that.
+    pub fn send_within(
+        &mut self,
+        message: &impl Serialize,
+        limit: Duration,
+    ) -> Result<(), ChannelError> {
+        let frame = framed(message)?;
+        let end = Instant::now() + limit;
+        let mut sent = 0;
+        while sent < frame.len() {
+            match self.send_front(&frame[sent..], &[], SendFlags::DONTWAIT) {
+                Ok(len) => sent += len,
+                Err(ChannelError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(PollFlags::OUT, end, limit)?;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
@@ -116,6 +140,7 @@ impl Channel {
         &mut self,
         bytes: &[u8],
         descriptors: &[BorrowedFd<'_>],
+        flags: SendFlags,
     ) -> Result<usize, ChannelError> {
         let mut space =
             vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -127,7 +152,7 @@ impl Channel {
             &self.socket,
             &[IoSlice::new(bytes)],
             &mut control,
-            SendFlags::NOSIGNAL,
+            SendFlags::NOSIGNAL | flags,
         ) {
             Ok(sent) => Ok(sent),
             Err(rustix::io::Errno::PIPE | rustix::io::Errno::CONNRESET) => {
@@ -147,7 +172,7 @@ impl Channel {
     ) -> Result<(), ChannelError> {
         let mut filled = 0;
         while filled < bytes.len() {
-            self.wait(end, limit)?;
+            self.wait(PollFlags::IN, end, limit)?;
             let mut space =
                 vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
             let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -174,14 +199,14 @@ impl Channel {
         Ok(())
     }
 
-    fn wait(&self, end: Instant, limit: Duration) -> Result<(), ChannelError> {
+    fn wait(&self, what: PollFlags, end: Instant, limit: Duration) -> Result<(), ChannelError> {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let span = Timespec {
                 tv_sec: left.as_secs() as i64,
                 tv_nsec: i64::from(left.subsec_nanos()),
             };
-            match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&span)) {
+            match poll(&mut [PollFd::new(&self.socket, what)], Some(&span)) {
                 Ok(0) => return Err(ChannelError::TimedOut(limit)),
                 Ok(_) => return Ok(()),
                 Err(rustix::io::Errno::INTR) => {}
@@ -189,6 +214,17 @@ impl Channel {
             }
         }
     }
+}
+
+/// A message with its length in front.
+fn framed(message: &impl Serialize) -> Result<Vec<u8>, ChannelError> {
+    let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
+    if body.len() > FRAME_MAX {
+        return Err(ChannelError::TooLong(body.len()));
+    }
+    let mut frame = (body.len() as u32).to_le_bytes().to_vec();
+    frame.extend_from_slice(&body);
+    Ok(frame)
 }
 
 #[cfg(test)]
@@ -252,6 +288,24 @@ mod tests {
             drop(right);
             let _ = left.receive::<crate::ToWorker>(LIMIT);
         }
+    }
+
+    #[test]
+    fn a_process_that_stopped_to_read_holds_nobody_up() {
+        let (mut left, right) = pair();
+        let message = vec![7u8; 10_000];
+        let limit = Duration::from_millis(1);
+        let full = (0..10_000).find_map(|_| left.send_within(&message, limit).err());
+        assert!(matches!(full, Some(ChannelError::TimedOut(_))), "{full:?}");
+        drop(right);
+        let (mut left, right) = pair();
+        left.send_within(&message, limit).expect("there is room");
+        let mut right = Channel::new(right.into());
+        let (came, _) = right.receive::<Vec<u8>>(LIMIT).expect("it comes");
+        assert_eq!(came, message);
+        drop(right);
+        let gone = left.send_within(&message, limit);
+        assert!(matches!(gone, Err(ChannelError::Closed)), "{gone:?}");
     }
 
     #[test]

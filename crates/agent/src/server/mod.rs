@@ -1,12 +1,14 @@
 //! The agent: it lets clients in one at a time and runs their workers.
 //!
 //! * [`state`] - what may be asked when, apart from sockets: the part that a fuzzer feeds.
+//! * `doors` - connections that have proved nothing yet.
 //! * `session` - the client whose turn it is.
 //! * `queue` - the others.
 //! * `machine` - what this host is and has.
 //! * [`privilege`] - what is given up.
 //! * [`metrics`] - counts on request.
 
+mod doors;
 mod machine;
 pub mod metrics;
 pub mod privilege;
@@ -17,31 +19,25 @@ pub mod state;
 pub use machine::crosses;
 
 use crate::greeting::{self, Tokens};
-use crate::keys::KeyFolder;
+use crate::keys::{KeyFolder, PublicKey};
 use crate::link::{Link, LinkError};
 use crate::preface::{self, Caller, Mode};
 use crate::tls;
 use control::frame::{ANSWER_MAX, REQUEST_MAX};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, PROTOCOL_VERSION};
+use doors::{Doors, Entering};
 use measure::Place;
 use metrics::Counts;
 use queue::Queue;
 use session::{SILENCE, Session};
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Connections at a time: the client that measures, those that wait, and some that come.
-const CONNECTIONS_MAX: u32 = 40;
-
-/// Of one address.
-const CONNECTIONS_EACH: u32 = 24;
 
 /// How long keys may take to prove, and then the first message.
 const HELLO_LIMIT: Duration = Duration::from_secs(5);
@@ -50,7 +46,7 @@ const HELLO_LIMIT: Duration = Duration::from_secs(5);
 const TICK: Duration = Duration::from_millis(200);
 
 /// Octets of a session's stack; nothing there recurses or keeps large values.
-const STACK: usize = 512 << 10;
+pub(crate) const STACK: usize = 512 << 10;
 
 /// Hears what the agent does, a line each.
 pub type Log = Box<dyn Fn(&str) + Send + Sync>;
@@ -104,7 +100,7 @@ pub(crate) struct Shared {
     log: Log,
     stop: AtomicBool,
     sessions: AtomicU64,
-    connections: Mutex<BTreeMap<IpAddr, u32>>,
+    doors: Arc<Doors>,
 }
 
 impl Shared {
@@ -123,39 +119,26 @@ impl Shared {
         }
     }
 
-    /// Counts a connection from `from`; None when there are too many.
-    fn admit(self: &Arc<Self>, from: IpAddr) -> Option<Admitted> {
-        let mut all = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let total: u32 = all.values().sum();
-        let own = all.get(&from).copied().unwrap_or(0);
-        if total >= CONNECTIONS_MAX || own >= CONNECTIONS_EACH {
-            return None;
+    /// Says what a stranger did, unless strangers do much.
+    fn log_stranger(&self, from: IpAddr, error: &LinkError) {
+        match self.doors.may_say(Instant::now()) {
+            None => {}
+            Some(0) => self.log(format_args!("{from}: {error}")),
+            Some(more) => self.log(format_args!(
+                "{from}: {error} (and {more} more that proved nothing)"
+            )),
         }
-        all.insert(from, own + 1);
-        Some(Admitted(Arc::clone(self), from))
     }
 }
 
-/// A connection that counts, until it is dropped.
-struct Admitted(Arc<Shared>, IpAddr);
-
-impl Drop for Admitted {
-    fn drop(&mut self) {
-        let mut all = self
-            .0
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(own) = all.get_mut(&self.1) {
-            *own -= 1;
-            if *own == 0 {
-                all.remove(&self.1);
-            }
-        }
-    }
+/// A client that has proved its key and said what it is.
+pub(crate) struct Client {
+    link: Link,
+    /// Its own, and this host's.
+    addresses: (SocketAddr, SocketAddr),
+    key: Option<PublicKey>,
+    /// Its address, and the name its key is trusted by.
+    who: String,
 }
 
 impl Agent {
@@ -192,7 +175,7 @@ impl Agent {
             log,
             stop: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
-            connections: Mutex::default(),
+            doors: Arc::default(),
         });
         let theirs = Arc::clone(&shared);
         let accepting = std::thread::Builder::new()
@@ -260,35 +243,33 @@ fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
 fn accept(socket: &TcpListener, shared: &Arc<Shared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.is_stopped() {
-        let (client, from) = match socket.accept() {
-            Ok(accepted) => accepted,
-            Err(_) => {
-                // Nobody came, or descriptors are short; both pass.
-                idle(socket);
-                continue;
+        match socket.accept() {
+            Ok((client, from)) => {
+                threads.retain(|thread| !thread.is_finished());
+                // Without a descriptor or a thread for it the connection is closed.
+                threads.extend(receive(client, plain(from.ip()), shared).ok());
             }
-        };
-        threads.retain(|thread| !thread.is_finished());
-        let Some(admitted) = shared.admit(plain(from.ip())) else {
-            shared.counts.turned_away();
-            continue;
-        };
-        let theirs = Arc::clone(shared);
-        let serve = move || {
-            let _admitted = admitted;
-            if let Err(error) = connection(client, &theirs) {
-                theirs.log(format_args!("{}: {error}", plain(from.ip())));
-            }
-        };
-        let started = std::thread::Builder::new()
-            .name("session".into())
-            .stack_size(STACK)
-            .spawn(serve);
-        threads.extend(started.ok());
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => idle(socket),
+            // Descriptors are short, and the connection stays in line until some are free.
+            Err(_) => std::thread::sleep(TICK),
+        }
     }
     for thread in threads {
         let _ = thread.join();
     }
+}
+
+/// Serves a connection in a thread of its own.
+fn receive(client: TcpStream, from: IpAddr, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
+    let (entering, crowded) = shared.doors.enter(&client, from)?;
+    if crowded {
+        shared.counts.turned_away();
+    }
+    let shared = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name("session".into());
+    thread
+        .stack_size(STACK)
+        .spawn(move || connection(client, from, entering, &shared))
 }
 
 /// Waits a little for somebody to come.
@@ -306,7 +287,23 @@ pub(crate) fn plain(address: IpAddr) -> IpAddr {
 }
 
 /// A connection from its first octet to its last.
-fn connection(mut socket: TcpStream, shared: &Arc<Shared>) -> Result<(), LinkError> {
+fn connection(socket: TcpStream, from: IpAddr, entering: Entering, shared: &Shared) {
+    let came = enter(socket, shared);
+    drop(entering);
+    match came {
+        Ok(None) => {}
+        Ok(Some(client)) => {
+            let who = client.who.clone();
+            if let Err(error) = serve(client, shared) {
+                shared.log(format_args!("{who}: {error}"));
+            }
+        }
+        Err(error) => shared.log_stranger(from, &error),
+    }
+}
+
+/// Finds out who came; a client is to be served, all others are done with.
+fn enter(mut socket: TcpStream, shared: &Shared) -> Result<Option<Client>, LinkError> {
     let end = Instant::now() + preface::LIMIT;
     socket.set_nonblocking(false)?;
     preface::write(&mut socket, &preface::agent(shared.mode()))?;
@@ -315,24 +312,28 @@ fn connection(mut socket: TcpStream, shared: &Arc<Shared>) -> Result<(), LinkErr
     match preface::read_caller(&theirs) {
         None => {
             shared.counts.strangers();
-            Ok(())
+            Ok(None)
         }
-        Some(Caller::Agent) => Ok(greeting::answer(socket, &shared.tokens)?),
-        Some(Caller::Client) => client(socket, shared),
+        Some(Caller::Agent) => {
+            greeting::answer(socket, &shared.tokens)?;
+            Ok(None)
+        }
+        Some(Caller::Client) => prove(socket, shared),
     }
 }
 
-/// A client, whose keys are proved before anything it says is looked at.
-fn client(socket: TcpStream, shared: &Shared) -> Result<(), LinkError> {
+/// A client's keys are proved before anything it says is looked at.
+fn prove(socket: TcpStream, shared: &Shared) -> Result<Option<Client>, LinkError> {
     let mut addresses = (socket.peer_addr()?, socket.local_addr()?);
     addresses.0.set_ip(plain(addresses.0.ip()));
     addresses.1.set_ip(plain(addresses.1.ip()));
+    let wrong = |error: &dyn fmt::Display| LinkError::Keys(error.to_string());
+    let mut trusted = Vec::new();
     let tls = match &shared.keys {
         None => None,
         Some(keys) => {
-            let wrong = |error: &dyn fmt::Display| LinkError::Keys(error.to_string());
             let identity = keys.identity().map_err(|error| wrong(&error))?;
-            let trusted = keys.trusted().map_err(|error| wrong(&error))?;
+            trusted = keys.trusted().map_err(|error| wrong(&error))?;
             Some(tls::server(&identity, &trusted).map_err(|error| wrong(&error))?)
         }
     };
@@ -343,32 +344,50 @@ fn client(socket: TcpStream, shared: &Shared) -> Result<(), LinkError> {
             shared.counts.strangers();
         }
     })?;
+    let proved = link.proved(&trusted);
     match link.receive::<ToAgent>(end)? {
         ToAgent::Hello(PROTOCOL_VERSION) => {}
         _ => {
             let why = format!("this agent speaks version {PROTOCOL_VERSION} of the protocol");
-            return link.send(&FromAgent::Over(why), ANSWER_MAX);
+            link.send(&FromAgent::Over(why), ANSWER_MAX)?;
+            return Ok(None);
         }
     }
-    link.send(
-        &FromAgent::Hello(machine::welcome(&shared.caps)),
-        ANSWER_MAX,
-    )?;
-    let Some(place) = shared.queue.join() else {
-        shared.counts.turned_away();
-        let why = format!(
-            "{} clients wait already; come again later",
-            queue::WAITING_MAX
-        );
-        return link.send(&FromAgent::Over(why), ANSWER_MAX);
+    let who = match &proved {
+        None => addresses.0.to_string(),
+        Some(key) => format!("{} ({})", addresses.0, key.name),
     };
-    if !wait(&mut link, &place, shared)? {
+    Ok(Some(Client {
+        link,
+        addresses,
+        key: proved.map(|trusted| trusted.key),
+        who,
+    }))
+}
+
+/// A client in the line, and its session when it is its turn.
+fn serve(mut client: Client, shared: &Shared) -> Result<(), LinkError> {
+    let link = &mut client.link;
+    let hello = FromAgent::Hello(machine::welcome(&shared.caps));
+    link.send(&hello, ANSWER_MAX)?;
+    let place = match shared.queue.join(client.key) {
+        Ok(place) => place,
+        Err(full) => {
+            shared.counts.turned_away();
+            return link.send(&FromAgent::Over(full.to_string()), ANSWER_MAX);
+        }
+    };
+    if !wait(link, &place, shared)? {
         return Ok(());
     }
     let number = shared.sessions.fetch_add(1, Ordering::Relaxed);
-    shared.log(format_args!("{} measures", addresses.0));
+    shared.log(format_args!("{} measures", client.who));
     shared.counts.session();
-    Session::new(shared, &mut link, addresses, number).run()
+    let (result, greeting) = Session::new(shared, &mut client, number).run();
+    drop(place);
+    // The next client need not wait for it.
+    let _ = greeting.map(session::Greeting::join);
+    result
 }
 
 /// Until it is the client's turn; false when it leaves.

@@ -1,10 +1,25 @@
 //! Clients in line: the first measures, the others wait.
 
+use crate::keys::PublicKey;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Clients that may wait behind the one that measures.
 pub(crate) const WAITING_MAX: usize = 16;
+
+/// Of one key: it does not keep all others out.
+const WAITING_EACH: usize = WAITING_MAX / 2;
+
+/// Why there is no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Full {
+    /// For nobody.
+    #[error("{WAITING_MAX} clients wait already; come again later")]
+    Line,
+    /// For this key.
+    #[error("{WAITING_EACH} clients with this key wait already; come again later")]
+    Key,
+}
 
 /// The line.
 #[derive(Debug, Default)]
@@ -15,7 +30,7 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Line {
     next: u64,
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<(u64, Option<PublicKey>)>,
 }
 
 /// A place in the line, given up when it is dropped.
@@ -30,16 +45,24 @@ impl Queue {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place at the end; None when the line is full.
-    pub(crate) fn join(&self) -> Option<Place<'_>> {
+    /// A place at the end, for the holder of a key where clients have keys.
+    ///
+    /// # Errors
+    ///
+    /// When the line is full.
+    pub(crate) fn join(&self, key: Option<PublicKey>) -> Result<Place<'_>, Full> {
         let mut line = self.lock();
         if line.waiting.len() > WAITING_MAX {
-            return None;
+            return Err(Full::Line);
+        }
+        let own = line.waiting.iter().filter(|(_, other)| *other == key);
+        if key.is_some() && own.count() > WAITING_EACH {
+            return Err(Full::Key);
         }
         let number = line.next;
         line.next += 1;
-        line.waiting.push_back(number);
-        Some(Place {
+        line.waiting.push_back((number, key));
+        Ok(Place {
             queue: self,
             number,
         })
@@ -58,7 +81,7 @@ impl Place<'_> {
         let at = line
             .waiting
             .iter()
-            .position(|&number| number == self.number);
+            .position(|&(number, _)| number == self.number);
         at.unwrap_or(0) as u32
     }
 }
@@ -68,7 +91,7 @@ impl Drop for Place<'_> {
         self.queue
             .lock()
             .waiting
-            .retain(|&number| number != self.number);
+            .retain(|&(number, _)| number != self.number);
     }
 }
 
@@ -79,9 +102,9 @@ mod tests {
     #[test]
     fn places_move_up_when_others_leave() {
         let queue = Queue::default();
-        let first = queue.join().expect("a place");
-        let second = queue.join().expect("a place");
-        let third = queue.join().expect("a place");
+        let first = queue.join(None).expect("a place");
+        let second = queue.join(None).expect("a place");
+        let third = queue.join(None).expect("a place");
         assert_eq!([first.ahead(), second.ahead(), third.ahead()], [0, 1, 2]);
         drop(second);
         assert_eq!(third.ahead(), 1);
@@ -93,10 +116,23 @@ mod tests {
     fn the_line_has_an_end() {
         let queue = Queue::default();
         let places: Vec<_> = (0..=WAITING_MAX)
-            .map(|_| queue.join().expect("a place"))
+            .map(|_| queue.join(None).expect("a place"))
             .collect();
-        assert!(queue.join().is_none());
+        assert_eq!(queue.join(None).err(), Some(Full::Line));
         drop(places);
-        assert!(queue.join().is_some());
+        assert!(queue.join(None).is_ok());
+    }
+
+    #[test]
+    fn one_key_does_not_keep_others_out() {
+        let queue = Queue::default();
+        let [one, other] = [1, 2].map(|octet| Some(PublicKey::new([octet; 32])));
+        let places: Vec<_> = (0..=WAITING_EACH)
+            .map(|_| queue.join(one).expect("a place"))
+            .collect();
+        assert_eq!(queue.join(one).err(), Some(Full::Key));
+        assert!(queue.join(other).is_ok());
+        drop(places);
+        assert!(queue.join(one).is_ok());
     }
 }

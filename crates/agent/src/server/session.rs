@@ -1,17 +1,18 @@
 //! A client's session, from its turn to its end: requests in, workers at work, answers out.
 
 use super::state::{Acquaintance, Act, State};
-use super::{Shared, machine};
+use super::{Client, Shared, machine};
 use crate::greeting;
 use crate::link::{Link, LinkError, timespec};
 use crate::path;
 use control::frame::ANSWER_MAX;
-use control::session::{FromAgent, ToAgent};
-use control::{FromWorker, ToWorker};
+use control::session::{FromAgent, ToAgent, Token};
+use control::{ChannelError, FromWorker, ToWorker};
 use measure::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A client that was not heard for this long is gone; it speaks once a second.
@@ -19,6 +20,13 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(9);
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(250);
+
+/// How often, while another agent is being greeted.
+const GREETING_TICK: Duration = Duration::from_millis(5);
+
+/// How long a worker may leave what it is told lying. It reads before and after a trial; a client that
+/// talks to one in the middle of opening its circuits fills the channel, and loses it.
+const TELL_LIMIT: Duration = Duration::from_secs(1);
 
 /// How long a worker of this program may take to send a message whole.
 const WORKER_LIMIT: Duration = Duration::from_secs(5);
@@ -45,14 +53,22 @@ impl Worker {
     }
 }
 
+/// Another agent is being greeted, by a thread of its own: it may be far, or not there.
+pub(crate) type Greeting = JoinHandle<FromGreeting>;
+
+/// Whom, and what came of it.
+type FromGreeting = (SocketAddr, Result<Acquaintance, String>);
+
 /// The session of the client whose turn it is.
 pub(crate) struct Session<'a> {
     shared: &'a Shared,
     link: &'a mut Link,
     state: State,
     client: SocketAddr,
+    who: &'a str,
     number: u64,
     workers: BTreeMap<u32, Worker>,
+    greeting: Option<Greeting>,
     before: Option<host::Snapshot>,
     /// Processor seconds of workers that reported since the trial began.
     own_s: f64,
@@ -60,13 +76,14 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Serves `client` on `link`.
-    pub(crate) fn new(
-        shared: &'a Shared,
-        link: &'a mut Link,
-        (client, local): (SocketAddr, SocketAddr),
-        number: u64,
-    ) -> Session<'a> {
+    /// Serves a client.
+    pub(crate) fn new(shared: &'a Shared, client: &'a mut Client, number: u64) -> Session<'a> {
+        let Client {
+            link,
+            addresses: (client, local),
+            who,
+            ..
+        } = client;
         let known = Acquaintance {
             peer: client.ip(),
             local: local.ip(),
@@ -76,23 +93,25 @@ impl<'a> Session<'a> {
             until: Instant::now() + Duration::from_secs(shared.caps.session_s),
             shared,
             link,
-            client,
+            client: *client,
+            who,
             number,
             workers: BTreeMap::new(),
+            greeting: None,
             before: None,
             own_s: 0.0,
         }
     }
 
     /// Runs until the client leaves, is gone, breaks the rules or its time is over. All workers have
-    /// ended then.
-    pub(crate) fn run(&mut self) -> Result<(), LinkError> {
+    /// ended then; a greeting may go on for its few seconds, and is to be waited for.
+    pub(crate) fn run(&mut self) -> (Result<(), LinkError>, Option<Greeting>) {
         let result = self.serve();
         for (_, worker) in std::mem::take(&mut self.workers) {
             worker.end();
         }
         self.shared.tokens.forget(self.number);
-        result
+        (result, self.greeting.take())
     }
 
     fn serve(&mut self) -> Result<(), LinkError> {
@@ -104,12 +123,14 @@ impl<'a> Session<'a> {
             }
             self.link.flush()?;
             self.link.fill()?;
+            // Before requests that may rest on who has greeted.
+            self.meet()?;
             while let Some(request) = self.link.take::<ToAgent>()? {
-                if !self.serve_one(request)? {
+                // Many requests may have come at once; deadlines hold between them too.
+                if !self.serve_one(request)? || self.is_over()? {
                     return Ok(());
                 }
             }
-            self.meet()?;
             if self.is_over()? {
                 return Ok(());
             }
@@ -130,7 +151,11 @@ impl<'a> Session<'a> {
                 .iter()
                 .map(|socket| PollFd::new(socket, PollFlags::IN)),
         );
-        match poll(&mut ready, Some(&timespec(TICK))) {
+        let tick = match self.greeting {
+            Some(_) => GREETING_TICK,
+            None => TICK,
+        };
+        match poll(&mut ready, Some(&timespec(tick))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(LinkError::Io(error.into())),
         }
@@ -242,8 +267,15 @@ impl<'a> Session<'a> {
             let measured = Duration::from_nanos(job.limits.time_ns);
             worker.until = Instant::now() + measured + path + WORKER_GRACE;
         }
+        let told = worker.handle.channel.send_within(message, TELL_LIMIT);
+        if let Err(ChannelError::TimedOut(_)) = told {
+            self.fail(
+                number,
+                "the worker was told more than it can listen to".into(),
+            )?;
+            return self.end(number);
+        }
         // One that is gone is noticed by its silence.
-        let _ = worker.handle.channel.send(message, &[]);
         Ok(())
     }
 
@@ -289,29 +321,50 @@ impl<'a> Session<'a> {
         self.answer(&FromAgent::Settled(counters))
     }
 
-    fn greet(&mut self, to: SocketAddr, token: control::session::Token) -> Result<(), LinkError> {
-        let met = greeting::greet(to, token);
-        let answer = match met {
-            Ok(known) => {
-                self.state.meet(known);
-                FromAgent::Greeted(known.local)
-            }
-            Err(why) => FromAgent::Refused(None, format!("{to}: {why}")),
+    fn greet(&mut self, to: SocketAddr, token: Token) -> Result<(), LinkError> {
+        let started = if self.greeting.is_some() {
+            Err("another greeting is on its way".into())
+        } else if self.shared.tokens.is_own(&token) {
+            Err("an agent does not greet itself".into())
+        } else {
+            greeting::reachable(to, self.client.ip()).and_then(|to| {
+                let greet = move || (to, greeting::greet(to, token));
+                let thread = std::thread::Builder::new().name("greeting".into());
+                let thread = thread.stack_size(super::STACK).spawn(greet);
+                thread.map_err(|error| error.to_string())
+            })
         };
-        self.answer(&answer)
+        match started {
+            Ok(greeting) => {
+                self.greeting = Some(greeting);
+                Ok(())
+            }
+            Err(why) => self.answer(&FromAgent::Refused(None, format!("{to}: {why}"))),
+        }
     }
 
-    /// Other agents that have greeted meanwhile.
+    /// Other agents that have greeted meanwhile, or were greeted.
     fn meet(&mut self) -> Result<(), LinkError> {
         for known in self.shared.tokens.take(self.number) {
             self.state.meet(known);
         }
-        Ok(())
+        let Some(done) = self.greeting.take_if(|greeting| greeting.is_finished()) else {
+            return Ok(());
+        };
+        let answer = match done.join() {
+            Ok((_, Ok(known))) => {
+                self.state.meet(known);
+                FromAgent::Greeted(known.local)
+            }
+            Ok((to, Err(why))) => FromAgent::Refused(None, format!("{to}: {why}")),
+            Err(_) => FromAgent::Refused(None, "the greeting broke".into()),
+        };
+        self.answer(&answer)
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        self.shared.log(format_args!("{} has left", self.client));
+        self.shared.log(format_args!("{} has left", self.who));
     }
 }

@@ -5,6 +5,7 @@ use agent::client::End;
 use agent::keys::KeyFolder;
 use agent::{Agent, AgentStage, Target};
 use control::Caps;
+use control::session::{FromAgent, ToAgent};
 use measure::RaceSpec;
 use results::{Machine, RunData, Status};
 use std::net::IpAddr;
@@ -13,7 +14,7 @@ use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Plan, Testbed, TestbedError};
 
 /// What crosses a network.
-pub const TRANSPORTS: [&str; 13] = [
+pub const TRANSPORTS: [&str; 14] = [
     "tcp",
     "tcp-batched",
     "mptcp",
@@ -26,8 +27,25 @@ pub const TRANSPORTS: [&str; 13] = [
     "quic",
     "xtp",
     "xtp-message",
+    "xtp-lent",
     "bare",
 ];
+
+/// No transport is left out of the tests by having come later.
+#[test]
+fn these_are_all_that_cross_a_network() {
+    let all = towpath::all().iter();
+    let far = all.filter(|one| one.class().reach == towpath::Reach::Network);
+    let names: Vec<&str> = far.map(|one| one.name()).collect();
+    let mut crossing: Vec<&str> = names
+        .into_iter()
+        .filter(|name| agent::server::crosses(name))
+        .collect();
+    let mut tested = TRANSPORTS;
+    crossing.sort_unstable();
+    tested.sort_unstable();
+    assert_eq!(crossing, tested);
+}
 
 /// A testbed of hosts `a`, `b`, ...; None, said aloud, where this user may have none.
 pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
@@ -192,8 +210,9 @@ fn a_race_goes_on_after_a_cut_of_five_seconds() {
     let Some(testbed) = hosts("delay=1ms;1s:cut;6s:up", 2) else {
         return;
     };
-    let mut asked = spec(&["tcp"], &["throughput"]);
-    (asked.trial_s, asked.blocks.max, asked.blocks.looks) = (Some(0.3), 6, vec![6]);
+    let workloads = ["throughput", "delay", "offered"];
+    let mut asked = spec(&["tcp", "quic", "xtp"], &workloads);
+    (asked.trial_s, asked.blocks.max, asked.blocks.looks) = (Some(0.3), 2, vec![2]);
     testbed.begin(1);
     let run = across(&testbed, false, asked);
     let good = run
@@ -208,7 +227,7 @@ fn a_race_goes_on_after_a_cut_of_five_seconds() {
         .map(|trial| trial.reason.as_str())
         .collect();
     // What was under way may fail, with its reason; what comes after is measured.
-    assert!(good >= 3, "{bad:?}");
+    assert!(good >= 9, "{bad:?}");
     assert!(bad.iter().all(|reason| !reason.is_empty()));
     assert_eq!(
         run.trials.last().expect("trials").status,
@@ -222,18 +241,68 @@ fn circuits_run_between_two_agents_that_have_greeted() {
     let Some(testbed) = hosts("delay=100us", 4) else {
         return;
     };
+    // Hosts at even places speak with those at odd ones: the client on a with b and d, and c with both.
+    let (near, far) = (&testbed.hosts()[0], &testbed.hosts()[1]);
+    // Two that listen on one address, and two on all of both families, which are met over IPv4.
+    for any in [false, true] {
+        let scratch = Scratch::new();
+        let (ours, theirs) = friends(&scratch);
+        let (one, first) = agent_of(far, ours.clone(), any);
+        let (other, second) = agent_of(far, ours, any);
+        let at = |agent: &Agent| {
+            let port = agent.address().port();
+            target(std::net::SocketAddr::new(far.address(), port))
+        };
+        let (from, to) = (at(&one), at(&other));
+        let spec = spec(&["tcp", "udp", "xtp"], &["throughput", "delay"]);
+        let run = near.run(move || race(Some(from), to, &theirs, spec, &scratch));
+        all_ok(&run.expect("the host lives"));
+        assert!(first.started() > 0 && second.started() > 0);
+        await_idle(&one, &first);
+        await_idle(&other, &second);
+    }
+}
+
+/// An agent on an address of IPv4, or on any of either family.
+fn agent_of(host: &Host, keys: KeyFolder, any: bool) -> (Agent, Counted) {
+    if !any {
+        return agent_on(host, keys, false);
+    }
+    let place = Counted::new();
+    let theirs = place.clone();
+    let agent = host.run(move || start("[::]:0", Some(keys), Caps::default(), theirs));
+    (agent.expect("the host lives"), place)
+}
+
+#[test]
+fn a_client_elsewhere_does_not_get_at_an_agents_own_host() {
+    let Some(testbed) = hosts("delay=100us", 2) else {
+        return;
+    };
     let scratch = Scratch::new();
     let (ours, theirs) = friends(&scratch);
-    // Hosts at even places speak with those at odd ones: the client on a with b and d, and c with both.
-    let (one, first) = agent_on(&testbed.hosts()[1], ours.clone(), false);
-    let (other, second) = agent_on(&testbed.hosts()[1], ours, false);
-    let (from, to) = (target(one.address()), target(other.address()));
-    let spec = spec(&["tcp", "udp", "xtp"], &["throughput", "delay"]);
-    let run = testbed.hosts()[0].run(move || race(Some(from), to, &theirs, spec, &scratch));
-    all_ok(&run.expect("the host lives"));
-    assert!(first.started() > 0 && second.started() > 0);
-    await_idle(&one, &first);
-    await_idle(&other, &second);
+    let (agent, place) = agent_on(&testbed.hosts()[1], ours, false);
+    let at = agent.address();
+    let asked = testbed.hosts()[0].run(move || {
+        let session = connect(&target(at), &theirs).unwrap_or_else(|error| panic!("{error}"));
+        let FromAgent::Expected(token) = session.ask(ToAgent::Expect).expect("a token") else {
+            panic!("no token");
+        };
+        let loopback = std::net::SocketAddr::new([127, 0, 0, 1].into(), at.port());
+        let nobody = std::net::SocketAddr::new(at.ip(), 1);
+        [(loopback, [1; 16]), (at, token), (nobody, [1; 16])].map(|(to, token)| {
+            let refused = session.ask(ToAgent::Greet(to, token));
+            refused.expect_err("it is refused").to_string()
+        })
+    });
+    let [loopback, own, nobody] = asked.expect("the host lives");
+    assert!(loopback.contains("this agent's own host"), "{loopback}");
+    assert!(own.contains("does not greet itself"), "{own}");
+    assert!(
+        nobody.contains("no towpath agent of this version"),
+        "{nobody}"
+    );
+    await_idle(&agent, &place);
 }
 
 #[test]

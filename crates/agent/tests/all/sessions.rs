@@ -8,7 +8,8 @@ use agent::client::{End, Session};
 use agent::keys::KeyFolder;
 use agent::server::AgentError;
 use agent::{Agent, AgentStage, Settings};
-use control::session::{FromAgent, ToAgent};
+use control::frame::{REQUEST_MAX, encode};
+use control::session::{FromAgent, Intent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
 use results::{Machine, RunData, Status};
 use std::sync::Arc;
@@ -227,6 +228,43 @@ fn a_client_that_falls_silent_loses_its_turn() {
     assert!(place.left().is_empty());
     assert_eq!(silent.hung_up(), None);
     drop(next);
+    await_idle(&agent, &place);
+}
+
+#[test]
+fn requests_that_come_at_once_keep_no_session_alive() {
+    let (agent, place) = open_agent(Caps::default());
+    // One that takes connections and says nothing: each greeting there takes its whole limit.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = mute.local_addr().expect("bound");
+    let mut raw = Raw::ready(agent.address());
+    (0..64).for_each(|_| raw.send(&ToAgent::Greet(to, [1; 16])));
+    drop(raw);
+    await_idle(&agent, &place);
+    // Each of these is costly for the agent, and more came at once than it may spend its time with on
+    // one that says nothing else.
+    let asked = 20_000;
+    let machine = encode(&ToAgent::Machine(Intent::default()), REQUEST_MAX).expect("it fits");
+    let mut raw = Raw::ready(agent.address());
+    raw.octets(&machine.repeat(asked));
+    let answered = std::iter::from_fn(|| raw.receive()).count();
+    assert!(answered < asked, "{answered}");
+    await_idle(&agent, &place);
+}
+
+#[test]
+fn a_worker_that_does_not_listen_is_told_no_more() {
+    let (agent, place) = open_agent(Caps::default());
+    let mut raw = Raw::ready(agent.address());
+    let tell = |message| ToAgent::Tell(1, Box::new(message));
+    raw.send(&ToAgent::Spawn(1));
+    raw.send(&tell(ToWorker::Listen(job("tcp", Side::Listen))));
+    raw.await_that(|answer| matches!(answer, FromAgent::Said(1, FromWorker::Listening(_))));
+    // It waits for a circuit that nobody opens.
+    let stop = encode(&tell(ToWorker::Stop), REQUEST_MAX).expect("it fits");
+    raw.octets(&stop.repeat(20_000));
+    raw.await_that(|answer| *answer == FromAgent::Ended(1));
+    drop(raw);
     await_idle(&agent, &place);
 }
 
