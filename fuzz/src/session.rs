@@ -4,8 +4,9 @@
 
 use agent::server::state::{Acquaintance, Act, State};
 use control::frame::{Frames, REQUEST_MAX, encode};
-use control::session::{FromAgent, ToAgent, WORKERS_MAX};
-use control::{Caps, Role, ToWorker};
+use control::session::{FromAgent, ToAgent};
+use control::{Caps, FromWorker, Job, Share, ToWorker, WorkerReport};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Octets as frames: what is accepted is written again as it was read.
@@ -37,36 +38,92 @@ pub fn session(octets: &[u8]) {
     let caps = Caps {
         rate_bps: Some(8_000_000),
         bytes: 1 << 30,
+        workers: 3,
         ..Caps::default().with_circuits(4)
     };
-    let mut state = State::new(caps.clone(), client, |_| Ok(()));
+    let mut state = State::new(caps.clone(), client, |_, _| Ok(()));
     let mut frames = Frames::new(REQUEST_MAX);
     frames.push(octets);
+    let mut moved = Moved::default();
     while let Ok(Some(request)) = frames.take::<ToAgent>() {
         let Ok(act) = state.request(request) else {
             return;
         };
-        assert!(state.workers() <= WORKERS_MAX as usize);
-        let given = || (0..64).filter_map(|number| state.job(number));
-        let circuits = given()
-            .flat_map(|job| &job.legs)
-            .map(|leg| u64::from(leg.circuits));
-        assert!(circuits.sum::<u64>() <= 2 * u64::from(caps.circuits));
-        let senders = || given().filter(|job| job.role != Role::Sink);
-        let paces = senders().filter_map(|job| job.pace_bytes_per_s);
-        assert!(paces.sum::<u64>() <= caps.bytes_per_s().unwrap_or(0));
-        assert!(senders().all(|job| job.pace_bytes_per_s.is_some()));
+        let running = match &act {
+            Act::Tell(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => Some(job),
+            _ => None,
+        };
+        if let Some(job) = running {
+            let known = (Some(client.peer), Some(client.local));
+            assert_eq!((job.peer, job.bind), known);
+            let share = Share {
+                bytes: 1,
+                pace_bytes_per_s: job.pace_bytes_per_s,
+            };
+            assert_eq!(caps.check(job, share), Ok(()));
+        }
         match act {
-            Act::Tell(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
-                assert_eq!(
-                    (job.peer, job.bind),
-                    (Some(client.peer), Some(client.local))
-                );
-                assert_eq!(caps.check(&job, 1), Ok(()));
+            Act::Tell(worker, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
+                moved.begin(worker, &job);
             }
-            Act::End(worker) => state.ended(worker),
+            Act::Tell(worker, ToWorker::Stop) => moved.report(worker, &mut state),
+            Act::End(worker) => moved.end(worker, &mut state),
             Act::Leave => return,
             _ => {}
         }
+        within(&state, &caps);
+        assert!(moved.bytes + moved.allowed() <= caps.bytes);
+        assert_eq!(state.bytes_left(), caps.bytes - moved.bytes);
+    }
+}
+
+fn within(state: &State, caps: &Caps) {
+    assert!(state.workers() <= caps.workers as usize);
+    let given = || (0..64).filter_map(|number| state.job(number));
+    assert!(given().map(Job::circuits).sum::<u64>() <= 2 * u64::from(caps.circuits));
+    assert!(given().all(|job| job.allowance_bytes.is_some()));
+    let senders = || given().filter(|job| job.sends());
+    let paces = senders().filter_map(|job| job.pace_bytes_per_s);
+    assert!(paces.sum::<u64>() <= caps.bytes_per_s().unwrap_or(0));
+    assert!(senders().all(|job| job.pace_bytes_per_s.is_some()));
+}
+
+/// Workers that move all they may, whether they report it or not.
+#[derive(Default)]
+struct Moved {
+    bytes: u64,
+    workers: BTreeMap<u32, u64>,
+}
+
+impl Moved {
+    fn begin(&mut self, worker: u32, job: &Job) {
+        let most = job.allowance_bytes.expect("no job is without");
+        self.workers.insert(worker, most);
+    }
+
+    /// What workers that have not reported may move.
+    fn allowed(&self) -> u64 {
+        self.workers.values().sum()
+    }
+
+    /// It has moved the half when it is told to stop.
+    fn report(&mut self, worker: u32, state: &mut State) {
+        let Some(most) = self.workers.remove(&worker) else {
+            return;
+        };
+        self.bytes += most / 2;
+        let report = WorkerReport {
+            moved_bytes: most / 2,
+            ..WorkerReport::default()
+        };
+        state.said(worker, FromWorker::Finished(Box::new(report)));
+    }
+
+    /// It is ended in the middle, or after its report: its account says more than it moved then.
+    fn end(&mut self, worker: u32, state: &mut State) {
+        let unreported = self.workers.remove(&worker);
+        self.bytes += unreported.unwrap_or(0);
+        let reported = state.job(worker).is_some();
+        state.ended(worker, unreported.unwrap_or(u64::from(reported) << 20));
     }
 }

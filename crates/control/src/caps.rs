@@ -1,6 +1,6 @@
 //! What an agent lets its clients do, and how a job is held to it.
 
-use crate::{Job, Rate, Role, Side};
+use crate::{Job, Rate, Role, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Transports that run together in one job at most.
@@ -21,6 +21,22 @@ const PATH_MAX_NS: u64 = 10_000_000_000;
 /// Slices of a trial at most; the loops keep 4096 themselves.
 const SLICES_MAX: u64 = 100_000;
 
+/// What a circuit says that may move no more bytes.
+pub const SPENT: &str = "the session has moved all of the bytes that the agent allows; start another, or \
+                         raise --max-bytes there";
+
+/// Octets that every message of an open loop begins with: its number and its time.
+pub const STAMP_LEN: usize = 16;
+
+/// A worker's part of what a session may move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// User bytes, both directions counted.
+    pub bytes: u64,
+    /// Bytes a second it may send; None for no limit.
+    pub pace_bytes_per_s: Option<u64>,
+}
+
 /// What a client may ask for. Announced in the hello and enforced there; a client that asks for more
 /// is told so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,11 +49,11 @@ pub struct Caps {
     pub workers: u32,
     /// Bytes of a message.
     pub message_len: u64,
-    /// Bytes of a socket buffer.
+    /// Bytes of a socket buffer, or of a queue or a window that a transport's own options name.
     pub buffers: u64,
     /// Bytes of a worker's address space.
     pub memory: u64,
-    /// Bits a second that workers may send together; None for no limit.
+    /// Bits of user data a second that workers may send together; None for no limit.
     pub rate_bps: Option<u64>,
     /// Bytes of user data a session may move in both directions together.
     pub bytes: u64,
@@ -84,24 +100,25 @@ impl Caps {
         self.rate_bps.map(|bits| (bits / 8).max(1))
     }
 
-    /// Whether `job` is within the caps when `bytes_left` of the session's bytes are left.
+    /// Whether `job` is within the caps when `share` is what it may move.
     ///
     /// # Errors
     ///
     /// A sentence that names what is too much, and what is allowed.
-    pub fn check(&self, job: &Job, bytes_left: u64) -> Result<(), String> {
+    pub fn check(&self, job: &Job, share: Share) -> Result<(), String> {
         self.check_circuits(job)?;
         self.check_bytes(job)?;
-        self.check_rate(job)?;
+        check_rate(job, share)?;
         let limits = job.limits;
         at_most("measured time", limits.time_ns, self.trial_ns, "ns")?;
         at_least_one("measured time", limits.time_ns)?;
         at_least_one("slice", limits.slice_ns)?;
         at_most("slices", limits.time_ns / limits.slice_ns, SLICES_MAX, "")?;
         at_most("way of a packet", job.path_ns, PATH_MAX_NS, "ns")?;
-        if job.role != Role::Sink && bytes_left == 0 {
+        if share.bytes == 0 {
             return Err(format!(
-                "the session has moved all of its {} bytes; start another, or raise --max-bytes there",
+                "the session has moved all of its {} bytes, or its other workers may; start another, \
+                 or raise --max-bytes there",
                 self.bytes
             ));
         }
@@ -124,8 +141,11 @@ impl Caps {
                 "B",
             )?;
         }
-        let circuits = job.legs.iter().map(|leg| u64::from(leg.circuits)).sum();
-        at_most("number of circuits", circuits, u64::from(self.circuits), "")
+        let circuits = job.circuits();
+        at_most("number of circuits", circuits, u64::from(self.circuits), "")?;
+        // Within the cap they are far from the largest number.
+        let threads = u64::from(threads(circuits as u32));
+        at_most("number of threads", threads, u64::from(self.threads), "")
     }
 
     fn check_bytes(&self, job: &Job) -> Result<(), String> {
@@ -159,37 +179,51 @@ impl Caps {
         Ok(())
     }
 
-    fn check_rate(&self, job: &Job) -> Result<(), String> {
-        let Some(Rate { per_s, .. }) = job.rate else {
-            return Ok(());
-        };
-        if !per_s.is_finite() || per_s <= 0.0 {
-            return Err("the offered rate is no number above 0".into());
-        }
-        let circuits: f64 = job.legs.iter().map(|leg| f64::from(leg.circuits)).sum();
-        let bits = per_s * job.message_len as f64 * 8.0 * circuits;
-        match self.rate_bps {
-            Some(most) if bits > most as f64 && job.role == Role::Source => Err(format!(
-                "{bits:.0} bit/s are offered; this agent sends at most {most}"
-            )),
-            _ => Ok(()),
-        }
-    }
-
-    /// The job with what the agent decides: no more messages than the bytes that are left, and no
-    /// faster than `pace_bytes_per_s`, its part of [`Caps::bytes_per_s`].
+    /// The job with what the agent decides: it moves no more bytes and goes no faster than `share`, and
+    /// who sends has no more messages than that makes.
     #[must_use]
-    pub fn hold(&self, mut job: Job, bytes_left: u64, pace_bytes_per_s: Option<u64>) -> Job {
-        let circuits: u64 = job.legs.iter().map(|leg| u64::from(leg.circuits)).sum();
-        let each = bytes_left / circuits.max(1) / job.message_len.max(1);
-        if job.role != Role::Sink || job.side == Side::Connect {
-            job.limits.messages = job.limits.messages.min(each.max(1));
-        }
-        job.pace_bytes_per_s = match (pace_bytes_per_s, job.pace_bytes_per_s) {
+    pub fn hold(&self, mut job: Job, share: Share) -> Job {
+        let smaller = |cap: Option<u64>, asked: Option<u64>| match (cap, asked) {
             (Some(cap), Some(asked)) => Some(cap.min(asked)),
             (cap, asked) => cap.or(asked),
         };
+        if job.sends() {
+            // An answer is as long as its question, and counts too.
+            let there_and_back = match job.role {
+                Role::Source if job.workload != Workload::Connect => 1,
+                _ => 2,
+            };
+            let one = job.longest().saturating_mul(there_and_back).max(1);
+            let each = share.bytes / job.circuits().max(1) / one;
+            job.limits.messages = job.limits.messages.min(each.max(1));
+        }
+        job.allowance_bytes = smaller(Some(share.bytes), job.allowance_bytes);
+        job.pace_bytes_per_s = smaller(share.pace_bytes_per_s, job.pace_bytes_per_s);
         job
+    }
+}
+
+/// An open loop offers no more than it may send.
+fn check_rate(job: &Job, share: Share) -> Result<(), String> {
+    if job.workload == Workload::Offered && job.message_len < STAMP_LEN as u64 {
+        return Err(format!(
+            "a message of an offered load begins with {STAMP_LEN} B of its own"
+        ));
+    }
+    let Some(Rate { per_s, .. }) = job.rate else {
+        return Ok(());
+    };
+    if !per_s.is_finite() || per_s <= 0.0 {
+        return Err("the offered rate is no number above 0".into());
+    }
+    let bytes = per_s * job.mean_len() * job.circuits() as f64;
+    match share.pace_bytes_per_s {
+        Some(most) if bytes > most as f64 && job.sends() => Err(format!(
+            "{:.0} bit/s are offered; this agent lets its worker send at most {} bit/s",
+            bytes * 8.0,
+            most.saturating_mul(8)
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -213,7 +247,7 @@ fn at_least_one(what: &str, value: u64) -> Result<(), String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Arrivals, Leg, Limits, Mix, Settings, Workload};
+    use crate::{Arrivals, Leg, Limits, Mix, Settings, Side};
 
     /// A job that is within everything.
     pub(crate) fn job() -> Job {
@@ -233,6 +267,7 @@ pub(crate) mod tests {
             peer: None,
             clock_ns: 0,
             pace_bytes_per_s: None,
+            allowance_bytes: None,
             path_ns: 0,
             message_len: 1000,
             mix: None,
@@ -249,15 +284,19 @@ pub(crate) mod tests {
         }
     }
 
+    fn some() -> Share {
+        Share {
+            bytes: u64::MAX,
+            pace_bytes_per_s: None,
+        }
+    }
+
     type Change = fn(&mut Job);
 
     #[test]
     fn every_resource_has_its_cap() {
-        let caps = Caps {
-            rate_bps: Some(1_000_000),
-            ..Caps::default()
-        };
-        assert_eq!(caps.check(&job(), 1), Ok(()));
+        let caps = Caps::default();
+        assert_eq!(caps.check(&job(), some()), Ok(()));
         let too_much: [(&str, Change); 15] = [
             ("circuits", |job| job.legs[0].circuits = 65),
             ("circuits", |job| job.legs[0].circuits = u32::MAX),
@@ -290,50 +329,99 @@ pub(crate) mod tests {
         for (words, change) in too_much {
             let mut job = job();
             change(&mut job);
-            let why = caps.check(&job, 1).expect_err(words);
+            let why = caps.check(&job, some()).expect_err(words);
             assert!(why.contains(words), "{why}");
         }
         assert!(
-            caps.check(&job(), 0)
+            caps.check(&job(), Share::default())
                 .expect_err("no bytes")
                 .contains("bytes")
         );
     }
 
     #[test]
-    fn rates_are_finite_and_within_the_cap() {
+    fn threads_follow_from_circuits() {
         let caps = Caps {
-            rate_bps: Some(1_000_000),
+            threads: 5,
             ..Caps::default()
+        };
+        let why = caps.check(&job(), some()).expect_err("two circuits need 6");
+        assert!(why.contains("number of threads of 6"), "{why}");
+    }
+
+    fn offered(per_s: f64) -> Job {
+        Job {
+            rate: Some(Rate {
+                per_s,
+                arrivals: Arrivals::Fixed,
+            }),
+            workload: Workload::Offered,
+            ..job()
+        }
+    }
+
+    #[test]
+    fn rates_are_finite_and_within_the_share() {
+        let share = Share {
+            bytes: 1,
+            pace_bytes_per_s: Some(125_000),
         };
         for (per_s, fine) in [
             (10.0, true),
+            (62.0, true),
+            (63.0, false),
             (1e9, false),
             (f64::NAN, false),
             (f64::INFINITY, false),
             (-1.0, false),
         ] {
-            let mut job = job();
-            job.rate = Some(Rate {
-                per_s,
-                arrivals: Arrivals::Fixed,
-            });
-            assert_eq!(caps.check(&job, 1).is_ok(), fine, "{per_s}");
+            let caps = Caps::default();
+            assert_eq!(caps.check(&offered(per_s), share).is_ok(), fine, "{per_s}");
         }
+        let mut mixed = offered(10.0);
+        mixed.mix = Some(Mix {
+            small: 100,
+            full: 64_000,
+            small_percent: 50,
+        });
+        let why = Caps::default().check(&mixed, share).expect_err("the mix");
+        assert!(why.contains("5128000 bit/s are offered"), "{why}");
+        let mut short = offered(10.0);
+        short.message_len = 15;
+        Caps::default().check(&short, share).expect_err("no stamp");
     }
 
     #[test]
     fn a_job_is_held_to_bytes_and_pace() {
-        let caps = Caps {
-            rate_bps: Some(8000),
-            ..Caps::default()
+        let share = Share {
+            bytes: 10_000,
+            pace_bytes_per_s: Some(1000),
         };
-        let held = caps.hold(job(), 10_000, caps.bytes_per_s());
-        assert_eq!(held.limits.messages, 5);
-        assert_eq!(held.pace_bytes_per_s, Some(1000));
+        let held = |job: Job| Caps::default().hold(job, share);
+        let source = held(job());
+        assert_eq!(source.limits.messages, 5);
+        assert_eq!(source.pace_bytes_per_s, Some(1000));
+        assert_eq!(source.allowance_bytes, Some(10_000));
+        let mut asking = job();
+        (asking.role, asking.workload) = (Role::Client, Workload::Delay);
+        assert_eq!(held(asking).limits.messages, 2);
+        // A mix counts by its longest message, whatever the length beside it says.
+        let mut mixed = job();
+        mixed.message_len = 1;
+        mixed.mix = Some(Mix {
+            small: 1,
+            full: 2500,
+            small_percent: 99,
+        });
+        assert_eq!(held(mixed).limits.messages, 2);
+        let mut modest = job();
+        (modest.allowance_bytes, modest.pace_bytes_per_s) = (Some(7), Some(9));
+        let modest = held(modest);
         assert_eq!(
-            Caps::default().hold(job(), u64::MAX, None).pace_bytes_per_s,
-            None
+            (modest.allowance_bytes, modest.pace_bytes_per_s),
+            (Some(7), Some(9))
         );
+        let free = Caps::default().hold(job(), some());
+        assert_eq!(free.pace_bytes_per_s, None);
     }
 }

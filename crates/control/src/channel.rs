@@ -82,7 +82,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends a message to a process that may have stopped to read.
+    /// Sends a message, and descriptors with it, to a process that may have stopped to read.
     ///
     /// # Errors
     ///
@@ -91,13 +91,16 @@ impl Channel {
     pub fn send_within(
         &mut self,
         message: &impl Serialize,
+        descriptors: &[BorrowedFd<'_>],
         limit: Duration,
     ) -> Result<(), ChannelError> {
         let frame = framed(message)?;
         let end = Instant::now() + limit;
         let mut sent = 0;
         while sent < frame.len() {
-            match self.send_front(&frame[sent..], &[], SendFlags::DONTWAIT) {
+            // They go with the first octet.
+            let with = if sent == 0 { descriptors } else { &[] };
+            match self.send_front(&frame[sent..], with, SendFlags::DONTWAIT) {
                 Ok(len) => sent += len,
                 Err(ChannelError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT, end, limit)?;
@@ -295,16 +298,17 @@ mod tests {
         let (mut left, right) = pair();
         let message = vec![7u8; 10_000];
         let limit = Duration::from_millis(1);
-        let full = (0..10_000).find_map(|_| left.send_within(&message, limit).err());
+        let full = (0..10_000).find_map(|_| left.send_within(&message, &[], limit).err());
         assert!(matches!(full, Some(ChannelError::TimedOut(_))), "{full:?}");
         drop(right);
         let (mut left, right) = pair();
-        left.send_within(&message, limit).expect("there is room");
+        left.send_within(&message, &[], limit)
+            .expect("there is room");
         let mut right = Channel::new(right.into());
         let (came, _) = right.receive::<Vec<u8>>(LIMIT).expect("it comes");
         assert_eq!(came, message);
         drop(right);
-        let gone = left.send_within(&message, limit);
+        let gone = left.send_within(&message, &[], limit);
         assert!(matches!(gone, Err(ChannelError::Closed)), "{gone:?}");
     }
 

@@ -3,6 +3,8 @@
 //! A worker is told what to do by [`ToWorker`] messages and answers with [`FromWorker`]. They
 //! travel in [`Channel`] frames: a length of four octets, checked against a limit, and the message
 //! in postcard form. Every read has a deadline. Descriptors may travel with a frame on this host.
+//! A job that may move so many bytes and no more comes with an [`Account`], on which the worker books
+//! them.
 //!
 //! ```text
 //! controller            listening worker        connecting worker
@@ -29,6 +31,7 @@
 //! than the frame is long.
 #![forbid(unsafe_code)]
 
+mod account;
 pub mod caps;
 mod channel;
 pub mod frame;
@@ -36,7 +39,8 @@ mod message;
 pub mod session;
 pub mod vet;
 
-pub use caps::Caps;
+pub use account::Account;
+pub use caps::{Caps, Share};
 pub use channel::{Channel, ChannelError, FRAME_MAX};
 pub use message::{
     Arrivals, CircuitReport, CpuUse, FromWorker, Job, Leg, Limits, Mix, Rate, RendezvousFrame,
@@ -44,4 +48,4 @@ pub use message::{
 };
 
 /// Version of the protocol, exchanged first.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;

@@ -71,6 +71,9 @@ pub struct Job {
     pub clock_ns: i64,
     /// Bytes a second all circuits together may send at most; None for no limit.
     pub pace_bytes_per_s: Option<u64>,
+    /// Bytes all circuits together may move, both directions counted, None for no limit. With a limit
+    /// comes an [`Account`](crate::Account), the last descriptor of the frame.
+    pub allowance_bytes: Option<u64>,
     /// The longest a packet may be on its way, ns; 0 within a host.
     pub path_ns: u64,
     /// Bytes of a message.
@@ -95,6 +98,34 @@ impl Job {
     /// Whether both ends are on one host with nothing between them but its loopback.
     pub fn is_within_host(&self) -> bool {
         self.path_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())
+    }
+
+    /// Its circuits, those of all legs.
+    pub fn circuits(&self) -> u64 {
+        self.legs.iter().map(|leg| u64::from(leg.circuits)).sum()
+    }
+
+    /// Bytes of its longest message.
+    pub fn longest(&self) -> u64 {
+        self.mix
+            .map_or(self.message_len, |mix| mix.small.max(mix.full))
+    }
+
+    /// Bytes of a message in the mean.
+    pub fn mean_len(&self) -> f64 {
+        self.mix.map_or(self.message_len as f64, |mix| {
+            let small = f64::from(mix.small_percent.min(100)) / 100.0;
+            mix.small as f64 * small + mix.full as f64 * (1.0 - small)
+        })
+    }
+
+    /// Whether its loops send user data, as they are chosen by workload and role.
+    pub fn sends(&self) -> bool {
+        match self.workload {
+            Workload::Connect => true,
+            Workload::Offered => self.role == Role::Source,
+            Workload::Throughput | Workload::Delay => self.role != Role::Sink,
+        }
     }
 }
 
@@ -210,6 +241,8 @@ pub enum Arrivals {
 pub struct WorkerReport {
     /// One entry a circuit.
     pub circuits: Vec<CircuitReport>,
+    /// User bytes sent and received, where an allowance was given; else 0.
+    pub moved_bytes: u64,
     /// What it cost, from Go to the end.
     pub cpu: CpuUse,
     /// Options as they took effect.

@@ -81,6 +81,7 @@ fn report(report: &mut WorkerReport, job: &Job) -> Result<(), String> {
     for one in &mut report.circuits {
         circuit(one, job)?;
     }
+    count("bytes", report.moved_bytes)?;
     let CpuUse {
         task_ns,
         user_ns,
@@ -302,7 +303,7 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         type Change = fn(&mut WorkerReport);
-        let nonsense: [Change; 12] = [
+        let nonsense: [Change; 13] = [
             |report| report.circuits = vec![report.circuits[0].clone(); 3],
             |report| report.circuits[0].transport = "udp".into(),
             |report| report.circuits[0].sent = u64::MAX,
@@ -325,6 +326,7 @@ mod tests {
                     .insert("delay".into(), "A".repeat(2 << 20));
             },
             |report| report.cpu.task_ns = u64::MAX,
+            |report| report.moved_bytes = u64::MAX,
         ];
         for (index, change) in nonsense.into_iter().enumerate() {
             vetted(change).expect_err(&format!("nonsense {index}"));

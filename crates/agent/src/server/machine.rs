@@ -7,23 +7,43 @@ use results::Severity;
 use towpath::{Options, Reach};
 
 /// Why a leg cannot be used from another host; the agent asks before a worker hears of it.
-pub(crate) fn usable(text: &str) -> Result<(), String> {
+pub(crate) fn usable(text: &str, caps: &Caps) -> Result<(), String> {
     let leg = Leg::parse(text)?;
-    let name = leg.transport().name();
+    let transport = leg.transport();
+    let name = transport.name();
     if leg.class().reach != Reach::Network || !crosses(name) {
         return Err(format!("{name} stays within one host"));
     }
     let mut options = Options::default();
     leg.apply(&mut options);
-    if options
-        .buffers
-        .is_some_and(|len| len as u64 > Caps::default().buffers)
-    {
-        return Err(format!(
-            "the buffers of {name} are larger than this agent allows"
-        ));
+    let buffers = options.buffers.map(|len| len.to_string());
+    let shared = buffers.map(|len| ("buffers", "BYTES", len));
+    let own = transport.options().iter().filter_map(|option| {
+        let value = options.own.get(option.name)?;
+        Some((option.name, option.values, value.clone()))
+    });
+    for (key, values, value) in own.chain(shared) {
+        if values.contains("ADDR") {
+            // It would send to an address that has proved nothing.
+            return Err(format!("an agent's {name} has no {key}; leave it out"));
+        }
+        if values.contains("BYTES") && size(&value).is_none_or(|len| len > caps.buffers) {
+            return Err(format!(
+                "{key}={value} of {name} is more than this agent allows for buffers, {} B",
+                caps.buffers
+            ));
+        }
     }
     Ok(())
+}
+
+/// The bytes a transport's option stands for; None if they are not known.
+fn size(value: &str) -> Option<u64> {
+    match value {
+        "study" => Some(16 << 10),
+        // Transports' own options know a small one too.
+        value => measure::quantity::bytes(&value.replace('m', "M")).ok(),
+    }
 }
 
 /// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
@@ -137,5 +157,69 @@ pub(crate) fn counters(seen: &host::Difference, own_s: f64, interface: String) -
         evidence: seen.evidence(&interface),
         disturbed: host::disturbances(seen, &expected),
         datagrams_dropped: seen.counters.udp_receive_buffer_drops,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_in_a_leg_are_held_against_this_agents_caps() {
+        let caps = Caps {
+            buffers: 1 << 20,
+            ..Caps::default()
+        };
+        for (leg, fine) in [
+            ("tcp,buffers=1M", true),
+            ("tcp,buffers=1025k", false),
+            ("tcp,buffers=64M", false),
+            ("udp,buffers=2MB", false),
+            ("xtp,queue=1m", true),
+            ("xtp,queue=study", true),
+            ("xtp,queue=2m", false),
+            ("xtp-message,ralloc=64MiB", false),
+            ("xtp-lent,oqmax=1048577", false),
+            ("xtp,iqmax=2M", false),
+            ("xtp,talloc=2M", false),
+            ("xtp,rate=1gbit,burst=2M", false),
+            ("xtp,rate=1gbit,burst=64k", true),
+        ] {
+            assert_eq!(usable(leg, &caps).is_ok(), fine, "{leg}");
+        }
+    }
+
+    #[test]
+    fn no_option_gets_round_the_caps() {
+        let caps = Caps {
+            buffers: 1,
+            ..Caps::default()
+        };
+        let far =
+            |name: &str| towpath::find(name).is_ok_and(|one| one.class().reach == Reach::Network);
+        let all = towpath::all().iter().map(|one| one.name());
+        for name in all.filter(|name| far(name) && crosses(name)) {
+            let transport = towpath::find(name).expect("it is one of them");
+            for option in measure::contestant::options_of(transport) {
+                let value = match option.values.split('|').next() {
+                    Some("BYTES") => "8k",
+                    Some("ADDR:PORT") => "192.0.2.1:7",
+                    _ => continue,
+                };
+                let more = match option.name {
+                    "burst" => ",rate=1gbit",
+                    "gateway" => ",dialect=3.6",
+                    _ => "",
+                };
+                let leg = format!("{name},{}={value}{more}", option.name);
+                assert_eq!(
+                    usable(&leg, &Caps::default()).is_ok(),
+                    value == "8k",
+                    "{leg}"
+                );
+                let why = usable(&leg, &caps).expect_err(&leg);
+                assert!(why.contains(option.name), "{leg}: {why}");
+            }
+        }
     }
 }

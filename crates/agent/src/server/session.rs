@@ -7,11 +7,12 @@ use crate::link::{Link, LinkError, timespec};
 use crate::path;
 use control::frame::ANSWER_MAX;
 use control::session::{FromAgent, ToAgent, Token};
-use control::{ChannelError, FromWorker, ToWorker};
+use control::{Account, ChannelError, FromWorker, ToWorker};
 use measure::WorkerHandle;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -40,16 +41,28 @@ struct Worker {
     until: Instant,
     /// It has reported: its circuits may have last packets to repeat, so it ends by itself.
     reported: bool,
+    /// Where it books what it moves, once it has a job.
+    account: Option<Account>,
 }
 
 impl Worker {
-    /// Ends it and waits for it.
-    fn end(self) {
+    /// Passes a message on; the account goes with the job.
+    fn told(&mut self, message: &ToWorker) -> Result<(), ChannelError> {
+        let is_job = matches!(message, ToWorker::Listen(_) | ToWorker::Connect(..));
+        let account = self.account.as_ref().filter(|_| is_job);
+        let descriptors: Vec<_> = account.map(AsFd::as_fd).into_iter().collect();
+        let channel = &mut self.handle.channel;
+        channel.send_within(message, &descriptors, TELL_LIMIT)
+    }
+
+    /// Ends it and waits for it; gives the bytes that it booked.
+    fn end(self) -> u64 {
         if self.reported {
             self.handle.end();
         } else {
             self.handle.kill();
         }
+        self.account.map_or(0, |account| account.take())
     }
 }
 
@@ -242,7 +255,7 @@ impl<'a> Session<'a> {
         let worker = match self.shared.place.spawn() {
             Ok(worker) => worker,
             Err(error) => {
-                self.state.ended(number);
+                self.state.ended(number, 0);
                 return self.fail(number, error.to_string());
             }
         };
@@ -253,6 +266,7 @@ impl<'a> Session<'a> {
             handle: worker,
             until,
             reported: false,
+            account: None,
         };
         self.workers.insert(number, worker);
         Ok(())
@@ -266,9 +280,12 @@ impl<'a> Session<'a> {
             let path = Duration::from_nanos(job.path_ns) * 8;
             let measured = Duration::from_nanos(job.limits.time_ns);
             worker.until = Instant::now() + measured + path + WORKER_GRACE;
+            match Account::new() {
+                Ok(account) => worker.account = Some(account),
+                Err(error) => return self.fail(number, error.to_string()),
+            }
         }
-        let told = worker.handle.channel.send_within(message, TELL_LIMIT);
-        if let Err(ChannelError::TimedOut(_)) = told {
+        if let Err(ChannelError::TimedOut(_)) = worker.told(message) {
             self.fail(
                 number,
                 "the worker was told more than it can listen to".into(),
@@ -299,10 +316,9 @@ impl<'a> Session<'a> {
     }
 
     fn end(&mut self, number: u32) -> Result<(), LinkError> {
-        if let Some(worker) = self.workers.remove(&number) {
-            worker.end();
-        }
-        self.state.ended(number);
+        let worker = self.workers.remove(&number);
+        let booked_bytes = worker.map_or(0, Worker::end);
+        self.state.ended(number, booked_bytes);
         self.answer(&FromAgent::Ended(number))
     }
 

@@ -3,8 +3,8 @@
 //! Each request is held against what came before it and against the caps; what comes out is what is to
 //! be done. A client that breaks the rules is told and sent away; one that asks for too much is told.
 
-use control::session::{FromAgent, Intent, ToAgent, Token, WORKERS_MAX};
-use control::{Caps, FromWorker, Job, Role, Side, ToWorker, WorkerReport};
+use control::session::{FromAgent, Intent, ToAgent, Token};
+use control::{Caps, FromWorker, Job, Share, Side, ToWorker};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
@@ -58,15 +58,13 @@ struct Worker {
     job: Option<Job>,
     went: bool,
     over: bool,
+    /// What it may move; nothing more once it has reported.
     share: Share,
+    reported: bool,
 }
 
-/// A worker's part of what the session may send.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    bytes: u64,
-    pace_bytes_per_s: u64,
-}
+/// Why a leg's transport cannot be used by a client with these caps.
+pub type Usable = fn(&str, &Caps) -> Result<(), String>;
 
 /// Two addresses that have spoken with each other: another host's and this one's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,13 +85,13 @@ pub struct State {
     bytes_left: u64,
     greetings: u32,
     counting: bool,
-    usable: fn(&str) -> Result<(), String>,
+    usable: Usable,
 }
 
 impl State {
     /// A session with `client`, which has proved to be there. `usable` says why a leg's transport
     /// cannot be used here.
-    pub fn new(caps: Caps, client: Acquaintance, usable: fn(&str) -> Result<(), String>) -> State {
+    pub fn new(caps: Caps, client: Acquaintance, usable: Usable) -> State {
         State {
             bytes_left: caps.bytes,
             caps,
@@ -172,17 +170,16 @@ impl State {
         if self.workers.contains_key(&worker) {
             return refuse(worker, "there is a worker of that number");
         }
-        if self.workers.len() as u32 >= WORKERS_MAX {
-            return refuse(
-                worker,
-                &format!("a client has {WORKERS_MAX} workers at most"),
-            );
+        let most = self.caps.workers;
+        if self.workers.len() >= most as usize {
+            return refuse(worker, &format!("a client has {most} workers at most"));
         }
         let fresh = Worker {
             job: None,
             went: false,
             over: false,
             share: Share::default(),
+            reported: false,
         };
         self.workers.insert(worker, fresh);
         Act::Spawn(worker)
@@ -233,8 +230,7 @@ impl State {
             Ok(known) => known,
             Err(why) => return refuse(number, &why),
         };
-        let pace = self.caps.rate_bps.map(|_| share.pace_bytes_per_s);
-        let mut job = self.caps.hold(job, share.bytes, pace);
+        let mut job = self.caps.hold(job, share);
         job.bind = Some(known.local);
         job.peer = Some(known.peer);
         job.settings.ipv6 = known.local.is_ipv6();
@@ -255,46 +251,33 @@ impl State {
     }
 
     /// What is left of the session's bytes and of its pace, divided among the workers that have no job
-    /// yet. One that only receives needs none of it.
+    /// yet. One that only receives needs none of the pace.
     fn share(&self, job: &Job) -> Share {
-        if job.role == Role::Sink {
-            return Share {
-                bytes: self.bytes_left,
-                pace_bytes_per_s: 1,
-            };
-        }
-        let sends = |worker: &&Worker| {
-            let job = worker.job.as_ref();
-            job.is_some_and(|job| job.role != Role::Sink)
+        let given = |of: fn(&Share) -> u64| -> u64 {
+            let shares = self.workers.values().map(|one| of(&one.share));
+            shares.fold(0, u64::saturating_add)
         };
-        let senders = || self.workers.values().filter(sends);
         let waiting = self.workers.values().filter(|one| one.job.is_none());
         let waiting = (waiting.count() as u64).max(1);
-        let given: u64 = senders().map(|one| one.share.bytes).sum();
-        let paces: u64 = senders().map(|one| one.share.pace_bytes_per_s).sum();
-        let pace = self.caps.bytes_per_s().unwrap_or(0);
+        let bytes = given(|share| share.bytes);
+        let paces = given(|share| share.pace_bytes_per_s.unwrap_or(0));
+        let pace = self.caps.bytes_per_s().filter(|_| job.sends());
         Share {
-            bytes: self.bytes_left.saturating_sub(given) / waiting,
-            pace_bytes_per_s: pace.saturating_sub(paces) / waiting,
+            bytes: self.bytes_left.saturating_sub(bytes) / waiting,
+            pace_bytes_per_s: pace.map(|pace| pace.saturating_sub(paces) / waiting),
         }
     }
 
     /// Whether all workers together stay within what the threads of two are.
     fn check_together(&self, job: &Job, share: Share) -> Result<(), String> {
-        let circuits = |job: &Job| {
-            job.legs
-                .iter()
-                .map(|leg| u64::from(leg.circuits))
-                .sum::<u64>()
-        };
         let jobs = self.workers.values().filter_map(|one| one.job.as_ref());
         let most = 2 * u64::from(self.caps.circuits);
-        if jobs.chain([job]).map(circuits).sum::<u64>() > most {
+        if jobs.chain([job]).map(Job::circuits).sum::<u64>() > most {
             return Err(format!(
                 "a number of circuits of all workers together beyond {most} is more than this agent allows"
             ));
         }
-        if self.caps.rate_bps.is_some() && share.pace_bytes_per_s == 0 {
+        if share.pace_bytes_per_s == Some(0) {
             return Err("other workers send all that this agent allows".into());
         }
         Ok(())
@@ -310,10 +293,10 @@ impl State {
         if job.side != side {
             return Err("a job for the other side".into());
         }
-        self.caps.check(job, share.bytes)?;
+        self.caps.check(job, share)?;
         self.check_together(job, share)?;
         for leg in &job.legs {
-            (self.usable)(&leg.transport)?;
+            (self.usable)(&leg.transport, &self.caps)?;
         }
         if side == Side::Connect && frames.len() != job.legs.len() {
             return Err("the listener tells of another number of legs".into());
@@ -333,29 +316,26 @@ impl State {
         })
     }
 
-    /// What a worker said, on its way to the client.
+    /// What a worker said, on its way to the client. A report ends what it may move.
     pub fn said(&mut self, worker: u32, message: FromWorker) -> FromAgent {
-        if let FromWorker::Finished(report) = &message {
-            self.bytes_left = self.bytes_left.saturating_sub(moved(report));
-            self.change(worker, |worker| worker.share = Share::default());
+        if let FromWorker::Finished(report) = &message
+            && let Some(worker) = self.workers.get_mut(&worker)
+            && !std::mem::replace(&mut worker.reported, true)
+        {
+            worker.share = Share::default();
+            self.bytes_left = self.bytes_left.saturating_sub(report.moved_bytes);
         }
         FromAgent::Said(worker, message)
     }
 
-    /// A worker is gone.
-    pub fn ended(&mut self, worker: u32) {
-        self.workers.remove(&worker);
+    /// A worker is gone, whose account says `booked_bytes`: the bytes it moved, and some more that it was
+    /// about to. They count where it has not reported how many they were in the end.
+    pub fn ended(&mut self, worker: u32, booked_bytes: u64) {
+        let gone = self.workers.remove(&worker);
+        if gone.is_some_and(|worker| !worker.reported) {
+            self.bytes_left = self.bytes_left.saturating_sub(booked_bytes);
+        }
     }
-}
-
-/// Bytes a worker sent and received.
-fn moved(report: &WorkerReport) -> u64 {
-    let one = |circuit: &control::CircuitReport| {
-        let sent = circuit.measures.get("sent_bytes").copied().unwrap_or(0.0);
-        circuit.received_bytes.saturating_add(sent as u64)
-    };
-    let all = report.circuits.iter().map(one);
-    all.fold(0, u64::saturating_add)
 }
 
 /// A rendezvous at another address: what a peer names is never gone to.

@@ -268,6 +268,7 @@ pub fn job(transport: &str, side: Side) -> Job {
         peer: None,
         clock_ns: 0,
         pace_bytes_per_s: None,
+        allowance_bytes: None,
         path_ns: 0,
         message_len: 1000,
         mix: None,

@@ -285,17 +285,17 @@ fn octets_that_are_no_agents_are_told_apart() {
         assert!(why.contains(words), "{why}");
         thread.join().expect("no panic");
     };
-    let open = b"towpath agent\0\x02\0";
+    let open = b"towpath agent\0\x03\0";
     assert_eq!(open[14], control::PROTOCOL_VERSION as u8);
     told(b"", "closed the connection at once");
     told(b"HTTP/1.1 400 Bad Request\r\n\r\n", "is no towpath agent");
-    told(b"towpath agent\0\x02\x09", "is no towpath agent");
+    told(b"towpath agent\0\x03\x09", "is no towpath agent");
     told(b"towpath agent\0\x07\0", "version 7");
     told(open, "closed the connection");
     told(
-        b"towpath agent\0\x02\0\xff\xff\xff\xff",
+        b"towpath agent\0\x03\0\xff\xff\xff\xff",
         "exceeds the limit",
     );
-    told(b"towpath agent\0\x02\0\x02\0\0\0\x63\x63", "no message");
-    told(b"towpath agent\0\x02\0\x01\0\0\0\x02", "what it allows");
+    told(b"towpath agent\0\x03\0\x02\0\0\0\x63\x63", "no message");
+    told(b"towpath agent\0\x03\0\x01\0\0\0\x02", "what it allows");
 }

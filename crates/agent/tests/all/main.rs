@@ -1,6 +1,7 @@
 //! An agent as its clients and its enemies see it.
 
 mod advisories;
+mod caps;
 mod churn;
 mod common;
 #[path = "../../../../fuzz/src/session.rs"]
@@ -21,7 +22,11 @@ fn mutated_requests_break_nothing() {
         ToAgent::Spawn(1),
         tell(1, ToWorker::Listen(common::job("tcp", Side::Listen))),
         tell(1, ToWorker::Go(0)),
+        ToAgent::End(1),
+        ToAgent::Spawn(1),
         ToAgent::Spawn(2),
+        tell(1, ToWorker::Listen(mixed())),
+        tell(1, ToWorker::Stop),
         tell(
             2,
             ToWorker::Connect(common::job("udp", Side::Connect), Vec::new()),
@@ -46,6 +51,18 @@ fn mutated_requests_break_nothing() {
         fuzzed::frames(&octets);
         fuzzed::session(&octets);
     }
+}
+
+/// A sender whose messages are longer than they look.
+fn mixed() -> control::Job {
+    let mut job = common::job("tcp", control::Side::Listen);
+    job.role = control::Role::Both;
+    job.mix = Some(control::Mix {
+        small: 1,
+        full: 1 << 20,
+        small_percent: 50,
+    });
+    job
 }
 
 /// What a worker of these tests is: this same program, with its control channel for standard input.

@@ -2,6 +2,7 @@
 
 use super::view::{View, is_stream};
 use control::Workload;
+use control::caps::SPENT;
 use results::{Cpu, Ledger, Status, Trial};
 
 /// Messages that one dropped buffer of a segmented transport may have held at most.
@@ -100,9 +101,16 @@ fn asked(view: &View<'_>) -> Ledger {
     ledger
 }
 
+/// Why it broke off. The end that may move no more knows why, the other only that the circuit has gone.
+fn error(view: &View<'_>) -> Option<String> {
+    let all = || view.all().filter_map(|report| report.error.as_ref());
+    let spent = all().find(|error| *error == SPENT);
+    spent.or_else(|| all().next()).cloned()
+}
+
 /// Whether the numbers count, and what disturbed them.
 pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
-    if let Some(error) = view.all().find_map(|report| report.error.clone()) {
+    if let Some(error) = error(view) {
         made.status = Status::Failed;
         made.reason = error;
     } else if let Some(reason) = view.all().find_map(|report| report.invalid.clone()) {

@@ -51,6 +51,7 @@ impl Jobs {
                 path.clocks.offset_ns(own) - path.clocks.offset_ns(1 - own)
             },
             pace_bytes_per_s: None,
+            allowance_bytes: None,
             path_ns: path.longest.as_nanos() as u64,
             message_len: trial.contest.size,
             mix: trial.contest.mix,

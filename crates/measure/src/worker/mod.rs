@@ -8,7 +8,10 @@ mod setup;
 mod threads;
 
 use crate::workload::Flags;
-use control::{Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport};
+use crate::workload::meter::Allowance;
+use control::{
+    Account, Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport,
+};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -40,9 +43,10 @@ impl From<ChannelError> for Failure {
 }
 
 fn serve(channel: &mut Channel) -> Result<(), Failure> {
-    let (first, descriptors) = channel.receive::<ToWorker>(STEP_LIMIT)?;
+    let (first, mut descriptors) = channel.receive::<ToWorker>(STEP_LIMIT)?;
     match first {
         ToWorker::Listen(job) => {
+            let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
             let listeners = setup::listen(&job).map_err(Failure)?;
             let (frames, descriptors) = setup::frames(&listeners).map_err(Failure)?;
@@ -53,16 +57,27 @@ fn serve(channel: &mut Channel) -> Result<(), Failure> {
             drop(descriptors);
             let circuits = setup::accept(&job, listeners).map_err(Failure)?;
             channel.send(&FromWorker::Accepted, &[])?;
-            measure(channel, &job, circuits)
+            measure(channel, &job, circuits, allowance)
         }
         ToWorker::Connect(job, frames) => {
+            let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
             let circuits = setup::connect(&job, frames, descriptors).map_err(Failure)?;
             channel.send(&FromWorker::Connected, &[])?;
-            measure(channel, &job, circuits)
+            measure(channel, &job, circuits, allowance)
         }
         _ => Err(Failure("the controller began out of order".into())),
     }
+}
+
+/// What a job with a limit of bytes may move; its account is the last descriptor that came with it.
+fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowance>, Failure> {
+    let Some(most) = job.allowance_bytes else {
+        return Ok(None);
+    };
+    let account = descriptors.pop();
+    let account = account.ok_or_else(|| Failure("an allowance came without an account".into()))?;
+    Ok(Some(Allowance::new(most, Account::from(account))))
 }
 
 /// Goes to its processor and priority before anything else, so that helper threads follow.
@@ -70,14 +85,19 @@ fn prepare(job: &Job) -> Result<(), Failure> {
     cpu::place(job.pin, job.priority).map_err(Failure)
 }
 
-fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), Failure> {
+fn measure(
+    channel: &mut Channel,
+    job: &Job,
+    circuits: Circuits,
+    allowance: Option<Allowance>,
+) -> Result<(), Failure> {
     match channel.receive::<ToWorker>(STEP_LIMIT)?.0 {
         ToWorker::Go(at_ns) => sleep_until(at_ns),
         ToWorker::Stop => return Ok(()),
         _ => return Err(Failure("the controller went on out of order".into())),
     }
     let before = cpu::used();
-    let flags = Arc::new(Flags::default());
+    let flags = Arc::new(Flags::new(allowance));
     let (bell, ring) = UnixStream::pair().map_err(|error| Failure(error.to_string()))?;
     let wakers = Wakers::of(&circuits, job);
     let running = threads::start(circuits, job, &flags, ring);
@@ -89,6 +109,7 @@ fn measure(channel: &mut Channel, job: &Job, circuits: Circuits) -> Result<(), F
     let report = WorkerReport {
         effective: cpu::effective(&reports),
         cpu: cpu::since(&before, &reports),
+        moved_bytes: flags.allowance().map_or(0, Allowance::moved),
         circuits: reports,
     };
     channel.send(&FromWorker::Finished(Box::new(report)), &[])?;

@@ -193,14 +193,11 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         interface,
         ethertype,
     } = job.settings.clone();
-    let longest = job
-        .mix
-        .map_or(job.message_len, |mix| mix.small.max(mix.full));
     Options {
         family: if ipv6 { Family::V6 } else { Family::V4 },
         bind: job.bind,
         only_from: job.peer,
-        message_len: longest as usize,
+        message_len: job.longest() as usize,
         circuits,
         one_peer: job.workload != Workload::Connect,
         read_len: read_len as usize,

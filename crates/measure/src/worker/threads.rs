@@ -2,7 +2,9 @@
 
 use super::{cpu, failed};
 use crate::contestant::Leg;
+use crate::workload::meter::{Meter, Metered};
 use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
+use control::caps::SPENT;
 use control::{CircuitReport, Job, Role, Workload};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -31,6 +33,8 @@ pub(super) enum Task {
     Connect(Rendezvous, Box<Options>),
     /// Accept circuits again and again.
     Serve(Box<dyn Listener>),
+    /// Nothing more: its peer is to notice.
+    Over,
 }
 
 /// Sockets whose readers wait without a limit, to end their wait.
@@ -129,19 +133,23 @@ fn measure_one(
     // Options may change what a transport promises.
     let class = Leg::parse(&slot.leg).map_or_else(|_| slot.transport.class(), |leg| leg.class());
     let before = cpu::thread_switches();
+    let meter = Meter::new(job, flags);
+    let meter = meter.as_ref();
     let mut report = match &mut slot.task {
         Task::Connect(rendezvous, options) => {
-            connect::client(slot.transport, rendezvous, options, job, flags)
+            connect::client(slot.transport, rendezvous, options, job, flags, meter)
         }
         Task::Serve(listener) => connect::server(
             listener.as_mut(),
             job,
             flags,
+            meter,
             class.stream,
             class.connectionless,
         ),
         Task::Move(circuit) => {
-            let circuit = circuit.as_mut();
+            let mut room = None;
+            let circuit = Metered::wrap(circuit.as_mut(), meter, &mut room);
             let mut report = match (job.workload, job.role) {
                 (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
                 (Workload::Offered, _) => {
@@ -152,7 +160,9 @@ fn measure_one(
                     sink::run(circuit, job, flags, class.stream, class.connectionless)
                 }
                 (_, Role::Both) => both::run(circuit, job, flags, class.connectionless),
-                (_, Role::Client) => client::run(circuit, job, flags, class.stream, class.reliable),
+                (_, Role::Client) => {
+                    client::run(circuit, job, flags, meter, class.stream, class.reliable)
+                }
                 (_, Role::Server) => server::run(circuit, job, flags, class.stream),
             };
             report.effective = circuit.effective();
@@ -162,7 +172,11 @@ fn measure_one(
             }
             report
         }
+        Task::Over => CircuitReport::default(),
     };
+    if report.error.as_deref() == Some(SPENT) {
+        slot.task = Task::Over;
+    }
     let after = cpu::thread_switches();
     report
         .counts

@@ -1,7 +1,6 @@
 //! both: sends and receives at once on one circuit, from one thread.
 
 use super::message::Messages;
-use super::pace::Pace;
 use super::slices::Slices;
 use super::{Flags, is_pause, sink, source};
 use crate::clock::now_ns;
@@ -31,7 +30,6 @@ pub(crate) fn run(
         ..Default::default()
     };
     let mut sent_bytes = 0;
-    let pace = Pace::new(job, start_ns);
     let result = loop {
         let moved = match turn(
             circuit,
@@ -39,7 +37,6 @@ pub(crate) fn run(
             &mut buffer,
             &mut report,
             &mut sent_bytes,
-            pace,
         ) {
             Ok(moved) => moved,
             Err(error) => break Err(error),
@@ -77,13 +74,9 @@ fn turn(
     buffer: &mut [u8],
     report: &mut CircuitReport,
     sent_bytes: &mut u64,
-    pace: Pace,
 ) -> io::Result<bool> {
     let before = (report.sent, report.calls);
     for _ in 0..TURN {
-        if !pace.is_free(*sent_bytes) {
-            break;
-        }
         let message = messages.next();
         match circuit.try_send(message) {
             Ok(()) => {

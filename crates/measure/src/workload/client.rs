@@ -1,7 +1,7 @@
 //! client: asks, waits for the answer, and times both together.
 
 use super::message::Messages;
-use super::pace::Pace;
+use super::meter::Meter;
 use super::server::Exchange;
 use super::slices::Slices;
 use super::{Flags, source};
@@ -31,6 +31,7 @@ pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
     flags: &Flags,
+    meter: Option<&Meter<'_>>,
     stream: bool,
     reliable: bool,
 ) -> CircuitReport {
@@ -47,13 +48,16 @@ pub(crate) fn run(
     };
     let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
     let mut lost = 0u64;
-    let pace = Pace::new(job, start_ns);
     while report.sent < job.limits.messages {
-        pace.hold(report.sent.saturating_mul(job.message_len), flags);
+        let message = messages.next();
+        // Before the clock is read: what an agent allows is no delay of the transport's.
+        if !meter.is_none_or(|meter| meter.hold(message.len())) {
+            break;
+        }
         let asked_ns = now_ns();
         let late = || now_ns() > asked_ns + patience_ns || flags.is_stopped();
         let answer = exchange
-            .send(circuit, messages.next(), late)
+            .send(circuit, message, late)
             .and_then(|()| exchange.receive(circuit, &mut buffer, late));
         report.last_ns = now_ns();
         report.sent += 1;

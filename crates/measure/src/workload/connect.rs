@@ -2,6 +2,7 @@
 
 use super::client::{Delays, GIVE_UP_NS, LOST_NS};
 use super::message::Messages;
+use super::meter::{Meter, Metered};
 use super::server::Exchange;
 use super::slices::Slices;
 use super::{Flags, is_pause, sink};
@@ -18,6 +19,7 @@ pub(crate) fn client(
     options: &Options,
     job: &Job,
     flags: &Flags,
+    meter: Option<&Meter<'_>>,
 ) -> CircuitReport {
     let mut messages = Messages::new(job);
     let mut buffer = vec![0; sink::buffer_len(job)];
@@ -34,14 +36,18 @@ pub(crate) fn client(
     let reliable = transport.class().reliable;
     let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
     while report.sent < job.limits.messages && report.last_ns < end_ns && !flags.is_stopped() {
+        let message = messages.next();
+        if !meter.is_none_or(|meter| meter.hold(message.len())) {
+            break;
+        }
         let began_ns = now_ns();
         let late = || now_ns() > began_ns + patience_ns || flags.is_stopped();
         let once = || -> io::Result<Option<usize>> {
-            let mut circuit = transport.connect(rendezvous, 0, options)?;
-            exchange.send(circuit.as_mut(), messages.next(), late)?;
-            let len = exchange.receive(circuit.as_mut(), &mut buffer, late)?;
-            drop(circuit);
-            Ok(len)
+            let mut made = transport.connect(rendezvous, 0, options)?;
+            let mut room = None;
+            let circuit = Metered::wrap(made.as_mut(), meter, &mut room);
+            exchange.send(circuit, message, late)?;
+            exchange.receive(circuit, &mut buffer, late)
         };
         let result = { once }();
         report.last_ns = now_ns();
@@ -86,6 +92,7 @@ pub(crate) fn server(
     listener: &mut dyn Listener,
     job: &Job,
     flags: &Flags,
+    meter: Option<&Meter<'_>>,
     stream: bool,
     connectionless: bool,
 ) -> CircuitReport {
@@ -97,7 +104,7 @@ pub(crate) fn server(
     };
     let is_over = || flags.peer_sent().is_some() || flags.is_stopped();
     while !is_over() {
-        let mut circuit = match listener.accept(Instant::now() + Duration::from_millis(20)) {
+        let mut made = match listener.accept(Instant::now() + Duration::from_millis(20)) {
             Ok(circuit) => circuit,
             Err(error) if is_pause(&error) || error.kind() == io::ErrorKind::TimedOut => continue,
             Err(error) => {
@@ -105,18 +112,30 @@ pub(crate) fn server(
                 break;
             }
         };
-        // A connection that breaks is the client's to report.
-        if let Ok(Some(len)) = exchange.receive(circuit.as_mut(), &mut buffer, is_over)
-            && exchange
-                .send(circuit.as_mut(), &buffer[..len], is_over)
-                .is_ok()
-        {
-            report.received += 1;
-            report.sent += 1;
-            if !connectionless {
-                // The client closes first, so that waiting states stay on its side.
-                let _ = exchange.receive(circuit.as_mut(), &mut buffer, is_over);
+        let mut room = None;
+        let circuit = Metered::wrap(made.as_mut(), meter, &mut room);
+        let served = exchange
+            .receive(circuit, &mut buffer, is_over)
+            .and_then(|len| {
+                let Some(len) = len else { return Ok(false) };
+                let sent = exchange.send(circuit, &buffer[..len], is_over);
+                sent.map(|()| true)
+            });
+        match served {
+            Ok(true) => {
+                report.received += 1;
+                report.sent += 1;
+                if !connectionless {
+                    // The client closes first, so that waiting states stay on its side.
+                    let _ = exchange.receive(circuit, &mut buffer, is_over);
+                }
             }
+            Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                report.error = Some(error.to_string());
+                break;
+            }
+            // A connection that breaks is the client's to report.
+            Ok(false) | Err(_) => {}
         }
     }
     report.last_ns = now_ns();

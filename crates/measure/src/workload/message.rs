@@ -1,5 +1,6 @@
 //! What is sent.
 
+use control::caps::STAMP_LEN;
 use control::{Job, Mix};
 use engine::SplitMix64;
 use std::sync::Arc;
@@ -61,9 +62,6 @@ impl Messages {
 fn octets(len: u64) -> Arc<[u8]> {
     (0..len).map(|at| (at * 131 + 7) as u8).collect()
 }
-
-/// Octets of the stamp that open-loop messages begin with.
-pub(crate) const STAMP_LEN: usize = 16;
 
 /// Writes the number of a message and the time it was meant to be sent.
 pub(crate) fn put_stamp(message: &mut [u8], number: u64, intended_ns: u64) {

@@ -4,13 +4,14 @@ pub(crate) mod both;
 pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod message;
+pub(crate) mod meter;
 pub(crate) mod offered;
-pub(crate) mod pace;
 pub(crate) mod server;
 pub(crate) mod sink;
 pub(crate) mod slices;
 pub(crate) mod source;
 
+use meter::Allowance;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -20,9 +21,22 @@ pub(crate) struct Flags {
     stop: AtomicBool,
     peer_done: AtomicBool,
     peer_sent: AtomicU64,
+    allowance: Option<Allowance>,
 }
 
 impl Flags {
+    /// Those of a worker that may move so much; None for no limit.
+    pub(crate) fn new(allowance: Option<Allowance>) -> Flags {
+        Flags {
+            allowance,
+            ..Flags::default()
+        }
+    }
+
+    pub(crate) fn allowance(&self) -> Option<&Allowance> {
+        self.allowance.as_ref()
+    }
+
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }

@@ -5,7 +5,7 @@
 //! that is the generator's lag: it is measured, and a point it could not keep is invalid.
 
 use super::client::Delays;
-use super::message::{Messages, STAMP_LEN, put_stamp, stamp};
+use super::message::{Messages, put_stamp, stamp};
 use super::slices::Slices;
 use super::{Flags, is_pause, sink, source};
 use crate::clock::now_ns;
@@ -45,8 +45,10 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
     let mut free_ns = start_ns;
     let mut blocked_ns = 0;
     let mut generator_behind_ns = 0;
+    // A generator this far behind will not catch up; the point is invalid as it is.
+    let give_up_ns = start_ns + job.limits.time_ns + job.limits.time_ns / 2;
     while report.sent < job.limits.messages {
-        let intended_ns = start_ns + schedule.next_ns();
+        let intended_ns = start_ns.saturating_add(schedule.next_ns());
         if intended_ns >= start_ns + job.limits.time_ns || flags.is_stopped() {
             break;
         }
@@ -55,8 +57,12 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
         generator_behind_ns = at_ns.saturating_sub(intended_ns.max(free_ns));
         lag.record(generator_behind_ns);
         put_stamp(messages.next_mut(), report.sent, intended_ns);
-        match send_once(circuit, messages.next(), flags) {
-            Ok(waited_ns) => blocked_ns += waited_ns,
+        match send_once(circuit, messages.next(), flags, give_up_ns) {
+            Ok(Some(waited_ns)) => blocked_ns += waited_ns,
+            Ok(None) => {
+                report.last_ns = now_ns();
+                break;
+            }
             Err(error) => {
                 report.error = Some(error.to_string());
                 break;
@@ -65,8 +71,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
         report.sent += 1;
         free_ns = now_ns();
         report.last_ns = free_ns;
-        // A generator this far behind will not catch up; the point is invalid as it is.
-        if free_ns > start_ns + job.limits.time_ns + job.limits.time_ns / 2 {
+        if free_ns > give_up_ns {
             break;
         }
         slices.record(free_ns, report.sent, 0);
@@ -113,16 +118,25 @@ fn lag_into(lag: Delays, report: &mut CircuitReport) {
     }
 }
 
-/// Tries until the transport takes the message; gives how long it did not.
-fn send_once(circuit: &mut dyn Circuit, message: &[u8], flags: &Flags) -> io::Result<u64> {
+/// Tries until the transport takes the message; gives how long it did not, None if for too long.
+fn send_once(
+    circuit: &mut dyn Circuit,
+    message: &[u8],
+    flags: &Flags,
+    give_up_ns: u64,
+) -> io::Result<Option<u64>> {
     let mut since_ns = None;
     loop {
         match circuit.try_send(message) {
-            Ok(()) => return Ok(since_ns.map_or(0, |since| now_ns() - since)),
+            Ok(()) => return Ok(Some(since_ns.map_or(0, |since| now_ns() - since))),
             Err(error) if is_pause(&error) => {
-                since_ns.get_or_insert_with(now_ns);
+                let now = now_ns();
+                since_ns.get_or_insert(now);
                 if flags.is_stopped() {
                     return Err(error);
+                }
+                if now > give_up_ns {
+                    return Ok(None);
                 }
             }
             Err(error) => return Err(error),
@@ -282,7 +296,6 @@ impl Receiving {
     }
 
     fn count(&mut self, message: &[u8]) {
-        debug_assert!(message.len() >= STAMP_LEN);
         if let Some((_, intended_ns)) = stamp(message) {
             let intended_ns = intended_ns.saturating_add_signed(self.clock_ns);
             self.delays

@@ -1,6 +1,5 @@
 //! server: sends back every message it gets.
 
-use super::pace::Pace;
 use super::{Flags, is_pause, sink};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
@@ -15,13 +14,11 @@ pub(crate) fn run(
     stream: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
-    let first_ns = now_ns();
     let mut report = CircuitReport {
-        first_ns,
+        first_ns: now_ns(),
         ..Default::default()
     };
     let call = Exchange::new(job, stream);
-    let pace = Pace::new(job, first_ns);
     loop {
         let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
             // A wait that was ended brings a message of no bytes.
@@ -35,7 +32,6 @@ pub(crate) fn run(
         };
         report.received += 1;
         report.received_bytes += len as u64;
-        pace.hold(report.received_bytes, flags);
         if let Err(error) = call.send(circuit, &buffer[..len], || flags.is_stopped()) {
             report.error = Some(error.to_string());
             break;

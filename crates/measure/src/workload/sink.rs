@@ -67,10 +67,7 @@ pub(crate) fn run(
 
 /// Room for a byte stream's read or the longest message.
 pub(crate) fn buffer_len(job: &Job) -> usize {
-    let longest = job
-        .mix
-        .map_or(job.message_len, |mix| mix.small.max(mix.full));
-    longest.max(job.settings.read_len).max(65_536) as usize
+    job.longest().max(job.settings.read_len).max(65_536) as usize
 }
 
 fn all_here(flags: &Flags, report: &CircuitReport) -> bool {

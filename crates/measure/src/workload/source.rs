@@ -1,7 +1,6 @@
 //! source: as many messages as will go, one call a message.
 
 use super::message::Messages;
-use super::pace::Pace;
 use super::slices::Slices;
 use super::{Flags, RunLength, is_pause};
 use crate::clock::now_ns;
@@ -17,7 +16,6 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
     let end_ns = start_ns + job.limits.time_ns;
     let mut slices = Slices::new(start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
-    let pace = Pace::new(job, start_ns);
     let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
     while sent < job.limits.messages {
         let want = length.messages.min((job.limits.messages - sent) as usize);
@@ -38,7 +36,6 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
         if last_ns >= end_ns || flags.is_stopped() {
             break;
         }
-        pace.hold(bytes, flags);
     }
     error = error.or_else(|| finish(circuit, flags));
     CircuitReport {

@@ -1,0 +1,481 @@
+//! What a client may move, and how fast: held by workers while they run, and counted however they end.
+
+use crate::common::{Counted, Raw, await_idle, job, open_agent};
+use agent::Agent;
+use agent::server::state::{Acquaintance, Act, State};
+use control::session::{FromAgent, ToAgent};
+use control::{
+    Arrivals, Caps, FromWorker, Job, Mix, Rate, RendezvousFrame, Role, Side, ToWorker,
+    WorkerReport, Workload,
+};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+/// Rounds of workers that no test needs as many of.
+const ROUNDS_MAX: usize = 400;
+
+/// How long to wait for what may never come: a worker without bytes left is silent.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes a message of the tests with pace has.
+const LEN: usize = 10_000;
+
+fn tell(raw: &mut Raw, worker: u32, message: ToWorker) {
+    raw.send(&ToAgent::Tell(worker, Box::new(message)));
+}
+
+/// Gives a listening job to a fresh worker; where it listens, or why it does not.
+fn listen(raw: &mut Raw, worker: u32, job: &Job) -> Result<SocketAddr, String> {
+    raw.send(&ToAgent::Spawn(worker));
+    give(raw, worker, job)
+}
+
+fn give(raw: &mut Raw, worker: u32, job: &Job) -> Result<SocketAddr, String> {
+    tell(raw, worker, ToWorker::Listen(job.clone()));
+    let of_it = move |answer: &FromAgent| matches!(answer, FromAgent::Said(n, _) | FromAgent::Refused(Some(n), _) if *n == worker);
+    match raw.await_that(of_it) {
+        FromAgent::Said(_, FromWorker::Listening(frames)) => {
+            let text = std::str::from_utf8(&frames[0].bytes).expect("an address");
+            Ok(text.parse().expect("an address"))
+        }
+        FromAgent::Refused(_, why) => Err(why),
+        other => panic!("not listening: {other:?}"),
+    }
+}
+
+fn go(raw: &mut Raw, worker: u32) {
+    tell(raw, worker, ToWorker::Go(0));
+    raw.await_that(|answer| *answer == FromAgent::Said(worker, FromWorker::Running));
+}
+
+fn end(raw: &mut Raw, worker: u32) {
+    raw.send(&ToAgent::End(worker));
+    raw.await_that(|answer| *answer == FromAgent::Ended(worker));
+}
+
+fn finished(raw: &mut Raw, worker: u32) -> WorkerReport {
+    let is_report = |answer: &FromAgent| matches!(answer, FromAgent::Said(n, FromWorker::Finished(_)) if *n == worker);
+    match raw.await_that(is_report) {
+        FromAgent::Said(_, FromWorker::Finished(report)) => *report,
+        _ => unreachable!("it was asked for"),
+    }
+}
+
+/// A connection to a worker that it has accepted.
+fn accepted(raw: &mut Raw, worker: u32, to: SocketAddr) -> TcpStream {
+    let data = TcpStream::connect(to).expect("the worker listens");
+    let limit = Some(crate::common::HANG);
+    data.set_read_timeout(limit).expect("a limit");
+    data.set_write_timeout(limit).expect("a limit");
+    raw.await_that(|answer| *answer == FromAgent::Said(worker, FromWorker::Accepted));
+    data
+}
+
+/// Everything that still comes.
+fn rest(data: &mut TcpStream) -> u64 {
+    let mut buffer = vec![0; 1 << 16];
+    let mut all = 0;
+    while let Ok(len) = data.read(&mut buffer) {
+        if len == 0 {
+            break;
+        }
+        all += len as u64;
+    }
+    all
+}
+
+/// A job of an agent that sends for longer than any test lasts.
+fn source() -> Job {
+    let mut job = job("tcp", Side::Listen);
+    job.role = Role::Source;
+    job.limits.time_ns = 30_000_000_000;
+    job.message_len = LEN as u64;
+    job
+}
+
+fn offered(per_s: f64) -> Job {
+    Job {
+        workload: Workload::Offered,
+        rate: Some(Rate {
+            per_s,
+            arrivals: Arrivals::Fixed,
+        }),
+        ..source()
+    }
+}
+
+/// Messages that look like a byte each.
+fn mixed(full: u64) -> Job {
+    Job {
+        message_len: 1,
+        mix: Some(Mix {
+            small: 1,
+            full,
+            small_percent: 10,
+        }),
+        ..source()
+    }
+}
+
+fn serving(workload: Workload) -> Job {
+    Job {
+        workload,
+        role: Role::Server,
+        ..source()
+    }
+}
+
+/// Starts workers of `job` again and again until the agent has had enough, and ends each before it
+/// reports: by its number, or as if it had crashed. What came of it, all told, must be within the cap.
+fn spend(job: &Job, bytes: u64, mut once: impl FnMut(&mut Raw, SocketAddr) -> u64) {
+    let caps = Caps {
+        bytes,
+        ..Caps::default()
+    };
+    let (agent, place) = open_agent(caps);
+    let mut raw = Raw::ready(agent.address());
+    let mut moved = 0;
+    for round in 0..ROUNDS_MAX {
+        let to = match listen(&mut raw, 1, job) {
+            Ok(to) => to,
+            Err(why) => {
+                assert!(why.contains("has moved all of its"), "{why}");
+                assert!(round > 1 && moved > 0, "{moved} in {round} rounds");
+                return;
+            }
+        };
+        moved += once(&mut raw, to);
+        if round % 2 == 0 {
+            end(&mut raw, 1);
+        } else {
+            crash(&mut raw, &place);
+        }
+        assert!(moved <= bytes, "{moved} of {bytes} after {round} rounds");
+    }
+    panic!("{ROUNDS_MAX} workers have moved {moved} of {bytes}");
+}
+
+/// The only worker dies.
+fn crash(raw: &mut Raw, place: &Counted) {
+    for worker in place.left() {
+        let process = rustix::process::Pid::from_raw(worker as i32).expect("a process");
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    }
+    raw.await_that(|answer| *answer == FromAgent::Ended(1));
+}
+
+/// Waits until a worker sends, or sends nothing; how much of it was read.
+fn begin_to_read(raw: &mut Raw, to: SocketAddr) -> (TcpStream, u64) {
+    let mut data = accepted(raw, 1, to);
+    go(raw, 1);
+    // What comes later is read later.
+    data.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    let read = data.read(&mut [0; 1]).unwrap_or(0) as u64;
+    (data, read)
+}
+
+#[test]
+fn bytes_of_workers_that_never_report_count() {
+    for job in [source(), mixed(100_000), offered(100_000.0)] {
+        let mut earlier: Option<(TcpStream, u64)> = None;
+        spend(&job, 48 << 20, |raw, to| {
+            // Those of the worker before, which is gone by now.
+            let moved = earlier.take();
+            let moved = moved.map_or(0, |(mut data, read)| read + rest(&mut data));
+            earlier = Some(begin_to_read(raw, to));
+            moved
+        });
+    }
+}
+
+#[test]
+fn bytes_of_answers_that_are_never_reported_count() {
+    let message = vec![7; LEN];
+    let ask = |data: &mut TcpStream| {
+        data.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        let mut answer = vec![0; LEN];
+        let asked = data.write_all(&message);
+        asked.and_then(|()| data.read_exact(&mut answer)).is_ok()
+    };
+    spend(&serving(Workload::Delay), 500_000, |raw, to| {
+        let mut data = accepted(raw, 1, to);
+        go(raw, 1);
+        let answers = (0..5).take_while(|_| ask(&mut data)).count();
+        (answers * 2 * LEN) as u64
+    });
+    spend(&serving(Workload::Connect), 500_000, |raw, to| {
+        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
+        go(raw, 1);
+        let once = |_: &i32| TcpStream::connect(to).is_ok_and(|mut data| ask(&mut data));
+        let answers = (0..5).take_while(once).count();
+        (answers * 2 * LEN) as u64
+    });
+}
+
+#[test]
+fn a_receiver_takes_no_more_than_it_may() {
+    let caps = Caps {
+        bytes: 1 << 20,
+        ..Caps::default()
+    };
+    let (agent, place) = open_agent(caps);
+    let mut raw = Raw::ready(agent.address());
+    let mut sink = job("tcp", Side::Listen);
+    sink.limits.time_ns = 30_000_000_000;
+    let to = listen(&mut raw, 1, &sink).expect("it listens");
+    let mut data = accepted(&mut raw, 1, to);
+    go(&mut raw, 1);
+    // It hangs up in the middle, whatever is in the kernel's buffers by then.
+    let flood = vec![7; 1 << 16];
+    let written = (0..4096).take_while(|_| data.write_all(&flood).is_ok());
+    assert!(written.count() < 4096, "it takes all of 256 MiB");
+    let report = finished(&mut raw, 1);
+    let circuit = &report.circuits[0];
+    assert_eq!(circuit.error.as_deref(), Some(control::caps::SPENT));
+    assert_eq!(circuit.received_bytes, report.moved_bytes);
+    // The last read may bring more than was left.
+    let most = (1 << 20) + sink.settings.read_len;
+    assert!(report.moved_bytes >= 1 << 20 && report.moved_bytes <= most);
+    let why = listen(&mut raw, 2, &sink).expect_err("nothing is left");
+    assert!(why.contains("has moved all of its 1048576 bytes"), "{why}");
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// Bytes a second that the agents of the tests with pace send.
+const PACE: u64 = 1_000_000;
+
+fn slow_agent() -> (Agent, Counted) {
+    let caps = Caps {
+        rate_bps: Some(PACE * 8),
+        ..Caps::default()
+    };
+    open_agent(caps)
+}
+
+/// Has a worker that is ready send to the end of its job; its report, and what really came.
+fn run_source(raw: &mut Raw, worker: u32, mut data: TcpStream) -> (WorkerReport, u64) {
+    let reading = std::thread::spawn(move || rest(&mut data));
+    go(raw, worker);
+    let report = finished(raw, worker);
+    end(raw, worker);
+    (report, reading.join().expect("no panic"))
+}
+
+/// Bytes that may be sent in the time of `reports`: what the pace makes of it, what a loop that was held
+/// up may make up for, and nothing more.
+fn most(reports: &[&WorkerReport]) -> u64 {
+    let circuits = || reports.iter().flat_map(|report| &report.circuits);
+    let first = circuits().map(|one| one.first_ns).min().expect("a circuit");
+    let last = circuits().map(|one| one.last_ns).max().expect("a circuit");
+    PACE * (last - first) / 1_000_000_000 + PACE / 10
+}
+
+#[test]
+fn no_workload_is_faster_than_its_worker_may_be() {
+    let (agent, place) = slow_agent();
+    let mut raw = Raw::ready(agent.address());
+    let short = |job: Job| {
+        let mut job = job;
+        job.limits.time_ns = 400_000_000;
+        job
+    };
+    for job in [source(), mixed(50_000), offered(99.0)].map(short) {
+        let to = listen(&mut raw, 1, &job).expect("it listens");
+        let data = accepted(&mut raw, 1, to);
+        let (report, came) = run_source(&mut raw, 1, data);
+        assert_eq!(report.circuits[0].error, None);
+        assert_eq!(report.moved_bytes, came);
+        let most = most(&[&report]) + job.longest();
+        assert!(came <= most, "{came} above {most}: {job:?}");
+    }
+    // More than that is not even offered.
+    let why = listen(&mut raw, 1, &offered(101.0)).expect_err("too much");
+    assert!(why.contains("8080000 bit/s are offered"), "{why}");
+    raw.send(&ToAgent::End(1));
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// Answers every connection with what it asks, until it is told to end by one that asks nothing.
+fn echo(listener: &TcpListener) {
+    let mut message = vec![0; LEN];
+    loop {
+        let (mut one, _) = listener.accept().expect("a connection");
+        if one.read_exact(&mut message).is_err() {
+            return;
+        }
+        // Another one follows where this fails.
+        let _ = one.write_all(&message);
+    }
+}
+
+#[test]
+fn connections_and_questions_keep_the_pace_too() {
+    let (agent, place) = slow_agent();
+    let mut raw = Raw::ready(agent.address());
+    for workload in [Workload::Connect, Workload::Delay] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("bound");
+        let echoing = std::thread::spawn(move || match workload {
+            Workload::Connect => echo(&listener),
+            _ => answer(&listener),
+        });
+        let mut asking = job("tcp", Side::Connect);
+        (asking.role, asking.workload) = (Role::Client, workload);
+        asking.message_len = LEN as u64;
+        asking.limits.time_ns = 400_000_000;
+        let frame = RendezvousFrame {
+            reach: 2,
+            bytes: address.to_string().into_bytes(),
+            descriptors: 0,
+        };
+        raw.send(&ToAgent::Spawn(1));
+        tell(&mut raw, 1, ToWorker::Connect(asking, vec![frame]));
+        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Connected));
+        go(&mut raw, 1);
+        let report = finished(&mut raw, 1);
+        end(&mut raw, 1);
+        let circuit = &report.circuits[0];
+        assert_eq!(circuit.error, None, "{workload:?}");
+        assert_eq!(circuit.received_bytes, circuit.sent * LEN as u64);
+        assert_eq!(report.moved_bytes, 2 * circuit.received_bytes);
+        let most = most(&[&report]) + LEN as u64;
+        assert!(circuit.received_bytes <= most, "{workload:?}: {circuit:?}");
+        // The thread ends with one that asks nothing.
+        drop(TcpStream::connect(address));
+        echoing.join().expect("no panic");
+    }
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// Answers on one connection as long as it asks, then waits for one more.
+fn answer(listener: &TcpListener) {
+    let (mut one, _) = listener.accept().expect("a connection");
+    let mut message = vec![0; LEN];
+    while one.read_exact(&mut message).is_ok() && one.write_all(&message).is_ok() {}
+    drop(listener.accept());
+}
+
+#[test]
+fn several_workers_share_the_pace() {
+    let (agent, place) = slow_agent();
+    let mut raw = Raw::ready(agent.address());
+    let workers = [1, 2, 3];
+    let mut job = source();
+    job.limits.time_ns = 400_000_000;
+    workers
+        .iter()
+        .for_each(|&worker| raw.send(&ToAgent::Spawn(worker)));
+    let threads = workers.map(|worker| {
+        let to = give(&mut raw, worker, &job).expect("it listens");
+        let mut data = accepted(&mut raw, worker, to);
+        std::thread::spawn(move || rest(&mut data))
+    });
+    // A fourth finds nothing left.
+    let why = listen(&mut raw, 4, &job).expect_err("all is given away");
+    assert!(why.contains("or its other workers may"), "{why}");
+    workers
+        .iter()
+        .for_each(|&worker| tell(&mut raw, worker, ToWorker::Go(0)));
+    let mut reports: Vec<WorkerReport> = Vec::new();
+    while reports.len() < workers.len() {
+        if let Some(FromAgent::Said(_, FromWorker::Finished(report))) = raw.receive() {
+            reports.push(*report);
+        }
+    }
+    workers.iter().for_each(|&worker| end(&mut raw, worker));
+    let came: u64 = threads
+        .map(|one| one.join().expect("no panic"))
+        .iter()
+        .sum();
+    let all: Vec<&WorkerReport> = reports.iter().collect();
+    let most = most(&all) + 3 * LEN as u64;
+    assert!(came > 0 && came <= most, "{came} above {most}");
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+#[test]
+fn lowered_caps_are_those_that_hold() {
+    let caps = Caps {
+        workers: 1,
+        buffers: 1 << 20,
+        ..Caps::default()
+    };
+    let (agent, place) = open_agent(caps);
+    let mut raw = Raw::ready(agent.address());
+    for (leg, fine) in [
+        ("tcp,buffers=64M", false),
+        ("tcp,buffers=1M", true),
+        ("udp,buffers=2M", false),
+        ("xtp,queue=2m", false),
+        ("xtp,queue=1m", true),
+        ("xtp,dialect=3.6,gateway=192.0.2.1:9", false),
+    ] {
+        raw.send(&ToAgent::Spawn(1));
+        tell(&mut raw, 1, ToWorker::Listen(job(leg, Side::Listen)));
+        let of_it = |answer: &FromAgent| {
+            matches!(
+                answer,
+                FromAgent::Said(1, _) | FromAgent::Refused(Some(1), _)
+            )
+        };
+        let told = raw.await_that(of_it);
+        let listens = matches!(told, FromAgent::Said(1, FromWorker::Listening(_)));
+        assert_eq!(listens, fine, "{leg}: {told:?}");
+        raw.send(&ToAgent::Spawn(2));
+        let second = raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(2), _)));
+        assert!(
+            format!("{second:?}").contains("1 workers at most"),
+            "{second:?}"
+        );
+        end(&mut raw, 1);
+    }
+    drop(raw);
+    await_idle(&agent, &place);
+}
+
+/// However a worker goes, what it has booked or reported is gone from what is left.
+#[test]
+fn every_way_to_end_is_charged() {
+    let here = std::net::IpAddr::from([127, 0, 0, 1]);
+    let client = Acquaintance {
+        peer: here,
+        local: here,
+    };
+    let caps = Caps {
+        bytes: 10_000_000,
+        ..Caps::default()
+    };
+    let mut state = State::new(caps, client, |_, _| Ok(()));
+    let mut left = 10_000_000;
+    let report = |moved_bytes| {
+        let report = WorkerReport {
+            moved_bytes,
+            ..WorkerReport::default()
+        };
+        FromWorker::Finished(Box::new(report))
+    };
+    for (said, booked, charged) in [
+        (None, 5000, 5000),
+        (Some(FromWorker::Failed("late".into())), 700, 700),
+        (Some(FromWorker::SourceDone(5)), 60, 60),
+        (Some(report(900)), 5000, 900),
+        (None, 0, 0),
+    ] {
+        let whole = Some(left);
+        state.request(ToAgent::Spawn(1)).expect("a worker");
+        let job = ToWorker::Listen(source());
+        let act = state.request(ToAgent::Tell(1, Box::new(job)));
+        assert!(matches!(act, Ok(Act::Tell(1, _))), "{act:?}");
+        assert_eq!(state.job(1).and_then(|job| job.allowance_bytes), whole);
+        said.map(|said| state.said(1, said));
+        state.ended(1, booked);
+        left -= charged;
+        assert_eq!(state.bytes_left(), left);
+    }
+}
