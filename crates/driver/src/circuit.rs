@@ -188,7 +188,9 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         loop {
             {
                 let mut pump = self.shared.lock();
-                pump.offer(self.shared.now(), self.id, true);
+                let now = self.shared.now();
+                pump.offer(now, self.id, true);
+                pump.engine().hurry(now, self.id);
                 self.shared.serve(&mut pump)?;
                 match pump.status(self.id).closed {
                     Some(CloseReason::Graceful) => return Ok(()),

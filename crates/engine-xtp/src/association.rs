@@ -374,6 +374,10 @@ impl Engine for Xtp {
         self.with(id, close::do_finish);
     }
 
+    fn hurry(&mut self, _now: Instant, id: CircuitId) {
+        self.with(id, request::do_hurry);
+    }
+
     fn abort(&mut self, now: Instant, id: CircuitId) {
         self.with(id, close::do_abort);
         self.settle(now, id);

@@ -173,6 +173,10 @@ pub trait Engine {
     /// Ends the circuit's sending direction after the bytes in its store.
     fn finish(&mut self, now: Instant, circuit: CircuitId);
 
+    /// The user waits until the peer has everything and does nothing else meanwhile: an engine that asks
+    /// for acknowledgements asks now.
+    fn hurry(&mut self, _now: Instant, _circuit: CircuitId) {}
+
     /// Ends the circuit at once, both directions.
     fn abort(&mut self, now: Instant, circuit: CircuitId);
 

@@ -87,6 +87,16 @@ pub(crate) fn handle_status(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     }
 }
 
+/// The user waits for the peer to have everything: what left without a request is asked about now.
+pub(crate) fn do_hurry(ctx: &mut Context, sh: &mut Shared) {
+    let quiet = ctx.tx.requests.is_empty() && ctx.tx.handshake.is_none();
+    let unasked = quiet && ctx.tx.in_flight() > 0 && ctx.tx.next == ctx.tx.end;
+    if unasked && ctx.phase == Phase::Active && ctx.service != Service::Datagram {
+        ctx.due.probe = true;
+        ctx.wake(sh);
+    }
+}
+
 /// A request was not answered: stop sending and ask until somebody answers or it is too late.
 pub(crate) fn handle_wait(ctx: &mut Context, sh: &mut Shared, now: Instant) {
     if ctx.tx.requests.is_empty() && ctx.phase != Phase::Opening {

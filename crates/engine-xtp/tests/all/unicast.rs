@@ -351,6 +351,32 @@ fn questions_travel_in_data_without_bytes_if_wanted() {
 }
 
 #[test]
+fn who_waits_for_everything_to_arrive_asks_at_once_and_once() {
+    let (mut ends, ids) = Ends::new(&Config::default(), 1);
+    ends.engines[0].extend(ends.now, ids[0], 100, true);
+    ends.settle();
+    assert!(ends.engines[0].in_flight(ids[0]) > 0, "nobody has asked");
+    let asking = |ends: &mut Ends| {
+        ends.engines[0].hurry(ends.now, ids[0]);
+        let packets = ends.take(0, 10);
+        let asks = |packet: &Vec<u8>| {
+            let header = Header::parse(packet).expect("a good packet");
+            assert_eq!(header.format, Format::Cntl);
+            header.options.has(Options::SREQ)
+        };
+        assert!(packets.iter().all(asks));
+        packets
+    };
+    let asked = asking(&mut ends);
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asking(&mut ends).len(), 0, "an answer is on its way");
+    ends.arrive(1, &asked[0]);
+    ends.settle();
+    assert_eq!(ends.engines[0].in_flight(ids[0]), 0);
+    assert_eq!(asking(&mut ends).len(), 0, "there is nothing to ask for");
+}
+
+#[test]
 fn requests_for_delivery_are_answered_when_the_user_took_everything() {
     let config = Config {
         ask: Ask::Delivered,
