@@ -63,9 +63,10 @@ pub struct Caps {
     pub session_s: u64,
 }
 
-/// A measuring thread and a helper for each circuit, the control thread and one to spare.
+/// A measuring thread and a helper for each circuit, where circuits come and go that of the one before
+/// too, and the control thread and one to spare.
 const fn threads(circuits: u32) -> u32 {
-    2 * circuits + 2
+    circuits.saturating_mul(3).saturating_add(2)
 }
 
 impl Default for Caps {
@@ -345,8 +346,8 @@ pub(crate) mod tests {
             threads: 5,
             ..Caps::default()
         };
-        let why = caps.check(&job(), some()).expect_err("two circuits need 6");
-        assert!(why.contains("number of threads of 6"), "{why}");
+        let why = caps.check(&job(), some()).expect_err("two circuits need 8");
+        assert!(why.contains("number of threads of 8"), "{why}");
     }
 
     fn offered(per_s: f64) -> Job {

@@ -40,6 +40,14 @@ pub(crate) fn confine(process: u32, memory: u64) {
     set_limit(Some(process), Resource::Core, 0);
 }
 
+/// Threads a process has now; None when it is gone.
+pub(crate) fn threads(process: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let mut lines = status.lines();
+    let count = lines.find_map(|line| line.strip_prefix("Threads:"))?;
+    count.trim().parse().ok()
+}
+
 fn set_limit(process: Option<Pid>, resource: Resource, most: u64) {
     let limit = Rlimit {
         current: Some(most),

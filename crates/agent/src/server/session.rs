@@ -1,7 +1,7 @@
 //! A client's session, from its turn to its end: requests in, workers at work, answers out.
 
 use super::state::{Acquaintance, Act, State};
-use super::{Client, Shared, machine};
+use super::{Client, Shared, machine, privilege};
 use crate::greeting;
 use crate::link::{Link, LinkError, timespec};
 use crate::path;
@@ -43,6 +43,9 @@ struct Worker {
     reported: bool,
     /// Where it books what it moves, once it has a job.
     account: Option<Account>,
+    /// When its threads were last looked at, and how many looks in a row found too many.
+    looked: Instant,
+    crowded: u32,
 }
 
 impl Worker {
@@ -53,6 +56,25 @@ impl Worker {
         let descriptors: Vec<_> = account.map(AsFd::as_fd).into_iter().collect();
         let channel = &mut self.handle.channel;
         channel.send_within(message, &descriptors, TELL_LIMIT)
+    }
+
+    /// Why it must not go on, if so, where it may have `threads`.
+    fn excess(&mut self, threads: u32) -> Option<String> {
+        let now = Instant::now();
+        if now > self.until {
+            return Some("the worker took longer than its job may".into());
+        }
+        if now - self.looked < TICK {
+            return None;
+        }
+        self.looked = now;
+        let has = privilege::threads(self.handle.id()).filter(|has| *has > threads);
+        self.crowded = has.map_or(0, |_| self.crowded + 1);
+        // Helpers of circuits that have gone may be about to go.
+        let has = has.filter(|_| self.crowded > 1)?;
+        Some(format!(
+            "the worker has {has} threads, and this agent allows {threads}"
+        ))
     }
 
     /// Ends it and waits for it; gives the bytes that it booked.
@@ -186,14 +208,13 @@ impl<'a> Session<'a> {
         if self.link.heard().elapsed() > SILENCE {
             return Err(LinkError::Silent(SILENCE));
         }
-        let late: Vec<u32> = self
-            .workers
-            .iter()
-            .filter(|(_, worker)| Instant::now() > worker.until)
-            .map(|(number, _)| *number)
+        let threads = self.shared.caps.threads;
+        let workers = self.workers.iter_mut();
+        let unfit: Vec<(u32, String)> = workers
+            .filter_map(|(number, worker)| Some((*number, worker.excess(threads)?)))
             .collect();
-        for number in late {
-            self.fail(number, "the worker took longer than its job may".into())?;
+        for (number, why) in unfit {
+            self.fail(number, why)?;
             self.end(number)?;
         }
         if Instant::now() > self.until {
@@ -259,7 +280,7 @@ impl<'a> Session<'a> {
                 return self.fail(number, error.to_string());
             }
         };
-        crate::server::privilege::confine(worker.id(), self.shared.caps.memory);
+        privilege::confine(worker.id(), self.shared.caps.memory);
         self.shared.counts.worker();
         let until = Instant::now() + WORKER_GRACE;
         let worker = Worker {
@@ -267,6 +288,8 @@ impl<'a> Session<'a> {
             until,
             reported: false,
             account: None,
+            looked: Instant::now(),
+            crowded: 0,
         };
         self.workers.insert(number, worker);
         Ok(())

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes a message of the tests with pace has.
 const LEN: usize = 10_000;
 
-fn tell(raw: &mut Raw, worker: u32, message: ToWorker) {
+pub fn tell(raw: &mut Raw, worker: u32, message: ToWorker) {
     raw.send(&ToAgent::Tell(worker, Box::new(message)));
 }
 
@@ -49,7 +49,7 @@ fn go(raw: &mut Raw, worker: u32) {
     raw.await_that(|answer| *answer == FromAgent::Said(worker, FromWorker::Running));
 }
 
-fn end(raw: &mut Raw, worker: u32) {
+pub fn end(raw: &mut Raw, worker: u32) {
     raw.send(&ToAgent::End(worker));
     raw.await_that(|answer| *answer == FromAgent::Ended(worker));
 }
@@ -395,46 +395,6 @@ fn several_workers_share_the_pace() {
     let all: Vec<&WorkerReport> = reports.iter().collect();
     let most = most(&all) + 3 * LEN as u64;
     assert!(came > 0 && came <= most, "{came} above {most}");
-    drop(raw);
-    await_idle(&agent, &place);
-}
-
-#[test]
-fn lowered_caps_are_those_that_hold() {
-    let caps = Caps {
-        workers: 1,
-        buffers: 1 << 20,
-        ..Caps::default()
-    };
-    let (agent, place) = open_agent(caps);
-    let mut raw = Raw::ready(agent.address());
-    for (leg, fine) in [
-        ("tcp,buffers=64M", false),
-        ("tcp,buffers=1M", true),
-        ("udp,buffers=2M", false),
-        ("xtp,queue=2m", false),
-        ("xtp,queue=1m", true),
-        ("xtp,dialect=3.6,gateway=192.0.2.1:9", false),
-    ] {
-        raw.send(&ToAgent::Spawn(1));
-        tell(&mut raw, 1, ToWorker::Listen(job(leg, Side::Listen)));
-        let of_it = |answer: &FromAgent| {
-            matches!(
-                answer,
-                FromAgent::Said(1, _) | FromAgent::Refused(Some(1), _)
-            )
-        };
-        let told = raw.await_that(of_it);
-        let listens = matches!(told, FromAgent::Said(1, FromWorker::Listening(_)));
-        assert_eq!(listens, fine, "{leg}: {told:?}");
-        raw.send(&ToAgent::Spawn(2));
-        let second = raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(2), _)));
-        assert!(
-            format!("{second:?}").contains("1 workers at most"),
-            "{second:?}"
-        );
-        end(&mut raw, 1);
-    }
     drop(raw);
     await_idle(&agent, &place);
 }

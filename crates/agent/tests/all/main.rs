@@ -8,6 +8,7 @@ mod common;
 mod fuzzed;
 mod hosts;
 mod liars;
+mod limits;
 mod sessions;
 mod strangers;
 

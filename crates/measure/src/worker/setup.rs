@@ -166,7 +166,11 @@ fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
 
 /// The transport of a leg, and the options it gets.
 fn prepare(job: &Job, leg: &control::Leg) -> Result<(&'static dyn Transport, Options), String> {
-    let circuits = leg.circuits as usize;
+    // Connections come and go one after another, all through the first door.
+    let circuits = match job.workload {
+        Workload::Connect => 1,
+        _ => leg.circuits as usize,
+    };
     let leg = Leg::parse(&leg.transport)?;
     let mut options = options(job, circuits);
     leg.apply(&mut options);
