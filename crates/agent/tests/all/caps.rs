@@ -282,7 +282,11 @@ fn no_workload_is_faster_than_its_worker_may_be() {
         job.limits.time_ns = 400_000_000;
         job
     };
-    for job in [source(), mixed(50_000), offered(99.0)].map(short) {
+    let both = Job {
+        role: Role::Both,
+        ..source()
+    };
+    for job in [source(), mixed(50_000), offered(99.0), both].map(short) {
         let to = listen(&mut raw, 1, &job).expect("it listens");
         let data = accepted(&mut raw, 1, to);
         let (report, came) = run_source(&mut raw, 1, data);
