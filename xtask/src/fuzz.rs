@@ -71,7 +71,8 @@ fn build(folder: &Path) -> Result<PathBuf, String> {
         .status()
         .map_err(|error| format!("cargo does not run: {error}"))?;
     if !status.success() {
-        return Err("the targets do not build; they need a C++ compiler".into());
+        let why = "the targets do not build, see above; they need a C++ compiler";
+        return Err(why.into());
     }
     let target = std::env::var_os("CARGO_TARGET_DIR");
     let target = target.map_or(folder.join("target"), PathBuf::from);

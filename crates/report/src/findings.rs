@@ -262,6 +262,9 @@ fn context(view: &View) -> String {
     if let Some(date) = started.and_then(quantity::date) {
         parts.push(date);
     }
+    if let Some(path) = plan.options.get("path") {
+        parts.push(quantity::clean(path, 120));
+    }
     let baseline = quantity::label(&plan.baseline);
     format!(
         "{}. Everything is compared with {baseline}.",

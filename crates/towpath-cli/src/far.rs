@@ -45,6 +45,22 @@ impl FarArgs {
     pub fn is_asked(&self) -> bool {
         !self.to.is_empty() || !self.from.is_empty()
     }
+
+    /// Which way circuits go, in words.
+    pub fn path(&self) -> String {
+        let names = |targets: &[Target]| match targets {
+            [] => "here".to_owned(),
+            all => {
+                let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+                names.join(", ")
+            }
+        };
+        let at_once = match self.together {
+            true => " at once",
+            false => "",
+        };
+        format!("from {} to {}{at_once}", names(&self.from), names(&self.to))
+    }
 }
 
 /// Runs the race.

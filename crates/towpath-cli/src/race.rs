@@ -208,6 +208,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     crate::stage::check_reach(args, &contestants)?;
     let mut notes = classes(&contestants);
     notes.extend(crate::stage::sharing(args).map(|text| ("processors".to_owned(), text)));
+    notes.extend(path(args).map(|text| ("path".to_owned(), text)));
     Ok(RaceSpec {
         command: std::env::args().collect(),
         contestants,
@@ -248,6 +249,20 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
         packet_sizes: args.packet_sizes,
         notes,
     })
+}
+
+/// Where messages go, if not within this host.
+fn path(args: &RaceArgs) -> Option<String> {
+    if args.far.is_asked() {
+        return Some(args.far.path());
+    }
+    let links: Vec<&str> = args
+        .stage
+        .link
+        .iter()
+        .map(|(text, _)| text.as_str())
+        .collect();
+    (!links.is_empty()).then(|| format!("between two hosts, over {}", links.join(" or ")))
 }
 
 fn settings(args: &RaceArgs) -> Settings {

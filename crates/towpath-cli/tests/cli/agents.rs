@@ -149,6 +149,9 @@ fn two_machines_in_five_lines() {
     );
     assert_eq!(said.code, 0, "{}", said.err);
     crate::schema::accepts_folder(&scratch.path("run"));
+    let page = std::fs::read_to_string(scratch.path("run/report.html")).expect("a page");
+    let way = format!("from here to {}. Everything", agent.address());
+    assert!(page.contains(&way), "the reader is not told which way");
     let run = RunData::read(&scratch.path("run")).expect("a result");
     assert!(
         run.trials.iter().all(|trial| trial.status == Status::Ok),
