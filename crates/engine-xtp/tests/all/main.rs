@@ -1,6 +1,7 @@
 //! The tests of the XTP engine, by topic. They run in virtual time and repeat exactly.
 
 mod addresses;
+mod asking;
 mod choices;
 mod close_states;
 mod faults;

@@ -6,8 +6,8 @@ use core::time::Duration;
 use engine::SplitMix64;
 use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Engine, Event, Framing, Instant};
 use engine_xtp::api::STUDY_QUEUE_LEN;
-use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options, Service};
-use engine_xtp::{Ask, Config, Holdings, RateLimit, Xtp};
+use engine_xtp::pdu::{Format, Header, Options, Service};
+use engine_xtp::{Config, Holdings, RateLimit, Xtp};
 use link::LinkConfig;
 use std::collections::BTreeMap;
 
@@ -311,90 +311,6 @@ fn tags_arrive_with_their_messages() {
             assert!(!tag || header.dlen >= 8, "seed {seed}: half a tag");
         }
     }
-}
-
-#[test]
-fn questions_travel_in_data_without_bytes_if_wanted() {
-    let config = Config {
-        null_data: true,
-        keep_alive: Duration::from_secs(1),
-        ..Config::default()
-    };
-    let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 100, true);
-    ends.now = ends.now + Duration::from_millis(5);
-    let mut kinds = Vec::new();
-    for _ in 0..20 {
-        let Some(next) = ends.engines[0].deadline() else {
-            break;
-        };
-        ends.now = ends.now.max(next);
-        ends.engines[0].handle_timeout(ends.now);
-        for packet in ends.take(0, 10) {
-            let header = Header::parse(&packet).expect("a good packet");
-            kinds.push((
-                header.format,
-                packet.len(),
-                header.options.has(Options::SREQ),
-            ));
-            ends.arrive(1, &packet);
-        }
-        for packet in ends.take(1, 10) {
-            ends.arrive(0, &packet);
-        }
-    }
-    let null = (Format::Data, HEADER_LEN, true);
-    assert!(kinds.contains(&null), "{kinds:?}");
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0, "they were answered");
-    let control = kinds.iter().filter(|kind| kind.0 == Format::Cntl);
-    assert_eq!(control.count(), 0, "{kinds:?}");
-}
-
-#[test]
-fn who_waits_for_everything_to_arrive_asks_at_once_and_once() {
-    let (mut ends, ids) = Ends::new(&Config::default(), 1);
-    ends.engines[0].extend(ends.now, ids[0], 100, true);
-    ends.settle();
-    assert!(ends.engines[0].in_flight(ids[0]) > 0, "nobody has asked");
-    let asking = |ends: &mut Ends| {
-        ends.engines[0].hurry(ends.now, ids[0]);
-        let packets = ends.take(0, 10);
-        let asks = |packet: &Vec<u8>| {
-            let header = Header::parse(packet).expect("a good packet");
-            assert_eq!(header.format, Format::Cntl);
-            header.options.has(Options::SREQ)
-        };
-        assert!(packets.iter().all(asks));
-        packets
-    };
-    let asked = asking(&mut ends);
-    assert_eq!(asked.len(), 1);
-    assert_eq!(asking(&mut ends).len(), 0, "an answer is on its way");
-    ends.arrive(1, &asked[0]);
-    ends.settle();
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0);
-    assert_eq!(asking(&mut ends).len(), 0, "there is nothing to ask for");
-}
-
-#[test]
-fn requests_for_delivery_are_answered_when_the_user_took_everything() {
-    let config = Config {
-        ask: Ask::Delivered,
-        status_every: 4000,
-        ..Config::default()
-    };
-    let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 4500, true);
-    ends.settle();
-    assert!(
-        ends.engines[0].in_flight(ids[0]) > 0,
-        "the user has not taken it"
-    );
-    let taken = ends.engines[0].counters().bytes_sent;
-    let peer = ends.pairs[&ids[0]];
-    ends.engines[1].consume(ends.now, peer, taken);
-    ends.settle();
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0);
 }
 
 #[test]
