@@ -294,8 +294,10 @@ fn connection(socket: TcpStream, from: IpAddr, entering: Entering, shared: &Shar
         Ok(None) => {}
         Ok(Some(client)) => {
             let who = client.who.clone();
-            if let Err(error) = serve(client, shared) {
-                shared.log(format_args!("{who}: {error}"));
+            match serve(client, shared) {
+                // To hang up is to leave; the last answers need not have been read.
+                Ok(()) | Err(LinkError::Closed) => {}
+                Err(error) => shared.log(format_args!("{who}: {error}")),
             }
         }
         Err(error) => shared.log_stranger(from, &error),
