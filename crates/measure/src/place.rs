@@ -42,11 +42,22 @@ pub trait Place {
     fn clock(&self) -> io::Result<Option<ClockOffset>> {
         Ok(None)
     }
+
+    /// How far its clock was from what `first` says of it, at the most and ever since then, ns.
+    ///
+    /// # Errors
+    ///
+    /// A sentence when nobody can say: times of that clock cannot be held against another's.
+    fn clock_since(&self, _first: ClockOffset) -> Result<u64, String> {
+        Ok(0)
+    }
 }
 
 /// How another host's CLOCK_MONOTONIC compares with this one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockOffset {
+    /// When it was so, ns of this process's clock.
+    pub at_ns: u64,
     /// The other's less this one's, ns.
     pub offset_ns: i64,
     /// How far it may be off on either side, ns.

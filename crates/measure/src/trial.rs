@@ -42,9 +42,8 @@ pub struct Collected {
     pub own_s: f64,
     /// CPU seconds of those workers that ran on other hosts.
     pub elsewhere_s: f64,
-    /// How far the clocks of the two sides may be apart, ns, by round trips before, during and after
-    /// the trial; None where both have the same.
-    pub clock_bound_ns: Option<u64>,
+    /// How far the clocks of the two sides may have been apart, of several pairs the worst.
+    pub clocks: ClockGap,
     /// The interface the traffic ran over.
     pub interface: String,
     /// What the link and the loads did.
@@ -60,6 +59,34 @@ pub struct Part {
     pub senders: Range<usize>,
     /// Its circuits on the receiving side.
     pub receivers: Range<usize>,
+    /// How far the clocks of its two sides may have been apart.
+    pub clocks: ClockGap,
+}
+
+/// How far the clocks of a trial's two sides may have been apart from what was reckoned with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ClockGap {
+    /// Both have the same clock.
+    #[default]
+    Same,
+    /// This much at most, ns, by round trips before, during and after the trial.
+    Within(u64),
+    /// Nobody knows, and why.
+    Unknown(String),
+}
+
+impl ClockGap {
+    /// The worse of two.
+    #[must_use]
+    pub fn or_worse(self, other: ClockGap) -> ClockGap {
+        use ClockGap::{Same, Unknown, Within};
+        match (self, other) {
+            (Unknown(why), _) | (_, Unknown(why)) => Unknown(why),
+            (Within(one), Within(other)) => Within(one.max(other)),
+            (Within(only), Same) | (Same, Within(only)) => Within(only),
+            (Same, Same) => Same,
+        }
+    }
 }
 
 /// Why a trial brought no numbers.
@@ -105,17 +132,11 @@ pub fn run(
         stage.spawned(connector, listener).map_err(failed)
     });
     let result = spawned.and_then(|()| measure(&mut pairs, spec, trial, link_seed, stage));
-    let clocks: Vec<Clocks> = pairs.iter().map(|pair| pair.jobs.clocks).collect();
     for pair in pairs {
         pair.connector.end();
         pair.listener.end();
     }
-    let mut collected = result?;
-    for (first, between) in clocks.iter().zip(stage.between()) {
-        let bound = first.bound_with(Clocks::read(&between)?);
-        collected.clock_bound_ns = collected.clock_bound_ns.max(bound);
-    }
-    Ok(collected)
+    result
 }
 
 /// Workers for every pair of the stage; those that were started are in `pairs` also when one cannot be.
@@ -182,12 +203,14 @@ fn measure(
         host,
         own_s: (host::TaskCpu::of_self() - own).task_s,
         elsewhere_s: 0.0,
-        clock_bound_ns: None,
+        clocks: ClockGap::Same,
         interface: stage.interface().to_owned(),
         surroundings,
     };
     let several = pairs.len() > 1;
-    for (pair, (listener, connector)) in pairs.iter().zip(measured?) {
+    let between = stage.between();
+    for ((pair, between), (listener, connector)) in pairs.iter().zip(&between).zip(measured?) {
+        let clocks = pair.jobs.clocks.gap(between);
         collected.elsewhere_s += pair.elsewhere_s(&listener, &connector);
         let (sender, receiver) = match spec.direction {
             Direction::Reverse if has_direction(trial) => (listener, connector),
@@ -197,7 +220,9 @@ fn measure(
             name: pair.name.clone(),
             senders: add(&mut collected.sender, sender),
             receivers: add(&mut collected.receiver, receiver),
+            clocks: clocks.clone(),
         };
+        collected.clocks = std::mem::take(&mut collected.clocks).or_worse(clocks);
         collected.parts.extend(several.then_some(part));
     }
     Ok(collected)

@@ -1,85 +1,140 @@
-//! How another clock compares with ours, with a bound that always holds.
+//! How another clock compares with ours, with a bound that holds as long as the clocks do.
 //!
 //! The agent read its clock between our sending of the question and our receiving of the answer, so
 //! each round trip confines the offset to an interval as long as the round trip. Several intervals
-//! hold at once; clocks drift, so one that is older is wider.
+//! hold at once; clocks drift, so one is the wider the further away in time it is.
+//!
+//! Round trips that contradict each other tell that a clock was set, or runs faster than clocks are
+//! turned. Those before say nothing any more, and no bound spans that moment.
 
 use measure::ClockOffset;
 use std::collections::VecDeque;
 
-/// Clocks of computers differ by less than this, in parts of a million (crystals have 20 to 50, and
-/// NTP turns them by 500 at most, which happens at the start).
-const DRIFT_PPM: u64 = 100;
+/// Clocks of two hosts run apart by less than this, in parts of a million: NTP turns a clock by 500 at
+/// most, and crystals differ by up to 100. Clocks that do more contradict their readings.
+const DRIFT_PPM: i128 = 600;
 
-/// Round trips kept.
-const KEPT: usize = 256;
-
-/// Those older than this say little, ns.
-const OLD_NS: u64 = 60_000_000_000;
+/// Round trips kept: those of the longest trial that is compared ten times a second.
+const KEPT: usize = 2048;
 
 /// The round trips so far.
 #[derive(Clone, Debug, Default)]
 pub struct ClockBook {
     trips: VecDeque<Trip>,
     shortest_ns: Option<u64>,
+    /// What all trips say of the time of the last: the most, and the least with its sign turned.
+    front: Option<[Point; 2]>,
+    /// Our time of the reading that contradicted those before it.
+    jumped_ns: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Trip {
-    /// Our time of the answer.
-    at_ns: u64,
-    /// The least and the most that theirs may be ahead of ours.
-    least_ns: i64,
-    most_ns: i64,
+    sent_ns: i64,
+    theirs_ns: i64,
+    received_ns: i64,
+}
+
+impl Trip {
+    /// The most that theirs can have been ahead of ours, and when: it was read as soon as it was asked.
+    fn most(&self) -> Point {
+        Point {
+            at_ns: self.sent_ns,
+            value_ns: self.theirs_ns - self.sent_ns,
+        }
+    }
+
+    /// The least, with its sign turned: it was read just before we had the answer.
+    fn least_turned(&self) -> Point {
+        Point {
+            at_ns: self.received_ns,
+            value_ns: self.received_ns - self.theirs_ns,
+        }
+    }
+}
+
+/// A value that an offset did not exceed at a time.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    at_ns: i64,
+    value_ns: i64,
 }
 
 impl ClockBook {
     /// A question sent at `sent_ns` and answered at `received_ns` of our clock, with `theirs_ns`.
     pub fn add(&mut self, sent_ns: u64, theirs_ns: u64, received_ns: u64) {
         // A stranger's clock may say anything; what does not fit is no reading.
-        let (Ok(sent), Ok(theirs), Ok(received)) = (
-            i64::try_from(sent_ns),
-            i64::try_from(theirs_ns),
-            i64::try_from(received_ns),
-        ) else {
+        let (Some(sent_ns), Some(theirs_ns), Some(received_ns)) =
+            (sane(sent_ns), sane(theirs_ns), sane(received_ns))
+        else {
             return;
         };
-        if received < sent {
+        if received_ns < sent_ns {
             return;
         }
-        let shortest = self.shortest_ns.unwrap_or(u64::MAX);
-        self.shortest_ns = Some(shortest.min(received_ns - sent_ns));
+        let trip = Trip {
+            sent_ns,
+            theirs_ns,
+            received_ns,
+        };
+        let taken_ns = received_ns.abs_diff(sent_ns);
+        self.shortest_ns = Some(self.shortest_ns.unwrap_or(u64::MAX).min(taken_ns));
+        if self.is_contradicted_by(trip) {
+            self.trips.clear();
+            self.front = None;
+            self.jumped_ns = Some(received_ns);
+        }
         if self.trips.len() == KEPT {
             self.trips.pop_front();
         }
-        self.trips.push_back(Trip {
-            at_ns: received_ns,
-            least_ns: theirs - received,
-            most_ns: theirs - sent,
+        self.trips.push_back(trip);
+        let new = [trip.most(), trip.least_turned()];
+        self.front = Some(match self.front {
+            Some([most, least]) => [narrowed(new[0], most), narrowed(new[1], least)],
+            None => new,
         });
     }
 
-    /// The offset at `now_ns`, as all round trips of the last minute allow; None without any, or when
-    /// they contradict each other: a clock jumped.
+    /// Whether the least that one of them allows is more than the most that the other does.
+    fn is_contradicted_by(&self, trip: Trip) -> bool {
+        let Some(before) = self.front else {
+            return false;
+        };
+        let now = |point: Point| point.value_ns + drift(trip.received_ns - point.at_ns);
+        let [most_ns, least_turned_ns] = before.map(now);
+        -least_turned_ns > now(trip.most()) || most_ns < -now(trip.least_turned())
+    }
+
+    /// The offset at `now_ns`, as all round trips since the last jump allow; None without any.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
-        let mut range: Option<(i64, i64)> = None;
-        for trip in &self.trips {
-            let age_ns = now_ns.saturating_sub(trip.at_ns);
-            if age_ns > OLD_NS {
-                continue;
-            }
-            let drift_ns = (age_ns * DRIFT_PPM / 1_000_000) as i64;
-            let (least, most) = (trip.least_ns - drift_ns, trip.most_ns + drift_ns);
-            range = Some(match range {
-                None => (least, most),
-                Some((low, high)) => (low.max(least), high.min(most)),
-            });
-        }
-        let (low, high) = range.filter(|(low, high)| low <= high)?;
+        let at = sane(now_ns)?;
+        let (low, high) = self.range((at, at))?;
         Some(ClockOffset {
+            at_ns: now_ns,
             offset_ns: low + (high - low) / 2,
             bound_ns: high.abs_diff(low).div_ceil(2),
         })
+    }
+
+    /// How far the offset was from `first` at the most, from then until `now_ns`; None when a clock
+    /// jumped in between.
+    pub fn bound_since(&self, first: ClockOffset, now_ns: u64) -> Option<u64> {
+        let (from, to) = (sane(first.at_ns)?, sane(now_ns)?);
+        if self.jumped_ns.is_some_and(|jumped_ns| jumped_ns > from) {
+            return None;
+        }
+        let (low, high) = self.range((from, to))?;
+        let bound_ns = high
+            .abs_diff(first.offset_ns)
+            .max(low.abs_diff(first.offset_ns));
+        Some(bound_ns)
+    }
+
+    /// The least and the most that the offset can have been at any time of a span.
+    fn range(&self, span_ns: (i64, i64)) -> Option<(i64, i64)> {
+        let high = highest(self.trips.iter().map(Trip::most).collect(), span_ns)?;
+        let low = highest(self.trips.iter().map(Trip::least_turned).collect(), span_ns)?;
+        Some((-low, high))
     }
 
     /// The shortest round trip so far, ns; 0 before the first.
@@ -88,46 +143,218 @@ impl ClockBook {
     }
 }
 
+/// A time that can be reckoned with: less than 36 years.
+fn sane(ns: u64) -> Option<i64> {
+    i64::try_from(ns).ok().filter(|&ns| ns < 1 << 60)
+}
+
+/// What two clocks may have run apart in a time, ns.
+fn drift(time_ns: i64) -> i64 {
+    (i128::from(time_ns.abs()) * DRIFT_PPM / 1_000_000) as i64 + 1
+}
+
+/// The most a value can have been anywhere in a span, that was no more than each point's at its time
+/// and changes no faster than clocks drift. Points are in the order of time.
+fn highest(mut points: Vec<Point>, (from, to): (i64, i64)) -> Option<i64> {
+    let (first, last) = (*points.first()?, *points.last()?);
+    // What a span's ends add: before all points, and after.
+    let end = |point: Point, at_ns: i64| Point {
+        at_ns,
+        value_ns: point.value_ns.saturating_add(drift(at_ns - point.at_ns)),
+    };
+    if from < first.at_ns {
+        points.insert(0, end(first, from));
+    }
+    if to > last.at_ns {
+        points.push(end(last, to));
+    }
+    // What each point says of the next, and then of the one before.
+    for at in 1..points.len() {
+        points[at] = narrowed(points[at], points[at - 1]);
+    }
+    for at in (1..points.len()).rev() {
+        points[at - 1] = narrowed(points[at - 1], points[at]);
+    }
+    let inside = |point: &&Point| (from..=to).contains(&point.at_ns);
+    let values = points.iter().filter(inside).map(|point| point.value_ns);
+    let between = points.windows(2).filter_map(|pair| peak(pair, from, to));
+    values.chain(between).max()
+}
+
+/// A point that is no higher than its neighbour lets it be.
+fn narrowed(point: Point, neighbour: Point) -> Point {
+    let reach = drift(point.at_ns - neighbour.at_ns);
+    Point {
+        value_ns: point.value_ns.min(neighbour.value_ns.saturating_add(reach)),
+        ..point
+    }
+}
+
+/// The most between two points, in the part of the span that lies there.
+fn peak(pair: &[Point], from: i64, to: i64) -> Option<i64> {
+    let (one, other) = (pair[0], pair[1]);
+    let (from, to) = (from.max(one.at_ns), to.min(other.at_ns));
+    if from > to {
+        return None;
+    }
+    // Rising from one and falling to the other, both as fast as may be.
+    let rising = one.value_ns.saturating_add(drift(to - one.at_ns));
+    let falling = other.value_ns.saturating_add(drift(other.at_ns - from));
+    let middle = (one.value_ns + other.value_ns + drift(other.at_ns - one.at_ns)) / 2 + 1;
+    Some(rising.min(falling).min(middle))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A round trip to a clock that is ahead by `offset`, with ways of these lengths.
-    fn trip(book: &mut ClockBook, sent: u64, there: u64, back: u64, offset: i64) {
-        let theirs = (sent + there).checked_add_signed(offset).expect("in range");
-        book.add(sent, theirs, sent + there + back);
-    }
+    /// Equal numbers each time.
+    struct Random(u64);
 
-    #[test]
-    fn the_bound_holds_however_unequal_the_ways_are() {
-        let mut state = 7u64;
-        let mut next = |most: u64| {
-            state = state
+    impl Random {
+        fn below(&mut self, most: u64) -> u64 {
+            self.0 = self
+                .0
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % most
-        };
-        for _ in 0..500 {
-            let offset = next(2_000_000_000) as i64 - 1_000_000_000;
-            let mut book = ClockBook::default();
-            let mut now = 10_000_000_000;
-            for _ in 0..20 {
-                trip(&mut book, now, next(5_000_000), next(5_000_000), offset);
-                now += 100_000_000;
+            (self.0 >> 33) % most
+        }
+    }
+
+    /// Another host's clock: how far it is ahead of ours, and how it runs.
+    struct Far {
+        offset_ns: f64,
+        ppm: f64,
+        now_ns: u64,
+    }
+
+    impl Far {
+        fn new(offset_ns: i64, ppm: f64) -> Far {
+            Far {
+                offset_ns: offset_ns as f64,
+                ppm,
+                now_ns: 10_000_000_000,
             }
-            let found = book.offset(now).expect("readings");
-            assert!(found.offset_ns.abs_diff(offset) <= found.bound_ns);
-            assert!(found.bound_ns <= book.round_trip_ns() / 2 + 300_000);
+        }
+
+        fn pass(&mut self, time_ns: u64) {
+            self.now_ns += time_ns;
+            self.offset_ns += time_ns as f64 * self.ppm * 1e-6;
+        }
+
+        /// A round trip with ways of these lengths.
+        fn trip(&mut self, book: &mut ClockBook, there_ns: u64, back_ns: u64) {
+            let sent_ns = self.now_ns;
+            self.pass(there_ns);
+            let theirs_ns = self.now_ns.checked_add_signed(self.offset_ns as i64);
+            let theirs_ns = theirs_ns.expect("in range");
+            self.pass(back_ns);
+            book.add(sent_ns, theirs_ns, self.now_ns);
+        }
+
+        fn is_within(&self, offset: ClockOffset, bound_ns: u64) -> bool {
+            // What numbers with a point lose.
+            (self.offset_ns - offset.offset_ns as f64).abs() <= bound_ns as f64 + 2.0
         }
     }
 
     #[test]
-    fn a_clock_that_jumps_has_no_offset() {
-        let mut book = ClockBook::default();
-        assert_eq!(book.offset(5), None);
-        trip(&mut book, 10_000_000_000, 1000, 1000, 0);
-        trip(&mut book, 10_100_000_000, 1000, 1000, 50_000_000);
-        assert_eq!(book.offset(10_200_000_000), None);
+    fn the_bound_holds_however_unequal_the_ways_are() {
+        let mut random = Random(7);
+        for _ in 0..500 {
+            let mut far = Far::new(random.below(2_000_000_000) as i64 - 1_000_000_000, 0.0);
+            let mut book = ClockBook::default();
+            for _ in 0..20 {
+                let (there, back) = (random.below(5_000_000), random.below(5_000_000));
+                far.trip(&mut book, there, back);
+                far.pass(100_000_000);
+            }
+            let found = book.offset(far.now_ns).expect("readings");
+            assert!(far.is_within(found, found.bound_ns));
+            assert!(found.bound_ns <= book.round_trip_ns() / 2 + 1_300_000);
+        }
+    }
+
+    #[test]
+    fn clocks_that_ntp_turns_stay_within_their_bound_for_a_minute() {
+        let mut random = Random(11);
+        // Round trips of a short cable, of a town, and over an ocean; one way of the last is slow.
+        for (there_ns, back_ns) in [(20_000, 30_000), (4_000_000, 1_000_000), (150_000_000, 1)] {
+            for ppm in [-500.0, -300.0, 300.0, 500.0] {
+                let mut far = Far::new(-123_456_789, ppm);
+                let mut book = ClockBook::default();
+                far.trip(&mut book, there_ns, back_ns);
+                let first = book.offset(far.now_ns).expect("a reading");
+                let mut worst: f64 = 0.0;
+                for turn in 0..600 {
+                    far.pass(100_000_000);
+                    let apart = (far.offset_ns - first.offset_ns as f64).abs();
+                    worst = worst.max(apart);
+                    let wait = random.below(1_000_000);
+                    far.trip(&mut book, there_ns + wait, back_ns);
+                    let now = book.offset(far.now_ns).expect("readings");
+                    assert!(far.is_within(now, now.bound_ns), "{ppm} after {turn}");
+                    // NTP may turn it the other way at any time.
+                    far.ppm = if turn % 150 == 149 { -far.ppm } else { far.ppm };
+                }
+                let since = book.bound_since(first, far.now_ns).expect("no jump");
+                assert!(since as f64 + 2.0 >= worst, "{since} for {worst}");
+                assert!((since as f64) < worst + 1e6 + (there_ns + back_ns) as f64);
+            }
+        }
+    }
+
+    #[test]
+    fn what_happens_between_two_readings_is_within_the_bound() {
+        // Away and back by 150 us, with readings before and after only.
+        let (mut far, mut book) = (Far::new(0, 500.0), ClockBook::default());
+        far.ppm = 0.0;
+        far.trip(&mut book, 10_000, 10_000);
+        let first = book.offset(far.now_ns).expect("a reading");
+        for ppm in [500.0, -500.0] {
+            far.ppm = ppm;
+            far.pass(300_000_000);
+        }
+        far.ppm = 0.0;
+        far.trip(&mut book, 10_000, 10_000);
+        let since = book.bound_since(first, far.now_ns).expect("no jump");
+        assert!((150_000..=200_200).contains(&since), "{since}");
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_known_again_and_no_bound_spans_the_moment() {
+        let (mut far, mut book) = (Far::new(5_000_000, 50.0), ClockBook::default());
+        assert_eq!(book.offset(far.now_ns), None);
+        let mut read = |far: &mut Far| {
+            for _ in 0..8 {
+                far.pass(100_000_000);
+                far.trip(&mut book, 300_000, 100_000);
+            }
+            let now = book.offset(far.now_ns).expect("readings");
+            assert!(far.is_within(now, now.bound_ns));
+            assert!(now.bound_ns < 300_000, "{}", now.bound_ns);
+            (now, book.clone())
+        };
+        let (before, _) = read(&mut far);
+        far.offset_ns += 1e9;
+        let (after, book) = read(&mut far);
+        assert_eq!(book.bound_since(before, far.now_ns), None);
+        far.pass(1_000_000);
+        assert!(book.bound_since(after, far.now_ns).is_some());
+    }
+
+    #[test]
+    fn a_clock_that_runs_faster_than_clocks_are_turned_has_an_offset_and_no_bound_over_time() {
+        let (mut far, mut book) = (Far::new(0, 80_000.0), ClockBook::default());
+        far.trip(&mut book, 10_000, 10_000);
+        let first = book.offset(far.now_ns).expect("a reading");
+        for _ in 0..5 {
+            far.pass(100_000_000);
+            far.trip(&mut book, 10_000, 10_000);
+        }
+        let now = book.offset(far.now_ns).expect("the last reading");
+        assert!(far.is_within(now, now.bound_ns + 1000));
+        assert_eq!(book.bound_since(first, far.now_ns), None);
     }
 
     #[test]
@@ -137,5 +364,21 @@ mod tests {
         book.add(6, 1, 5);
         assert_eq!(book.offset(10), None);
         assert_eq!(book.round_trip_ns(), 0);
+        // Those that just can be are no trouble.
+        book.add(1, (1 << 60) - 1, 2);
+        book.add((1 << 60) - 2, 0, (1 << 60) - 1);
+        assert!(book.offset(u64::MAX).is_none() && book.offset((1 << 60) - 1).is_some());
+    }
+
+    #[test]
+    fn the_book_stays_short() {
+        let (mut far, mut book) = (Far::new(0, 0.0), ClockBook::default());
+        far.trip(&mut book, 10_000, 10_000);
+        let first = book.offset(far.now_ns).expect("a reading");
+        for _ in 0..2 * KEPT {
+            far.trip(&mut book, 10_000, 10_000);
+        }
+        assert_eq!(book.trips.len(), KEPT);
+        assert!(book.bound_since(first, far.now_ns).expect("no jump") >= 10_000);
     }
 }

@@ -275,14 +275,30 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Why the agent is gone, or that its clock jumps.
+    /// Why the agent is gone.
     pub fn clock(&self) -> Result<ClockOffset, SessionError> {
+        let book = self.compared()?;
+        let offset = book.offset(measure::clock::now_ns());
+        offset.ok_or_else(|| self.wrong("it tells no time that can be".into()))
+    }
+
+    /// Compares the clocks again: how far they were from `first` since then, at the most, ns.
+    ///
+    /// # Errors
+    ///
+    /// Why the agent is gone, or that a clock jumped.
+    pub fn clock_since(&self, first: ClockOffset) -> Result<u64, SessionError> {
+        let book = self.compared()?;
+        let bound_ns = book.bound_since(first, measure::clock::now_ns());
+        let jumped = "its clock or ours was set meanwhile, or runs faster than clocks are turned";
+        bound_ns.ok_or_else(|| self.wrong(jumped.into()))
+    }
+
+    fn compared(&self) -> Result<ClockBook, SessionError> {
         let (done, waited) = channel();
         self.command(Command::Compare(ROUND_TRIPS, done))?;
         self.wait(&waited, ANSWER_LIMIT)?;
-        let now_ns = measure::clock::now_ns();
-        let offset = lock(&self.state).clock.offset(now_ns);
-        offset.ok_or_else(|| self.wrong("its clock and ours do not run alike".into()))
+        Ok(lock(&self.state).clock.clone())
     }
 
     /// Starts a worker there; its messages come and go through the channel.

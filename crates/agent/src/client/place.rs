@@ -62,6 +62,10 @@ impl Place for AgentPlace {
     fn clock(&self) -> io::Result<Option<ClockOffset>> {
         self.session.clock().map(Some).map_err(io::Error::other)
     }
+
+    fn clock_since(&self, first: ClockOffset) -> Result<u64, String> {
+        self.session.clock_since(first).map_err(|error| error.why)
+    }
 }
 
 /// Workers on this host that speak with an agent's.

@@ -6,7 +6,7 @@ use crate::link::{Link, LinkError, timespec};
 use crate::server::state::readdressed;
 use control::frame::REQUEST_MAX;
 use control::session::{FromAgent, ToAgent};
-use control::{Channel, FromWorker, Job, ToWorker, vet};
+use control::{Channel, FromWorker, Job, ToWorker, Workload, vet};
 use measure::clock::now_ns;
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -20,8 +20,11 @@ use std::time::{Duration, Instant};
 /// How often the clocks are compared, which also says that this end is alive.
 const COMPARE_EVERY: Duration = Duration::from_millis(500);
 
+/// How often while one-way delays are measured, which clocks must not have run far apart for.
+const COMPARE_OFTEN: Duration = Duration::from_millis(100);
+
 /// Comparisons without an answer that are remembered: those of the time until an agent is gone.
-const QUESTIONS_MAX: usize = 32;
+const QUESTIONS_MAX: usize = 128;
 
 /// An agent that was not heard for this long is gone; it answers each comparison.
 const SILENCE: Duration = Duration::from_secs(9);
@@ -118,7 +121,7 @@ impl Pump {
                 self.ask(&ToAgent::Leave)?;
                 return Ok(());
             }
-            if self.compared.elapsed() > COMPARE_EVERY {
+            if self.compared.elapsed() > self.compare_every() {
                 self.compare_once()?;
             }
             let spoken = self.wait()?;
@@ -188,6 +191,18 @@ impl Pump {
         Ok(())
     }
 
+    fn compare_every(&self) -> Duration {
+        let is_one_way = |worker: &Worker| {
+            let job = worker.job.as_ref();
+            job.is_some_and(|job| job.workload == Workload::Offered)
+        };
+        if self.workers.values().any(is_one_way) {
+            COMPARE_OFTEN
+        } else {
+            COMPARE_EVERY
+        }
+    }
+
     fn compare_once(&mut self) -> Result<(), LinkError> {
         self.compared = Instant::now();
         let number = self.next_question;
@@ -222,7 +237,7 @@ impl Pump {
                 .iter()
                 .map(|socket| PollFd::new(socket, PollFlags::IN)),
         );
-        let span = COMPARE_EVERY.saturating_sub(self.compared.elapsed());
+        let span = self.compare_every().saturating_sub(self.compared.elapsed());
         match poll(&mut ready, Some(&timespec(span))) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(LinkError::Io(error.into())),

@@ -2,6 +2,7 @@
 
 use super::rates::rate_series;
 use super::view::{View, send_span_s};
+use crate::trial::ClockGap;
 use control::CircuitReport;
 use results::{Histogram, Trial};
 
@@ -79,20 +80,33 @@ pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
 }
 
 /// A delay from one clock to another is said with how far they may be apart, and not at all when
-/// that is most of it.
+/// that is most of it, or unknown.
 fn one_way(made: &mut Trial, view: &View<'_>) {
-    let Some(bound_ns) = view.collected.clock_bound_ns else {
-        return;
-    };
-    let bound_us = bound_ns as f64 / 1e3;
-    made.evidence.insert("clock_bound_us".into(), bound_us);
+    let gap = &view.collected.clocks;
+    if let ClockGap::Within(bound_ns) = gap {
+        let bound_us = *bound_ns as f64 / 1e3;
+        made.evidence.insert("clock_bound_us".into(), bound_us);
+    }
+    if let ClockGap::Unknown(why) = gap {
+        made.disturbed
+            .push(format!("one-way delays are left out: {why}"));
+    }
     let median_us = made.metrics.get("delay_p50_us").copied().unwrap_or(0.0);
-    if median_us > bound_us * CLOCK_BOUND_PART {
+    if is_told_by(gap, median_us) {
         return;
     }
     made.metrics.retain(|name, _| !name.starts_with("delay_"));
     made.histograms.remove("delay");
     made.evidence.insert("one_way_left_out".into(), 1.0);
+}
+
+/// Whether clocks so far apart tell one-way delays with that median, us.
+pub(super) fn is_told_by(gap: &ClockGap, median_us: f64) -> bool {
+    match gap {
+        ClockGap::Same => true,
+        ClockGap::Within(bound_ns) => median_us > *bound_ns as f64 / 1e3 * CLOCK_BOUND_PART,
+        ClockGap::Unknown(_) => false,
+    }
 }
 
 /// A one-way delay is shown when it is this many times the bound of the clocks at least.

@@ -1,11 +1,11 @@
 //! What each of several pairs of hosts got that ran at once: measures by name and pair, as
 //! `messages_per_s@lab1`.
 
-use super::delays::percentiles;
+use super::delays::{is_told_by, percentiles};
 use super::rates::Steady;
 use super::view::View;
 use crate::spec::Direction;
-use crate::trial::Part;
+use crate::trial::{ClockGap, Part};
 use control::{CircuitReport, Workload};
 use results::Trial;
 
@@ -57,9 +57,18 @@ fn offered(made: &mut Trial, view: &View<'_>, part: &Part, receivers: &[CircuitR
     let delivered: f64 = receivers.iter().map(|one| view.delivered_by(one)).sum();
     let span_s = made.span_s.max(1e-9);
     put(made, "delivered_per_s", part, delivered / span_s);
-    // Delays that are left out of the whole say no more of a part.
-    if made.metrics.contains_key("delay_p50_us") {
-        delays(made, part, receivers);
+    if let ClockGap::Within(bound_ns) = part.clocks {
+        let name = format!("clock_bound_us@{}", part.name);
+        made.evidence.insert(name, bound_ns as f64 / 1e3);
+    }
+    // Each pair has clocks of its own, and delays of its own that they tell or do not.
+    let circuits: Vec<&CircuitReport> = receivers.iter().collect();
+    let all = percentiles(&circuits);
+    let median_us = all.first().map_or(0.0, |(_, value)| *value);
+    if is_told_by(&part.clocks, median_us) {
+        for (name, value) in all {
+            put(made, name, part, value);
+        }
     }
 }
 
@@ -67,5 +76,148 @@ fn delays(made: &mut Trial, part: &Part, circuits: &[CircuitReport]) {
     let circuits: Vec<&CircuitReport> = circuits.iter().collect();
     for (name, value) in percentiles(&circuits) {
         put(made, name, part, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Contest, Loads, RaceSpec};
+    use crate::trial::{Collected, TrialSpec};
+    use control::{Arrivals, Limits, Settings, WorkerReport};
+    use results::{BlockPlan, Cell, Histogram, Status};
+    use std::collections::BTreeMap;
+
+    fn spec() -> RaceSpec {
+        RaceSpec {
+            command: Vec::new(),
+            contestants: vec!["udp".into()],
+            baseline: "udp".into(),
+            workloads: vec!["offered".into()],
+            sizes: vec![100],
+            mix: None,
+            circuits: 1,
+            buffers: Vec::new(),
+            loads: Loads::PerSecond(vec![1000.0]),
+            arrivals: Arrivals::Fixed,
+            settings: Settings::default(),
+            direction: Direction::Forward,
+            pin: (None, None),
+            priority: (None, None),
+            busy_poll: false,
+            blocks: BlockPlan {
+                min: 1,
+                max: 1,
+                looks: vec![1],
+            },
+            control: false,
+            alpha: 0.05,
+            equal_within: 0.03,
+            time_s: 1.0,
+            trial_s: None,
+            packet_sizes: false,
+            seed: 1,
+            notes: BTreeMap::new(),
+        }
+    }
+
+    /// A circuit of a thousand messages, all of them so long on their way.
+    fn circuit(delay_ns: u64) -> CircuitReport {
+        let mut histogram = results::new_histogram();
+        histogram.record_n(delay_ns, 1000).expect("in range");
+        let encoded = Histogram::encode(&histogram, "ns").expect("it encodes");
+        CircuitReport {
+            transport: "udp".into(),
+            sent: 1000,
+            received: 1000,
+            first_ns: 1,
+            last_ns: 1_000_000_000,
+            histograms: BTreeMap::from([("delay".to_owned(), encoded.hdr_v2)]),
+            ..CircuitReport::default()
+        }
+    }
+
+    /// An offered load to pairs with these delays, ns, and clocks.
+    fn trial(pairs: &[(u64, ClockGap)]) -> Trial {
+        let spec = spec();
+        let trial = TrialSpec {
+            contest: Contest {
+                rate_per_s: Some(1000.0),
+                ..spec.contests().pop().expect("a contest")
+            },
+            contestant: "udp".into(),
+            limits: Limits {
+                messages: u64::MAX,
+                time_ns: 1,
+                slice_ns: 1,
+            },
+            rate_per_s: Some(1000.0),
+            seed: 1,
+        };
+        let part = |(at, (_, clocks)): (usize, &(u64, ClockGap))| Part {
+            name: format!("pair{}", at + 1),
+            senders: at..at + 1,
+            receivers: at..at + 1,
+            clocks: clocks.clone(),
+        };
+        let circuits: Vec<CircuitReport> = pairs.iter().map(|pair| circuit(pair.0)).collect();
+        let report = WorkerReport {
+            circuits,
+            ..WorkerReport::default()
+        };
+        let all = pairs.iter().map(|pair| pair.1.clone());
+        let outcome = Ok(Collected {
+            sender: report.clone(),
+            receiver: report,
+            parts: pairs.iter().enumerate().map(part).collect(),
+            host: host::Difference::default(),
+            own_s: 0.0,
+            elsewhere_s: 0.0,
+            clocks: all.fold(ClockGap::Same, ClockGap::or_worse),
+            interface: "lo".into(),
+            surroundings: Default::default(),
+        });
+        let place = crate::assemble::Place {
+            index: 0,
+            block: 1,
+            control: false,
+            started_s: 0.0,
+        };
+        let made = crate::assemble::trial(&spec, &trial, place, &outcome);
+        assert_eq!(made.status, Status::Ok, "{}", made.reason);
+        assert_eq!(made.cell.transport(), "udp");
+        assert_ne!(made.cell, Cell::default());
+        made
+    }
+
+    #[test]
+    fn each_pairs_delays_are_held_against_its_own_clocks() {
+        let within = |bound_us: u64| ClockGap::Within(bound_us * 1000);
+        let made = trial(&[(10_000_000, within(200)), (50_000, within(200))]);
+        assert!(made.metrics.contains_key("delay_p50_us@pair1"));
+        let second = made.metrics.keys().filter(|name| name.ends_with("@pair2"));
+        let second: Vec<&String> = second.collect();
+        assert_eq!(second, ["delivered_per_s@pair2"]);
+        assert_eq!(made.evidence["clock_bound_us@pair2"], 200.0);
+        // One pair's poor clocks do not hide what another's tell; all together have the worst.
+        let made = trial(&[(10_000_000, within(9000)), (50_000, within(10))]);
+        assert!(made.metrics.contains_key("delay_p50_us@pair2"));
+        for hidden in ["delay_p50_us@pair1", "delay_p50_us", "delay_mean_us"] {
+            assert!(!made.metrics.contains_key(hidden), "{hidden}");
+        }
+        assert_eq!(made.evidence["clock_bound_us"], 9000.0);
+    }
+
+    #[test]
+    fn clocks_that_nobody_knows_leave_out_one_way_delays_and_nothing_else() {
+        let jumped = ClockGap::Unknown("agent lab: its clock jumped".into());
+        let made = trial(&[(10_000_000, jumped), (50_000, ClockGap::Same)]);
+        assert!(!made.metrics.contains_key("delay_p50_us"));
+        assert!(!made.metrics.contains_key("delay_p50_us@pair1"));
+        assert!(made.metrics.contains_key("delay_p50_us@pair2"));
+        assert!(made.metrics["delivered_per_s"] > 0.0);
+        assert_eq!(made.evidence["one_way_left_out"], 1.0);
+        let told = |what: &String| what.contains("left out: agent lab: its clock jumped");
+        assert!(made.disturbed.iter().any(told), "{:?}", made.disturbed);
     }
 }

@@ -1,6 +1,6 @@
 //! What the workers of a trial are told: jobs, and what they follow from.
 
-use super::{TrialError, TrialSpec, failed};
+use super::{ClockGap, TrialError, TrialSpec, failed};
 use crate::contestant;
 use crate::place::{ClockOffset, Place};
 use crate::spec::{Direction, RaceSpec};
@@ -139,21 +139,19 @@ impl Clocks {
         (listener, connector)
     }
 
-    /// How far one side's clock may be from where it was thought to be at the other's, given both
-    /// readings: what either leaves open, and what they differ by.
-    pub(super) fn bound_with(self, later: Clocks) -> Option<u64> {
-        if self.0 == [None, None] {
-            return None;
+    /// How far the two sides' clocks may have been from these readings, since they were taken. What
+    /// cannot be said leaves out one-way delays and nothing else.
+    pub(super) fn gap(self, between: &Between<'_>) -> ClockGap {
+        let places = [between.connector, between.listener];
+        let mut gap_ns = None;
+        for (clock, place) in self.0.into_iter().zip(places) {
+            let Some(first) = clock else { continue };
+            match place.clock_since(first) {
+                Ok(since_ns) => gap_ns = Some(since_ns.saturating_add(gap_ns.unwrap_or(0))),
+                Err(why) => return ClockGap::Unknown(format!("{}: {why}", place.name())),
+            }
         }
-        let side = |at: usize| {
-            let (first, last) = (
-                self.0[at].unwrap_or_default(),
-                later.0[at].unwrap_or_default(),
-            );
-            let moved = first.offset_ns.abs_diff(last.offset_ns);
-            first.bound_ns.max(last.bound_ns.saturating_add(moved))
-        };
-        Some(side(0).saturating_add(side(1)))
+        gap_ns.map_or(ClockGap::Same, ClockGap::Within)
     }
 }
 
@@ -179,4 +177,65 @@ pub(super) fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialErro
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::place::WorkerHandle;
+    use std::io;
+
+    /// A host whose clock has run like this since it was first read.
+    struct Far(Result<u64, String>);
+
+    impl Place for Far {
+        fn name(&self) -> &str {
+            "far"
+        }
+
+        fn spawn(&self) -> io::Result<WorkerHandle> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn clock(&self) -> io::Result<Option<ClockOffset>> {
+            Ok(Some(ClockOffset::default()))
+        }
+
+        fn clock_since(&self, _first: ClockOffset) -> Result<u64, String> {
+            self.0.clone()
+        }
+    }
+
+    /// A host with this process's clock.
+    struct Near;
+
+    impl Place for Near {
+        fn name(&self) -> &str {
+            "near"
+        }
+
+        fn spawn(&self) -> io::Result<WorkerHandle> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    fn gap(connector: &dyn Place, listener: &dyn Place) -> ClockGap {
+        let between = Between {
+            name: String::new(),
+            connector,
+            listener,
+        };
+        Clocks::read(&between).expect("a reading").gap(&between)
+    }
+
+    #[test]
+    fn the_clocks_of_both_sides_count_and_a_lost_reading_fails_nothing() {
+        assert_eq!(gap(&Near, &Near), ClockGap::Same);
+        assert_eq!(gap(&Near, &Far(Ok(7))), ClockGap::Within(7));
+        assert_eq!(gap(&Far(Ok(5)), &Far(Ok(7))), ClockGap::Within(12));
+        let lost = Far(Err("no answer".into()));
+        let unknown = ClockGap::Unknown("far: no answer".into());
+        assert_eq!(gap(&Far(Ok(5)), &lost), unknown);
+        assert_eq!(ClockGap::Within(3).or_worse(unknown.clone()), unknown);
+    }
 }
