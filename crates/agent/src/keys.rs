@@ -2,11 +2,12 @@
 //!
 //! They lie in a folder of the user's own: `key`, the private key, and `trusted`, a line for each
 //! key that may come in, or be gone to. Both must be readable and writable by their owner alone;
-//! one that is not is refused, since others may know it or have changed it.
+//! one that is not is refused, since others may know it or have changed it. A file is made whole
+//! beside the old one and takes its place at once, so that nothing is lost on the way.
 
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use std::fmt;
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -49,6 +50,17 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
+    /// Others may put files of theirs into the folder.
+    #[error("{} may be changed by others (mode {mode:o}): look at what is in it, and chmod 700 it", .path.display())]
+    LooseFolder {
+        /// The folder.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// More than anybody trusts.
+    #[error("{} is longer than {FILE_MAX} bytes; remove lines that are of no use any more", .0.display())]
+    TooLong(PathBuf),
     /// What it says is no key.
     #[error("{}", .0)]
     Malformed(String),
@@ -160,13 +172,23 @@ impl Identity {
     }
 }
 
-/// A key that is trusted, and what its owner is called: for a client, the host it is on.
+/// A key that is trusted, and what its owner is called. By any name it may come in as a client; it may
+/// answer as the agent on a host by that host's name only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trusted {
     /// The name.
     pub name: String,
     /// The key.
     pub key: PublicKey,
+}
+
+impl Trusted {
+    /// Whether the key is that of the agent on `host`, which is written as in [`crate::Target`].
+    pub fn is_of(&self, host: &str) -> bool {
+        let name = self.name.parse::<crate::Target>();
+        let name = name.map_or_else(|_| self.name.clone(), |target| target.host);
+        name.eq_ignore_ascii_case(host)
+    }
 }
 
 /// A folder of keys.
@@ -208,19 +230,11 @@ impl KeyFolder {
             .map(|octet| format!("{octet:02x}"))
             .collect();
         let path = self.file("key");
-        self.make()?;
-        let opened = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        let mut file = opened.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => KeyError::Exists(path.clone()),
-            _ => io_at(&path)(error),
-        })?;
-        writeln!(file, "{HEAD}{text}")
-            .and_then(|()| file.sync_all())
-            .map_err(io_at(&path))?;
+        let _alone = self.alone()?;
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(KeyError::Exists(path));
+        }
+        self.replace(&path, &format!("{HEAD}{text}\n"))?;
         Ok(identity)
     }
 
@@ -231,7 +245,9 @@ impl KeyFolder {
     /// [`KeyError::Missing`], [`KeyError::Loose`], or what else is wrong with it.
     pub fn identity(&self) -> Result<Identity, KeyError> {
         let path = self.file("key");
-        let text = read(&path)?.ok_or_else(|| KeyError::Missing(self.0.clone()))?;
+        let text = self
+            .read("key")?
+            .ok_or_else(|| KeyError::Missing(self.0.clone()))?;
         let octets = text.trim().strip_prefix(HEAD).and_then(unhex);
         let odd = || KeyError::Malformed(format!("{} holds no key of towpath's", path.display()));
         Identity::of(octets.ok_or_else(odd)?).map_err(|_| odd())
@@ -244,7 +260,7 @@ impl KeyFolder {
     /// [`KeyError::Loose`], or a line that is no key.
     pub fn trusted(&self) -> Result<Vec<Trusted>, KeyError> {
         let path = self.file("trusted");
-        let text = read(&path)?.unwrap_or_default();
+        let text = self.read("trusted")?.unwrap_or_default();
         let lines = text
             .lines()
             .map(str::trim)
@@ -263,19 +279,23 @@ impl KeyFolder {
             name: name.to_owned(),
             key,
         };
+        let _alone = self.alone()?;
         if self.trusted()?.contains(&wanted) {
             return Ok(false);
         }
-        self.make()?;
         let path = self.file("trusted");
-        let opened = OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(&path);
-        let mut file = opened.map_err(io_at(&path))?;
-        file.write_all(format!("{name} {key}\n").as_bytes())
-            .map_err(io_at(&path))?;
+        let mut text = self.read("trusted")?.unwrap_or_default();
+        // An editor may have left the last line open.
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text += &format!("{name} {key}\n");
+        if text.len() as u64 > FILE_MAX {
+            return Err(KeyError::TooLong(path));
+        }
+        // The file itself, where this is a link to it.
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        self.replace(&path, &text)?;
         Ok(true)
     }
 
@@ -289,6 +309,62 @@ impl KeyFolder {
             .mode(0o700)
             .create(&self.0);
         made.map_err(io_at(&self.0))
+    }
+
+    /// Makes the folder if need be, and keeps other writers out until this is dropped.
+    fn alone(&self) -> Result<File, KeyError> {
+        self.make()?;
+        let folder = File::open(&self.0).map_err(io_at(&self.0))?;
+        // Some file systems have no locks for folders; there two at once may lose a line of one.
+        let _ = folder.lock();
+        Ok(folder)
+    }
+
+    /// Puts a file of the owner's alone in the place of another: there is the old one or the new one,
+    /// whenever this ends.
+    fn replace(&self, path: &Path, text: &str) -> Result<(), KeyError> {
+        let new = path.with_added_extension("new");
+        // One that somebody left who was cut short.
+        let _ = fs::remove_file(&new);
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&new, path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&new);
+            io_at(path)(error)
+        })?;
+        // So that the name survives too; some file systems cannot.
+        let _ = path.parent().map(|folder| File::open(folder)?.sync_all());
+        Ok(())
+    }
+
+    /// The text of a file that its owner alone may use; None when there is none.
+    fn read(&self, name: &str) -> Result<Option<String>, KeyError> {
+        let text = read(&self.file(name))?;
+        if text.is_some() {
+            self.check()?;
+        }
+        Ok(text)
+    }
+
+    /// Whether others may put files of theirs in here.
+    fn check(&self) -> Result<(), KeyError> {
+        let about = fs::metadata(&self.0).map_err(io_at(&self.0))?;
+        let mode = about.permissions().mode() & 0o777;
+        if mode & 0o022 != 0 {
+            return Err(KeyError::LooseFolder {
+                path: self.0.clone(),
+                mode,
+            });
+        }
+        Ok(())
     }
 }
 
@@ -323,12 +399,21 @@ fn trusted_line(line: &str, path: &Path) -> Result<Trusted, KeyError> {
 
 /// The text of a file that its owner alone may use; None when there is none.
 fn read(path: &Path) -> Result<Option<String>, KeyError> {
-    let file = match File::open(path) {
+    // Something that is no file may keep one waiting who opens it.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let file = match opened {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(io_at(path))?,
     };
     // Of the open file, so that nobody can put another in its place meanwhile.
     let about = file.metadata().map_err(io_at(path))?;
+    if !about.is_file() {
+        let what = format!("{} is no file; remove it", path.display());
+        return Err(KeyError::Malformed(what));
+    }
     let mode = about.permissions().mode() & 0o777;
     let user = rustix::process::geteuid().as_raw();
     if mode & 0o077 != 0 || (about.uid() != user && user != 0) {
@@ -337,11 +422,17 @@ fn read(path: &Path) -> Result<Option<String>, KeyError> {
             mode,
         });
     }
-    let mut text = String::new();
-    file.take(FILE_MAX)
-        .read_to_string(&mut text)
+    let mut octets = Vec::new();
+    file.take(FILE_MAX + 1)
+        .read_to_end(&mut octets)
         .map_err(io_at(path))?;
-    Ok(Some(text))
+    if octets.len() as u64 > FILE_MAX {
+        return Err(KeyError::TooLong(path.to_owned()));
+    }
+    String::from_utf8(octets).map(Some).map_err(|_| {
+        let what = format!("{} has octets that are no text", path.display());
+        KeyError::Malformed(what)
+    })
 }
 
 fn io_at(path: &Path) -> impl Fn(io::Error) -> KeyError {
@@ -408,6 +499,103 @@ mod tests {
         assert!(why.contains("towpath-key-12"), "{why}");
         chmod(&path, 0o644);
         assert!(matches!(keys.trusted(), Err(KeyError::Loose { .. })));
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn a_list_whose_last_line_is_open_keeps_its_lines_apart() {
+        let keys = folder("open");
+        let [one, two] = [0; 2].map(|_| Identity::generate().expect("a key").public());
+        assert!(keys.trust(one, "lab").expect("it is noted"));
+        let path = keys.file("trusted");
+        let text = fs::read_to_string(&path).expect("a list");
+        fs::write(&path, text.trim_end()).expect("it is written");
+        assert!(keys.trust(two, "lab2").expect("it is noted"));
+        let all: Vec<PublicKey> = keys
+            .trusted()
+            .expect("a list")
+            .iter()
+            .map(|t| t.key)
+            .collect();
+        assert_eq!(all, [one, two]);
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
+        assert_eq!((mode(&path), mode(keys.path())), (0o600, 0o700));
+        // What was begun and not finished is in nobody's way.
+        fs::write(path.with_added_extension("new"), "half a l").expect("it is written");
+        assert!(keys.trust(one, "lab3").expect("it is noted"));
+        assert_eq!(keys.trusted().expect("a list").len(), 3);
+        assert_eq!(fs::read_dir(keys.path()).expect("a folder").count(), 1);
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn lists_that_are_too_long_are_refused_and_not_cut() {
+        let keys = folder("long");
+        let key = Identity::generate().expect("a key").public();
+        assert!(keys.trust(key, "lab").expect("it is noted"));
+        let path = keys.file("trusted");
+        let line = fs::read_to_string(&path).expect("a list");
+        let most = FILE_MAX as usize / line.len();
+        let fill = |len: usize| {
+            let comment = "#".repeat(len - most * line.len());
+            fs::write(&path, line.repeat(most) + &comment).expect("it is written");
+        };
+        fill(FILE_MAX as usize);
+        assert_eq!(keys.trusted().expect("just not too long").len(), most);
+        let other = keys.trust(key, "other");
+        assert!(matches!(other, Err(KeyError::TooLong(_))), "{other:?}");
+        assert_eq!(keys.trusted().expect("as it was").len(), most);
+        fill(FILE_MAX as usize + 1);
+        let why = keys.trusted().expect_err("too long").to_string();
+        assert!(
+            why.contains("longer than 131072 bytes; remove lines"),
+            "{why}"
+        );
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn many_may_trust_at_once_and_none_is_lost() {
+        let keys = folder("many");
+        let key = Identity::generate().expect("a key").public();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let keys = &keys;
+                scope.spawn(move || keys.trust(key, &format!("host{number}")).expect("noted"));
+            }
+        });
+        assert_eq!(keys.trusted().expect("a list").len(), 8);
+        let made: Vec<bool> = std::thread::scope(|scope| {
+            let all = [0; 4].map(|_| scope.spawn(|| keys.create().is_ok()));
+            all.map(|one| one.join().expect("no panic")).into()
+        });
+        assert_eq!(made.iter().filter(|made| **made).count(), 1);
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn folders_that_others_may_write_to_and_files_that_are_none_are_refused() {
+        let keys = folder("folder");
+        let key = keys.create().expect("a key").public();
+        for loose in [0o770, 0o702, 0o777] {
+            chmod(keys.path(), loose);
+            let found = keys.identity();
+            assert!(matches!(found, Err(KeyError::LooseFolder { mode, .. }) if mode == loose));
+        }
+        // Those who may only look see names.
+        chmod(keys.path(), 0o755);
+        assert_eq!(keys.identity().expect("the key").public(), key);
+        let path = keys.file("trusted");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a pipe");
+        let why = keys.trusted().expect_err("a pipe").to_string();
+        assert!(why.contains("is no file"), "{why}");
         fs::remove_dir_all(keys.path()).expect("it is removed");
     }
 

@@ -18,7 +18,7 @@ pub(crate) fn server(identity: &Identity, trusted: &[Trusted]) -> Result<Connect
     Ok(ServerConnection::new(Arc::new(config))?.into())
 }
 
-/// The client's side: it speaks with an agent whose key it trusts for `host`.
+/// The client's side: it speaks with an agent whose key is trusted by the name of `host`.
 pub(crate) fn client(
     identity: &Identity,
     trusted: &[Trusted],
@@ -35,18 +35,11 @@ pub(crate) fn client(
     Ok(ClientConnection::new(Arc::new(config), name)?.into())
 }
 
-/// The keys trusted by the name of the host; all of them where none has that name. So an agent whose
-/// key is known by name cannot be mistaken for another.
+/// The keys trusted by the name of the host. There are no others, also where that name has none: a key
+/// that was trusted as a client's must not make its owner an agent.
 fn keys_for(trusted: &[Trusted], host: &str) -> Vec<PublicKey> {
-    let named: Vec<PublicKey> = trusted
-        .iter()
-        .filter(|one| one.name == host)
-        .map(|one| one.key)
-        .collect();
-    match named[..] {
-        [] => trusted.iter().map(|one| one.key).collect(),
-        _ => named,
-    }
+    let named = trusted.iter().filter(|one| one.is_of(host));
+    named.map(|one| one.key).collect()
 }
 
 #[cfg(test)]
@@ -54,14 +47,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_known_by_its_hosts_name_is_the_only_one_there() {
+    fn keys_known_by_their_hosts_name_are_the_only_ones_there() {
         let key = || Identity::generate().expect("a key").public();
         let (one, two) = (key(), key());
-        let trusted = [("a", one), ("b", two)].map(|(name, key)| Trusted {
+        let names = ["lab", "me", "2001:DB8:0::1", "lab2:99"];
+        let trusted = names.map(|name| Trusted {
             name: name.into(),
-            key,
+            key: if name == "me" { two } else { one },
         });
-        assert_eq!(keys_for(&trusted, "a"), [one]);
-        assert_eq!(keys_for(&trusted, "elsewhere"), [one, two]);
+        for host in ["lab", "LAB", "2001:db8::1", "lab2"] {
+            assert_eq!(keys_for(&trusted, host), [one], "{host}");
+        }
+        assert_eq!(keys_for(&trusted, "me"), [two]);
+        // A client's key answers for nobody.
+        assert_eq!(keys_for(&trusted, "elsewhere"), []);
     }
 }

@@ -31,7 +31,8 @@ pub enum KeyCommand {
     },
     /// Trust the key of another user or host.
     #[command(
-        after_help = "A key that is trusted by the name of a host is the only one that may answer there.
+        after_help = "Whoever has a key that is trusted may come in as a client, by whatever name. As an agent only a
+key may answer that is trusted by the name of the host.
 
 Examples:
   towpath key trust towpath-key-5f0c... lab2"
@@ -39,7 +40,7 @@ Examples:
     Trust {
         /// What `towpath key show` prints there.
         key: String,
-        /// The host it is on, as given to --to, or whatever you call its owner.
+        /// An agent's host, as you give it to --to; a client may be called anything.
         #[arg(default_value = "anybody")]
         name: String,
     },

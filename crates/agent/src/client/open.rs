@@ -1,7 +1,7 @@
 //! From nothing to the client's turn: connection, prefaces, keys, first words, the queue.
 
 use super::Target;
-use crate::keys::{KeyError, KeyFolder};
+use crate::keys::{KeyError, KeyFolder, Trusted};
 use crate::link::{Link, LinkError};
 use crate::preface::{self, Caller, Mode};
 use crate::tls;
@@ -83,14 +83,23 @@ pub(super) fn open(
 fn secured(target: &Target, keys: &KeyFolder) -> Result<rustls::Connection, KeyError> {
     let identity = keys.identity()?;
     let trusted = keys.trusted()?;
-    if trusted.is_empty() {
-        return Err(KeyError::Malformed(format!(
-            "no key is trusted here; run `towpath key trust` with what `towpath key show` prints on {}",
-            target.host
-        )));
+    if !trusted.iter().any(|one| one.is_of(&target.host)) {
+        return Err(KeyError::Malformed(unnamed(&trusted, &target.host)));
     }
     tls::client(&identity, &trusted, &target.host)
         .map_err(|error| KeyError::Malformed(error.to_string()))
+}
+
+/// No key is trusted by the name of the host.
+fn unnamed(trusted: &[Trusted], host: &str) -> String {
+    let others = match trusted.len() {
+        0 => "",
+        _ => " (those trusted by other names may be anybody's)",
+    };
+    format!(
+        "no key is trusted here by the name {host}{others}; run `towpath key trust KEY {host}` with what \
+         `towpath key show` prints on that host"
+    )
 }
 
 /// An agent that asks for no keys is spoken with on this host alone, and not when a key is known.
@@ -99,7 +108,7 @@ fn insecure(target: &Target, peer: SocketAddr, keys: &KeyFolder) -> Result<(), S
         return Err("it asks for no key, so anybody could be it; run it with keys".into());
     }
     let trusted = keys.trusted().map_err(|error| error.to_string())?;
-    if trusted.iter().any(|one| one.name == target.host) {
+    if trusted.iter().any(|one| one.is_of(&target.host)) {
         return Err(format!(
             "it asks for no key, although one is trusted for {}",
             target.host

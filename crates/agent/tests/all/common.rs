@@ -51,15 +51,20 @@ impl Drop for Scratch {
     }
 }
 
-/// Key folders of an agent and a client that trust each other.
+/// Key folders of an agent on the loopback and a client that trust each other.
 pub fn friends(scratch: &Scratch) -> (KeyFolder, KeyFolder) {
+    friends_at(scratch, &["127.0.0.1".to_owned()])
+}
+
+/// The same, for agents that are found at these addresses.
+pub fn friends_at(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, KeyFolder) {
     let (ours, theirs) = (scratch.keys("agent"), scratch.keys("client"));
     let one: Identity = ours.create().expect("a key");
     let other: Identity = theirs.create().expect("a key");
     ours.trust(other.public(), "client").expect("it is trusted");
-    theirs
-        .trust(one.public(), "anybody")
-        .expect("it is trusted");
+    for host in hosts {
+        theirs.trust(one.public(), host).expect("it is trusted");
+    }
     (ours, theirs)
 }
 

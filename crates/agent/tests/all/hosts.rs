@@ -1,6 +1,6 @@
 //! Races between hosts of a testbed: every transport, both families, loss, a cut.
 
-use crate::common::{Counted, Scratch, Silent, await_idle, connect, friends, here, spec, start};
+use crate::common::{Counted, Scratch, Silent, await_idle, connect, friends_at, here, spec, start};
 use agent::client::End;
 use agent::keys::KeyFolder;
 use agent::{Agent, AgentStage, Target};
@@ -111,7 +111,7 @@ fn race(
 /// A race from host `a` to an agent on host `b`.
 fn across(testbed: &Testbed, ipv6: bool, spec: RaceSpec) -> RunData {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
+    let (ours, theirs) = friends_at(&scratch, &addresses(testbed));
     let (agent, place) = agent_on(&testbed.hosts()[1], ours, ipv6);
     let to = target(agent.address());
     let run = testbed.hosts()[0].run(move || race(None, to, &theirs, spec, &scratch));
@@ -246,7 +246,7 @@ fn circuits_run_between_two_agents_that_have_greeted() {
     // Two that listen on one address, and two on all of both families, which are met over IPv4.
     for any in [false, true] {
         let scratch = Scratch::new();
-        let (ours, theirs) = friends(&scratch);
+        let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
         let (one, first) = agent_of(far, ours.clone(), any);
         let (other, second) = agent_of(far, ours, any);
         let at = |agent: &Agent| {
@@ -280,7 +280,7 @@ fn a_client_elsewhere_does_not_get_at_an_agents_own_host() {
         return;
     };
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
+    let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
     let (agent, place) = agent_on(&testbed.hosts()[1], ours, false);
     let at = agent.address();
     let asked = testbed.hosts()[0].run(move || {
@@ -311,7 +311,7 @@ fn one_sends_to_many_at_once_while_these_speak_with_each_other() {
         return;
     };
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
+    let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
     let agents = [1, 3, 1].map(|at| agent_on(&testbed.hosts()[at], ours.clone(), false));
     let targets = agents.each_ref().map(|(agent, _)| target(agent.address()));
     let [one, two, three] = targets.each_ref().map(Target::to_string);
@@ -377,6 +377,12 @@ fn by_pair(trial: &results::Trial, names: &[String]) {
     }
     let told = trial.ledger.expect("a ledger");
     assert!(told.sent > 0 && told.unaccounted == 0, "{told:?}");
+}
+
+/// Where all hosts of a testbed are.
+pub fn addresses(testbed: &Testbed) -> Vec<String> {
+    let both = |host: &Host| [false, true].map(|ipv6| address(host, ipv6).to_string());
+    testbed.hosts().iter().flat_map(both).collect()
 }
 
 /// The address of a host in one family.

@@ -71,7 +71,9 @@ fn strangers_are_turned_away_on_either_side() {
     let stranger = scratch.keys("stranger");
     stranger.create().expect("a key");
     let agent_key = ours.identity().expect("a key").public();
-    stranger.trust(agent_key, "anybody").expect("it is trusted");
+    stranger
+        .trust(agent_key, "127.0.0.1")
+        .expect("it is trusted");
     let place = Counted::new();
     let agent = start("127.0.0.1:0", Some(ours), Caps::default(), place.clone());
     let fails = |keys: &KeyFolder, words: &str| {
@@ -83,10 +85,15 @@ fn strangers_are_turned_away_on_either_side() {
     };
     fails(&stranger, "does not trust this one's key");
     fails(&scratch.keys("nobody"), "towpath key new");
-    // The client trusts another key by that host's name.
+    // This one trusts another key by that host's name, and the agent's by another name.
+    let wary = scratch.keys("wary");
+    wary.trust(agent_key, "client2").expect("it is trusted");
+    let copied = std::fs::copy(theirs.path().join("key"), wary.path().join("key"));
+    copied.expect("the client's key");
+    fails(&wary, "no key is trusted here by the name 127.0.0.1 (");
     let other = scratch.keys("other").create().expect("a key").public();
-    theirs.trust(other, "127.0.0.1").expect("it is trusted");
-    fails(&theirs, "not trusted here");
+    wary.trust(other, "127.0.0.1").expect("it is trusted");
+    fails(&wary, "not trusted here");
     await_that("strangers are counted", || {
         agent.metrics().contains("strangers_total 2")
     });

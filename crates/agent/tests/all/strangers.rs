@@ -1,8 +1,8 @@
 //! Packets from an address that has proved nothing: they are counted in, and what leaves is counted
 //! out.
 
-use crate::common::{Scratch, connect, friends, job};
-use crate::hosts::{TRANSPORTS, address, agent_on, hosts};
+use crate::common::{Scratch, connect, friends_at, job};
+use crate::hosts::{TRANSPORTS, address, addresses, agent_on, hosts};
 use agent::client::{AgentPlace, Session};
 use control::{FromWorker, Side, ToWorker};
 use measure::Place;
@@ -159,7 +159,7 @@ fn first_packet(transport: &'static str, mut rendezvous: Rendezvous, options: Op
 
 fn sweep(testbed: &Testbed, ipv6: bool) {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
+    let (ours, theirs) = friends_at(&scratch, &addresses(testbed));
     let [client, agent_host, stranger, spare] = testbed.hosts() else {
         panic!("four hosts");
     };

@@ -145,8 +145,11 @@ fn a_slow_link_with_small_packets_is_found() {
     };
     let scratch = Scratch::new();
     let (near, far) = (scratch.text("near"), scratch.text("far"));
-    friends(&near, &far);
-    let listen = format!("{}:0", far_host.address());
+    let far_key = friends(&near, &far);
+    let address = far_host.address().to_string();
+    let trust = ["key", "trust", &far_key, &address];
+    assert_eq!(with_keys(&near, &trust).code, 0);
+    let listen = format!("{address}:0");
     let start = |command: Command| far_host.spawn(command).expect("the program starts");
     let agent = Agent::start_by(start, &far, &["--listen", &listen], 2);
     let ask = [
