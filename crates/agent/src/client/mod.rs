@@ -1,5 +1,6 @@
 //! The measuring side: a session with an agent, and what a race needs of it.
 //!
+//! * [`Target`] - an agent as the user names it.
 //! * [`Session`] - the connection, from its first octet to the last; a thread of its own keeps it alive.
 //! * `open` - from nothing to the client's turn.
 //! * `pump` - that thread: requests out, answers in, workers' messages to and fro.
@@ -15,23 +16,22 @@ pub mod place;
 mod pump;
 pub mod stage;
 pub mod survey;
+mod target;
 
 pub use place::AgentPlace;
 pub use stage::{AgentStage, End};
+pub use target::Target;
 
-use crate::PORT;
 use crate::keys::KeyFolder;
 use clock::ClockBook;
 use control::Channel;
 use control::session::{FromAgent, PathFacts, ToAgent, Welcome};
 use measure::ClockOffset;
 use pump::{Command, Pump};
-use std::fmt;
-use std::io::{self, Write};
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,75 +47,6 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Round trips that compare the clocks before and after a trial.
 const ROUND_TRIPS: u32 = 8;
-
-/// An agent as the user names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
-    /// Its host.
-    pub host: String,
-    /// Its port.
-    pub port: u16,
-}
-
-impl FromStr for Target {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Target, String> {
-        let odd = || {
-            format!("'{text}' is no host; give a name or an address, with :PORT or [ADDRESS]:PORT")
-        };
-        if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(Target {
-                host: address.ip().to_string(),
-                port: address.port(),
-            });
-        }
-        let bare = text
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
-        if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
-            return Ok(Target {
-                host: address.to_string(),
-                port: PORT,
-            });
-        }
-        let (host, port) = match text.split_once(':') {
-            Some((host, port)) => (host, port.parse().map_err(|_| odd())?),
-            None => (text, PORT),
-        };
-        let fine = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
-        if host.is_empty() || host.len() > 253 || !host.chars().all(fine) || port == 0 {
-            return Err(odd());
-        }
-        Ok(Target {
-            host: host.to_owned(),
-            port,
-        })
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.host)?;
-        if self.port == PORT {
-            Ok(())
-        } else {
-            write!(f, ":{}", self.port)
-        }
-    }
-}
-
-impl Target {
-    /// Its addresses of one family.
-    fn addresses(&self, ipv6: bool) -> io::Result<Vec<SocketAddr>> {
-        let all = (self.host.as_str(), self.port).to_socket_addrs()?;
-        let mut all: Vec<SocketAddr> = all.collect();
-        let literal = self.host.parse::<IpAddr>().is_ok();
-        all.retain(|address| literal || address.is_ipv6() == ipv6);
-        all.truncate(8);
-        Ok(all)
-    }
-}
 
 /// Why there is no session, or none any more.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -139,6 +70,9 @@ pub struct Session {
     bell: UnixStream,
     state: Arc<Mutex<Known>>,
     workers: AtomicU32,
+    /// Held by who waits for an answer.
+    asking: Mutex<()>,
+    answer_limit: Duration,
     pump: Option<JoinHandle<()>>,
 }
 
@@ -156,7 +90,7 @@ fn lock(state: &Mutex<Known>) -> MutexGuard<'_, Known> {
 
 impl Session {
     /// Connects to `target`, proves keys, and waits for its turn; `waiting` hears how many go first,
-    /// and `stop` ends the waiting.
+    /// and `stop` ends it at any step.
     ///
     /// # Errors
     ///
@@ -172,9 +106,9 @@ impl Session {
             agent: target.to_string(),
             why,
         };
-        let socket = open::dial(target, ipv6).map_err(wrong)?;
-        let (mut link, peer, local) = open::open(socket, target, keys).map_err(wrong)?;
-        let welcome = open::hello(&mut link).map_err(|error| wrong(error.to_string()))?;
+        let socket = open::dial(target, ipv6, stop).map_err(wrong)?;
+        let (mut link, peer, local) = open::open(socket, target, keys, stop).map_err(wrong)?;
+        let welcome = open::hello(&mut link, stop).map_err(wrong)?;
         open::queue(&mut link, stop, waiting).map_err(wrong)?;
         let socket = link.descriptor().try_clone_to_owned();
         let socket = socket.map_err(|error| wrong(error.to_string()))?;
@@ -198,6 +132,8 @@ impl Session {
             bell,
             state,
             workers: AtomicU32::new(1),
+            asking: Mutex::new(()),
+            answer_limit: ANSWER_LIMIT,
         })
     }
 
@@ -248,15 +184,21 @@ impl Session {
         }
     }
 
-    /// Asks and waits for the answer.
+    /// Asks and waits for the answer. Answers have no numbers: one that came too late would be taken for
+    /// the next question's, so the session ends where one does not come.
     ///
     /// # Errors
     ///
     /// What the agent refuses, or why it is gone.
     pub fn ask(&self, request: ToAgent) -> Result<FromAgent, SessionError> {
+        let _one_at_a_time = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = self.gone() {
+            return Err(self.wrong(why));
+        }
         let (answer, answered) = channel();
         self.command(Command::Ask(request, answer))?;
-        match self.wait(&answered, ANSWER_LIMIT)? {
+        let answer = self.wait(&answered, self.answer_limit);
+        match answer.inspect_err(|error| self.give_up(&error.why))? {
             FromAgent::Refused(_, why) => Err(self.wrong(why)),
             other => Ok(other),
         }
@@ -322,6 +264,13 @@ impl Session {
         }
     }
 
+    /// The session is over for that reason, if it was not for another.
+    fn give_up(&self, why: &str) {
+        lock(&self.state).gone.get_or_insert_with(|| why.to_owned());
+        // One that has ended needs no telling.
+        let _ = self.command(Command::Leave);
+    }
+
     fn command(&self, command: Command) -> Result<(), SessionError> {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         commands.send(command).map_err(|_| self.over())?;
@@ -363,30 +312,96 @@ impl Drop for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use control::frame::{ANSWER_MAX, Frames, encode};
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    /// An agent that keeps its first answer about the way back until it is asked again, and tells the time
+    /// meanwhile; how often it was asked.
+    fn tardy(listener: &TcpListener) -> u32 {
+        let (mut client, _) = listener.accept().expect("a client");
+        let preface = crate::preface::agent(crate::preface::Mode::Open);
+        client.write_all(&preface).expect("it is sent");
+        let mut piece = [0; 4096];
+        client
+            .read_exact(&mut piece[..preface.len()])
+            .expect("a preface");
+        let mut frames = Frames::new(ANSWER_MAX);
+        let mut asked = 0;
+        while let Ok(len @ 1..) = client.read(&mut piece) {
+            frames.push(&piece[..len]);
+            while let Some(request) = frames.take::<ToAgent>().expect("good frames") {
+                let answers = match request {
+                    ToAgent::Hello(version) => {
+                        let welcome = Welcome {
+                            version,
+                            ..Welcome::default()
+                        };
+                        vec![FromAgent::Hello(welcome), FromAgent::Ready]
+                    }
+                    ToAgent::Clock(number) => vec![FromAgent::Clock(number, 1)],
+                    ToAgent::Path if asked == 0 => {
+                        asked += 1;
+                        Vec::new()
+                    }
+                    ToAgent::Path => {
+                        asked += 1;
+                        vec![FromAgent::Path(PathFacts::default()); 2]
+                    }
+                    _ => Vec::new(),
+                };
+                for answer in answers {
+                    // A client that has seen enough is gone.
+                    let _ = client.write_all(&encode(&answer, ANSWER_MAX).expect("it fits"));
+                }
+            }
+        }
+        asked
+    }
 
     #[test]
-    fn hosts_in_the_usual_spellings() {
-        let is = |text: &str, host: &str, port: u16| {
-            let target: Target = text.parse().unwrap_or_else(|why| panic!("{why}"));
-            assert_eq!((target.host.as_str(), target.port), (host, port));
-        };
-        is("lab", "lab", PORT);
-        is("lab.example.org:99", "lab.example.org", 99);
-        is("192.0.2.1", "192.0.2.1", PORT);
-        is("192.0.2.1:5", "192.0.2.1", 5);
-        is("2001:db8::1", "2001:db8::1", PORT);
-        is("[2001:db8::1]", "2001:db8::1", PORT);
-        is("[2001:db8::1]:8", "2001:db8::1", 8);
-        for wrong in [
-            "",
-            "a b",
-            "lab:",
-            "lab:x",
-            "lab:0",
-            "http://lab",
-            "lab:70000",
-        ] {
-            assert!(wrong.parse::<Target>().is_err(), "{wrong}");
+    fn an_answer_that_comes_too_late_is_nobodys() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("bound").to_string();
+        let agent = std::thread::spawn(move || tardy(&listener));
+        let nowhere = KeyFolder::at("/nowhere/towpath-keys");
+        let (target, stop) = (address.parse().expect("an address"), AtomicBool::new(false));
+        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let mut session = session.unwrap_or_else(|error| panic!("{error}"));
+        session.answer_limit = Duration::from_millis(20);
+        let why = session.path_there().expect_err("it does not answer").why;
+        assert!(why.contains("no answer within 20ms"), "{why}");
+        session.answer_limit = Duration::from_secs(60);
+        // The session ends with it, and says why for as long as anybody asks.
+        for _ in 0..2 {
+            assert_eq!(session.path_there().expect_err("it is over").why, why);
+            assert_eq!(session.gone(), Some(why.clone()));
         }
+        drop(session);
+        assert_eq!(agent.join().expect("no panic"), 1);
+    }
+
+    #[test]
+    fn one_who_wants_to_stop_waits_for_nobody() {
+        // Somebody listens and says nothing, so each step would wait for its limit.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
+        let address = listener.local_addr().expect("bound").to_string();
+        let target: Target = address.parse().expect("an address");
+        let stop = Arc::new(AtomicBool::new(false));
+        let theirs = Arc::clone(&stop);
+        let stopping = std::thread::spawn(move || {
+            let client = listener.accept().expect("a client");
+            theirs.store(true, Ordering::Relaxed);
+            client
+        });
+        let nowhere = KeyFolder::at("/nowhere/towpath-keys");
+        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let why = session.err().expect("no session").why;
+        assert!(why.contains("stopped by the user"), "{why}");
+        drop(stopping.join().expect("no panic"));
+        // And where nobody has been asked yet.
+        let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
+        let why = session.err().expect("no session").why;
+        assert!(why.contains("stopped by the user"), "{why}");
     }
 }

@@ -104,7 +104,7 @@ impl Pump {
             Ok(()) => "the session was left".to_owned(),
             Err(error) => error.to_string(),
         };
-        lock(&self.known).gone = Some(why.clone());
+        let why = lock(&self.known).gone.get_or_insert(why).clone();
         for worker in self.workers.values_mut() {
             if let Some(channel) = &mut worker.channel {
                 // Whoever waits for the worker hears why it will say nothing more.
