@@ -347,17 +347,17 @@ fn is_pause(error: &io::Error) -> bool {
     )
 }
 
+/// What is said of another end whose key nobody here has trusted.
+pub(crate) const UNTRUSTED: &str = "the other end's key is not trusted here; if it is the right one, run \
+     `towpath key trust` with what `towpath key show` prints there";
+
 fn refused(error: &rustls::Error) -> LinkError {
     use rustls::Error::{AlertReceived, InvalidCertificate, NoCertificatesPresented};
     LinkError::Keys(match error {
         AlertReceived(_) => "the other end does not trust this one's key; on its host, run \
              `towpath key trust` with what `towpath key show` prints here"
             .into(),
-        InvalidCertificate(_) | NoCertificatesPresented => {
-            "the other end's key is not trusted here; if it is the right one, run `towpath key \
-             trust` with what `towpath key show` prints there"
-                .into()
-        }
+        InvalidCertificate(_) | NoCertificatesPresented => UNTRUSTED.into(),
         other => format!("the other end speaks no TLS that can be used: {other}"),
     })
 }

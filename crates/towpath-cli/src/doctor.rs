@@ -10,6 +10,7 @@ use agent::{Session, Target};
 use clap::Args;
 use measure::ThisHost;
 use results::{Fact, Finding, Machine, Severity};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -57,12 +58,11 @@ pub struct DoctorArgs {
 pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
     // Whoever cannot be reached is told at once.
     let stop = stop_flag()?;
-    let sessions: Result<Vec<_>, CliError> = args
-        .to
-        .iter()
-        .map(|target| connect(target, args.ipv6, &stop))
-        .collect();
-    let sessions = sessions?;
+    let mut sessions: Vec<Arc<Session>> = Vec::new();
+    for target in &args.to {
+        let others: Vec<SocketAddr> = sessions.iter().map(|one| one.peer()).collect();
+        sessions.push(connect(&others, target, args.ipv6, &stop)?);
+    }
     let machine = host::machine(&host::Test::default());
     let surveys: Result<Vec<Survey>, CliError> = sessions
         .iter()

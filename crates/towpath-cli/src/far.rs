@@ -15,6 +15,7 @@ use control::session::Intent;
 use measure::spec::Direction;
 use measure::{RaceSpec, ThisHost};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -106,10 +107,26 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let mut terminal = Terminal::new(args.json);
     let result = measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut terminal);
     terminal.finish();
+    let lost = stage.sessions().into_iter().find_map(|one| lost(one));
     drop(stage);
     let (path, summary) = result.map_err(CliError::failed)?;
     show(&args, &path)?;
-    ended(&path, &summary)
+    match (ended(&path, &summary)?, lost) {
+        (_, Some(why)) => Err(CliError::failed(format!(
+            "{why}; what was measured until then is kept in {}",
+            path.display()
+        ))),
+        (code, None) => Ok(code),
+    }
+}
+
+/// What is to be said of an agent that left before the race was over.
+fn lost(session: &Session) -> Option<String> {
+    let why = session.gone()?;
+    let agent = session.target();
+    Some(format!(
+        "agent {agent} was lost in the race: {why}; see that it still runs there"
+    ))
 }
 
 /// Sessions by the agent's name: an agent that takes part twice is one.
@@ -158,7 +175,8 @@ impl Sessions {
         if let Some(known) = self.0.get(&name) {
             return Ok(Arc::clone(known));
         }
-        let session = connect(target, ipv6, stop)?;
+        let others: Vec<SocketAddr> = self.0.values().map(|one| one.peer()).collect();
+        let session = connect(&others, target, ipv6, stop)?;
         self.0.insert(name, Arc::clone(&session));
         Ok(session)
     }
@@ -198,19 +216,26 @@ pub(crate) fn common_congestion(usual: &str, sessions: &[&Session]) -> String {
     all.find(everywhere).unwrap_or_else(|| usual.to_owned())
 }
 
-/// A session with an agent, once it is this client's turn.
+/// A session with an agent, once it is this client's turn, beside sessions with the agents at `others`.
 pub(crate) fn connect(
+    others: &[SocketAddr],
     target: &Target,
     ipv6: bool,
     stop: &AtomicBool,
 ) -> Result<Arc<Session>, CliError> {
+    let own = if others.is_empty() {
+        ""
+    } else {
+        " (this race itself, if two of its hosts are one)"
+    };
     let mut waiting = |ahead: u32| {
         let clients = count(u64::from(ahead), "client");
         note(format_args!(
-            "agent {target}: {clients} first; waiting, Ctrl-C leaves the queue"
+            "agent {target}: {clients} first{own}; waiting, Ctrl-C leaves the queue"
         ));
     };
-    let session = Session::connect(target, &KeyFolder::usual(), ipv6, stop, &mut waiting);
+    let keys = KeyFolder::usual();
+    let session = Session::connect_beside(others, target, &keys, ipv6, stop, &mut waiting);
     session.map(Arc::new).map_err(CliError::failed)
 }
 

@@ -102,11 +102,32 @@ impl Session {
         stop: &AtomicBool,
         waiting: &mut dyn FnMut(u32),
     ) -> Result<Session, SessionError> {
+        Session::connect_beside(&[], target, keys, ipv6, stop, waiting)
+    }
+
+    /// The same beside sessions with the agents at `others`: one of these, by another name, would have
+    /// this client wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::connect`].
+    pub fn connect_beside(
+        others: &[SocketAddr],
+        target: &Target,
+        keys: &KeyFolder,
+        ipv6: bool,
+        stop: &AtomicBool,
+        waiting: &mut dyn FnMut(u32),
+    ) -> Result<Session, SessionError> {
         let wrong = |why: String| SessionError {
             agent: target.to_string(),
             why,
         };
         let socket = open::dial(target, ipv6, stop).map_err(wrong)?;
+        if let Some(peer) = socket.peer_addr().ok().filter(|peer| others.contains(peer)) {
+            let twice = "takes part already by another name; give each agent once";
+            return Err(wrong(format!("the agent at {peer} {twice}")));
+        }
         let (mut link, peer, local) = open::open(socket, target, keys, stop).map_err(wrong)?;
         let welcome = open::hello(&mut link, stop).map_err(wrong)?;
         open::queue(&mut link, stop, waiting).map_err(wrong)?;

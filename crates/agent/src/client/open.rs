@@ -2,7 +2,7 @@
 
 use super::Target;
 use crate::keys::{KeyError, KeyFolder, Trusted};
-use crate::link::{Link, LinkError, timespec};
+use crate::link::{Link, LinkError, UNTRUSTED, timespec};
 use crate::preface::{self, Caller, Mode};
 use crate::tls;
 use control::PROTOCOL_VERSION;
@@ -174,7 +174,11 @@ pub(super) fn open(
     };
     preface::write(&mut socket, &preface::caller(Caller::Client)).map_err(plain)?;
     let mut link = Link::new(socket, tls, ANSWER_MAX).map_err(plain)?;
-    in_turns(CONNECT_LIMIT, stop, |end| link.shake_hands(end))?;
+    let shaken = in_turns(CONNECT_LIMIT, stop, |end| link.shake_hands(end));
+    shaken.map_err(|why| match why == UNTRUSTED {
+        true => another(&target.host),
+        false => why,
+    })?;
     Ok((link, peer, local))
 }
 
@@ -215,6 +219,15 @@ fn secured(target: &Target, keys: &KeyFolder) -> Result<rustls::Connection, KeyE
     }
     tls::client(&identity, &trusted, &target.host)
         .map_err(|error| KeyError::Malformed(error.to_string()))
+}
+
+/// What answers has another key than the host has.
+fn another(host: &str) -> String {
+    format!(
+        "its key is another than what is trusted here by the name {host}, so it may be somebody else; if \
+         that host has a new key, run `towpath key trust KEY {host}` with what `towpath key show` prints \
+         there, and take the old line out of `trusted`"
+    )
 }
 
 /// No key is trusted by the name of the host.

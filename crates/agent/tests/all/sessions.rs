@@ -93,7 +93,7 @@ fn strangers_are_turned_away_on_either_side() {
     fails(&wary, "no key is trusted here by the name 127.0.0.1 (");
     let other = scratch.keys("other").create().expect("a key").public();
     wary.trust(other, "127.0.0.1").expect("it is trusted");
-    fails(&wary, "not trusted here");
+    fails(&wary, "its key is another than what is trusted here");
     await_that("strangers are counted", || {
         agent.metrics().contains("strangers_total 2")
     });

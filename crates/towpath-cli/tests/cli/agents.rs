@@ -1,6 +1,6 @@
 //! Keys, agents, and races against them, as a user meets them.
 
-use crate::support::{Scratch, finish, program, signal, towpath};
+use crate::support::{Scratch, await_that, finish, program, signal, towpath};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -231,6 +231,97 @@ fn one_sender_reaches_several_agents_at_once() {
     assert!(said.code == 2 && said.err.contains(words), "{}", said.err);
 }
 
+/// A race that lasts until somebody ends it, once it has measured something.
+fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
+    let (none, out) = (scratch.text("none"), scratch.text(name));
+    let race = ["race", "tcp", "--workload", "throughput", "--sizes", "64"];
+    let plan = ["--trial", "20ms", "--blocks", "5000", "--time", "1h"];
+    let rest = ["--no-control", "--no-report", "--to", agent.address()];
+    let mut command = program();
+    command.env("TOWPATH_KEYS", none).args(race).args(plan);
+    command.args(rest).args(["--out", &out]);
+    command.stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the program starts");
+    let trials = scratch.path(name).join("trials.jsonl");
+    await_that("nothing is measured", || {
+        std::fs::read_to_string(&trials).is_ok_and(|text| text.lines().count() > 2)
+    });
+    child
+}
+
+/// It ended with this line, and what it had measured is there.
+#[track_caller]
+fn kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
+    let said = finish(race);
+    let lines = said
+        .err
+        .lines()
+        .filter(|line| line.starts_with("towpath: "));
+    let lines: Vec<&str> = lines.collect();
+    assert!(said.code == 1 && lines.len() == 1, "{}", said.err);
+    assert!(
+        words.iter().all(|word| lines[0].contains(word)),
+        "{lines:?}"
+    );
+    let run = RunData::read(&scratch.path(name)).expect("a result");
+    let good = run.trials.iter().filter(|trial| trial.status == Status::Ok);
+    assert!(good.count() > 0);
+}
+
+#[test]
+fn a_race_that_is_cut_short_keeps_what_it_has() {
+    let scratch = Scratch::new();
+    let agent = Agent::start(&scratch.text("none"), &[], 1);
+    let interrupt = |race: &Child| signal(race.id(), rustix::process::Signal::INT);
+    let first = long_race(&scratch, "first", &agent);
+    // One who waits meanwhile hears so, and may leave.
+    let mut command = program();
+    command.env("TOWPATH_KEYS", scratch.text("none"));
+    command.args(["doctor", "--to", agent.address()]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut second = command.spawn().expect("the program starts");
+    let mut lines = BufReader::new(second.stderr.take().expect("it is piped")).lines();
+    let mut line = || lines.next().expect("a line").expect("a line");
+    assert!(line().contains("1 client first; waiting, Ctrl-C leaves the queue"));
+    interrupt(&second);
+    assert!(line().contains("stopped by the user while waiting for it"));
+    assert_eq!(second.wait().expect("it ends").code(), Some(1));
+    interrupt(&first);
+    kept(
+        &scratch,
+        "first",
+        first,
+        &["the race was stopped", "is kept in"],
+    );
+    // The agent is free again; now it is the one that goes.
+    let third = long_race(&scratch, "third", &agent);
+    signal(agent.child.id(), rustix::process::Signal::KILL);
+    let words = [
+        "was lost in the race",
+        "see that it still runs",
+        "is kept in",
+    ];
+    kept(&scratch, "third", third, &words);
+}
+
+#[test]
+fn an_agent_by_two_names_is_one() {
+    let scratch = Scratch::new();
+    let none = scratch.text("none");
+    let agent = Agent::start(&none, &[], 1);
+    let port = agent.address().rsplit_once(':').expect("a port").1;
+    let both = format!("127.0.0.1:{port},localhost:{port}");
+    for command in [
+        &["race", "tcp", "--to", &both][..],
+        &["doctor", "--to", &both],
+    ] {
+        let said = with_keys(&none, command);
+        let words = "takes part already by another name; give each agent once";
+        assert!(said.code == 1 && said.err.contains(words), "{}", said.err);
+    }
+}
+
 #[test]
 fn the_unit_for_systemd_is_one() {
     let scratch = Scratch::new();
@@ -323,6 +414,7 @@ fn what_makes_no_sense_is_refused_in_a_line() {
     refused(&["key", "show"], 1, "make one with `towpath key new`");
     refused(&["key", "trust", "rosebud"], 2, "'rosebud' is no key");
     refused(&["race", "--to", "not a host"], 2, "is no host");
+    refused(&["race", "--to", "[fe80::1%eth0]:1"], 2, "is link-local");
     refused(
         &["race", "tcp", "--to", "x", "--link", "delay=1ms"],
         2,
