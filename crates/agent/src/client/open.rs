@@ -245,12 +245,16 @@ fn unnamed(trusted: &[Trusted], host: &str) -> String {
 /// An agent that asks for no keys is spoken with on this host alone, and not when a key is known.
 fn insecure(target: &Target, peer: SocketAddr, keys: &KeyFolder) -> Result<(), String> {
     if !peer.ip().is_loopback() {
-        return Err("it asks for no key, so anybody could be it; run it with keys".into());
+        return Err(
+            "it asks for no key, so anybody could be it; make it one there with `towpath key new`"
+                .into(),
+        );
     }
     let trusted = keys.trusted().map_err(|error| error.to_string())?;
     if trusted.iter().any(|one| one.is_of(&target.host)) {
         return Err(format!(
-            "it asks for no key, although one is trusted for {}",
+            "it asks for no key, although one is trusted for {}, so it may be somebody else; make it a key \
+             there with `towpath key new`, or take that line out of `trusted`",
             target.host
         ));
     }
