@@ -1,0 +1,422 @@
+//! A folder of keys: read with suspicion, and written whole.
+
+use super::{HEAD, Identity, KeyError, PublicKey, Trusted, unhex};
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Octets of a file of keys at most: a thousand lines.
+pub(super) const FILE_MAX: u64 = 128 << 10;
+
+/// Characters of a name at most.
+const NAME_MAX: usize = 255;
+
+/// A folder of keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyFolder(PathBuf);
+
+impl KeyFolder {
+    /// The folder at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> KeyFolder {
+        KeyFolder(path.into())
+    }
+
+    /// The usual place: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
+    pub fn usual() -> KeyFolder {
+        let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+        if let Some(path) = folder("TOWPATH_KEYS") {
+            return KeyFolder(path.into());
+        }
+        let home = || PathBuf::from(folder("HOME").unwrap_or_else(|| ".".into())).join(".config");
+        let config = folder("XDG_CONFIG_HOME").map_or_else(home, PathBuf::from);
+        KeyFolder(config.join("towpath"))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Makes a key.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Exists`] when there is one, or the system's.
+    pub fn create(&self) -> Result<Identity, KeyError> {
+        let identity = Identity::generate()?;
+        let text: String = identity
+            .pkcs8
+            .iter()
+            .map(|octet| format!("{octet:02x}"))
+            .collect();
+        let path = self.file("key");
+        let _alone = self.alone()?;
+        if fs::symlink_metadata(&path).is_ok() {
+            return Err(KeyError::Exists(path));
+        }
+        self.replace(&path, &format!("{HEAD}{text}\n"))?;
+        Ok(identity)
+    }
+
+    /// The key of this user.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Missing`], [`KeyError::Loose`], or what else is wrong with it.
+    pub fn identity(&self) -> Result<Identity, KeyError> {
+        let path = self.file("key");
+        let text = self
+            .read("key")?
+            .ok_or_else(|| KeyError::Missing(self.0.clone()))?;
+        let octets = text.trim().strip_prefix(HEAD).and_then(unhex);
+        let odd = || KeyError::Malformed(format!("{} holds no key of towpath's", path.display()));
+        Identity::of(octets.ok_or_else(odd)?).map_err(|_| odd())
+    }
+
+    /// The keys that are trusted; none where there is no list.
+    ///
+    /// # Errors
+    ///
+    /// [`KeyError::Loose`], or a line that is no key.
+    pub fn trusted(&self) -> Result<Vec<Trusted>, KeyError> {
+        let path = self.file("trusted");
+        let text = self.read("trusted")?.unwrap_or_default();
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| trusted_line(line, &path)).collect()
+    }
+
+    /// Trusts `key`, whose owner is called `name`. False when it was trusted by that name already.
+    ///
+    /// # Errors
+    ///
+    /// A name with spaces, or what [`KeyFolder::trusted`] says, or the system's.
+    pub fn trust(&self, key: PublicKey, name: &str) -> Result<bool, KeyError> {
+        check_name(name)?;
+        let wanted = Trusted {
+            name: name.to_owned(),
+            key,
+        };
+        let _alone = self.alone()?;
+        if self.trusted()?.contains(&wanted) {
+            return Ok(false);
+        }
+        let path = self.file("trusted");
+        let mut text = self.read("trusted")?.unwrap_or_default();
+        // An editor may have left the last line open.
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text += &format!("{name} {key}\n");
+        if text.len() as u64 > FILE_MAX {
+            return Err(KeyError::TooLong(path));
+        }
+        // The file itself, where this is a link to it.
+        let path = fs::canonicalize(&path).unwrap_or(path);
+        self.replace(&path, &text)?;
+        Ok(true)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn make(&self) -> Result<(), KeyError> {
+        let made = DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.0);
+        made.map_err(io_at(&self.0))
+    }
+
+    /// Makes the folder if need be, and keeps other writers out until this is dropped.
+    fn alone(&self) -> Result<File, KeyError> {
+        self.make()?;
+        let folder = File::open(&self.0).map_err(io_at(&self.0))?;
+        // Some file systems have no locks for folders; there two at once may lose a line of one.
+        let _ = folder.lock();
+        Ok(folder)
+    }
+
+    /// Puts a file of the owner's alone in the place of another: there is the old one or the new one,
+    /// whenever this ends.
+    fn replace(&self, path: &Path, text: &str) -> Result<(), KeyError> {
+        let new = path.with_added_extension("new");
+        // One that somebody left who was cut short.
+        let _ = fs::remove_file(&new);
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)
+            .and_then(|mut file| {
+                file.write_all(text.as_bytes())?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&new, path));
+        written.map_err(|error| {
+            let _ = fs::remove_file(&new);
+            io_at(path)(error)
+        })?;
+        // So that the name survives too; some file systems cannot.
+        let _ = path.parent().map(|folder| File::open(folder)?.sync_all());
+        Ok(())
+    }
+
+    /// The text of a file that its owner alone may use; None when there is none.
+    fn read(&self, name: &str) -> Result<Option<String>, KeyError> {
+        let text = read(&self.file(name))?;
+        if text.is_some() {
+            self.check()?;
+        }
+        Ok(text)
+    }
+
+    /// Whether others may put files of theirs in here.
+    fn check(&self) -> Result<(), KeyError> {
+        let about = fs::metadata(&self.0).map_err(io_at(&self.0))?;
+        let mode = about.permissions().mode() & 0o777;
+        if mode & 0o022 != 0 {
+            return Err(KeyError::LooseFolder {
+                path: self.0.clone(),
+                mode,
+            });
+        }
+        Ok(())
+    }
+}
+
+fn check_name(name: &str) -> Result<(), KeyError> {
+    let fine = |c: char| !c.is_control() && !c.is_whitespace();
+    if name.is_empty() || name.len() > NAME_MAX || name.starts_with('#') || !name.chars().all(fine)
+    {
+        return Err(KeyError::Malformed(
+            "a name is one word without spaces, such as the host's".into(),
+        ));
+    }
+    Ok(())
+}
+
+fn trusted_line(line: &str, path: &Path) -> Result<Trusted, KeyError> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [name, key] = words[..] else {
+        return Err(KeyError::Malformed(format!(
+            "{}: a line has a name and a key, not '{}'",
+            path.display(),
+            control::vet::text(line, 60)
+        )));
+    };
+    let key = key
+        .parse()
+        .map_err(|error| KeyError::Malformed(format!("{}: {error}", path.display())))?;
+    Ok(Trusted {
+        name: name.to_owned(),
+        key,
+    })
+}
+
+/// The text of a file that its owner alone may use; None when there is none.
+fn read(path: &Path) -> Result<Option<String>, KeyError> {
+    // Something that is no file may keep one waiting who opens it.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let file = match opened {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(io_at(path))?,
+    };
+    // Of the open file, so that nobody can put another in its place meanwhile.
+    let about = file.metadata().map_err(io_at(path))?;
+    if !about.is_file() {
+        let what = format!("{} is no file; remove it", path.display());
+        return Err(KeyError::Malformed(what));
+    }
+    let mode = about.permissions().mode() & 0o777;
+    let user = rustix::process::geteuid().as_raw();
+    if mode & 0o077 != 0 || (about.uid() != user && user != 0) {
+        return Err(KeyError::Loose {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let mut octets = Vec::new();
+    file.take(FILE_MAX + 1)
+        .read_to_end(&mut octets)
+        .map_err(io_at(path))?;
+    if octets.len() as u64 > FILE_MAX {
+        return Err(KeyError::TooLong(path.to_owned()));
+    }
+    String::from_utf8(octets).map(Some).map_err(|_| {
+        let what = format!("{} has octets that are no text", path.display());
+        KeyError::Malformed(what)
+    })
+}
+
+fn io_at(path: &Path) -> impl Fn(io::Error) -> KeyError {
+    let path = path.to_owned();
+    move |error| KeyError::Io {
+        path: path.clone(),
+        error,
+    }
+}
+
+/// Makes the file at `path` unreadable for others again; for tests of what happens else.
+#[cfg(test)]
+fn chmod(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its own file");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn folder(name: &str) -> KeyFolder {
+        let path = std::env::temp_dir().join(format!("towpath-keys-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        KeyFolder::at(path)
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_is_its_owners_alone() {
+        let keys = folder("own");
+        assert!(matches!(keys.identity(), Err(KeyError::Missing(_))));
+        let made = keys.create().expect("a key");
+        assert_eq!(keys.identity().expect("the same").public(), made.public());
+        assert!(matches!(keys.create(), Err(KeyError::Exists(_))));
+        let path = keys.file("key");
+        let mode = fs::metadata(&path).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        for loose in [0o640, 0o604, 0o660, 0o777] {
+            chmod(&path, loose);
+            let error = keys.identity().expect_err("others may read it");
+            assert!(
+                matches!(error, KeyError::Loose { mode, .. } if mode == loose),
+                "{error}"
+            );
+        }
+        chmod(&path, 0o600);
+        fs::write(&path, "towpath private key 1: 00ff").expect("it is written");
+        assert!(matches!(keys.identity(), Err(KeyError::Malformed(_))));
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn trust_is_a_line_each() {
+        let keys = folder("trust");
+        assert_eq!(keys.trusted().expect("an empty list"), []);
+        let one = Identity::generate().expect("a key").public();
+        assert!(keys.trust(one, "lab").expect("it is noted"));
+        assert!(!keys.trust(one, "lab").expect("it is there"));
+        assert!(keys.trust(one, "two words").is_err());
+        assert_eq!(keys.trusted().expect("a list")[0].key, one);
+        let path = keys.file("trusted");
+        fs::write(&path, "# us\nlab towpath-key-12\n").expect("it is written");
+        let why = keys.trusted().expect_err("no key").to_string();
+        assert!(why.contains("towpath-key-12"), "{why}");
+        chmod(&path, 0o644);
+        assert!(matches!(keys.trusted(), Err(KeyError::Loose { .. })));
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn a_list_whose_last_line_is_open_keeps_its_lines_apart() {
+        let keys = folder("open");
+        let [one, two] = [0; 2].map(|_| Identity::generate().expect("a key").public());
+        assert!(keys.trust(one, "lab").expect("it is noted"));
+        let path = keys.file("trusted");
+        let text = fs::read_to_string(&path).expect("a list");
+        fs::write(&path, text.trim_end()).expect("it is written");
+        assert!(keys.trust(two, "lab2").expect("it is noted"));
+        let all: Vec<PublicKey> = keys
+            .trusted()
+            .expect("a list")
+            .iter()
+            .map(|t| t.key)
+            .collect();
+        assert_eq!(all, [one, two]);
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
+        assert_eq!((mode(&path), mode(keys.path())), (0o600, 0o700));
+        // What was begun and not finished is in nobody's way.
+        fs::write(path.with_added_extension("new"), "half a l").expect("it is written");
+        assert!(keys.trust(one, "lab3").expect("it is noted"));
+        assert_eq!(keys.trusted().expect("a list").len(), 3);
+        assert_eq!(fs::read_dir(keys.path()).expect("a folder").count(), 1);
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn lists_that_are_too_long_are_refused_and_not_cut() {
+        let keys = folder("long");
+        let key = Identity::generate().expect("a key").public();
+        assert!(keys.trust(key, "lab").expect("it is noted"));
+        let path = keys.file("trusted");
+        let line = fs::read_to_string(&path).expect("a list");
+        let most = FILE_MAX as usize / line.len();
+        let fill = |len: usize| {
+            let comment = "#".repeat(len - most * line.len());
+            fs::write(&path, line.repeat(most) + &comment).expect("it is written");
+        };
+        fill(FILE_MAX as usize);
+        assert_eq!(keys.trusted().expect("just not too long").len(), most);
+        let other = keys.trust(key, "other");
+        assert!(matches!(other, Err(KeyError::TooLong(_))), "{other:?}");
+        assert_eq!(keys.trusted().expect("as it was").len(), most);
+        fill(FILE_MAX as usize + 1);
+        let why = keys.trusted().expect_err("too long").to_string();
+        assert!(
+            why.contains("longer than 131072 bytes; remove lines"),
+            "{why}"
+        );
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn many_may_trust_at_once_and_none_is_lost() {
+        let keys = folder("many");
+        let key = Identity::generate().expect("a key").public();
+        std::thread::scope(|scope| {
+            for number in 0..8 {
+                let keys = &keys;
+                scope.spawn(move || keys.trust(key, &format!("host{number}")).expect("noted"));
+            }
+        });
+        assert_eq!(keys.trusted().expect("a list").len(), 8);
+        let made: Vec<bool> = std::thread::scope(|scope| {
+            let all = [0; 4].map(|_| scope.spawn(|| keys.create().is_ok()));
+            all.map(|one| one.join().expect("no panic")).into()
+        });
+        assert_eq!(made.iter().filter(|made| **made).count(), 1);
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+
+    #[test]
+    fn folders_that_others_may_write_to_and_files_that_are_none_are_refused() {
+        let keys = folder("folder");
+        let key = keys.create().expect("a key").public();
+        for loose in [0o770, 0o702, 0o777] {
+            chmod(keys.path(), loose);
+            let found = keys.identity();
+            assert!(matches!(found, Err(KeyError::LooseFolder { mode, .. }) if mode == loose));
+        }
+        // Those who may only look see names.
+        chmod(keys.path(), 0o755);
+        assert_eq!(keys.identity().expect("the key").public(), key);
+        let path = keys.file("trusted");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::from_raw_mode(0o600),
+            0,
+        )
+        .expect("a pipe");
+        let why = keys.trusted().expect_err("a pipe").to_string();
+        assert!(why.contains("is no file"), "{why}");
+        fs::remove_dir_all(keys.path()).expect("it is removed");
+    }
+}
