@@ -46,6 +46,12 @@ const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD
 /// Bytes of the smallest and largest queue.
 const QUEUE_LENS: std::ops::RangeInclusive<usize> = 4096..=64 << 20;
 
+/// Silent peers are asked no more often than this, at an agent's expense too.
+const CTIMER_LEAST: Duration = Duration::from_millis(1);
+
+/// No first answer is missed sooner than this.
+const WTIMER_LEAST: Duration = Duration::from_micros(100);
+
 impl Default for Settings {
     /// The engine's defaults, with user bytes summed once, by UDP.
     fn default() -> Settings {
@@ -143,10 +149,11 @@ impl Settings {
     fn set_time(&mut self, name: &str, value: &str) -> Result<(), String> {
         let config = &mut self.config;
         match name {
-            "ctimer" => config.keep_alive = words::time(name, value)?,
+            "ctimer" if words::time(name, value)?.is_zero() => config.keep_alive = Duration::ZERO,
+            "ctimer" => config.keep_alive = words::interval(name, value, CTIMER_LEAST)?,
             "ctimeout" => config.handshake_max = words::time(name, value)?,
             "rtt" => config.rtt = Some(words::time(name, value)?),
-            "wtimer" => config.wait_initial = words::time(name, value)?,
+            "wtimer" => config.wait_initial = words::interval(name, value, WTIMER_LEAST)?,
             _ => {
                 let known: Vec<&str> = Settings::HELP.iter().map(|help| help.name).collect();
                 return Err(format!(
@@ -317,6 +324,9 @@ mod tests {
             (("gateway", "here"), "such as 10.0.0.1:9000"),
             (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
             (("wtimer", "2h"), "us, ms or s"),
+            (("wtimer", "99us"), "at least 100us"),
+            (("wtimer", "0s"), "at least 100us"),
+            (("ctimer", "999us"), "at least 1000us"),
             (("service", "isochronous"), "add rate=100mbit"),
             (("retrycount", "0"), "from 1 to 1000"),
             (("sort", "-1"), "from 0 to 65535"),

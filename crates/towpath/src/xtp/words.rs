@@ -44,7 +44,7 @@ pub(super) const HELP: &[OptionHelp] = &[
     help(
         "ctimer",
         "TIME",
-        "silence after which a peer is asked whether it is there; 0s for never",
+        "silence after which a peer is asked whether it is there, from 1ms; 0s for never",
     ),
     help(
         "dialect",
@@ -130,7 +130,7 @@ pub(super) const HELP: &[OptionHelp] = &[
     help(
         "wtimer",
         "TIME",
-        "wait for an answer before a round trip was measured",
+        "wait for an answer before a round trip was measured, from 100us",
     ),
 ];
 
@@ -245,6 +245,18 @@ pub(super) fn time(name: &str, value: &str) -> Result<Duration, String> {
     time.filter(|time| *time <= TIME_MAX).ok_or_else(|| {
         format!("{name}={value} is not possible; give us, ms or s up to an hour, such as 500ms")
     })
+}
+
+/// A time after which something is sent, again and again: not so short that it is all that is sent.
+pub(super) fn interval(name: &str, value: &str, least: Duration) -> Result<Duration, String> {
+    let time = time(name, value)?;
+    if time < least {
+        let least_us = least.as_micros();
+        return Err(format!(
+            "{name}={value} is too short; give at least {least_us}us"
+        ));
+    }
+    Ok(time)
 }
 
 /// Bits a second as bytes a second.
