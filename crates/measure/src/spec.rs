@@ -58,6 +58,45 @@ pub struct RaceSpec {
     pub notes: BTreeMap<String, String>,
 }
 
+impl RaceSpec {
+    /// One block of these, the first of them the baseline, without a control, for who starts trials
+    /// without a command line. Messages have 1000 bytes, open loops offer 1000 a second, and the system
+    /// chooses processors.
+    pub fn one_block(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
+        let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        RaceSpec {
+            command: Vec::new(),
+            contestants: owned(contestants),
+            baseline: contestants.first().copied().unwrap_or_default().to_owned(),
+            workloads: owned(workloads),
+            sizes: vec![1000],
+            mix: None,
+            circuits: 1,
+            buffers: Vec::new(),
+            loads: Loads::PerSecond(vec![1000.0]),
+            arrivals: Arrivals::Fixed,
+            settings: Settings::default(),
+            direction: Direction::Forward,
+            pin: (None, None),
+            priority: (None, None),
+            busy_poll: false,
+            blocks: BlockPlan {
+                min: 1,
+                max: 1,
+                looks: vec![1],
+            },
+            control: false,
+            alpha: 0.05,
+            equal_within: 0.03,
+            time_s: 60.0,
+            trial_s: None,
+            packet_sizes: false,
+            seed: 1,
+            notes: BTreeMap::new(),
+        }
+    }
+}
+
 /// Which side of a circuit sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {

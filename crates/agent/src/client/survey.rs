@@ -4,11 +4,11 @@
 use super::stage::{AgentStage, End, described};
 use super::{Session, SessionError, findings};
 use control::session::{FromAgent, Intent, PathFacts, ToAgent};
-use control::{Arrivals, Limits, Settings, Slice, WorkerReport};
-use measure::spec::{Direction, Loads};
+use control::{Limits, Settings, Slice, WorkerReport};
+use measure::spec::Direction;
 use measure::trial::{self, Collected, TrialSpec};
 use measure::{RaceSpec, ThisHost};
-use results::{BlockPlan, Finding, Machine};
+use results::{Finding, Machine};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -255,18 +255,8 @@ fn rate(slices: &[Slice], from: f64, to: f64) -> f64 {
 
 /// A race of which one trial is run.
 fn spec(direction: Direction, ipv6: bool, message_len: u64, congestion: &str) -> RaceSpec {
-    let tcp = vec!["tcp".to_owned()];
     RaceSpec {
-        command: Vec::new(),
-        contestants: tcp.clone(),
-        baseline: "tcp".into(),
-        workloads: vec!["throughput".into()],
         sizes: vec![message_len],
-        mix: None,
-        circuits: 1,
-        buffers: Vec::new(),
-        loads: Loads::PerSecond(Vec::new()),
-        arrivals: Arrivals::Fixed,
         settings: Settings {
             ipv6,
             read_len: message_len,
@@ -274,22 +264,7 @@ fn spec(direction: Direction, ipv6: bool, message_len: u64, congestion: &str) ->
             ..Settings::default()
         },
         direction,
-        pin: (None, None),
-        priority: (None, None),
-        busy_poll: false,
-        blocks: BlockPlan {
-            min: 1,
-            max: 1,
-            looks: vec![1],
-        },
-        control: false,
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
-        trial_s: None,
-        packet_sizes: false,
-        seed: 1,
-        notes: BTreeMap::new(),
+        ..RaceSpec::one_block(&["tcp"], &["throughput"])
     }
 }
 

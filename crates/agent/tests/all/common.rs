@@ -5,11 +5,9 @@ use agent::keys::{Identity, KeyFolder};
 use agent::{Agent, Settings, Target};
 use control::frame::{ANSWER_MAX, Frames, REQUEST_MAX, encode};
 use control::session::{FromAgent, ToAgent};
-use control::{Arrivals, Caps, Job, Leg, Limits, Role, Side, Workload};
-use measure::spec::{Direction, Loads};
+use control::{Caps, Job, Leg, Limits, Role, Side, Workload};
+use measure::spec::Loads;
 use measure::{Place, RaceSpec, ThisHost, WorkerHandle};
-use results::BlockPlan;
-use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -301,41 +299,12 @@ pub fn congestion() -> String {
 
 /// A race of one block of short trials.
 pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
-    let owned = |words: &[&str]| {
-        words
-            .iter()
-            .map(|word| (*word).to_owned())
-            .collect::<Vec<_>>()
-    };
     RaceSpec {
         command: vec!["test".into()],
-        contestants: owned(contestants),
-        baseline: contestants[0].to_owned(),
-        workloads: owned(workloads),
-        sizes: vec![1000],
-        mix: None,
-        circuits: 1,
-        buffers: Vec::new(),
         loads: Loads::PerSecond(vec![500.0]),
-        arrivals: Arrivals::Fixed,
         settings: job("tcp", Side::Listen).settings,
-        direction: Direction::Forward,
-        pin: (None, None),
-        priority: (None, None),
-        busy_poll: false,
-        blocks: BlockPlan {
-            min: 1,
-            max: 1,
-            looks: vec![1],
-        },
-        control: false,
-        alpha: 0.05,
-        equal_within: 0.03,
-        time_s: 60.0,
         trial_s: Some(0.03),
-        packet_sizes: false,
-        seed: 1,
-        notes: BTreeMap::new(),
+        ..RaceSpec::one_block(contestants, workloads)
     }
 }
 

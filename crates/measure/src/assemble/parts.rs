@@ -82,43 +82,14 @@ fn delays(made: &mut Trial, part: &Part, circuits: &[CircuitReport]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::spec::{Contest, Loads, RaceSpec};
+    use crate::spec::{Contest, RaceSpec};
     use crate::trial::{Collected, TrialSpec};
-    use control::{Arrivals, Limits, Settings, WorkerReport};
-    use results::{BlockPlan, Cell, Histogram, Status};
+    use control::{Limits, WorkerReport};
+    use results::{Cell, Histogram, Status};
     use std::collections::BTreeMap;
 
     fn spec() -> RaceSpec {
-        RaceSpec {
-            command: Vec::new(),
-            contestants: vec!["udp".into()],
-            baseline: "udp".into(),
-            workloads: vec!["offered".into()],
-            sizes: vec![100],
-            mix: None,
-            circuits: 1,
-            buffers: Vec::new(),
-            loads: Loads::PerSecond(vec![1000.0]),
-            arrivals: Arrivals::Fixed,
-            settings: Settings::default(),
-            direction: Direction::Forward,
-            pin: (None, None),
-            priority: (None, None),
-            busy_poll: false,
-            blocks: BlockPlan {
-                min: 1,
-                max: 1,
-                looks: vec![1],
-            },
-            control: false,
-            alpha: 0.05,
-            equal_within: 0.03,
-            time_s: 1.0,
-            trial_s: None,
-            packet_sizes: false,
-            seed: 1,
-            notes: BTreeMap::new(),
-        }
+        RaceSpec::one_block(&["udp"], &["offered"])
     }
 
     /// A circuit of a thousand messages, all of them so long on their way.
