@@ -57,9 +57,7 @@ pub(crate) fn findings(view: &View) -> Findings {
         headline: summary.map_or_else(no_summary, |summary| headline(view, summary)),
         context: context(view),
         contests: summary.map(contests).unwrap_or_default(),
-        overall: summary
-            .map(|s| s.overall.iter().map(claim).collect())
-            .unwrap_or_default(),
+        overall: summary.map(overall).unwrap_or_default(),
         sure: summary
             .map(|summary| sure(view, summary))
             .unwrap_or_default(),
@@ -71,6 +69,14 @@ pub(crate) fn findings(view: &View) -> Findings {
                     .collect()
             })
             .unwrap_or_default(),
+    }
+}
+
+/// What holds over all contests of a kind, where there are several.
+fn overall(summary: &Summary) -> Vec<Line> {
+    match summary.verdicts.len() > summary.overall.len() {
+        true => summary.overall.iter().map(claim).collect(),
+        false => Vec::new(),
     }
 }
 
@@ -251,11 +257,11 @@ fn lead(verdict: &Verdict) -> Line {
 fn context(view: &View) -> String {
     let plan = &view.run.plan;
     let started = view.run.trials.first().map(|trial| trial.started_s);
-    let mut parts = vec![format!("{} transports", view.contestants.len())];
+    let mut parts = vec![plural(view.contestants.len(), "transport")];
     if !plan.sizes.is_empty() {
-        parts.push(format!("{} message sizes", plan.sizes.len()));
+        parts.push(plural(plan.sizes.len(), "message size"));
     }
-    parts.push(format!("{} trials", view.run.trials.len()));
+    parts.push(plural(view.run.trials.len(), "trial"));
     if let Some(summary) = &view.run.summary {
         parts.push(quantity::span_s(summary.elapsed_s));
     }

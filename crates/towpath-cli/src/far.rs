@@ -53,14 +53,16 @@ impl FarArgs {
             [] => "here".to_owned(),
             all => {
                 let names: Vec<String> = all.iter().map(ToString::to_string).collect();
-                names.join(", ")
+                names.join(" and ")
             }
         };
-        let at_once = match self.together {
-            true => " at once",
-            false => "",
+        let several = self.from.len() > 1 || self.to.len() > 1;
+        let turns = match (several, self.together) {
+            (false, _) => "",
+            (true, true) => ", at once",
+            (true, false) => ", in turn",
         };
-        format!("from {} to {}{at_once}", names(&self.from), names(&self.to))
+        format!("from {} to {}{turns}", names(&self.from), names(&self.to))
     }
 }
 

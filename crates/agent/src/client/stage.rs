@@ -120,18 +120,6 @@ impl AgentStage {
     fn pairs(&self) -> &[Pair] {
         &self.pairs[self.now.clone()]
     }
-
-    /// Names of one end of all pairs, each once.
-    fn names(&self, end: usize) -> String {
-        let mut names: Vec<String> = Vec::new();
-        for pair in &self.pairs {
-            let name = pair.ends[end].name();
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        names.join("+")
-    }
 }
 
 /// The agents of some pairs, each once.
@@ -270,11 +258,8 @@ impl Stage for AgentStage {
                 .with("from", from.as_str())
                 .with("to", to.as_str())
         };
-        if self.pairs.len() == 1 {
+        if self.together || self.pairs.len() == 1 {
             return vec![Cell::default()];
-        }
-        if self.together {
-            return vec![cell(self.names(0), self.names(1))];
         }
         let one = |pair: &Pair| cell(pair.ends[0].name(), pair.ends[1].name());
         self.pairs.iter().map(one).collect()
