@@ -153,15 +153,17 @@ fn every_transport_reaches_another_host() {
                 .inspect_err(|why| eprintln!("SKIPPED: {name}: {}", why.reason))
                 .is_ok()
         });
-        let raced = spec.contestants.len();
+        let raced = spec.contestants.clone();
         let run = across(&testbed, ipv6, spec);
         all_ok(&run);
-        assert_eq!(run.trials.len(), raced * 4);
-        assert!(
-            run.trials
-                .iter()
-                .all(|trial| trial.metrics["messages_per_s"] > 0.0)
-        );
+        assert_eq!(run.trials.len(), raced.len() * 4);
+        for name in raced {
+            // A link whose process does not get to run loses all datagrams of a trial this short.
+            let own = |trial: &&results::Trial| trial.cell.transport() == name;
+            let mut own = run.trials.iter().filter(own);
+            let arrived = own.any(|trial| trial.metrics["messages_per_s"] > 0.0);
+            assert!(arrived, "{name}, IPv6 {ipv6}");
+        }
     }
 }
 
