@@ -41,6 +41,7 @@ fn clients_come_and_go_and_leave_nothing() {
         .output()
         .expect("it starts");
     let said = String::from_utf8_lossy(&alone.stderr);
+    eprint!("{said}");
     assert!(
         alone.status.success() && said.contains("MiB more"),
         "{said}"
