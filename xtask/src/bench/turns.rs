@@ -1,9 +1,9 @@
 //! Two races at once that run in turn, a slice each, while the other one stands still.
 //!
 //! A machine shared with others changes its pace by a quarter several times a second. Two trials one
-//! after the other see different machines; two that take turns of 20 ms see the same one, and their
-//! ratio scatters by 2 % instead of 10 %. A stopped race does nothing at all: its client, its workers
-//! and the agent that serves it stand still together.
+//! after the other see different machines; two that take turns of 20 ms see the same one: half of
+//! the ratios of delays then lie within 2 % of their median, instead of 10 %. A stopped race does
+//! nothing at all: its client, its workers and the agent that serves it stand still together.
 
 use super::ours::{Running, family_of};
 use rustix::process::{Pid, Signal, kill_process};
