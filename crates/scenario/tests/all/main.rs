@@ -3,6 +3,7 @@
 mod congestion;
 mod dialects;
 mod disturbances;
+mod golden;
 mod laws;
 mod lockstep;
 mod options;
