@@ -1,12 +1,12 @@
 //! What one arrival brought, sorted by circuit.
 
 use crate::inbox::Piece;
-use engine::{Bytes, CircuitId, Delivery};
+use engine::{Bytes, AssociationId, Delivery};
 use std::ops::Range;
 
 /// Pieces of one circuit that lie in one place: the arrival, or a copy the engine held.
 pub(crate) struct Group {
-    pub(crate) id: CircuitId,
+    pub(crate) id: AssociationId,
     pub(crate) held: Option<Vec<u8>>,
     pub(crate) pieces: Vec<Piece>,
 }
@@ -25,7 +25,7 @@ pub(crate) fn sort_in(
     more: usize,
 ) {
     let Delivery {
-        circuit: id,
+        association: id,
         bytes,
         gap,
         tag,
@@ -56,7 +56,7 @@ pub(crate) fn sort_in(
                 }
             }
         }
-        Bytes::Held(held) => {
+        Bytes::Reassembled(held) => {
             let pieces = vec![piece(0..held.len())];
             groups.push(Group {
                 id,

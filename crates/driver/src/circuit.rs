@@ -8,7 +8,7 @@ use crate::inbox::Reader;
 use crate::pump::Pump;
 use crate::shared::Owner;
 use crate::sys::Producer;
-use engine::{Address, CircuitId, CloseReason, Engine, Framing};
+use engine::{Address, AssociationId, CloseReason, Engine, Framing};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use wire::Wire;
 /// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
 pub struct Circuit<E: Engine, W: Wire> {
     shared: Arc<Owner<E, W>>,
-    id: CircuitId,
+    id: AssociationId,
     framing: Framing,
     producer: Producer,
     reader: Reader,
@@ -46,7 +46,7 @@ const LOOK_EVERY: u32 = 4;
 impl<E: Engine, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
         shared: Arc<Owner<E, W>>,
-        id: CircuitId,
+        id: AssociationId,
         framing: Framing,
         producer: Producer,
         batch_bytes: u64,
@@ -190,12 +190,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 let mut pump = self.shared.lock();
                 let now = self.shared.now();
                 pump.offer(now, self.id, true);
-                pump.engine().hurry(now, self.id);
+                pump.engine().request_ack(now, self.id);
                 self.shared.serve(&mut pump)?;
                 match pump.status(self.id).closed {
                     Some(CloseReason::Graceful) => return Ok(()),
                     Some(reason) => return Err(error_of(reason)),
-                    None if pump.engine().in_flight(self.id) == 0 => return Ok(()),
+                    None if pump.engine().bytes_in_flight(self.id) == 0 => return Ok(()),
                     None => {}
                 }
                 self.seen = pump.arrivals();
@@ -218,7 +218,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     /// Its number within its endpoint, as a [`Watch`](crate::Watch) names it.
-    pub fn id(&self) -> CircuitId {
+    pub fn id(&self) -> AssociationId {
         self.id
     }
 

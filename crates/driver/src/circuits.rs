@@ -2,7 +2,7 @@
 
 use crate::inbox::Chunk;
 use crate::sys::Consumer;
-use engine::{CircuitId, CloseReason};
+use engine::{AssociationId, CloseReason};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -47,7 +47,7 @@ impl Held {
 }
 
 /// Circuits by number. Never iterated, so its order decides nothing.
-pub(crate) type Circuits = HashMap<CircuitId, Held, BuildHasherDefault<IdHasher>>;
+pub(crate) type Circuits = HashMap<AssociationId, Held, BuildHasherDefault<IdHasher>>;
 
 /// Spreads circuit numbers, which the engine counts up and no peer chooses.
 #[derive(Default)]

@@ -5,7 +5,7 @@ use crate::helper::Helper;
 use crate::pump::Pump;
 use crate::shared::{Awaited, Kept, Owner, Shared};
 use crate::watch::Watch;
-use engine::{Address, CircuitId, CommandError, Engine, Instant};
+use engine::{Address, AssociationId, CommandError, Engine, Instant};
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
         &self,
         to: Address,
         limit: Duration,
-        command: impl FnOnce(&mut E, Instant) -> Result<CircuitId, CommandError>,
+        command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
     ) -> io::Result<Circuit<E, W>> {
         let mut circuit = self.open(to, command)?;
         circuit.flush()?;
@@ -106,7 +106,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     pub fn open(
         &self,
         peer: Address,
-        command: impl FnOnce(&mut E, Instant) -> Result<CircuitId, CommandError>,
+        command: impl FnOnce(&mut E, Instant) -> Result<AssociationId, CommandError>,
     ) -> io::Result<Circuit<E, W>> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -219,7 +219,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
         Ok(accepted.map(|(id, peer)| self.attach(pump, id, peer)))
     }
 
-    fn attach(&self, pump: &mut Pump<E, W>, id: CircuitId, peer: Address) -> Circuit<E, W> {
+    fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
         let (producer, consumer) = self.shared.pool.store(id);
         pump.attach(id, consumer);
         let framing = pump.engine().framing();

@@ -3,7 +3,7 @@
 use crate::pump::Pump;
 use crate::shared::{Shared, timespec};
 use crate::sys::Waiting;
-use engine::{CircuitId, Engine};
+use engine::{AssociationId, Engine};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::sync::TryLockError;
@@ -41,7 +41,7 @@ pub(crate) struct Helper {
 }
 
 struct Seen {
-    id: CircuitId,
+    id: AssociationId,
     waiting: Waiting,
     /// Up to where bytes were offered, if there were more.
     told: Option<u64>,
@@ -147,7 +147,7 @@ impl Helper {
         &mut self,
         shared: &Shared<E, W>,
         away: bool,
-    ) -> Vec<CircuitId> {
+    ) -> Vec<AssociationId> {
         let mut late = Vec::new();
         self.seen.retain_mut(|seen| {
             let told = seen.waiting.told();

@@ -3,7 +3,7 @@
 //! Acknowledgements and short messages of different circuits travel together that way. Copying
 //! so few octets takes less time than the kernel's handling of two more addresses a packet.
 
-use engine::{Address, Batch, CircuitId};
+use engine::{Address, Batch, AssociationId};
 use std::ops::Range;
 use wire::Capabilities;
 
@@ -13,7 +13,7 @@ const COPY_BELOW: usize = 512;
 pub(crate) struct Parcel {
     to: Option<Address>,
     /// Whose the last packets are.
-    id: Option<CircuitId>,
+    id: Option<AssociationId>,
     octets: Vec<u8>,
     segment_size: usize,
     segments: usize,
@@ -136,7 +136,7 @@ mod tests {
     /// A batch of packets that are all header.
     fn batch(circuit: u32, packets: &[&[u8]]) -> Batch {
         let mut batch = Batch::new(8);
-        batch.address_to(CircuitId(circuit), PEER);
+        batch.set_destination(AssociationId(circuit), PEER);
         for packet in packets {
             batch.push(packet, 0..0);
         }

@@ -3,7 +3,7 @@
 use crate::pump::Pump;
 use crate::sleepers::{Bell, Sleepers, own_bell};
 use crate::sys::{Pool, Waiting};
-use engine::{CircuitId, Engine, Instant};
+use engine::{AssociationId, Engine, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ pub(crate) struct Shared<E, W> {
     receive_until: AtomicU64,
     sleepers: Sleepers,
     /// Circuits whose store holds bytes that nobody offered yet.
-    announced: Mutex<Vec<(CircuitId, Waiting)>>,
+    announced: Mutex<Vec<(AssociationId, Waiting)>>,
     /// Packets that may wait for company are ready to be sent.
     held: AtomicBool,
     /// Rings for the helper when it sleeps long.
@@ -211,7 +211,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
 
     /// Notes that the store of circuit `id` holds bytes the engine does not know of.
     #[cold]
-    pub(crate) fn announce(&self, id: CircuitId, waiting: Waiting) {
+    pub(crate) fn announce(&self, id: AssociationId, waiting: Waiting) {
         self.lock_announced().push((id, waiting));
         self.call_helper();
     }
@@ -235,7 +235,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
     }
 
     /// Takes the list of circuits with bytes that nobody offered.
-    pub(crate) fn take_announced(&self) -> Vec<(CircuitId, Waiting)> {
+    pub(crate) fn take_announced(&self) -> Vec<(AssociationId, Waiting)> {
         std::mem::take(&mut *self.lock_announced())
     }
 
@@ -245,7 +245,7 @@ impl<E: Engine, W: Wire> Shared<E, W> {
         held || self.pool.turns.is_wanted() || !self.lock_announced().is_empty()
     }
 
-    fn lock_announced(&self) -> MutexGuard<'_, Vec<(CircuitId, Waiting)>> {
+    fn lock_announced(&self) -> MutexGuard<'_, Vec<(AssociationId, Waiting)>> {
         self.announced
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

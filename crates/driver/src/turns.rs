@@ -7,7 +7,7 @@
 //! has a turn and finds others waiting gives it up after one store's worth. When turns come back
 //! slowly, as over long paths or from readers that stopped, there are more of them.
 
-use engine::CircuitId;
+use engine::AssociationId;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,10 +49,10 @@ struct State {
     /// Ticks, and turns that came back, since their number was last looked at.
     ticks: u32,
     returned: usize,
-    queue: VecDeque<CircuitId>,
+    queue: VecDeque<AssociationId>,
     /// Whose turn it is and who did not take it yet.
-    called: BTreeSet<CircuitId>,
-    untold: Vec<CircuitId>,
+    called: BTreeSet<AssociationId>,
+    untold: Vec<AssociationId>,
 }
 
 impl Default for State {
@@ -71,7 +71,7 @@ impl Default for State {
 
 impl Turns {
     /// Whether circuit `id`, which does not wait, has a turn now; if not, it waits and is called.
-    pub(crate) fn ask(&self, id: CircuitId) -> bool {
+    pub(crate) fn ask(&self, id: AssociationId) -> bool {
         let mut state = self.lock();
         let granted = state.queue.is_empty() && state.has_room();
         if granted {
@@ -84,7 +84,7 @@ impl Turns {
     }
 
     /// Whether circuit `id`, which waits, was called and has a turn now.
-    pub(crate) fn claim(&self, id: CircuitId) -> bool {
+    pub(crate) fn claim(&self, id: AssociationId) -> bool {
         let mut state = self.lock();
         let called = state.called.remove(&id);
         state.taken += usize::from(called);
@@ -101,7 +101,7 @@ impl Turns {
     }
 
     /// Circuit `id`, which waits, is gone.
-    pub(crate) fn leave(&self, id: CircuitId) {
+    pub(crate) fn leave(&self, id: AssociationId) {
         let mut state = self.lock();
         if state.called.remove(&id) {
             state.call_next();
@@ -124,7 +124,7 @@ impl Turns {
     }
 
     /// The circuits called since the last call.
-    pub(crate) fn take_called(&self) -> Vec<CircuitId> {
+    pub(crate) fn take_called(&self) -> Vec<AssociationId> {
         let mut state = self.lock();
         let untold = std::mem::take(&mut state.untold);
         self.note(&state);
@@ -187,7 +187,7 @@ mod tests {
 
     /// Lets circuits ask; how many got a turn.
     fn ask(turns: &Turns, circuits: std::ops::Range<usize>) -> usize {
-        let asks = circuits.map(|number| turns.ask(CircuitId(number as u32)));
+        let asks = circuits.map(|number| turns.ask(AssociationId(number as u32)));
         asks.filter(|&granted| granted).count()
     }
 
@@ -199,12 +199,12 @@ mod tests {
         turns.give_back();
         // The one who gave it back is behind the others now.
         assert_eq!(ask(&turns, 0..1), 0);
-        let first = CircuitId(AT_ONCE as u32);
+        let first = AssociationId(AT_ONCE as u32);
         assert_eq!(turns.take_called(), [first]);
         assert!(turns.claim(first) && !turns.claim(first));
         for expected in [AT_ONCE as u32 + 1, AT_ONCE as u32 + 2, 0] {
             turns.give_back();
-            assert_eq!(turns.take_called(), [CircuitId(expected)]);
+            assert_eq!(turns.take_called(), [AssociationId(expected)]);
         }
         assert!(!turns.is_wanted());
     }
@@ -213,7 +213,7 @@ mod tests {
     fn who_leaves_keeps_nobody_waiting() {
         let turns = Turns::default();
         ask(&turns, 0..AT_ONCE + 3);
-        let waiting = |number| CircuitId((AT_ONCE + number) as u32);
+        let waiting = |number| AssociationId((AT_ONCE + number) as u32);
         turns.leave(waiting(1));
         turns.give_back();
         turns.leave(waiting(0));

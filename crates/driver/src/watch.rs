@@ -2,7 +2,7 @@
 
 use crate::shared::Owner;
 use crate::sleepers::Bell;
-use engine::{CircuitId, Engine};
+use engine::{AssociationId, Engine};
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -69,7 +69,7 @@ impl<E: Engine, W: Wire> Watch<E, W> {
     /// # Errors
     ///
     /// The wire's.
-    pub fn ready(&mut self, ready: &mut Vec<CircuitId>) -> io::Result<bool> {
+    pub fn ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         self.shared.receive_all(&mut pump, now)?;

@@ -6,7 +6,7 @@ use crate::procedure::{acknowledge, data, finish, open};
 use crate::state::{Circuit, Timer};
 use core::ops::Range;
 use engine::{
-    Address, Batch, CircuitId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
+    Address, Batch, AssociationId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
     Instant, SegmentLayout, SplitMix64, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,15 +15,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 #[derive(Debug)]
 pub struct Bare {
     pub(crate) config: Config,
-    pub(crate) circuits: BTreeMap<CircuitId, Circuit>,
+    pub(crate) circuits: BTreeMap<AssociationId, Circuit>,
     /// Circuits opened by peers, so that a repeated Open finds its first.
-    pub(crate) accepted: BTreeMap<(Address, u64), CircuitId>,
-    pub(crate) timers: TimerTable<(CircuitId, Timer)>,
+    pub(crate) accepted: BTreeMap<(Address, u64), AssociationId>,
+    pub(crate) timers: TimerTable<(AssociationId, Timer)>,
     /// Circuits that may have something to send, each once, served in turn.
-    pub(crate) ready: VecDeque<CircuitId>,
-    pub(crate) ready_set: BTreeSet<CircuitId>,
+    pub(crate) ready: VecDeque<AssociationId>,
+    pub(crate) ready_set: BTreeSet<AssociationId>,
     /// Packets without user bytes, waiting for the wire.
-    pub(crate) control: VecDeque<(CircuitId, Address, Header)>,
+    pub(crate) control: VecDeque<(AssociationId, Address, Header)>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
     pub(crate) random: SplitMix64,
@@ -53,17 +53,17 @@ impl Bare {
         }
     }
 
-    pub(crate) fn add(&mut self, circuit: Circuit) -> Result<CircuitId, CommandError> {
+    pub(crate) fn add(&mut self, circuit: Circuit) -> Result<AssociationId, CommandError> {
         if self.circuits.len() >= self.config.circuits_max || self.next_id == u32::MAX {
-            return Err(CommandError::TooManyCircuits);
+            return Err(CommandError::TooManyAssociations);
         }
-        let id = CircuitId(self.next_id);
+        let id = AssociationId(self.next_id);
         self.next_id += 1;
         self.circuits.insert(id, circuit);
         Ok(id)
     }
 
-    pub(crate) fn remove(&mut self, id: CircuitId, reason: CloseReason) {
+    pub(crate) fn remove(&mut self, id: AssociationId, reason: CloseReason) {
         let Some(circuit) = self.circuits.remove(&id) else {
             return;
         };
@@ -83,18 +83,18 @@ impl Bare {
         self.events.push_back(Event::Closed(id, reason));
     }
 
-    pub(crate) fn set_timer(&mut self, id: CircuitId, timer: Timer, at: Instant) {
+    pub(crate) fn set_timer(&mut self, id: AssociationId, timer: Timer, at: Instant) {
         self.timers.set((id, timer), at);
         self.counters.timers_set += 1;
     }
 
-    pub(crate) fn mark_ready(&mut self, id: CircuitId) {
+    pub(crate) fn mark_ready(&mut self, id: AssociationId) {
         if self.ready_set.insert(id) {
             self.ready.push_back(id);
         }
     }
 
-    pub(crate) fn answer(&mut self, id: CircuitId, to: Address, header: Header) {
+    pub(crate) fn answer(&mut self, id: AssociationId, to: Address, header: Header) {
         if self.control.len() < CONTROL_MAX {
             self.control.push_back((id, to, header));
         }
@@ -133,7 +133,7 @@ impl Engine for Bare {
         }
     }
 
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         open::do_open(self, now, to)
     }
 
@@ -141,7 +141,7 @@ impl Engine for Bare {
         self.listening = accept;
     }
 
-    fn extend(&mut self, _now: Instant, id: CircuitId, end: u64, push: bool) {
+    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
         if let Some(circuit) = self.circuits.get_mut(&id) {
             circuit.tx.end = circuit.tx.end.max(end);
             if push {
@@ -151,11 +151,11 @@ impl Engine for Bare {
         }
     }
 
-    fn consume(&mut self, now: Instant, id: CircuitId, bytes: u64) {
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         acknowledge::do_consume(self, now, id, bytes);
     }
 
-    fn finish(&mut self, _now: Instant, id: CircuitId) {
+    fn finish(&mut self, _now: Instant, id: AssociationId) {
         if let Some(circuit) = self.circuits.get_mut(&id) {
             circuit.tx.finishing = true;
             circuit.tx.pushed = circuit.tx.end;
@@ -163,7 +163,7 @@ impl Engine for Bare {
         }
     }
 
-    fn abort(&mut self, _now: Instant, id: CircuitId) {
+    fn abort(&mut self, _now: Instant, id: AssociationId) {
         self.remove(id, CloseReason::Aborted);
     }
 
@@ -192,9 +192,9 @@ impl Engine for Bare {
         }
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((id, to, header)) = self.control.pop_front() {
-            batch.address_to(id, to);
+            batch.set_destination(id, to);
             batch.push(&header.emit(), 0..0);
             self.counters.packets_built += 1;
             return;
@@ -212,11 +212,11 @@ impl Engine for Bare {
         self.events.pop_front()
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         self.timers.deadline()
     }
 
-    fn in_flight(&self, id: CircuitId) -> u64 {
+    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
         self.circuits.get(&id).map_or(0, |c| c.tx.in_flight())
     }
 

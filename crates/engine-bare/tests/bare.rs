@@ -2,7 +2,7 @@
 
 use driver::inbox::{Read, Reader};
 use driver::sys::{Producer, ring};
-use engine::{Address, CircuitId, Engine, Instant, SplitMix64};
+use engine::{Address, AssociationId, Engine, Instant, SplitMix64};
 use engine_bare::pdu::{HEADER_LEN, Header, Kind};
 use engine_bare::{Bare, Config};
 use link::LinkConfig;
@@ -82,13 +82,13 @@ fn hostile_packets_neither_panic_nor_grow_the_engine() {
         bare.handle_packet(now, from, &packet, &mut deliveries);
         let within = |delivery: &engine::Delivery| match &delivery.bytes {
             engine::Bytes::Packet(range) => range.end <= packet.len(),
-            engine::Bytes::Held(_) => false,
+            engine::Bytes::Reassembled(_) => false,
         };
         assert!(deliveries.iter().all(within));
         deliveries.clear();
         bare.handle_timeout(now);
         batch.clear();
-        bare.transmit(now, &mut batch);
+        bare.poll_transmit(now, &mut batch);
         while bare.poll_event().is_some() {}
     }
 }
@@ -150,13 +150,13 @@ fn run(count: usize, config: LinkConfig, seed: u64) -> Outcome {
             world
                 .pump(0)
                 .engine()
-                .extend(now, id, producer.position(), true);
+                .submit(now, id, producer.position(), true);
             world.pump(0).engine().finish(now, id);
             finished = true;
         }
         receiver.take(&mut world, &mut received);
     }
-    let peer = receiver.id.unwrap_or(CircuitId(0));
+    let peer = receiver.id.unwrap_or(AssociationId(0));
     Outcome {
         retransmissions: world.pump(0).engine().counters().retransmissions
             + world.pump(1).engine().counters().retransmissions,
@@ -185,7 +185,7 @@ fn append(producer: &mut Producer, sent: &[Vec<u8>], mut next: usize) -> usize {
 }
 
 struct Receiver {
-    id: Option<CircuitId>,
+    id: Option<AssociationId>,
     reader: Reader,
 }
 

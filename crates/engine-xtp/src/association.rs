@@ -14,7 +14,7 @@ use crate::table::{Slot, Table};
 use crate::view;
 use core::time::Duration;
 use engine::{
-    Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
+    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
     PacketLen, SegmentLayout, SplitMix64,
 };
 
@@ -72,7 +72,7 @@ impl Xtp {
     }
 
     /// How far the close of a circuit got at this end; None once it is gone.
-    pub fn close_state(&self, id: CircuitId) -> Option<CloseState> {
+    pub fn close_state(&self, id: AssociationId) -> Option<CloseState> {
         self.table.peek(id).map(view::close_state)
     }
 
@@ -87,12 +87,12 @@ impl Xtp {
         now: Instant,
         to: Address,
         service: Service,
-    ) -> Result<CircuitId, CommandError> {
+    ) -> Result<AssociationId, CommandError> {
         setup::do_connect(self, now, to, service)
     }
 
     /// Admits an opening by a peer, if openings are supervised: answers go out from now on.
-    pub fn admit(&mut self, _now: Instant, id: CircuitId) {
+    pub fn admit(&mut self, _now: Instant, id: AssociationId) {
         self.with(id, |ctx, sh| {
             ctx.supervised = false;
             ctx.wake(sh);
@@ -100,7 +100,7 @@ impl Xtp {
     }
 
     /// Refuses an opening by a peer and tells it why. The circuit is closed as aborted.
-    pub fn refuse(&mut self, now: Instant, id: CircuitId, why: DiagValue) {
+    pub fn refuse(&mut self, now: Instant, id: AssociationId, why: DiagValue) {
         self.with(id, |ctx, sh| {
             let (peer, key) = (ctx.peer, ctx.wire_key());
             let allowed = ctx
@@ -114,14 +114,14 @@ impl Xtp {
     }
 
     /// The user of a circuit makes room for `bytes` more, in reservation mode.
-    pub fn post(&mut self, _now: Instant, id: CircuitId, bytes: u64) {
+    pub fn post(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
         self.with(id, |ctx, sh| receive::do_post(ctx, sh, bytes));
     }
 
     /// The bytes of a circuit's store from position `start` on begin with a tag of eight octets,
     /// which its peer gets as such. Called in ascending order, before the store is said to extend
     /// beyond `start`. The tag counts as data, and a packet begins with it.
-    pub fn tag(&mut self, id: CircuitId, start: u64) {
+    pub fn tag(&mut self, id: AssociationId, start: u64) {
         self.with(id, |ctx, _| {
             if start >= ctx.tx.end {
                 ctx.tx.tags.push(start);
@@ -133,7 +133,7 @@ impl Xtp {
     /// eight octets, which its peer gets as such. Called as [`tag`](Xtp::tag) is, before the store is
     /// said to extend to `end`, for circuits that keep messages. The tag counts as data and is in one
     /// packet. False, and nothing done, in 4.0, which has no bit for it.
-    pub fn tag_end(&mut self, id: CircuitId, end: u64) -> bool {
+    pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
         let knows = self.shared.config.dialect.is_three();
         self.with(id, |ctx, _| {
             if knows && end >= ctx.tx.end.saturating_add(8) {
@@ -144,7 +144,7 @@ impl Xtp {
     }
 
     /// Takes back the tag that ends at `end`, whose bytes were not written after all.
-    pub fn untag_end(&mut self, id: CircuitId, end: u64) {
+    pub fn untag_end(&mut self, id: AssociationId, end: u64) {
         self.with(id, |ctx, _| {
             if end > ctx.tx.end {
                 ctx.tx.end_tags.take_back(end);
@@ -153,7 +153,7 @@ impl Xtp {
     }
 
     /// Takes back the tag at `start`, whose bytes were not written after all.
-    pub fn untag(&mut self, id: CircuitId, start: u64) {
+    pub fn untag(&mut self, id: AssociationId, start: u64) {
         self.with(id, |ctx, _| {
             if start >= ctx.tx.end {
                 ctx.tx.tags.take_back(start);
@@ -163,41 +163,41 @@ impl Xtp {
 
     /// Sets the rate this side of a circuit keeps to; None for no limit of its own. What the peer
     /// accepts still holds.
-    pub fn set_rate(&mut self, now: Instant, id: CircuitId, rate: Option<RateLimit>) {
+    pub fn set_rate(&mut self, now: Instant, id: AssociationId, rate: Option<RateLimit>) {
         self.with(id, |ctx, sh| setup::do_set_rate(ctx, sh, now, rate));
     }
 
     /// Sets the rate the peer of a circuit is to keep to, and tells it until it knows.
-    pub fn impose_rate(&mut self, _now: Instant, id: CircuitId, rate: Option<RateLimit>) {
+    pub fn impose_rate(&mut self, _now: Instant, id: AssociationId, rate: Option<RateLimit>) {
         self.with(id, |ctx, sh| setup::do_impose_rate(ctx, sh, rate));
     }
 
     /// The rate a circuit keeps to: the lowest of its own limit and what the peer accepts.
-    pub fn rate(&self, id: CircuitId) -> Option<RateLimit> {
+    pub fn rate(&self, id: AssociationId) -> Option<RateLimit> {
         self.table.peek(id)?.tx.limits.all()
     }
 
     /// The limit an intermediate system imposed on the route of a circuit, for all circuits on it
     /// together.
-    pub fn route_limit(&self, id: CircuitId) -> Option<RateLimit> {
+    pub fn route_limit(&self, id: AssociationId) -> Option<RateLimit> {
         let ctx = self.table.peek(id)?;
         self.shared.routes.limit(ctx.route)
     }
 
     /// Sets the priority of a circuit: the lowest value is served first, None last.
-    pub fn set_sort(&mut self, id: CircuitId, sort: Option<u16>) {
+    pub fn set_sort(&mut self, id: AssociationId, sort: Option<u16>) {
         self.with(id, |ctx, sh| setup::do_set_sort(ctx, sh, sort));
     }
 
     /// Carries out `act` on a circuit, if there is one of that number.
-    fn with(&mut self, id: CircuitId, act: impl FnOnce(&mut Context, &mut Shared)) {
+    fn with(&mut self, id: AssociationId, act: impl FnOnce(&mut Context, &mut Shared)) {
         if let Some(ctx) = self.table.by_circuit(id) {
             act(ctx, &mut self.shared);
         }
     }
 
     /// Retires the circuit if it ended.
-    fn settle(&mut self, now: Instant, id: CircuitId) {
+    fn settle(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.table.circuit(id) {
             self.settle_slot(now, slot);
         }
@@ -311,7 +311,7 @@ impl Xtp {
         }
     }
 
-    fn handle_timers(&mut self, now: Instant, id: CircuitId) {
+    fn handle_timers(&mut self, now: Instant, id: AssociationId) {
         self.with(id, |ctx, sh| {
             while let Some(timer) = ctx.take_due(now) {
                 match timer {
@@ -345,7 +345,7 @@ impl Engine for Xtp {
         self.shared.config.framing
     }
 
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         self.open(now, to, self.shared.config.service)
     }
 
@@ -353,7 +353,7 @@ impl Engine for Xtp {
         self.shared.listening = accept;
     }
 
-    fn extend(&mut self, _now: Instant, id: CircuitId, end: u64, push: bool) {
+    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
         self.with(id, |ctx, sh| {
             if ctx.is_one_way() && !ctx.initiator || ctx.tx.finishing {
                 return;
@@ -362,23 +362,23 @@ impl Engine for Xtp {
         });
     }
 
-    fn end_message(&mut self, id: CircuitId, end: u64) {
+    fn end_message(&mut self, id: AssociationId, end: u64) {
         self.with(id, |ctx, _| ctx.tx.ends.push(end));
     }
 
-    fn consume(&mut self, _now: Instant, id: CircuitId, bytes: u64) {
+    fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
         self.with(id, |ctx, sh| receive::do_consume(ctx, sh, bytes));
     }
 
-    fn finish(&mut self, _now: Instant, id: CircuitId) {
+    fn finish(&mut self, _now: Instant, id: AssociationId) {
         self.with(id, close::do_finish);
     }
 
-    fn hurry(&mut self, _now: Instant, id: CircuitId) {
+    fn request_ack(&mut self, _now: Instant, id: AssociationId) {
         self.with(id, request::do_hurry);
     }
 
-    fn abort(&mut self, now: Instant, id: CircuitId) {
+    fn abort(&mut self, now: Instant, id: AssociationId) {
         self.with(id, close::do_abort);
         self.settle(now, id);
     }
@@ -406,9 +406,9 @@ impl Engine for Xtp {
         }
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((to, octets)) = self.shared.answers.pop_front() {
-            batch.address_to(CircuitId(0), to);
+            batch.set_destination(AssociationId(0), to);
             batch.push(&octets, 0..0);
             return;
         }
@@ -432,14 +432,14 @@ impl Engine for Xtp {
         self.shared.events.pop_front()
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         let timers = self.shared.timers.first().map(|&(at, _)| at);
         let routes = self.shared.routes.deadline();
         let others = routes.into_iter().chain(self.table.quarantine_end());
         timers.into_iter().chain(others).min()
     }
 
-    fn in_flight(&self, id: CircuitId) -> u64 {
+    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
         let Some(ctx) = self.table.peek(id) else {
             return 0;
         };
@@ -453,9 +453,9 @@ impl Engine for Xtp {
         self.shared.counters
     }
 
-    fn order(&self, circuits: &mut [CircuitId]) {
+    fn sort_by_priority(&self, circuits: &mut [AssociationId]) {
         if self.shared.sorted {
-            let rank = |id: &CircuitId| {
+            let rank = |id: &AssociationId| {
                 let sort = self.table.peek(*id).and_then(|ctx| ctx.sort);
                 (sort.is_none(), sort)
             };
@@ -463,7 +463,7 @@ impl Engine for Xtp {
         }
     }
 
-    fn linger(&self) -> Duration {
+    fn coalesce_delay(&self) -> Duration {
         self.shared.config.linger
     }
 }

@@ -8,14 +8,14 @@ use crate::pdu::{
 use crate::procedure::three::{self, Link};
 use crate::ready::Ready;
 use crate::routes::Routes;
-use engine::{Address, CircuitId, Counters, Event, Instant, SplitMix64};
+use engine::{Address, AssociationId, Counters, Event, Instant, SplitMix64};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) config: Config,
     /// When to look after the timers of which circuit: one entry each at most.
-    pub(crate) timers: BTreeSet<(Instant, CircuitId)>,
+    pub(crate) timers: BTreeSet<(Instant, AssociationId)>,
     pub(crate) events: VecDeque<Event>,
     /// Slots whose contexts may have something to send, served in turn.
     pub(crate) ready: Ready,

@@ -5,7 +5,7 @@ use crate::pdu::{Options, RTN, Service};
 use crate::rx::Receiving;
 use crate::shared::Shared;
 use crate::tx::Sending;
-use engine::{Address, CircuitId, CloseReason, Event, Instant};
+use engine::{Address, AssociationId, CloseReason, Event, Instant};
 
 /// A context in use. Listening is a property of the endpoint, the inactive state is
 /// [`crate::table::Inactive`].
@@ -110,7 +110,7 @@ const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
-    pub(crate) id: CircuitId,
+    pub(crate) id: AssociationId,
     pub(crate) slot: u32,
     pub(crate) key: u64,
     /// The peer's key, once known.
@@ -161,7 +161,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(id: CircuitId, slot: u32, key: u64, peer: Address, now: Instant) -> Context {
+    pub(crate) fn new(id: AssociationId, slot: u32, key: u64, peer: Address, now: Instant) -> Context {
         Context {
             id,
             slot,

@@ -6,7 +6,7 @@ use crate::peers::Peers;
 use crate::state::{Context, Phase};
 use crate::types::{SLOTS_MAX, key_of, short_key_of, slot_of};
 use core::time::Duration;
-use engine::{Address, CircuitId, Instant, SplitMix64};
+use engine::{Address, AssociationId, Instant, SplitMix64};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -104,7 +104,7 @@ impl Table {
             None => return None,
         };
         self.next_circuit = self.next_circuit.checked_add(1)?;
-        let id = CircuitId(self.next_circuit);
+        let id = AssociationId(self.next_circuit);
         let make = if self.short { short_key_of } else { key_of };
         let key = make(slot, random.next_u64());
         let context = Context::new(id, slot, key, peer, now);
@@ -131,14 +131,14 @@ impl Table {
     }
 
     /// The context of a circuit, to look at.
-    pub(crate) fn peek(&self, id: CircuitId) -> Option<&Context> {
+    pub(crate) fn peek(&self, id: AssociationId) -> Option<&Context> {
         match self.slots.get(self.circuit(id)?)? {
             Slot::Active(context) => Some(context),
             _ => None,
         }
     }
 
-    pub(crate) fn circuit(&self, id: CircuitId) -> Option<usize> {
+    pub(crate) fn circuit(&self, id: AssociationId) -> Option<usize> {
         match self.slots.get(self.recent as usize) {
             Some(Slot::Active(context)) if context.id == id => Some(self.recent as usize),
             _ => {
@@ -150,7 +150,7 @@ impl Table {
 
     /// The context of a circuit, to work on.
     #[inline]
-    pub(crate) fn by_circuit(&mut self, id: CircuitId) -> Option<&mut Context> {
+    pub(crate) fn by_circuit(&mut self, id: AssociationId) -> Option<&mut Context> {
         let slot = self.circuit(id)?;
         self.recent = slot as u32;
         self.context(slot)
@@ -256,7 +256,7 @@ impl Table {
 }
 
 /// Circuit numbers, which count up, spread over 32 bits: no two to one.
-fn scattered(id: CircuitId) -> u32 {
+fn scattered(id: AssociationId) -> u32 {
     // The golden ratio of 2^32, which is odd (Knuth, The Art of Computer Programming, 6.4).
     id.0.wrapping_mul(0x9e37_79b9)
 }

@@ -6,13 +6,13 @@ use crate::pdu::Service;
 use crate::procedure::receive;
 use crate::state::{Context, Phase, TIMERS, Timer};
 use core::time::Duration;
-use engine::{Address, CircuitId, Instant};
+use engine::{Address, AssociationId, Instant};
 
 /// One association as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssociationView {
     /// Its number within the endpoint.
-    pub circuit: CircuitId,
+    pub circuit: AssociationId,
     /// The other end.
     pub peer: Address,
     /// This side opened it.

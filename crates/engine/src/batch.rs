@@ -1,6 +1,6 @@
 //! What an engine hands to a wire in one call.
 
-use crate::{Address, CircuitId};
+use crate::{Address, AssociationId};
 use core::ops::Range;
 
 /// One packet: a header the engine wrote and a range of the circuit's send store.
@@ -15,10 +15,10 @@ pub struct Segment {
     pub checksum_at: Option<u16>,
     /// Octets that follow the user bytes; they lie behind the header in the batch's header bytes.
     /// Few protocols have any.
-    pub tail_len: u8,
+    pub trailer_len: u8,
     /// The last four octets of the tail are [`crate::checksum::cxor`] of the packet from this
     /// offset on up to them; [`Batch::write`] fills them in.
-    pub check_from: Option<u8>,
+    pub cxor_from: Option<u8>,
 }
 
 /// Up to n packets of one circuit to one destination, all of the same size but the last, which
@@ -32,7 +32,7 @@ pub struct Batch {
     octets_max: usize,
     /// Segments it may hold, from the size of the first on.
     limit: usize,
-    destination: Option<(CircuitId, Address)>,
+    destination: Option<(AssociationId, Address)>,
     headers: Vec<u8>,
     segments: Vec<Segment>,
 }
@@ -64,18 +64,18 @@ impl Batch {
     }
 
     /// Names the circuit whose store the ranges belong to, and the destination.
-    pub fn address_to(&mut self, circuit: CircuitId, destination: Address) {
+    pub fn set_destination(&mut self, circuit: AssociationId, destination: Address) {
         self.destination = Some((circuit, destination));
     }
 
     /// Adds a packet. The caller keeps the rule of equal sizes, which is checked in debug builds.
     pub fn push(&mut self, header: &[u8], payload: Range<u64>) {
-        self.push_summed(header, payload, None);
+        self.push_with_checksum(header, payload, None);
     }
 
     /// Adds a packet whose checksum, at `checksum_at` of its header, the host extends over the
     /// payload; see [`Segment::checksum_at`].
-    pub fn push_summed(&mut self, header: &[u8], payload: Range<u64>, checksum_at: Option<usize>) {
+    pub fn push_with_checksum(&mut self, header: &[u8], payload: Range<u64>, checksum_at: Option<usize>) {
         debug_assert!(self.room() > 0, "the wire takes no more segments");
         self.assert_full();
         let start = self.headers.len();
@@ -84,15 +84,15 @@ impl Batch {
             header: start..self.headers.len(),
             payload,
             checksum_at: checksum_at.map(|at| at as u16),
-            tail_len: 0,
-            check_from: None,
+            trailer_len: 0,
+            cxor_from: None,
         });
         self.note_pushed();
     }
 
     /// Adds a packet whose user bytes `tail`, shorter than 256 octets, follows; see
     /// [`Segment::check_from`].
-    pub fn push_tailed(
+    pub fn push_with_trailer(
         &mut self,
         header: &[u8],
         payload: Range<u64>,
@@ -107,8 +107,8 @@ impl Batch {
             header: start..self.headers.len(),
             payload,
             checksum_at: None,
-            tail_len: tail.len() as u8,
-            check_from,
+            trailer_len: tail.len() as u8,
+            cxor_from: check_from,
         });
         self.headers.extend_from_slice(tail);
         self.note_pushed();
@@ -151,10 +151,10 @@ impl Batch {
     }
 
     /// Whether octets follow the user bytes, so that hosts must build each packet in one piece.
-    pub fn is_tailed(&self) -> bool {
+    pub fn has_trailers(&self) -> bool {
         self.segments
             .first()
-            .is_some_and(|segment| segment.tail_len > 0)
+            .is_some_and(|segment| segment.trailer_len > 0)
     }
 
     /// The packet of `segment` in one piece, behind what is in `out`; `copy` appends user bytes.
@@ -167,9 +167,9 @@ impl Batch {
         let start = out.len();
         out.extend_from_slice(self.header(segment));
         copy(&segment.payload, out);
-        let tail = segment.header.end..segment.header.end + usize::from(segment.tail_len);
+        let tail = segment.header.end..segment.header.end + usize::from(segment.trailer_len);
         out.extend_from_slice(&self.headers[tail]);
-        if let Some(from) = segment.check_from {
+        if let Some(from) = segment.cxor_from {
             let at = out.len() - 4;
             let check = crate::checksum::cxor(&out[start + usize::from(from)..at]);
             out[at..].copy_from_slice(&check.to_be_bytes());
@@ -191,7 +191,7 @@ impl Batch {
     }
 
     /// The circuit and the destination, once named.
-    pub fn destination(&self) -> Option<(CircuitId, Address)> {
+    pub fn destination(&self) -> Option<(AssociationId, Address)> {
         self.destination
     }
 
@@ -208,5 +208,5 @@ impl Batch {
 
 fn size_of(segment: &Segment) -> usize {
     let payload = (segment.payload.end - segment.payload.start) as usize;
-    segment.header.len() + payload + usize::from(segment.tail_len)
+    segment.header.len() + payload + usize::from(segment.trailer_len)
 }

@@ -18,7 +18,7 @@ pub enum Address {
 
 /// Names a circuit within one engine. Never used again while the engine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CircuitId(pub u32);
+pub struct AssociationId(pub u32);
 
 /// How packets are cut, fixed for the life of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl SegmentLayout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The circuit they belong to.
-    pub circuit: CircuitId,
+    pub association: AssociationId,
     /// The bytes.
     pub bytes: Bytes,
     /// Bytes were lost between the last delivery and this one.
@@ -59,7 +59,7 @@ pub enum Bytes {
     /// In the packet just handled: nothing was copied.
     Packet(Range<usize>),
     /// In a copy the engine kept because they came before their turn.
-    Held(Vec<u8>),
+    Reassembled(Vec<u8>),
 }
 
 /// How the bytes of a circuit are divided into what its user sends and receives.
@@ -77,15 +77,15 @@ pub enum Framing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A circuit this side opened is ready.
-    Connected(CircuitId),
+    Connected(AssociationId),
     /// A peer opened a circuit.
-    Accepted(CircuitId, Address),
+    Accepted(AssociationId, Address),
     /// The send store may forget bytes below this position.
-    Released(CircuitId, u64),
+    Released(AssociationId, u64),
     /// The peer will send no more. All that came was delivered before this event.
-    Finished(CircuitId),
+    Finished(AssociationId),
     /// The circuit is gone.
-    Closed(CircuitId, CloseReason),
+    Closed(AssociationId, CloseReason),
 }
 
 /// Why a circuit ended.
@@ -105,16 +105,16 @@ pub enum CloseReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The engine holds as many circuits as it may.
-    TooManyCircuits,
+    TooManyAssociations,
     /// No such circuit, or it is gone.
-    UnknownCircuit,
+    UnknownAssociation,
 }
 
 impl core::fmt::Display for CommandError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            CommandError::TooManyCircuits => "the endpoint holds as many circuits as it may",
-            CommandError::UnknownCircuit => "no such circuit",
+            CommandError::TooManyAssociations => "the endpoint holds as many circuits as it may",
+            CommandError::UnknownAssociation => "no such circuit",
         })
     }
 }
@@ -147,7 +147,7 @@ pub trait Engine {
     }
 
     /// Opens a circuit to `to`. [`Event::Connected`] or [`Event::Closed`] follows.
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError>;
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError>;
 
     /// Whether circuits opened by peers are accepted; they are refused before the first call.
     fn listen(&mut self, accept: bool);
@@ -156,7 +156,7 @@ pub trait Engine {
     ///
     /// `push` says that the user waits for them to leave: a part-filled packet need not wait for
     /// more.
-    fn extend(&mut self, now: Instant, circuit: CircuitId, end: u64, push: bool);
+    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool);
 
     /// How users of this engine send and receive.
     fn framing(&self) -> Framing {
@@ -165,20 +165,20 @@ pub trait Engine {
 
     /// A message of the circuit's store ends at position `end`, called in ascending order before
     /// [`extend`](Engine::extend) covers it ([`Framing::Messages`] only).
-    fn end_message(&mut self, _circuit: CircuitId, _end: u64) {}
+    fn end_message(&mut self, _circuit: AssociationId, _end: u64) {}
 
     /// The user took `bytes` more of what was delivered.
-    fn consume(&mut self, now: Instant, circuit: CircuitId, bytes: u64);
+    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64);
 
     /// Ends the circuit's sending direction after the bytes in its store.
-    fn finish(&mut self, now: Instant, circuit: CircuitId);
+    fn finish(&mut self, now: Instant, circuit: AssociationId);
 
     /// The user waits until the peer has everything and does nothing else meanwhile: an engine that asks
     /// for acknowledgements asks now.
-    fn hurry(&mut self, _now: Instant, _circuit: CircuitId) {}
+    fn request_ack(&mut self, _now: Instant, _circuit: AssociationId) {}
 
     /// Ends the circuit at once, both directions.
-    fn abort(&mut self, now: Instant, circuit: CircuitId);
+    fn abort(&mut self, now: Instant, circuit: AssociationId);
 
     /// Takes in one packet. User bytes it brings in order are appended to `deliveries`.
     ///
@@ -196,38 +196,38 @@ pub trait Engine {
     fn handle_timeout(&mut self, now: Instant);
 
     /// Fills `batch` (empty when given) with the next packets to send, none when there are none.
-    fn transmit(&mut self, now: Instant, batch: &mut Batch);
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
 
     /// The next event, oldest first.
     fn poll_event(&mut self) -> Option<Event>;
 
     /// When [`handle_timeout`](Engine::handle_timeout) wants to be called.
-    fn deadline(&self) -> Option<Instant>;
+    fn poll_timeout(&self) -> Option<Instant>;
 
     /// Bytes sent on `circuit` that the peer has not yet said it has, and that still count
     /// against the window; 0 for an unknown circuit.
-    fn in_flight(&self, circuit: CircuitId) -> u64;
+    fn bytes_in_flight(&self, circuit: AssociationId) -> u64;
 
     /// The work done so far.
     fn counters(&self) -> Counters;
 
     /// Puts circuits into the order their users are to be served in. Few protocols have one.
-    fn order(&self, _circuits: &mut [CircuitId]) {}
+    fn sort_by_priority(&self, _circuits: &mut [AssociationId]) {}
 
     /// For engines that pass on what others built: which arrival the packet last transmitted was,
     /// counted as [`Counters::packets_parsed`], and 0 for one of its own. None for all others.
-    fn relayed(&self) -> Option<u64> {
+    fn forwarded_from(&self) -> Option<u64> {
         None
     }
 
     /// Whether the packet from `from` that begins with `head` can be passed on before the rest of it is
     /// here (cut-through). Only engines that pass on what others built can do that.
-    fn takes_head(&self, _from: Address, _head: &[u8]) -> bool {
+    fn supports_cut_through(&self, _from: Address, _head: &[u8]) -> bool {
         false
     }
 
     /// How long the host may keep a short message back to let it share a packet.
-    fn linger(&self) -> Duration {
+    fn coalesce_delay(&self) -> Duration {
         Duration::from_millis(1)
     }
 }

@@ -9,7 +9,7 @@ use crate::letter::{HEADER_LEN, Letter};
 use crate::link::Link;
 use crate::service::Running;
 use crate::sys::number_of;
-use library::xtp::{Circuit, CircuitId, Endpoint, Settings, Watch};
+use library::xtp::{Circuit, AssociationId, Endpoint, Settings, Watch};
 use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
@@ -105,8 +105,8 @@ struct Carrier {
     confirms: bool,
     only: Arc<Mutex<Option<SocketAddr>>>,
     epoll: OwnedFd,
-    arriving: BTreeMap<CircuitId, Pending>,
-    sent: BTreeMap<CircuitId, Pending>,
+    arriving: BTreeMap<AssociationId, Pending>,
+    sent: BTreeMap<AssociationId, Pending>,
     /// Letters the socket had no room for.
     parked: VecDeque<Vec<u8>>,
     /// The program writes no more.
@@ -269,7 +269,7 @@ impl Carrier {
     }
 
     /// Something happened to an association.
-    fn look_at(&mut self, id: CircuitId) -> io::Result<()> {
+    fn look_at(&mut self, id: AssociationId) -> io::Result<()> {
         if let Some(pending) = self.sent.get_mut(&id) {
             match pending.circuit.drain(Duration::ZERO) {
                 Err(error) if is_early(&error, pending.until) => {}

@@ -8,7 +8,7 @@ pub use spec::EngineSpec;
 use crate::units::{Bytes, Rate, Time};
 use core::time::Duration;
 use engine::{
-    Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
+    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
     SegmentLayout,
 };
 use engine_xtp::pdu::{Dialect, Service};
@@ -266,7 +266,7 @@ impl Engine for Boxed {
         self.0.layout()
     }
 
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         self.0.connect(now, to)
     }
 
@@ -274,27 +274,27 @@ impl Engine for Boxed {
         self.0.listen(accept);
     }
 
-    fn extend(&mut self, now: Instant, circuit: CircuitId, end: u64, push: bool) {
-        self.0.extend(now, circuit, end, push);
+    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool) {
+        self.0.submit(now, circuit, end, push);
     }
 
     fn framing(&self) -> Framing {
         self.0.framing()
     }
 
-    fn end_message(&mut self, circuit: CircuitId, end: u64) {
+    fn end_message(&mut self, circuit: AssociationId, end: u64) {
         self.0.end_message(circuit, end);
     }
 
-    fn consume(&mut self, now: Instant, circuit: CircuitId, bytes: u64) {
+    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64) {
         self.0.consume(now, circuit, bytes);
     }
 
-    fn finish(&mut self, now: Instant, circuit: CircuitId) {
+    fn finish(&mut self, now: Instant, circuit: AssociationId) {
         self.0.finish(now, circuit);
     }
 
-    fn abort(&mut self, now: Instant, circuit: CircuitId) {
+    fn abort(&mut self, now: Instant, circuit: AssociationId) {
         self.0.abort(now, circuit);
     }
 
@@ -312,39 +312,39 @@ impl Engine for Boxed {
         self.0.handle_timeout(now);
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.0.transmit(now, batch);
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        self.0.poll_transmit(now, batch);
     }
 
     fn poll_event(&mut self) -> Option<Event> {
         self.0.poll_event()
     }
 
-    fn deadline(&self) -> Option<Instant> {
-        self.0.deadline()
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.0.poll_timeout()
     }
 
-    fn in_flight(&self, circuit: CircuitId) -> u64 {
-        self.0.in_flight(circuit)
+    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
+        self.0.bytes_in_flight(circuit)
     }
 
     fn counters(&self) -> Counters {
         self.0.counters()
     }
 
-    fn order(&self, circuits: &mut [CircuitId]) {
-        self.0.order(circuits);
+    fn sort_by_priority(&self, circuits: &mut [AssociationId]) {
+        self.0.sort_by_priority(circuits);
     }
 
-    fn relayed(&self) -> Option<u64> {
-        self.0.relayed()
+    fn forwarded_from(&self) -> Option<u64> {
+        self.0.forwarded_from()
     }
 
-    fn takes_head(&self, from: Address, head: &[u8]) -> bool {
-        self.0.takes_head(from, head)
+    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool {
+        self.0.supports_cut_through(from, head)
     }
 
-    fn linger(&self) -> Duration {
-        self.0.linger()
+    fn coalesce_delay(&self) -> Duration {
+        self.0.coalesce_delay()
     }
 }

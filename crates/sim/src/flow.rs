@@ -3,7 +3,7 @@
 use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::store::{Pattern, Store};
-use engine::{CircuitId, Framing, record};
+use engine::{AssociationId, Framing, record};
 use std::collections::VecDeque;
 
 /// Who a circuit leads to.
@@ -93,7 +93,7 @@ pub(crate) struct Flow {
     pub(crate) source: usize,
     /// Cleared when the circuit ends before its time.
     pub(crate) is_open: bool,
-    pub(crate) circuit: Option<CircuitId>,
+    pub(crate) circuit: Option<AssociationId>,
     pub(crate) connected: bool,
     pub(crate) store: Store,
     pub(crate) framing: Framing,

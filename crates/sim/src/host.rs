@@ -7,7 +7,7 @@
 
 use crate::cost::HostCost;
 use crate::flow::Target;
-use engine::{Address, Batch, CircuitId, Counters, Delivery, Engine, Instant};
+use engine::{Address, Batch, AssociationId, Counters, Delivery, Engine, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -68,7 +68,7 @@ pub(crate) struct Piece {
 /// Bytes to be copied out.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    pub(crate) circuit: CircuitId,
+    pub(crate) circuit: AssociationId,
     /// The flow and the place among its receivers.
     pub(crate) of: Option<(usize, usize)>,
     /// Bytes of the stream.
@@ -99,7 +99,7 @@ pub(crate) struct Host<E> {
     /// Shared by stations alike: a thousand idle ones should take little memory.
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
-    pub(crate) circuits: BTreeMap<CircuitId, Role>,
+    pub(crate) circuits: BTreeMap<AssociationId, Role>,
     run: VecDeque<Process>,
     queued: [bool; 4],
     /// What the main processor serves, and when it is done, ps.

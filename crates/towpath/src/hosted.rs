@@ -8,7 +8,7 @@ use crate::socket;
 use crate::xtp::Settings;
 use crate::xtp::contexts::{self, Facts, Look};
 use driver::Endpoint;
-use engine::{CircuitId, Engine};
+use engine::{AssociationId, Engine};
 use engine_xtp::Xtp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -47,7 +47,7 @@ pub(crate) struct Setup<E> {
 }
 
 /// Says to an engine that the user of a circuit has room for so many bytes more.
-type Post<E> = fn(&mut E, engine::Instant, CircuitId, u64);
+type Post<E> = fn(&mut E, engine::Instant, AssociationId, u64);
 
 /// Buffers that a receiving user posts, and posts anew when it has emptied a quarter of them.
 pub(crate) struct Posting<E> {

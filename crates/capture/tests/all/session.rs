@@ -3,7 +3,7 @@
 use capture::{Recorder, Tap, ip};
 use driver::Pump;
 use driver::sys::{Producer, ring};
-use engine::{Address, CircuitId, Engine, Framing, Instant, SplitMix64};
+use engine::{Address, AssociationId, Engine, Framing, Instant, SplitMix64};
 use engine_xtp::{Config, Xtp};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -123,7 +123,7 @@ pub fn run(script: &Script, recorder: &Recorder) -> Outcome {
 }
 
 struct User {
-    circuit: Option<(CircuitId, Producer)>,
+    circuit: Option<(AssociationId, Producer)>,
     framing: Framing,
     sends: VecDeque<Vec<u8>>,
     done: bool,
@@ -176,7 +176,7 @@ impl Session {
         Instant::from_nanos(self.clock.load(Ordering::Relaxed))
     }
 
-    fn attach(&mut self, side: usize, id: CircuitId) {
+    fn attach(&mut self, side: usize, id: AssociationId) {
         let layout = self.pumps[side].engine().layout();
         let (producer, consumer) = ring(layout, 512 << 10);
         self.pumps[side].attach(id, consumer);
@@ -236,7 +236,7 @@ impl Session {
             let end = producer.position();
             // The store is told of message ends by a transmission; a finish comes after it.
             pump.transmit(now, true).expect("this wire does not fail");
-            pump.engine().extend(now, id, end, true);
+            pump.engine().submit(now, id, end, true);
             pump.engine().finish(now, id);
             user.done = true;
         }

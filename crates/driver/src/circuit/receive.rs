@@ -4,7 +4,7 @@ use super::{Circuit, error_of};
 use crate::inbox::Read;
 use crate::pump::Pump;
 use crate::shared::Awaited;
-use engine::{CircuitId, Engine, Framing, Instant};
+use engine::{AssociationId, Engine, Framing, Instant};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,12 +217,12 @@ fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Re
 }
 
 /// Whether the peer has no more to say.
-fn is_over<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> bool {
+fn is_over<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
     let status = pump.status(id);
     status.finished || status.closed.is_some()
 }
 
-fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: CircuitId) -> io::Result<Refilled> {
+fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> io::Result<Refilled> {
     let status = pump.status(id);
     match status.closed {
         _ if status.finished => Ok(Refilled::Ended),

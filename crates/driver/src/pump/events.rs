@@ -1,7 +1,7 @@
 //! What the engine says, carried to stores and users.
 
 use super::{Pump, touch};
-use engine::{Address, CircuitId, Engine, Event, Instant};
+use engine::{Address, AssociationId, Engine, Event, Instant};
 use wire::Wire;
 
 impl<E: Engine, W: Wire> Pump<E, W> {
@@ -52,7 +52,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         }
     }
 
-    fn handle_accepted(&mut self, now: Instant, id: CircuitId, from: Address) {
+    fn handle_accepted(&mut self, now: Instant, id: AssociationId, from: Address) {
         let held = self.circuits.entry(id).or_default();
         held.connected = true;
         if self.accepted.len() < self.backlog {
@@ -66,7 +66,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Gives back what circuit `id`, which ended, was lent. What of it waits for the wire is lost.
-    pub(crate) fn return_loans(&mut self, id: CircuitId) {
+    pub(crate) fn return_loans(&mut self, id: AssociationId) {
         if self.batch.destination().is_some_and(|(of, _)| of == id) {
             self.batch.clear();
         }
@@ -80,7 +80,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// There is memory for circuits whose stores had none.
-    pub(crate) fn note_room(&mut self, circuits: &[CircuitId]) {
+    pub(crate) fn note_room(&mut self, circuits: &[AssociationId]) {
         for &id in circuits {
             if let Some(held) = self.circuits.get_mut(&id) {
                 held.news = true;
@@ -90,7 +90,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         self.settle();
     }
 
-    pub(super) fn forget(&mut self, id: CircuitId) {
+    pub(super) fn forget(&mut self, id: AssociationId) {
         if self
             .circuits
             .remove(&id)
@@ -109,7 +109,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             };
             held.touched = false;
             if let Some(store) = &held.store {
-                store.set_idle(self.engine.in_flight(id) == 0);
+                store.set_idle(self.engine.bytes_in_flight(id) == 0);
             }
             let news = std::mem::take(&mut held.news);
             if news && self.watched && !held.listed && !held.orphan {

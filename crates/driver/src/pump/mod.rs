@@ -10,7 +10,7 @@ use crate::circuits::{CircuitStatus, Circuits, Held};
 use crate::inbox::{Chunk, Piece};
 use crate::parcel::Parcel;
 use crate::sys::Consumer;
-use engine::{Address, Batch, CircuitId, Delivery, Engine, Instant};
+use engine::{Address, Batch, AssociationId, Delivery, Engine, Instant};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ pub struct Pump<E, W> {
     batch: Batch,
     circuits: Circuits,
     /// Circuits with a store, for those who offer all of them.
-    stored: Vec<CircuitId>,
-    accepted: VecDeque<(CircuitId, Address)>,
+    stored: Vec<AssociationId>,
+    accepted: VecDeque<(AssociationId, Address)>,
     backlog: usize,
     /// Circuits to which something happened since the last call settled.
-    touched: Vec<CircuitId>,
+    touched: Vec<AssociationId>,
     /// Circuits a watcher is to look at.
-    ready: Vec<CircuitId>,
+    ready: Vec<AssociationId>,
     watched: bool,
     /// Empty arrival buffers, kept for the next receives.
     spare: Vec<Vec<u8>>,
@@ -114,7 +114,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Bytes of circuit `id`'s store below this position were handed to the engine.
-    pub fn told(&self, id: CircuitId) -> u64 {
+    pub fn told(&self, id: AssociationId) -> u64 {
         let store = self.circuits.get(&id).and_then(|held| held.store.as_ref());
         store.map_or(0, Consumer::told)
     }
@@ -150,7 +150,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Gives circuit `id` the store its user writes to.
-    pub fn attach(&mut self, id: CircuitId, store: Consumer) {
+    pub fn attach(&mut self, id: AssociationId, store: Consumer) {
         self.circuits.entry(id).or_default().store = Some(store);
         self.stored.push(id);
     }
@@ -158,7 +158,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
     /// What is still to be said for it may be `late`: it leaves with the next
     /// [`flush_late`](Pump::flush_late), or when there is a call of the wire full of the like.
-    pub fn detach(&mut self, id: CircuitId, late: bool) {
+    pub fn detach(&mut self, id: AssociationId, late: bool) {
         match self.circuits.get_mut(&id) {
             Some(held) if held.closed.is_none() => {
                 held.orphan = true;
@@ -170,17 +170,17 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// A circuit a peer opened, oldest first.
-    pub fn accept(&mut self) -> Option<(CircuitId, Address)> {
+    pub fn accept(&mut self) -> Option<(AssociationId, Address)> {
         self.accepted.pop_front()
     }
 
     /// The oldest bytes that arrived for circuit `id`.
-    pub fn take(&mut self, id: CircuitId) -> Option<Chunk> {
+    pub fn take(&mut self, id: AssociationId) -> Option<Chunk> {
         self.circuits.get_mut(&id)?.inbox.pop_front()
     }
 
     /// How circuit `id` stands.
-    pub fn status(&self, id: CircuitId) -> CircuitStatus {
+    pub fn status(&self, id: AssociationId) -> CircuitStatus {
         self.circuits
             .get(&id)
             .map_or_else(CircuitStatus::default, Held::status)
@@ -198,13 +198,13 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Circuits to which something happened since the last call; each once, the most urgent first.
     /// For a watcher.
-    pub fn take_ready(&mut self, ready: &mut Vec<CircuitId>) {
+    pub fn take_ready(&mut self, ready: &mut Vec<AssociationId>) {
         for id in &self.ready {
             if let Some(held) = self.circuits.get_mut(id) {
                 held.listed = false;
             }
         }
-        self.engine.order(&mut self.ready);
+        self.engine.sort_by_priority(&mut self.ready);
         ready.append(&mut self.ready);
     }
 
@@ -219,7 +219,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     }
 
     /// Tells the engine that the user is done with `chunk`, and keeps its memory for the next.
-    pub fn give_back(&mut self, now: Instant, id: CircuitId, chunk: Chunk) {
+    pub fn give_back(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
         let Chunk { octets, mut pieces } = chunk;
         pieces.clear();
@@ -296,7 +296,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Lets the engine act on its deadline if it has come.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.engine.deadline().is_some_and(|at| at <= now) {
+        if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
             self.drain_events(now);
             self.settle();
@@ -305,7 +305,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// When the engine wants to be called.
     pub fn deadline(&self) -> Option<Instant> {
-        self.engine.deadline()
+        self.engine.poll_timeout()
     }
 
     /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
@@ -371,7 +371,7 @@ fn copied(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
     }
 }
 
-fn touch(touched: &mut Vec<CircuitId>, id: CircuitId, held: &mut Held) {
+fn touch(touched: &mut Vec<AssociationId>, id: AssociationId, held: &mut Held) {
     if !held.touched {
         held.touched = true;
         touched.push(id);

@@ -3,7 +3,7 @@
 use super::{Pump, touch};
 use crate::circuits::Circuits;
 use crate::parcel::Parcel;
-use engine::{Batch, CircuitId, Engine, Instant};
+use engine::{Batch, AssociationId, Engine, Instant};
 use std::io;
 use wire::Wire;
 
@@ -27,7 +27,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// Tells the engine of new bytes of circuit `id`: all of them if pushed, else whole batches
     /// only, so that no call of the wire is spent on the few packets by which messages overshoot
     /// a batch. `push` says that the user waits for part-filled packets to leave.
-    pub fn offer(&mut self, now: Instant, id: CircuitId, push: bool) {
+    pub fn offer(&mut self, now: Instant, id: AssociationId, push: bool) {
         let Some(held) = self.circuits.get_mut(&id) else {
             return;
         };
@@ -54,7 +54,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         if end > told || push {
             let end = end.max(told);
             store.set_told(end);
-            engine.extend(now, id, end, push);
+            engine.submit(now, id, end, push);
             touch(&mut self.touched, id, held);
         }
     }
@@ -108,12 +108,12 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
         loop {
             if self.batch.is_empty() {
-                self.engine.transmit(now, &mut self.batch);
+                self.engine.poll_transmit(now, &mut self.batch);
             }
             if self.batch.is_empty() {
                 return send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends);
             }
-            if self.batch.is_tailed() {
+            if self.batch.has_trailers() {
                 send_parcel(&mut self.wire, &mut self.parcel, &mut self.sends)?;
                 self.send_copied()?;
             } else if !self.put_off()? {

@@ -6,7 +6,7 @@
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
 use crate::turns::Turns;
-use engine::{CircuitId, SegmentLayout};
+use engine::{AssociationId, SegmentLayout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
@@ -40,7 +40,7 @@ impl Pool {
     }
 
     /// Both ends of a new store of circuit `id`, without memory until the first byte is written.
-    pub fn store(self: &Arc<Pool>, id: CircuitId) -> (Producer, Consumer) {
+    pub fn store(self: &Arc<Pool>, id: AssociationId) -> (Producer, Consumer) {
         let ring = Arc::new(Ring::new(Arc::clone(self)));
         (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
     }

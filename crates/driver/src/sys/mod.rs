@@ -11,9 +11,9 @@ pub use memory::Pool;
 pub use producer::Producer;
 pub use ring::{Consumer, Waiting};
 
-use engine::{CircuitId, SegmentLayout};
+use engine::{AssociationId, SegmentLayout};
 
 /// A store of its own for packets cut as `layout` says that holds at least `bytes` user bytes.
 pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
-    Pool::new(layout, bytes).store(CircuitId(0))
+    Pool::new(layout, bytes).store(AssociationId(0))
 }

@@ -5,7 +5,7 @@ use super::memory::ENDS_MAX;
 use super::ring::{Ring, Waiting};
 use crate::lent::{Buffer, LENT_MAX, Returned};
 use crate::turns::Turn;
-use engine::{CircuitId, record};
+use engine::{AssociationId, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ pub struct Producer {
     at: usize,
     /// User bytes left in the slot.
     room: usize,
-    id: CircuitId,
+    id: AssociationId,
     /// Where its turn began.
     since: u64,
     /// Buffers lent and not reclaimed.
@@ -45,7 +45,7 @@ impl Drop for Producer {
 unsafe impl Send for Producer {}
 
 impl Producer {
-    pub(super) fn new(id: CircuitId, ring: Arc<Ring>) -> Producer {
+    pub(super) fn new(id: AssociationId, ring: Arc<Ring>) -> Producer {
         Producer {
             id,
             since: 0,

@@ -387,7 +387,7 @@ enum Placed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Address, CircuitId, SegmentLayout, SplitMix64};
+    use engine::{Address, AssociationId, SegmentLayout, SplitMix64};
 
     const LAYOUT: SegmentLayout = SegmentLayout {
         header: 4,
@@ -396,7 +396,7 @@ mod tests {
 
     fn gathered(consumer: &mut Consumer, ranges: &[Range<u64>]) -> Vec<u8> {
         let mut batch = Batch::new(ranges.len());
-        batch.address_to(CircuitId(0), Address::Station(0));
+        batch.set_destination(AssociationId(0), Address::Station(0));
         for range in ranges {
             batch.push(&[0xee; 4], range.clone());
         }

@@ -7,7 +7,7 @@ use crate::association::Bare;
 use crate::pdu::Header;
 use crate::procedure::finish;
 use crate::state::{Phase, Timer};
-use engine::{Address, CircuitId, Instant};
+use engine::{Address, AssociationId, Instant};
 
 /// Slides the window. None when the packet belongs to no open circuit of that peer.
 pub(crate) fn handle_acknowledged(
@@ -16,7 +16,7 @@ pub(crate) fn handle_acknowledged(
     from: Address,
     header: &Header,
 ) -> Option<()> {
-    let id = CircuitId(header.circuit);
+    let id = AssociationId(header.circuit);
     let circuit = bare.circuits.get_mut(&id)?;
     if circuit.peer != from || circuit.phase != Phase::Open {
         return None;
@@ -37,7 +37,7 @@ pub(crate) fn handle_acknowledged(
 }
 
 /// The user took `bytes`. Tells the peer at once when an eighth of the window is open again.
-pub(crate) fn do_consume(bare: &mut Bare, now: Instant, id: CircuitId, bytes: u64) {
+pub(crate) fn do_consume(bare: &mut Bare, now: Instant, id: AssociationId, bytes: u64) {
     let eighth = bare.config.window / 8;
     let ack_at = now + bare.config.ack_delay;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
@@ -55,7 +55,7 @@ pub(crate) fn do_consume(bare: &mut Bare, now: Instant, id: CircuitId, bytes: u6
     finish::close_if_done(bare, id);
 }
 
-pub(crate) fn handle_ack_timeout(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn handle_ack_timeout(bare: &mut Bare, id: AssociationId) {
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;
     };

@@ -5,10 +5,10 @@ use crate::pdu::{HEADER_LEN, Header, Kind};
 use crate::procedure::finish;
 use crate::state::{Circuit, Phase, Timer};
 use core::ops::Range;
-use engine::{Batch, Bytes, CircuitId, CloseReason, Delivery, Event, Instant};
+use engine::{Batch, Bytes, AssociationId, CloseReason, Delivery, Event, Instant};
 
 /// Fills `batch` with what circuit `id` may send now, at least its acknowledgement if one is due.
-pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut Batch) {
+pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
     let payload_max = (bare.config.packet_len - HEADER_LEN) as u64;
     let window = bare.config.window;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
@@ -17,7 +17,7 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: CircuitId, batch: &
     if circuit.phase != Phase::Open {
         return;
     }
-    batch.address_to(id, circuit.peer);
+    batch.set_destination(id, circuit.peer);
     while batch.room() > 0 {
         let Some(payload) = next_payload(circuit, payload_max, window) else {
             break;
@@ -50,7 +50,7 @@ fn next_payload(circuit: &Circuit, payload_max: u64, window: u64) -> Option<Rang
     (end > tx.sent && (whole_segment || pushed)).then_some(tx.sent..end)
 }
 
-fn finish_batch(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut Batch) {
+fn finish_batch(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
     let stall = bare.config.stall;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;
@@ -78,7 +78,7 @@ fn finish_batch(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut Batch)
 }
 
 /// Every packet carries an acknowledgement, so none is owed now.
-pub(crate) fn told(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn told(bare: &mut Bare, id: AssociationId) {
     if let Some(circuit) = bare.circuits.get_mut(&id) {
         circuit.rx.told = circuit.rx.position();
         circuit.rx.ack_due = false;
@@ -108,7 +108,7 @@ pub(crate) fn handle_data(
     payload_len: usize,
     deliveries: &mut Vec<Delivery>,
 ) -> Option<()> {
-    let id = CircuitId(header.circuit);
+    let id = AssociationId(header.circuit);
     let ack_at = now + bare.config.ack_delay;
     let window = bare.config.window;
     let circuit = bare.circuits.get_mut(&id)?;
@@ -136,7 +136,7 @@ pub(crate) fn handle_data(
     if payload_len > 0 {
         bare.counters.bytes_delivered += payload_len as u64;
         deliveries.push(Delivery {
-            circuit: id,
+            association: id,
             bytes: Bytes::Packet(HEADER_LEN..HEADER_LEN + payload_len),
             tag: false,
             end_tag: false,
@@ -154,7 +154,7 @@ pub(crate) fn handle_data(
 }
 
 /// Nothing was heard for the stall limit: either nothing is in flight, or it is taken for lost.
-pub(crate) fn handle_stall(bare: &mut Bare, now: Instant, id: CircuitId) {
+pub(crate) fn handle_stall(bare: &mut Bare, now: Instant, id: AssociationId) {
     let stall = bare.config.stall;
     let retries_max = bare.config.retries_max;
     let Some(circuit) = bare.circuits.get_mut(&id) else {

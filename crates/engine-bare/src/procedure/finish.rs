@@ -4,7 +4,7 @@ use crate::association::Bare;
 use crate::pdu::Kind;
 use crate::procedure::data;
 use crate::state::{Circuit, Timer};
-use engine::{Batch, CircuitId, CloseReason, Event, Instant};
+use engine::{Batch, AssociationId, CloseReason, Event, Instant};
 
 /// All user bytes left and the Final did not.
 pub(crate) fn is_final_due(circuit: &Circuit) -> bool {
@@ -13,7 +13,7 @@ pub(crate) fn is_final_due(circuit: &Circuit) -> bool {
 }
 
 /// Puts the Final packet, which has no user bytes, into `batch`.
-pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut Batch) {
+pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
     let at = now + bare.config.stall;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;
@@ -27,7 +27,7 @@ pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: CircuitId, batch: &mut
 }
 
 /// The peer's Final arrived: acknowledge it at once.
-pub(crate) fn handle_final(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn handle_final(bare: &mut Bare, id: AssociationId) {
     if let Some(circuit) = bare.circuits.get_mut(&id) {
         circuit.rx.finished = true;
         circuit.rx.ack_due = true;
@@ -37,7 +37,7 @@ pub(crate) fn handle_final(bare: &mut Bare, id: CircuitId) {
     close_if_done(bare, id);
 }
 
-pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: AssociationId) {
     bare.timers.cancel((id, Timer::Final));
     if let Some(circuit) = bare.circuits.get_mut(&id) {
         circuit.tx.final_acknowledged = true;
@@ -46,7 +46,7 @@ pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: CircuitId) {
 }
 
 /// The Final was not acknowledged in time: send it again, within the limit.
-pub(crate) fn handle_final_timeout(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn handle_final_timeout(bare: &mut Bare, id: AssociationId) {
     let retries_max = bare.config.retries_max;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;
@@ -64,7 +64,7 @@ pub(crate) fn handle_final_timeout(bare: &mut Bare, id: CircuitId) {
 ///
 /// The circuit lingers for three stall limits after the peer was last heard: if the last
 /// acknowledgement is lost, the peer repeats its Final and must find somebody to answer it.
-pub(crate) fn close_if_done(bare: &mut Bare, id: CircuitId) {
+pub(crate) fn close_if_done(bare: &mut Bare, id: AssociationId) {
     let linger = bare.config.stall * 3;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;

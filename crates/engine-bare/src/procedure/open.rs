@@ -5,13 +5,13 @@
 use crate::association::Bare;
 use crate::pdu::{Header, Kind};
 use crate::state::{Circuit, Phase, Receiving, Sending, Timer};
-use engine::{Address, CircuitId, CloseReason, CommandError, Event, Instant};
+use engine::{Address, AssociationId, CloseReason, CommandError, Event, Instant};
 
 pub(crate) fn do_open(
     bare: &mut Bare,
     now: Instant,
     to: Address,
-) -> Result<CircuitId, CommandError> {
+) -> Result<AssociationId, CommandError> {
     let token = bare.random.next_u64();
     let phase = Phase::Opening { token, tries: 1 };
     let id = bare.add(new_circuit(now, to, 0, token, phase))?;
@@ -54,7 +54,7 @@ pub(crate) fn handle_opened(
     from: Address,
     header: &Header,
 ) -> Option<()> {
-    let id = CircuitId(header.circuit);
+    let id = AssociationId(header.circuit);
     let circuit = opening(bare, id, from, header.acknowledged)?;
     circuit.remote = u32::try_from(header.position).ok()?;
     circuit.phase = Phase::Open;
@@ -66,13 +66,13 @@ pub(crate) fn handle_opened(
 }
 
 pub(crate) fn handle_refused(bare: &mut Bare, from: Address, header: &Header) -> Option<()> {
-    let id = CircuitId(header.circuit);
+    let id = AssociationId(header.circuit);
     opening(bare, id, from, header.acknowledged)?;
     bare.remove(id, CloseReason::Refused);
     Some(())
 }
 
-pub(crate) fn handle_open_timeout(bare: &mut Bare, now: Instant, id: CircuitId) {
+pub(crate) fn handle_open_timeout(bare: &mut Bare, now: Instant, id: AssociationId) {
     let retries_max = bare.config.retries_max;
     let Some(circuit) = bare.circuits.get_mut(&id) else {
         return;
@@ -93,13 +93,13 @@ pub(crate) fn handle_open_timeout(bare: &mut Bare, now: Instant, id: CircuitId) 
 }
 
 /// The circuit `id` if it is being opened towards `from` with `token`.
-fn opening(bare: &mut Bare, id: CircuitId, from: Address, token: u64) -> Option<&mut Circuit> {
+fn opening(bare: &mut Bare, id: AssociationId, from: Address, token: u64) -> Option<&mut Circuit> {
     let circuit = bare.circuits.get_mut(&id)?;
     let awaited = matches!(circuit.phase, Phase::Opening { token: t, .. } if t == token);
     (awaited && circuit.peer == from).then_some(circuit)
 }
 
-fn send_open(bare: &mut Bare, now: Instant, id: CircuitId, to: Address, token: u64) {
+fn send_open(bare: &mut Bare, now: Instant, id: AssociationId, to: Address, token: u64) {
     let header = Header {
         kind: Kind::Open,
         circuit: 0,
@@ -111,7 +111,7 @@ fn send_open(bare: &mut Bare, now: Instant, id: CircuitId, to: Address, token: u
     bare.set_timer(id, Timer::Open, at);
 }
 
-fn grant(bare: &mut Bare, id: CircuitId, to: Address, remote: u32, token: u64) {
+fn grant(bare: &mut Bare, id: AssociationId, to: Address, remote: u32, token: u64) {
     let header = Header {
         kind: Kind::Opened,
         circuit: remote,
@@ -128,7 +128,7 @@ fn refuse(bare: &mut Bare, to: Address, remote: u32, token: u64) {
         position: 0,
         acknowledged: token,
     };
-    bare.answer(CircuitId(0), to, header);
+    bare.answer(AssociationId(0), to, header);
 }
 
 fn new_circuit(now: Instant, peer: Address, remote: u32, token: u64, phase: Phase) -> Circuit {

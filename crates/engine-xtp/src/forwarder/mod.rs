@@ -17,7 +17,7 @@ use crate::procedure::route::{ANSWERS, ASKS, ASSIGN, RELEASE, RELEASED};
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{
-    Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Instant,
+    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Instant,
     SegmentLayout,
 };
 use legs::Legs;
@@ -351,19 +351,19 @@ impl Engine for Forwarder {
         }
     }
 
-    fn connect(&mut self, _now: Instant, _to: Address) -> Result<CircuitId, CommandError> {
-        Err(CommandError::TooManyCircuits)
+    fn connect(&mut self, _now: Instant, _to: Address) -> Result<AssociationId, CommandError> {
+        Err(CommandError::TooManyAssociations)
     }
 
     fn listen(&mut self, _accept: bool) {}
 
-    fn extend(&mut self, _now: Instant, _circuit: CircuitId, _end: u64, _push: bool) {}
+    fn submit(&mut self, _now: Instant, _circuit: AssociationId, _end: u64, _push: bool) {}
 
-    fn consume(&mut self, _now: Instant, _circuit: CircuitId, _bytes: u64) {}
+    fn consume(&mut self, _now: Instant, _circuit: AssociationId, _bytes: u64) {}
 
-    fn finish(&mut self, _now: Instant, _circuit: CircuitId) {}
+    fn finish(&mut self, _now: Instant, _circuit: AssociationId) {}
 
-    fn abort(&mut self, _now: Instant, _circuit: CircuitId) {}
+    fn abort(&mut self, _now: Instant, _circuit: AssociationId) {}
 
     fn handle_packet(
         &mut self,
@@ -383,11 +383,11 @@ impl Engine for Forwarder {
         self.release_due(now);
     }
 
-    fn transmit(&mut self, _now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, _now: Instant, batch: &mut Batch) {
         if let Some((to, octets, arrival)) = self.queue.pop_front() {
             self.relayed = arrival;
             self.queued -= octets.len();
-            batch.address_to(CircuitId(0), to);
+            batch.set_destination(AssociationId(0), to);
             batch.push(&octets, 0..0);
         }
     }
@@ -396,16 +396,16 @@ impl Engine for Forwarder {
         None
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         self.legs.deadline()
     }
 
-    fn in_flight(&self, _circuit: CircuitId) -> u64 {
+    fn bytes_in_flight(&self, _circuit: AssociationId) -> u64 {
         0
     }
 
     /// What goes by a known route and is passed on as it is needs no look behind the header.
-    fn takes_head(&self, from: Address, head: &[u8]) -> bool {
+    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool {
         let Ok(header) = Header3::parse_head(DIALECT, head) else {
             return false;
         };
@@ -413,7 +413,7 @@ impl Engine for Forwarder {
         passes && self.legs.find(from, header.route).is_some()
     }
 
-    fn relayed(&self) -> Option<u64> {
+    fn forwarded_from(&self) -> Option<u64> {
         Some(self.relayed)
     }
 

@@ -7,15 +7,15 @@ use super::shared::{control, is_group_service};
 use super::{Context, Ended, Group, QUARANTINE_MAX};
 use crate::pdu::{Body, Common, Format, HEADER_LEN, Header, Options, RTN, Reject};
 use core::time::Duration;
-use engine::{Address, Batch, CircuitId, Delivery, Instant};
+use engine::{Address, Batch, AssociationId, Delivery, Instant};
 
 impl Group {
-    pub(super) fn next_id(&mut self) -> Option<CircuitId> {
+    pub(super) fn next_id(&mut self) -> Option<AssociationId> {
         if self.contexts.len() >= self.sh.config.circuits_max {
             return None;
         }
         self.last_id = self.last_id.checked_add(1)?;
-        Some(CircuitId(self.last_id))
+        Some(AssociationId(self.last_id))
     }
 
     /// A key that nobody guesses: 63 random bits, never zero.
@@ -60,7 +60,7 @@ impl Group {
     }
 
     /// The stream received from a sender, by its address and key.
-    fn stream_of(&mut self, name: (Address, u64)) -> Option<CircuitId> {
+    fn stream_of(&mut self, name: (Address, u64)) -> Option<AssociationId> {
         match self.recent {
             Some((recent, id)) if recent == name => Some(id),
             _ => {
@@ -74,7 +74,7 @@ impl Group {
     fn handle_by(
         &mut self,
         now: Instant,
-        id: CircuitId,
+        id: AssociationId,
         from: Address,
         header: &Header,
         packet: &[u8],
@@ -119,7 +119,7 @@ impl Group {
             };
             let options = Options::MULTI | Options::END;
             let packet = control(own, options, &Body::Cntl(common), (header.sync, 0));
-            self.sh.answer((CircuitId(0), from), packet);
+            self.sh.answer((AssociationId(0), from), packet);
             return Ok(());
         }
         let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
@@ -151,7 +151,7 @@ impl Group {
         from: Address,
         header: &Header,
         packet: &[u8],
-    ) -> Result<CircuitId, Reject> {
+    ) -> Result<AssociationId, Reject> {
         let key = header.key;
         if key == 0 || self.answer_late(now, from, header) {
             return Err(Reject::UnknownKey);
@@ -209,13 +209,13 @@ impl Group {
             };
             let key = header.key | RTN;
             let packet = control(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.sh.answer((CircuitId(0), from), packet);
+            self.sh.answer((AssociationId(0), from), packet);
         }
         true
     }
 
     /// A receiver leaves its group.
-    pub(super) fn leave(&mut self, now: Instant, id: CircuitId) {
+    pub(super) fn leave(&mut self, now: Instant, id: AssociationId) {
         if let Some(Context::Receives(receiver)) = self.contexts.get_mut(&id) {
             if matches!(receiver.phase, Phase::Active | Phase::Joining) {
                 receiver.leave(&mut self.sh, false);
@@ -226,7 +226,7 @@ impl Group {
     }
 
     /// After anything happened to stream `id`: its timer, its turn to send, its end.
-    pub(super) fn look_after(&mut self, now: Instant, id: CircuitId) {
+    pub(super) fn look_after(&mut self, now: Instant, id: AssociationId) {
         let deadline = match self.contexts.get_mut(&id) {
             Some(Context::Sends(sender)) => {
                 if !self.ready.contains(&id) {
@@ -263,7 +263,7 @@ impl Group {
     }
 
     /// Lets stream `id` fill `batch`.
-    pub(super) fn transmit_of(&mut self, now: Instant, id: CircuitId, batch: &mut Batch) {
+    pub(super) fn transmit_of(&mut self, now: Instant, id: AssociationId, batch: &mut Batch) {
         let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) else {
             return;
         };
@@ -298,7 +298,7 @@ impl Group {
     }
 
     /// Forgets a stream, but for its key.
-    fn retire(&mut self, now: Instant, id: CircuitId) {
+    fn retire(&mut self, now: Instant, id: AssociationId) {
         self.timers.cancel(id);
         let (key, sender, answer, span) = match self.contexts.remove(&id) {
             Some(Context::Sends(sender)) => {
@@ -334,7 +334,7 @@ impl Group {
 const REPORTS_MAX: usize = 16;
 
 impl Group {
-    fn keep_report(&mut self, id: CircuitId, sender: &Sender) {
+    fn keep_report(&mut self, id: AssociationId, sender: &Sender) {
         if let Knowledge::Counted(members) = &sender.knowledge {
             if self.reports.len() == REPORTS_MAX {
                 self.reports.pop_front();

@@ -42,7 +42,7 @@ pub use config::{Buckets, Config, Holdings, Late, Member, Reliability, Standing}
 use crate::pdu::{HEADER_LEN, Options, Rejects};
 use core::time::Duration;
 use engine::{
-    Address, Batch, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
+    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
     SegmentLayout, TimerTable,
 };
 use receiver::Receiver;
@@ -76,21 +76,21 @@ struct Ended {
 #[derive(Debug)]
 pub struct Group {
     sh: Shared,
-    contexts: BTreeMap<CircuitId, Context>,
+    contexts: BTreeMap<AssociationId, Context>,
     /// Streams sent, by key.
-    sent: BTreeMap<u64, CircuitId>,
+    sent: BTreeMap<u64, AssociationId>,
     /// Streams received, by the sender and its key, and by the key told to the sender.
-    received: BTreeMap<(Address, u64), CircuitId>,
+    received: BTreeMap<(Address, u64), AssociationId>,
     /// The last answer of `received`: packets come in trains.
-    recent: Option<((Address, u64), CircuitId)>,
-    joined: BTreeMap<u64, CircuitId>,
+    recent: Option<((Address, u64), AssociationId)>,
+    joined: BTreeMap<u64, AssociationId>,
     ended: VecDeque<Ended>,
     /// Contexts that may have something to send, served in turn.
-    ready: VecDeque<CircuitId>,
-    timers: TimerTable<CircuitId>,
+    ready: VecDeque<AssociationId>,
+    timers: TimerTable<AssociationId>,
     replica: Replica,
     /// Who was in the groups of streams that ended.
-    reports: VecDeque<(CircuitId, Vec<Member>)>,
+    reports: VecDeque<(AssociationId, Vec<Member>)>,
     /// Answers that streams which ended left out.
     damped: u64,
     last_id: u32,
@@ -128,7 +128,7 @@ impl Group {
     /// Who is, or was, in the group of stream `id`: those that are gone first, then the others by
     /// address. Empty for a stream whose receivers are not counted. The report of a stream that ended
     /// is kept until others have ended.
-    pub fn members(&self, id: CircuitId) -> Vec<Member> {
+    pub fn members(&self, id: AssociationId) -> Vec<Member> {
         match self.contexts.get(&id) {
             Some(Context::Sends(sender)) => match &sender.knowledge {
                 Knowledge::Counted(members) => members.report(),
@@ -142,13 +142,13 @@ impl Group {
     }
 
     /// The next news of a member, oldest first: that it joined, left, lost bytes or fell silent.
-    pub fn poll_news(&mut self) -> Option<(CircuitId, Member)> {
+    pub fn poll_news(&mut self) -> Option<(AssociationId, Member)> {
         self.sh.news.pop_front()
     }
 
     /// Takes a member out of the group of stream `id`: it is told, and the others go on without it.
     /// For a receiver whose user is too slow for the rest.
-    pub fn expel(&mut self, now: Instant, id: CircuitId, address: Address) {
+    pub fn expel(&mut self, now: Instant, id: AssociationId, address: Address) {
         if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
             sender.expel(&mut self.sh, now, address);
         }
@@ -200,8 +200,8 @@ impl Engine for Group {
     }
 
     /// Opens a stream to the group at `to`.
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
-        let id = self.next_id().ok_or(CommandError::TooManyCircuits)?;
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
+        let id = self.next_id().ok_or(CommandError::TooManyAssociations)?;
         let key = self.new_key();
         let sender = Sender::new(id, key, to, &mut self.sh, now);
         if sender.connected {
@@ -217,20 +217,20 @@ impl Engine for Group {
         self.sh.listening = accept;
     }
 
-    fn extend(&mut self, now: Instant, id: CircuitId, end: u64, push: bool) {
+    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, push: bool) {
         if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
             sender.extend(&self.sh, end, push);
             self.look_after(now, id);
         }
     }
 
-    fn end_message(&mut self, id: CircuitId, end: u64) {
+    fn end_message(&mut self, id: AssociationId, end: u64) {
         if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
             sender.ends.push(end);
         }
     }
 
-    fn consume(&mut self, now: Instant, id: CircuitId, bytes: u64) {
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         if let Some(Context::Receives(receiver)) = self.contexts.get_mut(&id) {
             receiver.consume(&self.sh, bytes);
             if receiver.tell {
@@ -240,7 +240,7 @@ impl Engine for Group {
     }
 
     /// Ends a stream after what was sent. A receiver leaves its group.
-    fn finish(&mut self, now: Instant, id: CircuitId) {
+    fn finish(&mut self, now: Instant, id: AssociationId) {
         match self.contexts.get_mut(&id) {
             Some(Context::Sends(sender)) => {
                 sender.finishing = true;
@@ -254,7 +254,7 @@ impl Engine for Group {
         self.look_after(now, id);
     }
 
-    fn abort(&mut self, now: Instant, id: CircuitId) {
+    fn abort(&mut self, now: Instant, id: AssociationId) {
         match self.contexts.get_mut(&id) {
             Some(Context::Sends(sender)) => {
                 sender.end(&mut self.sh, engine::CloseReason::Aborted);
@@ -291,12 +291,12 @@ impl Engine for Group {
         }
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if self.replica.transmit(batch) {
             return;
         }
         if let Some(((id, to), octets)) = self.sh.answers.pop_front() {
-            batch.address_to(id, to);
+            batch.set_destination(id, to);
             batch.push(&octets, 0..0);
             self.sh.counters.packets_built += 1;
             self.sh.counters.bytes_summed += octets.len() as u64;
@@ -314,12 +314,12 @@ impl Engine for Group {
         self.sh.events.pop_front()
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         let quarantine = self.ended.iter().map(|ended| ended.until).min();
         self.timers.deadline().into_iter().chain(quarantine).min()
     }
 
-    fn in_flight(&self, id: CircuitId) -> u64 {
+    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
         match self.contexts.get(&id) {
             Some(Context::Sends(sender)) => sender.in_flight(),
             _ => 0,
@@ -330,7 +330,7 @@ impl Engine for Group {
         self.sh.counters
     }
 
-    fn linger(&self) -> Duration {
+    fn coalesce_delay(&self) -> Duration {
         self.sh.config.linger
     }
 }

@@ -27,7 +27,7 @@ impl Sender {
             // What the last call sent is out, all copies of it too.
             self.release(sh, self.next);
         }
-        batch.address_to(self.id, self.group);
+        batch.set_destination(self.id, self.group);
         if let Some(reason) = self.ended {
             return self.transmit_end(sh, batch, reason);
         }
@@ -273,7 +273,7 @@ impl Sender {
             self.ask(sh, now);
         }
         let sum_at = sh.config.checksum.then_some(CHECK_AT);
-        batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
+        batch.push_with_checksum(&header.emit_summed(), cut.bytes.clone(), sum_at);
         sh.counters.packets_built += 1;
         sh.counters.bytes_sent += len;
         sh.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };

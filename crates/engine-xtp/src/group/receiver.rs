@@ -8,7 +8,7 @@ use crate::rx::{Marks, Receiving};
 use crate::types::SEQ_MAX;
 use core::ops::Range;
 use core::time::Duration;
-use engine::{Address, Bytes, CircuitId, CloseReason, Delivery, Event, Framing, Instant};
+use engine::{Address, Bytes, AssociationId, CloseReason, Delivery, Event, Framing, Instant};
 use std::collections::VecDeque;
 
 /// Runs of early bytes kept at most: one for every 64 bytes of the window.
@@ -35,7 +35,7 @@ pub(super) struct Answer {
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
-    pub(super) id: CircuitId,
+    pub(super) id: AssociationId,
     /// This side's key, told when it joins.
     pub(super) key: u64,
     pub(super) sender: Address,
@@ -64,7 +64,7 @@ pub(super) struct Receiver {
 }
 
 impl Receiver {
-    pub(super) fn new(id: CircuitId, key: u64, sender: Address, sender_key: u64) -> Receiver {
+    pub(super) fn new(id: AssociationId, key: u64, sender: Address, sender_key: u64) -> Receiver {
         Receiver {
             id,
             key,
@@ -225,7 +225,7 @@ impl Receiver {
             deliveries,
         );
         while let Some(piece) = self.rx.held.take(self.rx.next) {
-            self.deliver(sh, Bytes::Held(piece.bytes), piece.marks.end, deliveries);
+            self.deliver(sh, Bytes::Reassembled(piece.bytes), piece.marks.end, deliveries);
         }
     }
 
@@ -238,7 +238,7 @@ impl Receiver {
     ) {
         let len = match &bytes {
             Bytes::Packet(range) => range.len(),
-            Bytes::Held(held) => held.len(),
+            Bytes::Reassembled(held) => held.len(),
         } as u64;
         self.rx.next += len;
         if self.rx.torn {
@@ -249,7 +249,7 @@ impl Receiver {
         self.rx.unread += len;
         sh.counters.bytes_delivered += len;
         deliveries.push(Delivery {
-            circuit: self.id,
+            association: self.id,
             bytes,
             gap: std::mem::take(&mut self.rx.gap),
             tag: false,

@@ -1,7 +1,7 @@
 //! Copies of a batch for each receiver, where the medium has no multicast.
 
 use core::ops::Range;
-use engine::{Address, Batch, CircuitId};
+use engine::{Address, Batch, AssociationId};
 use std::collections::VecDeque;
 
 /// A packet of the batch that is repeated.
@@ -15,7 +15,7 @@ struct Part {
 /// A batch that went to the first receiver and is to go to others.
 #[derive(Debug, Default)]
 pub(super) struct Replica {
-    circuit: Option<CircuitId>,
+    circuit: Option<AssociationId>,
     parts: Vec<Part>,
     to: VecDeque<Address>,
 }
@@ -29,7 +29,7 @@ impl Replica {
         let Some((&first, others)) = to.split_first() else {
             return;
         };
-        batch.address_to(circuit, first);
+        batch.set_destination(circuit, first);
         self.circuit = Some(circuit);
         self.to = others.iter().copied().collect();
         let part = |segment: &engine::Segment| Part {
@@ -48,9 +48,9 @@ impl Replica {
         let (Some(circuit), Some(to)) = (self.circuit, self.to.pop_front()) else {
             return false;
         };
-        batch.address_to(circuit, to);
+        batch.set_destination(circuit, to);
         for part in &self.parts {
-            batch.push_summed(&part.header, part.payload.clone(), part.checksum_at);
+            batch.push_with_checksum(&part.header, part.payload.clone(), part.checksum_at);
         }
         true
     }
@@ -61,7 +61,7 @@ impl Replica {
     }
 
     /// Bytes of `circuit` below `position` may be gone: nobody lacks them.
-    pub(super) fn release(&mut self, circuit: CircuitId, position: u64) {
+    pub(super) fn release(&mut self, circuit: AssociationId, position: u64) {
         if Some(circuit) == self.circuit {
             let needed = |part: &Part| part.payload.is_empty() || part.payload.start >= position;
             self.parts.retain(needed);

@@ -7,7 +7,7 @@ use super::ranges::{Again, Repeated};
 use super::shared::Shared;
 use crate::tx::{Bucket, Limits, MessageEnds, RoundTrip};
 use core::time::Duration;
-use engine::{Address, CircuitId, CloseReason, Event, Framing, Instant};
+use engine::{Address, AssociationId, CloseReason, Event, Framing, Instant};
 
 /// How the sender knows its group.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) enum Knowledge {
 
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
-    pub(super) id: CircuitId,
+    pub(super) id: AssociationId,
     pub(super) key: u64,
     pub(super) group: Address,
     /// The store holds bytes below this.
@@ -73,7 +73,7 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(
-        id: CircuitId,
+        id: AssociationId,
         key: u64,
         group: Address,
         sh: &mut Shared,

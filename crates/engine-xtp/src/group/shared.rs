@@ -8,7 +8,7 @@ use crate::pdu::{
 use crate::shared::plain;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
-use engine::{Address, CircuitId, Counters, Event, SplitMix64};
+use engine::{Address, AssociationId, Counters, Event, SplitMix64};
 use std::collections::VecDeque;
 
 /// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
@@ -28,9 +28,9 @@ pub(super) struct Shared {
     pub(super) timing: crate::Config,
     pub(super) events: VecDeque<Event>,
     /// What became of members.
-    pub(super) news: VecDeque<(CircuitId, Member)>,
+    pub(super) news: VecDeque<(AssociationId, Member)>,
     /// Control packets to one address.
-    pub(super) answers: VecDeque<((CircuitId, Address), Vec<u8>)>,
+    pub(super) answers: VecDeque<((AssociationId, Address), Vec<u8>)>,
     pub(super) counters: Counters,
     pub(super) rejects: Rejects,
     pub(super) random: SplitMix64,
@@ -68,13 +68,13 @@ impl Shared {
     }
 
     /// Queues a packet for one address.
-    pub(super) fn answer(&mut self, to: (CircuitId, Address), packet: Vec<u8>) {
+    pub(super) fn answer(&mut self, to: (AssociationId, Address), packet: Vec<u8>) {
         if self.answers.len() < ANSWERS_MAX {
             self.answers.push_back((to, packet));
         }
     }
 
-    pub(super) fn tell(&mut self, circuit: CircuitId, member: Member) {
+    pub(super) fn tell(&mut self, circuit: AssociationId, member: Member) {
         if self.news.len() == NEWS_MAX {
             self.news.pop_front();
         }

@@ -92,7 +92,7 @@ fn take(
         return;
     }
     while let Some(piece) = ctx.rx.held.take(ctx.rx.next) {
-        deliver(ctx, sh, Bytes::Held(piece.bytes), piece.marks, deliveries);
+        deliver(ctx, sh, Bytes::Reassembled(piece.bytes), piece.marks, deliveries);
     }
 }
 
@@ -130,13 +130,13 @@ fn deliver(
 ) {
     let len = match &bytes {
         Bytes::Packet(range) => range.len(),
-        Bytes::Held(held) => held.len(),
+        Bytes::Reassembled(held) => held.len(),
     } as u64;
     ctx.rx.next += len;
     ctx.rx.unread += len;
     sh.counters.bytes_delivered += len;
     deliveries.push(Delivery {
-        circuit: ctx.id,
+        association: ctx.id,
         bytes,
         gap: std::mem::take(&mut ctx.rx.gap),
         tag: marks.tag,

@@ -54,7 +54,7 @@ pub(crate) fn transmit(ctx: &mut Context, sh: &mut Shared, now: Instant, batch: 
     if ctx.is_ended() || ctx.supervised {
         return;
     }
-    batch.address_to(ctx.id, ctx.peer);
+    batch.set_destination(ctx.id, ctx.peer);
     if ctx.phase == Phase::Opening && ctx.first.due {
         setup::transmit_first(ctx, sh, now, batch);
         ctx.wake(sh);
@@ -308,7 +308,7 @@ fn push(
         three::push_data(ctx, sh, batch, &header, cut.bytes.clone());
         header_len = sh.packet_len(len) - len as usize;
     } else {
-        batch.push_summed(&header.emit_summed(), cut.bytes.clone(), sum_at);
+        batch.push_with_checksum(&header.emit_summed(), cut.bytes.clone(), sum_at);
     }
     let summed = header_len as u64 + if sum_at.is_some() { len } else { 0 };
     let forget = ctx.options.has(Options::NOERR) && ctx.phase == Phase::Active;

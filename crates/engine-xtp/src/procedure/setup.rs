@@ -13,7 +13,7 @@ use crate::shared::{Shared, plain};
 use crate::state::{Budget, Context, Phase};
 use crate::tx::Controller;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use engine::{Address, Batch, CircuitId, CommandError, Event, Instant, checksum};
+use engine::{Address, Batch, AssociationId, CommandError, Event, Instant, checksum};
 
 /// Opens an association: FIRST goes at once, or with the first user bytes.
 pub(crate) fn do_connect(
@@ -21,17 +21,17 @@ pub(crate) fn do_connect(
     now: Instant,
     to: Address,
     service: Service,
-) -> Result<CircuitId, CommandError> {
+) -> Result<AssociationId, CommandError> {
     if xtp.table.active() >= xtp.shared.config.circuits_max {
-        return Err(CommandError::TooManyCircuits);
+        return Err(CommandError::TooManyAssociations);
     }
     let neighbour = xtp.shared.config.gateway.unwrap_or(to);
     let added = xtp.table.add(neighbour, now, &mut xtp.shared.random);
-    let slot = added.ok_or(CommandError::TooManyCircuits)?;
+    let slot = added.ok_or(CommandError::TooManyAssociations)?;
     let ctx = xtp
         .table
         .context(slot)
-        .ok_or(CommandError::UnknownCircuit)?;
+        .ok_or(CommandError::UnknownAssociation)?;
     let sh = &mut xtp.shared;
     ctx.initiator = true;
     ctx.service = service;
@@ -117,7 +117,7 @@ pub(crate) fn transmit_first(ctx: &mut Context, sh: &mut Shared, now: Instant, b
         Packet { header, body }.emit_into(&mut octets);
         let check = checksum::checksum(&octets);
         octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
-        batch.push_summed(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+        batch.push_with_checksum(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
     }
     sh.scratch = octets;
     ctx.first.due = false;

@@ -235,7 +235,7 @@ fn push(
     let tail = [0; 20];
     let summed = !header.options.has(Options::NOCHECK);
     let from = summed.then_some(dialect.header_len() as u8);
-    batch.push_tailed(&octets, bytes, &tail[..back + 4], from);
+    batch.push_with_trailer(&octets, bytes, &tail[..back + 4], from);
 }
 
 /// Takes in `packet`, whose checks were right, for the context its key names.

@@ -26,7 +26,7 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
     .emit_summed(&mut packet);
     engine.handle_packet(Instant::ZERO, Address::Station(0), &packet, &mut Vec::new());
     let mut batch = Batch::new(1);
-    engine.transmit(Instant::ZERO, &mut batch);
+    engine.poll_transmit(Instant::ZERO, &mut batch);
     let segment = batch.segments().first()?;
     let packet = Packet::parse(batch.header(segment)).expect("a good packet");
     match packet.body {

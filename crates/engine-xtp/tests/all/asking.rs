@@ -14,11 +14,11 @@ fn questions_travel_in_data_without_bytes_if_wanted() {
         ..Config::default()
     };
     let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 100, true);
+    ends.engines[0].submit(ends.now, ids[0], 100, true);
     ends.now = ends.now + Duration::from_millis(5);
     let mut kinds = Vec::new();
     for _ in 0..20 {
-        let Some(next) = ends.engines[0].deadline() else {
+        let Some(next) = ends.engines[0].poll_timeout() else {
             break;
         };
         ends.now = ends.now.max(next);
@@ -38,7 +38,7 @@ fn questions_travel_in_data_without_bytes_if_wanted() {
     }
     let null = (Format::Data, HEADER_LEN, true);
     assert!(kinds.contains(&null), "{kinds:?}");
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0, "they were answered");
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0, "they were answered");
     let control = kinds.iter().filter(|kind| kind.0 == Format::Cntl);
     assert_eq!(control.count(), 0, "{kinds:?}");
 }
@@ -46,11 +46,11 @@ fn questions_travel_in_data_without_bytes_if_wanted() {
 #[test]
 fn who_waits_for_everything_to_arrive_asks_at_once_and_once() {
     let (mut ends, ids) = Ends::new(&Config::default(), 1);
-    ends.engines[0].extend(ends.now, ids[0], 100, true);
+    ends.engines[0].submit(ends.now, ids[0], 100, true);
     ends.settle();
-    assert!(ends.engines[0].in_flight(ids[0]) > 0, "nobody has asked");
+    assert!(ends.engines[0].bytes_in_flight(ids[0]) > 0, "nobody has asked");
     let asking = |ends: &mut Ends| {
-        ends.engines[0].hurry(ends.now, ids[0]);
+        ends.engines[0].request_ack(ends.now, ids[0]);
         let packets = ends.take(0, 10);
         let asks = |packet: &Vec<u8>| {
             let header = Header::parse(packet).expect("a good packet");
@@ -65,7 +65,7 @@ fn who_waits_for_everything_to_arrive_asks_at_once_and_once() {
     assert_eq!(asking(&mut ends).len(), 0, "an answer is on its way");
     ends.arrive(1, &asked[0]);
     ends.settle();
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0);
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
     assert_eq!(asking(&mut ends).len(), 0, "there is nothing to ask for");
 }
 
@@ -77,15 +77,15 @@ fn requests_for_delivery_are_answered_when_the_user_took_everything() {
         ..Config::default()
     };
     let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 4500, true);
+    ends.engines[0].submit(ends.now, ids[0], 4500, true);
     ends.settle();
     assert!(
-        ends.engines[0].in_flight(ids[0]) > 0,
+        ends.engines[0].bytes_in_flight(ids[0]) > 0,
         "the user has not taken it"
     );
     let taken = ends.engines[0].counters().bytes_sent;
     let peer = ends.pairs[&ids[0]];
     ends.engines[1].consume(ends.now, peer, taken);
     ends.settle();
-    assert_eq!(ends.engines[0].in_flight(ids[0]), 0);
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
 }

@@ -6,7 +6,7 @@
 use crate::choices::Choices;
 use core::fmt::Write;
 use core::hash::Hasher;
-use engine::{Address, Batch, CircuitId, CloseReason, Delivery, Engine, Event, Instant};
+use engine::{Address, Batch, AssociationId, CloseReason, Delivery, Engine, Event, Instant};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Config, Holdings, Xtp};
 use std::collections::{BTreeSet, VecDeque};
@@ -38,7 +38,7 @@ enum Step {
 
 struct Run {
     engines: [Xtp; 2],
-    ids: [Option<CircuitId>; 2],
+    ids: [Option<AssociationId>; 2],
     acts: [VecDeque<Act>; 2],
     flying: [VecDeque<Vec<u8>>; 2],
     now: Instant,
@@ -170,7 +170,7 @@ impl Run {
         let id = self.ids[side].expect("a circuit");
         let engine = &mut self.engines[side];
         match self.acts[side].pop_front().expect("an act") {
-            Send => engine.extend(self.now, id, BYTES, true),
+            Send => engine.submit(self.now, id, BYTES, true),
             Finish | Answer => engine.finish(self.now, id),
             Abort => engine.abort(self.now, id),
         }
@@ -185,7 +185,7 @@ impl Run {
                 panic!("nothing can come before its turn");
             };
             self.received[to] += range.len();
-            self.engines[to].consume(self.now, delivery.circuit, range.len() as u64);
+            self.engines[to].consume(self.now, delivery.association, range.len() as u64);
         }
     }
 
@@ -193,14 +193,14 @@ impl Run {
         self.now = now;
         assert!(now < LONG, "it never ends:\n{}{}", self.told, self.pair());
         for engine in &mut self.engines {
-            if engine.deadline().is_some_and(|at| at <= now) {
+            if engine.poll_timeout().is_some_and(|at| at <= now) {
                 engine.handle_timeout(now);
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let both = self.engines.iter().filter_map(|engine| engine.deadline());
+        let both = self.engines.iter().filter_map(|engine| engine.poll_timeout());
         both.min()
     }
 
@@ -209,7 +209,7 @@ impl Run {
         for side in [0, 1] {
             loop {
                 let mut batch = Batch::new(4);
-                self.engines[side].transmit(self.now, &mut batch);
+                self.engines[side].poll_transmit(self.now, &mut batch);
                 if batch.is_empty() {
                     break;
                 }
@@ -295,7 +295,7 @@ fn check_end(run: &Run, config: &Config, abrupt: bool) {
         let ended = run.ids[side].is_none() || run.closed[side].is_some();
         assert!(ended, "{side} never ends:\n{told}");
         assert_eq!(run.engines[side].holdings(), Holdings::default(), "{told}");
-        assert_eq!(run.engines[side].deadline(), None, "{told}");
+        assert_eq!(run.engines[side].poll_timeout(), None, "{told}");
         if abrupt || config.service == Service::Datagram {
             continue;
         }

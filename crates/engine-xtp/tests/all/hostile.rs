@@ -1,6 +1,6 @@
 //! Peers that do not keep to the rules: counted and survived.
 
-use engine::{Address, Batch, CircuitId, Delivery, Engine, Event, Instant, SplitMix64};
+use engine::{Address, Batch, AssociationId, Delivery, Engine, Event, Instant, SplitMix64};
 use engine_xtp::pdu::{
     AddressSegment, Body, Common, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
     Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, TrafficSpec,
@@ -86,7 +86,7 @@ impl Victim {
     fn drain(&mut self) {
         loop {
             let mut batch = Batch::new(8);
-            self.xtp.transmit(self.now, &mut batch);
+            self.xtp.poll_transmit(self.now, &mut batch);
             let Some((_, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
                 return;
             };
@@ -105,7 +105,7 @@ impl Victim {
     }
 
     /// Opens a circuit from the victim to `PEER` and answers it: its key.
-    fn connected(&mut self) -> (CircuitId, u64) {
+    fn connected(&mut self) -> (AssociationId, u64) {
         let id = self.xtp.connect(self.now, PEER).expect("room for one");
         self.drain();
         let (_, packet) = self.sent.pop().expect("a FIRST");
@@ -164,7 +164,7 @@ fn forged_keys_and_strangers_change_nothing() {
 fn reports_of_what_was_never_sent_are_rejected_whole() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
-    victim.xtp.extend(victim.now, id, 10_000, true);
+    victim.xtp.submit(victim.now, id, 10_000, true);
     victim.drain();
     let sync = Header::parse(&victim.sent.last().expect("data").1)
         .expect("good")
@@ -186,10 +186,10 @@ fn reports_of_what_was_never_sent_are_rejected_whole() {
         &victim.report(key, 10_000, 1 << 20, sync.wrapping_add(1 << 20), &[]),
     );
     assert_eq!(victim.rejected(Reject::NeverSent), 8);
-    assert_eq!(victim.xtp.in_flight(id), 10_000);
+    assert_eq!(victim.xtp.bytes_in_flight(id), 10_000);
     assert_eq!(victim.xtp.counters().retransmissions, 0);
     victim.hit(PEER, &victim.report(key, 10_000, 1 << 20, sync, &[]));
-    assert_eq!(victim.xtp.in_flight(id), 0);
+    assert_eq!(victim.xtp.bytes_in_flight(id), 0);
 }
 
 #[test]
@@ -199,16 +199,16 @@ fn an_allocation_that_goes_back_does_not_count() {
     let sync = 0;
     victim.hit(PEER, &victim.report(key, 0, 5, sync, &[]));
     victim.sent.clear();
-    victim.xtp.extend(victim.now, id, 100_000, true);
+    victim.xtp.submit(victim.now, id, 100_000, true);
     victim.drain();
-    assert_eq!(victim.xtp.in_flight(id), 100_000);
+    assert_eq!(victim.xtp.bytes_in_flight(id), 100_000);
 }
 
 #[test]
 fn asking_again_for_what_was_acknowledged_is_refused() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
-    victim.xtp.extend(victim.now, id, 10_000, true);
+    victim.xtp.submit(victim.now, id, 10_000, true);
     victim.drain();
     victim.hit(PEER, &victim.report(key, 5000, 1 << 20, 0, &[]));
     victim.hit(PEER, &victim.report(key, 0, 1 << 20, 0, &[(1440, 2880)]));
@@ -253,7 +253,7 @@ fn a_storm_of_openings_takes_bounded_memory_and_is_not_multiplied() {
     while victim.xtp.holdings() != Holdings::default() {
         victim.now = victim
             .xtp
-            .deadline()
+            .poll_timeout()
             .expect("unproven ones are dropped some time");
         victim.xtp.handle_timeout(victim.now);
         victim.drain();
@@ -272,10 +272,10 @@ fn an_unproven_peer_gets_no_more_than_it_sent_even_if_the_user_sends() {
     let Some(Event::Accepted(id, _)) = victim.xtp.poll_event() else {
         panic!("not accepted");
     };
-    victim.xtp.extend(victim.now, id, 100_000, true);
+    victim.xtp.submit(victim.now, id, 100_000, true);
     victim.drain();
     while victim.now < at(20 * SECOND) {
-        victim.now = victim.xtp.deadline().expect("a timer").max(victim.now);
+        victim.now = victim.xtp.poll_timeout().expect("a timer").max(victim.now);
         victim.xtp.handle_timeout(victim.now);
         victim.drain();
     }
@@ -381,7 +381,7 @@ fn any_sequence_of_packets_is_survived_in_bounded_memory() {
             victim.hit(PEER, &packet);
             let within = |delivery: &Delivery| match &delivery.bytes {
                 engine::Bytes::Packet(range) => range.end <= packet.len(),
-                engine::Bytes::Held(bytes) => !bytes.is_empty(),
+                engine::Bytes::Reassembled(bytes) => !bytes.is_empty(),
             };
             assert!(victim.delivered.iter().all(within));
             delivered += victim.delivered.len();
@@ -395,7 +395,7 @@ fn any_sequence_of_packets_is_survived_in_bounded_memory() {
             victim.sent.clear();
             victim.now = at(1000 + step * 100_000);
             victim.xtp.handle_timeout(victim.now);
-            victim.xtp.extend(victim.now, id, step, true);
+            victim.xtp.submit(victim.now, id, step, true);
             while victim.xtp.poll_event().is_some() {}
             let holdings = victim.xtp.holdings();
             assert!(holdings.associations <= 6 && holdings.quarantined <= 20);

@@ -4,7 +4,7 @@
 use crate::pair::{MS, clean, seeds};
 use driver::lent::{Buffer, LENT_MAX, Returned};
 use driver::sys::{Consumer, Pool, Producer};
-use engine::{Address, CircuitId, Engine, Framing, SplitMix64};
+use engine::{Address, AssociationId, Engine, Framing, SplitMix64};
 use engine_xtp::{Config, Xtp};
 use link::LinkConfig;
 use sim::World;
@@ -30,8 +30,8 @@ enum End {
 struct Run {
     world: World<Xtp>,
     random: SplitMix64,
-    id: CircuitId,
-    peer: Option<CircuitId>,
+    id: AssociationId,
+    peer: Option<AssociationId>,
     producer: Producer,
     messages: bool,
     /// What was sent, and what arrived.

@@ -27,7 +27,7 @@ fn a_loop_ends() {
     let now = Instant::ZERO;
     xtp.connect(now, Address::Station(9)).expect("room");
     let mut batch = Batch::new(1);
-    xtp.transmit(now, &mut batch);
+    xtp.poll_transmit(now, &mut batch);
     let segment = batch.segments()[0].clone();
     let mut first = Vec::new();
     batch.write(&segment, &mut first, |_, _| {});
@@ -39,7 +39,7 @@ fn a_loop_ends() {
         forwarders[to].handle_packet(now, Address::Station(from), &packet, &mut Vec::new());
         loop {
             let mut batch = Batch::new(1);
-            forwarders[to].transmit(now, &mut batch);
+            forwarders[to].poll_transmit(now, &mut batch);
             let Some((_, Address::Station(next))) = batch.destination() else {
                 break;
             };
@@ -74,7 +74,7 @@ fn ask(body: Body3<'_>) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     loop {
         let mut batch = Batch::new(1);
-        xtp.transmit(Instant::ZERO, &mut batch);
+        xtp.poll_transmit(Instant::ZERO, &mut batch);
         let Some(segment) = batch.segments().first() else {
             return answers;
         };
@@ -156,17 +156,17 @@ fn an_intermediate_system_survives_whatever_passes_the_checks() {
             now = now + Duration::from_micros(random.below(1 << 20));
             victim.handle_timeout(now);
             assert!(
-                victim.deadline().is_none_or(|at| at > now),
+                victim.poll_timeout().is_none_or(|at| at > now),
                 "a timer stays due"
             );
             assert!(victim.trails() <= 9, "{} trails", victim.trails());
             let mut out = Batch::new(1);
             for _ in 0..random.below(4) {
                 out.clear();
-                victim.transmit(now, &mut out);
+                victim.poll_transmit(now, &mut out);
             }
         }
-        while let Some(at) = victim.deadline() {
+        while let Some(at) = victim.poll_timeout() {
             victim.handle_timeout(at);
         }
         assert_eq!(victim.trails(), 0, "seed {seed}");

@@ -166,7 +166,7 @@ impl World {
         for side in [0, 1] {
             self.serve(side);
         }
-        let deadlines = self.engines.iter().filter_map(|engine| engine.deadline());
+        let deadlines = self.engines.iter().filter_map(|engine| engine.poll_timeout());
         let next = deadlines
             .map(|at| at.as_nanos() * 1000)
             .chain(self.queue.keys().next().map(|&(at, _)| at))
@@ -193,9 +193,9 @@ impl World {
     fn handle_timeout(&mut self, side: usize) {
         let now = self.now();
         let engine = &mut self.engines[side];
-        if engine.deadline().is_some_and(|at| at <= now) {
+        if engine.poll_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now);
-            let next = engine.deadline();
+            let next = engine.poll_timeout();
             assert!(next.is_none_or(|at| at > now), "a timer stays due");
         }
     }
@@ -231,7 +231,7 @@ impl World {
         let mut sent = 0;
         loop {
             let mut batch = Batch::new(self.path.segments_max);
-            self.engines[side].transmit(now, &mut batch);
+            self.engines[side].poll_transmit(now, &mut batch);
             if batch.is_empty() {
                 break;
             }

@@ -3,7 +3,7 @@
 use crate::pair::{MS, both, clean, joined, messages, run, seeds};
 use crate::star::{LONG, Sent, Star};
 use crate::user::Plan;
-use engine::{Address, CircuitId, CloseReason, Engine, SplitMix64};
+use engine::{Address, AssociationId, CloseReason, Engine, SplitMix64};
 use engine_xtp::pdu::Dialect;
 use engine_xtp::pdu::three::{Header3, Kind, RTN3};
 use engine_xtp::{Config, ForwarderConfig, Holdings, RateLimit, Xtp};
@@ -275,7 +275,7 @@ fn a_rate_is_told_again_when_it_was_lost_and_when_it_changes() {
     let now = star.now();
     star.middle(MIDDLE).impose(now, Some(limit(50_000)));
     star.run(200 * MS);
-    let id = CircuitId(1);
+    let id = AssociationId(1);
     assert_eq!(star.station(1).0.route_limit(id), None, "it was lost");
     let now = star.now();
     star.station(1).0.impose_rate(now, id, None);

@@ -183,7 +183,7 @@ fn reservation_sends_only_what_was_posted() {
     };
     let (mut sender, mut receiver) = connected(config);
     let now = Instant::from_nanos(5_000_000);
-    sender.0.extend(now, sender.1, 10_000, true);
+    sender.0.submit(now, sender.1, 10_000, true);
     exchange(now, &mut sender.0, &mut receiver.0);
     assert_eq!(receiver.0.counters().bytes_delivered, 0);
     receiver.0.post(now, receiver.1, 3000);
@@ -238,9 +238,9 @@ fn an_idle_association_is_kept_alive_and_a_dead_one_is_noticed() {
     while now < end {
         now = first
             .0
-            .deadline()
+            .poll_timeout()
             .into_iter()
-            .chain(second.0.deadline())
+            .chain(second.0.poll_timeout())
             .min()
             .expect("a keep-alive");
         first.0.handle_timeout(now);
@@ -253,10 +253,10 @@ fn an_idle_association_is_kept_alive_and_a_dead_one_is_noticed() {
         "{:?}",
         first.0.counters()
     );
-    while let Some(at) = first.0.deadline() {
+    while let Some(at) = first.0.poll_timeout() {
         first.0.handle_timeout(at);
         let mut batch = Batch::new(1);
-        first.0.transmit(at, &mut batch);
+        first.0.poll_transmit(at, &mut batch);
         if first.0.holdings() == Holdings::default() {
             break;
         }
@@ -268,7 +268,7 @@ fn an_idle_association_is_kept_alive_and_a_dead_one_is_noticed() {
 }
 
 /// Two ends with an open circuit, and its number at each.
-fn connected(config: Config) -> ((Xtp, engine::CircuitId), (Xtp, engine::CircuitId)) {
+fn connected(config: Config) -> ((Xtp, engine::AssociationId), (Xtp, engine::AssociationId)) {
     let [mut first, mut second] = both(&config, 9).map(Xtp::new);
     let now = Instant::from_nanos(1_000_000);
     second.listen(true);
@@ -296,7 +296,7 @@ fn exchange(now: Instant, first: &mut Xtp, second: &mut Xtp) {
 
 fn carry(now: Instant, from: &mut Xtp, to: &mut Xtp, station: u32) -> bool {
     let mut batch = Batch::new(1);
-    from.transmit(now, &mut batch);
+    from.poll_transmit(now, &mut batch);
     batch.extend_checksums(|_| 0);
     for segment in batch.segments() {
         let mut packet = batch.header(segment).to_vec();

@@ -127,8 +127,8 @@ impl Star {
                 self.serve(*station);
             }
             let deadlines = self.nodes.values().filter_map(|node| match node {
-                Node::End(xtp, _) => xtp.deadline(),
-                Node::Middle(forwarder) => forwarder.deadline(),
+                Node::End(xtp, _) => xtp.poll_timeout(),
+                Node::Middle(forwarder) => forwarder.poll_timeout(),
             });
             let next = deadlines.map(|at| at.as_nanos() * 1000);
             let next = next
@@ -190,7 +190,7 @@ impl Star {
             }
         }
         for delivery in deliveries {
-            let id = delivery.circuit;
+            let id = delivery.association;
             let user = users.iter_mut().find(|user| user.has(id));
             user.expect("a circuit has a user")
                 .deliver(delivery, packet);
@@ -221,7 +221,7 @@ impl Star {
             let mut batch = Batch::new(1);
             let packets = match self.nodes.get_mut(&station) {
                 Some(Node::End(xtp, users)) => {
-                    xtp.transmit(now, &mut batch);
+                    xtp.poll_transmit(now, &mut batch);
                     let Some((id, _)) = batch.destination() else {
                         break;
                     };
@@ -231,7 +231,7 @@ impl Star {
                     }
                 }
                 Some(Node::Middle(forwarder)) => {
-                    forwarder.transmit(now, &mut batch);
+                    forwarder.poll_transmit(now, &mut batch);
                     plain(&batch)
                 }
                 None => return,

@@ -176,13 +176,13 @@ fn requests_for_delivery_are_answered_by_data() {
     let peer = ends.pairs[&id];
     let mut kinds = Vec::new();
     for round in 1..=10u64 {
-        ends.engines[0].extend(ends.now, id, 100 * round, true);
+        ends.engines[0].submit(ends.now, id, 100 * round, true);
         for packet in ends.take(0, 10) {
             kinds.push(Header3::parse(Dialect::V36, &packet).expect("good").kind);
             ends.arrive(1, &packet);
         }
         ends.engines[1].consume(ends.now, peer, 100);
-        ends.engines[1].extend(ends.now, peer, 50 * round, true);
+        ends.engines[1].submit(ends.now, peer, 50 * round, true);
         for packet in ends.take(1, 10) {
             let header = Header3::parse(Dialect::V36, &packet).expect("good");
             assert_eq!(header.dseq, 100 * round as u32);
@@ -190,7 +190,7 @@ fn requests_for_delivery_are_answered_by_data() {
             ends.arrive(0, &packet);
         }
         ends.engines[0].consume(ends.now, id, 50);
-        assert_eq!(ends.engines[0].in_flight(id), 0, "the data told it");
+        assert_eq!(ends.engines[0].bytes_in_flight(id), 0, "the data told it");
         ends.now = ends.now + Duration::from_micros(100);
     }
     let control = kinds[2..]
@@ -299,13 +299,13 @@ fn attack(dialect: Dialect, recorded: &[crate::pair::TraceLine], seed: u64) {
         now = now + Duration::from_micros(random.below(1 << 18));
         victim.handle_timeout(now);
         assert!(
-            victim.deadline().is_none_or(|at| at > now),
+            victim.poll_timeout().is_none_or(|at| at > now),
             "a timer stays due"
         );
         let mut sent = 0;
         loop {
             let mut batch = Batch::new(1);
-            victim.transmit(now, &mut batch);
+            victim.poll_transmit(now, &mut batch);
             if batch.is_empty() {
                 break;
             }
@@ -316,11 +316,11 @@ fn attack(dialect: Dialect, recorded: &[crate::pair::TraceLine], seed: u64) {
         let held = victim.holdings();
         assert!(held.held_bytes <= 6 * (32 << 10) && held.associations <= 6);
     }
-    while let Some(at) = victim.deadline() {
+    while let Some(at) = victim.poll_timeout() {
         now = at.max(now);
         victim.handle_timeout(now);
         let mut batch = Batch::new(1);
-        victim.transmit(now, &mut batch);
+        victim.poll_transmit(now, &mut batch);
         while victim.poll_event().is_some() {}
         if now > Instant::from_nanos(600_000_000_000) {
             break;

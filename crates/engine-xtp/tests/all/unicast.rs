@@ -4,7 +4,7 @@ use crate::pair::{MS, Outcome, both, clean, joined, messages, run, seeds, story}
 use crate::user::Plan;
 use core::time::Duration;
 use engine::SplitMix64;
-use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Engine, Event, Framing, Instant};
+use engine::{Address, Batch, Bytes, AssociationId, CloseReason, Engine, Event, Framing, Instant};
 use engine_xtp::api::STUDY_QUEUE_LEN;
 use engine_xtp::pdu::{Format, Header, Options, Service};
 use engine_xtp::{Config, Holdings, RateLimit, Xtp};
@@ -16,12 +16,12 @@ pub struct Ends {
     pub engines: [Xtp; 2],
     pub now: Instant,
     /// Circuits that the second accepted, by those of the first.
-    pub pairs: BTreeMap<CircuitId, CircuitId>,
-    delivered: Vec<(CircuitId, bool, usize)>,
+    pub pairs: BTreeMap<AssociationId, AssociationId>,
+    delivered: Vec<(AssociationId, bool, usize)>,
 }
 
 impl Ends {
-    pub fn new(config: &Config, circuits: usize) -> (Ends, Vec<CircuitId>) {
+    pub fn new(config: &Config, circuits: usize) -> (Ends, Vec<AssociationId>) {
         let mut ends = Ends {
             engines: both(config, 9).map(Xtp::new),
             now: Instant::from_nanos(1_000_000),
@@ -33,7 +33,7 @@ impl Ends {
         (ends, ids)
     }
 
-    fn open(&mut self) -> CircuitId {
+    fn open(&mut self) -> AssociationId {
         let id = self.engines[0].connect(self.now, Address::Station(1));
         let id = id.expect("room for one");
         self.settle();
@@ -51,7 +51,7 @@ impl Ends {
         let mut packets = Vec::new();
         while packets.len() < most {
             let mut batch = Batch::new(1);
-            self.engines[side].transmit(self.now, &mut batch);
+            self.engines[side].poll_transmit(self.now, &mut batch);
             batch.extend_checksums(|_| 0);
             let Some(segment) = batch.segments().first() else {
                 break;
@@ -72,9 +72,9 @@ impl Ends {
         for delivery in deliveries {
             let len = match &delivery.bytes {
                 Bytes::Packet(range) => range.len(),
-                Bytes::Held(held) => held.len(),
+                Bytes::Reassembled(held) => held.len(),
             };
-            self.delivered.push((delivery.circuit, delivery.tag, len));
+            self.delivered.push((delivery.association, delivery.tag, len));
         }
     }
 
@@ -97,7 +97,7 @@ impl Ends {
         let end = self.now + span;
         loop {
             self.settle();
-            let next = self.engines.iter().filter_map(Xtp::deadline).min();
+            let next = self.engines.iter().filter_map(Xtp::poll_timeout).min();
             let Some(next) = next.filter(|at| *at <= end) else {
                 break;
             };
@@ -148,7 +148,7 @@ fn a_rate_is_imposed_renegotiated_and_lifted_by_either_end() {
             assert_eq!(ends.engines[sender].rate(from), Some(limit(rate)));
             let before = ends.engines[sender].counters().bytes_sent;
             written += 1_000_000;
-            ends.engines[sender].extend(ends.now, from, written, true);
+            ends.engines[sender].submit(ends.now, from, written, true);
             ends.pass(second);
             let sent = ends.engines[sender].counters().bytes_sent - before;
             let most = u64::from(rate) + 4500;
@@ -203,7 +203,7 @@ fn the_lowest_sort_value_is_sent_first_and_those_without_one_last() {
     let (mut ends, ids) = Ends::new(&config, 4);
     for (id, sort) in ids.iter().zip([None, Some(9), Some(2), None]) {
         ends.engines[0].set_sort(*id, sort);
-        ends.engines[0].extend(ends.now, *id, 30_000, true);
+        ends.engines[0].submit(ends.now, *id, 30_000, true);
     }
     let mut order: Vec<u16> = Vec::new();
     for packet in ends.take(0, 40) {
@@ -218,8 +218,8 @@ fn the_lowest_sort_value_is_sent_first_and_those_without_one_last() {
     assert!(order.is_sorted(), "{order:?}");
     // One more urgent becomes active: it is next.
     ends.engines[0].set_sort(ids[3], Some(1));
-    ends.engines[0].extend(ends.now, ids[3], 60_000, true);
-    ends.engines[0].extend(ends.now, ids[2], 60_000, true);
+    ends.engines[0].submit(ends.now, ids[3], 60_000, true);
+    ends.engines[0].submit(ends.now, ids[2], 60_000, true);
     let next = ends.take(0, 1).remove(0);
     let sort = Header::parse(&next).expect("a good packet").sort;
     assert!(sort == 1 || sort == 2, "{sort}");
@@ -231,12 +231,12 @@ fn users_and_answers_are_served_in_the_order_of_priority() {
     for (id, sort) in ids.iter().zip([None, Some(9), Some(2)]) {
         ends.engines[1].set_sort(ends.pairs[id], sort);
     }
-    let mut circuits: Vec<CircuitId> = ids.iter().map(|id| ends.pairs[id]).collect();
-    ends.engines[1].order(&mut circuits);
+    let mut circuits: Vec<AssociationId> = ids.iter().map(|id| ends.pairs[id]).collect();
+    ends.engines[1].sort_by_priority(&mut circuits);
     let peer = |at: usize| ends.pairs[&ids[at]];
     assert_eq!(circuits, [peer(2), peer(1), peer(0)]);
     for id in &ids {
-        ends.engines[0].extend(ends.now, *id, 200_000, true);
+        ends.engines[0].submit(ends.now, *id, 200_000, true);
     }
     for packet in ends.take(0, 1000) {
         ends.arrive(1, &packet);
@@ -322,16 +322,16 @@ fn the_queues_of_the_study_bound_what_is_kept() {
         ..Config::default()
     };
     let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 100_000, true);
+    ends.engines[0].submit(ends.now, ids[0], 100_000, true);
     ends.take(0, 1000);
-    let kept = ends.engines[0].in_flight(ids[0]);
+    let kept = ends.engines[0].bytes_in_flight(ids[0]);
     assert!((4000..=STUDY_QUEUE_LEN / 2).contains(&kept), "{kept}");
     let config = Config {
         iqmax: Some(STUDY_QUEUE_LEN),
         ..Config::default()
     };
     let (mut ends, ids) = Ends::new(&config, 1);
-    ends.engines[0].extend(ends.now, ids[0], 1_000_000, true);
+    ends.engines[0].submit(ends.now, ids[0], 1_000_000, true);
     ends.settle();
     assert_eq!(ends.engines[1].counters().bytes_delivered, STUDY_QUEUE_LEN);
 }
@@ -345,8 +345,8 @@ fn a_round_trip_taken_for_granted_sets_the_first_timer() {
     let mut engine = Xtp::new(config);
     let start = Instant::from_nanos(5);
     engine.connect(start, Address::Station(1)).expect("room");
-    engine.transmit(start, &mut Batch::new(1));
-    assert_eq!(engine.deadline(), Some(start + Duration::from_millis(120)));
+    engine.poll_transmit(start, &mut Batch::new(1));
+    assert_eq!(engine.poll_timeout(), Some(start + Duration::from_millis(120)));
 }
 
 fn isochronous() -> Config {
@@ -406,7 +406,7 @@ fn bulk_data_goes_into_buffers_the_user_posted() {
     };
     let (mut ends, ids) = Ends::new(&config, 1);
     let peer = ends.pairs[&ids[0]];
-    ends.engines[0].extend(ends.now, ids[0], 3_000_000, true);
+    ends.engines[0].submit(ends.now, ids[0], 3_000_000, true);
     ends.settle();
     let first = ends.engines[1].counters().bytes_delivered;
     assert_eq!(

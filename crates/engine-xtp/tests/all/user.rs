@@ -1,7 +1,7 @@
 //! A user of one circuit: its send store, what it received, and how it goes about both.
 
 use core::time::Duration;
-use engine::{Batch, Bytes, CircuitId, CloseReason, Delivery, Engine, Event, Framing, Instant};
+use engine::{Batch, Bytes, AssociationId, CloseReason, Delivery, Engine, Event, Framing, Instant};
 use engine_xtp::{Config, FlowControl, Xtp};
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub struct User {
     pub end_tagged: Vec<bool>,
     pub peer_finished: bool,
     pub closed: Option<CloseReason>,
-    id: Option<CircuitId>,
+    id: Option<AssociationId>,
     plan: VecDeque<Vec<u8>>,
     answers: bool,
     patient: bool,
@@ -90,7 +90,7 @@ impl User {
 
     /// Takes a circuit, if it has none: copies of an opening that come late make others, which
     /// nobody looks after.
-    pub fn attach(&mut self, id: CircuitId) {
+    pub fn attach(&mut self, id: AssociationId) {
         if self.id.is_none() {
             self.id = Some(id);
             self.new = true;
@@ -98,7 +98,7 @@ impl User {
     }
 
     /// Whether `id` is its circuit.
-    pub fn has(&self, id: CircuitId) -> bool {
+    pub fn has(&self, id: AssociationId) -> bool {
         self.id == Some(id)
     }
 
@@ -107,7 +107,7 @@ impl User {
     }
 
     pub fn hear(&mut self, event: Event) {
-        let mine = |id: &CircuitId| self.id == Some(*id);
+        let mine = |id: &AssociationId| self.id == Some(*id);
         match event {
             Event::Released(id, position) if mine(&id) => {
                 assert!(position <= self.store.len() as u64, "released the future");
@@ -138,7 +138,7 @@ impl User {
         None
     }
 
-    fn read(&mut self, now: Instant, engine: &mut Xtp, id: CircuitId) {
+    fn read(&mut self, now: Instant, engine: &mut Xtp, id: AssociationId) {
         if std::mem::take(&mut self.new) {
             if self.reserves {
                 engine.post(now, id, POSTED_LEN);
@@ -156,7 +156,7 @@ impl User {
         }
     }
 
-    fn write(&mut self, now: Instant, engine: &mut Xtp, id: CircuitId) {
+    fn write(&mut self, now: Instant, engine: &mut Xtp, id: AssociationId) {
         let before = self.store.len();
         while let Some(bytes) = self.plan.front() {
             let used = self.store.len() - self.released as usize;
@@ -177,7 +177,7 @@ impl User {
             }
         }
         if self.store.len() > before {
-            engine.extend(now, id, self.store.len() as u64, !self.patient);
+            engine.submit(now, id, self.store.len() as u64, !self.patient);
         }
         if self.plan.is_empty() && !self.done && (self.peer_finished || !self.answers) {
             engine.finish(now, id);
@@ -211,10 +211,10 @@ impl User {
     pub fn deliver(&mut self, delivery: Delivery, packet: &[u8]) {
         let bytes = match delivery.bytes {
             Bytes::Packet(range) => packet[range].to_vec(),
-            Bytes::Held(held) => held,
+            Bytes::Reassembled(held) => held,
         };
-        self.attach(delivery.circuit);
-        if self.id != Some(delivery.circuit) {
+        self.attach(delivery.association);
+        if self.id != Some(delivery.association) {
             return;
         }
         assert!(!self.peer_finished, "bytes behind the end");

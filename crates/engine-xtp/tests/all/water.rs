@@ -2,14 +2,14 @@
 
 use crate::pair::both;
 use core::time::Duration;
-use engine::{Address, Batch, CircuitId, Engine, Event, Framing, Instant};
+use engine::{Address, Batch, AssociationId, Engine, Event, Framing, Instant};
 use engine_xtp::pdu::{HEADER_LEN, Header, Options};
 use engine_xtp::{Config, Xtp};
 
 /// Two ends with an open circuit, carried by hand.
 struct Ends {
     engines: [Xtp; 2],
-    ids: [CircuitId; 2],
+    ids: [AssociationId; 2],
     now: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Ends {
         let mut packets = Vec::new();
         loop {
             let mut batch = Batch::new(46);
-            self.engines[side].transmit(self.now, &mut batch);
+            self.engines[side].poll_transmit(self.now, &mut batch);
             if batch.is_empty() {
                 return packets;
             }
@@ -61,7 +61,7 @@ impl Ends {
             let engine::Bytes::Packet(range) = delivery.bytes else {
                 continue;
             };
-            self.engines[to].consume(self.now, delivery.circuit, range.len() as u64);
+            self.engines[to].consume(self.now, delivery.association, range.len() as u64);
         }
     }
 
@@ -81,7 +81,7 @@ impl Ends {
     }
 
     fn write(&mut self, end: u64) -> Vec<u64> {
-        self.engines[0].extend(self.now, self.ids[0], end, false);
+        self.engines[0].submit(self.now, self.ids[0], end, false);
         self.sent_lens()
     }
 
@@ -142,7 +142,7 @@ fn a_message_never_waits_longer_than_linger_and_not_at_all_when_pushed() {
     let mut ends = Ends::new(&Config { linger, ..config() });
     ends.write(64);
     assert!(ends.write(128).is_empty());
-    let due = ends.engines[0].deadline().expect("a timer");
+    let due = ends.engines[0].poll_timeout().expect("a timer");
     assert!(
         due <= ends.now + linger,
         "the engine bounds the wait itself"
@@ -153,7 +153,7 @@ fn a_message_never_waits_longer_than_linger_and_not_at_all_when_pushed() {
     ends.pass(Duration::from_millis(1));
     assert_eq!(ends.sent_lens(), [128]);
     assert!(ends.write(256).is_empty());
-    ends.engines[0].extend(ends.now, ends.ids[0], 300, true);
+    ends.engines[0].submit(ends.now, ends.ids[0], 300, true);
     assert_eq!(ends.sent_lens(), [108]);
     let mut hasty = Ends::new(&Config {
         linger: Duration::ZERO,
@@ -169,7 +169,7 @@ fn what_waits_leaves_when_the_answer_comes() {
         linger: Duration::from_secs(9),
         ..Config::default()
     });
-    ends.engines[0].extend(ends.now, ends.ids[0], 64, false);
+    ends.engines[0].submit(ends.now, ends.ids[0], 64, false);
     ends.settle();
     assert!(ends.write(128).is_empty());
     // Nobody asked yet; the status timer does, and the answer acknowledges.
@@ -236,10 +236,10 @@ fn a_message_with_an_end_does_not_wait() {
 fn nothing_is_in_flight_once_the_peer_knows_the_end_whatever_is_lost() {
     for lost in 0..12 {
         let mut ends = Ends::new(&Config::default());
-        ends.engines[0].extend(ends.now, ends.ids[0], 5000, true);
+        ends.engines[0].submit(ends.now, ends.ids[0], 5000, true);
         ends.engines[0].finish(ends.now, ends.ids[0]);
         let (mut sent, mut finished) = (0, false);
-        while ends.engines[0].in_flight(ends.ids[0]) > 0 {
+        while ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {
             for side in [0, 1] {
                 for packet in ends.send(side) {
                     sent += 1;
@@ -248,8 +248,8 @@ fn nothing_is_in_flight_once_the_peer_knows_the_end_whatever_is_lost() {
                     }
                 }
             }
-            let next = ends.engines.iter().filter_map(|engine| engine.deadline());
-            if ends.engines[0].in_flight(ends.ids[0]) > 0 {
+            let next = ends.engines.iter().filter_map(|engine| engine.poll_timeout());
+            if ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {
                 ends.now = next.min().expect("somebody asks").max(ends.now);
                 let now = ends.now;
                 ends.engines
@@ -274,14 +274,14 @@ fn nothing_is_in_flight_once_the_peer_knows_the_end_whatever_is_lost() {
 #[test]
 fn an_end_is_in_flight_from_the_moment_the_user_said_it() {
     let mut ends = Ends::new(&Config::default());
-    assert_eq!(ends.engines[0].in_flight(ends.ids[0]), 0);
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 0);
     ends.engines[0].finish(ends.now, ends.ids[0]);
-    assert_eq!(ends.engines[0].in_flight(ends.ids[0]), 1);
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 1);
     let packets = ends.send(0);
     let header = Header::parse(&packets[0]).expect("a good packet");
     assert!(header.options.has(Options::WCLOSE));
-    assert_eq!(ends.engines[0].in_flight(ends.ids[0]), 1);
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 1);
     packets.iter().for_each(|packet| ends.arrive(1, packet));
     ends.settle();
-    assert_eq!(ends.engines[0].in_flight(ends.ids[0]), 0);
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 0);
 }

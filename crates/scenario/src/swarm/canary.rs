@@ -3,7 +3,7 @@
 use super::check::Invariant;
 use crate::engines::Boxed;
 use engine::{
-    Address, Batch, Bytes, CircuitId, CommandError, Counters, Delivery, Engine, Event, Framing,
+    Address, Batch, Bytes, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing,
     Instant, SegmentLayout,
 };
 use std::collections::VecDeque;
@@ -79,7 +79,7 @@ pub fn plant(inner: Boxed, plant: Plant) -> Boxed {
 /// The same delivery with its bytes on their own.
 fn on_its_own(mut delivery: Delivery, packet: &[u8]) -> Delivery {
     if let Bytes::Packet(range) = &delivery.bytes {
-        delivery.bytes = Bytes::Held(packet[range.clone()].to_vec());
+        delivery.bytes = Bytes::Reassembled(packet[range.clone()].to_vec());
     }
     delivery
 }
@@ -88,7 +88,7 @@ impl Saboteur {
     /// Spoils a delivery, if its time has come.
     fn spoil(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
         let delivery = on_its_own(delivery, packet);
-        let Bytes::Held(bytes) = &delivery.bytes else {
+        let Bytes::Reassembled(bytes) = &delivery.bytes else {
             return;
         };
         if bytes.len() < 16 {
@@ -107,7 +107,7 @@ impl Saboteur {
     fn spoil_now(&mut self, mut delivery: Delivery, out: &mut Vec<Delivery>) {
         match self.plant {
             Plant::Damage => {
-                if let Bytes::Held(bytes) = &mut delivery.bytes {
+                if let Bytes::Reassembled(bytes) = &mut delivery.bytes {
                     bytes[7] ^= 0x10;
                 }
                 out.push(delivery);
@@ -120,10 +120,10 @@ impl Saboteur {
             Plant::Misorder => self.held = Some(delivery),
             Plant::Drop => {}
             Plant::EndEarly => {
-                if let Bytes::Held(bytes) = &mut delivery.bytes {
+                if let Bytes::Reassembled(bytes) = &mut delivery.bytes {
                     let rest = bytes.split_off(5);
                     let mut second = delivery.clone();
-                    second.bytes = Bytes::Held(rest);
+                    second.bytes = Bytes::Reassembled(rest);
                     delivery.end = true;
                     out.extend([delivery, second]);
                 }
@@ -153,8 +153,8 @@ impl Engine for Saboteur {
         }
     }
 
-    fn extend(&mut self, now: Instant, circuit: CircuitId, end: u64, push: bool) {
-        self.inner.extend(now, circuit, end, push);
+    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool) {
+        self.inner.submit(now, circuit, end, push);
         match self.plant {
             Plant::Forget => self.events.push_back(Event::Released(circuit, end)),
             Plant::GiveUp if self.packets >= BEFORE => self.inner.abort(now, circuit),
@@ -166,18 +166,18 @@ impl Engine for Saboteur {
         self.events.pop_front().or_else(|| self.inner.poll_event())
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         self.last = now;
         if self.plant == Plant::Stick && self.packets >= BEFORE {
             return;
         }
-        self.inner.transmit(now, batch);
+        self.inner.poll_transmit(now, batch);
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         match self.plant {
             Plant::Spin if self.packets >= BEFORE => Some(self.last),
-            _ => self.inner.deadline(),
+            _ => self.inner.poll_timeout(),
         }
     }
 
@@ -194,7 +194,7 @@ impl Engine for Saboteur {
         self.inner.framing()
     }
 
-    fn connect(&mut self, now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         self.inner.connect(now, to)
     }
 
@@ -202,24 +202,24 @@ impl Engine for Saboteur {
         self.inner.listen(accept);
     }
 
-    fn end_message(&mut self, circuit: CircuitId, end: u64) {
+    fn end_message(&mut self, circuit: AssociationId, end: u64) {
         self.inner.end_message(circuit, end);
     }
 
-    fn consume(&mut self, now: Instant, circuit: CircuitId, bytes: u64) {
+    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64) {
         self.inner.consume(now, circuit, bytes);
     }
 
-    fn finish(&mut self, now: Instant, circuit: CircuitId) {
+    fn finish(&mut self, now: Instant, circuit: AssociationId) {
         self.inner.finish(now, circuit);
     }
 
-    fn abort(&mut self, now: Instant, circuit: CircuitId) {
+    fn abort(&mut self, now: Instant, circuit: AssociationId) {
         self.inner.abort(now, circuit);
     }
 
-    fn in_flight(&self, circuit: CircuitId) -> u64 {
-        self.inner.in_flight(circuit)
+    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
+        self.inner.bytes_in_flight(circuit)
     }
 
     fn counters(&self) -> Counters {

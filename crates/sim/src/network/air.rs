@@ -90,7 +90,7 @@ impl<E: Engine> Network<E> {
     fn takes_head(&self, station: usize, tag: u64) -> bool {
         let frame = self.frames.get(tag);
         let from = Address::Station(frame.from as u32);
-        self.hosts[station].engine.takes_head(from, &frame.packet)
+        self.hosts[station].engine.supports_cut_through(from, &frame.packet)
     }
 
     fn left_controller(&mut self, at_ps: u64, tag: u64) {

@@ -3,7 +3,7 @@
 use super::{Due, Network};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
-use engine::{CircuitId, CommandError, Engine, Event};
+use engine::{AssociationId, CommandError, Engine, Event};
 
 impl<E: Engine> Network<E> {
     pub(super) fn open(
@@ -61,7 +61,7 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    pub(super) fn connected(&mut self, station: usize, circuit: CircuitId) {
+    pub(super) fn connected(&mut self, station: usize, circuit: AssociationId) {
         let role = self.hosts[station].circuits.get(&circuit);
         let Some(&Role::Sends(flow)) = role else {
             return;
@@ -73,7 +73,7 @@ impl<E: Engine> Network<E> {
     }
 
     /// A circuit a peer opened belongs to the flow whose packet opened it.
-    pub(super) fn accepted(&mut self, station: usize, circuit: CircuitId) {
+    pub(super) fn accepted(&mut self, station: usize, circuit: AssociationId) {
         let Some(flow) = self.arriving else {
             return;
         };
@@ -87,7 +87,7 @@ impl<E: Engine> Network<E> {
     /// Sees to it that the timer chip wakes when the engine wants.
     pub(super) fn arm(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let Some(deadline) = host.engine.deadline().filter(|_| host.is_up) else {
+        let Some(deadline) = host.engine.poll_timeout().filter(|_| host.is_up) else {
             return;
         };
         let at_ps = host.time_of(deadline).max(self.now_ps);
@@ -106,9 +106,9 @@ impl<E: Engine> Network<E> {
             return false;
         }
         host.timer_at_ps = None;
-        if host.engine.deadline().is_some_and(|at| at <= now) {
+        if host.engine.poll_timeout().is_some_and(|at| at <= now) {
             host.engine.handle_timeout(now);
-            if host.engine.deadline().is_some_and(|at| at <= now) {
+            if host.engine.poll_timeout().is_some_and(|at| at <= now) {
                 // An engine that asks for the same moment again must not stop the clock.
                 host.timer_at_ps = Some(now_ps + 1000);
                 self.queue.push(now_ps + 1000, 2, Due::Timer { station });

@@ -15,7 +15,7 @@ impl<E: Engine> Network<E> {
         let now = host.clock(self.now_ps);
         let before = host.counted();
         host.batch.clear();
-        host.engine.transmit(now, &mut host.batch);
+        host.engine.poll_transmit(now, &mut host.batch);
         let Some((circuit, destination)) = host.batch.destination() else {
             return 0;
         };
@@ -38,7 +38,7 @@ impl<E: Engine> Network<E> {
                 store.gather(&self.pattern, payload.clone(), &mut self.scratch);
                 frame.carries = Some((flow, payload.start, payload.end));
             }
-        } else if let Some(arrival) = host.engine.relayed() {
+        } else if let Some(arrival) = host.engine.forwarded_from() {
             self.frames.get_mut(tag).flow = passed(&mut host.passing, arrival);
         }
         let sum = &self.scratch;
@@ -71,7 +71,7 @@ impl<E: Engine> Network<E> {
             .handle_packet(now, from, &frame.packet, deliveries);
         let service = host.cost.interrupt_ps + host.worked(before);
         self.arriving = self.frames.get(arrived.tag).flow;
-        if let (Some(flow), Some(_)) = (self.arriving, host.engine.relayed()) {
+        if let (Some(flow), Some(_)) = (self.arriving, host.engine.forwarded_from()) {
             let arrival = host.engine.counters().packets_parsed;
             note_passing(&mut host.passing, arrival, flow);
         }
@@ -96,12 +96,12 @@ impl<E: Engine> Network<E> {
             let held;
             let bytes = match &delivery.bytes {
                 Bytes::Packet(range) => &packet[range.clone()],
-                Bytes::Held(bytes) => {
+                Bytes::Reassembled(bytes) => {
                     held = bytes;
                     held.as_slice()
                 }
             };
-            let role = self.hosts[station].circuits.get(&delivery.circuit);
+            let role = self.hosts[station].circuits.get(&delivery.association);
             let of = match role {
                 Some(&Role::Receives { flow, place }) => Some((flow, place)),
                 _ => None,
@@ -163,7 +163,7 @@ fn read(
         }
     }
     Reading {
-        circuit: delivery.circuit,
+        circuit: delivery.association,
         of: None,
         stream,
         user,

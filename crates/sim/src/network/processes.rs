@@ -91,7 +91,7 @@ impl<E: Engine> Network<E> {
             if flow.framing == Framing::Messages {
                 host.engine.end_message(circuit, end);
             }
-            host.engine.extend(now, circuit, end, true);
+            host.engine.submit(now, circuit, end, true);
             host.signal(Process::Sender);
         }
         if !host.writer.is_empty() {

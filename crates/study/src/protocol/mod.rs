@@ -24,7 +24,7 @@ pub use config::{Config, Multicast, PACKET_MAX, PAIRS_LEN, Revision};
 pub use packet::{Control, Format, Header, options};
 
 use engine::{
-    Address, Batch, Bytes, CircuitId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
+    Address, Batch, Bytes, AssociationId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
     Framing, Instant, SegmentLayout, SplitMix64,
 };
 use receiving::Receiving;
@@ -81,13 +81,13 @@ impl StudyXtp {
 
     fn add(&mut self, circuit: Circuit) -> Result<usize, CommandError> {
         if self.circuits.len() >= CIRCUITS_MAX {
-            return Err(CommandError::TooManyCircuits);
+            return Err(CommandError::TooManyAssociations);
         }
         self.circuits.push(circuit);
         Ok(self.circuits.len() - 1)
     }
 
-    fn sending(&mut self, circuit: CircuitId) -> Option<&mut Sending> {
+    fn sending(&mut self, circuit: AssociationId) -> Option<&mut Sending> {
         match self.circuits.get_mut(circuit.0 as usize)? {
             Circuit::Out(sending) => Some(sending),
             _ => None,
@@ -126,7 +126,7 @@ impl StudyXtp {
             return None;
         };
         if sending.answered(control) {
-            let released = Event::Released(CircuitId(index as u32), sending.una);
+            let released = Event::Released(AssociationId(index as u32), sending.una);
             self.events.push_back(released);
         }
         if sending.finishing && sending.is_done() {
@@ -180,7 +180,7 @@ impl StudyXtp {
         self.counters.bytes_delivered += bytes.len() as u64;
         if ends || !bytes.is_empty() {
             deliveries.push(Delivery {
-                circuit: CircuitId(index as u32),
+                association: AssociationId(index as u32),
                 bytes: Bytes::Packet(bytes),
                 tag: false,
                 end_tag: false,
@@ -212,7 +212,7 @@ impl StudyXtp {
         let receiving = Receiving::new(from, header.key, header.has(options::MULTI));
         let index = self.add(Circuit::In(receiving)).ok()?;
         self.accepted.insert((from, header.key), index);
-        let accepted = Event::Accepted(CircuitId(index as u32), from);
+        let accepted = Event::Accepted(AssociationId(index as u32), from);
         self.events.push_back(accepted);
         Some(index)
     }
@@ -227,7 +227,7 @@ impl StudyXtp {
             }
             Circuit::Gone => return,
         }
-        let closed = Event::Closed(CircuitId(index as u32), reason);
+        let closed = Event::Closed(AssociationId(index as u32), reason);
         self.events.push_back(closed);
     }
 }
@@ -244,7 +244,7 @@ impl Engine for StudyXtp {
         Framing::Messages
     }
 
-    fn connect(&mut self, _now: Instant, to: Address) -> Result<CircuitId, CommandError> {
+    fn connect(&mut self, _now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         let key = loop {
             let key = self.random.next_u64() as u32;
             if !self.opened.contains_key(&key) {
@@ -254,7 +254,7 @@ impl Engine for StudyXtp {
         let sending = Box::new(Sending::new(&self.config, to, key));
         let index = self.add(Circuit::Out(sending))?;
         self.opened.insert(key, index);
-        let circuit = CircuitId(index as u32);
+        let circuit = AssociationId(index as u32);
         self.events.push_back(Event::Connected(circuit));
         Ok(circuit)
     }
@@ -263,26 +263,26 @@ impl Engine for StudyXtp {
         self.listening = accept;
     }
 
-    fn extend(&mut self, _now: Instant, circuit: CircuitId, end: u64, _push: bool) {
+    fn submit(&mut self, _now: Instant, circuit: AssociationId, end: u64, _push: bool) {
         if let Some(sending) = self.sending(circuit) {
             sending.end = sending.end.max(end);
             self.ready.push_back(circuit.0 as usize);
         }
     }
 
-    fn end_message(&mut self, circuit: CircuitId, end: u64) {
+    fn end_message(&mut self, circuit: AssociationId, end: u64) {
         if let Some(sending) = self.sending(circuit) {
             sending.end_message(end);
         }
     }
 
-    fn consume(&mut self, _now: Instant, circuit: CircuitId, bytes: u64) {
+    fn consume(&mut self, _now: Instant, circuit: AssociationId, bytes: u64) {
         if let Some(Circuit::In(receiving)) = self.circuits.get_mut(circuit.0 as usize) {
             receiving.dseq = (receiving.dseq + bytes).min(receiving.rseq);
         }
     }
 
-    fn finish(&mut self, _now: Instant, circuit: CircuitId) {
+    fn finish(&mut self, _now: Instant, circuit: AssociationId) {
         if let Some(sending) = self.sending(circuit) {
             sending.finishing = true;
             if sending.is_done() {
@@ -291,7 +291,7 @@ impl Engine for StudyXtp {
         }
     }
 
-    fn abort(&mut self, _now: Instant, circuit: CircuitId) {
+    fn abort(&mut self, _now: Instant, circuit: AssociationId) {
         if (circuit.0 as usize) < self.circuits.len() {
             self.close(circuit.0 as usize, CloseReason::Aborted);
         }
@@ -318,7 +318,7 @@ impl Engine for StudyXtp {
         }
     }
 
-    fn transmit(&mut self, now: Instant, batch: &mut Batch) {
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         while let Some(index) = self.ready.pop_front() {
             match &self.circuits[index] {
                 Circuit::Out(_) => self.transmit_data(now, index, batch),
@@ -335,7 +335,7 @@ impl Engine for StudyXtp {
         self.events.pop_front()
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         if !self.timed {
             return None;
         }
@@ -352,7 +352,7 @@ impl Engine for StudyXtp {
         timers.flatten().min()
     }
 
-    fn in_flight(&self, circuit: CircuitId) -> u64 {
+    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
         match self.circuits.get(circuit.0 as usize) {
             Some(Circuit::Out(sending)) => sending.nxt.saturating_sub(sending.una),
             _ => 0,

@@ -3,7 +3,7 @@
 use super::packet::{Control, Format, Header, options};
 use super::sending::{CREDIT_NS, Outgoing};
 use super::{Circuit, StudyXtp};
-use engine::{Batch, CircuitId, CloseReason, Event, Instant};
+use engine::{Batch, AssociationId, CloseReason, Event, Instant};
 
 impl StudyXtp {
     /// The answer a receiver owes.
@@ -39,7 +39,7 @@ impl StudyXtp {
         let octets = header.emit_control(&self.config, &control);
         self.counters.packets_built += 1;
         self.counters.bytes_summed += octets.as_slice().len() as u64;
-        batch.address_to(CircuitId(index as u32), to);
+        batch.set_destination(AssociationId(index as u32), to);
         batch.push(octets.as_slice(), 0..0);
     }
 
@@ -53,7 +53,7 @@ impl StudyXtp {
         let Some(outgoing) = sending.next() else {
             return;
         };
-        batch.address_to(CircuitId(index as u32), sending.peer);
+        batch.set_destination(AssociationId(index as u32), sending.peer);
         let flags = |sreq: bool, eom: bool| {
             let sreq = if sreq { options::SREQ } else { 0 };
             multi | sreq | if eom { options::EOM } else { 0 }
@@ -148,7 +148,7 @@ impl StudyXtp {
         if due(sending.act_at) {
             sending.act_at = None;
             if sending.act_on_newest() {
-                let released = Event::Released(CircuitId(index as u32), sending.una);
+                let released = Event::Released(AssociationId(index as u32), sending.una);
                 self.events.push_back(released);
             }
         }

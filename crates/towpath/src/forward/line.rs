@@ -2,7 +2,7 @@
 
 use super::{Counts, Plug};
 use crate::xtp::Circuit;
-use engine::{CircuitId, CloseReason};
+use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
@@ -65,7 +65,7 @@ impl Line {
         }
     }
 
-    pub(super) fn circuit_id(&self) -> CircuitId {
+    pub(super) fn circuit_id(&self) -> AssociationId {
         self.circuit.id()
     }
 

@@ -16,7 +16,7 @@ mod plug;
 pub use plug::{Handed, Plug};
 
 use crate::xtp::{Circuit, Endpoint, Settings, Watch};
-use engine::CircuitId;
+use engine::AssociationId;
 use line::{Line, Step};
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
@@ -76,7 +76,7 @@ pub struct Forwarder {
     watch: Watch,
     epoll: OwnedFd,
     lines: HashMap<u64, Line>,
-    by_circuit: HashMap<CircuitId, u64>,
+    by_circuit: HashMap<AssociationId, u64>,
     next: u64,
     connections_max: usize,
     /// The listener is not waited for while there are as many connections as may be.

@@ -1,7 +1,7 @@
 //! One association.
 
 use driver::CircuitStatus;
-use engine::{Address, CircuitId};
+use engine::{Address, AssociationId};
 use engine_xtp::{RateLimit, Xtp};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,7 +33,7 @@ impl Circuit {
     }
 
     /// Its number within its endpoint, as a [`super::Watch`] names it.
-    pub fn id(&self) -> CircuitId {
+    pub fn id(&self) -> AssociationId {
         self.inner.id()
     }
 

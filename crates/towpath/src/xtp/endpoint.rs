@@ -3,7 +3,7 @@
 use super::circuit::Circuit;
 use super::contexts::{self, Facts};
 use super::settings::Settings;
-use engine::{Address, CircuitId, Counters, Engine, Framing};
+use engine::{Address, AssociationId, Counters, Engine, Framing};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
 use std::io;
@@ -258,13 +258,13 @@ impl Endpoint {
 
     /// Makes room for `bytes` more on circuit `id`, in reservation mode
     /// ([`super::FlowControl::Reservation`]).
-    pub fn post(&self, id: CircuitId, bytes: u64) -> io::Result<()> {
+    pub fn post(&self, id: AssociationId, bytes: u64) -> io::Result<()> {
         self.inner
             .command(|engine, now| engine.post(now, id, bytes))
     }
 
     /// Admits a circuit a peer opened, if openings are supervised.
-    pub fn admit(&self, id: CircuitId) -> io::Result<()> {
+    pub fn admit(&self, id: AssociationId) -> io::Result<()> {
         self.inner.command(|engine, now| engine.admit(now, id))
     }
 

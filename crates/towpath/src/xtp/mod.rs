@@ -81,7 +81,7 @@ mod words;
 
 pub use circuit::{Circuit, Tags};
 pub use endpoint::{Endpoint, Watch};
-pub use engine::CircuitId;
+pub use engine::AssociationId;
 pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
 pub use lend::{Buffer, Lent, Refused, Returned};
 pub use settings::Settings;

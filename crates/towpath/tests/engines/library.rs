@@ -28,7 +28,7 @@ fn messages() -> Endpoint {
 /// Echoes messages of every circuit in one thread, by readiness, until all of `count` ended.
 fn serve_by_readiness(endpoint: &Endpoint, count: usize) -> io::Result<u64> {
     let mut watch = endpoint.watch()?;
-    let mut circuits: BTreeMap<engine::CircuitId, Circuit> = BTreeMap::new();
+    let mut circuits: BTreeMap<engine::AssociationId, Circuit> = BTreeMap::new();
     let (mut ended, mut echoed) = (0, 0);
     let (mut ready, mut buffer) = (Vec::new(), [0; 4096]);
     while ended < count {

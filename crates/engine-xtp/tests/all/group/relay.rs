@@ -2,7 +2,7 @@
 
 use super::world::ALL;
 use crate::pair::seeds;
-use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Engine, Event, Instant, SplitMix64};
+use engine::{Address, Batch, Bytes, AssociationId, CloseReason, Engine, Event, Instant, SplitMix64};
 use engine_xtp::group::relay::{Heard, Relay, RelayConfig};
 use engine_xtp::group::{Config, Group, Standing};
 use std::collections::BTreeMap;
@@ -26,13 +26,13 @@ struct Node {
     engine: Group,
     /// What it sends, if it is a sender.
     sends: Option<Vec<u8>>,
-    stream: Option<CircuitId>,
+    stream: Option<AssociationId>,
     connected: bool,
     finished: bool,
     closed: Option<CloseReason>,
     written: u64,
     released: u64,
-    got: BTreeMap<CircuitId, Got>,
+    got: BTreeMap<AssociationId, Got>,
 }
 
 /// Senders, then receivers of the group, then members behind the relay.
@@ -101,7 +101,7 @@ impl World {
     fn run(&mut self) {
         loop {
             (0..self.nodes.len()).for_each(|index| self.serve(index));
-            let deadlines = self.nodes.iter().filter_map(|node| node.engine.deadline());
+            let deadlines = self.nodes.iter().filter_map(|node| node.engine.poll_timeout());
             let deadlines = deadlines.map(|at| at.as_nanos());
             let arrival = self.air.keys().next().map(|key| key.0);
             let Some(next) = deadlines.chain(arrival).min() else {
@@ -120,7 +120,7 @@ impl World {
             }
             let now = Instant::from_nanos(self.now_ns);
             for node in &mut self.nodes {
-                if node.engine.deadline().is_some_and(|at| at <= now) {
+                if node.engine.poll_timeout().is_some_and(|at| at <= now) {
                     node.engine.handle_timeout(now);
                 }
             }
@@ -135,7 +135,7 @@ impl World {
             let to = (bytes.len() as u64).min(node.released + STORE_LEN);
             if to > node.written {
                 node.written = to;
-                node.engine.extend(now, id, to, true);
+                node.engine.submit(now, id, to, true);
             }
             if to == bytes.len() as u64 && !node.finished {
                 node.finished = true;
@@ -145,7 +145,7 @@ impl World {
         loop {
             let mut batch = Batch::new(4);
             let node = &mut self.nodes[index];
-            node.engine.transmit(now, &mut batch);
+            node.engine.poll_transmit(now, &mut batch);
             let Some((_, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
                 break;
             };
@@ -218,12 +218,12 @@ impl World {
             assert!(!delivery.gap);
             let bytes = match delivery.bytes {
                 Bytes::Packet(range) => packet[range].to_vec(),
-                Bytes::Held(held) => held,
+                Bytes::Reassembled(held) => held,
             };
-            let got = node.got.entry(delivery.circuit).or_default();
+            let got = node.got.entry(delivery.association).or_default();
             got.bytes.extend_from_slice(&bytes);
             node.engine
-                .consume(now, delivery.circuit, bytes.len() as u64);
+                .consume(now, delivery.association, bytes.len() as u64);
         }
     }
 }
@@ -330,7 +330,7 @@ fn opening(seed: u64) -> Vec<u8> {
     let (mut engine, now) = (Group::new(config), Instant::from_nanos(0));
     engine.connect(now, ALL).expect("there is room");
     let mut batch = Batch::new(1);
-    engine.transmit(now, &mut batch);
+    engine.poll_transmit(now, &mut batch);
     batch.header(&batch.segments()[0]).to_vec()
 }
 

@@ -4,7 +4,7 @@
 //! the link into each of them, whose faults are its own.
 
 use super::plan::Station;
-use engine::{Address, Batch, Bytes, CircuitId, CloseReason, Engine, Event, Instant};
+use engine::{Address, Batch, Bytes, AssociationId, CloseReason, Engine, Event, Instant};
 use engine_xtp::group::{Config, Group, Holdings, Member};
 use engine_xtp::pdu::{Body, Format, Header, Options, Packet, Reject};
 use link::Link;
@@ -36,7 +36,7 @@ pub struct Host {
     pub plan: Station,
     pub is_up: bool,
     /// The stream it sends.
-    pub sending: Option<CircuitId>,
+    pub sending: Option<AssociationId>,
     pub connected: bool,
     pub closed: Option<CloseReason>,
     /// Its user has more to say some day.
@@ -45,10 +45,10 @@ pub struct Host {
     released: u64,
     finished: bool,
     /// The streams it receives, and those of a life before.
-    pub streams: BTreeMap<CircuitId, Stream>,
+    pub streams: BTreeMap<AssociationId, Stream>,
     pub past: Vec<Stream>,
     pub news: Vec<Member>,
-    unread: Vec<(u64, CircuitId, u64)>,
+    unread: Vec<(u64, AssociationId, u64)>,
     in_link: Link,
     out_link: Link,
 }
@@ -160,7 +160,7 @@ impl World {
             self.most.entries = self.most.entries.max(held.entries);
             self.most.members = self.most.members.max(held.members);
             let up = self.hosts.iter().filter(|host| host.is_up);
-            let deadlines = up.filter_map(|host| host.engine.deadline());
+            let deadlines = up.filter_map(|host| host.engine.poll_timeout());
             let next = deadlines
                 .map(|at| at.as_nanos() * 1000)
                 .chain(self.queue.keys().next().map(|&(at, _)| at))
@@ -192,9 +192,9 @@ impl World {
     fn handle_timeout(&mut self, station: usize) {
         let now = self.now();
         let host = &mut self.hosts[station];
-        if host.is_up && host.engine.deadline().is_some_and(|at| at <= now) {
+        if host.is_up && host.engine.poll_timeout().is_some_and(|at| at <= now) {
             host.engine.handle_timeout(now);
-            let next = host.engine.deadline();
+            let next = host.engine.poll_timeout();
             assert!(next.is_none_or(|at| at > now), "a timer stays due");
         }
     }
@@ -268,9 +268,9 @@ impl World {
         for delivery in deliveries {
             let bytes = match delivery.bytes {
                 Bytes::Packet(range) => packet[range].to_vec(),
-                Bytes::Held(held) => held,
+                Bytes::Reassembled(held) => held,
             };
-            self.deliver(from, to, delivery.circuit, delivery.gap, &bytes);
+            self.deliver(from, to, delivery.association, delivery.gap, &bytes);
         }
         self.take_events(to);
     }
@@ -283,7 +283,7 @@ impl World {
         }
     }
 
-    fn deliver(&mut self, from: usize, to: usize, id: CircuitId, gap: bool, bytes: &[u8]) {
+    fn deliver(&mut self, from: usize, to: usize, id: AssociationId, gap: bool, bytes: &[u8]) {
         let at_ps = self.now_ps + self.hosts[to].plan.pause.as_nanos() as u64 * 1000;
         let host = &mut self.hosts[to];
         let stream = host.streams.entry(id).or_default();
@@ -364,7 +364,7 @@ impl World {
         let mut sent = 0;
         loop {
             let mut batch = Batch::new(1 + station % 3);
-            self.hosts[station].engine.transmit(now, &mut batch);
+            self.hosts[station].engine.poll_transmit(now, &mut batch);
             let Some((id, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
                 break;
             };
@@ -387,7 +387,7 @@ impl World {
         let to = total.min(host.released + STORE_LEN);
         if host.connected && to > host.written {
             host.written = to;
-            host.engine.extend(now, id, to, true);
+            host.engine.submit(now, id, to, true);
         }
         if host.written == total && !host.finished && !host.never_ends {
             host.finished = true;
@@ -395,7 +395,7 @@ impl World {
         }
     }
 
-    fn gather(&self, station: usize, id: CircuitId, batch: &mut Batch) -> Vec<Vec<u8>> {
+    fn gather(&self, station: usize, id: AssociationId, batch: &mut Batch) -> Vec<Vec<u8>> {
         let host = &self.hosts[station];
         let bytes = |range: &std::ops::Range<u64>| -> Vec<u8> {
             if !range.is_empty() {
