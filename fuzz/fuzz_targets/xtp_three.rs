@@ -1,5 +1,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|octets: &[u8]| {
-    towpath_fuzz::three(octets);
+    towpath_fuzz::v3(octets);
 });

@@ -2,15 +2,15 @@
 
 use super::script::Summary;
 use core::time::Duration;
-use engine::{Address, Batch, Bytes, CircuitId, Delivery, Engine, Event, Instant};
+use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Instant};
 use engine_xtp::ErrorControl;
-use engine_xtp::group::{Buckets, Config, Group, Late, Reliability};
+use engine_xtp::group::{BucketConfig, Config, GroupEndpoint, LateJoin, Reliability};
 use engine_xtp::pdu::{Body, CHECK_AT, HEADER_LEN, Packet, RTN};
 use std::collections::BTreeMap;
 
 const WINDOW: u64 = 20_000;
 const MEMBERS_MAX: usize = 8;
-const CIRCUITS_MAX: usize = 16;
+const ASSOCIATIONS_MAX: usize = 16;
 
 /// Keys of senders elsewhere.
 const FOREIGN: [u64; 2] = [5, 6];
@@ -22,13 +22,13 @@ const STORE_MAX: u64 = 200_000;
 /// shortest packets, to each of three receivers, is far less.
 const BURST_MAX: usize = 5_000;
 
-struct Victim {
-    group: Group,
+struct FuzzedGroup {
+    group: GroupEndpoint,
     now: Instant,
-    circuits: Vec<CircuitId>,
-    written: BTreeMap<CircuitId, u64>,
-    released: BTreeMap<CircuitId, u64>,
-    unread: BTreeMap<CircuitId, u64>,
+    associations: Vec<AssociationId>,
+    written: BTreeMap<AssociationId, u64>,
+    released: BTreeMap<AssociationId, u64>,
+    unread: BTreeMap<AssociationId, u64>,
     /// Keys a packet to the endpoint may carry, the newest first.
     keys: Vec<u64>,
     sync: u32,
@@ -42,12 +42,12 @@ pub fn group(octets: &[u8]) -> Summary {
     let Some((choice, mut script)) = octets.split_first_chunk::<4>() else {
         return Summary::default();
     };
-    let mut group = Group::new(config(*choice));
+    let mut group = GroupEndpoint::new(config(*choice));
     group.listen(choice[3] & 1 == 0);
-    let mut victim = Victim {
+    let mut fuzzed = FuzzedGroup {
         group,
         now: Instant::from_nanos(1000),
-        circuits: Vec::new(),
+        associations: Vec::new(),
         written: BTreeMap::new(),
         released: BTreeMap::new(),
         unread: BTreeMap::new(),
@@ -56,22 +56,22 @@ pub fn group(octets: &[u8]) -> Summary {
         seq: 0,
         sent: 0,
     };
-    while let Some(rest) = victim.step(script) {
+    while let Some(rest) = fuzzed.step(script) {
         script = rest;
-        victim.check();
+        fuzzed.check();
     }
-    victim.rest();
-    let counters = victim.group.counters();
+    fuzzed.run_until_idle();
+    let counters = fuzzed.group.counters();
     Summary {
         accepted: counters.packets_parsed - counters.packets_discarded,
         delivered: counters.bytes_delivered,
-        sent: victim.sent,
+        sent: fuzzed.sent,
     }
 }
 
 fn config(choice: [u8; 4]) -> Config {
     let bit = |at: usize| choice[at / 8] >> (at % 8) & 1 != 0;
-    let buckets = Reliability::Buckets(Buckets {
+    let buckets = Reliability::Buckets(BucketConfig {
         requests: 1 + u32::from(choice[2] & 3),
         tolerated: u32::from(choice[2] >> 2 & 3),
     });
@@ -100,37 +100,38 @@ fn config(choice: [u8; 4]) -> Config {
         members_keep: usize::from(bit(8)),
         members_max: MEMBERS_MAX,
         replicate: (0..each).map(Address::Station).collect(),
-        late: [Late::Earliest, Late::Next, Late::Never][usize::from(choice[1] >> 2 & 3).min(2)],
+        late_join: [LateJoin::Earliest, LateJoin::Next, LateJoin::Never]
+            [usize::from(choice[1] >> 2 & 3).min(2)],
         answer_to: bit(12).then_some(all),
         slot: Duration::from_millis(if bit(13) { 3 } else { 0 }),
         damping: bit(14),
-        circuits_max: CIRCUITS_MAX,
+        associations_max: ASSOCIATIONS_MAX,
         ..Config::default()
     }
 }
 
-impl Victim {
+impl FuzzedGroup {
     /// Carries out the first command of `script`: the rest, or None at its end.
     fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
         let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
-        let (now, circuit) = (self.now, self.circuit(argument));
+        let (now, association) = (self.now, self.association(argument));
         let mut left = rest;
         match what % 16 {
-            0 if self.circuits.len() < CIRCUITS_MAX => {
+            0 if self.associations.len() < ASSOCIATIONS_MAX => {
                 if let Ok(id) = self.group.connect(now, Address::Station(u32::MAX)) {
-                    self.circuits.push(id);
+                    self.associations.push(id);
                 }
             }
-            1 => self.write(circuit, u64::from(argument) * 64),
-            2 => self.group.finish(now, circuit),
-            3 => self.group.abort(now, circuit),
+            1 => self.write(association, u64::from(argument) * 64),
+            2 => self.group.finish(now, association),
+            3 => self.group.abort(now, association),
             4 => {
-                let unread = self.unread.remove(&circuit).unwrap_or(0);
-                self.group.consume(now, circuit, unread);
+                let unread = self.unread.remove(&association).unwrap_or(0);
+                self.group.consume(now, association, unread);
             }
             5 => self
                 .group
-                .expel(now, circuit, Address::Station(u32::from(argument % 4))),
+                .expel(now, association, Address::Station(u32::from(argument % 4))),
             6 | 7 => {
                 self.now = now + Duration::from_micros(100) * (1 << (argument % 20));
                 self.timeout();
@@ -139,8 +140,8 @@ impl Victim {
                 let (&len, rest) = rest.split_first()?;
                 let len = (usize::from(len) * 6).min(rest.len());
                 let (octets, rest) = rest.split_at(len);
-                let packet = self.repair(what, argument, octets);
-                self.hit(Address::Station(u32::from(what >> 6 & 1)), &packet);
+                let packet = self.fix_up_packet(what, argument, octets);
+                self.deliver(Address::Station(u32::from(what >> 6 & 1)), &packet);
                 left = rest;
             }
         }
@@ -148,30 +149,30 @@ impl Victim {
         Some(left)
     }
 
-    fn circuit(&self, argument: u8) -> CircuitId {
-        let count = self.circuits.len().max(1);
-        let found = self.circuits.get(usize::from(argument) % count);
-        found.copied().unwrap_or(CircuitId(0))
+    fn association(&self, argument: u8) -> AssociationId {
+        let count = self.associations.len().max(1);
+        let found = self.associations.get(usize::from(argument) % count);
+        found.copied().unwrap_or(AssociationId(0))
     }
 
-    fn write(&mut self, circuit: CircuitId, bytes: u64) {
-        let end = self.written.entry(circuit).or_default();
+    fn write(&mut self, association: AssociationId, bytes: u64) {
+        let end = self.written.entry(association).or_default();
         *end = (*end + bytes).min(STORE_MAX);
-        self.group.end_message(circuit, *end);
+        self.group.end_message(association, *end);
         self.group
-            .extend(self.now, circuit, *end, bytes.is_multiple_of(128));
+            .submit(self.now, association, *end, bytes.is_multiple_of(128));
     }
 
     fn timeout(&mut self) {
         self.group.handle_timeout(self.now);
         // What ended says so with its next packet.
         self.drain();
-        let next = self.group.deadline();
+        let next = self.group.poll_timeout();
         assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
     }
 
     /// `octets` as a packet: as it is, or with what a peer makes right made right.
-    fn repair(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
+    fn fix_up_packet(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
         let mut packet = octets.to_vec();
         if what & 0x80 != 0 || packet.len() < HEADER_LEN {
             return packet;
@@ -203,7 +204,7 @@ impl Victim {
         packet
     }
 
-    fn hit(&mut self, from: Address, packet: &[u8]) {
+    fn deliver(&mut self, from: Address, packet: &[u8]) {
         let mut deliveries: Vec<Delivery> = Vec::new();
         self.group
             .handle_packet(self.now, from, packet, &mut deliveries);
@@ -213,9 +214,9 @@ impl Victim {
                     assert!(range.start >= HEADER_LEN && range.end <= packet.len());
                     range.len()
                 }
-                Bytes::Held(held) => held.len(),
+                Bytes::Reassembled(bytes) => bytes.len(),
             };
-            *self.unread.entry(delivery.circuit).or_default() += len as u64;
+            *self.unread.entry(delivery.association).or_default() += len as u64;
         }
     }
 
@@ -224,14 +225,14 @@ impl Victim {
         self.events();
         for burst in 0.. {
             let mut batch = Batch::new(1);
-            self.group.transmit(self.now, &mut batch);
-            let Some((circuit, _)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            self.group.poll_transmit(self.now, &mut batch);
+            let Some((association, _)) = batch.destination().filter(|_| !batch.is_empty()) else {
                 break;
             };
             batch.extend_checksums(|_| 0);
             for segment in batch.segments() {
-                let written = self.written.get(&circuit).copied().unwrap_or(0);
-                let released = self.released.get(&circuit).copied().unwrap_or(0);
+                let written = self.written.get(&association).copied().unwrap_or(0);
+                let released = self.released.get(&association).copied().unwrap_or(0);
                 let named = &segment.payload;
                 let held = named.start >= released && named.end <= written;
                 assert!(
@@ -240,7 +241,7 @@ impl Victim {
                 );
                 let mut packet = batch.header(segment).to_vec();
                 packet.resize(packet.len() + (named.end - named.start) as usize, 0);
-                self.learn(&packet);
+                self.observe_sent(&packet);
             }
             self.events();
             assert!(burst < BURST_MAX, "it sends without end");
@@ -251,50 +252,50 @@ impl Victim {
     fn events(&mut self) {
         while let Some(event) = self.group.poll_event() {
             match event {
-                Event::Accepted(id, _) => self.circuits.push(id),
+                Event::Accepted(id, _) => self.associations.push(id),
                 Event::Released(id, position) => {
                     let released = self.released.entry(id).or_default();
                     assert!(position > *released, "released again");
                     *released = position;
                 }
-                Event::Closed(id, _) => self.circuits.retain(|known| *known != id),
+                Event::Closed(id, _) => self.associations.retain(|known| *known != id),
                 _ => {}
             }
         }
-        while self.group.poll_news().is_some() {}
+        while self.group.poll_member_event().is_some() {}
     }
 
-    fn learn(&mut self, packet: &[u8]) {
+    fn observe_sent(&mut self, packet: &[u8]) {
         self.sent += 1;
         let parsed = Packet::parse(packet).expect("an engine sends good packets");
         self.sync = parsed.header.sync;
         self.seq = self
             .seq
             .max(parsed.header.seq + u64::from(parsed.header.dlen));
-        let told = match parsed.body {
+        let key = match parsed.body {
             Body::Jcntl { xkey, .. } => xkey | RTN,
             _ if parsed.header.key & RTN == 0 => parsed.header.key | RTN,
             _ => return,
         };
-        if !self.keys.contains(&told) {
+        if !self.keys.contains(&key) {
             self.keys.truncate(7);
-            self.keys.insert(0, told);
+            self.keys.insert(0, key);
         }
     }
 
     fn check(&self) {
         let holdings = self.group.holdings();
-        assert!(holdings.circuits <= CIRCUITS_MAX && holdings.quarantined <= 1024);
-        assert!(holdings.members <= CIRCUITS_MAX * MEMBERS_MAX);
-        assert!(holdings.held_bytes as u64 <= CIRCUITS_MAX as u64 * 2 * WINDOW);
-        assert!(holdings.entries <= CIRCUITS_MAX * (2 * 256 + 64 + 16));
+        assert!(holdings.associations <= ASSOCIATIONS_MAX && holdings.quarantined <= 1024);
+        assert!(holdings.members <= ASSOCIATIONS_MAX * MEMBERS_MAX);
+        assert!(holdings.reassembly_bytes as u64 <= ASSOCIATIONS_MAX as u64 * 2 * WINDOW);
+        assert!(holdings.entries <= ASSOCIATIONS_MAX * (2 * 256 + 64 + 16));
     }
 
     /// Lets time pass, but not for ever: an idle group is asked for as long as it lives.
-    fn rest(&mut self) {
-        let patience = self.now + Duration::from_secs(600);
+    fn run_until_idle(&mut self) {
+        let give_up_at = self.now + Duration::from_secs(600);
         for _ in 0..100 {
-            let Some(at) = self.group.deadline().filter(|at| *at < patience) else {
+            let Some(at) = self.group.poll_timeout().filter(|at| *at < give_up_at) else {
                 return;
             };
             self.now = self.now.max(at);

@@ -12,8 +12,8 @@
 mod group;
 mod script;
 
-use engine_xtp::pdu::three::Packet3;
-use engine_xtp::pdu::{Body, Dialect, Format, HEADER_LEN, Header, Options, Packet};
+use engine_xtp::pdu::v3::PacketV3;
+use engine_xtp::pdu::{Body, Format, HEADER_LEN, Header, Options, Packet, Version};
 pub use group::group;
 pub use script::{Summary, sequence};
 
@@ -71,39 +71,39 @@ pub fn data(octets: &[u8]) {
 
 /// A packet of the third revision: the first octet says which. Its length and checks are made right
 /// if the top bit says so, so that most octets reach the body.
-pub fn three(octets: &[u8]) {
+pub fn v3(octets: &[u8]) {
     let Some((first, rest)) = octets.split_first() else {
         return;
     };
-    let dialect = [Dialect::V33, Dialect::V35, Dialect::V36][usize::from(first % 3)];
+    let version = [Version::V33, Version::V35, Version::V36][usize::from(first % 3)];
     let mut packet = rest.to_vec();
-    if first & 0x80 != 0 && !mend(dialect, &mut packet) {
+    if first & 0x80 != 0 && !fix_checksums(version, &mut packet) {
         return;
     }
-    if let Ok(parsed) = Packet3::parse(dialect, &packet) {
-        let whole = dialect.overhead() + parsed.header.dlen as usize;
-        let again = parsed.emit(dialect);
-        let read = Packet3::parse(dialect, &again).expect("what was accepted once is good");
+    if let Ok(parsed) = PacketV3::parse(version, &packet) {
+        let whole = version.overhead() + parsed.header.dlen as usize;
+        let again = parsed.emit(version);
+        let read = PacketV3::parse(version, &again).expect("what was accepted once is good");
         assert_eq!(read.body, parsed.body);
         assert_eq!(again.len(), whole, "as long as it was");
     }
 }
 
 /// Makes version, length and checks right, as an attacker would; false for too few octets.
-pub fn mend(dialect: Dialect, packet: &mut Vec<u8>) -> bool {
-    let head = dialect.header_len();
-    let middle = packet.len().saturating_sub(head) / 4 * 4;
-    if middle < 4 {
+pub fn fix_checksums(version: Version, packet: &mut Vec<u8>) -> bool {
+    let head = version.header_len();
+    let segment_len = packet.len().saturating_sub(head) / 4 * 4;
+    if segment_len < 4 {
         return false;
     }
-    packet.truncate(head + middle);
-    let (revision, length_at, check_at) = match dialect {
-        Dialect::V33 => (3, 24, 26),
-        Dialect::V35 => (5, 24, 32),
+    packet.truncate(head + segment_len);
+    let (version_number, length_at, check_at) = match version {
+        Version::V33 => (3, 24, 26),
+        Version::V35 => (5, 24, 32),
         _ => (6, 24, 36),
     };
     packet[0] &= 0x7f;
-    packet[3] = revision << 5 | packet[3] & 0x0f;
+    packet[3] = version_number << 5 | packet[3] & 0x0f;
     packet[2] &= 0x33;
     let summed = packet[0] & 0x40 == 0;
     let check = if summed {
@@ -112,12 +112,12 @@ pub fn mend(dialect: Dialect, packet: &mut Vec<u8>) -> bool {
         0
     };
     packet.extend_from_slice(&check.to_be_bytes());
-    if dialect == Dialect::V33 {
-        packet[length_at..length_at + 2].copy_from_slice(&(middle as u16).to_be_bytes());
+    if version == Version::V33 {
+        packet[length_at..length_at + 2].copy_from_slice(&(segment_len as u16).to_be_bytes());
         let check = engine::checksum::cxor(&packet[..check_at]) as u16;
         packet[check_at..check_at + 2].copy_from_slice(&check.to_be_bytes());
     } else {
-        packet[length_at..length_at + 4].copy_from_slice(&(middle as u32).to_be_bytes());
+        packet[length_at..length_at + 4].copy_from_slice(&(segment_len as u32).to_be_bytes());
         let check = engine::checksum::cxor(&packet[..check_at]);
         packet[check_at..check_at + 4].copy_from_slice(&check.to_be_bytes());
     }
@@ -138,10 +138,10 @@ fn body(format: Format, options: Options, octets: &[u8]) -> Option<Body<'_>> {
     };
     let body = Body::parse(&header, octets)?;
     let packet = Packet { header, body };
-    let mut summed = Vec::new();
-    packet.emit_summed(&mut summed);
-    assert_eq!(&summed[HEADER_LEN..], octets, "not written as it was read");
-    let again = Packet::parse(&summed).expect("what was accepted once is a good packet");
+    let mut encoded = Vec::new();
+    packet.emit_with_checksum(&mut encoded);
+    assert_eq!(&encoded[HEADER_LEN..], octets, "not written as it was read");
+    let again = Packet::parse(&encoded).expect("what was accepted once is a good packet");
     assert_eq!(again.body, body);
     Some(body)
 }

@@ -4,13 +4,13 @@
 //! packets their octets. Lengths, checksums and keys are made right most of the time, as an
 //! attacker would, so that packets reach beyond the first check.
 
-use engine::{Address, Batch, Bytes, CircuitId, Delivery, Engine, Event, Framing, Instant};
+use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Framing, Instant};
 use engine_xtp::pdu::{Body, CHECK_AT, Format, HEADER_LEN, Header, Options, Packet, RTN, Service};
 use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, SpanMeaning, Xtp};
 use std::collections::BTreeMap;
 
 const WINDOW: u64 = 32 << 10;
-const CIRCUITS_MAX: usize = 6;
+const ASSOCIATIONS_MAX: usize = 6;
 const QUARANTINE_MAX: usize = 8;
 
 /// Bytes ever written to a circuit's store.
@@ -18,7 +18,7 @@ const STORE_MAX: u64 = 64 << 10;
 
 /// Packets that may leave after one input: all that was written in messages of 16 bytes, on all
 /// circuits.
-const BURST_MAX: usize = CIRCUITS_MAX * STORE_MAX as usize / 16;
+const BURST_MAX: usize = ASSOCIATIONS_MAX * STORE_MAX as usize / 16;
 
 /// What a script reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,20 +32,20 @@ pub struct Summary {
 }
 
 /// An endpoint, what it said, and what it got.
-struct Victim {
+struct FuzzedEndpoint {
     xtp: Xtp,
     now: Instant,
-    circuits: Vec<CircuitId>,
+    associations: Vec<AssociationId>,
     /// Bytes written to each circuit's store, bytes its user has not taken, and where it is.
-    written: BTreeMap<CircuitId, u64>,
-    unread: BTreeMap<CircuitId, u64>,
+    written: BTreeMap<AssociationId, u64>,
+    unread: BTreeMap<AssociationId, u64>,
     /// Keys worth knowing: those the endpoint told.
     keys: Vec<u64>,
     /// The last sync and the highest number it sent, to report on.
     sync: u32,
     sent_seq: u64,
     /// Octets to and from each address before it was heard with a key of the endpoint's own.
-    balance: BTreeMap<Address, i64>,
+    amplification_credit: BTreeMap<Address, i64>,
     sent: u64,
 }
 
@@ -59,17 +59,17 @@ pub fn sequence(script: &[u8]) -> Summary {
     let Some((choice, mut rest)) = script.split_first_chunk::<4>() else {
         return Summary::default();
     };
-    let mut victim = Victim::new(config(*choice));
-    while let Some(left) = victim.step(rest) {
+    let mut fuzzed = FuzzedEndpoint::new(config(*choice));
+    while let Some(left) = fuzzed.step(rest) {
         rest = left;
-        victim.check();
+        fuzzed.check();
     }
-    victim.rest();
-    let counters = victim.xtp.counters();
+    fuzzed.run_until_idle();
+    let counters = fuzzed.xtp.counters();
     Summary {
         accepted: counters.packets_parsed - counters.packets_discarded,
         delivered: counters.bytes_delivered,
-        sent: victim.sent,
+        sent: fuzzed.sent,
     }
 }
 
@@ -112,26 +112,26 @@ fn config(choice: [u8; 4]) -> Config {
         },
         supervised: bit(15),
         high_water: bit(16).then_some(100),
-        circuits_max: CIRCUITS_MAX,
+        associations_max: ASSOCIATIONS_MAX,
         quarantine_max: QUARANTINE_MAX,
         ..Config::default()
     }
 }
 
-impl Victim {
-    fn new(config: Config) -> Victim {
+impl FuzzedEndpoint {
+    fn new(config: Config) -> FuzzedEndpoint {
         let mut xtp = Xtp::new(config);
         xtp.listen(true);
-        Victim {
+        FuzzedEndpoint {
             xtp,
             now: Instant::from_nanos(1000),
-            circuits: Vec::new(),
+            associations: Vec::new(),
             written: BTreeMap::new(),
             unread: BTreeMap::new(),
             keys: vec![5, 6],
             sync: 0,
             sent_seq: 0,
-            balance: BTreeMap::new(),
+            amplification_credit: BTreeMap::new(),
             sent: 0,
         }
     }
@@ -139,20 +139,20 @@ impl Victim {
     /// Carries out the first command of `script`: the rest, or None at its end.
     fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
         let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
-        let circuit = self.circuit(argument);
+        let association = self.association(argument);
         let (now, bytes) = (self.now, u64::from(argument) * 16);
         let mut left = rest;
         match what % 16 {
-            0 if self.circuits.len() < 64 => {
+            0 if self.associations.len() < 64 => {
                 let to = Address::Station(u32::from(argument % 2));
                 let _ = self.xtp.connect(now, to);
             }
-            1 => self.write(circuit, bytes),
-            2 => self.xtp.finish(now, circuit),
-            3 => self.xtp.abort(now, circuit),
-            4 => self.read(circuit),
-            5 => self.xtp.post(now, circuit, bytes),
-            6 => self.xtp.admit(now, circuit),
+            1 => self.write(association, bytes),
+            2 => self.xtp.finish(now, association),
+            3 => self.xtp.abort(now, association),
+            4 => self.read(association),
+            5 => self.xtp.post(now, association, bytes),
+            6 => self.xtp.admit(now, association),
             7 => {
                 self.now = now + core::time::Duration::from_micros(100) * (1 << (argument % 20));
                 self.timeout();
@@ -161,8 +161,8 @@ impl Victim {
                 let (&len, rest) = rest.split_first()?;
                 let len = (usize::from(len) * 6).min(rest.len());
                 let (octets, rest) = rest.split_at(len);
-                let packet = self.repair(what, argument, octets);
-                self.hit(Address::Station(u32::from(what >> 7)), &packet);
+                let packet = self.fix_up_packet(what, argument, octets);
+                self.deliver(Address::Station(u32::from(what >> 7)), &packet);
                 left = rest;
             }
         }
@@ -170,33 +170,33 @@ impl Victim {
         Some(left)
     }
 
-    fn circuit(&self, argument: u8) -> CircuitId {
-        let count = self.circuits.len().max(1);
-        let found = self.circuits.get(usize::from(argument) % count);
-        found.copied().unwrap_or(CircuitId(0))
+    fn association(&self, argument: u8) -> AssociationId {
+        let count = self.associations.len().max(1);
+        let found = self.associations.get(usize::from(argument) % count);
+        found.copied().unwrap_or(AssociationId(0))
     }
 
-    fn write(&mut self, circuit: CircuitId, bytes: u64) {
-        let end = self.written.entry(circuit).or_default();
+    fn write(&mut self, association: AssociationId, bytes: u64) {
+        let end = self.written.entry(association).or_default();
         *end = (*end + bytes).min(STORE_MAX);
-        self.xtp.end_message(circuit, *end);
+        self.xtp.end_message(association, *end);
         self.xtp
-            .extend(self.now, circuit, *end, bytes.is_multiple_of(32));
+            .submit(self.now, association, *end, bytes.is_multiple_of(32));
     }
 
-    fn read(&mut self, circuit: CircuitId) {
-        let unread = std::mem::take(self.unread.entry(circuit).or_default());
-        self.xtp.consume(self.now, circuit, unread);
+    fn read(&mut self, association: AssociationId) {
+        let unread = std::mem::take(self.unread.entry(association).or_default());
+        self.xtp.consume(self.now, association, unread);
     }
 
     fn timeout(&mut self) {
         self.xtp.handle_timeout(self.now);
-        let next = self.xtp.deadline();
+        let next = self.xtp.poll_timeout();
         assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
     }
 
     /// `octets` as a packet: as it is, or with what an attacker can make right made right.
-    fn repair(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
+    fn fix_up_packet(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
         let mut packet = octets.to_vec();
         if what & 0x40 != 0 || packet.len() < HEADER_LEN {
             return packet;
@@ -227,12 +227,12 @@ impl Victim {
         packet
     }
 
-    fn hit(&mut self, from: Address, packet: &[u8]) {
-        let proven = Header::parse(packet).is_ok_and(|header| header.key & RTN != 0);
-        let balance = self.balance.entry(from).or_insert(0);
-        *balance = balance.saturating_add(packet.len() as i64);
-        if proven {
-            *balance = i64::MAX / 2;
+    fn deliver(&mut self, from: Address, packet: &[u8]) {
+        let validated = Header::parse(packet).is_ok_and(|header| header.key & RTN != 0);
+        let amplification_credit = self.amplification_credit.entry(from).or_insert(0);
+        *amplification_credit = amplification_credit.saturating_add(packet.len() as i64);
+        if validated {
+            *amplification_credit = i64::MAX / 2;
         }
         let mut deliveries: Vec<Delivery> = Vec::new();
         self.xtp
@@ -243,9 +243,9 @@ impl Victim {
                     assert!(range.start >= HEADER_LEN && range.end <= packet.len());
                     range.len()
                 }
-                Bytes::Held(held) => held.len(),
+                Bytes::Reassembled(bytes) => bytes.len(),
             };
-            *self.unread.entry(delivery.circuit).or_default() += len as u64;
+            *self.unread.entry(delivery.association).or_default() += len as u64;
         }
     }
 
@@ -253,55 +253,55 @@ impl Victim {
     fn drain(&mut self) {
         let mut burst = 0;
         loop {
-            let mut batch = Batch::new(1 + self.circuits.len() % 4);
-            self.xtp.transmit(self.now, &mut batch);
-            let Some((circuit, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            let mut batch = Batch::new(1 + self.associations.len() % 4);
+            self.xtp.poll_transmit(self.now, &mut batch);
+            let Some((association, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
                 break;
             };
             batch.extend_checksums(|_| 0);
             for segment in batch.segments() {
-                let written = self.written.get(&circuit).copied().unwrap_or(0);
+                let written = self.written.get(&association).copied().unwrap_or(0);
                 assert!(segment.payload.is_empty() || segment.payload.end <= written);
                 let mut packet = batch.header(segment).to_vec();
                 let len = (segment.payload.end - segment.payload.start) as usize;
                 packet.resize(packet.len() + len, 0);
-                self.learn(to, &packet);
+                self.observe_sent(to, &packet);
                 burst += 1;
             }
             assert!(burst < BURST_MAX, "it sends without end");
         }
         while let Some(event) = self.xtp.poll_event() {
             match event {
-                Event::Accepted(id, _) | Event::Connected(id) => self.circuits.push(id),
-                Event::Closed(id, _) => self.circuits.retain(|known| *known != id),
+                Event::Accepted(id, _) | Event::Connected(id) => self.associations.push(id),
+                Event::Closed(id, _) => self.associations.retain(|known| *known != id),
                 _ => {}
             }
         }
     }
 
-    fn learn(&mut self, to: Address, packet: &[u8]) {
+    fn observe_sent(&mut self, to: Address, packet: &[u8]) {
         self.sent += 1;
         let parsed = Packet::parse(packet).expect("an engine sends good packets");
         self.sync = parsed.header.sync;
         self.sent_seq = parsed.header.seq.max(self.sent_seq);
-        let mut told = None;
+        let mut key = None;
         match parsed.body {
-            Body::Tcntl { xkey, .. } => told = Some(xkey | RTN),
+            Body::Tcntl { xkey, .. } => key = Some(xkey | RTN),
             // The endpoint's own opening: it trusts the address, and its key is out.
-            _ if parsed.header.format == Format::First => told = Some(parsed.header.key | RTN),
+            _ if parsed.header.format == Format::First => key = Some(parsed.header.key | RTN),
             _ => {}
         }
         let opened = parsed.header.key & RTN == 0;
-        let balance = self.balance.entry(to).or_insert(0);
+        let amplification_credit = self.amplification_credit.entry(to).or_insert(0);
         if opened || parsed.header.options.has(Options::MULTI) {
-            *balance = i64::MAX / 2;
+            *amplification_credit = i64::MAX / 2;
         }
-        *balance -= packet.len() as i64;
+        *amplification_credit -= packet.len() as i64;
         assert!(
-            *balance >= 0,
-            "more out than in before the address was proven"
+            *amplification_credit >= 0,
+            "more out than in before the address was validated"
         );
-        if let Some(key) = told.filter(|key| !self.keys.contains(key)) {
+        if let Some(key) = key.filter(|key| !self.keys.contains(key)) {
             self.keys.truncate(7);
             self.keys.insert(0, key);
         }
@@ -309,15 +309,17 @@ impl Victim {
 
     fn check(&self) {
         let holdings = self.xtp.holdings();
-        assert!(holdings.associations <= CIRCUITS_MAX && holdings.quarantined <= QUARANTINE_MAX);
-        assert!(holdings.held_bytes as u64 <= CIRCUITS_MAX as u64 * 4 * WINDOW);
-        assert_eq!(holdings.waiting, 0, "something was not fetched");
+        assert!(
+            holdings.associations <= ASSOCIATIONS_MAX && holdings.quarantined <= QUARANTINE_MAX
+        );
+        assert!(holdings.reassembly_bytes as u64 <= ASSOCIATIONS_MAX as u64 * 4 * WINDOW);
+        assert_eq!(holdings.queued, 0, "something was not fetched");
     }
 
     /// Lets time pass until the endpoint wants no more of it: a silent peer is given up.
-    fn rest(&mut self) {
-        let patience = self.now + core::time::Duration::from_secs(600);
-        while let Some(at) = self.xtp.deadline().filter(|at| *at < patience) {
+    fn run_until_idle(&mut self) {
+        let give_up_at = self.now + core::time::Duration::from_secs(600);
+        while let Some(at) = self.xtp.poll_timeout().filter(|at| *at < give_up_at) {
             self.now = self.now.max(at);
             self.timeout();
             self.drain();

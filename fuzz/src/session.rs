@@ -2,28 +2,28 @@
 
 #![allow(dead_code, reason = "each target uses one of the two")]
 
-use agent::server::state::{Acquaintance, Act, State};
-use control::frame::{Frames, REQUEST_MAX, encode};
+use agent::server::session_state::{Action, SessionState, VerifiedPeer};
+use control::frame::{FrameDecoder, REQUEST_MAX, encode};
 use control::session::{FromAgent, ToAgent};
-use control::{Caps, FromWorker, Job, Share, ToWorker, WorkerReport};
+use control::{Caps, FromWorker, Job, ToWorker, WorkerQuota, WorkerReport};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Octets as frames: what is accepted is written again as it was read.
 pub fn frames(octets: &[u8]) {
-    let mut frames = Frames::new(REQUEST_MAX);
+    let mut frames = FrameDecoder::new(REQUEST_MAX);
     for piece in octets.chunks(7) {
         frames.push(piece);
-        while let Ok(Some(request)) = frames.take::<ToAgent>() {
+        while let Ok(Some(request)) = frames.next_message::<ToAgent>() {
             let again = encode(&request, REQUEST_MAX);
             assert!(again.is_ok(), "what fitted once fits again");
         }
     }
-    let mut answers = Frames::new(REQUEST_MAX);
+    let mut answers = FrameDecoder::new(REQUEST_MAX);
     answers.push(octets);
-    while let Ok(Some(answer)) = answers.take::<FromAgent>() {
-        if let FromAgent::Said(_, message) = answer {
-            let _ = control::vet::message(message, None);
+    while let Ok(Some(answer)) = answers.next_message::<FromAgent>() {
+        if let FromAgent::FromWorker(_, message) = answer {
+            let _ = control::validate::message(message, None);
         }
     }
 }
@@ -31,7 +31,7 @@ pub fn frames(octets: &[u8]) {
 /// Octets as requests of a client whose turn it is: whatever it asks, there are never more workers,
 /// circuits, bytes or octets a second than may be, and no job speaks with anybody but the client.
 pub fn session(octets: &[u8]) {
-    let client = Acquaintance {
+    let client = VerifiedPeer {
         peer: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         local: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
     };
@@ -41,34 +41,34 @@ pub fn session(octets: &[u8]) {
         workers: 3,
         ..Caps::default().with_circuits(4)
     };
-    let mut state = State::new(caps.clone(), client, |_, _| Ok(()));
-    let mut frames = Frames::new(REQUEST_MAX);
+    let mut state = SessionState::new(caps.clone(), client, |_, _| Ok(()));
+    let mut frames = FrameDecoder::new(REQUEST_MAX);
     frames.push(octets);
     let mut moved = Moved::default();
-    while let Ok(Some(request)) = frames.take::<ToAgent>() {
-        let Ok(act) = state.request(request) else {
+    while let Ok(Some(request)) = frames.next_message::<ToAgent>() {
+        let Ok(act) = state.handle_request(request) else {
             return;
         };
         let running = match &act {
-            Act::Tell(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => Some(job),
+            Action::Forward(_, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => Some(job),
             _ => None,
         };
         if let Some(job) = running {
             let known = (Some(client.peer), Some(client.local));
             assert_eq!((job.peer, job.bind), known);
-            let share = Share {
+            let share = WorkerQuota {
                 bytes: 1,
                 pace_bytes_per_s: job.pace_bytes_per_s,
             };
             assert_eq!(caps.check(job, share), Ok(()));
         }
         match act {
-            Act::Tell(worker, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
+            Action::Forward(worker, ToWorker::Listen(job) | ToWorker::Connect(job, _)) => {
                 moved.begin(worker, &job);
             }
-            Act::Tell(worker, ToWorker::Stop) => moved.report(worker, &mut state),
-            Act::End(worker) => moved.end(worker, &mut state),
-            Act::Leave => return,
+            Action::Forward(worker, ToWorker::Stop) => moved.report(worker, &mut state),
+            Action::EndWorker(worker) => moved.end(worker, &mut state),
+            Action::Leave => return,
             _ => {}
         }
         within(&state, &caps);
@@ -77,7 +77,7 @@ pub fn session(octets: &[u8]) {
     }
 }
 
-fn within(state: &State, caps: &Caps) {
+fn within(state: &SessionState, caps: &Caps) {
     assert!(state.workers() <= caps.workers as usize);
     let given = || (0..64).filter_map(|number| state.job(number));
     assert!(given().map(Job::circuits).sum::<u64>() <= 2 * u64::from(caps.circuits));
@@ -107,7 +107,7 @@ impl Moved {
     }
 
     /// It has moved the half when it is told to stop.
-    fn report(&mut self, worker: u32, state: &mut State) {
+    fn report(&mut self, worker: u32, state: &mut SessionState) {
         let Some(most) = self.workers.remove(&worker) else {
             return;
         };
@@ -116,14 +116,14 @@ impl Moved {
             moved_bytes: most / 2,
             ..WorkerReport::default()
         };
-        state.said(worker, FromWorker::Finished(Box::new(report)));
+        state.handle_worker_message(worker, FromWorker::Finished(Box::new(report)));
     }
 
     /// It is ended in the middle, or after its report: its account says more than it moved then.
-    fn end(&mut self, worker: u32, state: &mut State) {
+    fn end(&mut self, worker: u32, state: &mut SessionState) {
         let unreported = self.workers.remove(&worker);
         self.bytes += unreported.unwrap_or(0);
         let reported = state.job(worker).is_some();
-        state.ended(worker, unreported.unwrap_or(u64::from(reported) << 20));
+        state.worker_ended(worker, unreported.unwrap_or(u64::from(reported) << 20));
     }
 }

@@ -96,7 +96,7 @@ fn test(root: &Path) -> Tally {
     if let Some(output) = child.stdout.take() {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             println!("{line}");
-            tally.add(results_of(&line).unwrap_or_default());
+            tally.add(parse_test_result(&line).unwrap_or_default());
         }
     }
     let ended_well = child.wait().is_ok_and(|status| status.success());
@@ -108,7 +108,7 @@ fn test(root: &Path) -> Tally {
 }
 
 /// The counts in `test result: ok. 3 passed; 0 failed; ...`.
-fn results_of(line: &str) -> Option<Tally> {
+fn parse_test_result(line: &str) -> Option<Tally> {
     let rest = line.strip_prefix("test result: ")?;
     let count = |name: &str| {
         let (before, _) = rest.split_once(name)?;
@@ -125,12 +125,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_read_from_the_closing_line() {
+    fn test_counts_parse_from_result_line() {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered \
                     out; finished in 0.13s";
-        let tally = results_of(line).expect("a closing line");
+        let tally = parse_test_result(line).expect("a closing line");
         assert_eq!((tally.passed, tally.failed), (12, 3));
-        assert_eq!(results_of("test one ... ok"), None);
-        assert_eq!(results_of("test result: odd"), None);
+        assert_eq!(parse_test_result("test one ... ok"), None);
+        assert_eq!(parse_test_result("test result: odd"), None);
     }
 }

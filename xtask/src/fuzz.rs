@@ -14,14 +14,14 @@ const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 /// Seconds each target runs unless told otherwise.
-const USUAL_S: &str = "60";
+const DEFAULT_SECONDS: &str = "60";
 
 /// Runs the target named, or all of them, for so many seconds each.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let (wanted, seconds) = match *arguments {
-        [] => (None, USUAL_S),
+        [] => (None, DEFAULT_SECONDS),
         [name] if name.parse::<u32>().is_ok() => (None, name),
-        [name] => (Some(name), USUAL_S),
+        [name] => (Some(name), DEFAULT_SECONDS),
         [name, seconds] if seconds.parse::<u32>().is_ok() => (Some(name), seconds),
         _ => return fail("usage: cargo xtask fuzz [TARGET] [SECONDS]"),
     };

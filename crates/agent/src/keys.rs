@@ -20,14 +20,14 @@ use std::str::FromStr;
 const PREFIX: &str = "towpath-key-";
 
 /// First words of the file of the private key.
-const HEAD: &str = "towpath private key 1: ";
+const PRIVATE_KEY_PREFIX: &str = "towpath private key 1: ";
 
 /// Octets of a public key.
-const PUBLIC_LEN: usize = 32;
+const PUBLIC_KEY_LEN: usize = 32;
 
 /// A public key, as it is shown and trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct PublicKey([u8; PUBLIC_LEN]);
+pub struct PublicKey([u8; PUBLIC_KEY_LEN]);
 
 /// What is wrong with a key.
 #[derive(Debug, thiserror::Error)]
@@ -41,7 +41,7 @@ pub enum KeyError {
     /// Others may have read or changed the file.
     #[error("{} may be used by others (mode {mode:o}): it must belong to you and have mode 600; \
              if nobody has read it, chmod 600 it, else remove it and make another", .path.display())]
-    Loose {
+    InsecureFile {
         /// The file.
         path: PathBuf,
         /// Its permissions.
@@ -49,7 +49,7 @@ pub enum KeyError {
     },
     /// Others may put files of theirs into the folder.
     #[error("{} may be changed by others (mode {mode:o}): look at what is in it, and chmod 700 it", .path.display())]
-    LooseFolder {
+    InsecureFolder {
         /// The folder.
         path: PathBuf,
         /// Its permissions.
@@ -73,12 +73,12 @@ pub enum KeyError {
 
 impl PublicKey {
     /// From its octets.
-    pub fn new(octets: [u8; PUBLIC_LEN]) -> PublicKey {
+    pub fn new(octets: [u8; PUBLIC_KEY_LEN]) -> PublicKey {
         PublicKey(octets)
     }
 
     /// Its octets.
-    pub fn octets(&self) -> &[u8; PUBLIC_LEN] {
+    pub fn octets(&self) -> &[u8; PUBLIC_KEY_LEN] {
         &self.0
     }
 }
@@ -100,7 +100,7 @@ impl FromStr for PublicKey {
     type Err = KeyError;
 
     fn from_str(text: &str) -> Result<PublicKey, KeyError> {
-        let octets = text.trim().strip_prefix(PREFIX).and_then(unhex);
+        let octets = text.trim().strip_prefix(PREFIX).and_then(decode_hex);
         let octets = octets.and_then(|octets| octets.try_into().ok());
         octets.map(PublicKey).ok_or_else(|| {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -111,7 +111,7 @@ impl FromStr for PublicKey {
     }
 }
 
-fn unhex(text: &str) -> Option<Vec<u8>> {
+fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
     let (pairs, odd) = text.as_bytes().as_chunks::<2>();
     let octets = pairs
@@ -144,10 +144,10 @@ impl Identity {
         let random = ring::rand::SystemRandom::new();
         let pkcs8 = Ed25519KeyPair::generate_pkcs8(&random)
             .map_err(|_| KeyError::Malformed("the system gives no random numbers".into()))?;
-        Identity::of(pkcs8.as_ref().to_vec())
+        Identity::from_pkcs8(pkcs8.as_ref().to_vec())
     }
 
-    fn of(pkcs8: Vec<u8>) -> Result<Identity, KeyError> {
+    fn from_pkcs8(pkcs8: Vec<u8>) -> Result<Identity, KeyError> {
         let pair = Ed25519KeyPair::from_pkcs8(&pkcs8);
         let pair = pair.map_err(|_| KeyError::Malformed("it holds no Ed25519 key".into()))?;
         let public = pair.public_key().as_ref().try_into();
@@ -159,7 +159,7 @@ impl Identity {
     }
 
     /// The public half.
-    pub fn public(&self) -> PublicKey {
+    pub fn public_key(&self) -> PublicKey {
         self.public
     }
 
@@ -172,17 +172,17 @@ impl Identity {
 /// A key that is trusted, and what its owner is called. By any name it may come in as a client; it may
 /// answer as the agent on a host by that host's name only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trusted {
+pub struct TrustedKey {
     /// The name.
     pub name: String,
     /// The key.
     pub key: PublicKey,
 }
 
-impl Trusted {
+impl TrustedKey {
     /// Whether the key is that of the agent on `host`, which is written as in [`crate::Target`].
-    pub fn is_of(&self, host: &str) -> bool {
-        let name = self.name.parse::<crate::Target>();
+    pub fn belongs_to_host(&self, host: &str) -> bool {
+        let name = self.name.parse::<crate::AgentAddress>();
         let name = name.map_or_else(|_| self.name.clone(), |target| target.host);
         name.eq_ignore_ascii_case(host)
     }
@@ -193,8 +193,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_survive_being_written() {
-        let key = Identity::generate().expect("a key").public();
+    fn public_key_text_round_trips() {
+        let key = Identity::generate().expect("a key").public_key();
         assert_eq!(key.to_string().parse::<PublicKey>().expect("the same"), key);
         let cut = &key.to_string()[..60];
         for wrong in ["", "towpath-key-", cut, "ssh-ed25519 AAAA"] {

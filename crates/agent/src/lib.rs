@@ -19,18 +19,18 @@
 //! `vet` what makes a stranger's report safe to read.
 
 pub mod client;
-mod greeting;
+pub mod connection;
 pub mod keys;
-pub mod link;
 mod path;
-mod preface;
+mod peer_check;
 pub mod server;
 mod sys;
 mod tls;
+mod version_exchange;
 
-pub use client::{AgentStage, Session, Target};
+pub use client::{AgentAddress, AgentEnvironment, Session};
 pub use keys::{KeyFolder, PublicKey};
-pub use server::{Agent, Settings};
+pub use server::{Agent, AgentConfig};
 
 /// The port an agent listens on unless told otherwise.
-pub const PORT: u16 = 7470;
+pub const DEFAULT_PORT: u16 = 7470;

@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 /// The facts, as far as the kernel tells them.
-pub(crate) fn facts(socket: BorrowedFd<'_>) -> PathFacts {
+pub(crate) fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
     let local = SockRef::from(&socket)
         .local_addr()
         .ok()
         .and_then(|local| local.as_socket());
-    let interface = local.and_then(|local| sys::interface_of(crate::server::plain(local.ip())));
+    let interface = local
+        .and_then(|local| sys::interface_with_address(crate::server::canonical_ip(local.ip())));
     let interface = interface.unwrap_or_default();
     PathFacts {
         mtu: mtu(socket, local).unwrap_or(0),

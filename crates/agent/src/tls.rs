@@ -1,33 +1,36 @@
 //! TLS 1.3 with raw public keys on both sides: each proves that it has a key the other trusts. Nothing
 //! is resumed.
 
-use crate::keys::{Identity, PublicKey, Trusted};
-use rawkeys::{AES_128, CHACHA20, KeyPair, OneOf, spki};
+use crate::keys::{Identity, PublicKey, TrustedKey};
+use rawkeys::{AES_128, CHACHA20, KeyPair, TrustedKeys, spki};
 use rustls::pki_types::ServerName;
 use rustls::server::NoServerSessionStorage;
 use rustls::{ClientConnection, Connection, Error, ServerConnection};
 use std::sync::Arc;
 
 /// The agent's side of a connection: it lets in those it trusts.
-pub(crate) fn server(identity: &Identity, trusted: &[Trusted]) -> Result<Connection, Error> {
+pub(crate) fn server_connection(
+    identity: &Identity,
+    trusted: &[TrustedKey],
+) -> Result<Connection, Error> {
     let pair = KeyPair::from_pkcs8(identity.pkcs8())?;
-    let clients = OneOf::new(trusted.iter().map(|one| spki(one.key.octets())));
-    let mut config = rawkeys::server(&pair, Some(clients), vec![AES_128, CHACHA20])?;
+    let clients = TrustedKeys::new(trusted.iter().map(|one| spki(one.key.octets())));
+    let mut config = rawkeys::server_config(&pair, Some(clients), vec![AES_128, CHACHA20])?;
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(ServerConnection::new(Arc::new(config))?.into())
 }
 
 /// The client's side: it speaks with an agent whose key is trusted by the name of `host`.
-pub(crate) fn client(
+pub(crate) fn client_connection(
     identity: &Identity,
-    trusted: &[Trusted],
+    trusted: &[TrustedKey],
     host: &str,
 ) -> Result<Connection, Error> {
     let pair = KeyPair::from_pkcs8(identity.pkcs8())?;
     let keys = keys_for(trusted, host);
-    let servers = OneOf::new(keys.iter().map(|key| spki(key.octets())));
-    let mut config = rawkeys::client(Some(&pair), servers, vec![AES_128, CHACHA20])?;
+    let servers = TrustedKeys::new(keys.iter().map(|key| spki(key.octets())));
+    let mut config = rawkeys::client_config(Some(&pair), servers, vec![AES_128, CHACHA20])?;
     config.resumption = rustls::client::Resumption::disabled();
     config.enable_sni = false;
     let name = ServerName::try_from("agent.towpath.invalid")
@@ -37,8 +40,8 @@ pub(crate) fn client(
 
 /// The keys trusted by the name of the host. There are no others, also where that name has none: a key
 /// that was trusted as a client's must not make its owner an agent.
-fn keys_for(trusted: &[Trusted], host: &str) -> Vec<PublicKey> {
-    let named = trusted.iter().filter(|one| one.is_of(host));
+fn keys_for(trusted: &[TrustedKey], host: &str) -> Vec<PublicKey> {
+    let named = trusted.iter().filter(|one| one.belongs_to_host(host));
     named.map(|one| one.key).collect()
 }
 
@@ -47,11 +50,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_known_by_their_hosts_name_are_the_only_ones_there() {
-        let key = || Identity::generate().expect("a key").public();
+    fn client_accepts_only_keys_of_named_host() {
+        let key = || Identity::generate().expect("a key").public_key();
         let (one, two) = (key(), key());
         let names = ["lab", "me", "2001:DB8:0::1", "lab2:99"];
-        let trusted = names.map(|name| Trusted {
+        let trusted = names.map(|name| TrustedKey {
             name: name.into(),
             key: if name == "me" { two } else { one },
         });

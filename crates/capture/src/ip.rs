@@ -21,7 +21,7 @@ pub const PAYLOAD_MAX: usize = 65_535 - V4_LEN;
 
 /// The Internet address of `address`. Station n of the simulator is 10.0.0.n, in three
 /// octets, and so is the interface whose hardware address ends with them.
-pub fn host(address: Address) -> IpAddr {
+pub fn ip_of(address: Address) -> IpAddr {
     match address {
         Address::Socket(socket) => socket.ip(),
         Address::Station(number) => {
@@ -37,7 +37,7 @@ pub fn host(address: Address) -> IpAddr {
 pub fn header(from: IpAddr, to: IpAddr, protocol: u8, payload_len: usize) -> Vec<u8> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => v4(from, to, protocol, payload_len),
-        (from, to) => v6(wide(from), wide(to), protocol, payload_len),
+        (from, to) => v6(to_v6(from), to_v6(to), protocol, payload_len),
     }
 }
 
@@ -69,7 +69,7 @@ fn v6(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, payload_len: usize) -> Vec<u8>
     header
 }
 
-fn wide(address: IpAddr) -> Ipv6Addr {
+fn to_v6(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),
         IpAddr::V6(address) => address,
@@ -81,9 +81,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_v4_header_sums_to_nothing() {
-        let from = host(Address::Station(1));
-        let to = host(Address::Station(0x0002_0304));
+    fn ipv4_header_checksum_is_valid() {
+        let from = ip_of(Address::Station(1));
+        let to = ip_of(Address::Station(0x0002_0304));
         assert_eq!(from.to_string(), "10.0.0.1");
         assert_eq!(to.to_string(), "10.2.3.4");
         let header = header(from, to, XTP, 1000);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn one_v6_address_makes_a_v6_header() {
+    fn one_ipv6_address_makes_an_ipv6_header() {
         let header = header(
             Ipv6Addr::LOCALHOST.into(),
             Ipv4Addr::LOCALHOST.into(),

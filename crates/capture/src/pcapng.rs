@@ -10,10 +10,10 @@ use std::io::{self, Write};
 /// The first error of `out` ends the file: later calls give it again. Buffers inside `out` are
 /// flushed by [`finish`](Writer::finish), or when the writer goes out of scope.
 #[derive(Debug)]
-pub struct Writer<W: Write> {
+pub struct PcapngWriter<W: Write> {
     /// None after `finish`.
     out: Option<W>,
-    limit: Limit,
+    limit: FileLimit,
     interfaces: u32,
     packets: u64,
     written: u64,
@@ -24,7 +24,7 @@ pub struct Writer<W: Write> {
 
 /// How long a file may get. A packet that would go beyond is left out, and so are all after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Limit {
+pub struct FileLimit {
     /// Packets; None for any number.
     pub packets: Option<u64>,
     /// Octets of the file up to the last packet; None for any number.
@@ -112,14 +112,14 @@ impl LinkType {
     }
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> PcapngWriter<W> {
     /// Begins a file; `comment` tells a reader what it is and may be empty.
     ///
     /// # Errors
     ///
     /// Those of `out`.
-    pub fn new(out: W, comment: &str, limit: Limit) -> io::Result<Writer<W>> {
-        let mut writer = Writer {
+    pub fn new(out: W, comment: &str, limit: FileLimit) -> io::Result<PcapngWriter<W>> {
+        let mut writer = PcapngWriter {
             out: Some(out),
             limit,
             interfaces: 0,
@@ -311,7 +311,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-impl<W: Write> Drop for Writer<W> {
+impl<W: Write> Drop for PcapngWriter<W> {
     fn drop(&mut self) {
         if let Some(out) = &mut self.out {
             // Who wants to hear of an error calls finish.
@@ -356,8 +356,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_a_row_of_whole_blocks() {
-        let mut writer = Writer::new(Vec::new(), "two words", Limit::default()).expect("a vector");
+    fn file_consists_of_whole_blocks() {
+        let mut writer =
+            PcapngWriter::new(Vec::new(), "two words", FileLimit::default()).expect("a vector");
         let id = writer.interface("a", LinkType::Ip, 0, "").expect("room");
         for len in 0..5 {
             assert!(writer.packet(&packet(id, &vec![7; len])).expect("room"));
@@ -371,20 +372,20 @@ mod tests {
     }
 
     #[test]
-    fn limits_hold_and_stay_held() {
-        let start = Writer::new(Vec::new(), "", Limit::default()).expect("a vector");
+    fn file_limits_hold_for_all_later_packets() {
+        let start = PcapngWriter::new(Vec::new(), "", FileLimit::default()).expect("a vector");
         let room = start.octets() + 200;
         for limit in [
-            Limit {
+            FileLimit {
                 packets: Some(2),
                 octets: None,
             },
-            Limit {
+            FileLimit {
                 packets: None,
                 octets: Some(room),
             },
         ] {
-            let mut writer = Writer::new(Vec::new(), "", limit).expect("a vector");
+            let mut writer = PcapngWriter::new(Vec::new(), "", limit).expect("a vector");
             let id = writer.interface("a", LinkType::Ip, 0, "").expect("room");
             let big = [0; 1000];
             let mut taken = 0;
@@ -399,9 +400,9 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_of_another_file_is_refused() {
-        let mut one = Writer::new(Vec::new(), "", Limit::default()).expect("a vector");
-        let mut other = Writer::new(Vec::new(), "", Limit::default()).expect("a vector");
+    fn interface_id_of_another_file_is_rejected() {
+        let mut one = PcapngWriter::new(Vec::new(), "", FileLimit::default()).expect("a vector");
+        let mut other = PcapngWriter::new(Vec::new(), "", FileLimit::default()).expect("a vector");
         let id = one.interface("a", LinkType::Ip, 0, "").expect("room");
         let error = other.packet(&packet(id, &[])).expect_err("not its own");
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
@@ -426,9 +427,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_stays_and_drop_flushes() {
+    fn first_write_error_is_kept_and_drop_flushes() {
         let mut flushes = 0;
-        let mut writer = Writer::new(Full(150, &mut flushes), "", Limit::default()).expect("room");
+        let mut writer =
+            PcapngWriter::new(Full(150, &mut flushes), "", FileLimit::default()).expect("room");
         let id = writer.interface("a", LinkType::Ip, 0, "").expect("room");
         assert!(writer.packet(&packet(id, &[0; 100])).is_err());
         let again = writer.packet(&packet(id, &[])).expect_err("it is over");

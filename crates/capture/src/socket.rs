@@ -1,7 +1,9 @@
 //! What crosses the interfaces of a host, copied from the kernel into a file.
 
-use crate::pcapng::{Direction, InterfaceId, Limit, LinkType, Packet, Statistics, Writer};
-use crate::sys::{Batch, Seen};
+use crate::pcapng::{
+    Direction, FileLimit, InterfaceId, LinkType, Packet, PcapngWriter, Statistics,
+};
+use crate::sys::{CapturedFrame, FrameBatch};
 use crate::tap;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -11,24 +13,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use wire_ether::Interface;
-use wire_ether::packet::{self, Hardware, Opening, Outgoing};
+use wire_ether::packet::{self, HardwareType, OutgoingFrames, PacketSocketOptions};
 
 /// How much later than the end a packet may be stamped. The kernel begins to stamp arrivals some
 /// time after it was asked to; packets from before that get the time at which they are read.
-const LATE_NS: u64 = 50_000_000;
+const TIMESTAMP_SLACK_NS: u64 = 50_000_000;
 
 /// How long the thread sleeps at most before it looks whether it is to stop.
-const LOOK: Timespec = Timespec {
+const STOP_POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
 
 /// Octets gathered before the file is written to: 256 KiB is 170 full Ethernet frames a call.
-const BUFFER: usize = 256 << 10;
+const FILE_BUFFER_LEN: usize = 256 << 10;
 
 /// How to capture.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct CaptureConfig {
     /// Octets kept of each packet; 0 for all of them.
     pub snap_len: u32,
     /// Octets that may wait in the kernel for the file, on each interface, the kernel's own
@@ -37,22 +39,22 @@ pub struct Settings {
     /// 32 MiB is a quarter of a second at a gigabit a second.
     pub backlog: usize,
     /// How long the file may get.
-    pub limit: Limit,
+    pub limit: FileLimit,
 }
 
-impl Default for Settings {
+impl Default for CaptureConfig {
     fn default() -> Self {
-        Settings {
+        CaptureConfig {
             snap_len: 0,
             backlog: 32 << 20,
-            limit: Limit::default(),
+            limit: FileLimit::default(),
         }
     }
 }
 
 /// What became of the packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub struct CaptureTotals {
     /// In the file.
     pub written: u64,
     /// Seen, but beyond the limit.
@@ -65,7 +67,7 @@ pub struct Totals {
 #[derive(Debug)]
 pub struct Capture {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<Totals>>>,
+    thread: Option<JoinHandle<io::Result<CaptureTotals>>>,
 }
 
 impl Capture {
@@ -79,19 +81,23 @@ impl Capture {
     pub fn start<W: Write + Send + 'static>(
         interfaces: &[&str],
         out: W,
-        settings: &Settings,
+        config: &CaptureConfig,
     ) -> io::Result<Capture> {
-        let mut writer = Writer::new(BufWriter::with_capacity(BUFFER, out), "", settings.limit)?;
+        let mut writer = PcapngWriter::new(
+            BufWriter::with_capacity(FILE_BUFFER_LEN, out),
+            "",
+            config.limit,
+        )?;
         let mut sources = Vec::new();
         for name in interfaces {
-            sources.push(Source::open(name, &mut writer, settings)?);
+            sources.push(CapturedInterface::open(name, &mut writer, config)?);
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let job = Job {
+        let job = CaptureThread {
             writer,
             sources,
-            snap_len: settings.snap_len,
-            totals: Totals::default(),
+            snap_len: config.snap_len,
+            totals: CaptureTotals::default(),
         };
         let flag = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("capture".into());
@@ -107,8 +113,8 @@ impl Capture {
     /// # Errors
     ///
     /// What ended the capture early: the file could not be written, or an interface failed.
-    pub fn stop(mut self) -> io::Result<Totals> {
-        self.join().unwrap_or_else(|| Ok(Totals::default()))
+    pub fn stop(mut self) -> io::Result<CaptureTotals> {
+        self.join().unwrap_or_else(|| Ok(CaptureTotals::default()))
     }
 
     /// Whether it still captures; false after an error, which [`stop`](Capture::stop) tells.
@@ -118,7 +124,7 @@ impl Capture {
             .is_some_and(|thread| !thread.is_finished())
     }
 
-    fn join(&mut self) -> Option<io::Result<Totals>> {
+    fn join(&mut self) -> Option<io::Result<CaptureTotals>> {
         self.stop.store(true, Ordering::Relaxed);
         let result = self.thread.take()?.join();
         Some(result.unwrap_or_else(|_| Err(io::Error::other("the capture's thread panicked"))))
@@ -133,17 +139,17 @@ impl Drop for Capture {
 }
 
 /// One interface.
-struct Source {
+struct CapturedInterface {
     socket: OwnedFd,
     id: InterfaceId,
     seen: u64,
     last_ns: u64,
 }
 
-impl Source {
+impl CapturedInterface {
     /// The stamp of a packet that came after those before, whose stamps may be late ones.
-    fn after_last(&mut self, at_ns: u64) -> u64 {
-        let is_late = self.last_ns.saturating_sub(at_ns) <= LATE_NS;
+    fn monotonic_timestamp(&mut self, at_ns: u64) -> u64 {
+        let is_late = self.last_ns.saturating_sub(at_ns) <= TIMESTAMP_SLACK_NS;
         self.last_ns = if is_late {
             at_ns.max(self.last_ns)
         } else {
@@ -154,10 +160,10 @@ impl Source {
 
     fn open<W: Write>(
         name: &str,
-        writer: &mut Writer<W>,
-        settings: &Settings,
-    ) -> io::Result<Source> {
-        let (socket, hardware) = open(name, settings.backlog).map_err(|error| {
+        writer: &mut PcapngWriter<W>,
+        config: &CaptureConfig,
+    ) -> io::Result<CapturedInterface> {
+        let (socket, hardware) = open(name, config.backlog).map_err(|error| {
             let why = match error.kind() {
                 io::ErrorKind::NotFound => error.to_string(),
                 io::ErrorKind::PermissionDenied => format!(
@@ -167,16 +173,16 @@ impl Source {
             };
             io::Error::new(error.kind(), why)
         })?;
-        let link = link_of(hardware).ok_or_else(|| {
+        let link = link_type_of(hardware).ok_or_else(|| {
             let text = format!(
                 "cannot capture on '{name}': its hardware type {} is neither Ethernet nor plain IP",
                 hardware.0
             );
             io::Error::new(io::ErrorKind::Unsupported, text)
         })?;
-        Ok(Source {
+        Ok(CapturedInterface {
             socket,
-            id: writer.interface(name, link, settings.snap_len, "")?,
+            id: writer.interface(name, link, config.snap_len, "")?,
             seen: 0,
             last_ns: 0,
         })
@@ -185,12 +191,12 @@ impl Source {
 
 /// Opens a socket that sees every packet of the interface called `name`, stamped by the kernel, of
 /// which it keeps up to `backlog` octets until they are received.
-fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, Hardware)> {
-    let opening = Opening {
-        ethertype: packet::EVERY,
+fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, HardwareType)> {
+    let opening = PacketSocketOptions {
+        ethertype: packet::ALL_TYPES,
         port: None,
-        outgoing: Outgoing::SeenOnce,
-        stamped: true,
+        outgoing: OutgoingFrames::ReceivedOnce,
+        timestamped: true,
         receive_buffer: Some(backlog),
         nonblocking: false,
     };
@@ -198,7 +204,7 @@ fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, Hardware)> {
 }
 
 /// What packets of such an interface begin with.
-fn link_of(hardware: Hardware) -> Option<LinkType> {
+fn link_type_of(hardware: HardwareType) -> Option<LinkType> {
     match hardware.0 {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(LinkType::Ethernet),
         libc::ARPHRD_NONE => Some(LinkType::Ip),
@@ -207,21 +213,21 @@ fn link_of(hardware: Hardware) -> Option<LinkType> {
 }
 
 /// What the thread holds.
-struct Job<W: Write> {
-    writer: Writer<W>,
-    sources: Vec<Source>,
+struct CaptureThread<W: Write> {
+    writer: PcapngWriter<W>,
+    sources: Vec<CapturedInterface>,
     snap_len: u32,
-    totals: Totals,
+    totals: CaptureTotals,
 }
 
-impl<W: Write> Job<W> {
-    fn run(mut self, stop: &AtomicBool) -> io::Result<Totals> {
-        let mut batch = Batch::new();
+impl<W: Write> CaptureThread<W> {
+    fn run(mut self, stop: &AtomicBool) -> io::Result<CaptureTotals> {
+        let mut batch = FrameBatch::new();
         loop {
             // Looked at first: what came before the flag is still taken below.
             let last = stop.load(Ordering::Relaxed);
             let end_ns = if last {
-                (tap::time_of_day())() + LATE_NS
+                (tap::time_of_day())() + TIMESTAMP_SLACK_NS
             } else {
                 u64::MAX
             };
@@ -232,7 +238,7 @@ impl<W: Write> Job<W> {
                 self.take(index, &mut batch, end_ns)?;
             }
             if last {
-                return self.end(end_ns - LATE_NS);
+                return self.end(end_ns - TIMESTAMP_SLACK_NS);
             }
         }
     }
@@ -243,14 +249,14 @@ impl<W: Write> Job<W> {
             .iter()
             .map(|source| PollFd::new(&source.socket, PollFlags::IN))
             .collect();
-        match poll(&mut ready, Some(&LOOK)) {
+        match poll(&mut ready, Some(&STOP_POLL)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
     /// Takes in what an interface has, up to packets seen after `end_ns`.
-    fn take(&mut self, index: usize, batch: &mut Batch, end_ns: u64) -> io::Result<()> {
+    fn take(&mut self, index: usize, batch: &mut FrameBatch, end_ns: u64) -> io::Result<()> {
         loop {
             match batch.receive(self.sources[index].socket.as_fd()) {
                 Ok(()) => {}
@@ -260,10 +266,10 @@ impl<W: Write> Job<W> {
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => return Ok(()),
                 Err(error) => return Err(error),
             }
-            batch.put_in_order(LATE_NS);
+            batch.order_timestamps(TIMESTAMP_SLACK_NS);
             for packet in batch.packets() {
                 let at_ns = packet.at_ns.unwrap_or_else(|| (tap::time_of_day())());
-                let at_ns = self.sources[index].after_last(at_ns);
+                let at_ns = self.sources[index].monotonic_timestamp(at_ns);
                 if at_ns > end_ns {
                     return Ok(());
                 }
@@ -276,7 +282,7 @@ impl<W: Write> Job<W> {
         }
     }
 
-    fn write(&mut self, index: usize, at_ns: u64, seen: &Seen<'_>) -> io::Result<()> {
+    fn write(&mut self, index: usize, at_ns: u64, seen: &CapturedFrame<'_>) -> io::Result<()> {
         let source = &mut self.sources[index];
         source.seen += 1;
         let kept = match self.snap_len {
@@ -303,7 +309,7 @@ impl<W: Write> Job<W> {
         Ok(())
     }
 
-    fn end(mut self, at_ns: u64) -> io::Result<Totals> {
+    fn end(mut self, at_ns: u64) -> io::Result<CaptureTotals> {
         for source in &self.sources {
             let dropped = packet::drops(source.socket.as_fd())?;
             self.totals.dropped += dropped;

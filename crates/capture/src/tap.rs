@@ -1,7 +1,7 @@
 //! What an engine sends and receives, written down between its pump and its wire.
 
 use crate::ip;
-use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, Writer};
+use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
 use engine::{Address, PacketLen};
 use std::io::{self, IoSlice, Write};
 use std::net::IpAddr;
@@ -13,12 +13,12 @@ use wire::{Arrival, Capabilities, Receiver, Wire};
 /// A file that several taps write to.
 #[derive(Clone)]
 pub struct Recorder {
-    writer: Arc<Mutex<Writer<Box<dyn Write + Send>>>>,
+    writer: Arc<Mutex<PcapngWriter<Box<dyn Write + Send>>>>,
 }
 
 /// One or more packets seen together.
 #[derive(Clone, Copy, Debug)]
-pub struct Sight {
+pub struct CapturedPackets {
     /// Where.
     pub interface: InterfaceId,
     /// When, ns.
@@ -53,12 +53,12 @@ pub fn time_of_day() -> Clock {
 /// that sends it, and after the call that receives it.
 pub struct Tap<W> {
     wire: W,
-    log: Log,
+    log: TapLog,
 }
 
 /// How packets of one wire are written down.
 #[derive(Clone)]
-struct Log {
+struct TapLog {
     recorder: Recorder,
     interface: InterfaceId,
     own: IpAddr,
@@ -68,7 +68,7 @@ struct Log {
 
 impl Recorder {
     /// Writes to `writer`.
-    pub fn new(writer: Writer<Box<dyn Write + Send>>) -> Recorder {
+    pub fn new(writer: PcapngWriter<Box<dyn Write + Send>>) -> Recorder {
         Recorder {
             writer: Arc::new(Mutex::new(writer)),
         }
@@ -83,7 +83,7 @@ impl Recorder {
     pub fn finish(self) -> io::Result<u64> {
         self.with(|writer| {
             let empty: Box<dyn Write + Send> = Box::new(io::sink());
-            let empty = Writer::new(empty, "", Default::default())?;
+            let empty = PcapngWriter::new(empty, "", Default::default())?;
             let packets = writer.packets();
             std::mem::replace(writer, empty).finish()?;
             Ok(packets)
@@ -100,18 +100,18 @@ impl Recorder {
     }
 
     /// Writes packets behind IP headers made for them; false when the file is full or broken.
-    pub fn write(&self, sight: &Sight, octets: &[u8]) -> bool {
-        let Sight { from, to, .. } = *sight;
+    pub fn write(&self, captured: &CapturedPackets, octets: &[u8]) -> bool {
+        let CapturedPackets { from, to, .. } = *captured;
         self.with(|writer| {
-            octets.chunks(sight.segment_size.max(1)).all(|payload| {
-                let mut packet = ip::header(from, to, sight.protocol, payload.len());
+            octets.chunks(captured.segment_size.max(1)).all(|payload| {
+                let mut packet = ip::header(from, to, captured.protocol, payload.len());
                 packet.extend_from_slice(payload);
                 let written = writer.packet(&Packet {
-                    interface: sight.interface,
-                    at_ns: sight.at_ns,
+                    interface: captured.interface,
+                    at_ns: captured.at_ns,
                     octets: &packet,
                     original_len: packet.len(),
-                    direction: sight.direction,
+                    direction: captured.direction,
                     comment: "",
                 });
                 // The writer keeps its error for the end.
@@ -120,7 +120,7 @@ impl Recorder {
         })
     }
 
-    fn with<T>(&self, act: impl FnOnce(&mut Writer<Box<dyn Write + Send>>) -> T) -> T {
+    fn with<T>(&self, act: impl FnOnce(&mut PcapngWriter<Box<dyn Write + Send>>) -> T) -> T {
         // A writer is whole between its calls, so one that a panic left is good.
         act(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -144,10 +144,10 @@ impl<W: Wire> Tap<W> {
         let interface = recorder.interface(name)?;
         Ok(Tap {
             wire,
-            log: Log {
+            log: TapLog {
                 recorder: recorder.clone(),
                 interface,
-                own: ip::host(own),
+                own: ip::ip_of(own),
                 protocol,
                 clock,
             },
@@ -160,14 +160,14 @@ impl<W: Wire> Tap<W> {
     }
 }
 
-impl Log {
+impl TapLog {
     fn write(&self, at_ns: u64, direction: Direction, peer: Address, octets: &[u8], size: usize) {
-        let peer = ip::host(peer);
+        let peer = ip::ip_of(peer);
         let (from, to) = match direction {
             Direction::Sent => (self.own, peer),
             Direction::Received => (peer, self.own),
         };
-        let sight = Sight {
+        let captured = CapturedPackets {
             interface: self.interface,
             at_ns,
             direction: Some(direction),
@@ -176,7 +176,7 @@ impl Log {
             protocol: self.protocol,
             segment_size: size,
         };
-        self.recorder.write(&sight, octets);
+        self.recorder.write(&captured, octets);
     }
 
     fn write_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
@@ -227,12 +227,12 @@ impl<W: Wire> Wire for Tap<W> {
 
 struct TappedReceiver {
     receiver: Box<dyn Receiver>,
-    log: Log,
+    log: TapLog,
 }
 
 impl Receiver for TappedReceiver {
-    fn patience(&self) -> Duration {
-        self.receiver.patience()
+    fn max_wait(&self) -> Duration {
+        self.receiver.max_wait()
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {

@@ -4,10 +4,10 @@ use crate::{Job, Rate, Role, Workload};
 use serde::{Deserialize, Serialize};
 
 /// Transports that run together in one job at most.
-const LEGS_MAX: usize = 8;
+const COMPONENTS_MAX: usize = 8;
 
 /// Octets of a leg's text at most: a name and a dozen options.
-const LEG_TEXT_MAX: usize = 256;
+const COMPONENT_TEXT_MAX: usize = 256;
 
 /// Octets of a congestion control's name at most (TCP_CA_NAME_MAX).
 const CONGESTION_MAX: usize = 16;
@@ -16,13 +16,13 @@ const CONGESTION_MAX: usize = 16;
 const BATCH_MAX: u64 = 1024;
 
 /// The longest a packet may be said to be on its way: the far side of the moon and back, twice.
-const PATH_MAX_NS: u64 = 10_000_000_000;
+const PATH_DELAY_MAX_NS: u64 = 10_000_000_000;
 
 /// Slices of a trial at most; the loops keep 4096 themselves.
 const SLICES_MAX: u64 = 100_000;
 
 /// What a circuit says that may move no more bytes.
-pub const SPENT: &str = "the session has moved all of the bytes that the agent allows; start another, or \
+pub const QUOTA_EXCEEDED: &str = "the session has moved all of the bytes that the agent allows; start another, or \
                          raise --max-bytes there";
 
 /// Octets that every message of an open loop begins with: its number and its time.
@@ -30,7 +30,7 @@ pub const STAMP_LEN: usize = 16;
 
 /// A worker's part of what a session may move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share {
+pub struct WorkerQuota {
     /// User bytes, both directions counted.
     pub bytes: u64,
     /// Bytes a second it may send; None for no limit.
@@ -65,7 +65,7 @@ pub struct Caps {
 
 /// A measuring thread and a helper for each circuit, where circuits come and go that of the one before
 /// too, and the control thread and one to spare.
-const fn threads(circuits: u32) -> u32 {
+const fn threads_for(circuits: u32) -> u32 {
     circuits.saturating_mul(3).saturating_add(2)
 }
 
@@ -73,7 +73,7 @@ impl Default for Caps {
     fn default() -> Caps {
         Caps {
             circuits: 64,
-            threads: threads(64),
+            threads: threads_for(64),
             workers: crate::session::WORKERS_MAX,
             message_len: 64 << 20,
             buffers: 64 << 20,
@@ -92,7 +92,7 @@ impl Caps {
     #[must_use]
     pub fn with_circuits(mut self, circuits: u32) -> Caps {
         self.circuits = circuits;
-        self.threads = threads(circuits);
+        self.threads = threads_for(circuits);
         self
     }
 
@@ -106,17 +106,22 @@ impl Caps {
     /// # Errors
     ///
     /// A sentence that names what is too much, and what is allowed.
-    pub fn check(&self, job: &Job, share: Share) -> Result<(), String> {
+    pub fn check(&self, job: &Job, quota: WorkerQuota) -> Result<(), String> {
         self.check_circuits(job)?;
         self.check_bytes(job)?;
-        check_rate(job, share)?;
+        check_rate(job, quota)?;
         let limits = job.limits;
         at_most("measured time", limits.time_ns, self.trial_ns, "ns")?;
         at_least_one("measured time", limits.time_ns)?;
         at_least_one("slice", limits.slice_ns)?;
         at_most("slices", limits.time_ns / limits.slice_ns, SLICES_MAX, "")?;
-        at_most("way of a packet", job.path_ns, PATH_MAX_NS, "ns")?;
-        if share.bytes == 0 {
+        at_most(
+            "way of a packet",
+            job.path_delay_ns,
+            PATH_DELAY_MAX_NS,
+            "ns",
+        )?;
+        if quota.bytes == 0 {
             return Err(format!(
                 "the session has moved all of its {} bytes, or its other workers may; start another, \
                  or raise --max-bytes there",
@@ -127,25 +132,25 @@ impl Caps {
     }
 
     fn check_circuits(&self, job: &Job) -> Result<(), String> {
-        if job.legs.is_empty() || job.legs.len() > LEGS_MAX {
+        if job.components.is_empty() || job.components.len() > COMPONENTS_MAX {
             return Err(format!(
-                "{} transports at once; there may be 1 to {LEGS_MAX}",
-                job.legs.len()
+                "{} transports at once; there may be 1 to {COMPONENTS_MAX}",
+                job.components.len()
             ));
         }
-        for leg in &job.legs {
+        for leg in &job.components {
             at_least_one("number of circuits", u64::from(leg.circuits))?;
             at_most(
                 "transport's text",
                 leg.transport.len() as u64,
-                LEG_TEXT_MAX as u64,
+                COMPONENT_TEXT_MAX as u64,
                 "B",
             )?;
         }
         let circuits = job.circuits();
         at_most("number of circuits", circuits, u64::from(self.circuits), "")?;
         // Within the cap they are far from the largest number.
-        let threads = u64::from(threads(circuits as u32));
+        let threads = u64::from(threads_for(circuits as u32));
         at_most("number of threads", threads, u64::from(self.threads), "")
     }
 
@@ -158,7 +163,7 @@ impl Caps {
         if job.mix.is_some_and(|mix| mix.small_percent > 100) {
             return Err("a mix has more than 100 % small messages".into());
         }
-        let settings = &job.settings;
+        let settings = &job.circuit_options;
         at_most("read", settings.read_len, self.message_len, "B")?;
         at_most("batch", settings.batch.unwrap_or(1), BATCH_MAX, "packets")?;
         at_most(
@@ -183,10 +188,10 @@ impl Caps {
     /// The job with what the agent decides: it moves no more bytes and goes no faster than `share`, and
     /// who sends has no more messages than that makes.
     #[must_use]
-    pub fn hold(&self, mut job: Job, share: Share) -> Job {
-        let smaller = |cap: Option<u64>, asked: Option<u64>| match (cap, asked) {
-            (Some(cap), Some(asked)) => Some(cap.min(asked)),
-            (cap, asked) => cap.or(asked),
+    pub fn limit_job(&self, mut job: Job, quota: WorkerQuota) -> Job {
+        let smaller = |cap: Option<u64>, requested: Option<u64>| match (cap, requested) {
+            (Some(cap), Some(requested)) => Some(cap.min(requested)),
+            (cap, requested) => cap.or(requested),
         };
         if job.sends() {
             // An answer is as long as its question, and counts too.
@@ -194,18 +199,18 @@ impl Caps {
                 Role::Source if job.workload != Workload::Connect => 1,
                 _ => 2,
             };
-            let one = job.longest().saturating_mul(there_and_back).max(1);
-            let each = share.bytes / job.circuits().max(1) / one;
+            let one = job.message_len_max().saturating_mul(there_and_back).max(1);
+            let each = quota.bytes / job.circuits().max(1) / one;
             job.limits.messages = job.limits.messages.min(each.max(1));
         }
-        job.allowance_bytes = smaller(Some(share.bytes), job.allowance_bytes);
-        job.pace_bytes_per_s = smaller(share.pace_bytes_per_s, job.pace_bytes_per_s);
+        job.allowance_bytes = smaller(Some(quota.bytes), job.allowance_bytes);
+        job.pace_bytes_per_s = smaller(quota.pace_bytes_per_s, job.pace_bytes_per_s);
         job
     }
 }
 
 /// An open loop offers no more than it may send.
-fn check_rate(job: &Job, share: Share) -> Result<(), String> {
+fn check_rate(job: &Job, quota: WorkerQuota) -> Result<(), String> {
     if job.workload == Workload::Offered && job.message_len < STAMP_LEN as u64 {
         return Err(format!(
             "a message of an offered load begins with {STAMP_LEN} B of its own"
@@ -217,8 +222,8 @@ fn check_rate(job: &Job, share: Share) -> Result<(), String> {
     if !per_s.is_finite() || per_s <= 0.0 {
         return Err("the offered rate is no number above 0".into());
     }
-    let bytes = per_s * job.mean_len() * job.circuits() as f64;
-    match share.pace_bytes_per_s {
+    let bytes = per_s * job.message_len_mean() * job.circuits() as f64;
+    match quota.pace_bytes_per_s {
         Some(most) if bytes > most as f64 && job.sends() => Err(format!(
             "{:.0} bit/s are offered; this agent lets its worker send at most {} bit/s",
             bytes * 8.0,
@@ -248,7 +253,7 @@ fn at_least_one(what: &str, value: u64) -> Result<(), String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Arrivals, Leg, Limits, Mix, Settings, Side};
+    use crate::{Arrivals, CircuitOptions, ComponentSpec, Limits, Mix, Side};
 
     /// A job that is within everything.
     pub(crate) fn job() -> Job {
@@ -256,20 +261,20 @@ pub(crate) mod tests {
             side: Side::Listen,
             role: Role::Source,
             workload: Workload::Throughput,
-            legs: vec![Leg {
+            components: vec![ComponentSpec {
                 transport: "tcp".into(),
                 circuits: 2,
             }],
-            settings: Settings {
+            circuit_options: CircuitOptions {
                 congestion: "cubic".into(),
-                ..Settings::default()
+                ..CircuitOptions::default()
             },
             bind: None,
             peer: None,
-            clock_ns: 0,
+            clock_offset_ns: 0,
             pace_bytes_per_s: None,
             allowance_bytes: None,
-            path_ns: 0,
+            path_delay_ns: 0,
             message_len: 1000,
             mix: None,
             limits: Limits {
@@ -285,8 +290,8 @@ pub(crate) mod tests {
         }
     }
 
-    fn some() -> Share {
-        Share {
+    fn unlimited() -> WorkerQuota {
+        WorkerQuota {
             bytes: u64::MAX,
             pace_bytes_per_s: None,
         }
@@ -297,16 +302,16 @@ pub(crate) mod tests {
     #[test]
     fn every_resource_has_its_cap() {
         let caps = Caps::default();
-        assert_eq!(caps.check(&job(), some()), Ok(()));
+        assert_eq!(caps.check(&job(), unlimited()), Ok(()));
         let too_much: [(&str, Change); 15] = [
-            ("circuits", |job| job.legs[0].circuits = 65),
-            ("circuits", |job| job.legs[0].circuits = u32::MAX),
-            ("circuits", |job| job.legs[0].circuits = 0),
-            ("transports at once", |job| job.legs.clear()),
+            ("circuits", |job| job.components[0].circuits = 65),
+            ("circuits", |job| job.components[0].circuits = u32::MAX),
+            ("circuits", |job| job.components[0].circuits = 0),
+            ("transports at once", |job| job.components.clear()),
             ("transports at once", |job| {
-                job.legs = vec![job.legs[0].clone(); 9]
+                job.components = vec![job.components[0].clone(); 9]
             }),
-            ("text", |job| job.legs[0].transport = "x".repeat(9999)),
+            ("text", |job| job.components[0].transport = "x".repeat(9999)),
             ("message", |job| job.message_len = u64::MAX),
             ("message", |job| job.message_len = 0),
             ("message", |job| {
@@ -316,37 +321,41 @@ pub(crate) mod tests {
                     small_percent: 7,
                 });
             }),
-            ("read", |job| job.settings.read_len = u64::MAX),
-            ("socket buffer", |job| job.settings.buffers = Some(1 << 40)),
+            ("read", |job| job.circuit_options.read_len = u64::MAX),
+            ("socket buffer", |job| {
+                job.circuit_options.buffers = Some(1 << 40)
+            }),
             ("measured time", |job| job.limits.time_ns = u64::MAX),
             ("slice", |job| job.limits.slice_ns = 0),
             ("interface", |job| {
-                job.settings.interface = Some("eth0".into())
+                job.circuit_options.interface = Some("eth0".into())
             }),
             ("congestion", |job| {
-                job.settings.congestion = "../../etc".into()
+                job.circuit_options.congestion = "../../etc".into()
             }),
         ];
         for (words, change) in too_much {
             let mut job = job();
             change(&mut job);
-            let why = caps.check(&job, some()).expect_err(words);
+            let why = caps.check(&job, unlimited()).expect_err(words);
             assert!(why.contains(words), "{why}");
         }
         assert!(
-            caps.check(&job(), Share::default())
+            caps.check(&job(), WorkerQuota::default())
                 .expect_err("no bytes")
                 .contains("bytes")
         );
     }
 
     #[test]
-    fn threads_follow_from_circuits() {
+    fn thread_cap_follows_circuits() {
         let caps = Caps {
             threads: 5,
             ..Caps::default()
         };
-        let why = caps.check(&job(), some()).expect_err("two circuits need 8");
+        let why = caps
+            .check(&job(), unlimited())
+            .expect_err("two circuits need 8");
         assert!(why.contains("number of threads of 8"), "{why}");
     }
 
@@ -362,8 +371,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rates_are_finite_and_within_the_share() {
-        let share = Share {
+    fn offered_rate_must_be_finite_and_within_quota() {
+        let quota = WorkerQuota {
             bytes: 1,
             pace_bytes_per_s: Some(125_000),
         };
@@ -377,7 +386,7 @@ pub(crate) mod tests {
             (-1.0, false),
         ] {
             let caps = Caps::default();
-            assert_eq!(caps.check(&offered(per_s), share).is_ok(), fine, "{per_s}");
+            assert_eq!(caps.check(&offered(per_s), quota).is_ok(), fine, "{per_s}");
         }
         let mut mixed = offered(10.0);
         mixed.mix = Some(Mix {
@@ -385,20 +394,20 @@ pub(crate) mod tests {
             full: 64_000,
             small_percent: 50,
         });
-        let why = Caps::default().check(&mixed, share).expect_err("the mix");
+        let why = Caps::default().check(&mixed, quota).expect_err("the mix");
         assert!(why.contains("5128000 bit/s are offered"), "{why}");
         let mut short = offered(10.0);
         short.message_len = 15;
-        Caps::default().check(&short, share).expect_err("no stamp");
+        Caps::default().check(&short, quota).expect_err("no stamp");
     }
 
     #[test]
-    fn a_job_is_held_to_bytes_and_pace() {
-        let share = Share {
+    fn limit_job_caps_bytes_and_pace() {
+        let quota = WorkerQuota {
             bytes: 10_000,
             pace_bytes_per_s: Some(1000),
         };
-        let held = |job: Job| Caps::default().hold(job, share);
+        let held = |job: Job| Caps::default().limit_job(job, quota);
         let source = held(job());
         assert_eq!(source.limits.messages, 5);
         assert_eq!(source.pace_bytes_per_s, Some(1000));
@@ -422,7 +431,7 @@ pub(crate) mod tests {
             (modest.allowance_bytes, modest.pace_bytes_per_s),
             (Some(7), Some(9))
         );
-        let free = Caps::default().hold(job(), some());
+        let free = Caps::default().limit_job(job(), unlimited());
         assert_eq!(free.pace_bytes_per_s, None);
     }
 }

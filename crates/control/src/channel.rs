@@ -71,13 +71,13 @@ impl Channel {
         message: &impl Serialize,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
-        let frame = framed(message)?;
+        let frame = encode_frame(message)?;
         if descriptors.len() > DESCRIPTORS_MAX {
             return Err(ChannelError::TooLong(frame.len()));
         }
-        let mut sent = self.send_front(&frame, descriptors, SendFlags::empty())?;
+        let mut sent = self.send_some(&frame, descriptors, SendFlags::empty())?;
         while sent < frame.len() {
-            sent += self.send_front(&frame[sent..], &[], SendFlags::empty())?;
+            sent += self.send_some(&frame[sent..], &[], SendFlags::empty())?;
         }
         Ok(())
     }
@@ -94,13 +94,13 @@ impl Channel {
         descriptors: &[BorrowedFd<'_>],
         limit: Duration,
     ) -> Result<(), ChannelError> {
-        let frame = framed(message)?;
+        let frame = encode_frame(message)?;
         let end = Instant::now() + limit;
         let mut sent = 0;
         while sent < frame.len() {
             // They go with the first octet.
             let with = if sent == 0 { descriptors } else { &[] };
-            match self.send_front(&frame[sent..], with, SendFlags::DONTWAIT) {
+            match self.send_some(&frame[sent..], with, SendFlags::DONTWAIT) {
                 Ok(len) => sent += len,
                 Err(ChannelError::Io(error)) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(PollFlags::OUT, end, limit)?;
@@ -139,7 +139,7 @@ impl Channel {
         Ok((message, descriptors))
     }
 
-    fn send_front(
+    fn send_some(
         &mut self,
         bytes: &[u8],
         descriptors: &[BorrowedFd<'_>],
@@ -220,7 +220,7 @@ impl Channel {
 }
 
 /// A message with its length in front.
-fn framed(message: &impl Serialize) -> Result<Vec<u8>, ChannelError> {
+fn encode_frame(message: &impl Serialize) -> Result<Vec<u8>, ChannelError> {
     let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
     if body.len() > FRAME_MAX {
         return Err(ChannelError::TooLong(body.len()));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_descriptors_arrive() {
+    fn channel_transfers_message_and_descriptors() {
         let (mut left, right) = pair();
         let mut right = Channel::new(right.into());
         let (file, _other) = UnixStream::pair().expect("a socket pair");
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_is_not_trusted() {
+    fn oversized_length_is_rejected() {
         let (mut left, mut right) = pair();
         right
             .write_all(&u32::MAX.to_le_bytes())
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_goes_away_within_a_frame_is_noticed() {
+    fn peer_exit_within_frame_closes_channel() {
         let (mut left, mut right) = pair();
         right.write_all(&[100, 0, 0, 0, 1, 2]).expect("it is sent");
         drop(right);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn any_octets_are_a_message_or_an_error() {
+    fn random_frames_parse_or_fail() {
         let mut state = 1u64;
         for _ in 0..2000 {
             let (mut left, mut right) = pair();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stopped_to_read_holds_nobody_up() {
+    fn send_to_stalled_reader_times_out() {
         let (mut left, right) = pair();
         let message = vec![7u8; 10_000];
         let limit = Duration::from_millis(1);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_at_the_deadline() {
+    fn receive_times_out_without_frame() {
         let (mut left, _right) = pair();
         let result = left.receive::<String>(Duration::from_millis(1));
         assert!(matches!(result, Err(ChannelError::TimedOut(_))));

@@ -10,10 +10,10 @@ use serde::de::DeserializeOwned;
 pub const REQUEST_MAX: usize = 64 << 10;
 
 /// Octets of a frame from an agent at most: the report of a worker.
-pub const ANSWER_MAX: usize = crate::FRAME_MAX;
+pub const RESPONSE_MAX: usize = crate::FRAME_MAX;
 
 /// Octets of a frame's head.
-const HEAD: usize = 4;
+const HEADER_LEN: usize = 4;
 
 /// A frame that is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -42,7 +42,7 @@ pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameEr
     if len > limit {
         return Err(FrameError::TooLong { len, limit });
     }
-    let mut frame = Vec::with_capacity(HEAD + len);
+    let mut frame = Vec::with_capacity(HEADER_LEN + len);
     frame.extend_from_slice(&(len as u32).to_le_bytes());
     frame.extend_from_slice(&body);
     Ok(frame)
@@ -50,34 +50,34 @@ pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameEr
 
 /// Octets as they come, until they are frames.
 #[derive(Debug)]
-pub struct Frames {
+pub struct FrameDecoder {
     limit: usize,
     octets: Vec<u8>,
-    taken: usize,
+    consumed: usize,
 }
 
-impl Frames {
+impl FrameDecoder {
     /// Frames of at most `limit` octets each.
-    pub fn new(limit: usize) -> Frames {
-        Frames {
+    pub fn new(limit: usize) -> FrameDecoder {
+        FrameDecoder {
             limit,
             octets: Vec::new(),
-            taken: 0,
+            consumed: 0,
         }
     }
 
     /// Octets that came.
     pub fn push(&mut self, octets: &[u8]) {
-        if self.taken > 0 {
-            self.octets.drain(..self.taken);
-            self.taken = 0;
+        if self.consumed > 0 {
+            self.octets.drain(..self.consumed);
+            self.consumed = 0;
         }
         self.octets.extend_from_slice(octets);
     }
 
     /// Whether a frame has begun and not ended.
     pub fn is_partial(&self) -> bool {
-        self.octets.len() > self.taken
+        self.octets.len() > self.consumed
     }
 
     /// The next message; None when more octets are needed.
@@ -85,9 +85,9 @@ impl Frames {
     /// # Errors
     ///
     /// A [`FrameError`]; what follows is of no use then.
-    pub fn take<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
-        let waiting = &self.octets[self.taken..];
-        let Some((head, rest)) = waiting.split_first_chunk::<HEAD>() else {
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
+        let waiting = &self.octets[self.consumed..];
+        let Some((head, rest)) = waiting.split_first_chunk::<HEADER_LEN>() else {
             return Ok(None);
         };
         let len = u32::from_le_bytes(*head) as usize;
@@ -105,7 +105,7 @@ impl Frames {
         if !after.is_empty() {
             return Err(FrameError::Malformed);
         }
-        self.taken += HEAD + len;
+        self.consumed += HEADER_LEN + len;
         Ok(Some(message))
     }
 }
@@ -115,16 +115,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_out_whole_however_they_came_in() {
+    fn decoder_reassembles_split_frames() {
         let one = encode(&("first".to_owned(), 1u32), 100).expect("it fits");
         let two = encode(&("second".to_owned(), 2u32), 100).expect("it fits");
         let all = [one, two].concat();
         for step in 1..all.len() {
-            let mut frames = Frames::new(100);
+            let mut frames = FrameDecoder::new(100);
             let mut seen = Vec::new();
             for part in all.chunks(step) {
                 frames.push(part);
-                while let Some(message) = frames.take::<(String, u32)>().expect("good frames") {
+                while let Some(message) =
+                    frames.next_message::<(String, u32)>().expect("good frames")
+                {
                     seen.push(message.1);
                 }
             }
@@ -134,33 +136,33 @@ mod tests {
     }
 
     #[test]
-    fn lengths_at_the_limit_and_beyond_it() {
+    fn length_limit_is_exact() {
         let text = "x".repeat(98);
         let exact = encode(&text, 99).expect("one octet of length and 98 of text");
         assert!(matches!(
             encode(&text, 98),
             Err(FrameError::TooLong { len: 99, limit: 98 })
         ));
-        let mut frames = Frames::new(99);
+        let mut frames = FrameDecoder::new(99);
         frames.push(&exact);
-        assert_eq!(frames.take::<String>(), Ok(Some(text)));
+        assert_eq!(frames.next_message::<String>(), Ok(Some(text)));
         for len in [100u32, u32::MAX] {
-            let mut frames = Frames::new(99);
+            let mut frames = FrameDecoder::new(99);
             frames.push(&len.to_le_bytes());
             assert!(matches!(
-                frames.take::<String>(),
+                frames.next_message::<String>(),
                 Err(FrameError::TooLong { .. })
             ));
         }
     }
 
     #[test]
-    fn what_is_left_over_or_missing_in_a_frame_is_a_fault() {
+    fn trailing_or_missing_octets_are_malformed() {
         for body in [&[][..], &[5, b'a'], &[1, b'a', b'b'], &[1, 0xff]] {
-            let mut frames = Frames::new(99);
+            let mut frames = FrameDecoder::new(99);
             frames.push(&(body.len() as u32).to_le_bytes());
             frames.push(body);
-            assert_eq!(frames.take::<String>(), Err(FrameError::Malformed));
+            assert_eq!(frames.next_message::<String>(), Err(FrameError::Malformed));
         }
     }
 }

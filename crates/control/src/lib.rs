@@ -31,20 +31,20 @@
 //! than the frame is long.
 #![forbid(unsafe_code)]
 
-mod account;
+mod byte_account;
 pub mod caps;
 mod channel;
 pub mod frame;
 mod message;
 pub mod session;
-pub mod vet;
+pub mod validate;
 
-pub use account::Account;
-pub use caps::{Caps, Share};
+pub use byte_account::ByteAccount;
+pub use caps::{Caps, WorkerQuota};
 pub use channel::{Channel, ChannelError, FRAME_MAX};
 pub use message::{
-    Arrivals, CircuitReport, CpuUse, FromWorker, Job, Leg, Limits, Mix, Rate, RendezvousFrame,
-    Role, Settings, Side, Slice, ToWorker, WorkerReport, Workload,
+    Arrivals, CircuitOptions, CircuitReport, ComponentSpec, CpuUse, FromWorker, Job, Limits, Mix,
+    Rate, RendezvousFrame, Role, Side, Slice, ToWorker, WorkerReport, Workload,
 };
 
 /// Version of the protocol, exchanged first.

@@ -60,22 +60,22 @@ pub struct Job {
     /// What is measured.
     pub workload: Workload,
     /// The circuits.
-    pub legs: Vec<Leg>,
+    pub components: Vec<ComponentSpec>,
     /// Options of the circuits.
-    pub settings: Settings,
+    pub circuit_options: CircuitOptions,
     /// Address the listeners bind to; None for the loopback.
     pub bind: Option<IpAddr>,
     /// The only address that is listened to and answered; None for any.
     pub peer: Option<IpAddr>,
     /// What to add to a time stamp of the other side to have it in this side's clock, ns.
-    pub clock_ns: i64,
+    pub clock_offset_ns: i64,
     /// Bytes a second all circuits together may send at most; None for no limit.
     pub pace_bytes_per_s: Option<u64>,
     /// Bytes all circuits together may move, both directions counted, None for no limit. With a limit
     /// comes an [`Account`](crate::Account), the last descriptor of the frame.
     pub allowance_bytes: Option<u64>,
     /// The longest a packet may be on its way, ns; 0 within a host.
-    pub path_ns: u64,
+    pub path_delay_ns: u64,
     /// Bytes of a message.
     pub message_len: u64,
     /// Two sizes instead of one.
@@ -97,22 +97,25 @@ pub struct Job {
 impl Job {
     /// Whether both ends are on one host with nothing between them but its loopback.
     pub fn is_within_host(&self) -> bool {
-        self.path_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())
+        self.path_delay_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())
     }
 
     /// Its circuits, those of all legs.
     pub fn circuits(&self) -> u64 {
-        self.legs.iter().map(|leg| u64::from(leg.circuits)).sum()
+        self.components
+            .iter()
+            .map(|leg| u64::from(leg.circuits))
+            .sum()
     }
 
     /// Bytes of its longest message.
-    pub fn longest(&self) -> u64 {
+    pub fn message_len_max(&self) -> u64 {
         self.mix
             .map_or(self.message_len, |mix| mix.small.max(mix.full))
     }
 
     /// Bytes of a message in the mean.
-    pub fn mean_len(&self) -> f64 {
+    pub fn message_len_mean(&self) -> f64 {
         self.mix.map_or(self.message_len as f64, |mix| {
             let small = f64::from(mix.small_percent.min(100)) / 100.0;
             mix.small as f64 * small + mix.full as f64 * (1.0 - small)
@@ -168,7 +171,7 @@ pub enum Workload {
 
 /// Circuits of one transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Leg {
+pub struct ComponentSpec {
     /// Its name and its options: `NAME[,KEY=VALUE...]`.
     pub transport: String,
     /// How many.
@@ -177,7 +180,7 @@ pub struct Leg {
 
 /// Options of the circuits; see the library's options for their meaning.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct CircuitOptions {
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
     /// Bytes a byte stream's receiver asks for.

@@ -46,17 +46,17 @@ pub enum ToAgent {
     /// Start a worker of that number.
     Spawn(u32),
     /// A message for a worker.
-    Tell(u32, Box<ToWorker>),
+    ToWorker(u32, Box<ToWorker>),
     /// End a worker.
-    End(u32),
+    EndWorker(u32),
     /// A trial begins: note the host's counters.
-    Begin,
+    BeginTrial,
     /// It has ended: tell what else the host did meanwhile.
-    Settle,
+    EndTrial,
     /// Expect a greeting from another agent, which will echo the token that is answered.
-    Expect,
+    ExpectPeer,
     /// Greet the agent at this address with that token.
-    Greet(SocketAddr, Token),
+    CheckPeer(SocketAddr, Token),
     /// Send this many octets back, at most [`crate::frame::REQUEST_MAX`].
     Probe(Vec<u8>),
     /// Tell how this end's connection to the client fares.
@@ -69,7 +69,7 @@ pub enum ToAgent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
     /// The first answer.
-    Hello(Welcome),
+    Hello(AgentHello),
     /// Another client measures; this many go first.
     Queued(u32),
     /// The client's turn.
@@ -77,17 +77,17 @@ pub enum FromAgent {
     /// CLOCK_MONOTONIC of the agent's host, ns, for the request of that number.
     Clock(u32, u64),
     /// What the machine is.
-    Machine(Description),
+    Machine(MachineDescription),
     /// A message of a worker.
-    Said(u32, FromWorker),
+    FromWorker(u32, FromWorker),
     /// A worker's process has ended and was waited for.
-    Ended(u32),
+    WorkerEnded(u32),
     /// What the host did in a trial.
-    Settled(Counters),
+    TrialCounters(HostCounters),
     /// The token another agent must bring.
-    Expected(Token),
+    ExpectingPeer(Token),
     /// The other agent answered from this address of its own; data may flow between the two.
-    Greeted(IpAddr),
+    PeerChecked(IpAddr),
     /// The octets of a probe.
     Probe(Vec<u8>),
     /// The connection as this end's kernel sees it.
@@ -95,12 +95,12 @@ pub enum FromAgent {
     /// Something cannot be done, and why; concerns a worker if it has a number.
     Refused(Option<u32>, String),
     /// The session is over, and why.
-    Over(String),
+    SessionEnded(String),
 }
 
 /// What an agent allows and has.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Welcome {
+pub struct AgentHello {
     /// Version of the protocol.
     pub version: u32,
     /// Version of the program.
@@ -136,16 +136,16 @@ pub struct Intent {
 
 /// What a machine is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Description {
+pub struct MachineDescription {
     /// Group, name, value.
     pub facts: Vec<(String, String, String)>,
     /// What doctor found.
-    pub findings: Vec<FoundThere>,
+    pub findings: Vec<RemoteFinding>,
 }
 
 /// Something doctor noticed on an agent's host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct FoundThere {
+pub struct RemoteFinding {
     /// 0 good, 1 note, 2 warning, 3 bad.
     pub severity: u8,
     /// What is so.
@@ -158,7 +158,7 @@ pub struct FoundThere {
 
 /// What an agent's host did in a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counters {
+pub struct HostCounters {
     /// Evidence by name.
     pub evidence: BTreeMap<String, f64>,
     /// What makes the trial doubtful.

@@ -3,10 +3,10 @@
 mod lend;
 mod receive;
 
-use crate::circuits::CircuitStatus;
-use crate::inbox::Reader;
+use crate::circuit_state::CircuitStatus;
 use crate::pump::Pump;
-use crate::shared::Owner;
+use crate::receive_queue::MessageReader;
+use crate::shared::EndpointHandle;
 use crate::sys::Producer;
 use engine::{Address, AssociationId, CloseReason, Engine, Framing};
 use std::io;
@@ -22,30 +22,30 @@ use wire::Wire;
 /// its way; else it may wait for others to share a packet: until a batch is full, until
 /// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
 pub struct Circuit<E: Engine, W: Wire> {
-    shared: Arc<Owner<E, W>>,
+    shared: Arc<EndpointHandle<E, W>>,
     id: AssociationId,
     framing: Framing,
     producer: Producer,
-    reader: Reader,
+    reader: MessageReader,
     batch_bytes: u64,
     peer: Address,
-    flushed: u64,
-    flushes: u32,
+    submitted: u64,
+    submits: u32,
     /// Arrivals at the endpoint when this circuit last looked.
-    seen: u64,
+    seen_arrivals: u64,
     /// Answers may wait for company.
-    is_patient: bool,
+    delays_acks: bool,
     /// The reader's chunk is the last there will be.
-    has_all: bool,
+    is_last_chunk: bool,
 }
 
 /// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
 /// default window, so half of it is still open then.
-const LOOK_EVERY: u32 = 4;
+const POLL_EVERY_SUBMITS: u32 = 4;
 
 impl<E: Engine, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
-        shared: Arc<Owner<E, W>>,
+        shared: Arc<EndpointHandle<E, W>>,
         id: AssociationId,
         framing: Framing,
         producer: Producer,
@@ -57,14 +57,14 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             id,
             producer,
             framing,
-            reader: Reader::new(framing),
+            reader: MessageReader::new(framing),
             batch_bytes,
             peer,
-            flushed: 0,
-            flushes: 0,
-            seen: 0,
-            is_patient: false,
-            has_all: false,
+            submitted: 0,
+            submits: 0,
+            seen_arrivals: 0,
+            delays_acks: false,
+            is_last_chunk: false,
         }
     }
 
@@ -79,24 +79,25 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         if !self.append(message) {
             self.make_room(message)?;
         }
-        self.send_on()
+        self.submit_if_due()
     }
 
     /// Sends what was appended if it is a batch or nothing is on its way.
     #[inline]
-    fn send_on(&mut self) -> io::Result<()> {
-        if self.producer.position() - self.flushed >= self.batch_bytes || self.producer.is_idle() {
-            return self.push_out(false);
+    fn submit_if_due(&mut self) -> io::Result<()> {
+        if self.producer.position() - self.submitted >= self.batch_bytes || self.producer.is_idle()
+        {
+            return self.submit_and_flush(false);
         }
-        self.announce();
+        self.note_unsubmitted();
         Ok(())
     }
 
     /// Has somebody look after bytes that are not offered yet.
     #[inline]
-    fn announce(&mut self) {
-        if let Some(waiting) = self.producer.announce() {
-            self.shared.announce(self.id, waiting);
+    fn note_unsubmitted(&mut self) {
+        if let Some(store) = self.producer.note_unsubmitted() {
+            self.shared.note_unsubmitted(self.id, store);
         }
     }
 
@@ -115,7 +116,7 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     ///
     /// The wire's.
     pub fn flush(&mut self) -> io::Result<()> {
-        self.push_out(true)
+        self.submit_and_flush(true)
     }
 
     /// Sleeps until something may have changed or `limit` passed; what is unsent is sent first.
@@ -124,10 +125,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     ///
     /// The wire's.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        if self.producer.position() > self.flushed {
-            self.push_out(true)?;
+        if self.producer.position() > self.submitted {
+            self.submit_and_flush(true)?;
         }
-        self.shared.sleep(limit, self.seen)
+        self.shared.sleep(limit, self.seen_arrivals)
     }
 
     /// Sends one message, waiting for room up to `limit`.
@@ -142,9 +143,9 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             match self.try_send(message) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // What is short of a batch goes on waiting for this message.
-                    let left = time_to(*end.get_or_insert_with(|| Instant::now() + limit))?;
-                    self.announce();
-                    self.shared.sleep(left, self.seen)?;
+                    let left = time_until(*end.get_or_insert_with(|| Instant::now() + limit))?;
+                    self.note_unsubmitted();
+                    self.shared.sleep(left, self.seen_arrivals)?;
                 }
                 other => return other,
             }
@@ -159,10 +160,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     pub fn finish(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
-        pump.offer(now, self.id, true);
+        pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
         pump.flush(now)?;
-        self.flushed = pump.told(self.id);
+        self.submitted = pump.submitted(self.id);
         Ok(())
     }
 
@@ -189,18 +190,18 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             {
                 let mut pump = self.shared.lock();
                 let now = self.shared.now();
-                pump.offer(now, self.id, true);
+                pump.submit_pending(now, self.id, true);
                 pump.engine().request_ack(now, self.id);
-                self.shared.serve(&mut pump)?;
+                self.shared.drive(&mut pump)?;
                 match pump.status(self.id).closed {
                     Some(CloseReason::Graceful) => return Ok(()),
-                    Some(reason) => return Err(error_of(reason)),
+                    Some(reason) => return Err(close_error(reason)),
                     None if pump.engine().bytes_in_flight(self.id) == 0 => return Ok(()),
                     None => {}
                 }
-                self.seen = pump.arrivals();
+                self.seen_arrivals = pump.arrivals();
             }
-            self.pause(end)?;
+            self.wait_until(end)?;
         }
     }
 
@@ -210,10 +211,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     /// # Errors
     ///
     /// The wire's.
-    pub fn serve(&mut self) -> io::Result<()> {
+    pub fn drive(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock();
-        self.shared.serve(&mut pump)?;
-        self.seen = pump.arrivals();
+        self.shared.drive(&mut pump)?;
+        self.seen_arrivals = pump.arrivals();
         Ok(())
     }
 
@@ -234,8 +235,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
 
     /// Lets answers to what is received wait up to a millisecond for other packets to the same
     /// peer, which then leave in the same call.
-    pub fn set_patient(&mut self) {
-        self.is_patient = true;
+    pub fn set_delayed_ack(&mut self) {
+        self.delays_acks = true;
     }
 
     /// Ends both directions at once; what is on its way is lost.
@@ -291,8 +292,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     /// Runs `look` with the pump locked.
-    pub fn with_pump<R>(&self, look: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
-        look(&mut self.shared.lock())
+    pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
+        run(&mut self.shared.lock())
     }
 
     pub(crate) fn wait_connected(&mut self, limit: Duration) -> io::Result<()> {
@@ -300,33 +301,33 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         loop {
             {
                 let mut pump = self.shared.lock();
-                self.shared.serve(&mut pump)?;
+                self.shared.drive(&mut pump)?;
                 let status = pump.status(self.id);
                 if let Some(reason) = status.closed {
-                    return Err(error_of(reason));
+                    return Err(close_error(reason));
                 }
                 if status.connected {
                     return Ok(());
                 }
-                self.seen = pump.arrivals();
+                self.seen_arrivals = pump.arrivals();
             }
-            self.pause(end)?;
+            self.wait_until(end)?;
         }
     }
 
-    fn pause(&mut self, end: Instant) -> io::Result<()> {
-        self.wait(time_to(end)?)
+    fn wait_until(&mut self, end: Instant) -> io::Result<()> {
+        self.wait(time_until(end)?)
     }
 
     #[cold]
     fn make_room(&mut self, message: &[u8]) -> io::Result<()> {
-        self.look_for_room(message.len())?;
+        self.poll_for_room(message.len())?;
         let appended = self.append(message);
-        self.has_room(appended)
+        self.append_result(appended)
     }
 
     /// Sends what there is and takes in what came, so that a message of `len` bytes may have room.
-    fn look_for_room(&mut self, len: usize) -> io::Result<()> {
+    fn poll_for_room(&mut self, len: usize) -> io::Result<()> {
         if len > self.producer.message_max() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -338,69 +339,69 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
         let mut pump = self.shared.lock();
         let now = self.shared.now();
-        self.shared.call_next(&mut pump);
+        self.shared.notify_granted(&mut pump);
         // With something in flight there will be room; whole batches suffice until then.
-        let all = self.producer.is_waiting() || !self.producer.is_in_flight();
-        pump.offer(now, self.id, all);
+        let all = self.producer.awaits_permit() || !self.producer.is_in_flight();
+        pump.submit_pending(now, self.id, all);
         if pump.is_watched() {
             pump.flush(now)?;
         } else {
-            self.shared.serve(&mut pump)?;
+            self.shared.drive(&mut pump)?;
         }
         if !self.producer.is_in_flight() {
-            pump.offer(now, self.id, true);
+            pump.submit_pending(now, self.id, true);
             pump.flush(now)?;
         }
         if pump.status(self.id).closed.is_some() {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        self.flushed = pump.told(self.id);
-        self.seen = pump.arrivals();
+        self.submitted = pump.submitted(self.id);
+        self.seen_arrivals = pump.arrivals();
         Ok(())
     }
 
     /// What it means that there was room now, or not.
-    fn has_room(&mut self, appended: bool) -> io::Result<()> {
-        if self.shared.pool.turns.has_called() {
-            self.shared.call_next(&mut self.shared.lock());
+    fn append_result(&mut self, appended: bool) -> io::Result<()> {
+        if self.shared.pool.permits.has_unnotified() {
+            self.shared.notify_granted(&mut self.shared.lock());
         }
         if appended {
             Ok(())
-        } else if self.producer.has_memory() || self.producer.is_waiting() {
+        } else if self.producer.has_memory() || self.producer.awaits_permit() {
             Err(io::ErrorKind::WouldBlock.into())
         } else {
             Err(io::ErrorKind::OutOfMemory.into())
         }
     }
 
-    fn push_out(&mut self, push: bool) -> io::Result<()> {
+    fn submit_and_flush(&mut self, push: bool) -> io::Result<()> {
         let idle = self.producer.is_idle();
         let shared = &**self.shared;
         let mut pump = shared.lock();
         let now = shared.now();
-        if let Some(spent) = self.reader.take_spent_if_empty() {
-            pump.give_back(now, self.id, spent);
+        if let Some(consumed) = self.reader.take_if_consumed() {
+            pump.consume(now, self.id, consumed);
         }
-        self.flushes = self.flushes.wrapping_add(1);
+        self.submits = self.submits.wrapping_add(1);
         // Nothing on its way means no acknowledgement to look for.
-        if !idle && !pump.is_watched() && self.flushes.is_multiple_of(LOOK_EVERY) {
+        if !idle && !pump.is_watched() && self.submits.is_multiple_of(POLL_EVERY_SUBMITS) {
             shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
         }
-        pump.offer(now, self.id, push || idle);
+        pump.submit_pending(now, self.id, push || idle);
         pump.flush(now)?;
-        self.flushed = pump.told(self.id);
-        shared.tell(&pump);
+        self.submitted = pump.submitted(self.id);
+        shared.signal_readiness(&pump);
         drop(pump);
-        if self.producer.position() > self.flushed {
-            self.announce();
+        if self.producer.position() > self.submitted {
+            self.note_unsubmitted();
         }
         Ok(())
     }
 }
 
 /// The time until `end`, or `TimedOut`.
-fn time_to(end: Instant) -> io::Result<Duration> {
+fn time_until(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
@@ -413,23 +414,23 @@ impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         // What the user has read is told to the peer, who may be waiting to hear it.
-        if let Some(spent) = self.reader.take_spent() {
-            pump.give_back(now, self.id, spent);
+        if let Some(consumed) = self.reader.take_consumed() {
+            pump.consume(now, self.id, consumed);
         }
         // Nobody is left to tell about an error of the last packets.
-        pump.offer(now, self.id, true);
+        pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
-        let late = self.is_patient && !self.producer.is_in_flight();
-        if late {
-            self.shared.hold();
+        let deferred = self.delays_acks && !self.producer.is_in_flight();
+        if deferred {
+            self.shared.defer_flush();
         } else {
             let _ = pump.flush(now);
         }
-        pump.detach(self.id, late);
+        pump.detach(self.id, deferred);
     }
 }
 
-fn error_of(reason: CloseReason) -> io::Error {
+fn close_error(reason: CloseReason) -> io::Error {
     match reason {
         CloseReason::Graceful => io::ErrorKind::UnexpectedEof.into(),
         CloseReason::TimedOut => {

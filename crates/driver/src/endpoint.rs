@@ -3,7 +3,7 @@
 use crate::circuit::Circuit;
 use crate::helper::Helper;
 use crate::pump::Pump;
-use crate::shared::{Awaited, Kept, Owner, Shared};
+use crate::shared::{Companions, EndpointHandle, EndpointShared, WaitOutcome};
 use crate::watch::Watch;
 use engine::{Address, AssociationId, CommandError, Engine, Instant};
 use std::io;
@@ -16,7 +16,7 @@ use wire::Wire;
 /// Clones share the engine, and so do all circuits, which may be used from different threads.
 /// When the last clone and circuit are gone, the helper ends and the wire is closed.
 pub struct Endpoint<E, W> {
-    shared: Arc<Owner<E, W>>,
+    shared: Arc<EndpointHandle<E, W>>,
 }
 
 impl<E, W> Clone for Endpoint<E, W> {
@@ -35,8 +35,8 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     ///
     /// When no thread can be started, or the process is out of descriptors.
     pub fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
-        let owner = Arc::new(Shared::new(engine, wire, store_bytes)?);
-        let owner = Owner(owner, Kept::default());
+        let owner = Arc::new(EndpointShared::new(engine, wire, store_bytes)?);
+        let owner = EndpointHandle(owner, Companions::default());
         let shared = Arc::clone(&owner.0);
         std::thread::Builder::new()
             .name("towpath-helper".into())
@@ -49,17 +49,17 @@ impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
 }
 
 /// A look at an endpoint that does not keep it alive.
-pub struct Observer<E, W> {
-    shared: Weak<Owner<E, W>>,
+pub struct EndpointObserver<E, W> {
+    shared: Weak<EndpointHandle<E, W>>,
 }
 
-impl<E: Engine, W: Wire> Observer<E, W> {
+impl<E: Engine, W: Wire> EndpointObserver<E, W> {
     /// Runs `look` with the pump locked and the endpoint's time; None when the endpoint is gone.
-    pub fn look<R>(&self, look: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
+    pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
         let shared = self.shared.upgrade()?;
         let mut pump = shared.lock();
         let now = shared.now();
-        Some(look(&mut pump, now))
+        Some(run(&mut pump, now))
     }
 }
 
@@ -134,12 +134,12 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
                     "no peer opened a circuit",
                 ));
             }
-            self.await_circuit(pump, &mut now, left)?;
+            self.wait_for_arrival(pump, &mut now, left)?;
         }
     }
 
     /// Waits for the next arrival, of whatever kind; `now` goes on to when it came.
-    fn await_circuit(
+    fn wait_for_arrival(
         &self,
         mut pump: MutexGuard<'_, Pump<E, W>>,
         now: &mut Instant,
@@ -147,17 +147,17 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ) -> io::Result<()> {
         pump.handle_timeout(*now);
         pump.flush(*now)?;
-        let (mut pump, awaited) = self.shared.await_arrival(pump, now, left)?;
-        if awaited != Awaited::Impossible {
+        let (mut pump, outcome) = self.shared.wait_in_receive(pump, now, left)?;
+        if outcome != WaitOutcome::Unavailable {
             return Ok(());
         }
-        self.shared.serve(&mut pump)?;
-        let seen = pump.arrivals();
-        if pump.waits_for_accept() {
+        self.shared.drive(&mut pump)?;
+        let seen_arrivals = pump.arrivals();
+        if pump.has_pending_accept() {
             return Ok(());
         }
         drop(pump);
-        self.shared.sleep(left, seen)?;
+        self.shared.sleep(left, seen_arrivals)?;
         *now = self.shared.now();
         Ok(())
     }
@@ -168,7 +168,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `WouldBlock` when none is there, or the wire's.
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
-        let circuit = self.look_for_circuit(&mut self.shared.lock())?;
+        let circuit = self.poll_accept(&mut self.shared.lock())?;
         circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
@@ -200,20 +200,20 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     }
 
     /// A look at the endpoint for somebody who must not keep it alive.
-    pub fn observer(&self) -> Observer<E, W> {
-        Observer {
+    pub fn observer(&self) -> EndpointObserver<E, W> {
+        EndpointObserver {
             shared: Arc::downgrade(&self.shared),
         }
     }
 
     /// Runs `look` with the pump locked.
-    pub fn with_pump<R>(&self, look: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
-        look(&mut self.shared.lock())
+    pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
+        run(&mut self.shared.lock())
     }
 
-    fn look_for_circuit(&self, pump: &mut Pump<E, W>) -> io::Result<Option<Circuit<E, W>>> {
-        if !pump.waits_for_accept() {
-            self.shared.serve(pump)?;
+    fn poll_accept(&self, pump: &mut Pump<E, W>) -> io::Result<Option<Circuit<E, W>>> {
+        if !pump.has_pending_accept() {
+            self.shared.drive(pump)?;
         }
         let accepted = pump.accept();
         Ok(accepted.map(|(id, peer)| self.attach(pump, id, peer)))

@@ -1,8 +1,8 @@
 //! The helper thread: serves an endpoint while no user does.
 
 use crate::pump::Pump;
-use crate::shared::{Shared, timespec};
-use crate::sys::Waiting;
+use crate::shared::{EndpointShared, timespec};
+use crate::sys::UnsubmittedStore;
 use engine::{AssociationId, Engine};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
@@ -18,124 +18,130 @@ const TICK: Duration = Duration::from_millis(1);
 
 /// Ticks without a user after which the helper sleeps until something happens; and ticks with users
 /// who left nothing to it, after which it looks less often.
-const TICKS_AWAKE: u32 = 20;
+const IDLE_AFTER_TICKS: u32 = 20;
 
 /// How often it looks then. With many endpoints in use on one processor, looking every millisecond
 /// took a tenth of it.
-const SLOW_TICK: Duration = Duration::from_millis(4);
+const IDLE_TICK: Duration = Duration::from_millis(4);
 
 /// The longest sleep.
-const DOZE: Duration = Duration::from_millis(100);
+const PARK_MAX: Duration = Duration::from_millis(100);
 
 /// What the helper remembers from one tick to the next.
 #[derive(Default)]
 pub(crate) struct Helper {
-    visits: u64,
-    looks: u64,
+    lock_generation: u64,
+    poll_generation: u64,
     /// Ticks in a row without a user or bytes held back.
-    quiet: u32,
+    idle_ticks: u32,
     /// Ticks in a row without bytes held back.
-    unneeded: u32,
+    ticks_without_work: u32,
     /// Circuits announced since the tick before, with what was offered of their bytes.
-    seen: Vec<Seen>,
+    pending: Vec<PendingStore>,
 }
 
-struct Seen {
+struct PendingStore {
     id: AssociationId,
-    waiting: Waiting,
+    store: UnsubmittedStore,
     /// Up to where bytes were offered, if there were more.
-    told: Option<u64>,
+    submitted: Option<u64>,
     /// How often it was looked at while nothing was held back.
-    idle: u32,
+    empty_ticks: u32,
 }
 
 impl Helper {
     /// Serves until the last handle of the endpoint is gone.
-    pub(crate) fn run<E: Engine, W: Wire>(mut self, shared: &Shared<E, W>) {
-        while !shared.ended.load(Ordering::Acquire) {
+    pub(crate) fn run<E: Engine, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
+        while !shared.closed.load(Ordering::Acquire) {
             self.sleep(shared);
-            if self.look(shared).is_err() {
+            if self.tick(shared).is_err() {
                 // The user's next call meets the same error and reports it.
                 std::thread::sleep(TICK);
             }
         }
         // Nobody is left to tell about an error of the last packets.
         let now = shared.now();
-        let _ = shared.lock().flush_late(now);
+        let _ = shared.lock().flush_deferred(now);
     }
 
-    fn sleep<E: Engine, W: Wire>(&self, shared: &Shared<E, W>) {
+    fn sleep<E: Engine, W: Wire>(&self, shared: &EndpointShared<E, W>) {
         let mut limit = TICK;
-        let mut descriptors = vec![PollFd::new(shared.nudge.descriptor(), PollFlags::IN)];
-        if self.unneeded >= TICKS_AWAKE {
-            shared.is_slow.store(true, Ordering::SeqCst);
-            limit = unneeded_for(shared).min(SLOW_TICK);
+        let mut descriptors = vec![PollFd::new(
+            shared.helper_wakeup.descriptor(),
+            PollFlags::IN,
+        )];
+        if self.ticks_without_work >= IDLE_AFTER_TICKS {
+            shared.helper_idle_rate.store(true, Ordering::SeqCst);
+            limit = idle_for(shared).min(IDLE_TICK);
         }
-        if self.quiet >= TICKS_AWAKE {
-            shared.dozing.store(true, Ordering::SeqCst);
-            limit = unneeded_for(shared);
+        if self.idle_ticks >= IDLE_AFTER_TICKS {
+            shared.helper_parked.store(true, Ordering::SeqCst);
+            limit = idle_for(shared);
             // What arrives must wake the user who waits for it, and only that one.
             if let Some(wire) = &shared.descriptor
-                && shared.waiting.load(Ordering::Relaxed) == 0
+                && shared.waiting_users.load(Ordering::Relaxed) == 0
             {
                 descriptors.push(PollFd::new(wire, PollFlags::IN));
             }
         }
         // An interrupted sleep is a short one.
         let _ = poll(&mut descriptors, Some(&timespec(limit)));
-        shared.dozing.store(false, Ordering::SeqCst);
-        shared.is_slow.store(false, Ordering::SeqCst);
+        shared.helper_parked.store(false, Ordering::SeqCst);
+        shared.helper_idle_rate.store(false, Ordering::SeqCst);
         if !descriptors[0].revents().is_empty() {
-            shared.nudge.hush();
+            shared.helper_wakeup.clear();
         }
     }
 
-    fn look<E: Engine, W: Wire>(&mut self, shared: &Shared<E, W>) -> io::Result<()> {
-        let visits = shared.visits.load(Ordering::Relaxed);
-        let away = visits == self.visits;
-        self.visits = visits;
-        if shared.receive_until().is_some_and(|at| at <= shared.now()) {
+    fn tick<E: Engine, W: Wire>(&mut self, shared: &EndpointShared<E, W>) -> io::Result<()> {
+        let lock_generation = shared.lock_generation.load(Ordering::Relaxed);
+        let user_away = lock_generation == self.lock_generation;
+        self.lock_generation = lock_generation;
+        if shared
+            .receive_deadline()
+            .is_some_and(|at| at <= shared.now())
+        {
             shared.interrupt();
         }
-        let late = self.find_late(shared, away);
-        let held = shared.take_held();
-        let looks = shared.looks.load(Ordering::Relaxed);
-        if away || looks != self.looks {
-            shared.pool.turns.tick();
+        let stalled = self.find_stalled(shared, user_away);
+        let flush_pending = shared.take_flush_pending();
+        let poll_generation = shared.poll_generation.load(Ordering::Relaxed);
+        if user_away || poll_generation != self.poll_generation {
+            shared.pool.permits.tick();
         }
-        self.looks = looks;
-        let called = shared.pool.turns.has_called();
-        let needed = !self.seen.is_empty() || held || called;
-        let one_more = |ticks: u32, is_so: bool| if is_so { ticks.saturating_add(1) } else { 0 };
-        self.unneeded = one_more(self.unneeded, !needed);
-        self.quiet = one_more(self.quiet, !needed && away);
-        if !away && late.is_empty() && !held && !called {
+        self.poll_generation = poll_generation;
+        let unnotified = shared.pool.permits.has_unnotified();
+        let needed = !self.pending.is_empty() || flush_pending || unnotified;
+        let count_if = |ticks: u32, holds: bool| if holds { ticks.saturating_add(1) } else { 0 };
+        self.ticks_without_work = count_if(self.ticks_without_work, !needed);
+        self.idle_ticks = count_if(self.idle_ticks, !needed && user_away);
+        if !user_away && stalled.is_empty() && !flush_pending && !unnotified {
             return Ok(());
         }
         let mut pump = match shared.pump.try_lock() {
             Ok(pump) => pump,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => {
-                if held {
-                    shared.hold();
+                if flush_pending {
+                    shared.defer_flush();
                 }
                 return Ok(());
             }
         };
         let now = shared.now();
-        for id in late {
-            pump.offer(now, id, true);
+        for id in stalled {
+            pump.submit_pending(now, id, true);
         }
-        shared.call_next(&mut pump);
-        if held {
-            pump.flush_late(now)?;
+        shared.notify_granted(&mut pump);
+        if flush_pending {
+            pump.flush_deferred(now)?;
         }
-        if pump.is_late() {
+        if pump.has_deferred() {
             // The wire had no room.
-            shared.hold();
+            shared.defer_flush();
         }
-        if away {
-            serve(shared, &mut pump)
+        if user_away {
+            drive(shared, &mut pump)
         } else {
             pump.flush(now)
         }
@@ -143,66 +149,73 @@ impl Helper {
 
     /// Circuits whose user is away, or did nothing for them for a tick, and that hold bytes back.
     /// No lock of the pump is taken to find them.
-    fn find_late<E: Engine, W: Wire>(
+    fn find_stalled<E: Engine, W: Wire>(
         &mut self,
-        shared: &Shared<E, W>,
-        away: bool,
+        shared: &EndpointShared<E, W>,
+        user_away: bool,
     ) -> Vec<AssociationId> {
-        let mut late = Vec::new();
-        self.seen.retain_mut(|seen| {
-            let told = seen.waiting.told();
-            if told.is_some() && (away || told == seen.told) {
-                late.push(seen.id);
+        let mut stalled = Vec::new();
+        self.pending.retain_mut(|pending| {
+            let submitted = pending.store.submitted_if_behind();
+            if submitted.is_some() && (user_away || submitted == pending.submitted) {
+                stalled.push(pending.id);
             }
-            seen.told = told;
-            if told.is_some() {
+            pending.submitted = submitted;
+            if submitted.is_some() {
                 // Its user may have announced it anew since it was unmarked.
-                let mine = seen.idle == 0 || seen.waiting.mark();
-                seen.idle = 0;
-                return mine;
+                let is_first_note = pending.empty_ticks == 0 || pending.store.set_noted();
+                pending.empty_ticks = 0;
+                return is_first_note;
             }
             // Unmarked first, and looked at once more a tick later: a message written at the very
             // moment may have found the mark still there.
-            seen.idle += 1;
-            if seen.idle == 1 {
-                seen.waiting.unmark();
+            pending.empty_ticks += 1;
+            if pending.empty_ticks == 1 {
+                pending.store.clear_noted();
             }
-            seen.idle < 2
+            pending.empty_ticks < 2
         });
-        let announced = shared.take_announced().into_iter();
-        self.seen.extend(announced.map(|(id, waiting)| Seen {
-            id,
-            told: waiting.told(),
-            waiting,
-            idle: 0,
-        }));
-        late
+        let announced = shared.take_unsubmitted().into_iter();
+        self.pending
+            .extend(announced.map(|(id, store)| PendingStore {
+                id,
+                submitted: store.submitted_if_behind(),
+                store,
+                empty_ticks: 0,
+            }));
+        stalled
     }
 }
 
 /// How long nothing needs the helper, as far as it can see now.
-fn unneeded_for<E: Engine, W: Wire>(shared: &Shared<E, W>) -> Duration {
+fn idle_for<E: Engine, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
     let pump = match shared.pump.try_lock() {
-        Ok(pump) if !shared.has_announced() => pump,
+        Ok(pump) if !shared.has_helper_work() => pump,
         _ => return TICK,
     };
-    let next = pump.deadline().into_iter().chain(shared.receive_until());
+    let next = pump
+        .poll_timeout()
+        .into_iter()
+        .chain(shared.receive_deadline());
     let left = next.min().map(|at| at.since(shared.now()));
-    left.map_or(DOZE, |left| left.clamp(TICK, DOZE))
+    left.map_or(PARK_MAX, |left| left.clamp(TICK, PARK_MAX))
 }
 
-fn serve<E: Engine, W: Wire>(shared: &Shared<E, W>, pump: &mut Pump<E, W>) -> io::Result<()> {
-    if shared.waiting.load(Ordering::Relaxed) == 0 {
-        return shared.serve(pump);
+fn drive<E: Engine, W: Wire>(
+    shared: &EndpointShared<E, W>,
+    pump: &mut Pump<E, W>,
+) -> io::Result<()> {
+    if shared.waiting_users.load(Ordering::Relaxed) == 0 {
+        return shared.drive(pump);
     }
     // A user sleeps on the wire, and what arrives must wake that one; but that user knows nothing
     // of deadlines that came up since.
     let now = shared.now();
-    if pump.deadline().is_some_and(|at| at <= now) {
+    if pump.poll_timeout().is_some_and(|at| at <= now) {
         let before = pump.events();
         pump.handle_timeout(now);
         if pump.events() != before {
-            shared.wake_others(pump);
+            shared.wake_waiters(pump);
             shared.interrupt();
         }
     }

@@ -19,23 +19,23 @@
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 
-mod arrivals;
 pub mod circuit;
-mod circuits;
+mod circuit_state;
+mod coalesce;
+mod demultiplex;
 pub mod endpoint;
 mod helper;
-pub mod inbox;
-pub mod lent;
-mod parcel;
+pub mod lend;
+mod permits;
 pub mod pump;
+pub mod receive_queue;
 mod shared;
-mod sleepers;
 pub mod sys;
-mod turns;
+mod wait_list;
 pub mod watch;
 
 pub use circuit::Circuit;
-pub use circuits::CircuitStatus;
-pub use endpoint::{Endpoint, Observer};
+pub use circuit_state::CircuitStatus;
+pub use endpoint::{Endpoint, EndpointObserver};
 pub use pump::Pump;
 pub use watch::Watch;

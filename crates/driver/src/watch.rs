@@ -1,7 +1,7 @@
 //! Readiness of all circuits of an endpoint on one descriptor, for a user's own loop.
 
-use crate::shared::Owner;
-use crate::sleepers::Bell;
+use crate::shared::EndpointHandle;
+use crate::wait_list::EventFd;
 use engine::{AssociationId, Engine};
 use rustix::event::epoll;
 use std::io;
@@ -18,13 +18,13 @@ use wire::Wire;
 /// `try_` calls of each circuit named until they give `WouldBlock`. Those do not look at the wire
 /// themselves then, and what they leave to acknowledge is sent in one go.
 pub struct Watch<E, W> {
-    shared: Arc<Owner<E, W>>,
+    shared: Arc<EndpointHandle<E, W>>,
     /// Readable when the wire is, or when another thread took in what concerns a circuit.
     epoll: OwnedFd,
 }
 
 impl<E: Engine, W: Wire> Watch<E, W> {
-    pub(crate) fn new(shared: Arc<Owner<E, W>>) -> io::Result<Self> {
+    pub(crate) fn new(shared: Arc<EndpointHandle<E, W>>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let Some(wire) = &shared.descriptor else {
             return Err(io::ErrorKind::Unsupported.into());
@@ -32,13 +32,13 @@ impl<E: Engine, W: Wire> Watch<E, W> {
         let readable = epoll::EventFlags::IN;
         let data = epoll::EventData::new_u64;
         epoll::add(&epoll, wire, data(0), readable)?;
-        let bell = Bell::new()?;
-        epoll::add(&epoll, bell.descriptor(), data(1), readable)?;
-        if shared.watch.set(bell).is_err() {
+        let eventfd = EventFd::new()?;
+        epoll::add(&epoll, eventfd.descriptor(), data(1), readable)?;
+        if shared.readiness_fd.set(eventfd).is_err() {
             let text = "the endpoint has a watch already";
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
         }
-        shared.lock().watch();
+        shared.lock().track_ready();
         Ok(Watch { shared, epoll })
     }
 
@@ -54,12 +54,12 @@ impl<E: Engine, W: Wire> Watch<E, W> {
     /// # Errors
     ///
     /// The wire's.
-    pub fn patience(&mut self) -> io::Result<Option<Duration>> {
+    pub fn prepare_wait(&mut self) -> io::Result<Option<Duration>> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         pump.flush(now)?;
-        self.shared.call_next(&mut pump);
-        Ok(pump.deadline().map(|deadline| deadline.since(now)))
+        self.shared.notify_granted(&mut pump);
+        Ok(pump.poll_timeout().map(|deadline| deadline.since(now)))
     }
 
     /// Takes in what arrived, acts on deadlines, and adds the circuits to which anything happened
@@ -69,19 +69,22 @@ impl<E: Engine, W: Wire> Watch<E, W> {
     /// # Errors
     ///
     /// The wire's.
-    pub fn ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
+    pub fn poll_ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         self.shared.receive_all(&mut pump, now)?;
         pump.handle_timeout(now);
-        self.shared.call_next(&mut pump);
+        self.shared.notify_granted(&mut pump);
         // Rung and hushed under the lock alone.
-        if self.shared.told.swap(false, Ordering::Relaxed)
-            && let Some(bell) = self.shared.watch.get()
+        if self
+            .shared
+            .readiness_signalled
+            .swap(false, Ordering::Relaxed)
+            && let Some(eventfd) = self.shared.readiness_fd.get()
         {
-            bell.hush();
+            eventfd.clear();
         }
         pump.take_ready(ready);
-        Ok(pump.waits_for_accept())
+        Ok(pump.has_pending_accept())
     }
 }

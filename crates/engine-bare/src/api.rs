@@ -4,7 +4,7 @@ use core::time::Duration;
 
 /// How an endpoint of `bare` behaves. All circuits of an engine share it.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct BareConfig {
     /// Octets of a full packet, header included.
     ///
     /// 1472 fills an Ethernet frame of 1500 octets behind an IPv4 (20) and a UDP (8) header.
@@ -19,26 +19,26 @@ pub struct Config {
     /// 10 ms is far under the stall limit and costs 100 packets a second at most.
     pub ack_delay: Duration,
     /// Without any news from the peer for this long, what is in flight is taken for lost.
-    pub stall: Duration,
+    pub rto: Duration,
     /// Openings, endings and stalls in a row before the circuit is given up.
     ///
     /// With 200 ms each, 10 are two seconds.
     pub retries_max: u32,
     /// Circuits an endpoint holds at most; each takes about 200 bytes.
-    pub circuits_max: usize,
+    pub associations_max: usize,
     /// Makes the tokens of openings. Equal seeds, equal bytes.
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for BareConfig {
     fn default() -> Self {
-        Config {
+        BareConfig {
             packet_len: 1472,
             window: 512 << 10,
             ack_delay: Duration::from_millis(10),
-            stall: Duration::from_millis(200),
+            rto: Duration::from_millis(200),
             retries_max: 10,
-            circuits_max: 4096,
+            associations_max: 4096,
             seed: 1,
         }
     }

@@ -17,10 +17,10 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-pub mod association;
+pub mod endpoint;
 pub mod pdu;
 mod procedure;
 pub mod state;
 
-pub use api::Config;
-pub use association::Bare;
+pub use api::BareConfig;
+pub use endpoint::Bare;

@@ -1,20 +1,20 @@
 //! Three rings: bytes, a pair in virtual time, and many seeds with faults.
 
-use driver::inbox::{Read, Reader};
+use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
 use engine::{Address, AssociationId, Engine, Instant, SplitMix64};
-use engine_bare::pdu::{HEADER_LEN, Header, Kind};
-use engine_bare::{Bare, Config};
+use engine_bare::pdu::{BareHeader, HEADER_LEN, PacketType};
+use engine_bare::{Bare, BareConfig};
 use link::LinkConfig;
 use sim::World;
 
 const MS: u64 = 1_000_000_000;
 
 #[test]
-fn a_header_has_these_octets() {
-    let header = Header {
-        kind: Kind::Data,
-        circuit: 0x0102_0304,
+fn header_octets_match_the_format() {
+    let header = BareHeader {
+        packet_type: PacketType::Data,
+        receiver_id: 0x0102_0304,
         position: 0x1122_3344_5566_7788,
         acknowledged: 9,
     };
@@ -26,11 +26,11 @@ fn a_header_has_these_octets() {
             0, 0, 0, 9
         ]
     );
-    assert_eq!(Header::parse(&octets), Some(header));
+    assert_eq!(BareHeader::parse(&octets), Some(header));
 }
 
 #[test]
-fn any_octets_parse_to_what_they_emit_or_not_at_all() {
+fn random_octets_parse_to_what_emit_writes() {
     let mut random = SplitMix64::new(5);
     let mut parsed = 0;
     for _ in 0..200_000 {
@@ -40,7 +40,7 @@ fn any_octets_parse_to_what_they_emit_or_not_at_all() {
         if octets.len() >= 4 && random.below(2) == 0 {
             octets[..4].copy_from_slice(&[0xb7, random.below(8) as u8, 0, 0]);
         }
-        if let Some(header) = Header::parse(&octets) {
+        if let Some(header) = BareHeader::parse(&octets) {
             parsed += 1;
             assert_eq!(header.emit()[..], octets[..HEADER_LEN]);
         }
@@ -52,26 +52,26 @@ fn any_octets_parse_to_what_they_emit_or_not_at_all() {
 }
 
 #[test]
-fn hostile_packets_neither_panic_nor_grow_the_engine() {
+fn hostile_packets_neither_panic_nor_use_unbounded_memory() {
     let mut random = SplitMix64::new(6);
-    let config = Config {
-        circuits_max: 8,
-        ..Config::default()
+    let config = BareConfig {
+        associations_max: 8,
+        ..BareConfig::default()
     };
     let mut bare = Bare::new(config);
     bare.listen(true);
     let mut batch = engine::Batch::new(46);
     let mut deliveries = Vec::new();
     for step in 0..200_000u64 {
-        let header = Header {
-            kind: [
-                Kind::Open,
-                Kind::Opened,
-                Kind::Refused,
-                Kind::Data,
-                Kind::Final,
+        let header = BareHeader {
+            packet_type: [
+                PacketType::Open,
+                PacketType::Opened,
+                PacketType::Refused,
+                PacketType::Data,
+                PacketType::Final,
             ][random.below(5) as usize],
-            circuit: random.below(10) as u32,
+            receiver_id: random.below(10) as u32,
             position: random.next_u64() >> random.below(64),
             acknowledged: random.next_u64() >> random.below(64),
         };
@@ -100,7 +100,7 @@ fn seeds(usual: u64) -> u64 {
 }
 
 /// What one run in virtual time left behind.
-struct Outcome {
+struct RunOutcome {
     sent: Vec<Vec<u8>>,
     received: Vec<Vec<u8>>,
     trace: Vec<sim::TraceLine>,
@@ -111,11 +111,11 @@ struct Outcome {
 }
 
 /// Sends `count` messages of random lengths from station 0 to station 1 and ends the circuit.
-fn run(count: usize, config: LinkConfig, seed: u64) -> Outcome {
+fn run(count: usize, config: LinkConfig, seed: u64) -> RunOutcome {
     let engines = [0, 1].map(|station| {
-        Bare::new(Config {
+        Bare::new(BareConfig {
             seed: seed + station,
-            ..Config::default()
+            ..BareConfig::default()
         })
     });
     let mut world = World::new(engines, config, seed);
@@ -134,9 +134,9 @@ fn run(count: usize, config: LinkConfig, seed: u64) -> Outcome {
         .map(|index| message(&mut random, index))
         .collect();
     let mut received = Vec::new();
-    let mut receiver = Receiver {
+    let mut receiver = Acceptor {
         id: None,
-        reader: Reader::new(engine::Framing::Records),
+        reader: MessageReader::new(engine::Framing::Records),
     };
     let mut next = 0;
     let mut finished = false;
@@ -157,7 +157,7 @@ fn run(count: usize, config: LinkConfig, seed: u64) -> Outcome {
         receiver.take(&mut world, &mut received);
     }
     let peer = receiver.id.unwrap_or(AssociationId(0));
-    Outcome {
+    RunOutcome {
         retransmissions: world.pump(0).engine().counters().retransmissions
             + world.pump(1).engine().counters().retransmissions,
         bytes_lost: world.pump(1).engine().counters().bytes_lost,
@@ -184,12 +184,12 @@ fn append(producer: &mut Producer, sent: &[Vec<u8>], mut next: usize) -> usize {
     next
 }
 
-struct Receiver {
+struct Acceptor {
     id: Option<AssociationId>,
-    reader: Reader,
+    reader: MessageReader,
 }
 
-impl Receiver {
+impl Acceptor {
     fn take(&mut self, world: &mut World<Bare>, received: &mut Vec<Vec<u8>>) {
         if let Some((id, _)) = world.pump(1).accept() {
             self.id = Some(id);
@@ -201,20 +201,20 @@ impl Receiver {
             return;
         };
         let mut buffer = vec![0; 8192];
-        while let Some(chunk) = world.pump(1).take(id) {
+        while let Some(chunk) = world.pump(1).pop_chunk(id) {
             self.reader.put(chunk);
-            while let Read::Message(len) = self.reader.next(&mut buffer) {
+            while let ReadOutcome::Message(len) = self.reader.next(&mut buffer) {
                 received.push(buffer[..len].to_vec());
             }
-            let spent = self.reader.take_spent().expect("the chunk just put");
+            let spent = self.reader.take_consumed().expect("the chunk just put");
             let now = world.now();
-            world.pump(1).give_back(now, id, spent);
+            world.pump(1).consume(now, id, spent);
         }
     }
 }
 
 #[test]
-fn a_clean_link_brings_every_message_once_and_nothing_is_sent_twice() {
+fn lossless_link_delivers_all_without_retransmission() {
     let config = LinkConfig {
         rate_bps: Some(100_000_000),
         delay_ps: MS,
@@ -228,7 +228,7 @@ fn a_clean_link_brings_every_message_once_and_nothing_is_sent_twice() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+fn equal_seeds_give_equal_traces() {
     let config = LinkConfig {
         rate_bps: Some(10_000_000),
         delay_ps: MS,
@@ -240,7 +240,7 @@ fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
 }
 
 #[test]
-fn faults_lose_messages_but_never_invent_or_damage_one() {
+fn link_faults_lose_but_never_corrupt_or_reorder_messages() {
     for seed in 0..seeds(40) {
         let config = LinkConfig {
             rate_bps: Some(50_000_000),
@@ -262,7 +262,7 @@ fn faults_lose_messages_but_never_invent_or_damage_one() {
         assert_eq!(
             outcome.closed,
             [true, true],
-            "seed {seed}: the circuit did not end"
+            "seed {seed}: the association did not end"
         );
         assert!(outcome.link_lost == 0 || outcome.bytes_lost > 0 || outcome.received.len() <= 300);
         assert!(

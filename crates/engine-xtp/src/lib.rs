@@ -25,28 +25,28 @@
 //! Positions of the send store are the sequence numbers on the wire: 64 bits, from 0.
 #![forbid(unsafe_code)]
 
-pub mod api;
-pub mod association;
-pub mod forwarder;
+pub mod config;
+mod context;
+mod context_table;
+pub mod endpoint;
+mod endpoint_state;
 pub mod group;
-mod index;
+mod introspection;
+mod numbers;
 pub mod pdu;
-mod peers;
+mod peer_index;
 mod procedure;
-mod ready;
+mod ready_queue;
+pub mod router;
 mod routes;
 mod rx;
-mod shared;
-mod state;
-mod table;
+mod slot_index;
 mod tx;
-mod types;
-mod view;
 
-pub use api::{
-    Ask, CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit,
-    SpanMeaning,
+pub use config::{
+    CloseState, Config, Congestion, ErrorControl, FlowControl, Holdings, RateLimit, SpanMeaning,
+    StatusRequestKind,
 };
-pub use association::Xtp;
-pub use forwarder::{Forwarder, ForwarderConfig};
-pub use view::{AssociationView, ReceivingView, SendingView, Standing};
+pub use endpoint::Xtp;
+pub use introspection::{AssociationState, AssociationView, ReceivingView, SendingView};
+pub use router::{Router, RouterConfig};

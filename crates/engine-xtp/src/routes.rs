@@ -4,9 +4,9 @@
 //! A neighbour is the peer, or the intermediate system on the way to it. Each of the two has a value
 //! of its own for a route, as each end of an association has a key.
 
-use crate::api::RateLimit;
-use crate::pdu::three::RTN3;
-use crate::tx::{Bucket, RoundTrip};
+use crate::config::RateLimit;
+use crate::pdu::v3::RTN_V3;
+use crate::tx::{RateCredit, RttEstimator};
 use core::time::Duration;
 use engine::{Address, Instant};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,16 +15,16 @@ use std::collections::{BTreeMap, BTreeSet};
 struct Route {
     neighbour: Address,
     /// The neighbour's value.
-    remote: Option<u32>,
+    neighbour_value: Option<u32>,
     /// Where it leads, if it was made here.
     destination: Option<Address>,
     /// Associations on it.
     users: u32,
-    rtt: RoundTrip,
+    rtt: RttEstimator,
     /// An intermediate system's limit, for all associations together.
-    bucket: Option<Bucket>,
+    rate_credit: Option<RateCredit>,
     /// When something is to be done about its having no users, and how often that was tried.
-    due: Option<Instant>,
+    expires_at: Option<Instant>,
     tries: u32,
 }
 
@@ -34,10 +34,10 @@ pub(crate) struct Routes {
     entries: Vec<Option<Box<Route>>>,
     free: Vec<u32>,
     /// By neighbour and destination, those made here.
-    made: BTreeMap<(Address, Address), u32>,
+    by_destination: BTreeMap<(Address, Address), u32>,
     /// By neighbour and its value.
-    known: BTreeMap<(Address, u32), u32>,
-    due: BTreeSet<(Instant, u32)>,
+    by_value: BTreeMap<(Address, u32), u32>,
+    expiries: BTreeSet<(Instant, u32)>,
 }
 
 /// Routes of an endpoint at most, some 200 octets each.
@@ -45,14 +45,14 @@ const ROUTES_MAX: usize = 4096;
 
 /// A route that a neighbour made and nobody uses is forgotten after two minutes: its maker asked
 /// twice in that time whether its peer is there.
-const IDLE: Duration = Duration::from_secs(120);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// What is to be done about a route without users.
-pub(crate) enum Leave {
+pub(crate) enum RouteExpiry {
     /// Ask the neighbour to release it.
-    Release(u32),
+    RequestRelease(u32),
     /// It is forgotten.
-    Gone,
+    Forgotten,
 }
 
 impl Routes {
@@ -77,12 +77,12 @@ impl Routes {
         }
         let route = Box::new(Route {
             neighbour,
-            remote: None,
+            neighbour_value: None,
             destination: None,
             users: 0,
-            rtt: RoundTrip::default(),
-            bucket: None,
-            due: None,
+            rtt: RttEstimator::default(),
+            rate_credit: None,
+            expires_at: None,
             tries: 0,
         });
         let index = self.free.pop().unwrap_or(self.entries.len() as u32);
@@ -94,14 +94,14 @@ impl Routes {
     }
 
     /// The route to `destination` by way of `neighbour`, made if there is none; 0 without room.
-    pub(crate) fn make(&mut self, neighbour: Address, destination: Address) -> u32 {
-        if let Some(&route) = self.made.get(&(neighbour, destination)) {
+    pub(crate) fn find_or_create(&mut self, neighbour: Address, destination: Address) -> u32 {
+        if let Some(&route) = self.by_destination.get(&(neighbour, destination)) {
             return route;
         }
         let Some(route) = self.add(neighbour) else {
             return 0;
         };
-        self.made.insert((neighbour, destination), route);
+        self.by_destination.insert((neighbour, destination), route);
         if let Some(entry) = self.get_mut(route) {
             entry.destination = Some(destination);
         }
@@ -110,10 +110,10 @@ impl Routes {
 
     /// The route a packet of `neighbour` came by, whose header says `value`; 0 if it is unknown.
     pub(crate) fn find(&self, neighbour: Address, value: u32) -> u32 {
-        if value & RTN3 == 0 {
-            return self.known.get(&(neighbour, value)).copied().unwrap_or(0);
+        if value & RTN_V3 == 0 {
+            return self.by_value.get(&(neighbour, value)).copied().unwrap_or(0);
         }
-        let own = value & !RTN3;
+        let own = value & !RTN_V3;
         let known = self
             .get(own)
             .is_some_and(|route| route.neighbour == neighbour);
@@ -123,44 +123,44 @@ impl Routes {
     /// A route that `neighbour` made and calls `value`; 0 without room.
     pub(crate) fn learn(&mut self, neighbour: Address, value: u32, now: Instant) -> u32 {
         let found = self.find(neighbour, value);
-        if found != 0 || value == 0 || value & RTN3 != 0 {
+        if found != 0 || value == 0 || value & RTN_V3 != 0 {
             return found;
         }
         let Some(route) = self.add(neighbour) else {
             return 0;
         };
-        self.assign(route, value);
-        self.schedule(route, Some(now + IDLE));
+        self.set_value(route, value);
+        self.schedule(route, Some(now + IDLE_TIMEOUT));
         route
     }
 
     /// The neighbour calls `route` by `value`.
-    pub(crate) fn assign(&mut self, route: u32, value: u32) {
+    pub(crate) fn set_value(&mut self, route: u32, value: u32) {
         self.forget_value(route);
         let Some(entry) = self.get_mut(route) else {
             return;
         };
-        entry.remote = Some(value);
+        entry.neighbour_value = Some(value);
         let neighbour = entry.neighbour;
-        self.known.insert((neighbour, value), route);
+        self.by_value.insert((neighbour, value), route);
     }
 
     /// The neighbour may have forgotten its value.
     pub(crate) fn forget_value(&mut self, route: u32) {
         if let Some(entry) = self.get_mut(route)
-            && let Some(value) = entry.remote.take()
+            && let Some(value) = entry.neighbour_value.take()
         {
             let name = (entry.neighbour, value);
-            if self.known.get(&name) == Some(&route) {
-                self.known.remove(&name);
+            if self.by_value.get(&name) == Some(&route) {
+                self.by_value.remove(&name);
             }
         }
     }
 
     /// What stands in the header of packets on `route`.
-    pub(crate) fn outgoing(&self, route: u32) -> u32 {
-        let remote = self.get(route).and_then(|entry| entry.remote);
-        remote.map_or(route, |value| value | RTN3)
+    pub(crate) fn header_value(&self, route: u32) -> u32 {
+        let remote = self.get(route).and_then(|entry| entry.neighbour_value);
+        remote.map_or(route, |value| value | RTN_V3)
     }
 
     /// The neighbour of a route.
@@ -174,7 +174,7 @@ impl Routes {
     }
 
     /// An association uses the route from now on.
-    pub(crate) fn join(&mut self, route: u32) {
+    pub(crate) fn add_user(&mut self, route: u32) {
         self.schedule(route, None);
         if let Some(entry) = self.get_mut(route) {
             entry.users += 1;
@@ -183,15 +183,15 @@ impl Routes {
     }
 
     /// An association uses it no longer; one that was made here is released after `linger`.
-    pub(crate) fn leave(&mut self, route: u32, now: Instant, linger: Duration) {
+    pub(crate) fn remove_user(&mut self, route: u32, now: Instant, idle_time: Duration) {
         let Some(entry) = self.get_mut(route) else {
             return;
         };
         entry.users = entry.users.saturating_sub(1);
         let span = if entry.destination.is_some() {
-            linger
+            idle_time
         } else {
-            IDLE
+            IDLE_TIMEOUT
         };
         if entry.users == 0 {
             self.schedule(route, Some(now + span));
@@ -202,39 +202,39 @@ impl Routes {
         let Some(entry) = self.get_mut(route) else {
             return;
         };
-        let before = std::mem::replace(&mut entry.due, due);
+        let before = std::mem::replace(&mut entry.expires_at, due);
         if let Some(at) = before {
-            self.due.remove(&(at, route));
+            self.expiries.remove(&(at, route));
         }
         if let Some(at) = due {
-            self.due.insert((at, route));
+            self.expiries.insert((at, route));
         }
     }
 
     /// When a route without users is to be looked after.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.due.first().map(|&(at, _)| at)
+    pub(crate) fn next_expiry(&self) -> Option<Instant> {
+        self.expiries.first().map(|&(at, _)| at)
     }
 
     /// Looks after the next route that is due: asks for its release, each time after `wait` twice
     /// as long, or forgets it after `tries_max`.
-    pub(crate) fn take_due(
+    pub(crate) fn take_expired(
         &mut self,
         now: Instant,
         wait: Duration,
         tries_max: u32,
-    ) -> Option<Leave> {
-        let &(_, route) = self.due.first().filter(|(at, _)| *at <= now)?;
+    ) -> Option<RouteExpiry> {
+        let &(_, route) = self.expiries.first().filter(|(at, _)| *at <= now)?;
         let entry = self.get_mut(route)?;
-        let asks = entry.destination.is_some() && entry.remote.is_some();
-        if !asks || entry.tries >= tries_max {
+        let request_release = entry.destination.is_some() && entry.neighbour_value.is_some();
+        if !request_release || entry.tries >= tries_max {
             self.remove(route);
-            return Some(Leave::Gone);
+            return Some(RouteExpiry::Forgotten);
         }
         entry.tries += 1;
         let again = now + wait * (1 << entry.tries.min(16));
         self.schedule(route, Some(again));
-        Some(Leave::Release(route))
+        Some(RouteExpiry::RequestRelease(route))
     }
 
     /// The neighbour released the route: it is forgotten, or if in use has no value any longer.
@@ -254,50 +254,53 @@ impl Routes {
             return;
         };
         if let Some(destination) = entry.destination {
-            self.made.remove(&(entry.neighbour, destination));
+            self.by_destination.remove(&(entry.neighbour, destination));
         }
         self.free.push(index as u32);
     }
 
     /// The round trip of all associations on the route.
-    pub(crate) fn round_trip(&self, route: u32) -> Option<&RoundTrip> {
+    pub(crate) fn rtt(&self, route: u32) -> Option<&RttEstimator> {
         self.get(route).map(|entry| &entry.rtt)
     }
 
     /// One of them measured it.
-    pub(crate) fn sample(&mut self, route: u32, rtt: Duration) {
+    pub(crate) fn sample_rtt(&mut self, route: u32, rtt: Duration) {
         if let Some(entry) = self.get_mut(route) {
             entry.rtt.sample(rtt);
         }
     }
 
     /// An intermediate system limits all of them together.
-    pub(crate) fn impose(&mut self, route: u32, limit: Option<RateLimit>, now: Instant) {
+    pub(crate) fn set_rate_limit(&mut self, route: u32, limit: Option<RateLimit>, now: Instant) {
         let Some(entry) = self.get_mut(route) else {
             return;
         };
-        match (limit, &mut entry.bucket) {
-            (None, bucket) => *bucket = None,
-            (Some(limit), Some(bucket)) => bucket.change(limit, now),
-            (Some(limit), bucket) => *bucket = Some(Bucket::new(limit, now)),
+        match (limit, &mut entry.rate_credit) {
+            (None, credit) => *credit = None,
+            (Some(limit), Some(credit)) => credit.set_limit(limit, now),
+            (Some(limit), credit) => *credit = Some(RateCredit::new(limit, now)),
         }
     }
 
     /// The limit imposed on a route.
-    pub(crate) fn limit(&self, route: u32) -> Option<RateLimit> {
-        self.get(route)?.bucket.as_ref().map(Bucket::limit)
+    pub(crate) fn rate_limit(&self, route: u32) -> Option<RateLimit> {
+        self.get(route)?.rate_credit.as_ref().map(RateCredit::limit)
     }
 
     /// When the route allows a packet again; None if it does now.
     pub(crate) fn blocked_until(&mut self, route: u32, now: Instant) -> Option<Instant> {
-        let bucket = self.get_mut(route)?.bucket.as_mut()?;
-        (!bucket.allows(now)).then(|| bucket.next_refill())
+        let credit = self.get_mut(route)?.rate_credit.as_mut()?;
+        (!credit.allows(now)).then(|| credit.next_refill())
     }
 
     /// A packet of `octets` left by the route.
-    pub(crate) fn spend(&mut self, route: u32, octets: usize) {
-        if let Some(bucket) = self.get_mut(route).and_then(|entry| entry.bucket.as_mut()) {
-            bucket.spend(octets);
+    pub(crate) fn spend_credit(&mut self, route: u32, octets: usize) {
+        if let Some(credit) = self
+            .get_mut(route)
+            .and_then(|entry| entry.rate_credit.as_mut())
+        {
+            credit.spend(octets);
         }
     }
 }
@@ -307,37 +310,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_exchanged_shared_and_forgotten() {
+    fn route_values_exchanged_shared_and_released() {
         let (now, second) = (Instant::ZERO, Duration::from_secs(1));
-        let [hop, far] = [1, 2].map(Address::Station);
+        let [gateway, destination] = [1, 2].map(Address::Station);
         let mut routes = Routes::default();
-        let route = routes.make(hop, far);
+        let route = routes.find_or_create(gateway, destination);
         assert_eq!(
-            (route, routes.make(hop, far), routes.outgoing(route)),
+            (
+                route,
+                routes.find_or_create(gateway, destination),
+                routes.header_value(route)
+            ),
             (1, 1, 1)
         );
-        routes.join(route);
-        routes.join(route);
-        routes.assign(route, 9);
-        assert_eq!(routes.outgoing(route), 9 | RTN3);
-        assert_eq!((routes.find(hop, 9), routes.find(far, 9)), (route, 0));
-        assert_eq!(routes.find(hop, route | RTN3), route);
-        routes.leave(route, now, second);
-        assert_eq!(routes.deadline(), None);
-        routes.leave(route, now, second);
-        assert_eq!(routes.deadline(), Some(now + second));
-        let mut asked = 0;
-        while let Some(at) = routes.deadline() {
-            if let Some(Leave::Release(_)) = routes.take_due(at, second, 3) {
-                asked += 1;
+        routes.add_user(route);
+        routes.add_user(route);
+        routes.set_value(route, 9);
+        assert_eq!(routes.header_value(route), 9 | RTN_V3);
+        assert_eq!(
+            (routes.find(gateway, 9), routes.find(destination, 9)),
+            (route, 0)
+        );
+        assert_eq!(routes.find(gateway, route | RTN_V3), route);
+        routes.remove_user(route, now, second);
+        assert_eq!(routes.next_expiry(), None);
+        routes.remove_user(route, now, second);
+        assert_eq!(routes.next_expiry(), Some(now + second));
+        let mut requests = 0;
+        while let Some(at) = routes.next_expiry() {
+            if let Some(RouteExpiry::RequestRelease(_)) = routes.take_expired(at, second, 3) {
+                requests += 1;
             }
         }
-        assert_eq!((asked, routes.len()), (3, 0));
-        assert!(routes.known.is_empty() && routes.made.is_empty());
+        assert_eq!((requests, routes.len()), (3, 0));
+        assert!(routes.by_value.is_empty() && routes.by_destination.is_empty());
     }
 
     #[test]
-    fn a_table_that_is_full_makes_no_more() {
+    fn full_route_table_refuses_new_routes() {
         let mut routes = Routes::default();
         for value in 1..=ROUTES_MAX as u32 {
             assert_eq!(

@@ -64,8 +64,8 @@ impl Batch {
     }
 
     /// Names the circuit whose store the ranges belong to, and the destination.
-    pub fn set_destination(&mut self, circuit: AssociationId, destination: Address) {
-        self.destination = Some((circuit, destination));
+    pub fn set_destination(&mut self, association: AssociationId, destination: Address) {
+        self.destination = Some((association, destination));
     }
 
     /// Adds a packet. The caller keeps the rule of equal sizes, which is checked in debug builds.
@@ -75,9 +75,14 @@ impl Batch {
 
     /// Adds a packet whose checksum, at `checksum_at` of its header, the host extends over the
     /// payload; see [`Segment::checksum_at`].
-    pub fn push_with_checksum(&mut self, header: &[u8], payload: Range<u64>, checksum_at: Option<usize>) {
+    pub fn push_with_checksum(
+        &mut self,
+        header: &[u8],
+        payload: Range<u64>,
+        checksum_at: Option<usize>,
+    ) {
         debug_assert!(self.room() > 0, "the wire takes no more segments");
-        self.assert_full();
+        self.assert_last_is_full();
         let start = self.headers.len();
         self.headers.extend_from_slice(header);
         self.segments.push(Segment {
@@ -87,7 +92,7 @@ impl Batch {
             trailer_len: 0,
             cxor_from: None,
         });
-        self.note_pushed();
+        self.update_limit();
     }
 
     /// Adds a packet whose user bytes `tail`, shorter than 256 octets, follows; see
@@ -100,7 +105,7 @@ impl Batch {
         check_from: Option<u8>,
     ) {
         debug_assert!(self.room() > 0, "the wire takes no more segments");
-        self.assert_full();
+        self.assert_last_is_full();
         let start = self.headers.len();
         self.headers.extend_from_slice(header);
         self.segments.push(Segment {
@@ -111,10 +116,10 @@ impl Batch {
             cxor_from: check_from,
         });
         self.headers.extend_from_slice(tail);
-        self.note_pushed();
+        self.update_limit();
     }
 
-    fn assert_full(&self) {
+    fn assert_last_is_full(&self) {
         debug_assert!(
             self.segments.is_empty() || self.size_of_last() == self.segment_size(),
             "only the last segment may be short"
@@ -122,7 +127,7 @@ impl Batch {
     }
 
     #[inline]
-    fn note_pushed(&mut self) {
+    fn update_limit(&mut self) {
         debug_assert!(self.size_of_last() <= self.segment_size());
         if self.segments.len() == 1 {
             let by_octets = self.octets_max / self.segment_size().max(1);

@@ -36,7 +36,7 @@ pub fn extend(check: u16, more: u16) -> u16 {
 ///
 /// After an odd number of bytes each word of the second part straddles two words of the whole, and
 /// its sum comes with its octets swapped (RFC 1071 section 2 B).
-pub fn join(first: u16, first_len: usize, second: u16) -> u16 {
+pub fn combine(first: u16, first_len: usize, second: u16) -> u16 {
     let second = if first_len.is_multiple_of(2) {
         second
     } else {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn sum_matches_rfc_1071_example() {
         // RFC 1071 section 3: 0001 f203 f4f5 f6f7 sums to ddf2.
         assert_eq!(
             sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn cxor_of_known_strings() {
+    fn cxor_matches_known_values() {
         let ramp: Vec<u8> = (0..=255).collect();
         let long: Vec<u8> = (0..300u32).map(|at| at as u8).collect();
         let odd: Vec<u8> = (0..1400u32).map(|at| (7 * at + 3) as u8).collect();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_equals_the_textbook_for_any_length_and_extends() {
+    fn sum_extend_and_combine_match_rfc_1071_loop() {
         let mut random = SplitMix64::new(3);
         for len in 0..200 {
             let bytes: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
@@ -120,7 +120,7 @@ mod tests {
             let check = checksum(&bytes[..cut]);
             assert_eq!(extend(check, sum(&bytes[cut..])), checksum(&bytes));
             let (first, second) = bytes.split_at(len / 3);
-            assert_eq!(join(sum(first), first.len(), sum(second)), sum(&bytes));
+            assert_eq!(combine(sum(first), first.len(), sum(second)), sum(&bytes));
         }
     }
 }

@@ -46,11 +46,11 @@ pub struct Delivery {
     /// Bytes were lost between the last delivery and this one.
     pub gap: bool,
     /// They begin with a tag of eight octets that the sender set apart.
-    pub tag: bool,
+    pub begin_tag: bool,
     /// They end with one ([`Framing::Messages`] only).
     pub end_tag: bool,
     /// A message ends with the last of them ([`Framing::Messages`] only).
-    pub end: bool,
+    pub end_of_message: bool,
 }
 
 /// Where delivered bytes are.
@@ -113,8 +113,10 @@ pub enum CommandError {
 impl core::fmt::Display for CommandError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            CommandError::TooManyAssociations => "the endpoint holds as many circuits as it may",
-            CommandError::UnknownAssociation => "no such circuit",
+            CommandError::TooManyAssociations => {
+                "the endpoint holds as many associations as it may"
+            }
+            CommandError::UnknownAssociation => "no such association",
         })
     }
 }
@@ -156,7 +158,7 @@ pub trait Engine {
     ///
     /// `push` says that the user waits for them to leave: a part-filled packet need not wait for
     /// more.
-    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool);
+    fn submit(&mut self, now: Instant, association: AssociationId, end: u64, push: bool);
 
     /// How users of this engine send and receive.
     fn framing(&self) -> Framing {
@@ -165,20 +167,20 @@ pub trait Engine {
 
     /// A message of the circuit's store ends at position `end`, called in ascending order before
     /// [`extend`](Engine::extend) covers it ([`Framing::Messages`] only).
-    fn end_message(&mut self, _circuit: AssociationId, _end: u64) {}
+    fn end_message(&mut self, _association: AssociationId, _end: u64) {}
 
     /// The user took `bytes` more of what was delivered.
-    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64);
+    fn consume(&mut self, now: Instant, association: AssociationId, bytes: u64);
 
     /// Ends the circuit's sending direction after the bytes in its store.
-    fn finish(&mut self, now: Instant, circuit: AssociationId);
+    fn finish(&mut self, now: Instant, association: AssociationId);
 
     /// The user waits until the peer has everything and does nothing else meanwhile: an engine that asks
     /// for acknowledgements asks now.
-    fn request_ack(&mut self, _now: Instant, _circuit: AssociationId) {}
+    fn request_ack(&mut self, _now: Instant, _association: AssociationId) {}
 
     /// Ends the circuit at once, both directions.
-    fn abort(&mut self, now: Instant, circuit: AssociationId);
+    fn abort(&mut self, now: Instant, association: AssociationId);
 
     /// Takes in one packet. User bytes it brings in order are appended to `deliveries`.
     ///
@@ -206,13 +208,13 @@ pub trait Engine {
 
     /// Bytes sent on `circuit` that the peer has not yet said it has, and that still count
     /// against the window; 0 for an unknown circuit.
-    fn bytes_in_flight(&self, circuit: AssociationId) -> u64;
+    fn bytes_in_flight(&self, association: AssociationId) -> u64;
 
     /// The work done so far.
     fn counters(&self) -> Counters;
 
     /// Puts circuits into the order their users are to be served in. Few protocols have one.
-    fn sort_by_priority(&self, _circuits: &mut [AssociationId]) {}
+    fn sort_by_priority(&self, _associations: &mut [AssociationId]) {}
 
     /// For engines that pass on what others built: which arrival the packet last transmitted was,
     /// counted as [`Counters::packets_parsed`], and 0 for one of its own. None for all others.

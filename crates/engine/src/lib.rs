@@ -29,7 +29,7 @@ pub mod timer;
 
 pub use batch::{Batch, Segment};
 pub use contract::{
-    Address, Bytes, AssociationId, CloseReason, CommandError, Delivery, Engine, Event, Framing,
+    Address, AssociationId, Bytes, CloseReason, CommandError, Delivery, Engine, Event, Framing,
     PacketLen, SegmentLayout,
 };
 pub use counters::Counters;

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stream_is_the_published_one() {
+    fn splitmix64_matches_reference_output() {
         // First outputs for seed 1234567, as given with the reference implementation.
         let mut stream = SplitMix64::new(1_234_567);
         assert_eq!(stream.next_u64(), 6_457_827_717_110_365_317);
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn an_indexed_draw_equals_the_sequential_one() {
+    fn indexed_draw_equals_sequential_draw() {
         let mut stream = SplitMix64::new(42);
         for index in 0..100 {
             assert_eq!(stream.next_u64(), SplitMix64::at(42, index));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn below_stays_below_and_reaches_every_value() {
+    fn below_is_bounded_and_reaches_every_value() {
         let mut stream = SplitMix64::new(7);
         let mut seen = [false; 5];
         for _ in 0..200 {

@@ -16,10 +16,10 @@
 use core::ops::Range;
 
 /// Octets before each fragment.
-pub const HEAD_LEN: usize = 4;
+pub const FRAGMENT_HEADER_LEN: usize = 4;
 
 /// A packet with less room than this is filled up: a head and one byte.
-pub const ROOM_MIN: usize = HEAD_LEN + 1;
+pub const FRAGMENT_ROOM_MIN: usize = FRAGMENT_HEADER_LEN + 1;
 
 const FIRST: u32 = 1 << 31;
 const LAST: u32 = 1 << 30;
@@ -30,7 +30,7 @@ pub const MESSAGE_MAX: usize = LENGTH as usize;
 
 /// The head of a fragment of `len` bytes.
 #[inline]
-pub fn head(len: usize, first: bool, last: bool) -> [u8; HEAD_LEN] {
+pub fn fragment_header(len: usize, first: bool, last: bool) -> [u8; FRAGMENT_HEADER_LEN] {
     let word = len as u32 | if first { FIRST } else { 0 } | if last { LAST } else { 0 };
     word.to_be_bytes()
 }
@@ -40,11 +40,12 @@ pub fn head(len: usize, first: bool, last: bool) -> [u8; HEAD_LEN] {
 /// Each packet it touches costs a head and may leave [`ROOM_MIN`] - 1 bytes unused; it touches at
 /// most two more than its length fills.
 #[inline]
-pub fn space_max(len: usize, payload: usize) -> usize {
-    if len + HEAD_LEN + ROOM_MIN <= payload {
-        return len + 2 * (HEAD_LEN + ROOM_MIN);
+pub fn store_len_max(len: usize, payload: usize) -> usize {
+    if len + FRAGMENT_HEADER_LEN + FRAGMENT_ROOM_MIN <= payload {
+        return len + 2 * (FRAGMENT_HEADER_LEN + FRAGMENT_ROOM_MIN);
     }
-    len + (len / (payload - HEAD_LEN - ROOM_MIN) + 2) * (HEAD_LEN + ROOM_MIN)
+    len + (len / (payload - FRAGMENT_HEADER_LEN - FRAGMENT_ROOM_MIN) + 2)
+        * (FRAGMENT_HEADER_LEN + FRAGMENT_ROOM_MIN)
 }
 
 /// One fragment found in a packet.
@@ -62,13 +63,13 @@ pub struct Fragment {
 ///
 /// A head that promises more bytes than the packet has ends the row too: the peer is not trusted.
 #[inline]
-pub fn next(payload: &[u8], at: usize) -> Option<Fragment> {
-    let head = payload.get(at..at + HEAD_LEN)?;
+pub fn parse_fragment(payload: &[u8], at: usize) -> Option<Fragment> {
+    let head = payload.get(at..at + FRAGMENT_HEADER_LEN)?;
     let word = u32::from_be_bytes([head[0], head[1], head[2], head[3]]);
     if word == 0 {
         return None;
     }
-    let start = at + HEAD_LEN;
+    let start = at + FRAGMENT_HEADER_LEN;
     let end = start + (word & LENGTH) as usize;
     (end <= payload.len()).then_some(Fragment {
         bytes: start..end,
@@ -82,26 +83,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fragment_is_found_where_it_was_written() {
-        let mut payload = head(3, true, true).to_vec();
+    fn fragment_round_trip() {
+        let mut payload = fragment_header(3, true, true).to_vec();
         payload.extend_from_slice(b"abc");
         payload.extend_from_slice(&[0; 4]);
-        let found = next(&payload, 0).expect("a fragment stands at 0");
+        let found = parse_fragment(&payload, 0).expect("a fragment stands at 0");
         assert_eq!(&payload[found.bytes.clone()], b"abc");
         assert!(found.first && found.last);
-        assert_eq!(next(&payload, found.bytes.end), None);
+        assert_eq!(parse_fragment(&payload, found.bytes.end), None);
     }
 
     #[test]
-    fn a_length_beyond_the_packet_ends_the_row() {
-        let payload = head(1000, true, false);
-        assert_eq!(next(&payload, 0), None);
-        assert_eq!(next(&payload[..2], 0), None);
+    fn fragment_length_beyond_packet_is_rejected() {
+        let payload = fragment_header(1000, true, false);
+        assert_eq!(parse_fragment(&payload, 0), None);
+        assert_eq!(parse_fragment(&payload[..2], 0), None);
     }
 
     #[test]
-    fn empty_messages_have_a_head_that_is_not_filler() {
-        let found = next(&head(0, true, true), 0).expect("an empty message is a message");
+    fn empty_message_header_differs_from_padding() {
+        let found = parse_fragment(&fragment_header(0, true, true), 0)
+            .expect("an empty message is a message");
         assert!(found.bytes.is_empty() && found.first && found.last);
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timers_fire_by_time_then_key_and_once() {
+    fn timers_expire_once_by_time_then_key() {
         let at = Instant::from_nanos;
         let mut table = TimerTable::new();
         table.set(2, at(10));

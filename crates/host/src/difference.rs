@@ -1,24 +1,24 @@
 //! What happened between two snapshots.
 
-use crate::snapshot::{Counters, Interface, Snapshot, Ticks};
+use crate::snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// What the host did between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Difference {
+pub struct SnapshotDifference {
     /// Time between them.
     pub span: Duration,
     /// Ticks of each processor, by its number.
-    pub cpus: BTreeMap<u32, Ticks>,
+    pub cpus: BTreeMap<u32, CpuTicks>,
     /// Seconds the kernel's softirq threads ran; None when they cannot be seen.
     pub softirq_thread_s: Option<f64>,
     /// One-minute load average at the end.
     pub load1: f64,
     /// The network stack's counts.
-    pub counters: Counters,
+    pub counters: NetworkCounters,
     /// Interfaces by name; one that came meanwhile counts from zero.
-    pub interfaces: BTreeMap<String, Interface>,
+    pub interfaces: BTreeMap<String, InterfaceCounters>,
 }
 
 /// Seconds of processor time, summed over processors, by what they were spent on. The kernel
@@ -44,7 +44,7 @@ const TICKS_PER_S: f64 = 100.0;
 
 impl Snapshot {
     /// What happened from this one to a later one.
-    pub fn until(&self, later: &Snapshot) -> Difference {
+    pub fn until(&self, later: &Snapshot) -> SnapshotDifference {
         let softirq_ns = later.softirq_thread_ns.zip(self.softirq_thread_ns);
         let softirq_ns = softirq_ns.map(|(end, start)| end.saturating_sub(start));
         let cpus = later.cpus.iter().map(|(cpu, end)| {
@@ -55,7 +55,7 @@ impl Snapshot {
             let start = self.interfaces.get(name).copied().unwrap_or_default();
             (name.clone(), interface_between(start, *end))
         });
-        Difference {
+        SnapshotDifference {
             span: later.at.saturating_duration_since(self.at),
             cpus: cpus.collect(),
             softirq_thread_s: softirq_ns.map(|ns| ns as f64 / 1e9),
@@ -66,10 +66,10 @@ impl Snapshot {
     }
 }
 
-impl Difference {
+impl SnapshotDifference {
     /// Processor time over all processors.
     pub fn cpu(&self) -> CpuTime {
-        let sum = |of: fn(&Ticks) -> u64| self.cpus.values().map(of).sum::<u64>() as f64;
+        let sum = |of: fn(&CpuTicks) -> u64| self.cpus.values().map(of).sum::<u64>() as f64;
         CpuTime {
             user_s: sum(|cpu| cpu.user) / TICKS_PER_S,
             system_s: sum(|cpu| cpu.system) / TICKS_PER_S,
@@ -99,13 +99,13 @@ impl Difference {
 
     /// Processor seconds spent on something else than the processes measured, which took `own_s`.
     /// Where softirq threads cannot be seen this is a lower bound.
-    pub fn foreign_s(&self, own_s: f64) -> f64 {
+    pub fn background_s(&self, own_cpu_s: f64) -> f64 {
         let cpu = self.cpu();
         let not_ours = match self.softirq_thread_s {
             Some(softirq_s) => self.busy_s() - softirq_s,
             None => self.busy_s() - cpu.softirq_s - cpu.irq_s,
         };
-        (not_ours - own_s).max(0.0)
+        (not_ours - own_cpu_s).max(0.0)
     }
 
     /// Mean bytes of a packet an interface sent; None when it sent none. On the loopback a
@@ -151,8 +151,8 @@ pub(crate) fn fraction(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
 
-fn ticks_between(start: Ticks, end: Ticks) -> Ticks {
-    Ticks {
+fn ticks_between(start: CpuTicks, end: CpuTicks) -> CpuTicks {
+    CpuTicks {
         user: end.user.saturating_sub(start.user),
         system: end.system.saturating_sub(start.system),
         irq: end.irq.saturating_sub(start.irq),
@@ -162,9 +162,9 @@ fn ticks_between(start: Ticks, end: Ticks) -> Ticks {
     }
 }
 
-fn counters_between(start: Counters, end: Counters) -> Counters {
-    let grew = |of: fn(&Counters) -> u64| of(&end).saturating_sub(of(&start));
-    Counters {
+fn counters_between(start: NetworkCounters, end: NetworkCounters) -> NetworkCounters {
+    let grew = |of: fn(&NetworkCounters) -> u64| of(&end).saturating_sub(of(&start));
+    NetworkCounters {
         udp_receive_buffer_drops: grew(|c| c.udp_receive_buffer_drops),
         udp_send_buffer_drops: grew(|c| c.udp_send_buffer_drops),
         udp_receive_errors: grew(|c| c.udp_receive_errors),
@@ -177,8 +177,8 @@ fn counters_between(start: Counters, end: Counters) -> Counters {
     }
 }
 
-fn interface_between(start: Interface, end: Interface) -> Interface {
-    Interface {
+fn interface_between(start: InterfaceCounters, end: InterfaceCounters) -> InterfaceCounters {
+    InterfaceCounters {
         receive_bytes: end.receive_bytes.saturating_sub(start.receive_bytes),
         receive_packets: end.receive_packets.saturating_sub(start.receive_packets),
         send_bytes: end.send_bytes.saturating_sub(start.send_bytes),

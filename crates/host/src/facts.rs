@@ -10,7 +10,7 @@ pub fn facts() -> Vec<Fact> {
 }
 
 pub(crate) fn of(survey: &Survey) -> Vec<Fact> {
-    let mut list = List::default();
+    let mut list = FactList::default();
     list.cpu(&survey.cpu);
     list.kernel(&survey.kernel);
     list.clock(&survey.clock);
@@ -21,12 +21,12 @@ pub(crate) fn of(survey: &Survey) -> Vec<Fact> {
 }
 
 #[derive(Default)]
-struct List {
+struct FactList {
     group: &'static str,
     facts: Vec<Fact>,
 }
 
-impl List {
+impl FactList {
     fn add(&mut self, name: &str, value: Option<impl ToString>) {
         let Some(value) = value else {
             return;
@@ -101,10 +101,22 @@ impl List {
         self.add("rmem_max", network.receive_buffer_max.map(bytes));
         self.add("rmem_default", network.receive_buffer_default.map(bytes));
         self.add("wmem_max", network.send_buffer_max.map(bytes));
-        self.add("tcp_rmem", network.tcp_receive_buffer.as_deref().map(words));
-        self.add("tcp_wmem", network.tcp_send_buffer.as_deref().map(words));
-        self.add("udp_mem (pages)", network.udp_memory.as_deref().map(words));
-        self.add("ip_local_port_range", network.ports.as_deref().map(words));
+        self.add(
+            "tcp_rmem",
+            network.tcp_receive_buffer.as_deref().map(join_numbers),
+        );
+        self.add(
+            "tcp_wmem",
+            network.tcp_send_buffer.as_deref().map(join_numbers),
+        );
+        self.add(
+            "udp_mem (pages)",
+            network.udp_memory.as_deref().map(join_numbers),
+        );
+        self.add(
+            "ip_local_port_range",
+            network.ports.as_deref().map(join_numbers),
+        );
         self.add("tcp_tw_reuse", network.time_wait_reuse);
         self.add("netdev_max_backlog", network.backlog);
         self.add("default_qdisc", network.queueing.as_ref());
@@ -122,11 +134,11 @@ impl List {
         let averages = load
             .averages
             .map(|[m1, m5, m15]| format!("{m1} {m5} {m15}"));
-        let foreign = load
-            .foreign_cores
+        let background = load
+            .background_cores
             .map(|cores| format!("{cores:.2} processors"));
         self.add("load averages (1, 5, 15 min)", averages);
-        self.add("other work now", foreign);
+        self.add("other work now", background);
         self.add("steal since start", load.steal_since_start.map(percent));
         self.add("steal now", load.steal_now.map(percent));
     }
@@ -168,7 +180,7 @@ fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
-fn words(numbers: &[u64]) -> String {
-    let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
-    words.join(" ")
+fn join_numbers(numbers: &[u64]) -> String {
+    let join_numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    join_numbers.join(" ")
 }

@@ -33,22 +33,22 @@ mod difference;
 mod disturbance;
 mod doctor;
 mod facts;
-mod files;
+mod kernel_files;
 mod snapshot;
 mod softirq_threads;
 mod survey;
 mod task;
 
-pub use difference::{CpuTime, Difference};
-pub use disturbance::{Expected, FOREIGN_CORES_MAX, STEAL_MAX, disturbances};
-pub use doctor::{Test, doctor};
+pub use difference::{CpuTime, SnapshotDifference};
+pub use disturbance::{BACKGROUND_CORES_MAX, Expected, STEAL_MAX, disturbances};
+pub use doctor::{TestSpec, doctor};
 pub use facts::facts;
-pub use snapshot::{Counters, Interface, Snapshot, Ticks};
+pub use snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 pub use task::TaskCpu;
 
 /// The host as it stands in a run's folder: its facts, and what doctor finds for `test`. Takes
 /// about an eighth of a second, in which other work's load is measured.
-pub fn machine(test: &Test) -> results::Machine {
+pub fn machine(test: &TestSpec) -> results::Machine {
     let survey = survey::Survey::take();
     results::Machine {
         version: results::SCHEMA_VERSION,

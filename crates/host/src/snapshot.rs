@@ -1,6 +1,6 @@
 //! Counters of the whole host, cheap enough to read before and after each trial.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use crate::softirq_threads;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -10,16 +10,16 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) at: Instant,
-    pub(crate) cpus: BTreeMap<u32, Ticks>,
+    pub(crate) cpus: BTreeMap<u32, CpuTicks>,
     pub(crate) softirq_thread_ns: Option<u64>,
     pub(crate) load1: f64,
-    pub(crate) counters: Counters,
-    pub(crate) interfaces: BTreeMap<String, Interface>,
+    pub(crate) counters: NetworkCounters,
+    pub(crate) interfaces: BTreeMap<String, InterfaceCounters>,
 }
 
 /// Where a processor's time went since the system began, in ticks of 1/100 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ticks {
+pub struct CpuTicks {
     /// User mode, reniced processes included.
     pub user: u64,
     /// The kernel, on behalf of processes.
@@ -36,7 +36,7 @@ pub struct Ticks {
 
 /// Counts of the network stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct NetworkCounters {
     /// Datagrams dropped for a full receive buffer, UDP and UDP-Lite, IPv4 and IPv6.
     pub udp_receive_buffer_drops: u64,
     /// Datagrams not sent for a full send buffer.
@@ -59,7 +59,7 @@ pub struct Counters {
 
 /// Counts of a network interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interface {
+pub struct InterfaceCounters {
     /// Bytes received.
     pub receive_bytes: u64,
     /// Packets received; a segmented super-packet counts once.
@@ -74,11 +74,11 @@ pub struct Interface {
     pub drops: u64,
 }
 
-impl std::ops::Add for Counters {
-    type Output = Counters;
+impl std::ops::Add for NetworkCounters {
+    type Output = NetworkCounters;
 
-    fn add(self, other: Counters) -> Counters {
-        Counters {
+    fn add(self, other: NetworkCounters) -> NetworkCounters {
+        NetworkCounters {
             udp_receive_buffer_drops: self.udp_receive_buffer_drops
                 + other.udp_receive_buffer_drops,
             udp_send_buffer_drops: self.udp_send_buffer_drops + other.udp_send_buffer_drops,
@@ -94,11 +94,11 @@ impl std::ops::Add for Counters {
     }
 }
 
-impl std::ops::Add for Interface {
-    type Output = Interface;
+impl std::ops::Add for InterfaceCounters {
+    type Output = InterfaceCounters;
 
-    fn add(self, other: Interface) -> Interface {
-        Interface {
+    fn add(self, other: InterfaceCounters) -> InterfaceCounters {
+        InterfaceCounters {
             receive_bytes: self.receive_bytes + other.receive_bytes,
             receive_packets: self.receive_packets + other.receive_packets,
             send_bytes: self.send_bytes + other.send_bytes,
@@ -112,7 +112,7 @@ impl std::ops::Add for Interface {
 impl Snapshot {
     /// Reads the counters of this host, in a fraction of a millisecond.
     pub fn take() -> Snapshot {
-        let mut snapshot = Snapshot::of(&Files::system());
+        let mut snapshot = Snapshot::of(&KernelFiles::system());
         snapshot.softirq_thread_ns = softirq_threads::ran_ns();
         snapshot
     }
@@ -120,7 +120,7 @@ impl Snapshot {
     /// The same with the network counters of the calling thread's network namespace, which may be
     /// another than the process's.
     pub fn take_in_thread() -> Snapshot {
-        let mut snapshot = Snapshot::within(&Files::system(), "proc/thread-self/net");
+        let mut snapshot = Snapshot::within(&KernelFiles::system(), "proc/thread-self/net");
         snapshot.softirq_thread_ns = softirq_threads::ran_ns();
         snapshot
     }
@@ -128,7 +128,7 @@ impl Snapshot {
     /// One snapshot of two hosts on this machine, taken one after the other: their network counters
     /// together. An interface of both is that of the two taken together.
     #[must_use]
-    pub fn with(mut self, other: &Snapshot) -> Snapshot {
+    pub fn merged_with(mut self, other: &Snapshot) -> Snapshot {
         self.counters = self.counters + other.counters;
         for (name, theirs) in &other.interfaces {
             let ours = self.interfaces.entry(name.clone()).or_default();
@@ -138,12 +138,12 @@ impl Snapshot {
     }
 
     /// The counters in a tree of files.
-    pub(crate) fn of(files: &Files) -> Snapshot {
+    pub(crate) fn of(files: &KernelFiles) -> Snapshot {
         Snapshot::within(files, "proc/net")
     }
 
     /// The same, with those of the network in folder `net`.
-    fn within(files: &Files, net: &str) -> Snapshot {
+    fn within(files: &KernelFiles, net: &str) -> Snapshot {
         let stat = files.text("proc/stat").unwrap_or_default();
         let load = files.line("proc/loadavg").unwrap_or_default();
         let load1 = load.split_whitespace().next();
@@ -165,14 +165,14 @@ impl Snapshot {
 }
 
 /// A line `cpu3 user nice system idle iowait irq softirq steal ...` of /proc/stat.
-fn ticks_of_line(line: &str) -> Option<(u32, Ticks)> {
+fn ticks_of_line(line: &str) -> Option<(u32, CpuTicks)> {
     let mut words = line.strip_prefix("cpu")?.split_whitespace();
     let cpu = line["cpu".len()..].starts_with(|c: char| c.is_ascii_digit());
     let number = cpu.then(|| words.next())??.parse().ok()?;
     let mut fields = words.map(|word| word.parse::<u64>().unwrap_or(0));
     let mut next = || fields.next().unwrap_or(0);
     let (user, nice, system, idle, wait) = (next(), next(), next(), next(), next());
-    let ticks = Ticks {
+    let ticks = CpuTicks {
         user: user + nice,
         system,
         idle: idle + wait,
@@ -184,14 +184,14 @@ fn ticks_of_line(line: &str) -> Option<(u32, Ticks)> {
 }
 
 /// A line `name: bytes packets errs drop ... | bytes packets errs drop ...` of /proc/net/dev.
-fn interface_of_line(line: &str) -> Option<(String, Interface)> {
+fn interface_of_line(line: &str) -> Option<(String, InterfaceCounters)> {
     let (name, rest) = line.split_once(':')?;
     let fields: Vec<u64> = rest
         .split_whitespace()
         .map_while(|word| word.parse().ok())
         .collect();
     let at = |index: usize| fields.get(index).copied().unwrap_or(0);
-    let interface = Interface {
+    let interface = InterfaceCounters {
         receive_bytes: at(0),
         receive_packets: at(1),
         send_bytes: at(8),
@@ -202,7 +202,7 @@ fn interface_of_line(line: &str) -> Option<(String, Interface)> {
     (fields.len() >= 12).then(|| (name.trim().to_owned(), interface))
 }
 
-fn read_counters(files: &Files, net: &str) -> Counters {
+fn read_counters(files: &KernelFiles, net: &str) -> NetworkCounters {
     let text = |name: &str| files.text(&format!("{net}/{name}")).unwrap_or_default();
     let snmp = table(&text("snmp"));
     let netstat = table(&text("netstat"));
@@ -213,7 +213,7 @@ fn read_counters(files: &Files, net: &str) -> Counters {
         let v4 = get(&snmp, &format!("Udp.{name}")) + get(&snmp, &format!("UdpLite.{name}"));
         v4 + get(&v6, &format!("Udp6{name}")) + get(&v6, &format!("UdpLite6{name}"))
     };
-    Counters {
+    NetworkCounters {
         udp_receive_buffer_drops: udp("RcvbufErrors"),
         udp_send_buffer_drops: udp("SndbufErrors"),
         udp_receive_errors: udp("InErrors"),
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_lines_are_told_from_the_sum() {
+    fn cpu_sum_line_is_skipped() {
         assert_eq!(ticks_of_line("cpu  1 2 3 4 5 6 7 8 9 10"), None);
         assert_eq!(ticks_of_line("intr 1 2"), None);
         let (cpu, ticks) = ticks_of_line("cpu11 1 2 3 4 5 6 7 8 9 10").expect("a line");
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_read_and_headings_are_not() {
+    fn net_dev_headings_are_skipped() {
         let heading = " face |bytes    packets errs drop fifo frame compressed multicast|bytes";
         assert_eq!(interface_of_line(heading), None);
         let line = "    lo:1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16";
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_pair_names_with_values() {
+    fn snmp_table_pairs_names_with_values() {
         let map = table("Tcp: MaxConn OutSegs RetransSegs\nTcp: -1 10 2\n");
         assert_eq!(map.get("Tcp.RetransSegs"), Some(&2));
         assert_eq!(map.get("Tcp.MaxConn"), None);
@@ -296,9 +296,9 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_without_anything_is_all_zero() {
-        let snapshot = Snapshot::of(&Files::below(std::path::Path::new("/nowhere at all")));
+    fn missing_files_give_zero_counters() {
+        let snapshot = Snapshot::of(&KernelFiles::below(std::path::Path::new("/nowhere at all")));
         assert_eq!(snapshot.cpus(), 0);
-        assert_eq!(snapshot.counters, Counters::default());
+        assert_eq!(snapshot.counters, NetworkCounters::default());
     }
 }

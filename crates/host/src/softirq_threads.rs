@@ -1,13 +1,13 @@
 //! The kernel threads that do a processor's deferred network work when there is much of it. Their
 //! time belongs to the traffic measured, although it is in nobody's account.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use std::sync::OnceLock;
 
 /// Nanoseconds these threads ran since they began; None when they cannot be seen, in a container
 /// for example.
 pub(crate) fn ran_ns() -> Option<u64> {
-    let files = Files::system();
+    let files = KernelFiles::system();
     let threads = THREADS.get_or_init(|| find(&files));
     let ran = |pid: &String| {
         let numbers = files.numbers(&format!("proc/{pid}/schedstat"))?;
@@ -20,7 +20,7 @@ pub(crate) fn ran_ns() -> Option<u64> {
 static THREADS: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Process 2 is the parent of all kernel threads.
-fn find(files: &Files) -> Vec<String> {
+fn find(files: &KernelFiles) -> Vec<String> {
     let children = files.line("proc/2/task/2/children").unwrap_or_default();
     let is_softirq = |pid: &&str| {
         let name = files.line(&format!("proc/{pid}/comm"));

@@ -1,6 +1,6 @@
 //! What a process has cost so far.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::Sub;
 
@@ -25,7 +25,7 @@ pub struct TaskCpu {
 impl TaskCpu {
     /// Of the calling process. Threads that have ended count for the times, not for the switches.
     pub fn of_self() -> TaskCpu {
-        let mut cpu = read(&Files::system(), "self");
+        let mut cpu = read(&KernelFiles::system(), "self");
         // The clock brings the running thread's time up to date; schedstat lags by up to a tick.
         let now = clock_gettime(ClockId::ProcessCPUTime);
         cpu.task_s = now.tv_sec as f64 + now.tv_nsec as f64 / 1e9;
@@ -35,7 +35,7 @@ impl TaskCpu {
     /// Of another process; None when there is no such process. `task_s` counts the threads alive
     /// and may lag by a tick (1 to 10 ms) for one that is running.
     pub fn of(pid: u32) -> Option<TaskCpu> {
-        let files = Files::system();
+        let files = KernelFiles::system();
         let name = pid.to_string();
         files
             .exists(&format!("proc/{name}"))
@@ -75,7 +75,7 @@ impl From<TaskCpu> for results::Cpu {
     }
 }
 
-fn read(files: &Files, process: &str) -> TaskCpu {
+fn read(files: &KernelFiles, process: &str) -> TaskCpu {
     let mut cpu = TaskCpu::default();
     let stat = files.text(&format!("proc/{process}/stat"));
     if let Some((user, system)) = stat.as_deref().and_then(ticks_of_stat) {
@@ -122,20 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
+    fn stat_name_with_parentheses_is_skipped() {
         let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 10 0 0 0 250 125 0 0 20 0 1 0 99";
         assert_eq!(ticks_of_stat(stat), Some((250, 125)));
         assert_eq!(ticks_of_stat("7 (a"), None);
     }
 
     #[test]
-    fn switches_are_told_apart() {
+    fn voluntary_and_involuntary_switches_are_separate() {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t3\nnonvoluntary_ctxt_switches:\t4\n";
         assert_eq!(switches_of_status(status), (3, 4));
     }
 
     #[test]
-    fn work_is_seen_and_sleep_is_counted() {
+    fn cpu_time_and_switches_are_counted() {
         let before = TaskCpu::of_self();
         let mut sum = 0_u64;
         while (TaskCpu::of_self() - before).task_s < 0.005 {
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_can_be_read() {
+    fn task_cpu_reads_other_process() {
         assert!(TaskCpu::of(std::process::id()).is_some());
         assert_eq!(TaskCpu::of(u32::MAX), None);
     }

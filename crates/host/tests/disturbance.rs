@@ -1,49 +1,49 @@
 //! What counts as a disturbance, on differences made up and on this host.
 
-use host::{Difference, Expected, Interface, Snapshot, Ticks, disturbances};
+use host::{CpuTicks, Expected, InterfaceCounters, Snapshot, SnapshotDifference, disturbances};
 use std::time::Duration;
 
 /// Two processors for a second, one of them busy with our own work.
-fn calm() -> Difference {
-    let busy = Ticks {
+fn calm() -> SnapshotDifference {
+    let busy = CpuTicks {
         user: 60,
         system: 40,
-        ..Ticks::default()
+        ..CpuTicks::default()
     };
-    let idle = Ticks {
+    let idle = CpuTicks {
         idle: 100,
-        ..Ticks::default()
+        ..CpuTicks::default()
     };
-    Difference {
+    SnapshotDifference {
         span: Duration::from_secs(1),
         cpus: [(0, busy), (1, idle)].into(),
         softirq_thread_s: Some(0.0),
-        ..Difference::default()
+        ..SnapshotDifference::default()
     }
 }
 
 fn ours() -> Expected {
     Expected {
-        own_s: 1.0,
+        own_cpu_s: 1.0,
         ..Expected::default()
     }
 }
 
-fn only(seen: &Difference, word: &str) {
+fn only(seen: &SnapshotDifference, word: &str) {
     let found = disturbances(seen, &ours());
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains(word), "{found:?}");
 }
 
 #[test]
-fn our_own_work_disturbs_nothing() {
+fn own_cpu_time_is_not_disturbance() {
     assert_eq!(disturbances(&calm(), &ours()), Vec::<String>::new());
 }
 
 #[test]
-fn the_same_work_of_others_does() {
+fn background_cpu_time_is_disturbance() {
     let others = Expected {
-        own_s: 0.2,
+        own_cpu_s: 0.2,
         ..Expected::default()
     };
     let found = disturbances(&calm(), &others);
@@ -51,14 +51,14 @@ fn the_same_work_of_others_does() {
 }
 
 #[test]
-fn the_kernels_softirq_threads_work_for_us() {
+fn ksoftirqd_time_is_not_background() {
     let mut seen = calm();
     seen.softirq_thread_s = Some(0.8);
-    assert!(seen.foreign_s(0.2) < 1e-9);
+    assert!(seen.background_s(0.2) < 1e-9);
 }
 
 #[test]
-fn steal_disturbs() {
+fn steal_is_disturbance() {
     let mut seen = calm();
     let idle = seen.cpus.get_mut(&1).expect("a processor");
     (idle.idle, idle.steal) = (90, 10);
@@ -67,14 +67,14 @@ fn steal_disturbs() {
 }
 
 #[test]
-fn a_full_input_queue_and_a_faulty_interface_disturb() {
+fn softnet_and_interface_drops_are_disturbances() {
     let mut seen = calm();
     seen.counters.softnet_drops = 3;
     only(&seen, "input queue dropped 3");
     let mut seen = calm();
-    let faulty = Interface {
+    let faulty = InterfaceCounters {
         drops: 7,
-        ..Interface::default()
+        ..InterfaceCounters::default()
     };
     seen.interfaces.insert("eth0".into(), faulty);
     assert!(disturbances(&seen, &ours()).is_empty());
@@ -83,19 +83,19 @@ fn a_full_input_queue_and_a_faulty_interface_disturb() {
 }
 
 #[test]
-fn drops_of_a_transport_without_flow_control_are_expected() {
+fn expected_drops_are_not_disturbance() {
     let mut seen = calm();
     seen.counters.udp_receive_buffer_drops = 9;
     only(&seen, "dropped 9 datagrams");
     let expected = Expected {
-        drops: true,
+        expects_drops: true,
         ..ours()
     };
     assert!(disturbances(&seen, &expected).is_empty());
 }
 
 #[test]
-fn one_probe_among_many_segments_is_normal() {
+fn rare_retransmissions_are_normal() {
     let mut seen = calm();
     seen.counters.tcp_segments_sent = 1_000_000;
     seen.counters.tcp_retransmissions = 2;
@@ -105,13 +105,13 @@ fn one_probe_among_many_segments_is_normal() {
 }
 
 #[test]
-fn the_mean_packet_counts_what_was_sent() {
+fn packet_bytes_mean_counts_sent_packets() {
     let mut seen = calm();
     assert_eq!(seen.packet_bytes_mean("lo"), None);
-    let traffic = Interface {
+    let traffic = InterfaceCounters {
         send_bytes: 3_000,
         send_packets: 2,
-        ..Interface::default()
+        ..InterfaceCounters::default()
     };
     seen.interfaces.insert("lo".into(), traffic);
     assert_eq!(seen.packet_bytes_mean("lo"), Some(1_500.0));
@@ -119,7 +119,7 @@ fn the_mean_packet_counts_what_was_sent() {
 }
 
 #[test]
-fn a_span_of_nothing_divides_by_nothing() {
+fn empty_span_gives_finite_values() {
     let now = Snapshot::take();
     let seen = now.until(&now);
     assert_eq!(seen.steal_fraction(), 0.0);
@@ -128,7 +128,7 @@ fn a_span_of_nothing_divides_by_nothing() {
 }
 
 #[test]
-fn a_packet_over_the_loopback_is_counted() {
+fn loopback_packet_is_counted() {
     let before = Snapshot::take();
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let to = socket.local_addr().expect("an address");

@@ -16,11 +16,11 @@
 //! * `port`, `letter` - the thread of a socket of datagrams, and how they lie in its socket pair.
 
 mod calls;
-mod clients;
-mod letter;
-mod link;
+mod client_endpoints;
+mod datagram_header;
+mod datagram_port;
 mod options;
-mod port;
-mod service;
+mod socket_pair;
+mod socket_table;
+mod stream_service;
 mod sys;
-mod table;

@@ -1,51 +1,53 @@
 //! Options: words of the family, those of TCP, and what every socket is asked.
 
-use crate::calls::{Kind, Socket, State};
+use crate::calls::{Socket, SocketKind, SocketState};
 use rustix::io::Errno;
 use std::io;
 
 /// Sets an option from `NAME=VALUE`, before the socket listens, connects or is bound.
-pub(crate) fn set_word(socket: &Socket, text: &str) -> io::Result<()> {
-    let mut held = socket.lock();
+pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
+    let mut inner = socket.lock();
     let (name, value) = text.split_once('=').ok_or(Errno::INVAL)?;
-    let old = held.words.insert(name.to_owned(), value.to_owned());
-    if matches!(held.state, State::New) && held.settings().is_ok() {
+    let old = inner.options.insert(name.to_owned(), value.to_owned());
+    if matches!(inner.state, SocketState::New) && inner.settings().is_ok() {
         return Ok(());
     }
     match old {
-        Some(old) => held.words.insert(name.to_owned(), old),
-        None => held.words.remove(name),
+        Some(old) => inner.options.insert(name.to_owned(), old),
+        None => inner.options.remove(name),
     };
     Err(Errno::INVAL.into())
 }
 
 /// The words that were set, with blanks between.
-pub(crate) fn words(socket: &Socket) -> String {
-    let held = socket.lock();
-    let words = held
-        .words
+pub(crate) fn options_text(socket: &Socket) -> String {
+    let inner = socket.lock();
+    let options = inner
+        .options
         .iter()
         .map(|(name, value)| format!("{name}={value}"));
-    words.collect::<Vec<_>>().join(" ")
+    options.collect::<Vec<_>>().join(" ")
 }
 
 /// Options of TCP that a socket remembers at most; there are some forty.
-const TCP_MAX: usize = 64;
+const TCP_OPTIONS_MAX: usize = 64;
 
 /// Remembers an option of TCP, which means nothing to XTP.
-pub(crate) fn set_tcp(socket: &Socket, name: i32, value: i32) -> io::Result<()> {
-    let mut held = socket.lock();
-    if socket.kind != Kind::Stream || held.tcp.len() >= TCP_MAX && !held.tcp.contains_key(&name) {
+pub(crate) fn set_tcp_option(socket: &Socket, name: i32, value: i32) -> io::Result<()> {
+    let mut inner = socket.lock();
+    if socket.kind != SocketKind::Stream
+        || inner.tcp_options.len() >= TCP_OPTIONS_MAX && !inner.tcp_options.contains_key(&name)
+    {
         return Err(Errno::NOPROTOOPT.into());
     }
-    held.tcp.insert(name, value);
+    inner.tcp_options.insert(name, value);
     Ok(())
 }
 
 /// What was remembered of an option of TCP, or 0.
-pub(crate) fn tcp(socket: &Socket, name: i32) -> io::Result<i32> {
+pub(crate) fn tcp_option(socket: &Socket, name: i32) -> io::Result<i32> {
     match socket.kind {
-        Kind::Stream => Ok(socket.lock().tcp.get(&name).copied().unwrap_or(0)),
+        SocketKind::Stream => Ok(socket.lock().tcp_options.get(&name).copied().unwrap_or(0)),
         _ => Err(Errno::NOPROTOOPT.into()),
     }
 }
@@ -54,20 +56,22 @@ pub(crate) fn tcp(socket: &Socket, name: i32) -> io::Result<i32> {
 const IPPROTO_XTP: i32 = 36;
 
 /// What every socket can be asked (SOL_SOCKET) and the socket pair would answer otherwise.
-pub(crate) fn general(socket: &Socket, name: i32, family: i32) -> Option<i32> {
+pub(crate) fn socket_level_option(socket: &Socket, name: i32, family: i32) -> Option<i32> {
     match name {
         libc::SO_ERROR => {
             let error = socket.link.take_error();
             Some(error.and_then(|error| error.raw_os_error()).unwrap_or(0))
         }
         libc::SO_TYPE => Some(match socket.kind {
-            Kind::Stream => libc::SOCK_STREAM,
-            Kind::Datagram => libc::SOCK_DGRAM,
-            Kind::Confirmed => libc::SOCK_RDM,
+            SocketKind::Stream => libc::SOCK_STREAM,
+            SocketKind::Datagram => libc::SOCK_DGRAM,
+            SocketKind::ReliableDatagram => libc::SOCK_RDM,
         }),
         libc::SO_DOMAIN => Some(family),
         libc::SO_PROTOCOL => Some(IPPROTO_XTP),
-        libc::SO_ACCEPTCONN => Some(matches!(socket.lock().state, State::Listening(_)).into()),
+        libc::SO_ACCEPTCONN => {
+            Some(matches!(socket.lock().state, SocketState::Listening(_)).into())
+        }
         _ => None,
     }
 }

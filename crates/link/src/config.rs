@@ -84,13 +84,13 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Runs of losses of `run` frames in the mean that take `loss_ppm` of all frames: all frames
+    /// Runs of losses of `burst_len` frames in the mean that take `loss_ppm` of all frames: all frames
     /// of the bad state, none of the good one. None when no chain has these figures.
-    pub fn of_runs(loss_ppm: u32, run: f64) -> Option<GilbertElliott> {
+    pub fn from_burst_len(loss_ppm: u32, burst_len: f64) -> Option<GilbertElliott> {
         let loss = f64::from(loss_ppm) / 1e6;
-        let to_good = 1.0 / run;
+        let to_good = 1.0 / burst_len;
         let to_bad = to_good * loss / (1.0 - loss);
-        let possible = run >= 1.0 && loss > 0.0 && loss < 1.0 && to_bad <= 1.0;
+        let possible = burst_len >= 1.0 && loss > 0.0 && loss < 1.0 && to_bad <= 1.0;
         possible.then(|| GilbertElliott {
             to_bad_ppm: (to_bad * 1e6).round() as u32,
             to_good_ppm: (to_good * 1e6).round() as u32,

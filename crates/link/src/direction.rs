@@ -5,7 +5,7 @@ use engine::SplitMix64;
 
 /// What becomes of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct FrameOutcome {
     /// When it arrives, ps; None when it is lost.
     pub arrival_ps: Option<u64>,
     /// When a second copy arrives, ps.
@@ -81,7 +81,7 @@ enum Draw {
     Bit,
     Jitter,
     State,
-    RunLoss,
+    BurstLoss,
 }
 
 impl Link {
@@ -98,22 +98,22 @@ impl Link {
     }
 
     /// What becomes of a frame of `len` octets offered at `now_ps`. `now_ps` never goes back.
-    pub fn offer(&mut self, now_ps: u64, len: usize) -> Verdict {
+    pub fn offer(&mut self, now_ps: u64, len: usize) -> FrameOutcome {
         let index = self.counters.offered;
         self.counters.offered += 1;
         self.counters.offered_bytes += len as u64;
-        let in_run = self.is_lost_in_run(index);
+        let in_burst = self.is_lost_in_burst(index);
         if self.config.cut {
             self.counters.cut += 1;
-            return Verdict::default();
+            return FrameOutcome::default();
         }
         let Some(sent_ps) = self.enqueue(now_ps, len) else {
             self.counters.dropped += 1;
-            return Verdict::default();
+            return FrameOutcome::default();
         };
-        if in_run || self.decides(Draw::Loss, index, self.config.loss_ppm) {
+        if in_burst || self.occurs(Draw::Loss, index, self.config.loss_ppm) {
             self.counters.lost += 1;
-            return Verdict::default();
+            return FrameOutcome::default();
         }
         self.counters.delivered += 1;
         self.counters.delivered_bytes += len as u64;
@@ -151,23 +151,23 @@ impl Link {
         Some(self.free_at_ps)
     }
 
-    fn deliver(&mut self, index: u64, sent_ps: u64, len: usize) -> Verdict {
+    fn deliver(&mut self, index: u64, sent_ps: u64, len: usize) -> FrameOutcome {
         let arrival_ps = (sent_ps + self.delay_ps(index)).max(self.in_order_ps);
-        let mut verdict = Verdict {
+        let mut verdict = FrameOutcome {
             arrival_ps: Some(arrival_ps),
-            ..Verdict::default()
+            ..FrameOutcome::default()
         };
-        if self.decides(Draw::Duplicate, index, self.config.duplicate_ppm) {
+        if self.occurs(Draw::Duplicate, index, self.config.duplicate_ppm) {
             self.counters.duplicated += 1;
             verdict.copy_ps = Some(arrival_ps);
         }
-        if self.decides(Draw::Reorder, index, self.config.reorder_ppm) {
+        if self.occurs(Draw::Reorder, index, self.config.reorder_ppm) {
             self.counters.reordered += 1;
             verdict.arrival_ps = Some(arrival_ps + self.config.reorder_ps);
         } else {
             self.in_order_ps = arrival_ps;
         }
-        if len > 0 && self.decides(Draw::Corrupt, index, self.config.corrupt_ppm) {
+        if len > 0 && self.occurs(Draw::Corrupt, index, self.config.corrupt_ppm) {
             self.counters.corrupted += 1;
             verdict.corrupt_bit = Some(self.draw(Draw::Bit, index) % (len as u64 * 8));
         }
@@ -190,7 +190,7 @@ impl Link {
     }
 
     /// Moves the chain of runs on by one frame; whether it takes frame `index`.
-    fn is_lost_in_run(&mut self, index: u64) -> bool {
+    fn is_lost_in_burst(&mut self, index: u64) -> bool {
         let Some(bursts) = self.config.bursts else {
             return false;
         };
@@ -199,16 +199,16 @@ impl Link {
         } else {
             bursts.to_bad_ppm
         };
-        self.is_bad ^= self.decides(Draw::State, index, leaves);
+        self.is_bad ^= self.occurs(Draw::State, index, leaves);
         let loss_ppm = if self.is_bad {
             bursts.loss_bad_ppm
         } else {
             bursts.loss_good_ppm
         };
-        self.decides(Draw::RunLoss, index, loss_ppm)
+        self.occurs(Draw::BurstLoss, index, loss_ppm)
     }
 
-    fn decides(&self, draw: Draw, index: u64, ppm: u32) -> bool {
+    fn occurs(&self, draw: Draw, index: u64, ppm: u32) -> bool {
         ppm > 0 && self.draw(draw, index) % 1_000_000 < u64::from(ppm)
     }
 

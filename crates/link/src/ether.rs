@@ -25,12 +25,12 @@ mod station;
 mod tests;
 
 pub use config::{Backoff, EtherConfig};
-pub use event::{EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
+pub use event::{EtherCounters, EtherDestination, EtherEvent, EtherFrame, EtherTime};
 
 use crate::queue::EventQueue;
 use engine::SplitMix64;
-use medium::{Activity, Cable};
-use station::{State, Station};
+use medium::{Cable, Transmission};
+use station::{MacState, Station};
 use std::collections::VecDeque;
 
 /// A cable with its stations.
@@ -42,30 +42,30 @@ pub struct Ether {
     /// Stations whose turn is reckoned from the end of something still on the cable.
     deferring: Vec<usize>,
     cable: Cable,
-    queue: EventQueue<Due>,
+    queue: EventQueue<Scheduled>,
     now_ps: u64,
     /// A transmission was cut short, and those that wait for silence do not know yet.
-    cut_short: bool,
+    truncated: bool,
     events: VecDeque<EtherEvent>,
     counters: EtherCounters,
 }
 
 /// What is due. The order of variants is the order at equal times.
 #[derive(Clone, Copy, Debug)]
-enum Due {
+enum Scheduled {
     Arrive { activity: u64, station: u32 },
     Collide { station: u32 },
     End { station: u32 },
-    Turn { station: u32 },
+    Attempt { station: u32 },
 }
 
-impl Due {
+impl Scheduled {
     fn priority(self) -> u8 {
         match self {
-            Due::Arrive { .. } => 0,
-            Due::Collide { .. } => 1,
-            Due::End { .. } => 2,
-            Due::Turn { .. } => 3,
+            Scheduled::Arrive { .. } => 0,
+            Scheduled::Collide { .. } => 1,
+            Scheduled::End { .. } => 2,
+            Scheduled::Attempt { .. } => 3,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Ether {
             cable: Cable::default(),
             queue: EventQueue::new(),
             now_ps: 0,
-            cut_short: false,
+            truncated: false,
             events: VecDeque::new(),
             counters: EtherCounters::default(),
         }
@@ -91,7 +91,7 @@ impl Ether {
     /// [`EtherConfig::position_ps`]) and gives its number: 0, 1, 2 ...
     pub fn attach(&mut self, position_ps: u64) -> usize {
         let number = self.stations.len();
-        self.cable.reach(position_ps);
+        self.cable.extend_to(position_ps);
         let seed = SplitMix64::at(self.seed, number as u64);
         self.stations.push(Station::new(position_ps, seed));
         number
@@ -132,7 +132,7 @@ impl Ether {
         self.advance(now_ps);
         self.counters.offered += 1;
         self.stations[station].frames.push_back(frame);
-        if self.stations[station].state == State::Idle {
+        if self.stations[station].state == MacState::Idle {
             self.next_frame(station, self.now_ps);
         }
     }
@@ -150,7 +150,7 @@ impl Ether {
             };
             self.now_ps = at_ps;
             // What was moved or cut short leaves its first entry behind, which is no event.
-            self.counters.events += u64::from(self.work_off(at_ps, due));
+            self.counters.events += u64::from(self.process(at_ps, due));
         }
         self.now_ps = self.now_ps.max(now_ps);
     }
@@ -161,26 +161,28 @@ impl Ether {
     }
 
     /// Whether there was anything to do.
-    fn work_off(&mut self, at_ps: u64, due: Due) -> bool {
+    fn process(&mut self, at_ps: u64, due: Scheduled) -> bool {
         match due {
-            Due::Arrive { activity, station } => self.arrive(at_ps, activity, station as usize),
-            Due::Collide { station } => {
+            Scheduled::Arrive { activity, station } => {
+                self.arrive(at_ps, activity, station as usize)
+            }
+            Scheduled::Collide { station } => {
                 let collided = self.collide(at_ps, station as usize);
                 // Of many collisions at one moment the last tells those that wait.
                 let next = self.queue.peek();
-                let more = matches!(next, Some((at, Due::Collide { .. })) if at == at_ps);
-                if self.cut_short && !more {
-                    self.cut_short = false;
-                    self.reckon_again(at_ps);
+                let more = matches!(next, Some((at, Scheduled::Collide { .. })) if at == at_ps);
+                if self.truncated && !more {
+                    self.truncated = false;
+                    self.update_deferrals(at_ps);
                 }
                 collided
             }
-            Due::End { station } => self.end(at_ps, station as usize),
-            Due::Turn { station } => self.take_turn(at_ps, station as usize),
+            Scheduled::End { station } => self.end(at_ps, station as usize),
+            Scheduled::Attempt { station } => self.attempt(at_ps, station as usize),
         }
     }
 
-    fn schedule(&mut self, at_ps: u64, due: Due) {
+    fn schedule(&mut self, at_ps: u64, due: Scheduled) {
         self.queue.push(at_ps, due.priority(), due);
     }
 
@@ -189,39 +191,42 @@ impl Ether {
         let at = &mut self.stations[station];
         at.attempts = 0;
         let Some(frame) = at.frames.front() else {
-            at.state = State::Idle;
+            at.state = MacState::Idle;
             return;
         };
         let free_ps = at.free_ps(frame.to, self.config.destination_gap_ps);
-        self.wait_until(station, now_ps.max(free_ps));
+        self.schedule_wait(station, now_ps.max(free_ps));
     }
 
-    fn wait_until(&mut self, station: usize, at_ps: u64) {
-        self.stations[station].state = State::Waiting { at_ps };
+    fn schedule_wait(&mut self, station: usize, at_ps: u64) {
+        self.stations[station].state = MacState::Waiting { at_ps };
         let station = station as u32;
-        self.schedule(at_ps, Due::Turn { station });
+        self.schedule(at_ps, Scheduled::Attempt { station });
     }
 
-    fn take_turn(&mut self, now_ps: u64, station: usize) -> bool {
+    fn attempt(&mut self, now_ps: u64, station: usize) -> bool {
         let (position_ps, state) = {
             let at = &self.stations[station];
             (at.position_ps, at.state)
         };
         match state {
-            State::Waiting { at_ps } if at_ps == now_ps => {
+            MacState::Waiting { at_ps } if at_ps == now_ps => {
                 // What begins here at this very moment is not yet seen: both will collide.
-                match self.cable.seen_end(position_ps, now_ps) {
+                match self.cable.carrier_end(position_ps, now_ps) {
                     Some(end) if end + self.config.gap_ps > now_ps => self.defer(station, end),
-                    _ => self.send_or_pass(now_ps, station, now_ps),
+                    _ => self.send_or_wait_slot(now_ps, station, now_ps),
                 }
             }
-            State::Deferring { at_ps, silent_ps } if at_ps == now_ps => {
-                let before_ps = self.deaf_from(silent_ps).min(now_ps);
-                let end = self.cable.seen_end(position_ps, before_ps);
-                match end.filter(|end| *end > silent_ps) {
+            MacState::Deferring {
+                at_ps,
+                idle_from_ps,
+            } if at_ps == now_ps => {
+                let before_ps = self.carrier_ignored_from(idle_from_ps).min(now_ps);
+                let end = self.cable.carrier_end(position_ps, before_ps);
+                match end.filter(|end| *end > idle_from_ps) {
                     Some(end) if end + self.config.gap_ps > now_ps => self.defer(station, end),
-                    Some(end) => self.send_or_pass(now_ps, station, end),
-                    None => self.send_or_pass(now_ps, station, silent_ps),
+                    Some(end) => self.send_or_wait_slot(now_ps, station, end),
+                    None => self.send_or_wait_slot(now_ps, station, idle_from_ps),
                 }
             }
             _ => return false,
@@ -229,38 +234,41 @@ impl Ether {
         true
     }
 
-    /// From when on a station that defers since `silent_ps` ignores a carrier.
-    fn deaf_from(&self, silent_ps: u64) -> u64 {
+    /// From when on a station that defers since `idle_from_ps` ignores a carrier.
+    fn carrier_ignored_from(&self, idle_from_ps: u64) -> u64 {
         match self.config.backoff {
-            Backoff::Binary { .. } => silent_ps + self.config.gap_first_ps + 1,
+            Backoff::Binary { .. } => idle_from_ps + self.config.gap_first_ps + 1,
             Backoff::Oracle { .. } => u64::MAX,
         }
     }
 
     /// Takes a turn, or lets it pass if the backoff says so.
-    fn send_or_pass(&mut self, now_ps: u64, station: usize, silent_ps: u64) {
+    fn send_or_wait_slot(&mut self, now_ps: u64, station: usize, idle_from_ps: u64) {
         let random = &mut self.stations[station].random;
-        if self.config.backoff.takes_turn(random) {
+        if self.config.backoff.transmits_now(random) {
             self.send(now_ps, station);
         } else {
-            self.turn_at(station, now_ps + self.config.slot_ps, silent_ps);
+            self.schedule_attempt(station, now_ps + self.config.slot_ps, idle_from_ps);
         }
     }
 
-    /// Reckons the turn of `station` from the silence that begins at `silent_ps`.
-    fn defer(&mut self, station: usize, silent_ps: u64) {
-        self.turn_at(station, silent_ps + self.config.gap_ps, silent_ps);
+    /// Reckons the turn of `station` from the silence that begins at `idle_from_ps`.
+    fn defer(&mut self, station: usize, idle_from_ps: u64) {
+        self.schedule_attempt(station, idle_from_ps + self.config.gap_ps, idle_from_ps);
     }
 
-    fn turn_at(&mut self, station: usize, at_ps: u64, silent_ps: u64) {
+    fn schedule_attempt(&mut self, station: usize, at_ps: u64, idle_from_ps: u64) {
         let at = &mut self.stations[station];
-        at.state = State::Deferring { at_ps, silent_ps };
+        at.state = MacState::Deferring {
+            at_ps,
+            idle_from_ps,
+        };
         if at.deferring_at.is_none() {
             at.deferring_at = Some(self.deferring.len());
             self.deferring.push(station);
         }
         let station = station as u32;
-        self.schedule(at_ps, Due::Turn { station });
+        self.schedule(at_ps, Scheduled::Attempt { station });
     }
 
     fn stop_deferring(&mut self, station: usize) {
@@ -275,7 +283,7 @@ impl Ether {
 
     fn send(&mut self, now_ps: u64, station: usize) {
         self.stop_deferring(station);
-        self.cable.forget(now_ps, self.config.gap_ps);
+        self.cable.prune(now_ps, self.config.gap_ps);
         let Some(&frame) = self.stations[station].frames.front() else {
             return;
         };
@@ -288,31 +296,31 @@ impl Ether {
             attempt: at.attempts,
             frame,
         });
-        let activity = Activity {
+        let activity = Transmission {
             station,
             position_ps: at.position_ps,
             start_ps: now_ps,
             end_ps,
             collided: false,
-            crowded: false,
+            may_overlap: false,
             frame,
         };
         let number = self.cable.begin(activity);
-        self.stations[station].state = State::Sending {
+        self.stations[station].state = MacState::Sending {
             activity: number,
             end_ps,
             collision_ps: None,
         };
         let due = station as u32;
-        self.schedule(end_ps, Due::End { station: due });
-        self.foresee_collisions(now_ps, station, number);
+        self.schedule(end_ps, Scheduled::End { station: due });
+        self.schedule_collisions(now_ps, station, number);
     }
 
     /// Finds when the transmission that begins now meets others, at each of the senders.
-    fn foresee_collisions(&mut self, now_ps: u64, station: usize, number: u64) {
+    fn schedule_collisions(&mut self, now_ps: u64, station: usize, number: u64) {
         let position_ps = self.stations[station].position_ps;
         let mut met = Vec::new();
-        for (other, activity) in self.cable.live(now_ps) {
+        for (other, activity) in self.cable.in_progress(now_ps) {
             if other == number || activity.station == station {
                 continue;
             }
@@ -325,12 +333,12 @@ impl Ether {
             }
         }
         for (station, at_ps) in met {
-            self.expect_collision(station, at_ps);
+            self.schedule_collision(station, at_ps);
         }
     }
 
-    fn expect_collision(&mut self, station: usize, at_ps: u64) {
-        let State::Sending {
+    fn schedule_collision(&mut self, station: usize, at_ps: u64) {
+        let MacState::Sending {
             end_ps,
             collision_ps,
             ..
@@ -343,12 +351,12 @@ impl Ether {
         }
         *collision_ps = Some(at_ps);
         let station = station as u32;
-        self.schedule(at_ps, Due::Collide { station });
+        self.schedule(at_ps, Scheduled::Collide { station });
     }
 
     fn collide(&mut self, now_ps: u64, station: usize) -> bool {
         let at = &mut self.stations[station];
-        let State::Sending {
+        let MacState::Sending {
             activity,
             collision_ps: Some(collision_ps),
             ..
@@ -370,31 +378,31 @@ impl Ether {
         let late = now_ps - transmission.start_ps > self.config.slot_ps;
         self.counters.collisions += 1;
         self.counters.late_collisions += u64::from(late);
-        at.state = State::Jamming { end_ps };
+        at.state = MacState::Jamming { end_ps };
         self.events.push_back(EtherEvent::Collided {
             at_ps: now_ps,
             station,
             attempt: at.attempts,
         });
         let due = station as u32;
-        self.schedule(end_ps, Due::End { station: due });
-        self.cut_short = true;
+        self.schedule(end_ps, Scheduled::End { station: due });
+        self.truncated = true;
         true
     }
 
     /// A transmission was cut short: those that wait for silence get it earlier.
-    fn reckon_again(&mut self, now_ps: u64) {
+    fn update_deferrals(&mut self, now_ps: u64) {
         for place in 0..self.deferring.len() {
             let station = self.deferring[place];
             let at = &self.stations[station];
-            let State::Deferring { silent_ps, .. } = at.state else {
+            let MacState::Deferring { idle_from_ps, .. } = at.state else {
                 continue;
             };
-            if silent_ps <= now_ps {
+            if idle_from_ps <= now_ps {
                 continue;
             }
-            let end = self.cable.seen_end(at.position_ps, now_ps);
-            if let Some(end) = end.filter(|end| *end < silent_ps) {
+            let end = self.cable.carrier_end(at.position_ps, now_ps);
+            if let Some(end) = end.filter(|end| *end < idle_from_ps) {
                 self.defer(station, end);
             }
         }
@@ -402,12 +410,12 @@ impl Ether {
 
     fn end(&mut self, now_ps: u64, station: usize) -> bool {
         match self.stations[station].state {
-            State::Sending {
+            MacState::Sending {
                 activity,
                 end_ps,
                 collision_ps: None,
             } if end_ps == now_ps => self.end_of_frame(now_ps, station, activity),
-            State::Jamming { end_ps } if end_ps == now_ps => self.end_of_jam(now_ps, station),
+            MacState::Jamming { end_ps } if end_ps == now_ps => self.end_of_jam(now_ps, station),
             _ => return false,
         }
         true
@@ -428,24 +436,24 @@ impl Ether {
             frame,
         });
         match frame.to {
-            EtherTo::Station(to) if to < self.stations.len() => {
-                self.travel(now_ps, station, activity, to);
+            EtherDestination::Station(to) if to < self.stations.len() => {
+                self.propagate(now_ps, station, activity, to);
             }
-            EtherTo::Station(_) => {}
-            EtherTo::All => {
+            EtherDestination::Station(_) => {}
+            EtherDestination::All => {
                 for to in (0..self.stations.len()).filter(|&to| to != station) {
-                    self.travel(now_ps, station, activity, to);
+                    self.propagate(now_ps, station, activity, to);
                 }
             }
         }
         self.next_frame(station, now_ps);
     }
 
-    fn travel(&mut self, now_ps: u64, from: usize, activity: u64, to: usize) {
+    fn propagate(&mut self, now_ps: u64, from: usize, activity: u64, to: usize) {
         let (here, there) = (&self.stations[from], &self.stations[to]);
         let distance = here.position_ps.abs_diff(there.position_ps);
         let station = to as u32;
-        self.schedule(now_ps + distance, Due::Arrive { activity, station });
+        self.schedule(now_ps + distance, Scheduled::Arrive { activity, station });
     }
 
     fn arrive(&mut self, now_ps: u64, activity: u64, station: usize) -> bool {
@@ -454,7 +462,7 @@ impl Ether {
             return false;
         };
         let (from, frame) = (transmission.station, transmission.frame);
-        if !self.cable.is_whole_at(activity, position_ps) {
+        if !self.cable.is_undamaged_at(activity, position_ps) {
             self.counters.damaged += 1;
             self.events.push_back(EtherEvent::Damaged {
                 at_ps: now_ps,
@@ -478,7 +486,7 @@ impl Ether {
         let at = &mut self.stations[station];
         if at.attempts < self.config.attempts_max {
             let slots = self.config.backoff.slots(at.attempts, &mut at.random);
-            self.wait_until(station, now_ps + slots * self.config.slot_ps);
+            self.schedule_wait(station, now_ps + slots * self.config.slot_ps);
             return;
         }
         if let Some(frame) = at.frames.pop_front() {

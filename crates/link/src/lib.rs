@@ -19,13 +19,15 @@
 pub mod config;
 pub mod direction;
 pub mod ether;
+pub mod parse;
 pub mod path;
 pub mod queue;
-pub mod text;
 
 pub use config::{GilbertElliott, LinkConfig, PS_PER_S};
-pub use direction::{Link, LinkCounters, Verdict};
-pub use ether::{Ether, EtherConfig, EtherCounters, EtherEvent, EtherFrame, EtherTime, EtherTo};
-pub use path::{Change, Path};
+pub use direction::{FrameOutcome, Link, LinkCounters};
+pub use ether::{
+    Ether, EtherConfig, EtherCounters, EtherDestination, EtherEvent, EtherFrame, EtherTime,
+};
+pub use parse::PathError;
+pub use path::{Path, PathChange};
 pub use queue::EventQueue;
-pub use text::PathError;

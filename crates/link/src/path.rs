@@ -8,12 +8,12 @@ pub struct Path {
     /// From the first host to the second, and back.
     pub directions: [LinkConfig; 2],
     /// Changes, by ascending time.
-    pub schedule: Vec<Change>,
+    pub schedule: Vec<PathChange>,
 }
 
 /// A path becomes another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct PathChange {
     /// When, ps since its use began.
     pub at_ps: u64,
     /// What it is from then on.

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_then_priority_then_insertion() {
+    fn events_pop_by_time_priority_and_insertion() {
         let mut queue = EventQueue::new();
         queue.push(5, 1, "c");
         queue.push(5, 0, "b");

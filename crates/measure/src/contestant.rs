@@ -35,7 +35,7 @@ const BUFFERS: OptionHelp = OptionHelp {
 
 /// A transport with its options.
 #[derive(Clone)]
-pub struct Leg {
+pub struct Component {
     transport: &'static dyn Transport,
     options: BTreeMap<String, String>,
 }
@@ -45,18 +45,18 @@ pub struct Leg {
 /// # Errors
 ///
 /// A sentence that names what is wrong, and the transport's options.
-pub fn parse(text: &str) -> Result<Vec<Leg>, String> {
-    text.split('+').map(Leg::parse).collect()
+pub fn parse(text: &str) -> Result<Vec<Component>, String> {
+    text.split('+').map(Component::parse).collect()
 }
 
 /// The legs of a label that was parsed before; none of any other text.
-pub(crate) fn legs(label: &str) -> Vec<Leg> {
+pub(crate) fn components(label: &str) -> Vec<Component> {
     parse(label).unwrap_or_default()
 }
 
 /// The label of a contestant: its legs with their keys in order.
-pub fn label(legs: &[Leg]) -> String {
-    let labels: Vec<String> = legs.iter().map(Leg::to_string).collect();
+pub fn label(components: &[Component]) -> String {
+    let labels: Vec<String> = components.iter().map(Component::to_string).collect();
     labels.join("+")
 }
 
@@ -80,27 +80,28 @@ pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
     all
 }
 
-impl Leg {
+impl Component {
     /// From `NAME[,KEY=VALUE...]`.
     ///
     /// # Errors
     ///
     /// As [`parse`].
-    pub fn parse(text: &str) -> Result<Leg, String> {
+    pub fn parse(text: &str) -> Result<Component, String> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
         let transport = towpath::find(name).map_err(|error| error.to_string())?;
-        let mut leg = Leg {
+        let mut component = Component {
             transport,
             options: BTreeMap::new(),
         };
         for part in parts {
-            leg.add(part)
-                .map_err(|why| format!("{why}; {name} has {}", list(transport)))?;
+            component
+                .add_option(part)
+                .map_err(|why| format!("{why}; {name} has {}", option_list(transport)))?;
         }
-        let checked = transport.check_options(&leg.own());
-        checked.map_err(|why| format!("{why}; {name} has {}", list(transport)))?;
-        Ok(leg)
+        let checked = transport.check_options(&component.transport_options());
+        checked.map_err(|why| format!("{why}; {name} has {}", option_list(transport)))?;
+        Ok(component)
     }
 
     /// The transport.
@@ -110,12 +111,12 @@ impl Leg {
 
     /// What it promises.
     pub fn class(&self) -> Class {
-        self.transport.class_with(&self.own())
+        self.transport.class_with(&self.transport_options())
     }
 
     /// Sets in `options` what this leg has of its own.
     pub fn apply(&self, options: &mut Options) {
-        let own = self.own();
+        let own = self.transport_options();
         for (key, value) in self
             .options
             .iter()
@@ -125,14 +126,14 @@ impl Leg {
                 "congestion" => options.congestion.clone_from(value),
                 "nodelay" => options.nodelay = Some(value == "on"),
                 // What is no size was refused when the leg was parsed.
-                _ => options.buffers = buffers(value).ok(),
+                _ => options.buffers = parse_buffers(value).ok(),
             }
         }
-        options.own = own;
+        options.transport_specific = own;
     }
 
     /// The options only its transport knows.
-    fn own(&self) -> BTreeMap<String, String> {
+    fn transport_options(&self) -> BTreeMap<String, String> {
         let own = self.transport.options();
         let is_own = |key: &String| own.iter().any(|option| option.name == key.as_str());
         let mut options = self.options.clone();
@@ -140,7 +141,7 @@ impl Leg {
         options
     }
 
-    fn add(&mut self, part: &str) -> Result<(), String> {
+    fn add_option(&mut self, part: &str) -> Result<(), String> {
         let (key, value) = part.split_once('=').unwrap_or((part, ""));
         let known = options_of(self.transport);
         let name = self.transport.name();
@@ -154,7 +155,7 @@ impl Leg {
             option if *option == NODELAY && !matches!(value, "on" | "off") => {
                 return Err(format!("nodelay of {name} is '{value}', not on or off"));
             }
-            option if *option == BUFFERS => drop(buffers(value)?),
+            option if *option == BUFFERS => drop(parse_buffers(value)?),
             _ => {}
         }
         match self.options.insert(key.to_owned(), value.to_owned()) {
@@ -164,7 +165,7 @@ impl Leg {
     }
 }
 
-impl fmt::Display for Leg {
+impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.transport.name())?;
         let mut options = self.options.iter();
@@ -172,13 +173,13 @@ impl fmt::Display for Leg {
     }
 }
 
-impl fmt::Debug for Leg {
+impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Leg({self})")
     }
 }
 
-fn buffers(text: &str) -> Result<usize, String> {
+fn parse_buffers(text: &str) -> Result<usize, String> {
     let bytes = quantity::bytes(text)?;
     if bytes == 0 || bytes > BUFFERS_MAX {
         return Err(format!(
@@ -189,7 +190,7 @@ fn buffers(text: &str) -> Result<usize, String> {
 }
 
 /// `congestion=NAME, nodelay=on|off`.
-fn list(transport: &dyn Transport) -> String {
+fn option_list(transport: &dyn Transport) -> String {
     let all = options_of(transport);
     let texts: Vec<String> = all
         .iter()
@@ -206,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_the_text_with_its_keys_in_order() {
+    fn label_sorts_option_keys() {
         for (text, label_wanted) in [
             ("tcp", "tcp"),
             ("tcp+udp", "tcp+udp"),
@@ -215,32 +216,35 @@ mod tests {
                 "tcp,congestion=reno,nodelay=on+udp,buffers=64k",
             ),
         ] {
-            let legs = parse(text).expect("a contestant");
-            assert_eq!(label(&legs), label_wanted);
-            let again = parse(&label(&legs)).expect("its own label");
+            let components = parse(text).expect("a contestant");
+            assert_eq!(label(&components), label_wanted);
+            let again = parse(&label(&components)).expect("its own label");
             assert_eq!(label(&again), label_wanted);
         }
     }
 
     #[test]
-    fn options_of_a_leg_replace_those_of_the_race() {
-        let leg = Leg::parse("tcp,congestion=reno,nodelay=off,buffers=64k").expect("a leg");
+    fn component_options_override_race_options() {
+        let component =
+            Component::parse("tcp,congestion=reno,nodelay=off,buffers=64k").expect("a component");
         let mut options = Options {
             nodelay: Some(true),
             ..Options::default()
         };
-        leg.apply(&mut options);
+        component.apply(&mut options);
         assert_eq!(options.congestion, "reno");
         assert_eq!(options.nodelay, Some(false));
         assert_eq!(options.buffers, Some(65536));
-        assert!(options.own.is_empty());
+        assert!(options.transport_specific.is_empty());
         let mut untouched = Options::default();
-        Leg::parse("tcp").expect("a leg").apply(&mut untouched);
+        Component::parse("tcp")
+            .expect("a component")
+            .apply(&mut untouched);
         assert_eq!(untouched, Options::default());
     }
 
     #[test]
-    fn own_options_of_every_transport_reach_it() {
+    fn every_transport_option_parses_and_applies() {
         for transport in towpath::all() {
             for option in transport.options() {
                 let first = option.values.split('|').next().expect("a value");
@@ -260,11 +264,15 @@ mod tests {
                     _ => "",
                 };
                 let text = format!("{},{}={value}{more}", transport.name(), option.name);
-                let leg = Leg::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
+                let component =
+                    Component::parse(&text).unwrap_or_else(|why| panic!("{text}: {why}"));
                 let mut options = Options::default();
-                leg.apply(&mut options);
+                component.apply(&mut options);
                 assert_eq!(
-                    options.own.get(option.name).map(String::as_str),
+                    options
+                        .transport_specific
+                        .get(option.name)
+                        .map(String::as_str),
                     Some(value)
                 );
             }
@@ -272,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_what_would_be_right() {
+    fn component_parse_error_lists_valid_options() {
         for (text, words) in [
             ("tcp,", "no option ''"),
             ("tcp,fast=on", "tcp has no option 'fast'"),

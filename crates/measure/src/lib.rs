@@ -24,18 +24,18 @@
 pub mod assemble;
 pub mod clock;
 pub mod contestant;
-pub mod packets;
-pub mod place;
+pub mod environment;
+pub mod packet_sizes;
 pub mod profiled;
 pub mod quantity;
 pub mod race;
 pub mod spec;
-pub mod stage;
 pub mod trial;
 pub mod worker;
+pub mod worker_host;
 mod workload;
 
-pub use place::{ClockOffset, Place, TestbedHost, ThisHost, WorkerHandle};
+pub use environment::Environment;
 pub use race::{Observer, Progress, RaceError, run};
 pub use spec::{Contest, RaceSpec};
-pub use stage::Stage;
+pub use worker_host::{ClockOffset, LocalHost, TestbedHost, WorkerHandle, WorkerHost};

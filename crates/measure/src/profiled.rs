@@ -4,30 +4,30 @@
 //! it; the second is sampled. Both are ordinary trials, of one circuit, with the workers and the
 //! stage a race would have.
 
-use crate::place::Place;
+use crate::environment::{Environment, EnvironmentReport, HostPair};
 use crate::spec::{Contest, RaceSpec};
-use crate::stage::{Between, Stage, Surroundings};
 use crate::trial::{self, Collected, TrialError, TrialSpec};
+use crate::worker_host::WorkerHost;
 use control::{Limits, WorkerReport};
-use profile::count::{Counters, tracepoints};
-use profile::flame::Trunk;
-use profile::fold::Tree;
-use profile::table::{Column, MESSAGES, Measured, Side, Tally};
-use profile::{Clock, KernelSymbols, Namer, ProfileError, Recorder, Recording};
+use profile::flame::StackTree;
+use profile::folded_stacks::FoldedStacks;
+use profile::table::{Column, MeasuredSize, PER_MESSAGES, SampleTally, SideProfile};
+use profile::tracepoint::{TracepointCounters, tracepoints};
+use profile::{KernelSymbols, ProfileError, Recording, SampleClock, Sampler, Symbolizer};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Part of a size's time that the counting trial gets.
-const COUNTING_PART: f64 = 0.2;
+const COUNTING_SHARE: f64 = 0.2;
 
 /// Samples a trial should have at least, for rows of a few per cent to mean something.
 const SAMPLES_MIN: u64 = 200;
 
 /// Why a transport has no profile.
 #[derive(Debug, thiserror::Error)]
-pub enum NoProfile {
+pub enum ProfilingError {
     /// This machine or user samples nothing.
     #[error(transparent)]
     Profile(#[from] ProfileError),
@@ -53,12 +53,12 @@ pub struct Profile {
     /// Messages that times are given for.
     pub per_messages: f64,
     /// The sender and the receiver.
-    pub sides: Vec<Side>,
+    pub sides: Vec<SideProfile>,
     /// What to know before believing it, one sentence each.
     pub doubts: Vec<String>,
     /// The stacks, in seconds for [`Profile::per_messages`].
     #[serde(skip)]
-    pub trunks: Vec<Trunk>,
+    pub stack_trees: Vec<StackTree>,
 }
 
 /// Names of the two sides.
@@ -72,37 +72,41 @@ const SIDES: [&str; 2] = ["sender", "receiver"];
 pub fn run(
     spec: &RaceSpec,
     span: Duration,
-    stage: &mut dyn Stage,
+    environment: &mut dyn Environment,
     stop: &AtomicBool,
-) -> Result<Profile, NoProfile> {
+) -> Result<Profile, ProfilingError> {
     let clock = profile::available()?;
     let mut profiler = Profiler {
         clock,
-        namer: Namer::new(KernelSymbols::load()?),
-        points: tracepoints(),
-        sampled: BTreeMap::new(),
+        symbolizer: Symbolizer::new(KernelSymbols::load()?),
+        tracepoints: tracepoints(),
+        samples_by_process: BTreeMap::new(),
     };
     let mut contests = spec.contests();
     contests.sort_by_key(|contest| contest.size);
     let first = contests.first().map_or(0, |contest| contest.size);
-    stage.set(0).map_err(|what| NoProfile::Trial {
-        size: first,
-        error: TrialError::Failed(what),
-    })?;
-    let mut sizes: [Vec<Measured>; 2] = Default::default();
-    let mut trunks: [Vec<Trunk>; 2] = Default::default();
+    environment
+        .apply_setting(0)
+        .map_err(|what| ProfilingError::Trial {
+            size: first,
+            error: TrialError::Failed(what),
+        })?;
+    let mut sizes: [Vec<MeasuredSize>; 2] = Default::default();
+    let mut trees: [Vec<StackTree>; 2] = Default::default();
     for contest in &contests {
         let size = contest.size;
         let both = profiler
-            .size(spec, contest, span, stage, stop)
-            .map_err(|error| NoProfile::Trial { size, error })?;
+            .profile_size(spec, contest, span, environment, stop)
+            .map_err(|error| ProfilingError::Trial { size, error })?;
         for (at, (measured, tree)) in both.into_iter().enumerate() {
             sizes[at].push(measured);
-            trunks[at].push((format!("{}, {size} B", SIDES[at]), tree));
+            trees[at].push((format!("{}, {size} B", SIDES[at]), tree));
         }
     }
     let sides = SIDES.iter().zip(&sizes);
-    let sides: Vec<Side> = sides.map(|(name, sizes)| Side::of(name, sizes)).collect();
+    let sides: Vec<SideProfile> = sides
+        .map(|(name, sizes)| SideProfile::of(name, sizes))
+        .collect();
     Ok(Profile {
         transport: spec.contestants.first().cloned().unwrap_or_default(),
         workload: contests
@@ -110,66 +114,69 @@ pub fn run(
             .map(|contest| contest.cell.workload())
             .unwrap_or_default(),
         clock: clock.name().into(),
-        per_messages: MESSAGES,
-        doubts: doubts(&sides, profiler.points.is_empty()),
+        per_messages: PER_MESSAGES,
+        doubts: caveats(&sides, profiler.tracepoints.is_empty()),
         sides,
-        trunks: trunks.into_iter().flatten().collect(),
+        stack_trees: trees.into_iter().flatten().collect(),
     })
 }
 
 struct Profiler {
-    clock: Clock,
-    namer: Namer,
-    points: BTreeMap<&'static str, u64>,
+    clock: SampleClock,
+    symbolizer: Symbolizer,
+    tracepoints: BTreeMap<&'static str, u64>,
     /// Samples of the trial that has just run, by process.
-    sampled: BTreeMap<u32, (Tally, Tree)>,
+    samples_by_process: BTreeMap<u32, (SampleTally, FoldedStacks)>,
 }
 
 impl Profiler {
     /// Both sides at one size.
-    fn size(
+    fn profile_size(
         &mut self,
         spec: &RaceSpec,
         contest: &Contest,
         span: Duration,
-        stage: &mut dyn Stage,
+        environment: &mut dyn Environment,
         stop: &AtomicBool,
-    ) -> Result<[(Measured, Tree); 2], TrialError> {
-        let mut counting = Probed {
-            stage: &mut *stage,
-            probe: Counting {
-                points: &self.points,
+    ) -> Result<[(MeasuredSize, FoldedStacks); 2], TrialError> {
+        let mut counting = ProbedEnvironment {
+            environment: &mut *environment,
+            probe: TracepointProbe {
+                tracepoints: &self.tracepoints,
                 counters: Vec::new(),
                 counts: Vec::new(),
             },
         };
-        let short = trial_of(spec, contest, span.mul_f64(COUNTING_PART));
+        let short = trial_spec(spec, contest, span.mul_f64(COUNTING_SHARE));
         let counted = trial::run(spec, &short, spec.seed, &mut counting, stop)?;
         let counts = std::mem::take(&mut counting.probe.counts);
         // Tracepoints cost time as long as somebody counts them.
         drop(counting);
-        let mut sampling = Probed {
-            stage,
-            probe: Sampling {
+        let mut sampling = ProbedEnvironment {
+            environment,
+            probe: SamplingProbe {
                 profiler: self,
-                recorder: None,
+                sampler: None,
                 processes: [0; 2],
                 lost: 0,
             },
         };
-        let long = trial_of(spec, contest, span);
+        let long = trial_spec(spec, contest, span);
         let collected = trial::run(spec, &long, spec.seed, &mut sampling, stop)?;
         let (processes, lost) = (sampling.probe.processes, sampling.probe.lost);
         Ok([0, 1].map(|at| {
             let counts = counts.get(at).cloned().unwrap_or_default();
-            let (tally, mut tree) = self.sampled.remove(&processes[at]).unwrap_or_default();
-            let column = column(side(&collected, at), contest.size, &tally, lost);
+            let (tally, mut tree) = self
+                .samples_by_process
+                .remove(&processes[at])
+                .unwrap_or_default();
+            let column = column(report_of(&collected, at), contest.size, &tally, lost);
             // From samples to seconds, as in the table.
-            let cpu_s = column.cpu_s * MESSAGES / column.messages.max(1) as f64;
+            let cpu_s = column.cpu_s * PER_MESSAGES / column.messages.max(1) as f64;
             let weight = tree.root.weight;
             tree.scale(if weight > 0.0 { cpu_s / weight } else { 0.0 });
-            let measured = Measured {
-                counts: rates(side(&counted, at), contest.size, counts),
+            let measured = MeasuredSize {
+                counts: rates(report_of(&counted, at), contest.size, counts),
                 column,
                 tally,
             };
@@ -178,13 +185,13 @@ impl Profiler {
     }
 
     /// Names the samples.
-    fn take_in(&mut self, recording: &Recording, processes: [u32; 2]) {
+    fn add_recording(&mut self, recording: &Recording, processes: [u32; 2]) {
         for process in processes {
-            self.sampled.insert(process, Default::default());
+            self.samples_by_process.insert(process, Default::default());
         }
         for sample in &recording.samples {
-            let frames = self.namer.frames(sample);
-            if let Some((tally, tree)) = self.sampled.get_mut(&sample.process) {
+            let frames = self.symbolizer.frames(sample);
+            if let Some((tally, tree)) = self.samples_by_process.get_mut(&sample.process) {
                 tally.add(&frames, sample.weight as f64);
                 tree.add(&frames, sample.weight as f64);
             }
@@ -193,7 +200,7 @@ impl Profiler {
 }
 
 /// As long as it says, whatever comes of it.
-fn trial_of(spec: &RaceSpec, contest: &Contest, span: Duration) -> TrialSpec {
+fn trial_spec(spec: &RaceSpec, contest: &Contest, span: Duration) -> TrialSpec {
     let ns = span.as_nanos() as u64;
     TrialSpec {
         contest: contest.clone(),
@@ -208,7 +215,7 @@ fn trial_of(spec: &RaceSpec, contest: &Contest, span: Duration) -> TrialSpec {
     }
 }
 
-fn side(collected: &Collected, at: usize) -> &WorkerReport {
+fn report_of(collected: &Collected, at: usize) -> &WorkerReport {
     [&collected.sender, &collected.receiver][at]
 }
 
@@ -222,7 +229,7 @@ fn messages(report: &WorkerReport, size: u64) -> u64 {
     circuits.map(one).sum()
 }
 
-fn column(report: &WorkerReport, size: u64, tally: &Tally, lost: u64) -> Column {
+fn column(report: &WorkerReport, size: u64, tally: &SampleTally, lost: u64) -> Column {
     let spans = report.circuits.iter().map(|circuit| {
         let ns = circuit.last_ns.saturating_sub(circuit.first_ns);
         ns as f64 * 1e-9
@@ -257,35 +264,35 @@ fn rates(
         .collect()
 }
 
-fn doubts(sides: &[Side], uncounted: bool) -> Vec<String> {
-    let mut doubts = Vec::new();
+fn caveats(sides: &[SideProfile], uncounted: bool) -> Vec<String> {
+    let mut caveats = Vec::new();
     for side in sides {
         for column in &side.columns {
-            let place = format!("{}, {} B", side.name, column.size);
+            let column_name = format!("{}, {} B", side.name, column.size);
             if column.samples < SAMPLES_MIN {
-                doubts.push(format!(
-                    "{place}: only {} samples; give a longer --time",
+                caveats.push(format!(
+                    "{column_name}: only {} samples; give a longer --time",
                     column.samples
                 ));
             }
             if column.lost * 20 > column.samples {
-                doubts.push(format!(
-                    "{place}: {} samples were lost; give a shorter --time",
+                caveats.push(format!(
+                    "{column_name}: {} samples were lost; give a shorter --time",
                     column.lost
                 ));
             }
         }
     }
     if uncounted {
-        doubts.push(
+        caveats.push(
             "this user sees no tracepoints, so that the kernel counts nothing; run as root".into(),
         );
     }
-    doubts
+    caveats
 }
 
 /// What is done to the workers of a trial.
-trait Probe {
+trait TrialProbe {
     /// They are there, connector and listener.
     fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError>;
 
@@ -297,58 +304,58 @@ trait Probe {
 }
 
 /// A stage with a probe.
-struct Probed<'a, P> {
-    stage: &'a mut dyn Stage,
+struct ProbedEnvironment<'a, P> {
+    environment: &'a mut dyn Environment,
     probe: P,
 }
 
-impl<P: Probe> Stage for Probed<'_, P> {
-    fn places(&self) -> (&dyn Place, &dyn Place) {
-        self.stage.places()
+impl<P: TrialProbe> Environment for ProbedEnvironment<'_, P> {
+    fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
+        self.environment.worker_hosts()
     }
 
-    fn between(&self) -> Vec<Between<'_>> {
-        self.stage.between()
+    fn host_pairs(&self) -> Vec<HostPair<'_>> {
+        self.environment.host_pairs()
     }
 
-    fn spawned(&mut self, connector: u32, listener: u32) -> Result<(), String> {
+    fn workers_spawned(&mut self, connector: u32, listener: u32) -> Result<(), String> {
         let attached = self.probe.attach([connector, listener]);
         attached.map_err(|error| error.to_string())
     }
 
     fn snapshot(&self) -> host::Snapshot {
-        self.stage.snapshot()
+        self.environment.snapshot()
     }
 
     fn interface(&self) -> &str {
-        self.stage.interface()
+        self.environment.interface()
     }
 
-    fn longest_way(&self) -> Duration {
-        self.stage.longest_way()
+    fn path_delay_max(&self) -> Duration {
+        self.environment.path_delay_max()
     }
 
     fn begin(&mut self, seed: u64) {
-        self.stage.begin(seed);
+        self.environment.begin(seed);
         self.probe.begin();
     }
 
-    fn end(&mut self) -> Surroundings {
+    fn end(&mut self) -> EnvironmentReport {
         self.probe.end();
-        self.stage.end()
+        self.environment.end()
     }
 }
 
 /// Counts tracepoints.
-struct Counting<'a> {
-    points: &'a BTreeMap<&'static str, u64>,
-    counters: Vec<Counters>,
+struct TracepointProbe<'a> {
+    tracepoints: &'a BTreeMap<&'static str, u64>,
+    counters: Vec<TracepointCounters>,
     counts: Vec<BTreeMap<String, u64>>,
 }
 
-impl Probe for Counting<'_> {
+impl TrialProbe for TracepointProbe<'_> {
     fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError> {
-        let watch = |process| Counters::watch(process, self.points);
+        let watch = |process| TracepointCounters::attach(process, self.tracepoints);
         self.counters = processes.map(watch).into();
         Ok(())
     }
@@ -361,41 +368,41 @@ impl Probe for Counting<'_> {
     }
 
     fn end(&mut self) {
-        self.counts = self.counters.iter().map(Counters::stop).collect();
+        self.counts = self.counters.iter().map(TracepointCounters::stop).collect();
     }
 }
 
 /// Samples.
-struct Sampling<'a> {
+struct SamplingProbe<'a> {
     profiler: &'a mut Profiler,
-    recorder: Option<Recorder>,
+    sampler: Option<Sampler>,
     processes: [u32; 2],
     lost: u64,
 }
 
-impl Probe for Sampling<'_> {
+impl TrialProbe for SamplingProbe<'_> {
     fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError> {
         self.processes = processes;
-        self.recorder = Some(Recorder::watch(self.profiler.clock, &processes)?);
+        self.sampler = Some(Sampler::attach(self.profiler.clock, &processes)?);
         Ok(())
     }
 
     fn begin(&mut self) {
         // A worker may be gone when it has reported.
         for process in self.processes {
-            self.profiler.namer.learn(process);
+            self.profiler.symbolizer.load_process(process);
         }
-        if let Some(recorder) = &mut self.recorder {
+        if let Some(sampler) = &mut self.sampler {
             // One that does not begin has no samples, which is said.
-            let _ = recorder.start();
+            let _ = sampler.start();
         }
     }
 
     fn end(&mut self) {
-        if let Some(mut recorder) = self.recorder.take() {
-            let recording = recorder.stop();
+        if let Some(mut sampler) = self.sampler.take() {
+            let recording = sampler.stop();
             self.lost = recording.lost;
-            self.profiler.take_in(&recording, self.processes);
+            self.profiler.add_recording(&recording, self.processes);
         }
     }
 }

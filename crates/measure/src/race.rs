@@ -1,15 +1,15 @@
 //! A whole race.
 
 use crate::assemble;
-use crate::contestant::legs;
-use crate::packets::Watch;
+use crate::contestant::components;
+use crate::environment::Environment;
+use crate::packet_sizes::PacketSizeSampler;
 use crate::spec::{self, Contest, RaceSpec};
-use crate::stage::Stage;
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
 use results::{
-    Folder, Histogram, Machine, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
+    Histogram, Machine, Plan, RunFolder, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
     VerdictKind, WriteError,
 };
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const PILOT_S: f64 = 0.12;
 const TRIAL_MIN_S: f64 = 0.05;
 
 /// What a trial should reach: half the spread between trials that a quiet machine shows.
-const WANTED: stats::Wanted = stats::Wanted {
+const PRECISION_TARGET: stats::PrecisionTarget = stats::PrecisionTarget {
     relative_error: 0.005,
     min_s: 0.1,
     max_s: 10.0,
@@ -81,7 +81,7 @@ pub enum RaceError {
     Write(#[from] WriteError),
     /// There is nothing to measure.
     #[error("{0}")]
-    Nothing(String),
+    Empty(String),
 }
 
 /// Runs a race into `folder`; gives the folder and the summary.
@@ -97,22 +97,22 @@ pub fn run(
     spec: &RaceSpec,
     machine: &Machine,
     folder: &Path,
-    stage: &mut dyn Stage,
+    environment: &mut dyn Environment,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<(PathBuf, Summary), RaceError> {
     let plan = plan_of(spec);
-    let folder = Folder::create(folder, &plan, machine)?;
-    let contests = spec::staged(&spec.contests(), &stage.settings());
+    let folder = RunFolder::create(folder, &plan, machine)?;
+    let contests = spec::in_each_setting(&spec.contests(), &environment.settings());
     if contests.is_empty() || spec.contestants.is_empty() {
-        return Err(RaceError::Nothing(
+        return Err(RaceError::Empty(
             "there is nothing to race; give transports and sizes".into(),
         ));
     }
     let race = Race {
         spec,
         plan,
-        stage,
+        environment,
         stop,
         observer,
         folder,
@@ -120,7 +120,7 @@ pub fn run(
         began: Instant::now(),
         random: SplitMix64::new(spec.seed),
         trials: Vec::new(),
-        needs: BTreeMap::new(),
+        pilot_estimates: BTreeMap::new(),
         planned: 0,
         overhead_s: 0.03,
     };
@@ -130,16 +130,16 @@ pub fn run(
 struct Race<'a> {
     spec: &'a RaceSpec,
     plan: Plan,
-    stage: &'a mut dyn Stage,
+    environment: &'a mut dyn Environment,
     stop: &'a AtomicBool,
     observer: &'a mut dyn Observer,
-    folder: Folder,
+    folder: RunFolder,
     contests: Vec<Contest>,
     began: Instant,
     random: SplitMix64,
     trials: Vec<Trial>,
     /// What the pilots found, by contest and contestant.
-    needs: BTreeMap<(usize, usize), Need>,
+    pilot_estimates: BTreeMap<(usize, usize), PilotEstimate>,
     planned: u64,
     /// Seconds a trial takes beyond what it measures.
     overhead_s: f64,
@@ -147,7 +147,7 @@ struct Race<'a> {
 
 /// What a pilot found.
 #[derive(Clone, Copy, Debug)]
-struct Need {
+struct PilotEstimate {
     /// Messages (round trips, connections) a second of one circuit.
     per_s: f64,
     /// Seconds a trial should measure.
@@ -158,11 +158,11 @@ struct Need {
 
 impl Race<'_> {
     fn run(mut self) -> Result<(PathBuf, Summary), RaceError> {
-        self.announce();
+        self.report_plan();
         self.pilots()?;
         let looks = self.spec.blocks.looks.clone();
         // Without one good pilot there is nothing to repeat.
-        let blocks = if self.needs.is_empty() {
+        let blocks = if self.pilot_estimates.is_empty() {
             0
         } else {
             self.spec.blocks.max
@@ -171,7 +171,7 @@ impl Race<'_> {
             if !self.block(block)? {
                 break;
             }
-            if looks.contains(&block) && block >= self.spec.blocks.min && self.look(block) {
+            if looks.contains(&block) && block >= self.spec.blocks.min && self.interim_look(block) {
                 break;
             }
         }
@@ -198,14 +198,14 @@ impl Race<'_> {
         (RunStatus::Complete, String::new())
     }
 
-    fn per_block(&self) -> u64 {
+    fn trials_per_block(&self) -> u64 {
         let contestants = self.spec.contestants.len() + usize::from(self.spec.control);
         (self.contests.len() * contestants) as u64
     }
 
-    fn announce(&mut self) {
+    fn report_plan(&mut self) {
         let pilots = (self.pilot_contests().len() * self.spec.contestants.len()) as u64;
-        self.planned = pilots + self.per_block() * u64::from(self.spec.blocks.max);
+        self.planned = pilots + self.trials_per_block() * u64::from(self.spec.blocks.max);
         let expected_s = match self.spec.trial_s {
             Some(trial_s) => self.planned as f64 * (trial_s + self.overhead_s),
             None => self.spec.time_s,
@@ -274,8 +274,13 @@ impl Race<'_> {
         };
         let made = self.trial(&trial, 0, false)?;
         if made.status == Status::Ok || made.status == Status::Invalid {
-            let need = need_of(&made, &trial, self.spec, self.stage.between().len());
-            self.needs.insert((contest, contestant), need);
+            let need = estimate_from_pilot(
+                &made,
+                &trial,
+                self.spec,
+                self.environment.host_pairs().len(),
+            );
+            self.pilot_estimates.insert((contest, contestant), need);
         }
         Ok(())
     }
@@ -284,7 +289,7 @@ impl Race<'_> {
     fn block(&mut self, block: u32) -> Result<bool, RaceError> {
         let mut order: Vec<usize> = (0..self.contests.len()).collect();
         self.random.shuffle(&mut order);
-        let share_s = self.share_s(block);
+        let share_s = self.trial_share_s(block);
         for contest in order {
             let mut lineup: Vec<(usize, bool)> = (0..self.spec.contestants.len())
                 .map(|at| (at, false))
@@ -311,19 +316,21 @@ impl Race<'_> {
     }
 
     /// Seconds a trial of this block may measure.
-    fn share_s(&self, block: u32) -> f64 {
+    fn trial_share_s(&self, block: u32) -> f64 {
         if let Some(trial_s) = self.spec.trial_s {
             return trial_s;
         }
         let left_s = self.spec.time_s - self.began.elapsed().as_secs_f64();
         let blocks = self.spec.blocks.max - block + 1;
-        let trials = self.per_block() * u64::from(blocks);
+        let trials = self.trials_per_block() * u64::from(blocks);
         (left_s / trials as f64 - self.overhead_s).max(TRIAL_MIN_S)
     }
 
     /// The trial of a cell; None when its pilot failed.
     fn trial_spec(&mut self, contest: usize, contestant: usize, share_s: f64) -> Option<TrialSpec> {
-        let need = *self.needs.get(&(self.pilot_of(contest), contestant))?;
+        let need = *self
+            .pilot_estimates
+            .get(&(self.pilot_of(contest), contestant))?;
         let shape = self.contests[contest].clone();
         let wanted_s = if self.spec.trial_s.is_some() {
             share_s
@@ -364,23 +371,23 @@ impl Race<'_> {
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64());
         let watched = self.spec.packet_sizes && block == 0;
-        let watch = watched.then(Watch::start).and_then(Result::ok);
-        let set = self.stage.set(trial.contest.setting);
+        let watch = watched.then(PacketSizeSampler::start).and_then(Result::ok);
+        let set = self.environment.apply_setting(trial.contest.setting);
         let link_seed = SplitMix64::at(self.spec.seed, u64::from(block));
         let outcome = set
             .map_err(TrialError::Failed)
-            .and_then(|()| trial::run(self.spec, trial, link_seed, self.stage, self.stop));
-        let packets = watch.and_then(Watch::finish);
+            .and_then(|()| trial::run(self.spec, trial, link_seed, self.environment, self.stop));
+        let packets = watch.and_then(PacketSizeSampler::finish);
         if let Err(TrialError::Interrupted) = outcome {
             self.stop.store(true, Ordering::Relaxed);
         }
-        let place = assemble::Place {
+        let position = assemble::TrialPosition {
             index: done,
             block,
             control,
             started_s,
         };
-        let mut made = assemble::trial(self.spec, trial, place, &outcome);
+        let mut made = assemble::trial(self.spec, trial, position, &outcome);
         let sizes = packets.and_then(|sizes| Histogram::encode(&sizes, "B").ok());
         made.histograms
             .extend(sizes.map(|sizes| ("packet_size".to_owned(), sizes)));
@@ -391,7 +398,7 @@ impl Race<'_> {
     }
 
     /// Looks at the verdicts; true when there is no need to go on.
-    fn look(&mut self, block: u32) -> bool {
+    fn interim_look(&mut self, block: u32) -> bool {
         let judgement = stats::judge_race(&self.plan, &self.trials);
         let open = |kind: VerdictKind| kind == VerdictKind::NotEnoughData;
         let all = judgement.verdicts.iter().chain(&judgement.overall);
@@ -433,8 +440,13 @@ fn describe(trial: &TrialSpec) -> String {
 }
 
 /// How long a trial of this cell between so many pairs of hosts must be, from its pilot.
-fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec, pairs: usize) -> Need {
-    let circuits = f64::from(spec.circuits) * (legs(&trial.contestant).len() * pairs) as f64;
+fn estimate_from_pilot(
+    pilot: &Trial,
+    trial: &TrialSpec,
+    spec: &RaceSpec,
+    pairs: usize,
+) -> PilotEstimate {
+    let circuits = f64::from(spec.circuits) * (components(&trial.contestant).len() * pairs) as f64;
     let total = ["messages_per_s", "connections_per_s"]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));
@@ -449,9 +461,9 @@ fn need_of(pilot: &Trial, trial: &TrialSpec, spec: &RaceSpec, pairs: usize) -> N
         .map(|series| series.values.clone())
         .unwrap_or_default();
     let slice_s = pilot.span_s / rates.len().max(1) as f64;
-    Need {
+    PilotEstimate {
         per_s: total / circuits.max(1.0),
-        trial_s: stats::pilot(&rates, slice_s, &WANTED).span_s,
+        trial_s: stats::pilot(&rates, slice_s, &PRECISION_TARGET).span_s,
         capacity_per_s: pilot
             .metrics
             .get("messages_per_s")

@@ -1,6 +1,6 @@
 //! What a race is asked to do, and the cells that follow from it.
 
-use control::{Arrivals, Mix, Settings};
+use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct RaceSpec {
     /// How messages of an open loop are spaced.
     pub arrivals: Arrivals,
     /// Options of the circuits.
-    pub settings: Settings,
+    pub circuit_options: CircuitOptions,
     /// Who sends.
     pub direction: Direction,
     /// Processors of the sending (asking) and the receiving (answering) side.
@@ -75,7 +75,7 @@ impl RaceSpec {
             buffers: Vec::new(),
             loads: Loads::PerSecond(vec![1000.0]),
             arrivals: Arrivals::Fixed,
-            settings: Settings::default(),
+            circuit_options: CircuitOptions::default(),
             direction: Direction::Forward,
             pin: (None, None),
             priority: (None, None),
@@ -143,7 +143,7 @@ pub struct Contest {
 }
 
 /// Each contest in each of the stage's settings.
-pub(crate) fn staged(contests: &[Contest], settings: &[Cell]) -> Vec<Contest> {
+pub(crate) fn in_each_setting(contests: &[Contest], settings: &[Cell]) -> Vec<Contest> {
     let in_setting = |(setting, factors): (usize, &Cell)| {
         let all = contests.iter().map(move |contest| {
             let mut contest = contest.clone();
@@ -165,8 +165,8 @@ impl RaceSpec {
     pub fn contests(&self) -> Vec<Contest> {
         let mut contests = Vec::new();
         for workload in &self.workloads {
-            for contest in self.sized(workload) {
-                contests.extend(self.buffered(contest));
+            for contest in self.contests_of(workload) {
+                contests.extend(self.at_each_buffer_size(contest));
             }
         }
         contests
@@ -179,11 +179,16 @@ impl RaceSpec {
         put("circuits", self.circuits.to_string());
         put("direction", format!("{:?}", self.direction).to_lowercase());
         put("busy_poll", self.busy_poll.to_string());
-        put("read_len", self.settings.read_len.to_string());
-        put("congestion", self.settings.congestion.clone());
+        put("read_len", self.circuit_options.read_len.to_string());
+        put("congestion", self.circuit_options.congestion.clone());
         put(
             "family",
-            if self.settings.ipv6 { "IPv6" } else { "IPv4" }.into(),
+            if self.circuit_options.ipv6 {
+                "IPv6"
+            } else {
+                "IPv4"
+            }
+            .into(),
         );
         put("arrivals", format!("{:?}", self.arrivals).to_lowercase());
         for (name, cpu) in [("pin.sender", self.pin.0), ("pin.receiver", self.pin.1)] {
@@ -198,9 +203,15 @@ impl RaceSpec {
             }
         }
         let maybe = [
-            ("nodelay", self.settings.nodelay.map(|on| on.to_string())),
-            ("batch", self.settings.batch.map(|len| len.to_string())),
-            ("interface", self.settings.interface.clone()),
+            (
+                "nodelay",
+                self.circuit_options.nodelay.map(|on| on.to_string()),
+            ),
+            (
+                "batch",
+                self.circuit_options.batch.map(|len| len.to_string()),
+            ),
+            ("interface", self.circuit_options.interface.clone()),
             ("buffers", list(&self.buffers)),
             ("mix", self.mix.as_ref().map(mix_text)),
             ("loads", self.loads_text()),
@@ -210,8 +221,11 @@ impl RaceSpec {
                 put(name, value);
             }
         }
-        if self.settings.interface.is_some() {
-            put("ethertype", format!("{:#06x}", self.settings.ethertype));
+        if self.circuit_options.interface.is_some() {
+            put(
+                "ethertype",
+                format!("{:#06x}", self.circuit_options.ethertype),
+            );
         }
         options
     }
@@ -227,8 +241,8 @@ impl RaceSpec {
         }
     }
 
-    fn sized(&self, workload: &str) -> Vec<Contest> {
-        let kind = kind_of(workload);
+    fn contests_of(&self, workload: &str) -> Vec<Contest> {
+        let kind = workload_named(workload);
         let base = Cell::default().with(Cell::WORKLOAD, workload);
         let base = if self.circuits > 1 {
             base.with("circuits", u64::from(self.circuits))
@@ -249,7 +263,7 @@ impl RaceSpec {
         if kind == control::Workload::Offered {
             contests = contests
                 .into_iter()
-                .flat_map(|contest| self.loaded(contest))
+                .flat_map(|contest| self.at_each_load(contest))
                 .collect();
         }
         if let (Some(mix), control::Workload::Throughput) = (self.mix, kind) {
@@ -263,7 +277,7 @@ impl RaceSpec {
         contests
     }
 
-    fn loaded(&self, contest: Contest) -> Vec<Contest> {
+    fn at_each_load(&self, contest: Contest) -> Vec<Contest> {
         let at = |name: &str, value: u64| {
             let mut contest = contest.clone();
             contest.cell = contest.cell.with(name, value);
@@ -287,7 +301,7 @@ impl RaceSpec {
         }
     }
 
-    fn buffered(&self, contest: Contest) -> Vec<Contest> {
+    fn at_each_buffer_size(&self, contest: Contest) -> Vec<Contest> {
         if self.buffers.len() <= 1 {
             let buffers = self.buffers.first().copied();
             return vec![Contest { buffers, ..contest }];
@@ -318,7 +332,7 @@ fn list(values: &[impl ToString]) -> Option<String> {
 }
 
 /// The workload of that name; `throughput` for any other, which the command line never passes on.
-pub fn kind_of(workload: &str) -> control::Workload {
+pub fn workload_named(workload: &str) -> control::Workload {
     match workload {
         "delay" => control::Workload::Delay,
         "offered" => control::Workload::Offered,

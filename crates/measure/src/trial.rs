@@ -2,11 +2,11 @@
 
 mod jobs;
 
-use crate::place::{Place, WorkerHandle};
+use crate::environment::{Environment, EnvironmentReport};
 use crate::spec::{Contest, Direction, RaceSpec};
-use crate::stage::{Stage, Surroundings};
+use crate::worker_host::{WorkerHandle, WorkerHost};
 use control::{FromWorker, Limits, Role, ToWorker, WorkerReport};
-use jobs::{Clocks, Jobs, Path, can_do, has_direction};
+use jobs::{ClockOffsets, Jobs, PairPath, check_supported, has_direction};
 use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,24 +35,24 @@ pub struct Collected {
     /// The receiving (answering) side, likewise.
     pub receiver: WorkerReport,
     /// Whose circuits these are, where several pairs of hosts ran at once; else empty.
-    pub parts: Vec<Part>,
+    pub pairs: Vec<PairCircuits>,
     /// Host counters over the measured time.
-    pub host: host::Difference,
+    pub host: host::SnapshotDifference,
     /// CPU seconds the measuring process itself took meanwhile, an emulated link included.
-    pub own_s: f64,
+    pub own_cpu_s: f64,
     /// CPU seconds of those workers that ran on other hosts.
-    pub elsewhere_s: f64,
+    pub remote_cpu_s: f64,
     /// How far the clocks of the two sides may have been apart, of several pairs the worst.
-    pub clocks: ClockGap,
+    pub clocks: ClockUncertainty,
     /// The interface the traffic ran over.
     pub interface: String,
     /// What the link and the loads did.
-    pub surroundings: Surroundings,
+    pub environment: EnvironmentReport,
 }
 
 /// The circuits of a pair of hosts among all of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct PairCircuits {
     /// The pair's name.
     pub name: String,
     /// Its circuits on the sending side.
@@ -60,12 +60,12 @@ pub struct Part {
     /// Its circuits on the receiving side.
     pub receivers: Range<usize>,
     /// How far the clocks of its two sides may have been apart.
-    pub clocks: ClockGap,
+    pub clocks: ClockUncertainty,
 }
 
 /// How far the clocks of a trial's two sides may have been apart from what was reckoned with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum ClockGap {
+pub enum ClockUncertainty {
     /// Both have the same clock.
     #[default]
     Same,
@@ -75,11 +75,11 @@ pub enum ClockGap {
     Unknown(String),
 }
 
-impl ClockGap {
+impl ClockUncertainty {
     /// The worse of two.
     #[must_use]
-    pub fn or_worse(self, other: ClockGap) -> ClockGap {
-        use ClockGap::{Same, Unknown, Within};
+    pub fn or_worse(self, other: ClockUncertainty) -> ClockUncertainty {
+        use ClockUncertainty::{Same, Unknown, Within};
         match (self, other) {
             (Unknown(why), _) | (_, Unknown(why)) => Unknown(why),
             (Within(one), Within(other)) => Within(one.max(other)),
@@ -104,10 +104,10 @@ pub enum TrialError {
 const SETUP_LIMIT: Duration = Duration::from_secs(15);
 
 /// How much longer than its limit a trial may take before it is given up.
-const GRACE: Duration = Duration::from_secs(10);
+const OVERRUN_MAX: Duration = Duration::from_secs(10);
 
 /// How often a wait looks whether the user wants to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_POLL: Duration = Duration::from_millis(100);
 
 /// Runs one trial; the fate of frames on an emulated link follows `link_seed`.
 ///
@@ -118,20 +118,22 @@ pub fn run(
     spec: &RaceSpec,
     trial: &TrialSpec,
     link_seed: u64,
-    stage: &mut dyn Stage,
+    environment: &mut dyn Environment,
     stop: &AtomicBool,
 ) -> Result<Collected, TrialError> {
-    can_do(spec, trial)?;
+    check_supported(spec, trial)?;
     let mut pairs = Vec::new();
-    let spawned = spawn_all(&mut pairs, spec, trial, stage, stop);
+    let spawned = spawn_all(&mut pairs, spec, trial, environment, stop);
     let spawned = spawned.and_then(|()| {
         let ids = pairs
             .first()
-            .map(|pair| (pair.connector.id(), pair.listener.id()));
+            .map(|pair| (pair.connector.pid(), pair.listener.pid()));
         let (connector, listener) = ids.unwrap_or_default();
-        stage.spawned(connector, listener).map_err(failed)
+        environment
+            .workers_spawned(connector, listener)
+            .map_err(failed)
     });
-    let result = spawned.and_then(|()| measure(&mut pairs, spec, trial, link_seed, stage));
+    let result = spawned.and_then(|()| measure(&mut pairs, spec, trial, link_seed, environment));
     for pair in pairs {
         pair.connector.end();
         pair.listener.end();
@@ -141,32 +143,39 @@ pub fn run(
 
 /// Workers for every pair of the stage; those that were started are in `pairs` also when one cannot be.
 fn spawn_all<'a>(
-    pairs: &mut Vec<Pair<'a>>,
+    pairs: &mut Vec<WorkerPair<'a>>,
     spec: &RaceSpec,
     trial: &TrialSpec,
-    stage: &dyn Stage,
+    environment: &dyn Environment,
     stop: &'a AtomicBool,
 ) -> Result<(), TrialError> {
-    let spawn = |place: &dyn Place| place.spawn().map_err(|error| failed(error.to_string()));
-    let all = stage.between();
-    for between in &all {
-        let path = Path {
-            bind: between.listener.address(spec.settings.ipv6),
-            longest: stage.longest_way(),
-            peers: [between.connector.peer(), between.listener.peer()],
-            clocks: Clocks::read(between)?,
+    let spawn = |worker_host: &dyn WorkerHost| {
+        worker_host
+            .spawn()
+            .map_err(|error| failed(error.to_string()))
+    };
+    let all = environment.host_pairs();
+    for host_pair in &all {
+        let path = PairPath {
+            bind: host_pair.listener.bind_address(spec.circuit_options.ipv6),
+            delay_max: environment.path_delay_max(),
+            peers: [
+                host_pair.connector.allowed_peer(),
+                host_pair.listener.allowed_peer(),
+            ],
+            clocks: ClockOffsets::read(host_pair)?,
         };
         let jobs = Jobs::of(spec, trial, path, all.len());
-        let listener = spawn(between.listener)?;
-        let connector = match spawn(between.connector) {
+        let listener = spawn(host_pair.listener)?;
+        let connector = match spawn(host_pair.connector) {
             Ok(connector) => connector,
             Err(error) => {
                 listener.end();
                 return Err(error);
             }
         };
-        pairs.push(Pair {
-            name: between.name.clone(),
+        pairs.push(WorkerPair {
+            name: host_pair.name.clone(),
             jobs,
             listener,
             connector,
@@ -178,58 +187,58 @@ fn spawn_all<'a>(
 
 /// Sets all pairs up, starts them, and takes their reports.
 fn measure(
-    pairs: &mut [Pair<'_>],
+    pairs: &mut [WorkerPair<'_>],
     spec: &RaceSpec,
     trial: &TrialSpec,
     link_seed: u64,
-    stage: &mut dyn Stage,
+    environment: &mut dyn Environment,
 ) -> Result<Collected, TrialError> {
     for pair in pairs.iter_mut() {
         pair.set_up()?;
     }
     let own = host::TaskCpu::of_self();
-    stage.begin(link_seed);
-    let before = stage.snapshot();
-    let measured = go_all(pairs).and_then(|()| {
+    environment.begin(link_seed);
+    let before = environment.snapshot();
+    let measured = start_all(pairs).and_then(|()| {
         let reports = pairs.iter_mut().map(|pair| pair.collect(trial));
         reports.collect::<Result<Vec<_>, _>>()
     });
-    let host = before.until(&stage.snapshot());
-    let surroundings = stage.end();
+    let host = before.until(&environment.snapshot());
+    let environment_report = environment.end();
     let mut collected = Collected {
         sender: WorkerReport::default(),
         receiver: WorkerReport::default(),
-        parts: Vec::new(),
+        pairs: Vec::new(),
         host,
-        own_s: (host::TaskCpu::of_self() - own).task_s,
-        elsewhere_s: 0.0,
-        clocks: ClockGap::Same,
-        interface: stage.interface().to_owned(),
-        surroundings,
+        own_cpu_s: (host::TaskCpu::of_self() - own).task_s,
+        remote_cpu_s: 0.0,
+        clocks: ClockUncertainty::Same,
+        interface: environment.interface().to_owned(),
+        environment: environment_report,
     };
     let several = pairs.len() > 1;
-    let between = stage.between();
-    for ((pair, between), (listener, connector)) in pairs.iter().zip(&between).zip(measured?) {
-        let clocks = pair.jobs.clocks.gap(between);
-        collected.elsewhere_s += pair.elsewhere_s(&listener, &connector);
+    let host_pairs = environment.host_pairs();
+    for ((pair, host_pair), (listener, connector)) in pairs.iter().zip(&host_pairs).zip(measured?) {
+        let clocks = pair.jobs.clocks.uncertainty(host_pair);
+        collected.remote_cpu_s += pair.remote_cpu_s(&listener, &connector);
         let (sender, receiver) = match spec.direction {
             Direction::Reverse if has_direction(trial) => (listener, connector),
             _ => (connector, listener),
         };
-        let part = Part {
+        let part = PairCircuits {
             name: pair.name.clone(),
-            senders: add(&mut collected.sender, sender),
-            receivers: add(&mut collected.receiver, receiver),
+            senders: append_report(&mut collected.sender, sender),
+            receivers: append_report(&mut collected.receiver, receiver),
             clocks: clocks.clone(),
         };
         collected.clocks = std::mem::take(&mut collected.clocks).or_worse(clocks);
-        collected.parts.extend(several.then_some(part));
+        collected.pairs.extend(several.then_some(part));
     }
     Ok(collected)
 }
 
 /// Puts a pair's report to those of the pairs before; where its circuits are then.
-fn add(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
+fn append_report(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
     let first = all.circuits.len();
     all.circuits.extend(report.circuits);
     all.effective.extend(report.effective);
@@ -243,10 +252,10 @@ fn add(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
 }
 
 /// One pair starts with the side that receives; several begin at the same time.
-fn go_all(pairs: &mut [Pair<'_>]) -> Result<(), TrialError> {
+fn start_all(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
     match pairs {
-        [only] => only.go(),
-        several => go_together(several),
+        [only] => only.start(),
+        several => start_together(several),
     }
 }
 
@@ -255,7 +264,7 @@ fn failed(what: String) -> TrialError {
 }
 
 /// The two workers of a pair of hosts, and what they do.
-struct Pair<'a> {
+struct WorkerPair<'a> {
     name: String,
     jobs: Jobs,
     listener: WorkerHandle,
@@ -263,15 +272,15 @@ struct Pair<'a> {
     stop: &'a AtomicBool,
 }
 
-impl Pair<'_> {
+impl WorkerPair<'_> {
     /// Processor seconds of those workers that run on other hosts; an agent may be on this one.
-    fn elsewhere_s(&self, listener: &WorkerReport, connector: &WorkerReport) -> f64 {
-        if self.jobs.listener.path_ns == 0 {
+    fn remote_cpu_s(&self, listener: &WorkerReport, connector: &WorkerReport) -> f64 {
+        if self.jobs.listener.path_delay_ns == 0 {
             return 0.0;
         }
         let both = [(&self.listener, listener), (&self.connector, connector)];
-        let elsewhere = both.iter().filter(|(worker, _)| worker.is_elsewhere());
-        elsewhere
+        let remote = both.iter().filter(|(worker, _)| worker.is_remote());
+        remote
             .map(|(_, report)| report.cpu.task_ns as f64 * 1e-9)
             .sum()
     }
@@ -301,11 +310,11 @@ impl Pair<'_> {
     }
 
     /// Starts the receiving side first; two hosts that both send begin at the same time.
-    fn go(&mut self) -> Result<(), TrialError> {
+    fn start(&mut self) -> Result<(), TrialError> {
         let stop = self.stop;
         let jobs = &self.jobs;
         if jobs.listener.role == Role::Both && jobs.clocks.0 != [None, None] {
-            return go_together(std::slice::from_mut(self));
+            return start_together(std::slice::from_mut(self));
         }
         let listener_sends = matches!(jobs.listener.role, Role::Source);
         let order = if listener_sends {
@@ -315,7 +324,7 @@ impl Pair<'_> {
         };
         for worker in order {
             send(worker, &ToWorker::Go(0), &[])?;
-            running(worker, stop)?;
+            await_running(worker, stop)?;
         }
         Ok(())
     }
@@ -323,8 +332,8 @@ impl Pair<'_> {
     /// Waits for the active side, tells the other, and takes both reports.
     fn collect(&mut self, trial: &TrialSpec) -> Result<(WorkerReport, WorkerReport), TrialError> {
         let jobs = &self.jobs;
-        let path = Duration::from_nanos(jobs.listener.path_ns);
-        let limit = Duration::from_nanos(trial.limits.time_ns) + GRACE + path * 8;
+        let path = Duration::from_nanos(jobs.listener.path_delay_ns);
+        let limit = Duration::from_nanos(trial.limits.time_ns) + OVERRUN_MAX + path * 8;
         let stop = self.stop;
         let listener_leads = matches!(jobs.listener.role, Role::Source);
         let (leader, follower) = if listener_leads {
@@ -334,11 +343,11 @@ impl Pair<'_> {
         };
         let sent = await_done(leader, limit, stop)?;
         // A follower that has seen the end by itself is done and reads nothing more.
-        let _ = leader_done(follower, sent);
-        let leading = finished(leader, limit, stop)?;
+        let _ = send_peer_done(follower, sent);
+        let leading = await_report(leader, limit, stop)?;
         await_done(follower, limit, stop)?;
-        let following = finished(follower, limit, stop)?;
-        Ok(jobs.clocks.bring_home(if listener_leads {
+        let following = await_report(follower, limit, stop)?;
+        Ok(jobs.clocks.to_local_clock(if listener_leads {
             (leading, following)
         } else {
             (following, leading)
@@ -347,12 +356,12 @@ impl Pair<'_> {
 }
 
 /// How far ahead a common start lies, besides the way there, ns.
-const HEAD_START_NS: u64 = 5_000_000;
+const START_LEAD_NS: u64 = 5_000_000;
 
 /// Names a time that all have heard of when it comes.
-fn go_together(pairs: &mut [Pair<'_>]) -> Result<(), TrialError> {
-    let ways = pairs.iter().map(|pair| pair.jobs.listener.path_ns);
-    let at_ns = crate::clock::now_ns() + HEAD_START_NS + 2 * ways.max().unwrap_or(0);
+fn start_together(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
+    let delays = pairs.iter().map(|pair| pair.jobs.listener.path_delay_ns);
+    let at_ns = crate::clock::now_ns() + START_LEAD_NS + 2 * delays.max().unwrap_or(0);
     for pair in pairs.iter_mut() {
         let clocks = pair.jobs.clocks;
         for (worker, side) in [(&mut pair.connector, 0), (&mut pair.listener, 1)] {
@@ -361,20 +370,20 @@ fn go_together(pairs: &mut [Pair<'_>]) -> Result<(), TrialError> {
         }
     }
     for pair in pairs {
-        running(&mut pair.connector, pair.stop)?;
-        running(&mut pair.listener, pair.stop)?;
+        await_running(&mut pair.connector, pair.stop)?;
+        await_running(&mut pair.listener, pair.stop)?;
     }
     Ok(())
 }
 
-fn running(worker: &mut WorkerHandle, stop: &AtomicBool) -> Result<(), TrialError> {
+fn await_running(worker: &mut WorkerHandle, stop: &AtomicBool) -> Result<(), TrialError> {
     match receive(worker, SETUP_LIMIT, stop)?.0 {
         FromWorker::Running => Ok(()),
         other => Err(unexpected(other)),
     }
 }
 
-fn leader_done(follower: &mut WorkerHandle, sent: u64) -> Result<(), TrialError> {
+fn send_peer_done(follower: &mut WorkerHandle, sent: u64) -> Result<(), TrialError> {
     send(follower, &ToWorker::PeerDone(sent), &[])
 }
 
@@ -389,7 +398,7 @@ fn await_done(
     }
 }
 
-fn finished(
+fn await_report(
     worker: &mut WorkerHandle,
     limit: Duration,
     stop: &AtomicBool,
@@ -425,7 +434,7 @@ fn receive(
 ) -> Result<(FromWorker, Vec<OwnedFd>), TrialError> {
     let end = Instant::now() + limit;
     while !stop.load(Ordering::Relaxed) {
-        if worker.is_readable(LOOK) {
+        if worker.is_readable(STOP_POLL) {
             let received = worker.channel.receive(SETUP_LIMIT);
             return received.map_err(|error| failed(format!("a worker: {error}")));
         }

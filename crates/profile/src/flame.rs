@@ -3,7 +3,7 @@
 //! Each trunk is a side at a size; its width is seconds for 10,000 messages. What a procedure
 //! called stands on top of it. Colours are layers. A click widens what is clicked.
 
-use crate::fold::{Node, Tree};
+use crate::folded_stacks::{FoldedStacks, StackNode};
 use crate::layer::Layer;
 use std::fmt::Write as _;
 
@@ -15,26 +15,26 @@ const ROW: f64 = 17.0;
 const TOP: f64 = 62.0;
 
 /// What is narrower is left out.
-const NARROW: f64 = 0.25;
+const BAR_WIDTH_MIN: f64 = 0.25;
 
 /// Width of a letter.
-const LETTER: f64 = 6.6;
+const CHAR_WIDTH: f64 = 6.6;
 
 /// Rows at most; what is deeper is left out.
 const DEPTH_MAX: usize = 90;
 
 /// A trunk: what it is, and its stacks in seconds.
-pub type Trunk = (String, Tree);
+pub type StackTree = (String, FoldedStacks);
 
 /// The picture of `trunks`, as an SVG file.
-pub fn svg(title: &str, trunks: &[Trunk]) -> String {
-    let whole: f64 = trunks.iter().map(|(_, tree)| tree.root.weight).sum();
-    let deepest = trunks.iter().map(|(_, tree)| depth(&tree.root)).max();
+pub fn svg(title: &str, trees: &[StackTree]) -> String {
+    let whole: f64 = trees.iter().map(|(_, tree)| tree.root.weight).sum();
+    let deepest = trees.iter().map(|(_, tree)| depth(&tree.root)).max();
     let rows = deepest.unwrap_or(0).min(DEPTH_MAX) + 1;
     let height = TOP + rows as f64 * ROW + 30.0;
     let mut text = String::new();
     head(&mut text, title, height);
-    let mut picture = Picture {
+    let mut graph = FlameGraph {
         text,
         floor: TOP + rows as f64 * ROW,
         scale: if whole > 0.0 {
@@ -45,29 +45,29 @@ pub fn svg(title: &str, trunks: &[Trunk]) -> String {
         whole,
     };
     let mut x = 10.0;
-    for (name, tree) in trunks {
-        picture.bar(x, 0, name, None, tree.root.weight);
-        picture.children(&tree.root, x, 1);
-        x += tree.root.weight * picture.scale;
+    for (name, tree) in trees {
+        graph.bar(x, 0, name, None, tree.root.weight);
+        graph.children(&tree.root, x, 1);
+        x += tree.root.weight * graph.scale;
     }
-    let mut text = picture.text;
+    let mut text = graph.text;
     text.push_str("</g>\n<text id=\"told\" x=\"10\" y=\"");
     let _ = write!(text, "{:.0}\"> </text>\n{SCRIPT}</svg>\n", height - 10.0);
     text
 }
 
-struct Picture {
+struct FlameGraph {
     text: String,
     floor: f64,
     scale: f64,
     whole: f64,
 }
 
-impl Picture {
-    fn children(&mut self, node: &Node, x: f64, level: usize) {
+impl FlameGraph {
+    fn children(&mut self, node: &StackNode, x: f64, level: usize) {
         let mut x = x;
         for ((name, kernel), child) in &node.children {
-            if child.weight * self.scale >= NARROW && level <= DEPTH_MAX {
+            if child.weight * self.scale >= BAR_WIDTH_MIN && level <= DEPTH_MAX {
                 let name = if *kernel {
                     format!("{name} (kernel)")
                 } else {
@@ -85,11 +85,11 @@ impl Picture {
         let part = weight * 100.0 / self.whole.max(f64::MIN_POSITIVE);
         let layer_name = layer.map_or("", Layer::name);
         let full = escape(name);
-        let letters = ((width - 6.0) / LETTER).max(0.0) as usize;
+        let letters = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
         let label = if letters < 3 {
             String::new()
         } else {
-            escape(&cut(name, letters))
+            escape(&truncate(name, letters))
         };
         // Writing to a string cannot fail.
         let _ = writeln!(
@@ -131,7 +131,7 @@ fn head(text: &mut String, title: &str, height: f64) {
     text.push_str("<g id=\"all\">\n");
 }
 
-fn depth(node: &Node) -> usize {
+fn depth(node: &StackNode) -> usize {
     let deepest = node.children.values().map(depth).max();
     deepest.map_or(0, |below| below + 1)
 }
@@ -161,7 +161,7 @@ fn colour(layer: Option<Layer>) -> &'static str {
 }
 
 /// The first letters of a name, with a sign where some are missing.
-fn cut(name: &str, letters: usize) -> String {
+fn truncate(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
         return name.to_owned();
     }
@@ -215,10 +215,10 @@ for (const b of bars) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stack::Frame;
+    use crate::symbolize::Frame;
 
-    fn tree() -> Tree {
-        let mut tree = Tree::default();
+    fn tree() -> FoldedStacks {
+        let mut tree = FoldedStacks::default();
         let frame = |name: &str, kernel| Frame {
             name: name.into(),
             kernel,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn widths_are_parts_of_the_whole() {
+    fn bar_widths_are_proportional() {
         let svg = svg("tcp", &[("sender, 64 B".into(), tree())]);
         assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"));
         // Three quarters of 1180.
@@ -245,8 +245,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_picture_too() {
-        let svg = svg("tcp", &[("sender".into(), Tree::default())]);
+    fn empty_tree_renders() {
+        let svg = svg("tcp", &[("sender".into(), FoldedStacks::default())]);
         assert!(svg.contains("sender") && !svg.contains("NaN") && !svg.contains("inf"));
     }
 }

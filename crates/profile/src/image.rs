@@ -23,7 +23,7 @@ pub struct Image {
     /// Address, length and name, by address.
     symbols: Vec<(u64, u64, String)>,
     debug: Option<addr2line::Context<Slice>>,
-    known: RefCell<HashMap<u64, Rc<[String]>>>,
+    cached_names: RefCell<HashMap<u64, Rc<[String]>>>,
 }
 
 impl Image {
@@ -39,12 +39,12 @@ impl Image {
             data,
             symbols,
             debug,
-            known: RefCell::default(),
+            cached_names: RefCell::default(),
         })
     }
 
     /// Adds names of procedures the file has none for, by their addresses.
-    pub fn name(&mut self, names: impl IntoIterator<Item = (u64, &'static str)>) {
+    pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, &'static str)>) {
         let named = names.into_iter();
         self.symbols
             .extend(named.map(|(at, name)| (at, LENGTH_MAX, name.to_owned())));
@@ -67,7 +67,7 @@ impl Image {
     }
 
     /// How its stacks unwind.
-    pub fn unwinding(&self) -> Option<ExplicitModuleSectionInfo<Vec<u8>>> {
+    pub fn unwind_sections(&self) -> Option<ExplicitModuleSectionInfo<Vec<u8>>> {
         let file = object::File::parse(&self.data[..]).ok()?;
         let place = |name: &str| -> Option<(Range<u64>, Vec<u8>)> {
             let section = file.section_by_name(name)?;
@@ -90,16 +90,18 @@ impl Image {
 
     /// The procedures at `address`, innermost first: several where one was built into another.
     pub fn names(&self, address: u64) -> Rc<[String]> {
-        if let Some(names) = self.known.borrow().get(&address) {
+        if let Some(names) = self.cached_names.borrow().get(&address) {
             return Rc::clone(names);
         }
-        let names: Rc<[String]> = self.look_up(address).into();
-        self.known.borrow_mut().insert(address, Rc::clone(&names));
+        let names: Rc<[String]> = self.resolve(address).into();
+        self.cached_names
+            .borrow_mut()
+            .insert(address, Rc::clone(&names));
         names
     }
 
-    fn look_up(&self, address: u64) -> Vec<String> {
-        let mut names = self.debugged(address);
+    fn resolve(&self, address: u64) -> Vec<String> {
+        let mut names = self.names_from_debug_info(address);
         // The procedure itself stands last. Its symbol says more: debug information may leave out
         // the path of a name.
         if let Some(symbol) = self.symbol(address) {
@@ -109,7 +111,7 @@ impl Image {
         names
     }
 
-    fn debugged(&self, address: u64) -> Vec<String> {
+    fn names_from_debug_info(&self, address: u64) -> Vec<String> {
         let Some(debug) = &self.debug else {
             return Vec::new();
         };
@@ -187,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_procedures_have_names() {
+    fn own_functions_are_symbolized() {
         assert_eq!(landmark(), 7);
         let own = std::env::current_exe().expect("a path");
         let path = own.to_str().expect("UTF-8");
@@ -208,13 +210,13 @@ mod tests {
         );
         assert!(
             image
-                .unwinding()
+                .unwind_sections()
                 .is_some_and(|found| found.eh_frame.is_some())
         );
     }
 
     #[test]
-    fn what_is_no_program_is_none() {
+    fn non_object_file_is_rejected() {
         assert!(Image::read("/proc/self/maps").is_none());
         assert!(Image::read("/nowhere").is_none());
     }

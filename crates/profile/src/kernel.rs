@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_symbol_before_an_address_holds_it() {
+    fn address_maps_to_preceding_kernel_symbol() {
         let text = "ffff2000 T tcp_sendmsg\nffff1000 t ip_output\nffff3000 d table\n\
                     ffff4000 t nf_hook\t[nf]\n0 T hidden\nnonsense\n";
         let symbols = KernelSymbols::parse(text);

@@ -4,7 +4,7 @@
 //! return paths that keep processors from guessing, and other helpers have none: their time is
 //! their caller's.
 
-use crate::stack::Frame;
+use crate::symbolize::Frame;
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -94,7 +94,7 @@ impl Layer {
 }
 
 /// The layer of a stack, innermost frame first, and the procedure that decided it.
-pub fn of(frames: &[Frame]) -> (Layer, &str) {
+pub fn classify(frames: &[Frame]) -> (Layer, &str) {
     for frame in frames {
         let layer = if frame.kernel {
             kernel(&frame.name)
@@ -108,7 +108,7 @@ pub fn of(frames: &[Frame]) -> (Layer, &str) {
     match frames.first() {
         Some(frame) if frame.kernel => (Layer::OtherKernel, &frame.name),
         Some(frame) => (Layer::OtherUser, &frame.name),
-        None => (Layer::OtherUser, crate::stack::UNKNOWN),
+        None => (Layer::OtherUser, crate::symbolize::UNKNOWN),
     }
 }
 
@@ -237,7 +237,7 @@ const USER: [(Layer, &str); 9] = [
 ];
 
 /// A procedure of ours that sums octets.
-const SUMS: &str = "engine::checksum::";
+const CHECKSUM_MODULE: &str = "engine::checksum::";
 
 type Index = HashMap<&'static str, Layer>;
 
@@ -250,7 +250,7 @@ fn index(rules: &[(Layer, &'static str)]) -> Index {
 }
 
 /// The layer of the longest beginning of `name` that is known.
-fn longest(index: &Index, name: &str) -> Option<Layer> {
+fn longest_prefix(index: &Index, name: &str) -> Option<Layer> {
     let ends = name.char_indices().map(|(at, c)| at + c.len_utf8());
     let ends: Vec<usize> = ends.collect();
     let mut known = ends.iter().rev().map(|&end| index.get(&name[..end]));
@@ -259,20 +259,20 @@ fn longest(index: &Index, name: &str) -> Option<Layer> {
 
 fn kernel(name: &str) -> Option<Layer> {
     static INDEX: OnceLock<Index> = OnceLock::new();
-    longest(INDEX.get_or_init(|| index(&KERNEL)), name)
+    longest_prefix(INDEX.get_or_init(|| index(&KERNEL)), name)
 }
 
 fn user(name: &str) -> Option<Layer> {
     static INDEX: OnceLock<Index> = OnceLock::new();
-    let name = owner(name);
-    if name.starts_with(SUMS) {
+    let name = strip_type_syntax(name);
+    if name.starts_with(CHECKSUM_MODULE) {
         return Some(Layer::Checksum);
     }
-    longest(INDEX.get_or_init(|| index(&USER)), name)
+    longest_prefix(INDEX.get_or_init(|| index(&USER)), name)
 }
 
 /// The type a procedure belongs to: of `<a::B as c::D>::e` it is `a::B`.
-fn owner(name: &str) -> &str {
+fn strip_type_syntax(name: &str) -> &str {
     name.trim_start_matches(['<', '&', '*'])
         .trim_start_matches("mut ")
         .trim_start_matches("dyn ")
@@ -296,12 +296,12 @@ mod tests {
 
     fn decided(kernel: &[&str], user: &[&str]) -> (Layer, String) {
         let frames = stack(kernel, user);
-        let (layer, name) = of(&frames);
+        let (layer, name) = classify(&frames);
         (layer, name.to_owned())
     }
 
     #[test]
-    fn the_innermost_procedure_with_a_layer_decides() {
+    fn innermost_classified_frame_decides_layer() {
         let below = [
             "tcp_sendmsg",
             "inet_sendmsg",
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn longer_beginnings_win() {
+    fn longest_prefix_wins() {
         assert_eq!(kernel("skb_checksum"), Some(Layer::Checksum));
         assert_eq!(kernel("skb_copy_datagram_iter"), Some(Layer::Copy));
         assert_eq!(kernel("skb_release_data"), Some(Layer::Socket));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn engine_procedures_are_the_engines_and_built_in_helpers_their_callers() {
+    fn inlined_helpers_belong_to_caller_layer() {
         let user = [
             "core::slice::index::get",
             "<engine_xtp::Engine as engine::contract::Engine>::transmit",
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(decided(&[], &["engine::checksum::add"]).0, Layer::Checksum);
         assert_eq!(decided(&[], &["main"]).0, Layer::OtherUser);
         assert_eq!(decided(&["mystery"], &[]).0, Layer::OtherKernel);
-        assert_eq!(of(&[]).0, Layer::OtherUser);
+        assert_eq!(classify(&[]).0, Layer::OtherUser);
     }
 
     #[test]

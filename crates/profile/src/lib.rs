@@ -20,21 +20,21 @@
 //! What is sampled belongs to the process that ran: over the loopback a sender's time has much of
 //! the receiving in it, because the kernel carries a packet up to the receiver's socket at once.
 
-pub mod count;
 pub mod error;
 pub mod flame;
-pub mod fold;
+pub mod folded_stacks;
 pub mod image;
 pub mod kernel;
 pub mod layer;
 pub mod maps;
-pub mod record;
-pub mod recorder;
-pub mod stack;
+pub mod perf_record;
+pub mod sampler;
+pub mod symbolize;
 mod sys;
 pub mod table;
+pub mod tracepoint;
 
 pub use error::ProfileError;
 pub use kernel::KernelSymbols;
-pub use recorder::{Clock, Recorder, Recording, available};
-pub use stack::Namer;
+pub use sampler::{Recording, SampleClock, Sampler, available};
+pub use symbolize::Symbolizer;

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_told_from_data() {
+    fn only_named_executable_mappings_are_kept() {
         let text = "55aa000-55ab000 r--p 00000000 fe:00 12 /usr/bin/a b\n\
                     55ab000-55ad000 r-xp 00001000 fe:00 12 /usr/bin/a b\n\
                     7fff000-8000000 r-xp 00000000 00:00 0 [vdso]\n\

@@ -1,16 +1,16 @@
 //! Tables of layers and procedures, with sizes side by side.
 
 use crate::layer::{self, Layer};
-use crate::stack::Frame;
+use crate::symbolize::Frame;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Messages that times are given for: the study of 1984 sent as many.
-pub const MESSAGES: f64 = 10_000.0;
+pub const PER_MESSAGES: f64 = 10_000.0;
 
 /// A row grows when its time at the largest size is above that at the smallest by more than this
 /// many standard errors of both, and ...
-const SURE: f64 = 3.0;
+const STANDARD_ERRORS_MIN: f64 = 3.0;
 
 /// ... by more than this factor.
 const GROWTH: f64 = 1.2;
@@ -19,19 +19,19 @@ const GROWTH: f64 = 1.2;
 const PROCEDURES_MAX: usize = 8;
 
 /// Those below this part of a column's time, at every size, are not shown.
-const SHOWN_PART: f64 = 0.005;
+const SHOWN_SHARE: f64 = 0.005;
 
 /// Samples of one side at one size, by layer and procedure.
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct SampleTally {
     /// Weight and number of samples of each procedure.
     pub procedures: BTreeMap<(Layer, String), (f64, u64)>,
 }
 
-impl Tally {
+impl SampleTally {
     /// Counts a sample by its stack, innermost frame first.
     pub fn add(&mut self, frames: &[Frame], weight: f64) {
-        let (layer, name) = layer::of(frames);
+        let (layer, name) = layer::classify(frames);
         let entry = self.procedures.entry((layer, name.to_owned())).or_default();
         entry.0 += weight;
         entry.1 += 1;
@@ -67,7 +67,7 @@ pub struct Column {
 
 /// A time or a count at each size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct ProfileRow {
     /// Layer, procedure or what is counted.
     pub name: String,
     /// The values: seconds for 10,000 messages, or how often a message; None where unknown.
@@ -82,14 +82,14 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerRows {
     /// The layer as a whole.
-    pub layer: Row,
+    pub layer: ProfileRow,
     /// Its procedures, the longest first; those that hardly show are left out.
-    pub procedures: Vec<Row>,
+    pub procedures: Vec<ProfileRow>,
 }
 
 /// One side of a transport.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Side {
+pub struct SideProfile {
     /// `sender` or `receiver`.
     pub name: String,
     /// The sizes, ascending.
@@ -97,27 +97,27 @@ pub struct Side {
     /// Where the processor's time went, the user's part first.
     pub layers: Vec<LayerRows>,
     /// All of it.
-    pub total: Row,
+    pub total: ProfileRow,
     /// Time off the processor: asleep, or waiting for it.
-    pub off: Row,
+    pub off: ProfileRow,
     /// How often a message.
-    pub counts: Vec<Row>,
+    pub counts: Vec<ProfileRow>,
 }
 
 /// One side at one size, as measured.
 #[derive(Clone, Debug, Default)]
-pub struct Measured {
+pub struct MeasuredSize {
     /// The size and totals.
     pub column: Column,
     /// The samples.
-    pub tally: Tally,
+    pub tally: SampleTally,
     /// Counts, each a message.
     pub counts: BTreeMap<String, f64>,
 }
 
-impl Side {
+impl SideProfile {
     /// The table of a side, from its sizes in ascending order.
-    pub fn of(name: &str, sizes: &[Measured]) -> Side {
+    pub fn of(name: &str, sizes: &[MeasuredSize]) -> SideProfile {
         let layers = Layer::ALL
             .iter()
             .filter_map(|&layer| layer_rows(layer, sizes));
@@ -126,15 +126,15 @@ impl Side {
             row("", sizes, values.collect())
         };
         let counted: BTreeSet<&String> = sizes.iter().flat_map(|size| size.counts.keys()).collect();
-        Side {
+        SideProfile {
             name: name.to_owned(),
             columns: sizes.iter().map(|size| size.column.clone()).collect(),
             layers: layers.collect(),
-            total: Row {
+            total: ProfileRow {
                 name: "on the processor".into(),
                 ..per(|column| column.cpu_s)
             },
-            off: Row {
+            off: ProfileRow {
                 name: "off the processor".into(),
                 ..per(|column| (column.span_s - column.cpu_s).max(0.0))
             },
@@ -146,7 +146,7 @@ impl Side {
     }
 
     /// All rows that grow with size, layers and procedures.
-    pub fn growing(&self) -> impl Iterator<Item = &Row> {
+    pub fn growing(&self) -> impl Iterator<Item = &ProfileRow> {
         let rows = self
             .layers
             .iter()
@@ -156,12 +156,12 @@ impl Side {
 }
 
 /// Weight and number of samples by procedure, of one layer at one size.
-type Inside = BTreeMap<String, (f64, u64)>;
+type LayerTally = BTreeMap<String, (f64, u64)>;
 
-fn layer_rows(layer: Layer, sizes: &[Measured]) -> Option<LayerRows> {
-    let found: Vec<Inside> = sizes
+fn layer_rows(layer: Layer, sizes: &[MeasuredSize]) -> Option<LayerRows> {
+    let found: Vec<LayerTally> = sizes
         .iter()
-        .map(|size| inside(&size.tally, layer))
+        .map(|size| tally_of_layer(&size.tally, layer))
         .collect();
     let names: BTreeSet<&String> = found.iter().flat_map(BTreeMap::keys).collect();
     if names.is_empty() {
@@ -176,11 +176,11 @@ fn layer_rows(layer: Layer, sizes: &[Measured]) -> Option<LayerRows> {
         each.map(|(found, size)| seconds(found.get(name).copied().unwrap_or_default(), size))
             .collect()
     };
-    let mut procedures: Vec<Row> = names
+    let mut procedures: Vec<ProfileRow> = names
         .into_iter()
         .map(|name| (name, of(name)))
-        .filter(|(_, values)| shows(values, sizes))
-        .map(|(name, values)| row(&short(name), sizes, values))
+        .filter(|(_, values)| is_shown(values, sizes))
+        .map(|(name, values)| row(&short_name(name), sizes, values))
         .collect();
     procedures.sort_by(|one, other| largest(other).total_cmp(&largest(one)));
     procedures.truncate(PROCEDURES_MAX);
@@ -190,7 +190,7 @@ fn layer_rows(layer: Layer, sizes: &[Measured]) -> Option<LayerRows> {
     })
 }
 
-fn inside(tally: &Tally, layer: Layer) -> Inside {
+fn tally_of_layer(tally: &SampleTally, layer: Layer) -> LayerTally {
     let own = tally.procedures.iter().filter(|((of, _), _)| *of == layer);
     own.map(|((_, name), value)| (name.clone(), *value))
         .collect()
@@ -198,7 +198,7 @@ fn inside(tally: &Tally, layer: Layer) -> Inside {
 
 /// Seconds that samples stand for, and their standard error. The samples divide the processor time
 /// the scheduler counted; those of a procedure are as random as a count.
-fn seconds((weight, count): (f64, u64), size: &Measured) -> (f64, f64) {
+fn seconds((weight, count): (f64, u64), size: &MeasuredSize) -> (f64, f64) {
     let all = size.tally.weight();
     if all == 0.0 {
         return (0.0, 0.0);
@@ -209,27 +209,27 @@ fn seconds((weight, count): (f64, u64), size: &Measured) -> (f64, f64) {
     (value, (value / (count.max(1) as f64).sqrt()).max(one))
 }
 
-fn shows(values: &[(f64, f64)], sizes: &[Measured]) -> bool {
+fn is_shown(values: &[(f64, f64)], sizes: &[MeasuredSize]) -> bool {
     let mut all = values.iter().zip(sizes);
-    all.any(|((value, _), size)| *value > SHOWN_PART * size.column.cpu_s)
+    all.any(|((value, _), size)| *value > SHOWN_SHARE * size.column.cpu_s)
 }
 
-fn largest(row: &Row) -> f64 {
+fn largest(row: &ProfileRow) -> f64 {
     row.values.iter().flatten().copied().fold(0.0, f64::max)
 }
 
 /// A row of seconds, divided among the messages.
-fn row(name: &str, sizes: &[Measured], values: Vec<(f64, f64)>) -> Row {
-    let per = |size: &Measured| match size.column.messages {
+fn row(name: &str, sizes: &[MeasuredSize], values: Vec<(f64, f64)>) -> ProfileRow {
+    let per = |size: &MeasuredSize| match size.column.messages {
         0 => None,
-        messages => Some(MESSAGES / messages as f64),
+        messages => Some(PER_MESSAGES / messages as f64),
     };
     let scaled: Vec<Option<(f64, f64)>> = values
         .iter()
         .zip(sizes)
         .map(|((value, error), size)| per(size).map(|factor| (value * factor, error * factor)))
         .collect();
-    Row {
+    ProfileRow {
         name: name.to_owned(),
         grows: grows(&scaled),
         values: scaled
@@ -248,10 +248,10 @@ fn grows(values: &[Option<(f64, f64)>]) -> bool {
         return false;
     };
     let error = first.1.hypot(last.1);
-    values.len() > 1 && last.0 > first.0 * GROWTH && last.0 - first.0 > SURE * error
+    values.len() > 1 && last.0 > first.0 * GROWTH && last.0 - first.0 > STANDARD_ERRORS_MIN * error
 }
 
-fn count_row(name: &str, sizes: &[Measured]) -> Row {
+fn count_row(name: &str, sizes: &[MeasuredSize]) -> ProfileRow {
     let values: Vec<Option<f64>> = sizes
         .iter()
         .map(|size| size.counts.get(name).copied())
@@ -261,7 +261,7 @@ fn count_row(name: &str, sizes: &[Measured]) -> Row {
         .copied()
         .flatten()
         .zip(values.last().copied().flatten());
-    Row {
+    ProfileRow {
         name: name.to_owned(),
         grows: values.len() > 1 && ends.is_some_and(|(first, last)| last > first * GROWTH + 0.001),
         values,
@@ -271,7 +271,7 @@ fn count_row(name: &str, sizes: &[Measured]) -> Row {
 
 /// A procedure's name as it fits into a table: the type instead of its traits, no parameters of
 /// types, and the last three parts of a path behind its crate.
-pub fn short(name: &str) -> String {
+pub fn short_name(name: &str) -> String {
     let name = without_parameters(&without_traits(name));
     let parts: Vec<&str> = name.split("::").filter(|part| !part.is_empty()).collect();
     match parts[..] {
@@ -317,8 +317,8 @@ fn without_parameters(name: &str) -> String {
 mod tests {
     use super::*;
 
-    fn size(size: u64, copy: u64, tcp: u64) -> Measured {
-        let mut tally = Tally::default();
+    fn size(size: u64, copy: u64, tcp: u64) -> MeasuredSize {
+        let mut tally = SampleTally::default();
         let frame = |name: &str| Frame {
             name: name.into(),
             kernel: true,
@@ -329,7 +329,7 @@ mod tests {
         for _ in 0..tcp {
             tally.add(&[frame("tcp_sendmsg")], 1.0);
         }
-        Measured {
+        MeasuredSize {
             column: Column {
                 size,
                 messages: 20_000,
@@ -345,8 +345,8 @@ mod tests {
     }
 
     #[test]
-    fn seconds_are_for_ten_thousand_messages_and_rows_that_grow_are_marked() {
-        let side = Side::of("sender", &[size(64, 100, 400), size(16_384, 900, 410)]);
+    fn seconds_are_scaled_and_growing_rows_marked() {
+        let side = SideProfile::of("sender", &[size(64, 100, 400), size(16_384, 900, 410)]);
         let names: Vec<&str> = side
             .layers
             .iter()
@@ -376,36 +376,38 @@ mod tests {
     }
 
     #[test]
-    fn growth_that_may_be_chance_is_not_marked() {
+    fn insignificant_growth_is_not_marked() {
         // 9 and 14 samples: 1.04 standard errors apart.
-        let side = Side::of("sender", &[size(64, 9, 400), size(128, 14, 400)]);
+        let side = SideProfile::of("sender", &[size(64, 9, 400), size(128, 14, 400)]);
         assert!(side.growing().next().is_none());
-        let alone = Side::of("sender", &[size(64, 9, 400)]);
+        let alone = SideProfile::of("sender", &[size(64, 9, 400)]);
         assert!(alone.growing().next().is_none());
     }
 
     #[test]
-    fn nothing_received_has_no_time_a_message() {
+    fn zero_messages_give_no_time_per_message() {
         let mut empty = size(64, 1, 1);
         empty.column.messages = 0;
-        let side = Side::of("receiver", &[empty]);
+        let side = SideProfile::of("receiver", &[empty]);
         assert_eq!(side.total.values, [None]);
-        let nothing = Side::of("receiver", &[Measured::default()]);
+        let nothing = SideProfile::of("receiver", &[MeasuredSize::default()]);
         assert!(nothing.layers.is_empty());
     }
 
     #[test]
-    fn names_are_cut_to_what_tells_them_apart() {
-        assert_eq!(short("tcp_sendmsg"), "tcp_sendmsg");
+    fn function_names_are_shortened() {
+        assert_eq!(short_name("tcp_sendmsg"), "tcp_sendmsg");
         assert_eq!(
-            short("<engine_xtp::association::Engine as engine::contract::Engine<u8>>::transmit"),
+            short_name(
+                "<engine_xtp::association::Engine as engine::contract::Engine<u8>>::transmit"
+            ),
             "engine_xtp::..::Engine::transmit"
         );
         assert_eq!(
-            short("driver::ring::Ring<T>::put::<u8>"),
+            short_name("driver::ring::Ring<T>::put::<u8>"),
             "driver::..::Ring::put"
         );
-        assert_eq!(short("<a::B>::c"), "a::B::c");
-        assert_eq!(short("<broken"), "broken");
+        assert_eq!(short_name("<a::B>::c"), "a::B::c");
+        assert_eq!(short_name("<broken"), "broken");
     }
 }

@@ -17,7 +17,7 @@
 
 mod verifier;
 
-pub use verifier::OneOf;
+pub use verifier::TrustedKeys;
 
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::crypto::{CryptoProvider, ring as provider};
@@ -35,16 +35,16 @@ pub const AES_128: SupportedCipherSuite = provider::cipher_suite::TLS13_AES_128_
 pub const CHACHA20: SupportedCipherSuite = provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 
 /// Octets of an Ed25519 public key.
-pub const PUBLIC_LEN: usize = 32;
+pub const PUBLIC_KEY_LEN: usize = 32;
 
 /// What comes before these octets in a SubjectPublicKeyInfo (RFC 8410).
-const SPKI_HEAD: [u8; 12] = [
+const SPKI_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
 /// A public key as TLS has it, a SubjectPublicKeyInfo.
-pub fn spki(key: &[u8; PUBLIC_LEN]) -> Vec<u8> {
-    [&SPKI_HEAD[..], key].concat()
+pub fn spki(key: &[u8; PUBLIC_KEY_LEN]) -> Vec<u8> {
+    [&SPKI_PREFIX[..], key].concat()
 }
 
 /// An Ed25519 pair.
@@ -78,12 +78,12 @@ impl KeyPair {
     }
 
     /// The public key, a SubjectPublicKeyInfo.
-    pub fn public(&self) -> Vec<u8> {
+    pub fn public_key(&self) -> Vec<u8> {
         self.0.cert[0].to_vec()
     }
 }
 
-fn crypto(cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
+fn crypto_provider(cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites,
         ..provider::default_provider()
@@ -95,13 +95,13 @@ fn crypto(cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvider> {
 /// # Errors
 ///
 /// When none of `suites` is of TLS 1.3.
-pub fn server(
+pub fn server_config(
     pair: &KeyPair,
-    clients: Option<OneOf>,
+    clients: Option<TrustedKeys>,
     suites: Vec<SupportedCipherSuite>,
 ) -> Result<ServerConfig, Error> {
     let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&pair.0));
-    let config = ServerConfig::builder_with_provider(crypto(suites));
+    let config = ServerConfig::builder_with_provider(crypto_provider(suites));
     let config = config.with_protocol_versions(&[&TLS13])?;
     let config = match clients {
         Some(clients) => config.with_client_cert_verifier(Arc::new(clients)),
@@ -115,12 +115,12 @@ pub fn server(
 /// # Errors
 ///
 /// When none of `suites` is of TLS 1.3.
-pub fn client(
+pub fn client_config(
     pair: Option<&KeyPair>,
-    servers: OneOf,
+    servers: TrustedKeys,
     suites: Vec<SupportedCipherSuite>,
 ) -> Result<ClientConfig, Error> {
-    let config = ClientConfig::builder_with_provider(crypto(suites))
+    let config = ClientConfig::builder_with_provider(crypto_provider(suites))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(servers));
@@ -140,7 +140,7 @@ mod tests {
     use rustls::{ClientConnection, Connection, ServerConnection};
 
     /// Passes records to and fro until both have shaken hands.
-    fn meet(server: ServerConfig, client: ClientConfig) -> Result<(), Error> {
+    fn handshake(server: ServerConfig, client: ClientConfig) -> Result<(), Error> {
         let name = ServerName::try_from("a.invalid").expect("a name");
         let mut ends: [Connection; 2] = [
             ClientConnection::new(Arc::new(client), name)?.into(),
@@ -172,31 +172,32 @@ mod tests {
     }
 
     #[test]
-    fn ends_that_know_each_other_meet_and_others_do_not() {
-        let (one, other, stranger) = (pair(), pair(), pair());
-        let only = |pair: &KeyPair| OneOf::new([pair.public()]);
-        let listens =
-            |who: Option<OneOf>| server(&one, who, vec![AES_128]).expect("a configuration");
-        let connects = |own: Option<&KeyPair>, who: &KeyPair| {
-            client(own, only(who), vec![AES_128, CHACHA20]).expect("a configuration")
+    fn handshake_succeeds_only_with_trusted_keys() {
+        let (one, other, untrusted) = (pair(), pair(), pair());
+        let only = |pair: &KeyPair| TrustedKeys::new([pair.public_key()]);
+        let listens = |trusted: Option<TrustedKeys>| {
+            server_config(&one, trusted, vec![AES_128]).expect("a configuration")
+        };
+        let connects = |own: Option<&KeyPair>, trusted: &KeyPair| {
+            client_config(own, only(trusted), vec![AES_128, CHACHA20]).expect("a configuration")
         };
         assert_eq!(
-            meet(listens(Some(only(&other))), connects(Some(&other), &one)),
+            handshake(listens(Some(only(&other))), connects(Some(&other), &one)),
             Ok(())
         );
-        assert_eq!(meet(listens(None), connects(None, &one)), Ok(()));
-        meet(listens(None), connects(None, &stranger)).expect_err("another server");
-        let tries = [Some(&stranger), None];
+        assert_eq!(handshake(listens(None), connects(None, &one)), Ok(()));
+        handshake(listens(None), connects(None, &untrusted)).expect_err("another server");
+        let tries = [Some(&untrusted), None];
         for own in tries {
-            meet(listens(Some(only(&other))), connects(own, &one)).expect_err("a stranger");
+            handshake(listens(Some(only(&other))), connects(own, &one)).expect_err("a stranger");
         }
     }
 
     #[test]
-    fn a_public_key_stands_at_the_end_of_its_info() {
-        let public = pair().public();
+    fn spki_ends_with_public_key() {
+        let public = pair().public_key();
         let (_, key) = public
-            .split_last_chunk::<PUBLIC_LEN>()
+            .split_last_chunk::<PUBLIC_KEY_LEN>()
             .expect("it is longer");
         assert_eq!(spki(key), public);
         KeyPair::from_pkcs8(&[1, 2, 3]).expect_err("no pair");

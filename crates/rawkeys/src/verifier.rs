@@ -8,15 +8,15 @@ use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, 
 
 /// Accepts any of a few keys. They are public, so that comparing them tells nothing.
 #[derive(Debug)]
-pub struct OneOf {
+pub struct TrustedKeys {
     keys: Vec<Vec<u8>>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
-impl OneOf {
+impl TrustedKeys {
     /// These keys, each a SubjectPublicKeyInfo.
-    pub fn new(keys: impl IntoIterator<Item = Vec<u8>>) -> OneOf {
-        OneOf {
+    pub fn new(keys: impl IntoIterator<Item = Vec<u8>>) -> TrustedKeys {
+        TrustedKeys {
             keys: keys.into_iter().collect(),
             algorithms: provider::default_provider().signature_verification_algorithms,
         }
@@ -67,7 +67,7 @@ macro_rules! signatures {
     };
 }
 
-impl ServerCertVerifier for OneOf {
+impl ServerCertVerifier for TrustedKeys {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -83,7 +83,7 @@ impl ServerCertVerifier for OneOf {
     signatures!();
 }
 
-impl ClientCertVerifier for OneOf {
+impl ClientCertVerifier for TrustedKeys {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &[]
     }

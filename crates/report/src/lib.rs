@@ -16,12 +16,12 @@
 
 mod chart;
 mod export;
-mod findings;
 mod page;
+mod phrasing;
 mod quantity;
 mod terminal;
+mod verdict_summary;
 mod view;
-mod words;
 
 pub use export::csv;
 pub use page::comparison::{compare_html, compare_text};

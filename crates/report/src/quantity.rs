@@ -3,13 +3,13 @@
 use results::metric;
 
 /// What stands for a number that is missing or not finite.
-pub(crate) const NOTHING: &str = "\u{2013}";
+pub(crate) const MISSING: &str = "\u{2013}";
 
 /// Three significant digits, without a trailing point.
 pub(crate) fn digits(value: f64) -> String {
     let size = value.abs();
     if !value.is_finite() {
-        NOTHING.into()
+        MISSING.into()
     } else if size >= 99.95 || size == 0.0 {
         grouped(value)
     } else if size >= 9.995 {
@@ -36,7 +36,7 @@ pub(crate) fn short(value: f64) -> String {
 /// A whole number with commas between thousands.
 pub(crate) fn grouped(value: f64) -> String {
     if !value.is_finite() {
-        return NOTHING.into();
+        return MISSING.into();
     }
     let plain = format!("{:.0}", value.abs());
     let mut text = String::new();
@@ -53,7 +53,7 @@ pub(crate) fn grouped(value: f64) -> String {
 /// A value with an SI prefix before its unit: `1.27 M/s`, `9.65 Gbit/s`.
 pub(crate) fn si(value: f64, unit: &str) -> String {
     if !value.is_finite() {
-        return NOTHING.into();
+        return MISSING.into();
     }
     const PREFIXES: [(f64, &str); 5] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
     let size = value.abs() * 1.0005;
@@ -71,7 +71,7 @@ pub(crate) fn si(value: f64, unit: &str) -> String {
 pub(crate) fn time_ns(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s"), (1.0, "ns")];
     if !value.is_finite() {
-        return NOTHING.into();
+        return MISSING.into();
     }
     let size = value.abs() * 1.0005;
     let found = UNITS.iter().find(|(scale, _)| size >= *scale);
@@ -82,7 +82,7 @@ pub(crate) fn time_ns(value: f64) -> String {
 /// A span in seconds: `0.4 s`, `1 min 5 s`.
 pub(crate) fn span_s(value: f64) -> String {
     if !value.is_finite() || value < 0.0 {
-        return NOTHING.into();
+        return MISSING.into();
     }
     let whole = value.round();
     if whole < 60.0 {
@@ -117,7 +117,7 @@ pub(crate) fn ratio(value: f64) -> String {
     if value.is_finite() {
         format!("{}x", digits(value))
     } else {
-        NOTHING.into()
+        MISSING.into()
     }
 }
 
@@ -125,7 +125,7 @@ pub(crate) fn ratio(value: f64) -> String {
 pub(crate) fn change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     if !percent.is_finite() {
-        return NOTHING.into();
+        return MISSING.into();
     }
     let sign = if percent > 0.0 { "+" } else { "" };
     if percent.abs() < 9.95 {
@@ -151,7 +151,11 @@ pub(crate) fn measure(name: &str, value: f64) -> String {
 
 /// A name from a result file made fit to print: no control or direction characters, not endless.
 pub(crate) fn clean(text: &str, length_max: usize) -> String {
-    let mut short: String = text.chars().take(length_max).map(harmless).collect();
+    let mut short: String = text
+        .chars()
+        .take(length_max)
+        .map(replace_unprintable)
+        .collect();
     if text.chars().nth(length_max).is_some() {
         short.push('\u{2026}');
     }
@@ -167,7 +171,7 @@ pub(crate) fn label(name: &str) -> String {
 /// Three options of two transports fit.
 const LABEL_MAX: usize = 80;
 
-fn harmless(character: char) -> char {
+fn replace_unprintable(character: char) -> char {
     match character {
         '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' => '\u{fffd}',
         '\u{feff}' => '\u{fffd}',
@@ -177,7 +181,7 @@ fn harmless(character: char) -> char {
 }
 
 /// A key such as `wakeups_per_message` as words.
-pub(crate) fn words(key: &str) -> String {
+pub(crate) fn spaced(key: &str) -> String {
     clean(&key.replace(['_', '-'], " "), 60)
 }
 
@@ -208,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_are_formatted_with_units() {
         assert_eq!(si(1_272_345.0, "/s"), "1.27 M/s");
         assert_eq!(si(999.9, "/s"), "1.00 k/s");
         assert_eq!(si(0.0, "/s"), "0 /s");
@@ -225,25 +229,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_number_is_a_dash() {
+    fn non_finite_numbers_print_as_dash() {
         for text in [
             si(f64::NAN, "/s"),
             ratio(f64::INFINITY),
             digits(f64::NAN),
             span_s(-1.0),
         ] {
-            assert_eq!(text, NOTHING);
+            assert_eq!(text, MISSING);
         }
     }
 
     #[test]
-    fn names_lose_what_steers_a_terminal() {
+    fn control_characters_are_replaced_in_names() {
         assert_eq!(clean("a\u{1b}[31mb", 40), "a\u{fffd}[31mb");
         assert_eq!(clean("abcdef", 3), "abc\u{2026}");
     }
 
     #[test]
-    fn dates_are_civil() {
+    fn timestamps_convert_to_civil_dates() {
         assert_eq!(date(0.0).as_deref(), Some("1970-01-01 00:00 UTC"));
         assert_eq!(date(951_782_400.0).as_deref(), Some("2000-02-29 00:00 UTC"));
         assert_eq!(

@@ -1,7 +1,7 @@
 //! A run for a terminal: a table a setting, then the verdicts.
 
-use crate::findings::{self, Line};
 use crate::quantity;
+use crate::verdict_summary::{self, VerdictLine};
 use crate::view::{Column, Setting, View};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use results::{RunData, metric};
@@ -38,7 +38,7 @@ pub fn table(run: &RunData, colour: bool, width: usize) -> String {
 fn heading(view: &View, setting: &Setting) -> String {
     let metric = metric::primary(&setting.workload);
     let label = metric::find(metric).map_or(metric, |metric| metric.label);
-    let better = if crate::words::more_is_better(metric) {
+    let better = if crate::phrasing::more_is_better(metric) {
         "more"
     } else {
         "less"
@@ -60,7 +60,7 @@ fn tables(view: &View, setting: &Setting, width: usize) -> String {
         let chunk = columns.len().div_ceil(parts).max(1);
         let drawn: Vec<String> = columns
             .chunks(chunk)
-            .map(|columns| part(view, setting, columns))
+            .map(|columns| table_part(view, setting, columns))
             .collect();
         let widest = drawn
             .iter()
@@ -74,7 +74,7 @@ fn tables(view: &View, setting: &Setting, width: usize) -> String {
     }
 }
 
-fn part(view: &View, setting: &Setting, columns: &[Column]) -> String {
+fn table_part(view: &View, setting: &Setting, columns: &[Column]) -> String {
     let mut table = Table::new();
     let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
     table.load_style(TableStyle::new().header_separator(rule));
@@ -86,7 +86,7 @@ fn part(view: &View, setting: &Setting, columns: &[Column]) -> String {
     }
     table.set_header(header);
     for contestant in 0..view.contestants.len() {
-        if setting.of(contestant).next().is_some() {
+        if setting.entries_of(contestant).next().is_some() {
             table.add_row(row(view, setting, contestant, columns));
         }
     }
@@ -97,14 +97,14 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
     let metric = metric::primary(&setting.workload);
     let mut cells = vec![Cell::new(folded(view.label(contestant)))];
     for column in columns {
-        let entry = setting.best(contestant, column, metric);
+        let entry = setting.best_entry(contestant, column, metric);
         let value = entry.and_then(|entry| entry.estimate(metric));
-        let value = value.map_or(quantity::NOTHING.into(), |e| {
+        let value = value.map_or(quantity::MISSING.into(), |e| {
             quantity::measure(metric, e.median)
         });
         cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
         let kind = entry.and_then(|entry| view.verdict(entry, metric));
-        let kind = kind.map_or("", |verdict| findings::kind(verdict.kind).0);
+        let kind = kind.map_or("", |verdict| verdict_summary::kind(verdict.kind).0);
         let ratio = entry.and_then(|entry| view.ratio(setting, entry, metric));
         let text = ratio
             .map(|ratio| ratio_text(ratio, kind))
@@ -142,13 +142,13 @@ fn ratio_text(ratio: f64, kind: &str) -> String {
 }
 
 fn verdicts(view: &View, width: usize) -> String {
-    let findings = findings::findings(view);
+    let findings = verdict_summary::summarise(view);
     let mut text = String::new();
     for line in &findings.headline {
         text.push_str(&wrap(&format!("{BOLD}{line}{PLAIN}"), width, 0));
     }
     for contest in &findings.contests {
-        let Line {
+        let VerdictLine {
             kind,
             sign,
             text: words,
@@ -162,7 +162,7 @@ fn verdicts(view: &View, width: usize) -> String {
         let line = format!("{colour}{sign}{PLAIN} {}: {words}", place.trim());
         text.push_str(&wrap(&line, width, 2));
     }
-    for line in &findings.sure {
+    for line in &findings.confidence {
         text.push_str(&wrap(line, width, 0));
     }
     for line in &findings.warnings {

@@ -36,7 +36,7 @@ impl Drop for Scratch {
 }
 
 #[test]
-fn pages_are_quiet_and_fit_the_window() {
+fn pages_have_no_script_errors_and_fit_window() {
     let Some(browser) = browser() else {
         eprintln!("SKIPPED: no Chromium here; install the package chromium to test pages");
         return;
@@ -61,7 +61,7 @@ fn pages_are_quiet_and_fit_the_window() {
 }
 
 #[test]
-fn the_collector_sees_errors_and_width() {
+fn collector_reports_errors_and_width() {
     let Some(browser) = browser() else {
         eprintln!("SKIPPED: no Chromium here; install the package chromium to test pages");
         return;

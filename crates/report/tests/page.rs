@@ -7,7 +7,7 @@ use std::path::Path;
 use synthetic::{HOSTILE, run};
 
 #[test]
-fn the_verdict_comes_first_and_all_sections_are_there() {
+fn page_has_verdict_first_and_all_sections() {
     let page = report::html(&run());
     let place = |text: &str| {
         page.find(text)
@@ -40,7 +40,7 @@ fn the_verdict_comes_first_and_all_sections_are_there() {
 }
 
 #[test]
-fn hostile_strings_stay_text() {
+fn hostile_strings_are_escaped() {
     let page = report::html(&run());
     assert!(!page.contains("<script>alert"), "a name became a script");
     assert!(!page.contains("<img"), "a reason became an image");
@@ -52,7 +52,7 @@ fn hostile_strings_stay_text() {
 }
 
 #[test]
-fn numbers_are_finite_everywhere() {
+fn page_has_no_non_finite_numbers() {
     let page = report::html(&run());
     let own = page
         .split("<script>")
@@ -64,7 +64,7 @@ fn numbers_are_finite_everywhere() {
 }
 
 #[test]
-fn the_page_needs_nothing_else() {
+fn page_is_self_contained() {
     let page = report::html(&run());
     assert!(
         page.contains("default-src 'none'"),
@@ -93,7 +93,7 @@ fn the_page_needs_nothing_else() {
 }
 
 #[test]
-fn every_trial_that_counts_is_a_dot() {
+fn every_valid_trial_is_a_dot() {
     let run = run();
     let page = report::html(&run);
     let hint = "tcp at 64 B, block 3: ";
@@ -106,7 +106,7 @@ fn every_trial_that_counts_is_a_dot() {
 }
 
 #[test]
-fn a_run_without_its_end_says_so_first() {
+fn incomplete_run_shows_banner_first() {
     let mut killed = run();
     killed.summary = None;
     killed.trials.truncate(50);
@@ -128,7 +128,7 @@ fn a_run_without_its_end_says_so_first() {
 }
 
 #[test]
-fn offered_load_has_its_three_curves() {
+fn offered_load_section_has_three_curves() {
     let page = report::html(&synthetic::offered());
     for curve in [
         "messages delivered a second",
@@ -143,7 +143,7 @@ fn offered_load_has_its_three_curves() {
 }
 
 #[test]
-fn an_empty_run_is_a_page_too() {
+fn empty_run_renders_page() {
     let mut empty = run();
     empty.trials.clear();
     empty.summary = None;
@@ -155,7 +155,7 @@ fn an_empty_run_is_a_page_too() {
 }
 
 #[test]
-fn a_control_that_proves_nothing_is_not_praised() {
+fn inconclusive_or_failed_control_is_reported() {
     let mut open = run();
     let control = &mut open.summary.as_mut().expect("a summary").control;
     control[0].kind = VerdictKind::NotEnoughData;
@@ -170,7 +170,7 @@ fn a_control_that_proves_nothing_is_not_praised() {
 }
 
 #[test]
-fn a_delay_section_shows_delays_only() {
+fn delay_section_shows_only_delays() {
     let page = report::html(&run());
     let delay = &page[page.find("id=\"w1\"").expect("delay")..];
     let delay = delay.split("</section>").next().expect("its end");
@@ -179,12 +179,12 @@ fn a_delay_section_shows_delays_only() {
 }
 
 #[test]
-fn the_same_run_gives_the_same_page() {
+fn same_run_renders_identical_page() {
     assert!(report::html(&run()) == report::html(&run()));
 }
 
 #[test]
-fn vendored_files_are_the_ones_described() {
+fn vendored_files_match_readme() {
     let vendor = Path::new(env!("CARGO_MANIFEST_DIR")).join("vendor");
     let readme = std::fs::read_to_string(vendor.join("README.md")).expect("vendor/README.md");
     for name in ["uPlot.iife.min.js", "uPlot.min.css", "LICENSE-uPlot"] {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A run's folder being written.
 #[derive(Debug)]
-pub struct Folder {
+pub struct RunFolder {
     path: PathBuf,
     trials: File,
 }
@@ -73,13 +73,13 @@ pub enum ReadError {
 /// Bytes of a trial's line at most: a histogram is below 1 MiB, a series below 1 MiB.
 const LINE_MAX: usize = 16 << 20;
 
-impl Folder {
+impl RunFolder {
     /// Makes the folder (and those above it) and writes plan and machine.
     ///
     /// # Errors
     ///
     /// When it exists with content, or the system refuses.
-    pub fn create(path: &Path, plan: &Plan, machine: &Machine) -> Result<Folder, WriteError> {
+    pub fn create(path: &Path, plan: &Plan, machine: &Machine) -> Result<RunFolder, WriteError> {
         fs::create_dir_all(path).map_err(at(path))?;
         if fs::read_dir(path).map_err(at(path))?.next().is_some() {
             return Err(WriteError::Exists(path.to_owned()));
@@ -91,7 +91,7 @@ impl Folder {
         let trials_path = path.join("trials.jsonl");
         let mut options = OpenOptions::new();
         let trials = options.create_new(true).append(true).open(&trials_path);
-        Ok(Folder {
+        Ok(RunFolder {
             trials: trials.map_err(at(&trials_path))?,
             path: path.to_owned(),
         })
@@ -140,7 +140,7 @@ impl RunData {
         let plan: Plan = toml::from_str(&plan_text).map_err(|error| {
             damaged(
                 folder.join("plan.toml").display(),
-                toml_fault(&plan_text, &error),
+                toml_error(&plan_text, &error),
             )
         })?;
         plan.check()
@@ -200,7 +200,7 @@ fn unreadable(folder: &Path, name: &str, source: io::Error) -> ReadError {
 }
 
 /// What is wrong with a text, in one line: TOML's own words come with a drawing.
-fn toml_fault(text: &str, error: &toml::de::Error) -> String {
+fn toml_error(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().replace('\n', ", ");
     let before = error.span().and_then(|span| text.get(..span.start));
     match before {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_survives_the_file() {
+    fn histogram_round_trips() {
         let mut histogram = new_histogram();
         for value in [5, 50, 500, 50_000_000] {
             histogram.saturating_record(value);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_an_error() {
+    fn invalid_histogram_is_rejected() {
         let rubbish = Histogram {
             unit: "ns".into(),
             hdr_v2: "AAAA".into(),

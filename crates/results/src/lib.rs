@@ -22,7 +22,7 @@ mod summary;
 mod trial;
 
 pub use cell::{Cell, Factor};
-pub use folder::{Folder, ReadError, RunData, WriteError};
+pub use folder::{ReadError, RunData, RunFolder, WriteError};
 pub use histogram::{Histogram, HistogramError, new_histogram};
 pub use machine::{Fact, Finding, Machine, Severity};
 pub use plan::{BlockPlan, Plan};

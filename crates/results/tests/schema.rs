@@ -242,7 +242,7 @@ fn json_of(value: &impl serde::Serialize) -> Value {
 }
 
 #[test]
-fn trials_fit() {
+fn trial_matches_schema() {
     let schema = Schema::read("trial");
     schema.accepts(&json_of(&trial()));
     for status in [Status::Invalid, Status::Failed, Status::Interrupted] {
@@ -256,7 +256,7 @@ fn trials_fit() {
 }
 
 #[test]
-fn broken_trials_do_not_fit() {
+fn schema_rejects_broken_trials() {
     let schema = Schema::read("trial");
     let whole = json_of(&trial());
     let required = ["version", "index", "cell", "status", "metrics", "span_s"];
@@ -283,7 +283,7 @@ fn broken_trials_do_not_fit() {
 }
 
 #[test]
-fn a_number_that_is_none_does_not_fit() {
+fn schema_rejects_non_finite_metric() {
     let mut trial = trial();
     trial.metrics.insert("delay_p99_us".into(), f64::NAN);
     let written = json_of(&trial);
@@ -293,7 +293,7 @@ fn a_number_that_is_none_does_not_fit() {
 }
 
 #[test]
-fn summaries_fit() {
+fn summary_matches_schema() {
     let schema = Schema::read("summary");
     schema.accepts(&json_of(&summary()));
     for status in [RunStatus::Interrupted, RunStatus::Failed] {
@@ -306,7 +306,7 @@ fn summaries_fit() {
 }
 
 #[test]
-fn broken_summaries_do_not_fit() {
+fn schema_rejects_broken_summaries() {
     let schema = Schema::read("summary");
     let whole = json_of(&summary());
     for name in ["version", "status", "cells", "verdicts", "control"] {
@@ -323,7 +323,7 @@ fn broken_summaries_do_not_fit() {
 }
 
 #[test]
-fn machines_fit_and_broken_ones_do_not() {
+fn machine_matches_schema_and_broken_is_rejected() {
     let schema = Schema::read("machine");
     let whole = json_of(&machine());
     schema.accepts(&whole);
@@ -333,7 +333,7 @@ fn machines_fit_and_broken_ones_do_not() {
 }
 
 #[test]
-fn plans_fit_by_way_of_toml_and_broken_ones_do_not() {
+fn plan_matches_schema_through_toml_and_broken_is_rejected() {
     let text = toml::to_string_pretty(&plan()).expect("it serialises");
     let value: toml::Value = toml::from_str(&text).expect("it is TOML");
     let whole = json_of(&value);

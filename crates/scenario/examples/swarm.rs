@@ -6,7 +6,7 @@
 //!     swarm --seed SEED     one, with its scenario
 //!     swarm --canary        plants a fault for each invariant; all must be found
 
-use scenario::swarm::canary::{PLANTS, Plant, plant};
+use scenario::swarm::canary::{PLANTED_FAULTS, PlantedFault, plant};
 use scenario::swarm::{Tally, Violation, check, check_with, draw};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -20,17 +20,17 @@ const CANARY_SEEDS: u64 = 40;
 const SHOWN: usize = 10;
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    match words.as_slice() {
-        ["--canary"] => canaries(),
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args.as_slice() {
+        ["--canary"] => run_canaries(),
         ["--seed", seed] => match seed.parse() {
-            Ok(seed) => one(seed),
+            Ok(seed) => run_one(seed),
             Err(_) => usage(),
         },
-        [] => many(2000, None, 0),
-        [amount] => amounts(amount, "0"),
-        [amount, first] => amounts(amount, first),
+        [] => run_many(2000, None, 0),
+        [amount] => run_amount(amount, "0"),
+        [amount, first] => run_amount(amount, first),
         _ => usage(),
     }
 }
@@ -40,24 +40,24 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-fn amounts(amount: &str, first: &str) -> ExitCode {
+fn run_amount(amount: &str, first: &str) -> ExitCode {
     let Ok(first) = first.parse() else {
         return usage();
     };
     if let Some(seconds) = amount.strip_suffix('s') {
         return match seconds.parse() {
-            Ok(seconds) => many(u64::MAX, Some(Duration::from_secs(seconds)), first),
+            Ok(seconds) => run_many(u64::MAX, Some(Duration::from_secs(seconds)), first),
             Err(_) => usage(),
         };
     }
     match amount.parse() {
-        Ok(count) => many(count, None, first),
+        Ok(count) => run_many(count, None, first),
         Err(_) => usage(),
     }
 }
 
-fn many(count: u64, span: Option<Duration>, first: u64) -> ExitCode {
-    let began = Instant::now();
+fn run_many(count: u64, time_limit: Option<Duration>, first: u64) -> ExitCode {
+    let started = Instant::now();
     let next = AtomicU64::new(0);
     let found = Mutex::new((Tally::default(), Vec::<Violation>::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -66,7 +66,8 @@ fn many(count: u64, span: Option<Duration>, first: u64) -> ExitCode {
             scope.spawn(|| {
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
-                    let is_over = span.is_some_and(|span| began.elapsed() >= span);
+                    let is_over =
+                        time_limit.is_some_and(|time_limit| started.elapsed() >= time_limit);
                     if index >= count || is_over {
                         return;
                     }
@@ -84,7 +85,7 @@ fn many(count: u64, span: Option<Duration>, first: u64) -> ExitCode {
     let (tally, mut violations) = found.into_inner().unwrap_or_default();
     violations.sort_by_key(|violation| violation.seed);
     for violation in violations.iter().take(SHOWN) {
-        say(violation);
+        print_violation(violation);
     }
     println!(
         "{} scenarios from seed {first} on, {} messages, {} sent again, {} given up, {:.1} million \
@@ -94,20 +95,20 @@ fn many(count: u64, span: Option<Duration>, first: u64) -> ExitCode {
         tally.retransmissions,
         tally.given_up,
         tally.events as f64 / 1e6,
-        began.elapsed().as_secs_f64(),
+        started.elapsed().as_secs_f64(),
         violations.len()
     );
     exit(violations.is_empty())
 }
 
-fn say(violation: &Violation) {
+fn print_violation(violation: &Violation) {
     println!(
         "seed {}: {:?}: {}\n    again: cargo xtask swarm --seed {}",
-        violation.seed, violation.invariant, violation.what, violation.seed
+        violation.seed, violation.invariant, violation.detail, violation.seed
     );
 }
 
-fn one(seed: u64) -> ExitCode {
+fn run_one(seed: u64) -> ExitCode {
     println!("{}", draw(seed));
     match check(seed) {
         Ok(tally) => {
@@ -115,22 +116,22 @@ fn one(seed: u64) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(violation) => {
-            say(&violation);
+            print_violation(&violation);
             ExitCode::FAILURE
         }
     }
 }
 
-fn canaries() -> ExitCode {
+fn run_canaries() -> ExitCode {
     let mut all = true;
     // A planted panic is no news.
     std::panic::set_hook(Box::new(|_| {}));
-    for (fault, invariants) in PLANTS {
+    for (fault, invariants) in PLANTED_FAULTS {
         let caught = (0..CANARY_SEEDS).find_map(|seed| find(seed, fault, invariants));
         match &caught {
             Some(violation) => println!(
                 "{fault:?}: found as {:?} with seed {}: {}",
-                violation.invariant, violation.seed, violation.what
+                violation.invariant, violation.seed, violation.detail
             ),
             None => println!("{fault:?}: NOT FOUND in {CANARY_SEEDS} seeds"),
         }
@@ -139,7 +140,11 @@ fn canaries() -> ExitCode {
     exit(all)
 }
 
-fn find(seed: u64, fault: Plant, invariants: &[scenario::swarm::Invariant]) -> Option<Violation> {
+fn find(
+    seed: u64,
+    fault: PlantedFault,
+    invariants: &[scenario::swarm::Invariant],
+) -> Option<Violation> {
     let violation = check_with(seed, &|engine| plant(engine, fault)).err()?;
     invariants
         .contains(&violation.invariant)

@@ -1,12 +1,14 @@
 //! From a scenario to a network.
 
-use crate::disturb::disturb;
-use crate::engines::{self, Boxed, Fault};
+use crate::disturbance::schedule_disturbances;
+use crate::engines::{self, BoxedEngine, SpecError};
 use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec, TrafficSpec,
 };
 use link::{EtherConfig, GilbertElliott, LinkConfig};
-use sim::{HostCost, Law, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic};
+use sim::{
+    Distribution, HostCost, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic,
+};
 
 /// Stations of a scenario at most: at some 2 kB each 20 MB.
 pub const STATIONS_MAX: u64 = 10_000;
@@ -22,7 +24,7 @@ const CIRCUITS_MAX: usize = 100_000;
 /// # Errors
 ///
 /// The first value that makes no sense, and where it stands.
-pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
+pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<BoxedEngine>, SpecError> {
     build_with(scenario, seed, &|engine| engine)
 }
 
@@ -34,8 +36,8 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<Boxed>, Fault> {
 pub fn build_with(
     scenario: &Scenario,
     seed: u64,
-    wrap: &dyn Fn(Boxed) -> Boxed,
-) -> Result<Network<Boxed>, Fault> {
+    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+) -> Result<Network<BoxedEngine>, SpecError> {
     let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
     if !(2..=STATIONS_MAX).contains(&count) {
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
@@ -55,14 +57,14 @@ pub fn build_with(
     let mut stations = Vec::with_capacity(count as usize);
     for spec in &scenario.station {
         let cost = cost(&spec.chips);
-        let passes = spec.engine.protocol.get_ref() == "xtp-forwarder";
-        if cost.cut_through.is_some() && !(passes && is_switch) {
+        let is_router = spec.engine.protocol.get_ref() == "xtp-forwarder";
+        if cost.cut_through.is_some() && !(is_router && is_switch) {
             let refusal = "chips.cut_through is for xtp-forwarder on a switch; leave it out";
             return Err((spec.engine.protocol.span(), refusal.to_owned()));
         }
         for _ in 0..spec.count {
             let own = engine::SplitMix64::at(seed, 0x1000 + stations.len() as u64);
-            stations.push((wrap(engines::make(&spec.engine, own)?), cost));
+            stations.push((wrap(engines::make_engine(&spec.engine, own)?), cost));
         }
     }
     let mut network = Network::new(&config, stations);
@@ -71,11 +73,14 @@ pub fn build_with(
         let opened = network.add_traffic(traffic);
         opened.map_err(|error| (spec.from.span(), error.to_string()))?;
     }
-    disturb(&mut network, scenario, (base, seed), wrap)?;
+    schedule_disturbances(&mut network, scenario, (base, seed), wrap)?;
     Ok(network)
 }
 
-fn medium(scenario: &Scenario, count: u64) -> Result<(MediumConfig, Option<LinkConfig>), Fault> {
+fn medium(
+    scenario: &Scenario,
+    count: u64,
+) -> Result<(MediumConfig, Option<LinkConfig>), SpecError> {
     let spec = &scenario.medium;
     let faults = scenario.faults.unwrap_or_default();
     let ether = match spec.kind.get_ref().as_str() {
@@ -106,11 +111,11 @@ fn medium(scenario: &Scenario, count: u64) -> Result<(MediumConfig, Option<LinkC
         },
         positions_ps: spec.positions.iter().map(|time| time.0).collect(),
     };
-    let befalls = scenario.faults.map(|_| fault_config(spec, &faults));
-    Ok((config, befalls.transpose()?))
+    let ether_faults = scenario.faults.map(|_| fault_config(spec, &faults));
+    Ok((config, ether_faults.transpose()?))
 }
 
-fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
+fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, SpecError> {
     let config = fault_config(spec, faults)?;
     Ok(LinkConfig {
         rate_bps: spec.rate.map(|rate| rate.0.max(1)),
@@ -121,14 +126,14 @@ fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
 }
 
 /// What befalls frames, as a link without rate and delay.
-pub(crate) fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, Fault> {
+pub(crate) fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, SpecError> {
     let refusal = || {
         let text = "no runs of losses have this loss and loss_run; use a longer run or less loss";
         (spec.kind.span(), text.to_owned())
     };
     let run = faults.loss_run.filter(|_| faults.loss.0 > 0);
     let bursts = run
-        .map(|run| GilbertElliott::of_runs(faults.loss.0, run).ok_or_else(refusal))
+        .map(|run| GilbertElliott::from_burst_len(faults.loss.0, run).ok_or_else(refusal))
         .transpose()?;
     Ok(LinkConfig {
         loss_ppm: if bursts.is_some() { 0 } else { faults.loss.0 },
@@ -162,12 +167,12 @@ fn cost(chips: &ChipsSpec) -> HostCost {
     }
 }
 
-fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
-    let known = |station: &usize| *station < count;
-    let beyond = |station: usize| format!("no station {station}; there are 0 to {}", count - 1);
+fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
+    let exists = |station: &usize| *station < count;
+    let no_station = |station: usize| format!("no station {station}; there are 0 to {}", count - 1);
     let senders = &senders(spec, count)?;
-    if let Some(&station) = senders.iter().find(|station| !known(station)) {
-        return Err((spec.from.span(), beyond(station)));
+    if let Some(&station) = senders.iter().find(|station| !exists(station)) {
+        return Err((spec.from.span(), no_station(station)));
     }
     if senders.is_empty() {
         return Err((spec.from.span(), "no sender; name a station".to_owned()));
@@ -179,8 +184,8 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
             return Err((spec.to.span(), refusal));
         }
         StationsSpec::Stations(stations) => {
-            if let Some(&station) = stations.iter().find(|station| !known(station)) {
-                return Err((spec.to.span(), beyond(station)));
+            if let Some(&station) = stations.iter().find(|station| !exists(station)) {
+                return Err((spec.to.span(), no_station(station)));
             }
             let alone = |sender: &usize| stations.iter().all(|station| station == sender);
             if senders.iter().any(alone) {
@@ -195,11 +200,11 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
         }
     };
     let mut interarrival_ps = interval(spec.interarrival);
-    if let Law::Fixed(0) | Law::Exponential(0) = interarrival_ps
+    if let Distribution::Fixed(0) | Distribution::Exponential(0) = interarrival_ps
         && spec.messages.is_none()
     {
         // Messages without end and without a pause would stop the clock.
-        interarrival_ps = Law::Fixed(1);
+        interarrival_ps = Distribution::Fixed(1);
     }
     Ok(Traffic {
         senders: senders.clone(),
@@ -212,7 +217,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, Fault> {
     })
 }
 
-fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, Fault> {
+fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, SpecError> {
     let word = match spec.from.get_ref() {
         StationsSpec::Stations(stations) => return Ok(stations.clone()),
         StationsSpec::Word(word) => word,
@@ -235,25 +240,25 @@ fn senders(spec: &TrafficSpec, count: usize) -> Result<Vec<usize>, Fault> {
 /// The longest message: 1 GiB.
 const MESSAGE_MAX: u64 = 1 << 30;
 
-fn length(spec: LengthSpec) -> Law {
-    let bytes = |bytes: crate::units::Bytes| bytes.0.clamp(1, MESSAGE_MAX);
+fn length(spec: LengthSpec) -> Distribution {
+    let bytes = |bytes: crate::units::ByteCount| bytes.0.clamp(1, MESSAGE_MAX);
     match spec {
-        LengthSpec::Fixed(value) => Law::Fixed(bytes(value)),
-        LengthSpec::Uniform(min, max) => Law::Uniform {
+        LengthSpec::Fixed(value) => Distribution::Fixed(bytes(value)),
+        LengthSpec::Uniform(min, max) => Distribution::Uniform {
             min: bytes(min),
             max: bytes(max).max(bytes(min)),
         },
-        LengthSpec::Exponential(mean) => Law::Exponential(bytes(mean)),
+        LengthSpec::Exponential(mean) => Distribution::Exponential(bytes(mean)),
     }
 }
 
-fn interval(spec: IntervalSpec) -> Law {
+fn interval(spec: IntervalSpec) -> Distribution {
     match spec {
-        IntervalSpec::Fixed(time) => Law::Fixed(time.0),
-        IntervalSpec::Uniform(min, max) => Law::Uniform {
+        IntervalSpec::Fixed(time) => Distribution::Fixed(time.0),
+        IntervalSpec::Uniform(min, max) => Distribution::Uniform {
             min: min.0,
             max: max.0.max(min.0),
         },
-        IntervalSpec::Exponential(mean) => Law::Exponential(mean.0),
+        IntervalSpec::Exponential(mean) => Distribution::Exponential(mean.0),
     }
 }

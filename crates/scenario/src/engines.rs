@@ -5,67 +5,69 @@ mod spec;
 
 pub use spec::EngineSpec;
 
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{BitRate, ByteCount, SimTime};
 use core::time::Duration;
 use engine::{
-    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
-    SegmentLayout,
+    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
+    Instant, SegmentLayout,
 };
-use engine_xtp::pdu::{Dialect, Service};
-use engine_xtp::{Congestion, ErrorControl, FlowControl, Forwarder, ForwarderConfig, RateLimit};
-use study::protocol::{Config as Study, Multicast, Revision, StudyXtp};
+use engine_xtp::pdu::{Service, Version};
+use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, Router, RouterConfig};
+use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 
 /// Any engine.
-pub struct Boxed(Box<dyn Engine>);
+pub struct BoxedEngine(Box<dyn Engine>);
 
 /// Octets around a packet in an Ethernet frame leave 1500 for it; the shortest useful packet is
 /// what the engines themselves accept.
-const PACKET: std::ops::RangeInclusive<u64> = 128..=65_535;
+const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
 
-impl Boxed {
+impl BoxedEngine {
     /// Any engine.
-    pub fn new(engine: impl Engine + 'static) -> Boxed {
-        Boxed(Box::new(engine))
+    pub fn new(engine: impl Engine + 'static) -> BoxedEngine {
+        BoxedEngine(Box::new(engine))
     }
 }
 
 /// Circuits of a station: a sender to, or a receiver from, every station there can be.
-const CIRCUITS_MAX: usize = 1 << 16;
+const ASSOCIATIONS_MAX: usize = 1 << 16;
 
 /// A fault of a value, and where it stands in the file.
-pub type Fault = (std::ops::Range<usize>, String);
+pub type SpecError = (std::ops::Range<usize>, String);
 
 /// The engine of `spec`, its random choices from `seed`.
 ///
 /// # Errors
 ///
 /// What is out of range, in one line.
-pub fn make(spec: &EngineSpec, seed: u64) -> Result<Boxed, Fault> {
+pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<BoxedEngine, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let protocol = spec.protocol.get_ref().as_str();
     let engine: Box<dyn Engine> = match protocol {
         "bare" => Box::new(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
         "xtp" => Box::new(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
-        "xtp-forwarder" => Box::new(Forwarder::new(forwarder_config(spec))),
-        "xtp-group" => Box::new(engine_xtp::group::Group::new(group::config(spec, seed)?)),
+        "xtp-forwarder" => Box::new(Router::new(router_config(spec))),
+        "xtp-group" => Box::new(engine_xtp::group::GroupEndpoint::new(group::config(
+            spec, seed,
+        )?)),
         "xtp3" => Box::new(StudyXtp::new(study_config(spec, seed)?)),
         other => {
             let known = "bare, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };
-    if let Some(name) = spec.misplaced() {
+    if let Some(name) = spec.unsupported_option() {
         return Err(at(format!("{protocol} has no option {name}; leave it out")));
     }
-    Ok(Boxed(engine))
+    Ok(BoxedEngine(engine))
 }
 
-fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::Config, String> {
-    let default = engine_bare::Config::default();
-    Ok(engine_bare::Config {
+fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, String> {
+    let default = engine_bare::BareConfig::default();
+    Ok(engine_bare::BareConfig {
         packet_len: packet_len(spec.packet.map_or(1500, |octets| octets.0))?,
         window: spec.window.map_or(default.window, |bytes| bytes.0.max(1)),
-        circuits_max: CIRCUITS_MAX,
+        associations_max: ASSOCIATIONS_MAX,
         seed,
         ..default
     })
@@ -76,17 +78,23 @@ fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::Config, Stri
 /// # Errors
 ///
 /// What is out of range, in one line.
-pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fault> {
+pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let default = engine_xtp::Config::default();
     let packet_len = packet_len(spec.packet.map_or(1500, |octets| octets.0)).map_err(at)?;
-    let span = |time: Option<Time>, usual: Duration| time.map_or(usual, duration);
+    let span =
+        |time: Option<SimTime>, default_value: Duration| time.map_or(default_value, duration);
     let error = choice(&spec.error, default.error, "error control", &ERRORS)?;
     let flow = choice(&spec.flow, default.flow, "flow control", &FLOWS)?;
-    let usual = default.congestion;
-    let congestion = choice(&spec.congestion, usual, "congestion control", &CONGESTIONS)?;
+    let default_value = default.congestion;
+    let congestion = choice(
+        &spec.congestion,
+        default_value,
+        "congestion control",
+        &CONGESTIONS,
+    )?;
     let burst = spec.burst.map_or(8 * packet_len as u64, |bytes| bytes.0);
-    let dialect = choice(&spec.dialect, default.dialect, "dialect", &DIALECTS)?;
+    let dialect = choice(&spec.dialect, default.version, "dialect", &VERSIONS)?;
     let service = choice(&spec.service, default.service, "service", &SERVICES)?;
     let gateway = gateway(spec, dialect).map_err(at)?;
     Ok(engine_xtp::Config {
@@ -98,19 +106,19 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fa
         fastnak: spec.fastnak.unwrap_or(default.fastnak),
         flow,
         explicit: spec.explicit.unwrap_or(default.explicit),
-        rate: spec.rate.map(|rate| limit(rate, burst)),
+        rate: spec.rate.map(|rate| rate_limit(rate, burst)),
         congestion,
-        status_every: spec
+        status_interval_bytes: spec
             .status_every
-            .map_or(default.status_every, |b| b.0.max(1)),
+            .map_or(default.status_interval_bytes, |b| b.0.max(1)),
         status_delay: span(spec.status_delay, default.status_delay),
-        wait_initial: span(spec.wait_initial, default.wait_initial),
-        wait_min: span(spec.wait_min, default.wait_min),
-        wait_max: span(spec.wait_max, default.wait_max),
+        wtimer_initial: span(spec.wait_initial, default.wtimer_initial),
+        wtimer_min: span(spec.wait_min, default.wtimer_min),
+        wtimer_max: span(spec.wait_max, default.wtimer_max),
         retries_max: spec.retries.unwrap_or(default.retries_max),
-        keep_alive: span(spec.keep_alive, default.keep_alive),
-        circuits_max: CIRCUITS_MAX,
-        dialect,
+        keepalive: span(spec.keep_alive, default.keepalive),
+        associations_max: ASSOCIATIONS_MAX,
+        version: dialect,
         service,
         routes: spec.routes.unwrap_or(gateway.is_some()),
         gateway,
@@ -122,22 +130,22 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Fa
 }
 
 /// The station that all circuits go through.
-fn gateway(spec: &EngineSpec, dialect: Dialect) -> Result<Option<Address>, String> {
+fn gateway(spec: &EngineSpec, dialect: Version) -> Result<Option<Address>, String> {
     let Some(station) = spec.gateway else {
         return Ok(None);
     };
-    if dialect != Dialect::V36 || spec.routes == Some(false) {
+    if dialect != Version::V36 || spec.routes == Some(false) {
         return Err("a gateway needs dialect = \"3.6\" and routes".to_owned());
     }
     let station = u32::try_from(station).map_err(|_| format!("no station {station}"))?;
     Ok(Some(Address::Station(station)))
 }
 
-fn forwarder_config(spec: &EngineSpec) -> ForwarderConfig {
+fn router_config(spec: &EngineSpec) -> RouterConfig {
     let burst = spec.burst.map_or(8 * 1500, |bytes| bytes.0);
-    let default = ForwarderConfig::default();
-    ForwarderConfig {
-        rate: spec.rate.map(|rate| limit(rate, burst)),
+    let default = RouterConfig::default();
+    RouterConfig {
+        rate: spec.rate.map(|rate| rate_limit(rate, burst)),
         queue_max: spec
             .queue
             .map_or(default.queue_max, |bytes| bytes.0 as usize),
@@ -145,11 +153,11 @@ fn forwarder_config(spec: &EngineSpec) -> ForwarderConfig {
     }
 }
 
-const DIALECTS: [(&str, Dialect); 4] = [
-    ("4.0", Dialect::V40),
-    ("3.6", Dialect::V36),
-    ("3.5", Dialect::V35),
-    ("3.3", Dialect::V33),
+const VERSIONS: [(&str, Version); 4] = [
+    ("4.0", Version::V40),
+    ("3.6", Version::V36),
+    ("3.5", Version::V35),
+    ("3.3", Version::V33),
 ];
 
 const SERVICES: [(&str, Service); 3] = [
@@ -182,7 +190,7 @@ fn choice<T: Copy>(
     default: T,
     what: &str,
     choices: &[(&str, T)],
-) -> Result<T, Fault> {
+) -> Result<T, SpecError> {
     let Some(word) = word else {
         return Ok(default);
     };
@@ -194,30 +202,30 @@ fn choice<T: Copy>(
         .ok_or((word.span(), refusal))
 }
 
-fn limit(rate: Rate, burst: u64) -> RateLimit {
+fn rate_limit(rate: BitRate, burst: u64) -> RateLimit {
     RateLimit {
         rate_bytes_per_s: u32::try_from(rate.0 / 8).unwrap_or(u32::MAX).max(1),
         burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX).max(1),
     }
 }
 
-fn duration(time: Time) -> Duration {
+fn duration(time: SimTime) -> Duration {
     Duration::from_nanos(time.0 / 1000)
 }
 
 fn packet_len(octets: u64) -> Result<usize, String> {
-    if PACKET.contains(&octets) {
+    if PACKET_OCTETS.contains(&octets) {
         return Ok(octets as usize);
     }
     Err(format!(
         "a packet of {octets} octets is out of range; use {} to {}",
-        PACKET.start(),
-        PACKET.end()
+        PACKET_OCTETS.start(),
+        PACKET_OCTETS.end()
     ))
 }
 
-fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
-    let small = |name: &str, bytes: Bytes| {
+fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> {
+    let small = |name: &str, bytes: ByteCount| {
         let fits = (1500..1 << 30).contains(&bytes.0);
         let refusal = format!(
             "{name} of {} B is out of range; use 1500 B to 1 GiB",
@@ -226,7 +234,7 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
         fits.then_some(bytes.0 as u32)
             .ok_or((spec.protocol.span(), refusal))
     };
-    let default = Study::default();
+    let default = StudyConfig::default();
     let revision = match &spec.revision {
         None => default.revision,
         Some(revision) => match revision.get_ref().as_str() {
@@ -238,12 +246,12 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
             }
         },
     };
-    Ok(Study {
+    Ok(StudyConfig {
         revision,
         resend_pairs: spec.resend_pairs.unwrap_or(false),
         multicast: spec.multicast.unwrap_or(false).then(|| Multicast {
-            answerers: spec.answerers.unwrap_or(1).clamp(1, 65_536) as u32,
-            hold: spec.hold.map(duration),
+            responders: spec.answerers.unwrap_or(1).clamp(1, 65_536) as u32,
+            bucket_delay: spec.hold.map(duration),
             slot: spec.slot.filter(|time| time.0 > 0).map(duration),
             damping: spec.damping.unwrap_or(false),
             ..Multicast::new(spec.answers.unwrap_or(false))
@@ -261,7 +269,7 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<Study, Fault> {
     })
 }
 
-impl Engine for Boxed {
+impl Engine for BoxedEngine {
     fn layout(&self) -> SegmentLayout {
         self.0.layout()
     }

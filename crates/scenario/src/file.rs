@@ -1,8 +1,8 @@
 //! A scenario as it stands in a file.
 
-use crate::disturb::DisturbanceSpec;
+use crate::disturbance::DisturbanceSpec;
 use crate::engines::EngineSpec;
-use crate::units::{Bytes, Rate, Share, Time};
+use crate::units::{BitRate, ByteCount, Fraction, SimTime};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -17,7 +17,7 @@ pub struct Scenario {
     #[serde(default = "one")]
     pub seed: u64,
     /// The run ends at this simulated time.
-    pub time_limit: Time,
+    pub time_limit: SimTime,
     /// The run ends when so many messages are settled.
     pub messages: Option<u64>,
     /// What joins the stations.
@@ -46,16 +46,16 @@ pub struct MediumSpec {
     pub kind: Spanned<String>,
     /// Ethers: places of the stations along the cable, as propagation from its beginning.
     #[serde(default)]
-    pub positions: Vec<Time>,
+    pub positions: Vec<SimTime>,
     /// Ethers: short frames are padded to their least length; not, if false.
     pub padding: Option<bool>,
     /// Links: bits a second; none takes no time.
-    pub rate: Option<Rate>,
+    pub rate: Option<BitRate>,
     /// Links: propagation.
     #[serde(default)]
-    pub delay: Time,
+    pub delay: SimTime,
     /// Links: what may wait.
-    pub queue: Option<Bytes>,
+    pub queue: Option<ByteCount>,
     /// Switch: octets of a frame it waits for before it passes it on; all if not given.
     pub cut_through: Option<u32>,
 }
@@ -65,19 +65,19 @@ pub struct MediumSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSpec {
     /// Frames lost.
-    pub loss: Share,
+    pub loss: Fraction,
     /// Mean length of a run of losses; each on its own if not given.
     pub loss_run: Option<f64>,
     /// Frames that arrive twice (links only).
-    pub duplicate: Share,
+    pub duplicate: Fraction,
     /// Frames held back.
-    pub reorder: Share,
+    pub reorder: Fraction,
     /// For how long.
-    pub reorder_by: Time,
+    pub reorder_by: SimTime,
     /// Frames with a bit turned over.
-    pub corrupt: Share,
+    pub corrupt: Fraction,
     /// When all of this ends; never if not given.
-    pub until: Option<Time>,
+    pub until: Option<SimTime>,
 }
 
 /// One or more stations.
@@ -99,23 +99,23 @@ pub struct StationSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct ChipsSpec {
     /// Copying `copy_bytes` between user and protocol.
-    pub copy_delay: Time,
+    pub copy_delay: SimTime,
     /// Bytes `copy_delay` is for; 1 if not given.
-    pub copy_bytes: Option<Bytes>,
+    pub copy_bytes: Option<ByteCount>,
     /// Each piece copied, besides.
-    pub copy_fixed: Time,
+    pub copy_fixed: SimTime,
     /// A packet's checksum.
-    pub checksum_delay: Time,
+    pub checksum_delay: SimTime,
     /// A byte's checksum.
-    pub checksum_byte: Time,
+    pub checksum_byte: SimTime,
     /// Each packet built or parsed.
-    pub packet: Time,
+    pub packet: SimTime,
     /// Each arrival.
-    pub interrupt: Time,
+    pub interrupt: SimTime,
     /// Each timer that goes off.
-    pub timer: Time,
+    pub timer: SimTime,
     /// Between two packets on their way out.
-    pub separation: Time,
+    pub separation: SimTime,
     /// Parts of a million by which the station's clock runs fast; slow if negative.
     pub clock_ppm: i32,
     /// On a switch, with `xtp-forwarder`: octets of a frame it waits for before it passes it on, once
@@ -139,7 +139,7 @@ pub struct TrafficSpec {
     pub messages: Option<u64>,
     /// Before the first interval.
     #[serde(default)]
-    pub start: Time,
+    pub start: SimTime,
     /// Messages not settled at most; the next one comes up an interval after there is room.
     pub outstanding: Option<u64>,
 }
@@ -159,11 +159,11 @@ pub enum StationsSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LengthSpec {
     /// Always this.
-    Fixed(Bytes),
+    Fixed(ByteCount),
     /// Between two lengths, all alike.
-    Uniform(Bytes, Bytes),
+    Uniform(ByteCount, ByteCount),
     /// Exponential with this mean.
-    Exponential(Bytes),
+    Exponential(ByteCount),
 }
 
 /// How often they come.
@@ -171,9 +171,9 @@ pub enum LengthSpec {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum IntervalSpec {
     /// Always this.
-    Fixed(Time),
+    Fixed(SimTime),
     /// Between two times, all alike.
-    Uniform(Time, Time),
+    Uniform(SimTime, SimTime),
     /// Exponential with this mean.
-    Exponential(Time),
+    Exponential(SimTime),
 }

@@ -14,7 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
-pub mod disturb;
+pub mod disturbance;
 pub mod engines;
 pub mod file;
 pub mod outcome;
@@ -25,9 +25,9 @@ pub mod units;
 
 pub use build::build;
 pub use file::Scenario;
-pub use outcome::Outcome;
+pub use outcome::RunOutcome;
 
-use engines::Fault;
+use engines::SpecError;
 
 /// Reads a scenario and checks that it can run.
 ///
@@ -37,9 +37,9 @@ use engines::Fault;
 pub fn parse(text: &str) -> Result<Scenario, String> {
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        say(text, &(span, one_line(error.message())))
+        format_error(text, &(span, one_line(error.message())))
     })?;
-    build(&scenario, scenario.seed).map_err(|fault| say(text, &fault))?;
+    build(&scenario, scenario.seed).map_err(|fault| format_error(text, &fault))?;
     Ok(scenario)
 }
 
@@ -52,14 +52,14 @@ pub fn run(
     scenario: &Scenario,
     changes: &[String],
     seed: u64,
-    watch: impl FnOnce(&mut sim::Network<engines::Boxed>),
-) -> Result<Outcome, String> {
+    prepare: impl FnOnce(&mut sim::Network<engines::BoxedEngine>),
+) -> Result<RunOutcome, String> {
     let mut network = build(scenario, seed).map_err(|(_, message)| message)?;
-    watch(&mut network);
+    prepare(&mut network);
     let settled = scenario.messages.unwrap_or(u64::MAX);
     let ending = network.run_until(scenario.time_limit.0, settled);
     let report = network.report(ending);
-    Ok(Outcome::new(&scenario.name, changes, seed, &report))
+    Ok(RunOutcome::new(&scenario.name, changes, seed, &report))
 }
 
 fn one_line(message: &str) -> String {
@@ -68,7 +68,7 @@ fn one_line(message: &str) -> String {
 }
 
 /// A fault with its line and column, both from 1.
-fn say(text: &str, (span, message): &Fault) -> String {
+fn format_error(text: &str, (span, message): &SpecError) -> String {
     let before = &text[..span.start.min(text.len())];
     let line = before.matches('\n').count() + 1;
     let column = before.chars().rev().take_while(|c| *c != '\n').count() + 1;

@@ -1,7 +1,7 @@
 //! What a run gave, as a row.
 
 use serde::Serialize;
-use sim::{Ending, FlowReport, Histogram, NetworkReport};
+use sim::{FlowReport, Histogram, NetworkReport, StopReason};
 use stats::series::series_mean;
 use stats::{Steady, steady_state};
 
@@ -10,7 +10,7 @@ const SLICES: usize = 200;
 
 /// A run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Name of the scenario.
     pub scenario: String,
     /// What was changed in it, `key=value`.
@@ -47,12 +47,12 @@ pub struct Totals {
     /// User bytes a second, all receivers together.
     pub throughput_bps: f64,
     /// From production to the receiving user.
-    pub delay: Option<Delay>,
+    pub delay: Option<DelayStats>,
 }
 
 /// Delays, us.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Delay {
+pub struct DelayStats {
     /// Mean.
     pub mean_us: f64,
     /// Least.
@@ -117,7 +117,7 @@ pub struct CircuitRow {
     /// Most bytes its sender's protocol held at once.
     pub held_max_bytes: u64,
     /// From the controller taking up a message's last frame to the packet that settled it.
-    pub exchange: Option<Delay>,
+    pub exchange: Option<DelayStats>,
     /// Each receiver.
     pub receivers: Vec<ReceiverRow>,
 }
@@ -144,14 +144,19 @@ pub struct ReceiverRow {
     /// Bytes that were not the ones sent.
     pub wrong_bytes: u64,
     /// From production to the user.
-    pub delay: Option<Delay>,
+    pub delay: Option<DelayStats>,
 }
 
-impl Outcome {
+impl RunOutcome {
     /// The row of a run.
-    pub fn new(scenario: &str, changes: &[String], seed: u64, report: &NetworkReport) -> Outcome {
+    pub fn new(
+        scenario: &str,
+        changes: &[String],
+        seed: u64,
+        report: &NetworkReport,
+    ) -> RunOutcome {
         let elapsed_ps = report.elapsed_ps.max(1) as f64;
-        let circuits: Vec<CircuitRow> = report.flows.iter().map(circuit).collect();
+        let circuits: Vec<CircuitRow> = report.flows.iter().map(circuit_row).collect();
         let mut delay = Histogram::default();
         let receivers = report.flows.iter().flat_map(|flow| &flow.receivers);
         let (mut received, mut bytes) = (0, 0);
@@ -160,15 +165,15 @@ impl Outcome {
             received += receiver.messages;
             bytes += receiver.bytes;
         }
-        Outcome {
+        RunOutcome {
             scenario: scenario.to_owned(),
             changes: changes.to_vec(),
             seed,
             ending: match report.ending {
-                Ending::Complete => "complete",
-                Ending::TimeLimit => "time_limit",
-                Ending::Stuck => "stuck",
-                Ending::Exhausted => "exhausted",
+                StopReason::Complete => "complete",
+                StopReason::TimeLimit => "time_limit",
+                StopReason::Stuck => "stuck",
+                StopReason::Exhausted => "exhausted",
             },
             elapsed_s: elapsed_ps / 1e12,
             total: Totals {
@@ -177,7 +182,7 @@ impl Outcome {
                 given_up: report.flows.iter().map(|flow| flow.given_up).sum(),
                 received,
                 throughput_bps: bytes as f64 / (elapsed_ps / 1e12),
-                delay: delays(&delay),
+                delay: delay_stats(&delay),
             },
             ether: report.ether.map(|(counters, time)| EtherRow {
                 utilisation: time.carrying_ps as f64 / elapsed_ps,
@@ -204,7 +209,7 @@ impl Outcome {
     }
 }
 
-fn circuit(flow: &FlowReport) -> CircuitRow {
+fn circuit_row(flow: &FlowReport) -> CircuitRow {
     let receivers = flow.receivers.iter().map(|receiver| {
         let rates = receiver.series.rates(SLICES);
         let (settling, kept) = match steady_state(&rates) {
@@ -223,7 +228,7 @@ fn circuit(flow: &FlowReport) -> CircuitRow {
             settling,
             gaps: receiver.gaps,
             wrong_bytes: receiver.wrong_bytes,
-            delay: delays(&receiver.delay),
+            delay: delay_stats(&receiver.delay),
         }
     });
     CircuitRow {
@@ -232,16 +237,16 @@ fn circuit(flow: &FlowReport) -> CircuitRow {
         settled: flow.settled,
         given_up: flow.given_up,
         lost_bytes: flow.lost_bytes,
-        held_max_bytes: flow.held_max,
-        exchange: delays(&flow.exchange),
+        held_max_bytes: flow.buffered_max,
+        exchange: delay_stats(&flow.exchange),
         receivers: receivers.collect(),
     }
 }
 
-fn delays(histogram: &Histogram) -> Option<Delay> {
+fn delay_stats(histogram: &Histogram) -> Option<DelayStats> {
     let us = |ps: u64| ps as f64 / 1e6;
     let percentile = |q| histogram.percentile(q).map(us);
-    Some(Delay {
+    Some(DelayStats {
         mean_us: histogram.mean()? / 1e6,
         min_us: us(histogram.min()?),
         p50_us: percentile(0.5),

@@ -3,7 +3,7 @@
 
 use crate::file::Scenario;
 use crate::trace::{HASH_START, hash};
-use crate::{Outcome, parse, run, say};
+use crate::{RunOutcome, format_error, parse, run};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ pub struct Axis {
 
 /// A run of a sweep.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct SweepJob {
     /// What is changed, `key=value`.
     pub changes: Vec<String>,
     /// The scenario with that.
@@ -38,7 +38,7 @@ pub struct Row {
     pub key: String,
     /// What the run gave.
     #[serde(flatten)]
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Points of a sweep at most.
@@ -49,7 +49,7 @@ const JOBS_MAX: usize = 1_000_000;
 /// # Errors
 ///
 /// A key that leads nowhere, or a value that makes no sense.
-pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<Job>, String> {
+pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<SweepJob>, String> {
     parse(text)?;
     let combinations = axes.iter().map(|axis| axis.values.len().max(1));
     let count = combinations
@@ -71,10 +71,10 @@ pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<Job>, String
     }
     let mut jobs = Vec::new();
     for changes in points {
-        let scenario = changed(text, &changes)?;
+        let scenario = apply_changes(text, &changes)?;
         for &seed in seeds {
-            jobs.push(Job {
-                key: key(text, &changes, seed),
+            jobs.push(SweepJob {
+                key: job_key(text, &changes, seed),
                 changes: changes.clone(),
                 scenario: scenario.clone(),
                 seed,
@@ -84,7 +84,7 @@ pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<Job>, String
     Ok(jobs)
 }
 
-fn key(text: &str, changes: &[String], seed: u64) -> String {
+fn job_key(text: &str, changes: &[String], seed: u64) -> String {
     let parts = [text, &changes.join("\n"), env!("CARGO_PKG_VERSION")];
     let whole = parts.iter().fold(HASH_START, |sum, part| {
         hash(hash(sum, part.as_bytes()), &[0])
@@ -97,16 +97,16 @@ fn key(text: &str, changes: &[String], seed: u64) -> String {
 /// # Errors
 ///
 /// As for [`jobs`].
-pub fn changed(text: &str, changes: &[String]) -> Result<Scenario, String> {
+pub fn apply_changes(text: &str, changes: &[String]) -> Result<Scenario, String> {
     let mut table: toml::Value = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
-        say(text, &(span, error.message().to_owned()))
+        format_error(text, &(span, error.message().to_owned()))
     })?;
     for change in changes {
         let Some((key, value)) = change.split_once('=') else {
             return Err(format!("{change:?} is no change; use key=value"));
         };
-        set(&mut table, key, value_of(value))?;
+        set_value(&mut table, key, parse_value(value))?;
     }
     let text = toml::to_string(&table).map_err(|error| error.to_string())?;
     parse(&text).map_err(|error| {
@@ -116,8 +116,8 @@ pub fn changed(text: &str, changes: &[String]) -> Result<Scenario, String> {
 }
 
 /// Puts `value` where `key` leads. The last name may be new: what is not written has a default.
-fn set(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), String> {
-    let nowhere = |part: &str| {
+fn set_value(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), String> {
+    let no_such_key = |part: &str| {
         format!("{key} leads nowhere at {part:?}; use names and numbers as in traffic.0.length")
     };
     let (parents, last) = key.rsplit_once('.').unwrap_or(("", key));
@@ -128,7 +128,7 @@ fn set(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), Str
             toml::Value::Table(table) => table.get_mut(part),
             _ => None,
         }
-        .ok_or_else(|| nowhere(part))?;
+        .ok_or_else(|| no_such_key(part))?;
     }
     match at {
         toml::Value::Table(table) => {
@@ -138,15 +138,15 @@ fn set(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), Str
         toml::Value::Array(list) => {
             let index = last.parse().ok();
             let slot = index.and_then(|index: usize| list.get_mut(index));
-            *slot.ok_or_else(|| nowhere(last))? = value;
+            *slot.ok_or_else(|| no_such_key(last))? = value;
             Ok(())
         }
-        _ => Err(nowhere(last)),
+        _ => Err(no_such_key(last)),
     }
 }
 
 /// A TOML value; what is none is a string.
-fn value_of(text: &str) -> toml::Value {
+fn parse_value(text: &str) -> toml::Value {
     let line = format!("value = {text}");
     let parsed: Result<toml::Table, _> = toml::from_str(&line);
     let value = parsed.ok().and_then(|mut table| table.remove("value"));
@@ -160,7 +160,7 @@ fn value_of(text: &str) -> toml::Value {
 ///
 /// The first of `write` or of a run; the others go on no further.
 pub fn run_all(
-    jobs: &[Job],
+    jobs: &[SweepJob],
     known: &BTreeSet<String>,
     threads: usize,
     write: impl FnMut(Row) -> Result<(), String> + Send,

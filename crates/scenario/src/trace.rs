@@ -1,23 +1,23 @@
 //! A run as lines, one for each thing that happens to a packet, and where two runs part.
 
-use sim::{Happening, Observation};
-use wire::trace::Line;
+use sim::{Observation, PacketEvent};
+use wire::trace::TraceEntry;
 
 pub use wire::trace::{HASH_START, hash};
 
 /// The line of an observation: time in ps, what, at which station, from which, length, a hash of
 /// the packet and its first octets.
 pub fn line(observation: &Observation<'_>) -> String {
-    let what = match observation.what {
-        Happening::Offered => "offered",
-        Happening::Arrived => "arrived",
-        Happening::Lost => "lost",
-        Happening::Dropped => "dropped",
-        Happening::Collided => "collided",
+    let what = match observation.event {
+        PacketEvent::Offered => "offered",
+        PacketEvent::Arrived => "arrived",
+        PacketEvent::Lost => "lost",
+        PacketEvent::Dropped => "dropped",
+        PacketEvent::Collided => "collided",
     };
-    let line = Line {
+    let line = TraceEntry {
         at_ps: observation.at_ps,
-        what,
+        event: what,
         station: observation.station as u64,
         from: observation.from as u64,
         packet: observation.packet,
@@ -35,7 +35,7 @@ pub fn outline(line: &str) -> Option<String> {
 
 /// The first line at which two traces part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parting {
+pub struct TraceDifference {
     /// Its number, from 1.
     pub line: usize,
     /// What stands in the first trace; None behind its end.
@@ -48,7 +48,7 @@ pub struct Parting {
 pub fn difference(
     first: impl Iterator<Item = String>,
     second: impl Iterator<Item = String>,
-) -> Option<Parting> {
+) -> Option<TraceDifference> {
     let (mut first, mut second) = (first, second);
     let mut line = 0;
     loop {
@@ -58,7 +58,7 @@ pub fn difference(
             (None, None) => return None,
             (a, b) if a == b => {}
             (first, second) => {
-                return Some(Parting {
+                return Some(TraceDifference {
                     line,
                     first,
                     second,
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outline_is_what_happened_to_packets_of_which_length() {
+    fn outline_keeps_event_stations_and_length() {
         let event = "1250 offered at=0 from=0 len=52 hash=91c0cf2b0a7d4ce1 0000";
         assert_eq!(
             outline(event).as_deref(),
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn traces_part_at_the_first_line_that_differs() {
+    fn difference_is_the_first_unequal_line() {
         let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let difference = |a, b| difference(lines(a).into_iter(), lines(b).into_iter());
         assert_eq!(difference("a b c", "a b c"), None);

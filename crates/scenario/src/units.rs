@@ -5,21 +5,21 @@ use std::fmt;
 
 /// A time, ps: `"10 us"`, `"2.5 ms"`, `"96 TU"` (a time unit is 100 ns).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Time(pub u64);
+pub struct SimTime(pub u64);
 
 /// A number of bytes: `128`, `"128 B"`, `"8 KiB"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bytes(pub u64);
+pub struct ByteCount(pub u64);
 
 /// Bits a second: `"10 Mbit/s"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rate(pub u64);
+pub struct BitRate(pub u64);
 
 /// A share, parts of a million: `"1%"`, `0.01`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Share(pub u32);
+pub struct Fraction(pub u32);
 
-const TIMES: [(&str, f64); 8] = [
+const TIME_UNITS: [(&str, f64); 8] = [
     ("ps", 1.0),
     ("ns", 1e3),
     ("us", 1e6),
@@ -30,7 +30,7 @@ const TIMES: [(&str, f64); 8] = [
     ("TU", 1e5),
 ];
 
-const BYTES: [(&str, f64); 6] = [
+const BYTE_UNITS: [(&str, f64); 6] = [
     ("", 1.0),
     ("B", 1.0),
     ("kB", 1e3),
@@ -39,7 +39,7 @@ const BYTES: [(&str, f64); 6] = [
     ("MiB", 1_048_576.0),
 ];
 
-const RATES: [(&str, f64); 8] = [
+const RATE_UNITS: [(&str, f64); 8] = [
     ("bit/s", 1.0),
     ("kbit/s", 1e3),
     ("Mbit/s", 1e6),
@@ -51,7 +51,7 @@ const RATES: [(&str, f64); 8] = [
 ];
 
 /// Splits `text` into a number and one of `units`, and multiplies.
-fn scaled(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
+fn parse_scaled(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let text = text.trim();
     let digits = |c: char| c.is_ascii_digit() || c == '.' || c == '_';
     let end = text.find(|c| !digits(c)).unwrap_or(text.len());
@@ -81,11 +81,11 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
 /// # Errors
 ///
 /// One line that says what is wrong and what would be right.
-pub fn time(text: &str) -> Result<u64, String> {
-    scaled(text, &TIMES).map(|value| value.round() as u64)
+pub fn parse_time(text: &str) -> Result<u64, String> {
+    parse_scaled(text, &TIME_UNITS).map(|value| value.round() as u64)
 }
 
-fn share(text: &str) -> Result<u32, String> {
+fn parse_fraction(text: &str) -> Result<u32, String> {
     let (number, factor) = match text.trim().strip_suffix('%') {
         Some(number) => (number, 1e4),
         None => (text, 1e6),
@@ -100,13 +100,13 @@ fn share(text: &str) -> Result<u32, String> {
 }
 
 /// What a visitor makes of words and numbers.
-struct Words<T> {
+struct UnitVisitor<T> {
     expecting: &'static str,
     text: fn(&str) -> Result<T, String>,
     number: Option<fn(f64) -> Option<T>>,
 }
 
-impl<T> Visitor<'_> for Words<T> {
+impl<T> Visitor<'_> for UnitVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -127,44 +127,50 @@ impl<T> Visitor<'_> for Words<T> {
     }
 }
 
-impl<'de> Deserialize<'de> for Time {
+impl<'de> Deserialize<'de> for SimTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words {
+        deserializer.deserialize_any(UnitVisitor {
             expecting: "a time such as \"10 us\"",
-            text: |text| time(text).map(Time),
+            text: |text| parse_time(text).map(SimTime),
             number: None,
         })
     }
 }
 
-impl<'de> Deserialize<'de> for Bytes {
+impl<'de> Deserialize<'de> for ByteCount {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words {
+        deserializer.deserialize_any(UnitVisitor {
             expecting: "a number of bytes such as 128 or \"8 KiB\"",
-            text: |text| scaled(text, &BYTES).map(|value| Bytes(value.round() as u64)),
-            number: Some(|value| (0.0..=9e18).contains(&value).then_some(Bytes(value as u64))),
+            text: |text| {
+                parse_scaled(text, &BYTE_UNITS).map(|value| ByteCount(value.round() as u64))
+            },
+            number: Some(|value| {
+                (0.0..=9e18)
+                    .contains(&value)
+                    .then_some(ByteCount(value as u64))
+            }),
         })
     }
 }
 
-impl<'de> Deserialize<'de> for Rate {
+impl<'de> Deserialize<'de> for BitRate {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words {
+        deserializer.deserialize_any(UnitVisitor {
             expecting: "a rate such as \"10 Mbit/s\"",
-            text: |text| scaled(text, &RATES).map(|value| Rate(value.round() as u64)),
+            text: |text| parse_scaled(text, &RATE_UNITS).map(|value| BitRate(value.round() as u64)),
             number: None,
         })
     }
 }
 
-impl<'de> Deserialize<'de> for Share {
+impl<'de> Deserialize<'de> for Fraction {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Words {
+        deserializer.deserialize_any(UnitVisitor {
             expecting: "a share such as \"1%\"",
-            text: |text| share(text).map(Share),
+            text: |text| parse_fraction(text).map(Fraction),
             number: Some(|value| {
                 let share = (0.0..=1.0).contains(&value);
-                share.then_some(Share((value * 1e6).round() as u32))
+                share.then_some(Fraction((value * 1e6).round() as u32))
             }),
         })
     }
@@ -175,18 +181,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn units_mean_what_they_say() {
-        assert_eq!(time("96 TU"), Ok(9_600_000));
-        assert_eq!(time("2.5ms"), Ok(2_500_000_000));
-        assert_eq!(time("1_000 ns"), Ok(1_000_000));
-        assert_eq!(scaled("8 KiB", &BYTES), Ok(8192.0));
-        assert_eq!(scaled("10 Mbit/s", &RATES), Ok(1e7));
-        assert_eq!(share("0.1%"), Ok(1000));
-        assert_eq!(share("0.25"), Ok(250_000));
+    fn unit_factors_as_documented() {
+        assert_eq!(parse_time("96 TU"), Ok(9_600_000));
+        assert_eq!(parse_time("2.5ms"), Ok(2_500_000_000));
+        assert_eq!(parse_time("1_000 ns"), Ok(1_000_000));
+        assert_eq!(parse_scaled("8 KiB", &BYTE_UNITS), Ok(8192.0));
+        assert_eq!(parse_scaled("10 Mbit/s", &RATE_UNITS), Ok(1e7));
+        assert_eq!(parse_fraction("0.1%"), Ok(1000));
+        assert_eq!(parse_fraction("0.25"), Ok(250_000));
     }
 
     #[test]
-    fn what_is_no_value_is_refused_with_a_remedy() {
+    fn invalid_value_error_names_units_or_limit() {
         for text in [
             "",
             "10",
@@ -196,12 +202,12 @@ mod tests {
             "1e99 s",
             "99999999 h",
         ] {
-            let refusal = time(text).expect_err(text);
+            let refusal = parse_time(text).expect_err(text);
             assert!(
                 refusal.contains("us") || refusal.contains("limit"),
                 "{refusal}"
             );
         }
-        assert!(share("101%").is_err() && share("x").is_err());
+        assert!(parse_fraction("101%").is_err() && parse_fraction("x").is_err());
     }
 }

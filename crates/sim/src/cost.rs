@@ -15,9 +15,9 @@ impl PerByte {
     /// Nothing.
     pub const FREE: PerByte = PerByte { ps: 0, bytes: 1 };
 
-    fn of(self, bytes: u64) -> u64 {
-        let whole = u128::from(self.ps) * u128::from(bytes);
-        (whole / u128::from(self.bytes.max(1))) as u64
+    fn cost_ps(self, bytes: u64) -> u64 {
+        let product = u128::from(self.ps) * u128::from(bytes);
+        (product / u128::from(self.bytes.max(1))) as u64
     }
 }
 
@@ -65,8 +65,8 @@ impl HostCost {
     };
 
     /// A user's copy of `bytes`, ps.
-    pub fn copying(&self, bytes: u64) -> u64 {
-        self.copy_fixed_ps + self.copy.of(bytes)
+    pub fn copy_ps(&self, bytes: u64) -> u64 {
+        self.copy_fixed_ps + self.copy.cost_ps(bytes)
     }
 
     /// Whether work of engines costs anything.
@@ -75,12 +75,14 @@ impl HostCost {
     }
 
     /// Work of an engine between two states of its counters, ps.
-    pub fn working(&self, before: &Counters, after: &Counters) -> u64 {
+    pub fn work_ps(&self, before: &Counters, after: &Counters) -> u64 {
         let packets = (after.packets_built - before.packets_built)
             + (after.packets_parsed - before.packets_parsed);
         packets * (self.packet_ps + self.checksum_fixed_ps)
-            + self.copy.of(after.bytes_copied - before.bytes_copied)
-            + self.checksum.of(after.bytes_summed - before.bytes_summed)
+            + self.copy.cost_ps(after.bytes_copied - before.bytes_copied)
+            + self
+                .checksum
+                .cost_ps(after.bytes_summed - before.bytes_summed)
     }
 }
 
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn service_time_is_the_table_times_the_counts() {
+    fn work_ps_equals_costs_times_counters() {
         let cost = HostCost {
             copy: PerByte { ps: 7, bytes: 2 },
             checksum: PerByte { ps: 3, bytes: 1 },
@@ -111,7 +113,7 @@ mod tests {
             bytes_summed: 4,
             ..before
         };
-        assert_eq!(cost.working(&before, &after), 3 * 110 + 35 + 12);
-        assert_eq!(cost.copying(5), 17);
+        assert_eq!(cost.work_ps(&before, &after), 3 * 110 + 35 + 12);
+        assert_eq!(cost.copy_ps(5), 17);
     }
 }

@@ -3,7 +3,7 @@
 use link::LinkConfig;
 
 /// Cuts that may be there at the same time.
-pub const CUTS_MAX: u32 = 64;
+pub const PARTITIONS_MAX: u32 = 64;
 
 /// Something that happens at a certain time.
 pub enum Disturbance<E> {
@@ -15,9 +15,9 @@ pub enum Disturbance<E> {
     Restart(usize, E),
     /// Nothing passes any more between these stations and all others. Cuts are numbered below
     /// [`CUTS_MAX`] and independent of each other.
-    Cut(u32, Vec<usize>),
+    Partition(u32, Vec<usize>),
     /// Cut and joined are the same stations: what passed before the cut passes again.
-    Join(u32, Vec<usize>),
+    Heal(u32, Vec<usize>),
     /// What befalls frames from now on: on all links, or at all receivers of an ether.
     Faults(LinkConfig),
 }

@@ -2,7 +2,7 @@
 
 use crate::histogram::Histogram;
 use crate::series::Series;
-use crate::store::{Pattern, Store};
+use crate::store::{BytePattern, SendStore};
 use engine::{AssociationId, Framing, record};
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ pub struct FlowReport {
     /// When the last of them was produced, ps.
     pub last_offered_ps: u64,
     /// Most bytes the sender's protocol held at once.
-    pub held_max: u64,
+    pub buffered_max: u64,
     /// Messages the protocol told the sender it need keep no longer.
     pub settled: u64,
     /// When the last of these was, ps.
@@ -79,10 +79,10 @@ pub struct ReceiverReport {
 
 /// A message on its way, as its sender sees it.
 #[derive(Clone, Copy, Debug)]
-struct Outstanding {
+struct OutstandingMessage {
     end: u64,
     offered_ps: u64,
-    taken_ps: Option<u64>,
+    dequeued_ps: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -95,29 +95,29 @@ pub(crate) struct Flow {
     pub(crate) is_open: bool,
     pub(crate) circuit: Option<AssociationId>,
     pub(crate) connected: bool,
-    pub(crate) store: Store,
+    pub(crate) store: SendStore,
     pub(crate) framing: Framing,
     /// Messages before the circuit is ready.
-    pub(crate) early: VecDeque<u64>,
-    outstanding: VecDeque<Outstanding>,
+    pub(crate) queued_lengths: VecDeque<u64>,
+    outstanding: VecDeque<OutstandingMessage>,
     /// When each message was produced.
     offered_ps: Vec<u64>,
     pub(crate) report: FlowReport,
-    incoming: Vec<Incoming>,
+    progress: Vec<ReceiverProgress>,
     /// Where messages end.
     ends: Vec<u64>,
 }
 
 /// What a receiver knows of the stream.
 #[derive(Clone, Copy, Debug, Default)]
-struct Incoming {
+struct ReceiverProgress {
     /// Position of the next byte; meaningless after a gap.
     position: u64,
-    torn: bool,
+    after_gap: bool,
     /// A circuit of the receiver belongs to this flow.
-    bound: bool,
+    has_circuit: bool,
     /// Bytes of the stream taken in.
-    seen: u64,
+    bytes_taken: u64,
     /// Ends of messages among them.
     ends: usize,
 }
@@ -136,52 +136,52 @@ impl Flow {
             is_open: true,
             circuit: None,
             connected: false,
-            store: Store::new(framing, payload),
+            store: SendStore::new(framing, payload),
             framing,
-            early: VecDeque::new(),
+            queued_lengths: VecDeque::new(),
             outstanding: VecDeque::new(),
             offered_ps: Vec::new(),
             report: FlowReport {
                 from,
                 ..FlowReport::default()
             },
-            incoming: Vec::new(),
+            progress: Vec::new(),
             ends: Vec::new(),
         }
     }
 
     /// Makes room for a receiver and gives its place in the report.
     pub(crate) fn add_receiver(&mut self, station: usize) -> usize {
-        self.incoming.push(Incoming::default());
+        self.progress.push(ReceiverProgress::default());
         self.report.receivers.push(ReceiverReport {
             station,
             ..ReceiverReport::default()
         });
-        self.incoming.len() - 1
+        self.progress.len() - 1
     }
 
     /// The place of `station` among the receivers.
-    pub(crate) fn receiver(&self, station: usize) -> Option<usize> {
+    pub(crate) fn receiver_index(&self, station: usize) -> Option<usize> {
         let known = &self.report.receivers;
         let found = known.binary_search_by_key(&station, |receiver| receiver.station);
         found.ok()
     }
 
     /// The place of `station`, if the flow leads there and no circuit there belongs to it yet.
-    pub(crate) fn place_for(&self, station: usize) -> Option<usize> {
-        let place = self.receiver(station).filter(|_| self.is_open)?;
-        (!self.incoming[place].bound).then_some(place)
+    pub(crate) fn unbound_receiver(&self, station: usize) -> Option<usize> {
+        let receiver = self.receiver_index(station).filter(|_| self.is_open)?;
+        (!self.progress[receiver].has_circuit).then_some(receiver)
     }
 
     /// A circuit of a receiver belongs to it from now on.
-    pub(crate) fn bind(&mut self, place: usize) {
-        self.incoming[place].bound = true;
+    pub(crate) fn bind(&mut self, receiver: usize) {
+        self.progress[receiver].has_circuit = true;
     }
 
     /// A receiver forgot all it had: what it gets from now on is not compared.
-    pub(crate) fn forget(&mut self, place: usize) {
-        self.incoming[place].torn = true;
-        self.incoming[place].bound = false;
+    pub(crate) fn mark_receiver_lost(&mut self, receiver: usize) {
+        self.progress[receiver].after_gap = true;
+        self.progress[receiver].has_circuit = false;
     }
 
     /// The circuit ended: how many messages will never be settled.
@@ -192,7 +192,7 @@ impl Flow {
         self.is_open = false;
         self.connected = false;
         self.circuit = None;
-        self.early.clear();
+        self.queued_lengths.clear();
         self.outstanding.clear();
         left
     }
@@ -207,28 +207,28 @@ impl Flow {
     /// The message produced as number `index` ends at `end` of the store.
     pub(crate) fn note_written(&mut self, index: u64) -> u64 {
         let end = self.store.end;
-        let held = end - self.store.released();
-        self.report.held_max = self.report.held_max.max(held);
+        let buffered = end - self.store.released();
+        self.report.buffered_max = self.report.buffered_max.max(buffered);
         let offered_ps = self.offered_ps.get(index as usize).copied().unwrap_or(0);
         if self.framing != Framing::Records {
             self.ends.push(end);
         }
-        self.outstanding.push_back(Outstanding {
+        self.outstanding.push_back(OutstandingMessage {
             end,
             offered_ps,
-            taken_ps: None,
+            dequeued_ps: None,
         });
         end
     }
 
     /// A frame with the bytes `start..end` of the store was taken up by the controller.
-    pub(crate) fn note_taken(&mut self, now_ps: u64, start: u64, end: u64) {
+    pub(crate) fn note_dequeued(&mut self, now_ps: u64, start: u64, end: u64) {
         for message in &mut self.outstanding {
             if message.end > end {
                 return;
             }
-            if message.end > start && message.taken_ps.is_none() {
-                message.taken_ps = Some(now_ps);
+            if message.end > start && message.dequeued_ps.is_none() {
+                message.dequeued_ps = Some(now_ps);
             }
         }
     }
@@ -237,8 +237,8 @@ impl Flow {
     pub(crate) fn note_released(&mut self, now_ps: u64, position: u64) {
         self.store.release(position);
         if self.framing != Framing::Records {
-            for incoming in self.incoming.iter().filter(|incoming| !incoming.torn) {
-                let missing = position.saturating_sub(incoming.position);
+            for progress in self.progress.iter().filter(|progress| !progress.after_gap) {
+                let missing = position.saturating_sub(progress.position);
                 self.report.lost_bytes = self.report.lost_bytes.max(missing);
             }
         }
@@ -250,60 +250,68 @@ impl Flow {
             self.report.settled += 1;
             self.report.last_settled_ps = now_ps;
             self.report.settling.record(now_ps - message.offered_ps);
-            if let Some(taken_ps) = message.taken_ps {
-                self.report.exchange.record(now_ps.saturating_sub(taken_ps));
+            if let Some(dequeued_ps) = message.dequeued_ps {
+                self.report
+                    .exchange
+                    .record(now_ps.saturating_sub(dequeued_ps));
             }
         }
     }
 
     /// Checks the bytes a delivery brings; they are counted when their user has read them.
-    pub(crate) fn check(&mut self, receiver: usize, bytes: &[u8], gap: bool, pattern: &Pattern) {
-        let incoming = &mut self.incoming[receiver];
+    pub(crate) fn check(
+        &mut self,
+        receiver: usize,
+        bytes: &[u8],
+        gap: bool,
+        pattern: &BytePattern,
+    ) {
+        let progress = &mut self.progress[receiver];
         let report = &mut self.report.receivers[receiver];
         if gap {
-            incoming.torn = true;
+            progress.after_gap = true;
             report.gaps += 1;
         }
-        if !incoming.torn && self.framing != Framing::Records {
+        if !progress.after_gap && self.framing != Framing::Records {
             for part in bytes.chunks(1 << 15) {
-                incoming.position = compare(report, pattern, incoming.position, part);
+                progress.position = check_bytes(report, pattern, progress.position, part);
             }
         }
     }
 
     /// The protocol of `receiver` says that a message ends after what it has delivered.
     pub(crate) fn check_end(&mut self, receiver: usize) {
-        let incoming = &mut self.incoming[receiver];
-        if self.framing != Framing::Messages || incoming.torn {
+        let progress = &mut self.progress[receiver];
+        if self.framing != Framing::Messages || progress.after_gap {
             return;
         }
-        if self.ends.get(incoming.ends) != Some(&incoming.position) {
+        if self.ends.get(progress.ends) != Some(&progress.position) {
             self.report.receivers[receiver].wrong_ends += 1;
         }
-        incoming.ends += 1;
+        progress.ends += 1;
     }
 
     /// Messages of a byte stream that end in the next `bytes` for `receiver`. Their ends are known
     /// to the simulator, not to the receiver's user.
     pub(crate) fn ends_below(&mut self, receiver: usize, bytes: u64) -> u64 {
-        let incoming = &mut self.incoming[receiver];
-        let from = incoming.seen;
-        incoming.seen += bytes;
-        let ends = &self.ends[incoming.ends..];
+        let progress = &mut self.progress[receiver];
+        let from = progress.bytes_taken;
+        progress.bytes_taken += bytes;
+        let ends = &self.ends[progress.ends..];
         let found = ends.iter().take_while(|end| **end <= from + bytes).count();
-        incoming.ends += found;
+        progress.ends += found;
         found as u64
     }
 
     /// The user of `receiver` has `bytes` more and `messages` more ends.
     pub(crate) fn note_read(&mut self, now_ps: u64, receiver: usize, bytes: u64, messages: u64) {
-        let torn = self.incoming[receiver].torn;
+        let after_gap = self.progress[receiver].after_gap;
         let report = &mut self.report.receivers[receiver];
         report.bytes += bytes;
         report.series.add(now_ps, bytes);
         for _ in 0..messages {
             let offered = self.offered_ps.get(report.messages as usize);
-            if let Some(offered_ps) = offered.filter(|_| !torn) {
+            if let Some(offered_ps) = offered.filter(|_| !after_gap) {
                 report.delay.record(now_ps - offered_ps);
             }
             report.messages += 1;
@@ -316,29 +324,32 @@ impl Flow {
 ///
 /// Where they differ, the nearest place they could come from says what went wrong: one behind is a
 /// repetition, one ahead leaves something out, and without one they are damaged.
-fn compare(report: &mut ReceiverReport, pattern: &Pattern, position: u64, bytes: &[u8]) -> u64 {
+fn check_bytes(
+    report: &mut ReceiverReport,
+    pattern: &BytePattern,
+    position: u64,
+    bytes: &[u8],
+) -> u64 {
     let len = bytes.len() as u64;
-    let right = pattern.at(position, bytes.len());
-    if bytes == right {
+    let expected = pattern.at(position, bytes.len());
+    if bytes == expected {
         return position + len;
     }
-    let wrong = bytes.iter().zip(right).filter(|(a, b)| a != b).count();
+    let wrong = bytes.iter().zip(expected).filter(|(a, b)| a != b).count();
     report.wrong_bytes += wrong as u64;
-    let is_from = |place: u64| pattern.at(place, bytes.len()) == bytes;
+    let matches_at = |at: u64| pattern.at(at, bytes.len()) == bytes;
     let near = (1..1 << 15).find_map(|distance| {
-        let behind = position
-            .checked_sub(distance)
-            .filter(|&place| is_from(place));
-        behind.or_else(|| Some(position + distance).filter(|&place| is_from(place)))
+        let behind = position.checked_sub(distance).filter(|&at| matches_at(at));
+        behind.or_else(|| Some(position + distance).filter(|&at| matches_at(at)))
     });
     match near {
-        Some(place) if place < position => {
+        Some(at) if at < position => {
             report.repeated_bytes += len;
             position
         }
-        Some(place) => {
-            report.skipped_bytes += place - position;
-            place + len
+        Some(at) => {
+            report.skipped_bytes += at - position;
+            at + len
         }
         None => position + len,
     }
@@ -347,7 +358,7 @@ fn compare(report: &mut ReceiverReport, pattern: &Pattern, position: u64, bytes:
 /// User bytes and ends of messages in the records of a packet.
 pub(crate) fn records_in(bytes: &[u8]) -> (u64, u64) {
     let (mut at, mut user, mut ends) = (0, 0, 0);
-    while let Some(fragment) = record::next(bytes, at) {
+    while let Some(fragment) = record::parse_fragment(bytes, at) {
         user += fragment.bytes.len() as u64;
         ends += u64::from(fragment.last);
         at = fragment.bytes.end;

@@ -1,32 +1,32 @@
 //! Packets on their way, each kept as long as somebody has it before them.
 
-use link::EtherTo;
+use link::EtherDestination;
 
 /// A packet between the sender that built it and the last receiver that looks at it.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
     pub(crate) from: usize,
-    pub(crate) to: EtherTo,
+    pub(crate) to: EtherDestination,
     /// The flow whose sender built it.
     pub(crate) flow: Option<usize>,
     /// The flow and the range of its store in the packet.
     pub(crate) carries: Option<(usize, u64, u64)>,
     /// When its sender gave it to the network controller.
     pub(crate) offered_ps: u64,
-    uses: u32,
+    references: u32,
 }
 
 /// All packets on their way.
 #[derive(Debug, Default)]
-pub(crate) struct Frames {
+pub(crate) struct FrameTable {
     slots: Vec<Frame>,
     free: Vec<usize>,
 }
 
-impl Frames {
+impl FrameTable {
     /// A place for a packet, with an empty buffer; it has one user.
-    pub(crate) fn add(&mut self, from: usize, to: EtherTo) -> u64 {
+    pub(crate) fn add(&mut self, from: usize, to: EtherDestination) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Frame {
                 packet: Vec::new(),
@@ -35,12 +35,12 @@ impl Frames {
                 flow: None,
                 carries: None,
                 offered_ps: 0,
-                uses: 0,
+                references: 0,
             });
             self.slots.len() - 1
         });
         let frame = &mut self.slots[slot];
-        (frame.from, frame.to, frame.uses) = (from, to, 1);
+        (frame.from, frame.to, frame.references) = (from, to, 1);
         (frame.flow, frame.carries) = (None, None);
         frame.packet.clear();
         slot as u64
@@ -55,22 +55,22 @@ impl Frames {
     }
 
     /// One user becomes `uses`.
-    pub(crate) fn spread(&mut self, tag: u64, uses: u32) {
-        self.slots[tag as usize].uses += uses;
+    pub(crate) fn replace_with(&mut self, tag: u64, references: u32) {
+        self.slots[tag as usize].references += references;
         self.release(tag);
     }
 
     /// One user less; the last one gives the place back.
     pub(crate) fn release(&mut self, tag: u64) {
         let frame = &mut self.slots[tag as usize];
-        frame.uses -= 1;
-        if frame.uses == 0 {
+        frame.references -= 1;
+        if frame.references == 0 {
             self.free.push(tag as usize);
         }
     }
 
     /// Packets on their way.
-    pub(crate) fn live(&self) -> usize {
+    pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 }

@@ -1,7 +1,7 @@
 //! Times, counted by size: log-linear, within 0.8 %.
 
 /// Steps within a power of two.
-const STEPS: u64 = 128;
+const BUCKETS_PER_OCTAVE: u64 = 128;
 
 /// How often each time occurred. Merged, never averaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub struct Histogram {
 impl Histogram {
     /// Adds a value.
     pub fn record(&mut self, value: u64) {
-        let slot = slot(value);
-        if slot >= self.counts.len() {
-            self.counts.resize(slot + 1, 0);
+        let bucket = bucket(value);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
         }
-        self.counts[slot] += 1;
+        self.counts[bucket] += 1;
         self.min = if self.count == 0 {
             value
         } else {
@@ -80,29 +80,29 @@ impl Histogram {
         }
         let wanted = (q * self.count as f64).ceil() as u64;
         let mut seen = 0;
-        let slot = self.counts.iter().position(|count| {
+        let bucket = self.counts.iter().position(|count| {
             seen += count;
             seen >= wanted
         })?;
-        Some(middle(slot).clamp(self.min, self.max))
+        Some(bucket_middle(bucket).clamp(self.min, self.max))
     }
 }
 
-fn slot(value: u64) -> usize {
-    if value < STEPS {
+fn bucket(value: u64) -> usize {
+    if value < BUCKETS_PER_OCTAVE {
         return value as usize;
     }
-    let shift = value.ilog2() - STEPS.ilog2();
-    (u64::from(shift) * STEPS + (value >> shift)) as usize
+    let shift = value.ilog2() - BUCKETS_PER_OCTAVE.ilog2();
+    (u64::from(shift) * BUCKETS_PER_OCTAVE + (value >> shift)) as usize
 }
 
-fn middle(slot: usize) -> u64 {
-    let slot = slot as u64;
-    if slot < 2 * STEPS {
-        return slot;
+fn bucket_middle(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 2 * BUCKETS_PER_OCTAVE {
+        return bucket;
     }
-    let shift = slot / STEPS - 1;
-    let low = (slot - shift * STEPS) << shift;
+    let shift = bucket / BUCKETS_PER_OCTAVE - 1;
+    let low = (bucket - shift * BUCKETS_PER_OCTAVE) << shift;
     low + (1 << shift) / 2
 }
 
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_within_their_width() {
+    fn percentiles_within_bucket_width() {
         let mut histogram = Histogram::default();
         for value in 1..=1_000_000u64 {
             histogram.record(value * 1000);
@@ -126,9 +126,9 @@ mod tests {
     }
 
     #[test]
-    fn every_value_lies_near_the_middle_of_its_slot() {
+    fn bucket_middle_within_relative_error() {
         for value in [0, 1, 127, 128, 255, 256, 257, 1 << 20, u64::MAX >> 1] {
-            let found = middle(slot(value)) as f64;
+            let found = bucket_middle(bucket(value)) as f64;
             assert!(
                 (found - value as f64).abs() <= value as f64 / 128.0,
                 "{value}"

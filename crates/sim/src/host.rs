@@ -7,7 +7,7 @@
 
 use crate::cost::HostCost;
 use crate::flow::Target;
-use engine::{Address, Batch, AssociationId, Counters, Delivery, Engine, Instant};
+use engine::{Address, AssociationId, Batch, Counters, Delivery, Engine, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -56,7 +56,7 @@ pub struct StationReport {
 
 /// Part of a message to be copied in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct WriteJob {
     pub(crate) flow: usize,
     pub(crate) len: u64,
     pub(crate) first: bool,
@@ -67,10 +67,10 @@ pub(crate) struct Piece {
 
 /// Bytes to be copied out.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ReadJob {
     pub(crate) circuit: AssociationId,
     /// The flow and the place among its receivers.
-    pub(crate) of: Option<(usize, usize)>,
+    pub(crate) target: Option<(usize, usize)>,
     /// Bytes of the stream.
     pub(crate) stream: u64,
     /// User bytes among them.
@@ -81,7 +81,7 @@ pub(crate) struct Reading {
 
 /// A packet at the receiver.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct QueuedPacket {
     pub(crate) tag: u64,
     pub(crate) at_ps: u64,
     pub(crate) corrupt_bit: Option<u64>,
@@ -91,7 +91,7 @@ pub(crate) struct Arrived {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Sends(usize),
-    Receives { flow: usize, place: usize },
+    Receives { flow: usize, receiver: usize },
 }
 
 pub(crate) struct Host<E> {
@@ -100,30 +100,30 @@ pub(crate) struct Host<E> {
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
     pub(crate) circuits: BTreeMap<AssociationId, Role>,
-    run: VecDeque<Process>,
-    queued: [bool; 4],
+    run_queue: VecDeque<Process>,
+    in_run_queue: [bool; 4],
     /// What the main processor serves, and when it is done, ps.
-    pub(crate) serving: Option<(Process, u64)>,
-    pub(crate) writer: VecDeque<Piece>,
-    pub(crate) reader: VecDeque<Reading>,
-    pub(crate) receiver: VecDeque<Arrived>,
+    pub(crate) in_service: Option<(Process, u64)>,
+    pub(crate) writer: VecDeque<WriteJob>,
+    pub(crate) reader: VecDeque<ReadJob>,
+    pub(crate) receiver: VecDeque<QueuedPacket>,
     /// Deliveries of the packet in service.
-    pub(crate) found: Vec<Reading>,
+    pub(crate) read_jobs: Vec<ReadJob>,
     pub(crate) deliveries: Vec<Delivery>,
     /// Arrivals that an engine may pass on, oldest first, and the flow of each.
-    pub(crate) passing: VecDeque<(u64, usize)>,
+    pub(crate) forwardable: VecDeque<(u64, usize)>,
     pub(crate) batch: Batch,
     /// The packet the sender builds.
     pub(crate) built: Option<u64>,
     pub(crate) timer_at_ps: Option<u64>,
     pub(crate) rate_free_ps: u64,
-    at_controller: u64,
+    controller_frames: u64,
     controller_since_ps: u64,
     pub(crate) report: StationReport,
     /// Cleared by a crash, set by a restart.
     pub(crate) is_up: bool,
     /// A bit for each cut it is behind; frames pass between equal sides.
-    pub(crate) side: u64,
+    pub(crate) partitions: u64,
     /// Flows whose circuits a crash ended.
     pub(crate) interrupted: Vec<usize>,
 }
@@ -135,58 +135,58 @@ impl<E: Engine> Host<E> {
             charges_work: cost.charges_work(),
             cost,
             circuits: BTreeMap::new(),
-            run: VecDeque::new(),
-            queued: [false; 4],
-            serving: None,
+            run_queue: VecDeque::new(),
+            in_run_queue: [false; 4],
+            in_service: None,
             writer: VecDeque::new(),
             reader: VecDeque::new(),
             receiver: VecDeque::new(),
-            found: Vec::new(),
-            passing: VecDeque::new(),
+            read_jobs: Vec::new(),
+            forwardable: VecDeque::new(),
             deliveries: Vec::new(),
             batch: Batch::new(1),
             built: None,
             timer_at_ps: None,
             rate_free_ps: 0,
-            at_controller: 0,
+            controller_frames: 0,
             controller_since_ps: 0,
             report: StationReport::default(),
             is_up: true,
-            side: 0,
+            partitions: 0,
             interrupted: Vec::new(),
         }
     }
 
     /// What its own clock shows at `now_ps`.
-    pub(crate) fn clock(&self, now_ps: u64) -> Instant {
+    pub(crate) fn local_time(&self, now_ps: u64) -> Instant {
         let ppm = self.cost.clock_ppm;
         if ppm == 0 {
             return Instant::from_nanos(now_ps / 1000);
         }
-        let pace = u128::from(1_000_000u32.saturating_add_signed(ppm));
-        Instant::from_nanos((u128::from(now_ps) * pace / 1_000_000_000) as u64)
+        let rate = u128::from(1_000_000u32.saturating_add_signed(ppm));
+        Instant::from_nanos((u128::from(now_ps) * rate / 1_000_000_000) as u64)
     }
 
     /// When its own clock shows `at`, ps.
-    pub(crate) fn time_of(&self, at: Instant) -> u64 {
+    pub(crate) fn simulated_ps(&self, at: Instant) -> u64 {
         let ppm = self.cost.clock_ppm;
         if ppm == 0 {
             return at.as_nanos().saturating_mul(1000);
         }
-        let pace = u128::from(1_000_000u32.saturating_add_signed(ppm).max(1));
-        let ps = (u128::from(at.as_nanos()) * 1_000_000_000).div_ceil(pace);
+        let rate = u128::from(1_000_000u32.saturating_add_signed(ppm).max(1));
+        let ps = (u128::from(at.as_nanos()) * 1_000_000_000).div_ceil(rate);
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
     /// What its engine has counted, where work costs anything.
-    pub(crate) fn counted(&self) -> Option<Counters> {
+    pub(crate) fn charged_counters(&self) -> Option<Counters> {
         self.charges_work.then(|| self.engine.counters())
     }
 
     /// How long the work since then takes, ps.
-    pub(crate) fn worked(&self, before: Option<Counters>) -> u64 {
+    pub(crate) fn work_since_ps(&self, before: Option<Counters>) -> u64 {
         before.map_or(0, |before| {
-            self.cost.working(&before, &self.engine.counters())
+            self.cost.work_ps(&before, &self.engine.counters())
         })
     }
 
@@ -209,39 +209,39 @@ impl<E: Engine> Host<E> {
 
     /// Nothing is served or called for any more.
     pub(crate) fn halt(&mut self) {
-        self.serving = None;
-        self.run.clear();
-        self.queued = [false; 4];
+        self.in_service = None;
+        self.run_queue.clear();
+        self.in_run_queue = [false; 4];
     }
 
     /// Calls for a process, unless it is called for already.
     pub(crate) fn signal(&mut self, process: Process) {
-        let queued = &mut self.queued[process as usize];
-        if !*queued && self.is_up {
-            *queued = true;
-            self.run.push_back(process);
+        let in_run_queue = &mut self.in_run_queue[process as usize];
+        if !*in_run_queue && self.is_up {
+            *in_run_queue = true;
+            self.run_queue.push_back(process);
         }
     }
 
     /// The process to serve next.
-    pub(crate) fn next(&mut self) -> Option<Process> {
-        let process = self.run.pop_front()?;
-        self.queued[process as usize] = false;
+    pub(crate) fn next_process(&mut self) -> Option<Process> {
+        let process = self.run_queue.pop_front()?;
+        self.in_run_queue[process as usize] = false;
         Some(process)
     }
 
     /// Whether nothing is being done and nothing waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.serving.is_none() && self.run.is_empty()
+        self.in_service.is_none() && self.run_queue.is_empty()
     }
 
     /// Frames more (or fewer) at the network controller.
-    pub(crate) fn note_controller(&mut self, now_ps: u64, change: i64) {
+    pub(crate) fn change_controller_queue(&mut self, now_ps: u64, change: i64) {
         let span = now_ps.saturating_sub(self.controller_since_ps);
-        self.report.controller_ps += u128::from(self.at_controller) * u128::from(span);
+        self.report.controller_ps += u128::from(self.controller_frames) * u128::from(span);
         self.controller_since_ps = now_ps;
-        self.at_controller = self.at_controller.saturating_add_signed(change);
-        self.report.controller_max = self.report.controller_max.max(self.at_controller);
+        self.controller_frames = self.controller_frames.saturating_add_signed(change);
+        self.report.controller_max = self.report.controller_max.max(self.controller_frames);
     }
 }
 

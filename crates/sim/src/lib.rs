@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cost;
+pub mod distribution;
 pub mod disturbance;
 pub mod flow;
 mod frames;
@@ -29,18 +30,17 @@ pub mod series;
 pub mod station;
 mod store;
 pub mod traffic;
-pub mod variate;
 pub mod world;
 
 pub use cost::{HostCost, PerByte};
-pub use disturbance::{CUTS_MAX, Disturbance};
+pub use distribution::Distribution;
+pub use disturbance::{Disturbance, PARTITIONS_MAX};
 pub use flow::{FlowReport, ReceiverReport, Target};
 pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;
-pub use network::{Ending, Happening, Network, NetworkConfig, NetworkReport, Observation};
+pub use network::{Network, NetworkConfig, NetworkReport, Observation, PacketEvent, StopReason};
 pub use series::Series;
 pub use station::StationWire;
 pub use traffic::{Receivers, Traffic};
-pub use variate::Law;
 pub use world::{TraceLine, World};

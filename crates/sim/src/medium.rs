@@ -1,6 +1,8 @@
 //! What lies between the stations, under one face.
 
-use link::{Ether, EtherConfig, EtherEvent, EtherFrame, EtherTo, EventQueue, Link, LinkConfig};
+use link::{
+    Ether, EtherConfig, EtherDestination, EtherEvent, EtherFrame, EventQueue, Link, LinkConfig,
+};
 use std::collections::VecDeque;
 
 /// What joins the stations.
@@ -31,7 +33,7 @@ pub enum MediumConfig {
 pub const FRAME_OCTETS: u32 = 18;
 
 /// Octets a frame takes from a link besides: preamble 8, gap 12.
-const SPACE_OCTETS: u32 = 20;
+const PREAMBLE_AND_GAP_OCTETS: u32 = 20;
 
 /// The shortest Ethernet frame on a link.
 const FRAME_MIN: u32 = 64;
@@ -40,7 +42,7 @@ const FRAME_MIN: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediumEvent {
     /// The controller takes up a frame: its turn has come, the medium's perhaps not.
-    Taken { at_ps: u64, tag: u64 },
+    Dequeued { at_ps: u64, tag: u64 },
     /// A frame is out; `arrivals` events `Arrived` or `Lost` follow.
     Sent { at_ps: u64, tag: u64, arrivals: u32 },
     /// A frame was given up, or found no room.
@@ -52,7 +54,7 @@ pub(crate) enum MediumEvent {
         tag: u64,
         corrupt_bit: Option<u64>,
         /// When all of it is there; later than `at_ps` for a station that can do with less.
-        whole_ps: u64,
+        complete_ps: u64,
     },
     /// A receiver does not get it.
     Lost {
@@ -66,25 +68,25 @@ pub(crate) enum MediumEvent {
 
 /// A frame on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offered {
+pub(crate) struct OfferedFrame {
     pub(crate) tag: u64,
     /// Octets of the packet in it.
-    pub(crate) packet: u32,
-    pub(crate) to: EtherTo,
+    pub(crate) packet_len: u32,
+    pub(crate) to: EtherDestination,
 }
 
 pub(crate) struct Medium {
-    kind: Kind,
+    kind: MediumKind,
     stations: usize,
     seed: u64,
     /// Loss and the like at each receiver of a shared medium.
     faults: Vec<Link>,
-    pending: EventQueue<Pending>,
+    pending: EventQueue<PendingEvent>,
     events: VecDeque<MediumEvent>,
-    work: u64,
+    events_handled: u64,
 }
 
-enum Kind {
+enum MediumKind {
     Ether {
         ether: Box<Ether>,
         /// Frames at each controller, first being sent.
@@ -96,17 +98,17 @@ enum Kind {
         down: Vec<Link>,
         cut_through: Option<u32>,
         /// Octets of a frame that stations can do with.
-        heads: Vec<Option<u32>>,
+        cut_through_octets: Vec<Option<u32>>,
     },
 }
 
 /// Things of a medium of links that are due.
 #[derive(Clone, Copy)]
-enum Pending {
-    Event(MediumEvent),
+enum PendingEvent {
+    Medium(MediumEvent),
     /// A frame is far enough into the switch to be passed on.
-    Pass {
-        offered: Offered,
+    Forward {
+        offered: OfferedFrame,
         from: usize,
     },
 }
@@ -134,17 +136,17 @@ impl Medium {
                     let at = positions_ps.get(station).or(positions_ps.last());
                     cable.attach(at.copied().unwrap_or(0));
                 }
-                Kind::Ether {
+                MediumKind::Ether {
                     ether: Box::new(cable),
                     queues: vec![VecDeque::new(); stations],
                 }
             }
-            MediumConfig::Direct(config) => Kind::Direct(links(*config, 0)),
-            MediumConfig::Switch { link, cut_through } => Kind::Switch {
+            MediumConfig::Direct(config) => MediumKind::Direct(links(*config, 0)),
+            MediumConfig::Switch { link, cut_through } => MediumKind::Switch {
                 up: links(*link, 0),
                 down: links(*link, stations),
                 cut_through: *cut_through,
-                heads: vec![None; stations],
+                cut_through_octets: vec![None; stations],
             },
         };
         Medium {
@@ -154,52 +156,56 @@ impl Medium {
             faults: faults.map_or_else(Vec::new, |config| links(config, 2 * stations)),
             pending: EventQueue::new(),
             events: VecDeque::new(),
-            work: 0,
+            events_handled: 0,
         }
     }
 
     /// A station of a switch can do with the first `head` octets of a frame.
-    pub(crate) fn set_cut_through(&mut self, station: usize, head: Option<u32>) {
-        if let Kind::Switch { heads, .. } = &mut self.kind {
-            heads[station] = head;
+    pub(crate) fn set_cut_through(&mut self, station: usize, cut_through: Option<u32>) {
+        if let MediumKind::Switch {
+            cut_through_octets, ..
+        } = &mut self.kind
+        {
+            cut_through_octets[station] = cut_through;
         }
     }
 
     /// A station could not do with the head of a frame: it arrives when all of it is there.
-    pub(crate) fn wait_for_whole(&mut self, event: MediumEvent) {
+    pub(crate) fn deliver_when_complete(&mut self, event: MediumEvent) {
         if let MediumEvent::Arrived {
             station,
             tag,
             corrupt_bit,
-            whole_ps,
+            complete_ps,
             ..
         } = event
         {
-            let whole = MediumEvent::Arrived {
-                at_ps: whole_ps,
+            let complete = MediumEvent::Arrived {
+                at_ps: complete_ps,
                 station,
                 tag,
                 corrupt_bit,
-                whole_ps,
+                complete_ps,
             };
-            self.pending.push(whole_ps, 0, Pending::Event(whole));
+            self.pending
+                .push(complete_ps, 0, PendingEvent::Medium(complete));
         }
     }
 
     /// The ether, if it is one.
     pub(crate) fn ether(&self) -> Option<&Ether> {
         match &self.kind {
-            Kind::Ether { ether, .. } => Some(ether),
+            MediumKind::Ether { ether, .. } => Some(ether),
             _ => None,
         }
     }
 
     /// What befalls frames from now on. Those under way arrive as decided.
-    pub(crate) fn change(&mut self, config: LinkConfig) {
+    pub(crate) fn set_faults(&mut self, config: LinkConfig) {
         let links: &mut dyn Iterator<Item = &mut Link> = match &mut self.kind {
-            Kind::Direct(links) => &mut links.iter_mut(),
-            Kind::Switch { up, down, .. } => &mut up.iter_mut().chain(down),
-            Kind::Ether { .. } => {
+            MediumKind::Direct(links) => &mut links.iter_mut(),
+            MediumKind::Switch { up, down, .. } => &mut up.iter_mut().chain(down),
+            MediumKind::Ether { .. } => {
                 if self.faults.is_empty() {
                     let (first, count) = (2 * self.stations, self.stations);
                     let link = |at: usize| Link::new(config, self.seed, (first + at) as u32);
@@ -212,15 +218,15 @@ impl Medium {
     }
 
     /// Events worked off inside.
-    pub(crate) fn work(&self) -> u64 {
-        self.work + self.ether().map_or(0, |ether| ether.counters().events)
+    pub(crate) fn events_handled(&self) -> u64 {
+        self.events_handled + self.ether().map_or(0, |ether| ether.counters().events)
     }
 
-    pub(crate) fn offer(&mut self, now_ps: u64, from: usize, offered: Offered) {
+    pub(crate) fn offer(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
         match &mut self.kind {
-            Kind::Ether { ether, queues } => {
+            MediumKind::Ether { ether, queues } => {
                 if queues[from].is_empty() {
-                    self.events.push_back(MediumEvent::Taken {
+                    self.events.push_back(MediumEvent::Dequeued {
                         at_ps: now_ps,
                         tag: offered.tag,
                     });
@@ -228,14 +234,14 @@ impl Medium {
                 queues[from].push_back(offered.tag);
                 let frame = EtherFrame {
                     tag: offered.tag,
-                    octets: offered.packet + FRAME_OCTETS,
+                    octets: offered.packet_len + FRAME_OCTETS,
                     to: offered.to,
                 };
                 ether.offer(now_ps, from, frame);
-                self.read_ether();
+                self.drain_ether();
             }
-            Kind::Direct(_) => self.offer_direct(now_ps, from, offered),
-            Kind::Switch { .. } => self.offer_switch(now_ps, from, offered),
+            MediumKind::Direct(_) => self.offer_direct(now_ps, from, offered),
+            MediumKind::Switch { .. } => self.offer_switch(now_ps, from, offered),
         }
     }
 
@@ -249,18 +255,18 @@ impl Medium {
     }
 
     pub(crate) fn advance(&mut self, now_ps: u64) {
-        if let Kind::Ether { ether, .. } = &mut self.kind {
+        if let MediumKind::Ether { ether, .. } = &mut self.kind {
             ether.advance(now_ps);
-            self.read_ether();
+            self.drain_ether();
         }
         while self.pending.next_time().is_some_and(|at| at <= now_ps) {
             let Some((at_ps, pending)) = self.pending.pop() else {
                 return;
             };
-            self.work += 1;
+            self.events_handled += 1;
             match pending {
-                Pending::Event(event) => self.events.push_back(event),
-                Pending::Pass { offered, from } => self.pass_on(at_ps, from, offered),
+                PendingEvent::Medium(event) => self.events.push_back(event),
+                PendingEvent::Forward { offered, from } => self.forward(at_ps, from, offered),
             }
         }
     }
@@ -269,22 +275,26 @@ impl Medium {
         self.events.pop_front()
     }
 
-    fn read_ether(&mut self) {
-        let Kind::Ether { ether, queues } = &mut self.kind else {
+    fn drain_ether(&mut self) {
+        let MediumKind::Ether { ether, queues } = &mut self.kind else {
             return;
         };
         let others = self.stations as u32 - 1;
         while let Some(event) = ether.poll_event() {
-            let noticed = match event {
+            let medium_event = match event {
                 EtherEvent::Started { .. } => continue,
                 EtherEvent::Sent { at_ps, from, frame } => {
-                    let arrivals = if frame.to == EtherTo::All { others } else { 1 };
+                    let arrivals = if frame.to == EtherDestination::All {
+                        others
+                    } else {
+                        1
+                    };
                     self.events.push_back(MediumEvent::Sent {
                         at_ps,
                         tag: frame.tag,
                         arrivals,
                     });
-                    take_next(&mut queues[from], at_ps, &mut self.events);
+                    dequeue_next(&mut queues[from], at_ps, &mut self.events);
                     continue;
                 }
                 EtherEvent::Dropped {
@@ -294,7 +304,7 @@ impl Medium {
                 } => {
                     let tag = frame.tag;
                     self.events.push_back(MediumEvent::Dropped { at_ps, tag });
-                    take_next(&mut queues[station], at_ps, &mut self.events);
+                    dequeue_next(&mut queues[station], at_ps, &mut self.events);
                     continue;
                 }
                 EtherEvent::Delivered {
@@ -304,8 +314,8 @@ impl Medium {
                     ..
                 } => {
                     if let Some(faults) = self.faults.get_mut(station) {
-                        let (at_ps, event) = arrive(faults, at_ps, station, frame);
-                        self.pending.push(at_ps, 0, Pending::Event(event));
+                        let (at_ps, event) = apply_faults(faults, at_ps, station, frame);
+                        self.pending.push(at_ps, 0, PendingEvent::Medium(event));
                         continue;
                     }
                     MediumEvent::Arrived {
@@ -313,7 +323,7 @@ impl Medium {
                         station,
                         tag: frame.tag,
                         corrupt_bit: None,
-                        whole_ps: at_ps,
+                        complete_ps: at_ps,
                     }
                 }
                 EtherEvent::Damaged {
@@ -330,20 +340,22 @@ impl Medium {
                     MediumEvent::Collided { at_ps, station }
                 }
             };
-            self.events.push_back(noticed);
+            self.events.push_back(medium_event);
         }
     }
 
-    fn offer_direct(&mut self, now_ps: u64, from: usize, offered: Offered) {
-        let Kind::Direct(links) = &mut self.kind else {
+    fn offer_direct(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
+        let MediumKind::Direct(links) = &mut self.kind else {
             return;
         };
-        let Offered { tag, packet, .. } = offered;
-        let taken = MediumEvent::Taken { at_ps: now_ps, tag };
-        self.events.push_back(taken);
-        let fate = links[from].offer(now_ps, link_octets(packet));
+        let OfferedFrame {
+            tag, packet_len, ..
+        } = offered;
+        let dequeued = MediumEvent::Dequeued { at_ps: now_ps, tag };
+        self.events.push_back(dequeued);
+        let fate = links[from].offer(now_ps, link_octets(packet_len));
         let station = 1 - from.min(1);
-        let arrivals = follow(&mut self.pending, fate, (now_ps, 0), station, tag);
+        let arrivals = schedule_arrivals(&mut self.pending, fate, (now_ps, 0), station, tag);
         self.events.push_back(MediumEvent::Sent {
             at_ps: now_ps,
             tag,
@@ -351,8 +363,8 @@ impl Medium {
         });
     }
 
-    fn offer_switch(&mut self, now_ps: u64, from: usize, offered: Offered) {
-        let Kind::Switch {
+    fn offer_switch(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
+        let MediumKind::Switch {
             up, cut_through, ..
         } = &mut self.kind
         else {
@@ -360,35 +372,41 @@ impl Medium {
         };
         let tag = offered.tag;
         self.events
-            .push_back(MediumEvent::Taken { at_ps: now_ps, tag });
-        let octets = link_octets(offered.packet);
+            .push_back(MediumEvent::Dequeued { at_ps: now_ps, tag });
+        let octets = link_octets(offered.packet_len);
         let fate = up[from].offer(now_ps, octets);
         let Some(arrival_ps) = fate.arrival_ps else {
             self.events
                 .push_back(MediumEvent::Dropped { at_ps: now_ps, tag });
             return;
         };
-        let ahead = ahead_ps(&up[from], octets, *cut_through);
-        let at_ps = arrival_ps.saturating_sub(ahead).max(now_ps);
-        self.pending.push(at_ps, 0, Pending::Pass { offered, from });
+        let lead_ps = lead_ps(&up[from], octets, *cut_through);
+        let at_ps = arrival_ps.saturating_sub(lead_ps).max(now_ps);
+        self.pending
+            .push(at_ps, 0, PendingEvent::Forward { offered, from });
     }
 
     /// The switch hands a frame to the output of each destination.
-    fn pass_on(&mut self, now_ps: u64, from: usize, offered: Offered) {
-        let Kind::Switch { down, heads, .. } = &mut self.kind else {
+    fn forward(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
+        let MediumKind::Switch {
+            down,
+            cut_through_octets,
+            ..
+        } = &mut self.kind
+        else {
             return;
         };
-        let octets = link_octets(offered.packet);
+        let octets = link_octets(offered.packet_len);
         let outputs = match offered.to {
-            EtherTo::Station(to) => to..to + 1,
-            EtherTo::All => 0..self.stations,
+            EtherDestination::Station(to) => to..to + 1,
+            EtherDestination::All => 0..self.stations,
         };
         let mut arrivals = 0;
         for station in outputs.filter(|&station| station != from && station < self.stations) {
             let fate = down[station].offer(now_ps, octets);
-            let ahead = ahead_ps(&down[station], octets, heads[station]);
-            let times = (now_ps, ahead);
-            arrivals += follow(&mut self.pending, fate, times, station, offered.tag);
+            let lead_ps = lead_ps(&down[station], octets, cut_through_octets[station]);
+            let times = (now_ps, lead_ps);
+            arrivals += schedule_arrivals(&mut self.pending, fate, times, station, offered.tag);
         }
         self.events.push_back(MediumEvent::Sent {
             at_ps: now_ps,
@@ -399,45 +417,45 @@ impl Medium {
 }
 
 /// How much earlier than the last octet of a frame its first `head` ones have come over a link, ps.
-fn ahead_ps(link: &Link, octets: usize, head: Option<u32>) -> u64 {
+fn lead_ps(link: &Link, octets: usize, cut_through: Option<u32>) -> u64 {
     let rate = link.config().rate_bps.unwrap_or(u64::MAX).max(1);
-    head.map_or(0, |head| {
-        let rest = octets.saturating_sub(head as usize) as u128;
+    cut_through.map_or(0, |cut_through| {
+        let rest = octets.saturating_sub(cut_through as usize) as u128;
         (rest * 8 * u128::from(link::PS_PER_S) / u128::from(rate)) as u64
     })
 }
 
 /// Octets a packet takes from a link.
-fn link_octets(packet: u32) -> usize {
-    ((packet + FRAME_OCTETS).max(FRAME_MIN) + SPACE_OCTETS) as usize
+fn link_octets(packet_len: u32) -> usize {
+    ((packet_len + FRAME_OCTETS).max(FRAME_MIN) + PREAMBLE_AND_GAP_OCTETS) as usize
 }
 
-fn take_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<MediumEvent>) {
+fn dequeue_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<MediumEvent>) {
     queue.pop_front();
     if let Some(&tag) = queue.front() {
-        events.push_back(MediumEvent::Taken { at_ps, tag });
+        events.push_back(MediumEvent::Dequeued { at_ps, tag });
     }
 }
 
 /// Puts what becomes of a frame into the queue, and says how many events that are.
-fn follow(
-    pending: &mut EventQueue<Pending>,
-    fate: link::Verdict,
-    (now_ps, ahead_ps): (u64, u64),
+fn schedule_arrivals(
+    pending: &mut EventQueue<PendingEvent>,
+    fate: link::FrameOutcome,
+    (now_ps, lead_ps): (u64, u64),
     station: usize,
     tag: u64,
 ) -> u32 {
     let mut arrivals = 0;
-    for whole_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
-        let at_ps = whole_ps.saturating_sub(ahead_ps).max(now_ps);
+    for complete_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
+        let at_ps = complete_ps.saturating_sub(lead_ps).max(now_ps);
         let event = MediumEvent::Arrived {
             at_ps,
             station,
             tag,
             corrupt_bit: fate.corrupt_bit,
-            whole_ps,
+            complete_ps,
         };
-        pending.push(at_ps, 0, Pending::Event(event));
+        pending.push(at_ps, 0, PendingEvent::Medium(event));
         arrivals += 1;
     }
     if arrivals == 0 {
@@ -446,7 +464,7 @@ fn follow(
             station,
             tag,
         };
-        pending.push(now_ps, 0, Pending::Event(event));
+        pending.push(now_ps, 0, PendingEvent::Medium(event));
         arrivals = 1;
     }
     arrivals
@@ -454,7 +472,12 @@ fn follow(
 
 /// What a receiver's faults make of an arrival. A second copy would be an arrival more than the
 /// sender was told of, so an ether doubles nothing.
-fn arrive(faults: &mut Link, at_ps: u64, station: usize, frame: EtherFrame) -> (u64, MediumEvent) {
+fn apply_faults(
+    faults: &mut Link,
+    at_ps: u64,
+    station: usize,
+    frame: EtherFrame,
+) -> (u64, MediumEvent) {
     let tag = frame.tag;
     let fate = faults.offer(at_ps, frame.octets as usize);
     match fate.arrival_ps {
@@ -464,7 +487,7 @@ fn arrive(faults: &mut Link, at_ps: u64, station: usize, frame: EtherFrame) -> (
                 station,
                 tag,
                 corrupt_bit: fate.corrupt_bit,
-                whole_ps: arrival_ps,
+                complete_ps: arrival_ps,
             };
             (arrival_ps, event)
         }

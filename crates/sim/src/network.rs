@@ -9,10 +9,10 @@ mod processes;
 use crate::cost::HostCost;
 use crate::disturbance::Disturbance;
 use crate::flow::{Flow, FlowReport, Target};
-use crate::frames::Frames;
+use crate::frames::FrameTable;
 use crate::host::{Host, Process, StationReport};
 use crate::medium::{Medium, MediumConfig};
-use crate::store::Pattern;
+use crate::store::BytePattern;
 use crate::traffic::{Receivers, Traffic};
 use engine::{CommandError, Engine, Instant, SplitMix64};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
@@ -35,7 +35,7 @@ pub struct Observation<'a> {
     /// When, ps.
     pub at_ps: u64,
     /// What happened.
-    pub what: Happening,
+    pub event: PacketEvent,
     /// At which station.
     pub station: usize,
     /// Which station built the packet.
@@ -46,7 +46,7 @@ pub struct Observation<'a> {
 
 /// What can happen to a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
+pub enum PacketEvent {
     /// Its sender gave it to the network controller.
     Offered,
     /// It arrived.
@@ -61,7 +61,7 @@ pub enum Happening {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum StopReason {
     /// As many messages as wanted are settled, or all are and nothing is on its way.
     Complete,
     /// The time was up.
@@ -76,7 +76,7 @@ pub enum Ending {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkReport {
     /// How it ended.
-    pub ending: Ending,
+    pub ending: StopReason,
     /// Simulated time, ps.
     pub elapsed_ps: u64,
     /// Each circuit's traffic.
@@ -92,32 +92,32 @@ pub struct NetworkReport {
 /// Things that are due. At equal times the medium comes first, then these in the order in which
 /// they were asked for.
 #[derive(Clone, Copy, Debug)]
-enum Due {
-    Message { traffic: usize },
-    Served { station: usize },
-    Timer { station: usize },
-    TimerServed { station: usize },
-    Leave { tag: u64 },
-    Disturbed { index: usize },
-    Again { flow: usize },
+enum ScheduledEvent {
+    MessageProduced { traffic: usize },
+    ServiceDone { station: usize },
+    TimerExpired { station: usize },
+    TimerServiceDone { station: usize },
+    PacketDeparture { tag: u64 },
+    Disturbance { index: usize },
+    Reopen { flow: usize },
 }
 
-type Observer = Box<dyn FnMut(&Observation<'_>)>;
+type ObserverFn = Box<dyn FnMut(&Observation<'_>)>;
 
 /// Hears the time, ps, and how many messages are settled.
-type Listener = Box<dyn FnMut(u64, u64)>;
+type ProgressListener = Box<dyn FnMut(u64, u64)>;
 
 /// Steps of the event loop between two calls of a listener: some 10 ms.
-const TELL_EVERY: u64 = 1 << 15;
+const PROGRESS_EVERY_STEPS: u64 = 1 << 15;
 
-struct Source {
+struct TrafficSource {
     traffic: Traffic,
     random: SplitMix64,
     produced: u64,
     /// Messages neither settled nor given up.
-    open: u64,
+    outstanding: u64,
     /// The next message waits for one of these.
-    is_full: bool,
+    at_outstanding_limit: bool,
     /// The flow from each sender to each receiver.
     flows: Vec<Vec<usize>>,
 }
@@ -127,24 +127,24 @@ pub struct Network<E> {
     hosts: Vec<Host<E>>,
     flows: Vec<Flow>,
     /// The flow of the packet a receiver is looking at.
-    arriving: Option<usize>,
-    sources: Vec<Source>,
+    arriving_flow: Option<usize>,
+    sources: Vec<TrafficSource>,
     disturbances: Vec<Option<Disturbance<E>>>,
-    opened_again: u64,
+    reopened: u64,
     medium: Medium,
-    queue: EventQueue<Due>,
-    frames: Frames,
-    pattern: Pattern,
+    queue: EventQueue<ScheduledEvent>,
+    frames: FrameTable,
+    pattern: BytePattern,
     now_ps: u64,
     seed: u64,
     events: u64,
     /// Messages produced but not settled, and patterns not done.
     unsettled: u64,
-    unproduced: u64,
+    unfinished_sources: u64,
     settled: u64,
-    observer: Option<Observer>,
-    listener: Option<Listener>,
-    has_begun: bool,
+    observer: Option<ObserverFn>,
+    listener: Option<ProgressListener>,
+    started: bool,
     steps_max: u64,
     scratch: Vec<u8>,
 }
@@ -167,23 +167,23 @@ impl<E: Engine> Network<E> {
         Network {
             hosts: hosts.collect(),
             flows: Vec::new(),
-            arriving: None,
+            arriving_flow: None,
             sources: Vec::new(),
             disturbances: Vec::new(),
-            opened_again: 0,
+            reopened: 0,
             medium,
             queue: EventQueue::new(),
-            frames: Frames::default(),
-            pattern: Pattern::new(),
+            frames: FrameTable::default(),
+            pattern: BytePattern::new(),
             now_ps: 0,
             seed: SplitMix64::at(config.seed, 0x7472_6166),
             events: 0,
             unsettled: 0,
-            unproduced: 0,
+            unfinished_sources: 0,
             settled: 0,
             observer: None,
             listener: None,
-            has_begun: false,
+            started: false,
             steps_max: u64::MAX,
             scratch: Vec::new(),
         }
@@ -195,7 +195,7 @@ impl<E: Engine> Network<E> {
     }
 
     /// Calls `listener` now and then with the time, ps, and the messages settled so far.
-    pub fn tell(&mut self, listener: impl FnMut(u64, u64) + 'static) {
+    pub fn on_progress(&mut self, listener: impl FnMut(u64, u64) + 'static) {
         self.listener = Some(Box::new(listener));
     }
 
@@ -229,53 +229,56 @@ impl<E: Engine> Network<E> {
                     others.map(|&station| Target::Station(station)).collect()
                 }
             };
-            let opened = targets.into_iter().map(|to| self.open(sender, to, index));
+            let opened = targets
+                .into_iter()
+                .map(|to| self.open_flow(sender, to, index));
             flows.push(opened.collect::<Result<Vec<usize>, CommandError>>()?);
         }
         let mut random = SplitMix64::new(SplitMix64::at(self.seed, index as u64));
         if traffic.messages > 0 && flows.iter().any(|flows| !flows.is_empty()) {
             let first = traffic.start_ps + traffic.interarrival_ps.draw(&mut random);
-            self.unproduced += 1;
-            self.queue.push(first, 1, Due::Message { traffic: index });
+            self.unfinished_sources += 1;
+            self.queue
+                .push(first, 1, ScheduledEvent::MessageProduced { traffic: index });
         }
-        self.sources.push(Source {
+        self.sources.push(TrafficSource {
             traffic,
             random,
             produced: 0,
-            open: 0,
-            is_full: false,
+            outstanding: 0,
+            at_outstanding_limit: false,
             flows,
         });
         Ok(())
     }
 
     /// Runs until everything is settled, or until `limit_ps`.
-    pub fn run(&mut self, limit_ps: u64) -> Ending {
+    pub fn run(&mut self, limit_ps: u64) -> StopReason {
         self.run_until(limit_ps, u64::MAX)
     }
 
     /// Runs until `settled` messages are settled, everything is, or until `limit_ps`.
-    pub fn run_until(&mut self, limit_ps: u64, settled: u64) -> Ending {
-        self.begin();
+    pub fn run_until(&mut self, limit_ps: u64, settled: u64) -> StopReason {
+        self.start_processes();
         let mut step = 0u64;
         loop {
             step += 1;
-            if step.is_multiple_of(TELL_EVERY)
+            if step.is_multiple_of(PROGRESS_EVERY_STEPS)
                 && let Some(listener) = &mut self.listener
             {
                 listener(self.now_ps, self.settled);
             }
             if step > self.steps_max {
-                return Ending::Exhausted;
+                return StopReason::Exhausted;
             }
             if self.settled >= settled || self.is_complete() {
-                return Ending::Complete;
+                return StopReason::Complete;
             }
             let own = self.queue.next_time();
             let medium = self.medium.deadline();
             let next = own.into_iter().chain(medium).min();
             let Some(at_ps) = next.filter(|at_ps| *at_ps <= limit_ps) else {
-                let ending = next.map_or(Ending::Stuck, |_| Ending::TimeLimit);
+                let ending = next.map_or(StopReason::Stuck, |_| StopReason::TimeLimit);
                 self.now_ps = self.now_ps.max(if next.is_some() { limit_ps } else { 0 });
                 return ending;
             };
@@ -283,28 +286,28 @@ impl<E: Engine> Network<E> {
             if medium == Some(at_ps) {
                 self.medium.advance(at_ps);
             } else if let Some((_, due)) = self.queue.pop() {
-                self.events += u64::from(self.work_off(due));
+                self.events += u64::from(self.handle_event(due));
             }
             self.drain_medium();
         }
     }
 
-    fn begin(&mut self) {
-        if std::mem::replace(&mut self.has_begun, true) {
+    fn start_processes(&mut self) {
+        if std::mem::replace(&mut self.started, true) {
             return;
         }
         for station in 0..self.hosts.len() {
             self.hosts[station].signal(Process::Sender);
-            self.serve(station);
+            self.run_processes(station);
         }
         self.drain_medium();
     }
 
     /// What was measured so far.
-    pub fn report(&mut self, ending: Ending) -> NetworkReport {
+    pub fn report(&mut self, ending: StopReason) -> NetworkReport {
         let now_ps = self.now_ps;
         let stations = self.hosts.iter_mut().map(|host| {
-            host.note_controller(now_ps, 0);
+            host.change_controller_queue(now_ps, 0);
             StationReport {
                 counters: host.counters(),
                 ..host.report.clone()
@@ -320,45 +323,45 @@ impl<E: Engine> Network<E> {
                 .medium
                 .ether()
                 .map(|ether| (ether.counters(), ether.medium_until(now_ps))),
-            events: self.events + self.medium.work(),
+            events: self.events + self.medium.events_handled(),
         }
     }
 
     fn is_complete(&self) -> bool {
         self.unsettled == 0
-            && self.unproduced == 0
-            && self.frames.live() == 0
+            && self.unfinished_sources == 0
+            && self.frames.in_flight() == 0
             && self.hosts.iter().all(Host::is_idle)
     }
 
     /// Whether there was anything to do.
-    fn work_off(&mut self, due: Due) -> bool {
+    fn handle_event(&mut self, due: ScheduledEvent) -> bool {
         match due {
-            Due::Message { traffic } => self.produce(traffic),
-            Due::Served { station } => {
+            ScheduledEvent::MessageProduced { traffic } => self.produce_message(traffic),
+            ScheduledEvent::ServiceDone { station } => {
                 // A service that a crash cut off ends unnoticed.
                 let now_ps = self.now_ps;
                 let host = &mut self.hosts[station];
-                let done = host.serving.take_if(|(_, done)| *done == now_ps);
+                let done = host.in_service.take_if(|(_, done)| *done == now_ps);
                 let Some((process, _)) = done else {
                     return false;
                 };
-                self.finish(station, process);
-                self.serve(station);
+                self.finish_service(station, process);
+                self.run_processes(station);
             }
-            Due::Timer { station } => return self.ring(station),
-            Due::TimerServed { station } => {
+            ScheduledEvent::TimerExpired { station } => return self.handle_timer(station),
+            ScheduledEvent::TimerServiceDone { station } => {
                 self.hosts[station].signal(Process::Sender);
-                self.serve(station);
+                self.run_processes(station);
             }
-            Due::Leave { tag } => self.offer(tag),
-            Due::Disturbed { index } => self.happen(index),
-            Due::Again { flow } => self.open_again(flow),
+            ScheduledEvent::PacketDeparture { tag } => self.offer_to_controller(tag),
+            ScheduledEvent::Disturbance { index } => self.apply_disturbance(index),
+            ScheduledEvent::Reopen { flow } => self.reopen_flow(flow),
         }
         true
     }
 
-    fn produce(&mut self, index: usize) {
+    fn produce_message(&mut self, index: usize) {
         let source = &mut self.sources[index];
         let random = &mut source.random;
         let sender = random.below(source.flows.len() as u64) as usize;
@@ -366,13 +369,13 @@ impl<E: Engine> Network<E> {
         // Nothing carries a message without bytes.
         let length = source.traffic.length.draw(random).max(1);
         source.produced += 1;
-        source.open += 1;
-        source.is_full = source
+        source.outstanding += 1;
+        source.at_outstanding_limit = source
             .traffic
             .outstanding
-            .is_some_and(|most| source.open >= most);
-        if !source.is_full {
-            self.next_message(index);
+            .is_some_and(|most| source.outstanding >= most);
+        if !source.at_outstanding_limit {
+            self.schedule_message(index);
         }
         let Some(&flow) = self.sources[index].flows[sender].get(receiver) else {
             return;
@@ -383,32 +386,33 @@ impl<E: Engine> Network<E> {
             // Its user has nobody to send it to.
             self.give_up(flow);
         } else if self.flows[flow].connected {
-            self.write(flow, length);
+            self.queue_message(flow, length);
         } else {
-            self.flows[flow].early.push_back(length);
+            self.flows[flow].queued_lengths.push_back(length);
         }
-        self.serve(self.flows[flow].from);
+        self.run_processes(self.flows[flow].from);
     }
 
     /// Lets the next message of a pattern come up, if there is one more.
-    fn next_message(&mut self, index: usize) {
+    fn schedule_message(&mut self, index: usize) {
         let source = &mut self.sources[index];
         if source.produced < source.traffic.messages {
             let next = self.now_ps + source.traffic.interarrival_ps.draw(&mut source.random);
-            self.queue.push(next, 1, Due::Message { traffic: index });
+            self.queue
+                .push(next, 1, ScheduledEvent::MessageProduced { traffic: index });
         } else {
-            self.unproduced -= 1;
+            self.unfinished_sources -= 1;
         }
     }
 
     /// `count` messages of a pattern are settled or given up.
-    fn room_for_more(&mut self, index: usize, count: u64) {
+    fn release_outstanding(&mut self, index: usize, count: u64) {
         let Some(source) = self.sources.get_mut(index) else {
             return;
         };
-        source.open -= count;
-        if count > 0 && std::mem::replace(&mut source.is_full, false) {
-            self.next_message(index);
+        source.outstanding -= count;
+        if count > 0 && std::mem::replace(&mut source.at_outstanding_limit, false) {
+            self.schedule_message(index);
         }
     }
 }

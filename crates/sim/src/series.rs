@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_steady_stream_has_steady_rates_however_long_it_is() {
+    fn series_rates_constant_for_constant_stream() {
         for step in [10_000u64, 3_000_000, 900_000_000] {
             let mut series = Series::default();
             for index in 0..100_000 {

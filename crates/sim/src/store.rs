@@ -11,13 +11,13 @@ const PERIOD: usize = 65_521;
 /// The byte at each position of a user's stream, twice over so that any run of a packet is one
 /// slice.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern(Vec<u8>);
+pub(crate) struct BytePattern(Vec<u8>);
 
-impl Pattern {
-    pub(crate) fn new() -> Pattern {
+impl BytePattern {
+    pub(crate) fn new() -> BytePattern {
         let byte =
             |index: usize| engine::SplitMix64::at(0x70a7_4a11, (index % PERIOD) as u64) as u8;
-        Pattern((0..PERIOD + (1 << 16)).map(byte).collect())
+        BytePattern((0..PERIOD + (1 << 16)).map(byte).collect())
     }
 
     /// The `len` bytes from `position` on; `len` is at most 65,536.
@@ -29,7 +29,7 @@ impl Pattern {
 
 /// What one circuit's user has written and the engine may still ask for.
 #[derive(Clone, Debug)]
-pub(crate) struct Store {
+pub(crate) struct SendStore {
     framing: Framing,
     payload: u64,
     /// Position behind the last byte.
@@ -41,9 +41,9 @@ pub(crate) struct Store {
     records: VecDeque<u8>,
 }
 
-impl Store {
-    pub(crate) fn new(framing: Framing, payload: usize) -> Store {
-        Store {
+impl SendStore {
+    pub(crate) fn new(framing: Framing, payload: usize) -> SendStore {
+        SendStore {
             framing,
             payload: payload as u64,
             end: 0,
@@ -54,7 +54,7 @@ impl Store {
     }
 
     /// Adds `len` bytes of a message that begins or ends with them.
-    pub(crate) fn append(&mut self, pattern: &Pattern, len: u64, first: bool, last: bool) {
+    pub(crate) fn append(&mut self, pattern: &BytePattern, len: u64, first: bool, last: bool) {
         if self.framing == Framing::Records {
             self.append_record(pattern, len, first, last);
         } else {
@@ -63,17 +63,17 @@ impl Store {
         self.user += len;
     }
 
-    fn append_record(&mut self, pattern: &Pattern, len: u64, first: bool, last: bool) {
+    fn append_record(&mut self, pattern: &BytePattern, len: u64, first: bool, last: bool) {
         let (mut done, mut first) = (0, first);
         loop {
             let room = self.payload - self.end % self.payload;
-            if room < record::ROOM_MIN as u64 {
-                self.push(&[0; record::ROOM_MIN][..room as usize]);
+            if room < record::FRAGMENT_ROOM_MIN as u64 {
+                self.push(&[0; record::FRAGMENT_ROOM_MIN][..room as usize]);
                 continue;
             }
-            let part = (len - done).min(room - record::HEAD_LEN as u64);
+            let part = (len - done).min(room - record::FRAGMENT_HEADER_LEN as u64);
             let ends = last && done + part == len;
-            self.push(&record::head(part as usize, first, ends));
+            self.push(&record::fragment_header(part as usize, first, ends));
             self.push(pattern.at(self.user + done, part as usize));
             done += part;
             first = false;
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Appends the bytes of `range` to `packet`.
-    pub(crate) fn gather(&self, pattern: &Pattern, range: Range<u64>, packet: &mut Vec<u8>) {
+    pub(crate) fn gather(&self, pattern: &BytePattern, range: Range<u64>, packet: &mut Vec<u8>) {
         let len = (range.end - range.start) as usize;
         if self.framing == Framing::Records {
             let from = range.start.saturating_sub(self.base) as usize;

@@ -1,6 +1,6 @@
 //! Where messages come from.
 
-use crate::variate::Law;
+use crate::distribution::Distribution;
 
 /// Who a pattern's messages go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,9 @@ pub struct Traffic {
     /// Where they go. A sender is never its own receiver.
     pub receivers: Receivers,
     /// Bytes of a message, at least one.
-    pub length: Law,
+    pub length: Distribution,
     /// Time from one message of the pattern to the next, ps.
-    pub interarrival_ps: Law,
+    pub interarrival_ps: Distribution,
     /// Messages in all.
     pub messages: u64,
     /// Messages not settled at most; the next one comes up an interval after there is room. None

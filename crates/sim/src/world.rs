@@ -27,12 +27,12 @@ pub struct World<E> {
     pumps: [Pump<E, StationWire>; 2],
     wires: [StationWire; 2],
     links: [Link; 2],
-    queue: EventQueue<Arriving>,
+    queue: EventQueue<PacketInTransit>,
     now_ps: u64,
     trace: Vec<TraceLine>,
 }
 
-struct Arriving {
+struct PacketInTransit {
     to: usize,
     packet: Vec<u8>,
 }
@@ -86,15 +86,15 @@ impl<E: Engine> World<E> {
     /// The pump's; none are known on a simulated wire.
     pub fn step(&mut self, limit_ps: u64) -> io::Result<bool> {
         for station in 0..2 {
-            self.pumps[station].transmit(self.now(), true)?;
-            self.carry(station);
+            self.pumps[station].submit_all_and_flush(self.now(), true)?;
+            self.send_to_link(station);
         }
-        let Some(at_ps) = self.next_ps().filter(|&at_ps| at_ps <= limit_ps) else {
+        let Some(at_ps) = self.next_event_ps().filter(|&at_ps| at_ps <= limit_ps) else {
             return Ok(false);
         };
         self.now_ps = self.now_ps.max(at_ps);
         while self.queue.next_time().is_some_and(|at| at <= self.now_ps) {
-            self.arrive()?;
+            self.deliver_next()?;
         }
         for station in 0..2 {
             let now = self.now();
@@ -103,14 +103,14 @@ impl<E: Engine> World<E> {
         Ok(true)
     }
 
-    fn next_ps(&self) -> Option<u64> {
-        let deadlines = self.pumps.iter().filter_map(|pump| pump.deadline());
+    fn next_event_ps(&self) -> Option<u64> {
+        let deadlines = self.pumps.iter().filter_map(|pump| pump.poll_timeout());
         let deadlines = deadlines.map(|at| at.as_nanos().saturating_mul(1000));
         deadlines.chain(self.queue.next_time()).min()
     }
 
-    fn arrive(&mut self) -> io::Result<()> {
-        let Some((_, Arriving { to, packet })) = self.queue.pop() else {
+    fn deliver_next(&mut self) -> io::Result<()> {
+        let Some((_, PacketInTransit { to, packet })) = self.queue.pop() else {
             return Ok(());
         };
         let from = Address::Station(1 - to as u32);
@@ -125,7 +125,7 @@ impl<E: Engine> World<E> {
     }
 
     /// Moves a station's outgoing packets onto its link.
-    fn carry(&mut self, station: usize) {
+    fn send_to_link(&mut self, station: usize) {
         loop {
             let taken = self.wires[station]
                 .mailbox
@@ -149,11 +149,11 @@ impl<E: Engine> World<E> {
                 }
             }
             for at_ps in [verdict.arrival_ps, verdict.copy_ps].into_iter().flatten() {
-                let arriving = Arriving {
+                let packet = PacketInTransit {
                     to: 1 - station,
                     packet: packet.clone(),
                 };
-                self.queue.push(at_ps, 0, arriving);
+                self.queue.push(at_ps, 0, packet);
             }
         }
     }

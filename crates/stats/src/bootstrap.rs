@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn agrees_with_t_on_tame_values() {
+    fn bootstrap_agrees_with_t_interval() {
         let values: Vec<f64> = (0..9)
             .flat_map(|k| [f64::from(k), 8.0 - f64::from(k)])
             .collect();
@@ -46,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn is_refused_below_fifteen_values_and_repeats_itself() {
+    fn bootstrap_needs_fifteen_values_and_is_reproducible() {
         assert_eq!(bootstrap_interval(&[1.0; 14], 0.05, 100, 1), None);
         let values: Vec<f64> = (0..15).map(f64::from).collect();
         let once = bootstrap_interval(&values, 0.05, 100, 7);

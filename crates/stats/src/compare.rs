@@ -1,8 +1,8 @@
 //! Two runs instead of two transports.
 
-use crate::contests::key;
+use crate::contests::cell_key;
 use crate::mean::Mean;
-use crate::verdict::{Question, answers, more_is_better};
+use crate::verdict::{Comparison, judge_means, more_is_better};
 use results::{Cell, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 /// runs differ; whether the software or the machine changed in between it cannot say.
 pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64) -> Vec<Verdict> {
     let old = logarithms(before);
-    let mut questions = Vec::new();
+    let mut comparisons = Vec::new();
     let mut means = Vec::new();
     for (name, (cell, values)) in in_order(after) {
         let Some((_, others)) = old.get(&name) else {
             continue;
         };
         let transport = cell.transport();
-        questions.push(Question {
+        comparisons.push(Comparison {
             contest: cell.without(Cell::TRANSPORT),
             metric: metric::primary(&cell.workload()).to_owned(),
             baseline: format!("{transport} before"),
@@ -31,7 +31,7 @@ pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64)
         });
         means.push(difference(&values, others));
     }
-    answers(&questions, &means, alpha, equal_within)
+    judge_means(&comparisons, &means, alpha, equal_within)
 }
 
 /// The verdicts that are worse by more than `threshold` (0.03 for 3 %) beyond doubt: the whole
@@ -57,7 +57,7 @@ fn logarithms(trials: &[Trial]) -> Logarithms {
         let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
         let counts = trial.status == Status::Ok && trial.block > 0 && !trial.control;
         if counts && log.is_finite() {
-            let entry = cells.entry(key(&trial.cell));
+            let entry = cells.entry(cell_key(&trial.cell));
             let (_, values) = entry.or_insert_with(|| (trial.cell.clone(), Vec::new()));
             values.push(log);
         }

@@ -1,6 +1,6 @@
 //! Trials sorted into contests, and the questions they can answer.
 
-use crate::verdict::Question;
+use crate::verdict::Comparison;
 use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ pub struct Contest<'a> {
 /// Sorts the trials of a run into contests, in the order of the plan: by workload, other
 /// factors, size. Pilots (block 0) take no part.
 pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
-    let mut places = BTreeMap::new();
+    let mut indices = BTreeMap::new();
     let mut contests: Vec<Contest> = Vec::new();
     for trial in trials.iter().filter(|trial| trial.block > 0) {
         let cell = trial.cell.without(Cell::TRANSPORT);
-        let place = *places.entry(key(&cell)).or_insert(contests.len());
-        if place == contests.len() {
+        let index = *indices.entry(cell_key(&cell)).or_insert(contests.len());
+        if index == contests.len() {
             contests.push(Contest {
                 metric: metric::primary(&cell.workload()),
                 cell,
@@ -33,7 +33,7 @@ pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
                 trials: Vec::new(),
             });
         }
-        let contest = &mut contests[place];
+        let contest = &mut contests[index];
         let transport = trial.cell.transport();
         if !contest.transports.contains(&transport) {
             contest.transports.push(transport);
@@ -46,7 +46,7 @@ pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
 
 fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
     let mut others: Vec<String> = Vec::new();
-    let other = |cell: &Cell| key(&cell.without(Cell::SIZE).without(Cell::WORKLOAD));
+    let other = |cell: &Cell| cell_key(&cell.without(Cell::SIZE).without(Cell::WORKLOAD));
     for contest in contests.iter_mut() {
         let name = other(&contest.cell);
         if !others.contains(&name) {
@@ -54,26 +54,26 @@ fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
         }
         contest
             .transports
-            .sort_by_key(|name| place(&plan.transports, name));
+            .sort_by_key(|name| rank(&plan.transports, name));
     }
     contests.sort_by_cached_key(|contest| {
         let size = contest.cell.size().unwrap_or(u64::MAX);
         (
-            place(&plan.workloads, &contest.cell.workload()),
-            place(&others, &other(&contest.cell)),
-            place(&plan.sizes, &size),
+            rank(&plan.workloads, &contest.cell.workload()),
+            rank(&others, &other(&contest.cell)),
+            rank(&plan.sizes, &size),
         )
     });
 }
 
 /// Where an item stands in a list; after all others when it does not.
-fn place<T: PartialEq>(list: &[T], item: &T) -> usize {
+fn rank<T: PartialEq>(list: &[T], item: &T) -> usize {
     let found = list.iter().position(|other| other == item);
     found.unwrap_or(usize::MAX)
 }
 
 /// A cell as text that tells it from every other.
-pub(crate) fn key(cell: &Cell) -> String {
+pub(crate) fn cell_key(cell: &Cell) -> String {
     let factors = cell.0.iter();
     factors
         .map(|(name, value)| format!("{name}={value:?};"))
@@ -82,7 +82,7 @@ pub(crate) fn key(cell: &Cell) -> String {
 
 impl<'a> Contest<'a> {
     /// The trials of a transport that count, by block; the first of a block when there are more.
-    pub fn counted(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
+    pub fn valid_trials(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
         let mut by_block = BTreeMap::new();
         for &trial in &self.trials {
             let wanted = trial.status == Status::Ok && trial.control == control;
@@ -100,9 +100,9 @@ impl<'a> Contest<'a> {
         control: bool,
         baseline: &str,
     ) -> Vec<(u32, &'a Trial, &'a Trial)> {
-        let others = self.counted(baseline, false);
+        let others = self.valid_trials(baseline, false);
         let pair = |(block, trial)| Some((block, trial, *others.get(&block)?));
-        let counted = self.counted(contestant, control);
+        let counted = self.valid_trials(contestant, control);
         counted.into_iter().filter_map(pair).collect()
     }
 
@@ -117,9 +117,9 @@ impl<'a> Contest<'a> {
         pairs.into_iter().filter_map(ratio).collect()
     }
 
-    fn question(&self, contestant: &str, control: bool, baseline: &str) -> Option<Question> {
+    fn comparison(&self, contestant: &str, control: bool, baseline: &str) -> Option<Comparison> {
         let log_ratios = self.log_ratios(contestant, control, baseline);
-        (!log_ratios.is_empty()).then(|| Question {
+        (!log_ratios.is_empty()).then(|| Comparison {
             contest: self.cell.clone(),
             metric: self.metric.to_owned(),
             contestant: contestant.to_owned(),
@@ -131,30 +131,30 @@ impl<'a> Contest<'a> {
 
 /// One question a contest and contestant, in order. A contestant that never counted beside the
 /// baseline is not asked about.
-pub fn questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
-    let of_contest = |contest: &Contest| -> Vec<Question> {
+pub fn comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
+    let of_contest = |contest: &Contest| -> Vec<Comparison> {
         let rivals = contest.transports.iter().filter(|name| *name != baseline);
-        let ask = |name: &String| contest.question(name, false, baseline);
-        rivals.filter_map(ask).collect()
+        let compare = |name: &String| contest.comparison(name, false, baseline);
+        rivals.filter_map(compare).collect()
     };
     contests.iter().flat_map(of_contest).collect()
 }
 
 /// The baseline against itself, one question a contest.
-pub fn control_questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
-    let ask = |contest: &Contest| contest.question(baseline, true, baseline);
-    contests.iter().filter_map(ask).collect()
+pub fn control_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
+    let compare = |contest: &Contest| contest.comparison(baseline, true, baseline);
+    contests.iter().filter_map(compare).collect()
 }
 
 /// Questions over all contests of a metric, one a contestant and metric that ran in two or more.
-pub fn overall_questions(contests: &[Contest], baseline: &str) -> Vec<Question> {
+pub fn overall_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
     let mut metrics: Vec<&str> = Vec::new();
     for contest in contests {
         if !metrics.contains(&contest.metric) {
             metrics.push(contest.metric);
         }
     }
-    let of_metric = |metric: &&str| -> Vec<Question> {
+    let of_metric = |metric: &&str| -> Vec<Comparison> {
         let same: Vec<&Contest> = contests.iter().filter(|c| c.metric == *metric).collect();
         let mut rivals: Vec<&String> = Vec::new();
         for name in same.iter().flat_map(|contest| &contest.transports) {
@@ -162,8 +162,8 @@ pub fn overall_questions(contests: &[Contest], baseline: &str) -> Vec<Question> 
                 rivals.push(name);
             }
         }
-        let ask = |name: &String| overall_question(&same, name, baseline);
-        rivals.into_iter().filter_map(ask).collect()
+        let compare = |name: &String| overall_comparison(&same, name, baseline);
+        rivals.into_iter().filter_map(compare).collect()
     };
     metrics.iter().flat_map(of_metric).collect()
 }
@@ -171,7 +171,11 @@ pub fn overall_questions(contests: &[Contest], baseline: &str) -> Vec<Question> 
 /// The mean log-ratio over contests, block by block. Only blocks with all contests count, so
 /// that the mean is always over the same ones; a contest with less than half the blocks of the
 /// fullest is left out rather than leaving out the blocks.
-fn overall_question(contests: &[&Contest], contestant: &str, baseline: &str) -> Option<Question> {
+fn overall_comparison(
+    contests: &[&Contest],
+    contestant: &str,
+    baseline: &str,
+) -> Option<Comparison> {
     let mut ratios: Vec<BTreeMap<u32, f64>> = contests
         .iter()
         .map(|contest| contest.log_ratios(contestant, false, baseline))
@@ -185,7 +189,7 @@ fn overall_question(contests: &[&Contest], contestant: &str, baseline: &str) -> 
         let values: Option<Vec<f64>> = ratios.iter().map(|by| by.get(block).copied()).collect();
         values.map(|values| values.iter().sum::<f64>() / values.len() as f64)
     };
-    Some(Question {
+    Some(Comparison {
         contest: Cell::default(),
         metric: contests.first()?.metric.to_owned(),
         contestant: contestant.to_owned(),

@@ -1,6 +1,6 @@
 //! Cost models of a run, and the sizes at which two contestants change places.
 
-use crate::contests::key;
+use crate::contests::cell_key;
 use crate::fit::{Model, cost, fit};
 use results::{Cell, CellSummary, Crossover, Estimate, Fit, metric};
 
@@ -28,7 +28,7 @@ pub fn curves(cells: &[CellSummary]) -> Vec<Curve> {
             continue;
         };
         let cell = summary.cell.without(Cell::SIZE);
-        let name = key(&cell);
+        let name = cell_key(&cell);
         let point = (size as f64, cost);
         match groups.iter_mut().find(|group| group.0 == name) {
             Some(group) => group.3.push(point),
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn contestants_change_places_once() {
+    fn single_crossover_is_found() {
         // 1000 + 0.1 s against 400 + 0.7 s: equal at 1000 B.
         let mut all = cells("tcp", 0.01, |s| 1000.0 + 0.1 * s);
         all.extend(cells("udp", 0.01, |s| 400.0 + 0.7 * s));
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_crossing_within_the_noise_is_none() {
+    fn crossing_within_noise_is_ignored() {
         let mut all = cells("tcp", 0.05, |s| 1000.0 + 0.1 * s);
         all.extend(cells("udp", 0.05, |s| 1010.0 + 0.099 * s));
         assert_eq!(crossovers(&curves(&all)), []);
     }
 
     #[test]
-    fn the_fit_is_of_time_per_message() {
+    fn throughput_fit_is_time_per_message() {
         let curves = curves(&cells("tcp", 0.01, |s| 500.0 + 2.0 * s));
         let [curve] = &curves[..] else {
             panic!("one curve")

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn student_quantiles_are_those_of_the_tables() {
+    fn student_quantiles_match_tables() {
         // Two-sided 95 % and one-sided 99.95 %, as printed in every textbook.
         for (p, df, printed) in [
             (0.975, 1.0, 12.706),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn student_is_exact_where_a_formula_is_known() {
+    fn student_quantiles_match_closed_forms() {
         for tail in [0.4, 0.1, 0.025, 1e-4, 1e-9] {
             close(
                 student_tail_quantile(tail, 1.0),
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn student_agrees_with_another_implementation() {
+    fn student_cdf_matches_statrs() {
         for df in [1.0, 2.5, 4.0, 11.0, 60.0, 999.0, 12_345.0] {
             let other = StudentsT::new(0.0, 1.0, df).expect("df is positive");
             for x in [-8.0, -2.0, -0.3, 0.0, 0.1, 0.7, 3.3, 12.0] {
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn quantile_and_distribution_are_inverse() {
+    fn quantile_inverts_cdf() {
         for df in [1.0, 3.0, 4.5, 19.0, 200.0, 1e5, 1e9] {
             for p in [1e-12, 1e-5, 0.01, 0.3, 0.5, 0.8, 0.999] {
                 let x = student_quantile(p, df);
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_quantiles_are_those_of_the_tables() {
+    fn normal_quantiles_match_tables() {
         for (p, exact) in [
             (0.975, 1.959_963_984_540_054),
             (0.995, 2.575_829_303_548_901),
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_agrees_with_another_implementation() {
+    fn normal_cdf_matches_statrs() {
         let other = Normal::new(0.0, 1.0).expect("a standard normal");
         for tenth in -70..=70 {
             let x = f64::from(tenth) / 10.0;
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_not_a_number() {
+    fn invalid_arguments_give_nan() {
         for value in [
             normal_quantile(0.0),
             normal_quantile(1.0),

@@ -76,10 +76,10 @@ fn quantile_of_sorted(sorted: &[f64], q: f64) -> f64 {
     if sorted.is_empty() {
         return f64::NAN;
     }
-    let place = q.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
-    let below = place.floor() as usize;
-    let above = place.ceil() as usize;
-    let share = place - below as f64;
+    let position = q.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
+    let below = position.floor() as usize;
+    let above = position.ceil() as usize;
+    let share = position - below as f64;
     if share == 0.0 {
         return sorted[below];
     }
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ranks_are_those_of_the_sign_test() {
+    fn median_ranks_match_sign_test_tables() {
         // Printed in tables of the sign test: n, and the rank (from 1) of the lower end.
         for (n, rank) in [
             (6, 1),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn below_six_values_the_interval_is_the_range() {
+    fn median_interval_is_range_below_six_values() {
         let five = estimate(&[3.0, 9.0, 1.0, 5.0, 4.0]);
         assert_eq!(
             (five.low, five.median, five.high, five.n),
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_covers_the_median_as_often_as_it_says() {
+    fn median_interval_has_nominal_coverage() {
         let mut random = SplitMix64::new(1);
         let covered = (0..2000).filter(|_| {
             let values: Vec<f64> = (0..12).map(|_| random.unit().powi(3)).collect();
@@ -150,14 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn fairness_goes_from_one_nth_to_one() {
+    fn jain_index_ranges_from_one_nth_to_one() {
         assert_eq!(jain(&[5.0, 5.0, 5.0, 5.0]), 1.0);
         assert_eq!(jain(&[8.0, 0.0, 0.0, 0.0]), 0.25);
         assert_eq!(jain(&[]), 1.0);
     }
 
     #[test]
-    fn a_percentile_needs_ten_samples_beyond_it() {
+    fn percentile_needs_ten_samples_beyond_it() {
         let needed = [0.5, 0.9, 0.99, 0.999, 0.9999].map(samples_needed);
         assert_eq!(needed, [20, 100, 1000, 10_000, 100_000]);
     }

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_1984_line_is_found_again() {
+    fn fit_recovers_cabrera_1984_line() {
         // Cabrera's 10 Mbit/s TCP: about 5.5 ms and 1.27 us a byte below the page size.
         let points: Vec<_> = doubling(11).map(|s| (s, 5.5e6 + 1270.0 * s)).collect();
         let model = fit(&points).expect("eleven sizes");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bend_is_found_where_it_is_and_noise_adds_none() {
+    fn fit_finds_bend_and_ignores_noise() {
         let bent = |s: f64| {
             if s <= 512.0 {
                 800.0 + 0.1 * s
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn three_pieces_when_there_are_three() {
+    fn fit_finds_three_pieces() {
         let cost =
             |s: f64| 100.0 + 0.2 * s + 2.0 * (s - 64.0).max(0.0) - 1.9 * (s - 4096.0).max(0.0);
         let points: Vec<_> = doubling(17).map(|s| (s, cost(s))).collect();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn few_or_broken_points_are_no_model() {
+    fn fit_rejects_few_or_invalid_points() {
         assert_eq!(fit(&[(1.0, 2.0), (2.0, 3.0)]), None);
         assert_eq!(fit(&[(1.0, 2.0), (2.0, 3.0), (2.0, 3.0)]), None);
         assert_eq!(fit(&[(1.0, 2.0), (2.0, 0.0), (3.0, 1.0)]), None);

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_down_until_the_first_failure() {
+    fn holm_steps_down_until_first_failure() {
         // Holm's own kind of example: 0.01 <= 0.0125, 0.013 <= 0.0167, 0.03 > 0.025.
         let p_values = [0.03, 0.01, 0.04, 0.013];
         let levels = levels(&p_values, 0.05);
@@ -38,13 +38,13 @@ mod tests {
     }
 
     #[test]
-    fn one_test_has_the_whole_level() {
+    fn single_test_gets_full_alpha() {
         assert_eq!(levels(&[0.2], 0.05), [0.05]);
         assert!(levels(&[], 0.05).is_empty());
     }
 
     #[test]
-    fn an_absent_test_makes_the_others_stricter() {
+    fn absent_test_counts_in_family_size() {
         assert_eq!(levels(&[f64::NAN, 0.001], 0.05), [0.05, 0.025]);
     }
 }

@@ -6,12 +6,12 @@
 //! where, the first of these that no longer holds tells.
 
 use crate::estimate::median;
-use crate::words;
+use crate::phrasing;
 use results::{Cell, Status, Trial, metric};
 use std::collections::BTreeMap;
 
 /// Part of the offered messages that must arrive.
-pub const CARRIED: f64 = 0.99;
+pub const DELIVERED_MIN: f64 = 0.99;
 /// Part of the messages that may be lost.
 pub const LOSS_MAX: f64 = 0.001;
 /// How many times the delay of the lowest load the delay may reach.
@@ -29,7 +29,7 @@ pub struct Knee {
     pub carried: Option<Load>,
     /// The next load above it that was tried, and what went wrong there; None when the sweep
     /// ended before the knee.
-    pub beyond: Option<(Load, Limit)>,
+    pub beyond: Option<(Load, KneeLimit)>,
 }
 
 /// One load of a sweep, medians over its trials.
@@ -44,18 +44,18 @@ pub struct Load {
     /// 99 % delay from the intended send time, in us; 0 when it was not measured.
     pub delay_p99_us: f64,
     /// Whether the generator kept its times in more than half of the trials.
-    pub kept: bool,
+    pub on_schedule: bool,
 }
 
 /// What went wrong beyond the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum KneeLimit {
     /// The generator could not offer this much.
     Generator,
     /// Messages were lost.
     Loss,
     /// Fewer were delivered than offered.
-    Behind,
+    Undelivered,
     /// The delay grew.
     Delay,
 }
@@ -87,20 +87,20 @@ pub fn knees(trials: &[Trial]) -> Vec<Knee> {
 /// A knee as one sentence without a full stop.
 pub fn sentence(knee: &Knee) -> String {
     let transport = knee.cell.transport();
-    let place = words::place(&knee.cell.without(Cell::TRANSPORT));
+    let contest = phrasing::contest_text(&knee.cell.without(Cell::TRANSPORT));
     let beyond = knee.beyond.map(|(load, limit)| match limit {
-        Limit::Generator => "beyond, the generator cannot keep its times".to_owned(),
-        Limit::Loss => format!(
+        KneeLimit::Generator => "beyond, the generator cannot keep its times".to_owned(),
+        KneeLimit::Loss => format!(
             "at {} {} % is lost",
             rate(load.offered_per_s),
             digits(load.loss_fraction * 100.0)
         ),
-        Limit::Behind => format!(
+        KneeLimit::Undelivered => format!(
             "at {} only {} arrive",
             rate(load.offered_per_s),
             rate(load.delivered_per_s)
         ),
-        Limit::Delay => format!(
+        KneeLimit::Delay => format!(
             "at {} the 99 % delay is {} us",
             rate(load.offered_per_s),
             digits(load.delay_p99_us)
@@ -108,18 +108,18 @@ pub fn sentence(knee: &Knee) -> String {
     });
     match (knee.carried, beyond) {
         (Some(load), Some(beyond)) => format!(
-            "{place} {transport} carries {} (99 % delay {} us); {beyond}",
+            "{contest} {transport} carries {} (99 % delay {} us); {beyond}",
             rate(load.offered_per_s),
             digits(load.delay_p99_us)
         ),
         (Some(load), None) => format!(
-            "{place} {transport} carries {} and perhaps more; offer more to find the knee",
+            "{contest} {transport} carries {} and perhaps more; offer more to find the knee",
             rate(load.offered_per_s)
         ),
         (None, Some(beyond)) => {
-            format!("{place} {transport} carries none of the loads; {beyond}; offer less")
+            format!("{contest} {transport} carries none of the loads; {beyond}; offer less")
         }
-        (None, None) => format!("{place} {transport}: nothing is known of its knee"),
+        (None, None) => format!("{contest} {transport}: nothing is known of its knee"),
     }
 }
 
@@ -127,7 +127,7 @@ fn knee((cell, sweep): (Cell, BTreeMap<String, Vec<&Trial>>)) -> Option<Knee> {
     let mut loads: Vec<Load> = sweep.values().filter_map(|trials| load(trials)).collect();
     loads.sort_by(|a, b| a.offered_per_s.total_cmp(&b.offered_per_s));
     let lowest = *loads.first()?;
-    let limits: Vec<Option<Limit>> = loads.iter().map(|load| limit(load, &lowest)).collect();
+    let limits: Vec<Option<KneeLimit>> = loads.iter().map(|load| limit(load, &lowest)).collect();
     let last = limits.iter().rposition(Option::is_none);
     let above = last.map_or(0, |last| last + 1);
     let beyond = loads
@@ -141,17 +141,17 @@ fn knee((cell, sweep): (Cell, BTreeMap<String, Vec<&Trial>>)) -> Option<Knee> {
 }
 
 /// What keeps a load from being carried, if anything does.
-fn limit(load: &Load, lowest: &Load) -> Option<Limit> {
+fn limit(load: &Load, lowest: &Load) -> Option<KneeLimit> {
     let grown =
         lowest.delay_p99_us > 0.0 && load.delay_p99_us >= DELAY_FACTOR * lowest.delay_p99_us;
-    if !load.kept {
-        Some(Limit::Generator)
+    if !load.on_schedule {
+        Some(KneeLimit::Generator)
     } else if load.loss_fraction >= LOSS_MAX {
-        Some(Limit::Loss)
-    } else if load.delivered_per_s < CARRIED * load.offered_per_s {
-        Some(Limit::Behind)
+        Some(KneeLimit::Loss)
+    } else if load.delivered_per_s < DELIVERED_MIN * load.offered_per_s {
+        Some(KneeLimit::Undelivered)
     } else {
-        grown.then_some(Limit::Delay)
+        grown.then_some(KneeLimit::Delay)
     }
 }
 
@@ -174,7 +174,7 @@ fn load(trials: &[&Trial]) -> Option<Load> {
         delivered_per_s: of(metric::DELIVERED_PER_S)?,
         loss_fraction: of("loss_fraction").unwrap_or(0.0),
         delay_p99_us: of("delay_p99_us").unwrap_or(0.0),
-        kept,
+        on_schedule: kept,
     })
 }
 

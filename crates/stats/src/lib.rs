@@ -17,17 +17,18 @@
 //! * [`distribution`], [`estimate`], [`bootstrap`] - the small parts.
 #![forbid(unsafe_code)]
 
-pub mod because;
 pub mod bootstrap;
 pub mod compare;
 pub mod contests;
 pub mod crossover;
 pub mod distribution;
 pub mod estimate;
+pub mod explanation;
 pub mod fit;
 pub mod holm;
 pub mod knee;
 pub mod mean;
+pub mod phrasing;
 pub mod pilot;
 pub mod race;
 pub mod series;
@@ -35,12 +36,11 @@ pub mod steady;
 pub mod summary;
 pub mod verdict;
 pub mod warnings;
-pub mod words;
 
 pub use compare::{compare, worse_than};
 pub use knee::{Knee, knees};
-pub use pilot::{Bound, Pilot, Wanted, pilot};
+pub use phrasing::sentence;
+pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, is_look, judge_race};
 pub use steady::{Steady, steady_state};
 pub use summary::summarise;
-pub use words::sentence;

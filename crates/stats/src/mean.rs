@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_values_give_the_textbook_interval() {
+    fn few_values_give_textbook_t_interval() {
         // Mean 5, deviation sqrt(2.5), n = 5, t(0.975, 4) = 2.7764451.
         let mean = Mean::of(&[3.0, 4.0, 5.0, 6.0, 7.0]).expect("five values");
         let (low, high) = mean.interval(0.05);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn from_ten_values_outliers_do_not_count() {
+    fn trimmed_mean_ignores_outliers_from_ten_values() {
         let mut values: Vec<f64> = (0..20).map(|k| f64::from(k) / 100.0).collect();
         let calm = Mean::of(&values).expect("twenty values");
         values[19] = 50.0;
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn yuens_standard_error() {
+    fn standard_error_matches_yuen() {
         // Of 1 to 15 three are cut at each end: 4 4 4 4 5 6 ... 11 12 12 12 12 has squares 156.
         let values: Vec<f64> = (1..=15).map(f64::from).collect();
         let mean = Mean::of(&values).expect("fifteen values");
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_readings_are_not_certainty() {
+    fn equal_readings_keep_nonzero_error() {
         let mean = Mean::of(&[0.0; 5]).expect("five values");
         assert!(mean.standard_error > 0.0);
         let same = Mean::of(&[0.001; 5]).expect("five values");
@@ -146,13 +146,13 @@ mod tests {
     }
 
     #[test]
-    fn too_few_or_broken_values_say_nothing() {
+    fn mean_rejects_few_or_invalid_values() {
         assert_eq!(Mean::of(&[1.0, 2.0]), None);
         assert_eq!(Mean::of(&[1.0, 2.0, f64::NAN]), None);
     }
 
     #[test]
-    fn the_width_to_come_is_the_width_that_is() {
+    fn predicted_half_width_matches_interval() {
         let values: Vec<f64> = (0..7).map(|k| f64::from(k * k) / 9.0).collect();
         let mean = Mean::of(&values).expect("seven values");
         let (low, high) = mean.interval(0.01);

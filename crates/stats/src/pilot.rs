@@ -37,7 +37,7 @@ pub enum Bound {
 
 /// What a trial should reach, and within which bounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wanted {
+pub struct PrecisionTarget {
     /// Relative standard error of the mean of one trial. Smaller is wasted once it is below the
     /// spread between trials, a few percent.
     pub relative_error: f64,
@@ -47,10 +47,10 @@ pub struct Wanted {
     pub max_s: f64,
 }
 
-impl Default for Wanted {
+impl Default for PrecisionTarget {
     /// 1 % within 0.1 s and 10 s.
     fn default() -> Self {
-        Wanted {
+        PrecisionTarget {
             relative_error: 0.01,
             min_s: 0.1,
             max_s: 10.0,
@@ -61,7 +61,7 @@ impl Default for Wanted {
 /// From the rates of a pilot's slices, `slice_s` seconds each, in events a second: how long a
 /// trial must be. The standard error falls with the square root of the time, so the measured
 /// part of the pilot is stretched by the square of error over target.
-pub fn pilot(slices: &[f64], slice_s: f64, wanted: &Wanted) -> Pilot {
+pub fn pilot(slices: &[f64], slice_s: f64, wanted: &PrecisionTarget) -> Pilot {
     let Steady::From(cut) = steady_state(slices) else {
         return unknown(slices, wanted);
     };
@@ -90,7 +90,7 @@ pub fn pilot(slices: &[f64], slice_s: f64, wanted: &Wanted) -> Pilot {
     }
 }
 
-fn unknown(slices: &[f64], wanted: &Wanted) -> Pilot {
+fn unknown(slices: &[f64], wanted: &PrecisionTarget) -> Pilot {
     let rate = slices.iter().sum::<f64>() / slices.len().max(1) as f64;
     Pilot {
         span_s: wanted.max_s,
@@ -114,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn noisier_slices_need_longer_trials_by_the_square() {
-        let wanted = Wanted {
+    fn trial_length_grows_with_noise_squared() {
+        let wanted = PrecisionTarget {
             min_s: 0.01,
             max_s: 1e6,
-            ..Wanted::default()
+            ..PrecisionTarget::default()
         };
         let calm = pilot(&slices(1, 0.1, 200), 0.01, &wanted);
         let wild = pilot(&slices(1, 0.3, 200), 0.01, &wanted);
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_of_the_length_asked_for_keeps_the_target() {
-        let wanted = Wanted {
+    fn trial_of_pilot_length_meets_target() {
+        let wanted = PrecisionTarget {
             min_s: 0.01,
             max_s: 100.0,
-            ..Wanted::default()
+            ..PrecisionTarget::default()
         };
         let len = (pilot(&slices(7, 0.2, 100), 0.01, &wanted).span_s / 0.01) as usize;
         let means = (100..400).map(|seed| {
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn bounds_hold_and_are_named() {
-        let wanted = Wanted::default();
+    fn pilot_bounds_hold_and_are_reported() {
+        let wanted = PrecisionTarget::default();
         let calm = pilot(&slices(2, 0.001, 100), 0.01, &wanted);
         assert_eq!(calm.bound, Bound::Shortest);
         assert!(calm.span_s >= wanted.min_s && calm.relative_error < 0.01);
@@ -160,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn warm_up_is_added_not_measured() {
+    fn warm_up_is_added_to_span() {
         let mut series = slices(3, 0.02, 100);
         series[..20].fill(100.0);
-        let found = pilot(&series, 0.01, &Wanted::default());
+        let found = pilot(&series, 0.01, &PrecisionTarget::default());
         assert!(found.warm_up_s >= 0.2, "{found:?}");
         assert!(found.span_s >= found.warm_up_s + 0.1 - 1e-12);
     }

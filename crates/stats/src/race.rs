@@ -1,7 +1,7 @@
 //! The verdicts of a race, and when it may stop.
 
-use crate::because;
-use crate::contests::{Contest, contests, control_questions, overall_questions, questions};
+use crate::contests::{Contest, comparisons, contests, control_comparisons, overall_comparisons};
+use crate::explanation;
 use crate::verdict::judge;
 use results::{Cell, Plan, Trial, Verdict, VerdictKind};
 
@@ -49,16 +49,16 @@ pub fn alpha_of_look(plan: &Plan, blocks: u32) -> f64 {
 }
 
 pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], alpha: f64) -> Judgement {
-    let mut family = questions(contests, &plan.baseline);
+    let mut family = comparisons(contests, &plan.baseline);
     let cells = family.len();
-    family.extend(overall_questions(contests, &plan.baseline));
+    family.extend(overall_comparisons(contests, &plan.baseline));
     let mut verdicts = judge(&family, alpha, plan.equal_within);
     let mut overall = verdicts.split_off(cells);
-    overall.extend(single(&verdicts, &overall));
+    overall.extend(overall_of_single_contests(&verdicts, &overall));
     for verdict in &mut verdicts {
-        verdict.because = because::of_verdict(verdict, contests);
+        verdict.because = explanation::explain_verdict(verdict, contests);
     }
-    let controls = control_questions(contests, &plan.baseline);
+    let controls = control_comparisons(contests, &plan.baseline);
     Judgement {
         verdicts,
         overall,
@@ -68,7 +68,7 @@ pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], alpha: f64) -> J
 
 /// A contestant that ran in one contest of a metric needs no question over all of them: the
 /// answer is the one it has.
-fn single(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<Verdict> {
+fn overall_of_single_contests(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<Verdict> {
     let same = |a: &Verdict, b: &Verdict| a.metric == b.metric && a.contestant == b.contestant;
     let alone = |verdict: &&Verdict| {
         let twice = verdicts.iter().filter(|other| same(verdict, other)).count() > 1;

@@ -31,7 +31,7 @@ impl SeriesMean {
 const BATCHES_MIN: usize = 8;
 
 /// Neighbouring batches correlated less than this count as independent.
-const ALIKE: f64 = 0.1;
+const LAG1_MAX: f64 = 0.1;
 
 /// The mean of `slices` with its standard error; None for fewer than 4.
 pub fn series_mean(slices: &[f64]) -> Option<SeriesMean> {
@@ -40,7 +40,7 @@ pub fn series_mean(slices: &[f64]) -> Option<SeriesMean> {
     }
     let mut batch = 1;
     let mut means = slices.to_vec();
-    while lag1(&means) > ALIKE && slices.len() / (2 * batch) >= BATCHES_MIN {
+    while lag1(&means) > LAG1_MAX && slices.len() / (2 * batch) >= BATCHES_MIN {
         batch *= 2;
         means = slices.chunks_exact(batch).map(mean).collect();
     }
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn independent_slices_give_the_usual_standard_error() {
+    fn independent_slices_give_iid_standard_error() {
         let series = series_mean(&process(2, 0.0, 400)).expect("400 slices");
         let usual = (1.0 / 6.0 / 400.0f64).sqrt();
         assert!(
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn correlated_slices_are_known_less_well() {
+    fn correlated_slices_inflate_standard_error() {
         // The true standard error of the mean is that of the steps over 1 - r.
         let truth = (1.0 / 6.0 / 400.0f64).sqrt() / 0.3;
         let errors = (0..200).map(|seed| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_slices_say_nothing() {
+    fn series_mean_needs_four_slices() {
         assert_eq!(series_mean(&[1.0, 2.0, 3.0]), None);
         assert_eq!(
             series_mean(&[0.0; 4]).map(|s| s.relative_error()),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_start_is_cut_off() {
+    fn mser_cuts_slow_start() {
         for seed in 0..50 {
             let series = noisy(seed, |slice| if slice < 23 { 40.0 } else { 100.0 }, 100);
             let Steady::From(cut) = steady_state(&series) else {
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gradual_start_is_cut_where_it_ends() {
+    fn mser_cuts_gradual_start() {
         let rise = |slice: usize| 100.0 * (1.0 - (-(slice as f64) / 8.0).exp());
         let Steady::From(cut) = steady_state(&noisy(3, rise, 200)) else {
             panic!("steady soon")
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_alone_is_steady() {
+    fn pure_noise_is_steady() {
         let never = (0..1000).filter(|&seed| {
             let series = noisy(seed, |_| 100.0, 100);
             steady_state(&series) == Steady::Never
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_near_the_end_is_no_steady_state() {
+    fn late_level_shift_is_not_steady() {
         for seed in 0..50 {
             let series = noisy(seed, |slice| if slice < 70 { 60.0 } else { 100.0 }, 100);
             assert_eq!(steady_state(&series), Steady::Never, "seed {seed}");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn few_slices_are_taken_one_by_one_and_fewer_not_at_all() {
+    fn few_slices_are_unbatched_and_fewer_rejected() {
         let mut series = noisy(5, |_| 100.0, 20);
         series[0] = 10.0;
         assert!(matches!(steady_state(&series), Steady::From(1..=6)));

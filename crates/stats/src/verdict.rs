@@ -5,7 +5,7 @@ use results::{Cell, Verdict, VerdictKind, metric};
 
 /// One comparison: a contestant against the baseline in one contest, or over all of them.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Question {
+pub struct Comparison {
     /// The cell without the transport; empty for an overall question.
     pub contest: Cell,
     /// The measure compared.
@@ -27,12 +27,12 @@ pub const BLOCKS_MAX: usize = 1000;
 /// Answers all `questions` of a family so that the probability of any false faster or slower is
 /// at most `alpha` (Holm). A ratio counts as equal when its whole interval lies within 1 +-
 /// `equal_within`.
-pub fn judge(questions: &[Question], alpha: f64, equal_within: f64) -> Vec<Verdict> {
-    let means: Vec<Option<Mean>> = questions
+pub fn judge(comparisons: &[Comparison], alpha: f64, equal_within: f64) -> Vec<Verdict> {
+    let means: Vec<Option<Mean>> = comparisons
         .iter()
-        .map(|question| Mean::of(&question.log_ratios))
+        .map(|comparison| Mean::of(&comparison.log_ratios))
         .collect();
-    answers(questions, &means, alpha, equal_within)
+    judge_means(comparisons, &means, alpha, equal_within)
 }
 
 /// Whether more of a metric is better; yes for one nobody knows.
@@ -41,8 +41,8 @@ pub fn more_is_better(name: &str) -> bool {
 }
 
 /// As [`judge`], from means of log-ratios that are there already.
-pub(crate) fn answers(
-    questions: &[Question],
+pub(crate) fn judge_means(
+    comparisons: &[Comparison],
     means: &[Option<Mean>],
     alpha: f64,
     equal_within: f64,
@@ -50,15 +50,15 @@ pub(crate) fn answers(
     let p_value = |mean: &Option<Mean>| mean.as_ref().map_or(f64::NAN, Mean::p_value);
     let p_values: Vec<f64> = means.iter().map(p_value).collect();
     let levels = holm::levels(&p_values, alpha);
-    let answer = |((question, mean), level): ((&Question, &Option<Mean>), f64)| match mean {
-        Some(mean) => answer(question, mean, level, equal_within),
-        None => unknown(question, level),
+    let judge_one = |((comparison, mean), level): ((&Comparison, &Option<Mean>), f64)| match mean {
+        Some(mean) => verdict(comparison, mean, level, equal_within),
+        None => undecided_verdict(comparison, level),
     };
-    questions
+    comparisons
         .iter()
         .zip(means)
         .zip(levels)
-        .map(answer)
+        .map(judge_one)
         .collect()
 }
 
@@ -78,10 +78,10 @@ pub fn kind(low: f64, high: f64, metric: &str, equal_within: f64) -> VerdictKind
 /// Ends of an interval that knows nothing, and of every other: a result file has no infinity.
 const RATIO_MAX: f64 = 1e6;
 
-fn answer(question: &Question, mean: &Mean, alpha: f64, equal_within: f64) -> Verdict {
+fn verdict(comparison: &Comparison, mean: &Mean, alpha: f64, equal_within: f64) -> Verdict {
     let (low, high) = mean.interval(alpha);
     let (low, high) = (ratio(low), ratio(high));
-    let kind = kind(low, high, &question.metric, equal_within);
+    let kind = kind(low, high, &comparison.metric, equal_within);
     let undecided = kind == VerdictKind::NotEnoughData;
     Verdict {
         kind,
@@ -92,19 +92,19 @@ fn answer(question: &Question, mean: &Mean, alpha: f64, equal_within: f64) -> Ve
         blocks_needed: undecided
             .then(|| blocks_needed(mean, alpha, equal_within))
             .flatten(),
-        ..unknown(question, alpha)
+        ..undecided_verdict(comparison, alpha)
     }
 }
 
 /// The verdict before there are pairs enough for any other.
-fn unknown(question: &Question, alpha: f64) -> Verdict {
-    let logs = &question.log_ratios;
+fn undecided_verdict(comparison: &Comparison, alpha: f64) -> Verdict {
+    let logs = &comparison.log_ratios;
     let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
     Verdict {
-        contest: question.contest.clone(),
-        metric: question.metric.clone(),
-        contestant: question.contestant.clone(),
-        baseline: question.baseline.clone(),
+        contest: comparison.contest.clone(),
+        metric: comparison.metric.clone(),
+        contestant: comparison.contestant.clone(),
+        baseline: comparison.baseline.clone(),
         kind: VerdictKind::NotEnoughData,
         ratio: ratio(mean),
         low: 1.0 / RATIO_MAX,
@@ -149,8 +149,8 @@ mod tests {
     use super::*;
     use crate::distribution::student_quantile;
 
-    fn question(log_ratios: &[f64]) -> Question {
-        Question {
+    fn comparison(log_ratios: &[f64]) -> Comparison {
+        Comparison {
             contest: Cell::default(),
             metric: metric::MESSAGES_PER_S.to_owned(),
             contestant: "udp".into(),
@@ -160,11 +160,11 @@ mod tests {
     }
 
     fn alone(log_ratios: &[f64]) -> Verdict {
-        judge(&[question(log_ratios)], 0.05, 0.03).remove(0)
+        judge(&[comparison(log_ratios)], 0.05, 0.03).remove(0)
     }
 
     #[test]
-    fn the_interval_is_that_of_paired_t() {
+    fn verdict_interval_is_paired_t() {
         let logs = [0.30, 0.34, 0.32, 0.31, 0.33];
         let verdict = alone(&logs);
         let half = student_quantile(0.975, 4.0) * (0.001f64 / 4.0 / 5.0).sqrt();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_follow_the_interval_and_the_direction_of_the_metric() {
+    fn verdict_kind_follows_interval_and_metric_direction() {
         for (low, high, more, less) in [
             (1.1, 1.2, VerdictKind::Faster, VerdictKind::Slower),
             (0.8, 0.9, VerdictKind::Slower, VerdictKind::Faster),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_blocks_asked_for_would_do_and_fewer_would_not() {
+    fn blocks_needed_is_sufficient_and_minimal() {
         let logs = [0.10, -0.05, 0.12, 0.02, 0.01];
         let verdict = alone(&logs);
         assert_eq!(verdict.kind, VerdictKind::NotEnoughData);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn equals_need_blocks_until_the_interval_fits_the_band() {
+    fn equality_needs_interval_within_band() {
         let needed = alone(&[0.05, -0.05, 0.05, -0.05, 0.0]).blocks_needed;
         // A deviation of 5 % (trimming widens it), 3 % wanted at t about 2.1: 12 or more.
         assert!(
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn two_pairs_decide_nothing() {
+    fn two_pairs_are_undecided() {
         let verdict = alone(&[1.0, 1.0]);
         assert_eq!(
             (verdict.kind, verdict.pairs),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn absurd_ratios_stay_finite() {
+    fn extreme_ratios_stay_finite() {
         let verdict = alone(&[600.0, -600.0, 700.0]);
         assert!(verdict.low > 0.0 && verdict.high.is_finite());
     }

@@ -1,8 +1,8 @@
 //! What a reader must know before believing a summary, one sentence each.
 
 use crate::contests::Contest;
+use crate::phrasing;
 use crate::race::Judgement;
-use crate::words;
 use results::{Ledger, Status, Trial, VerdictKind};
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ pub fn warnings(contests: &[Contest], judgement: &Judgement) -> Vec<String> {
         .iter()
         .flat_map(|contest| contest.trials.iter().copied())
         .collect();
-    let mut warnings = uncounted(&trials);
-    warnings.extend(disturbed(&trials));
-    warnings.extend(control(judgement));
-    warnings.extend(ledgers(&trials));
-    warnings.extend(no_ratio(contests));
-    warnings.extend(histograms(&trials));
+    let mut warnings = excluded_trials(&trials);
+    warnings.extend(disturbed_trials(&trials));
+    warnings.extend(control_warnings(judgement));
+    warnings.extend(open_ledgers(&trials));
+    warnings.extend(trials_without_ratio(contests));
+    warnings.extend(broken_histograms(&trials));
     warnings
 }
 
 /// Trials that do not count, one warning a transport.
-fn uncounted(trials: &[&Trial]) -> Vec<String> {
+fn excluded_trials(trials: &[&Trial]) -> Vec<String> {
     let mut by_transport: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
     for trial in trials
         .iter()
@@ -50,7 +50,7 @@ fn uncounted(trials: &[&Trial]) -> Vec<String> {
 }
 
 /// Trials that count but were disturbed.
-fn disturbed(trials: &[&Trial]) -> Option<String> {
+fn disturbed_trials(trials: &[&Trial]) -> Option<String> {
     let ok: Vec<&&Trial> = trials
         .iter()
         .filter(|trial| trial.status == Status::Ok)
@@ -73,13 +73,13 @@ fn disturbed(trials: &[&Trial]) -> Option<String> {
 }
 
 /// The control: the baseline against itself must come out equal.
-fn control(judgement: &Judgement) -> Vec<String> {
+fn control_warnings(judgement: &Judgement) -> Vec<String> {
     let differing = judgement
         .control
         .iter()
         .filter(|verdict| matches!(verdict.kind, VerdictKind::Faster | VerdictKind::Slower));
     let differs = |verdict| {
-        let sentence = words::sentence(verdict);
+        let sentence = phrasing::sentence(verdict);
         format!("the control differs: {sentence}; distrust differences of that size")
     };
     let mut warnings: Vec<String> = differing.map(differs).collect();
@@ -89,7 +89,7 @@ fn control(judgement: &Judgement) -> Vec<String> {
         .filter(|verdict| verdict.kind == VerdictKind::NotEnoughData);
     let width = |verdict: &&results::Verdict| verdict.high / verdict.low;
     if let Some(widest) = open.max_by(|a, b| width(a).total_cmp(&width(b))) {
-        let sentence = words::sentence(widest);
+        let sentence = phrasing::sentence(widest);
         warnings.push(format!(
             "the control is not yet equal to the baseline: {sentence}"
         ));
@@ -98,7 +98,7 @@ fn control(judgement: &Judgement) -> Vec<String> {
 }
 
 /// Ledgers that do not close.
-fn ledgers(trials: &[&Trial]) -> Option<String> {
+fn open_ledgers(trials: &[&Trial]) -> Option<String> {
     let open = |trial: &&&Trial| trial.ledger.as_ref().is_some_and(|ledger| !closes(ledger));
     let open: Vec<&&Trial> = trials.iter().filter(open).collect();
     let names: Vec<String> = open.iter().map(|trial| trial.cell.transport()).collect();
@@ -125,20 +125,20 @@ fn closes(ledger: &Ledger) -> bool {
 }
 
 /// Trials that count, without a value a ratio could be made of.
-fn no_ratio(contests: &[Contest]) -> Vec<String> {
+fn trials_without_ratio(contests: &[Contest]) -> Vec<String> {
     let mut warnings = Vec::new();
     for contest in contests {
         for transport in &contest.transports {
-            let counted = contest.counted(transport, false);
+            let counted = contest.valid_trials(transport, false);
             let value = |trial: &&Trial| trial.metrics.get(contest.metric).copied();
             let none = counted
                 .values()
                 .filter(|trial| !value(trial).is_some_and(|v| v > 0.0))
                 .count();
             if none > 0 {
-                let place = words::place(&contest.cell);
+                let cell = phrasing::contest_text(&contest.cell);
                 let metric = contest.metric;
-                warnings.push(format!("{place} {transport} has no {metric} above 0 in {none} trials; they are in no ratio"));
+                warnings.push(format!("{cell} {transport} has no {metric} above 0 in {none} trials; they are in no ratio"));
             }
         }
     }
@@ -146,7 +146,7 @@ fn no_ratio(contests: &[Contest]) -> Vec<String> {
 }
 
 /// Histograms that cannot be merged.
-fn histograms(trials: &[&Trial]) -> Option<String> {
+fn broken_histograms(trials: &[&Trial]) -> Option<String> {
     let broken = |histogram: &results::Histogram| {
         let part = histogram.decode().ok();
         part.is_none_or(|part| results::new_histogram().add(&part).is_err())

@@ -16,7 +16,7 @@ fn run(seed: u64, speed: impl Fn(&str, u64) -> f64) -> Vec<Trial> {
 }
 
 #[test]
-fn a_loss_in_one_cell_is_found_there_and_nowhere_else() {
+fn regression_is_found_in_its_cell_only() {
     let before = run(1, |_, _| 1.0);
     let slower = |name: &str, size| {
         if name == "udp" && size == 1024 {
@@ -43,7 +43,7 @@ fn a_loss_in_one_cell_is_found_there_and_nowhere_else() {
 }
 
 #[test]
-fn equal_runs_differ_as_rarely_as_stated() {
+fn equal_runs_differ_at_most_at_alpha() {
     let differing = (0..200).filter(|seed| {
         let verdicts = compare(
             &run(2 * seed, |_, _| 1.0),
@@ -61,7 +61,7 @@ fn equal_runs_differ_as_rarely_as_stated() {
 }
 
 #[test]
-fn cells_of_one_run_alone_are_left_out() {
+fn cells_of_single_run_are_skipped() {
     let mut after = run(4, |_, _| 1.0);
     after.retain(|trial| trial.cell.transport() == "tcp");
     let verdicts = compare(&run(3, |_, _| 1.0), &after, 0.05, 0.03);
@@ -70,7 +70,7 @@ fn cells_of_one_run_alone_are_left_out() {
 }
 
 #[test]
-fn more_delay_is_worse() {
+fn higher_delay_is_worse() {
     let delays = |seed, us: f64| -> Vec<Trial> {
         let mut noise = Noise {
             deviation: 0.01,

@@ -3,7 +3,7 @@
 mod common;
 
 use results::{Status, Trial};
-use stats::knee::{Limit, sentence};
+use stats::knee::{KneeLimit, sentence};
 use stats::knees;
 
 /// A trial at `offered` messages a second.
@@ -22,7 +22,7 @@ fn point(offered: f64, delivered: f64, loss: f64, delay_p99_us: f64) -> Trial {
 }
 
 #[test]
-fn the_knee_is_the_largest_load_carried() {
+fn knee_is_largest_load_carried() {
     let trials = [
         point(4e5, 3e5, 0.25, 900.0),
         point(1e5, 1e5, 0.0, 10.0),
@@ -34,7 +34,7 @@ fn the_knee_is_the_largest_load_carried() {
     };
     assert_eq!(knee.carried.expect("one is").offered_per_s, 2e5);
     let (beyond, limit) = knee.beyond.expect("one is not");
-    assert_eq!((beyond.offered_per_s, limit), (4e5, Limit::Loss));
+    assert_eq!((beyond.offered_per_s, limit), (4e5, KneeLimit::Loss));
     assert_eq!(
         sentence(knee),
         "at 64 B udp carries 200 k/s (99 % delay 40.0 us); at 400 k/s 25.0 % is lost"
@@ -42,15 +42,15 @@ fn the_knee_is_the_largest_load_carried() {
 }
 
 #[test]
-fn each_condition_is_a_limit_of_its_own() {
+fn each_condition_limits_knee() {
     let low = || point(1e5, 1e5, 0.0, 10.0);
     let mut late = point(3e5, 3e5, 0.0, 10.0);
     late.status = Status::Invalid;
     for (high, limit) in [
-        (point(3e5, 3e5, 0.0, 100.0), Limit::Delay),
-        (point(3e5, 2.9e5, 0.0, 10.0), Limit::Behind),
-        (point(3e5, 3e5, 0.001, 10.0), Limit::Loss),
-        (late, Limit::Generator),
+        (point(3e5, 3e5, 0.0, 100.0), KneeLimit::Delay),
+        (point(3e5, 2.9e5, 0.0, 10.0), KneeLimit::Undelivered),
+        (point(3e5, 3e5, 0.001, 10.0), KneeLimit::Loss),
+        (late, KneeLimit::Generator),
     ] {
         let knees = knees(&[low(), high]);
         assert_eq!(knees[0].beyond.expect("beyond").1, limit);
@@ -59,14 +59,14 @@ fn each_condition_is_a_limit_of_its_own() {
 }
 
 #[test]
-fn a_sweep_that_ends_too_soon_says_so() {
+fn short_sweep_reports_missing_knee() {
     let knees = knees(&[point(1e5, 1e5, 0.0, 10.0), point(2e5, 2e5, 0.0, 12.0)]);
     assert!(knees[0].beyond.is_none());
     assert!(sentence(&knees[0]).contains("perhaps more"));
 }
 
 #[test]
-fn one_load_is_no_sweep() {
+fn single_load_has_no_knee() {
     assert!(knees(&[point(1e5, 1e5, 0.0, 10.0)]).is_empty());
     let delay = common::trial(1, "udp", "delay", 64, 10.0);
     assert!(knees(&[delay]).is_empty());

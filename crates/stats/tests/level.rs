@@ -44,7 +44,7 @@ fn false_races(noise: impl Fn(u64) -> Noise) -> (usize, usize) {
 const FALSE_MAX: usize = 50 + 14;
 
 #[test]
-fn a_thousand_races_of_equals_with_slow_phases() {
+fn false_verdict_rate_with_slow_phases() {
     let (verdicts, controls) = false_races(Noise::usual);
     assert!(
         verdicts <= FALSE_MAX,
@@ -57,7 +57,7 @@ fn a_thousand_races_of_equals_with_slow_phases() {
 }
 
 #[test]
-fn a_thousand_races_of_equals_with_plain_noise() {
+fn false_verdict_rate_with_plain_noise() {
     let (verdicts, controls) = false_races(Noise::calm);
     assert!(
         verdicts <= FALSE_MAX,
@@ -96,21 +96,21 @@ fn found(races: u64, gain: f64, noise: impl Fn(u64) -> Noise) -> (f64, f64) {
 }
 
 #[test]
-fn ten_percent_are_found_in_plain_noise() {
+fn ten_percent_is_detected_in_plain_noise() {
     let (cells, overall) = found(200, 1.10, Noise::calm);
     assert!(cells >= 0.995, "in {cells} of the cells");
     assert!(overall >= 0.995, "in {overall} of the races");
 }
 
 #[test]
-fn ten_percent_are_found_among_slow_phases() {
+fn ten_percent_is_detected_with_slow_phases() {
     let (cells, overall) = found(200, 1.10, Noise::usual);
     assert!(cells >= 0.90, "in {cells} of the cells");
     assert!(overall >= 0.95, "in {overall} of the races");
 }
 
 #[test]
-fn equals_are_mostly_called_equal_in_little_noise() {
+fn equal_transports_are_judged_equal_in_low_noise() {
     let plan = plan(&["tcp", "udp"]);
     let mut equal = 0;
     for seed in 0..100 {
@@ -128,7 +128,7 @@ fn equals_are_mostly_called_equal_in_little_noise() {
 }
 
 #[test]
-fn stopping_at_the_first_significant_block_would_be_wrong_often() {
+fn optional_stopping_inflates_false_positives() {
     let false_at_some_block = |seed: &u64| {
         let mut noise = Noise::calm(*seed);
         let logs: Vec<f64> = (0..20)

@@ -31,7 +31,7 @@ fn five_blocks(plan: &Plan) -> Vec<Trial> {
 }
 
 #[test]
-fn a_small_race_from_end_to_end() {
+fn small_race_end_to_end() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     for trial in &mut trials {
@@ -95,7 +95,7 @@ fn a_small_race_from_end_to_end() {
 }
 
 #[test]
-fn the_level_is_shared_by_all_questions_of_a_look() {
+fn alpha_is_shared_by_comparisons_of_look() {
     let plan = plan(&["tcp", "udp", "pipe"]);
     let mut noise = Noise::calm(1);
     let trials: Vec<Trial> = (1..=5)
@@ -113,7 +113,7 @@ fn the_level_is_shared_by_all_questions_of_a_look() {
 }
 
 #[test]
-fn pilots_and_trials_that_do_not_count_take_no_part() {
+fn pilots_and_invalid_trials_are_excluded() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     let clean = complete(&plan, &trials);
@@ -136,7 +136,7 @@ fn pilots_and_trials_that_do_not_count_take_no_part() {
 }
 
 #[test]
-fn percentiles_are_merged_and_shown_only_with_their_samples() {
+fn percentiles_are_merged_and_need_enough_samples() {
     let plan = plan(&["tcp", "udp"]);
     let mut random = SplitMix64::new(3);
     let mut trials = Vec::new();
@@ -173,7 +173,7 @@ fn percentiles_are_merged_and_shown_only_with_their_samples() {
 }
 
 #[test]
-fn less_delay_is_faster() {
+fn lower_delay_is_faster() {
     let plan = Plan {
         workloads: vec!["delay".into()],
         sizes: vec![64],
@@ -196,7 +196,7 @@ fn less_delay_is_faster() {
 }
 
 #[test]
-fn other_factors_make_other_contests() {
+fn factors_separate_contests() {
     let plan = plan(&["tcp", "udp"]);
     let trials: Vec<Trial> = five_blocks(&plan)
         .into_iter()
@@ -215,7 +215,7 @@ fn other_factors_make_other_contests() {
 }
 
 #[test]
-fn what_spoils_a_run_is_said() {
+fn summary_warns_of_disturbances() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     for trial in &mut trials {
@@ -232,28 +232,28 @@ fn what_spoils_a_run_is_said() {
     });
     trials[1].metrics.clear();
     let warnings = complete(&plan, &trials).warnings;
-    let said = |part: &str| warnings.iter().any(|warning| warning.contains(part));
+    let warns = |part: &str| warnings.iter().any(|warning| warning.contains(part));
     assert!(
-        said("45 of 45 trials were disturbed, most often: steal"),
+        warns("45 of 45 trials were disturbed, most often: steal"),
         "{warnings:?}"
     );
     assert!(
-        said("the control differs: at 64 B tcp moves 1.2"),
+        warns("the control differs: at 64 B tcp moves 1.2"),
         "{warnings:?}"
     );
-    assert!(said("x the messages of itself"), "{warnings:?}");
+    assert!(warns("x the messages of itself"), "{warnings:?}");
     assert!(
-        said("the ledger of 1 trials does not close, most often of tcp"),
+        warns("the ledger of 1 trials does not close, most often of tcp"),
         "{warnings:?}"
     );
     assert!(
-        said("at 64 B udp has no messages_per_s above 0 in 1 trials"),
+        warns("at 64 B udp has no messages_per_s above 0 in 1 trials"),
         "{warnings:?}"
     );
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_is_there() {
+fn interrupted_run_keeps_finished_trials() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     trials.truncate(4 * 9 + 5);
@@ -266,7 +266,7 @@ fn an_interrupted_run_keeps_what_is_there() {
 }
 
 #[test]
-fn odd_numbers_neither_panic_nor_break_the_file() {
+fn extreme_values_give_valid_summary() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     for (index, value) in [0.0, -1.0, f64::MAX, f64::MIN_POSITIVE, 1e308]
@@ -287,7 +287,7 @@ fn odd_numbers_neither_panic_nor_break_the_file() {
 }
 
 #[test]
-fn without_its_baseline_a_run_has_estimates_and_no_verdicts() {
+fn missing_baseline_gives_estimates_without_verdicts() {
     let plan = plan(&["tcp", "udp"]);
     let mut trials = five_blocks(&plan);
     trials.retain(|trial| trial.cell.transport() != "tcp");

@@ -5,7 +5,7 @@ use study::dcruz::run::{Point, points, run, run_once};
 use study::dcruz::{Cell, Standing};
 
 #[test]
-fn tables_17_to_21_are_met_to_the_last_digit() {
+fn tables_17_to_21_match_to_the_last_digit() {
     let (columns, cells) = expected_cells();
     assert_eq!((columns.len(), cells.len()), (24, 60));
     let beyond: Vec<&Cell> = cells
@@ -24,7 +24,7 @@ fn tables_17_to_21_are_met_to_the_last_digit() {
 }
 
 /// The points of a size of 3.5 unicast, with fewer messages than the study.
-fn some(size: usize, with_delays: bool, load: usize) -> Vec<Point> {
+fn points_of(size: usize, with_delays: bool, load: usize) -> Vec<Point> {
     let wanted = |point: &Point| {
         point.variant.revision_name() == "3.5"
             && !point.variant.multicast
@@ -34,19 +34,19 @@ fn some(size: usize, with_delays: bool, load: usize) -> Vec<Point> {
 }
 
 #[test]
-fn saturation_without_host_delays_is_the_papers_within_half_a_percent() {
+fn saturated_throughput_within_half_a_percent_of_paper() {
     for (size, load) in [(0, 15), (1, 13), (2, 12), (3, 12)] {
-        let results = run(&some(size, false, load), 1500, &[1], 1, |_, _| {});
+        let results = run(&points_of(size, false, load), 1500, &[1], 1, |_, _| {});
         let throughput = &cells(&results[0])[0];
         assert!(throughput.difference.abs() < 0.005, "{throughput:?}");
     }
 }
 
 #[test]
-fn plateaus_with_host_delays_fall_with_the_load_as_the_papers_do() {
+fn host_delay_plateaus_fall_with_load_as_in_paper() {
     for (size, loads) in [(2, [9, 12]), (3, [10, 12])] {
         let at = |load| {
-            let results = run(&some(size, true, load), 4000, &[1, 2], 2, |_, _| {});
+            let results = run(&points_of(size, true, load), 4000, &[1, 2], 2, |_, _| {});
             cells(&results[0])[0].clone()
         };
         let [first, last] = loads.map(at);
@@ -58,7 +58,7 @@ fn plateaus_with_host_delays_fall_with_the_load_as_the_papers_do() {
 }
 
 #[test]
-fn unsaturated_points_carry_what_is_generated() {
+fn unsaturated_throughput_equals_generated_load() {
     for point in points().iter().filter(|point| point.load == 4) {
         let results = run(&[*point], 1000, &[3], 1, |_, _| {});
         let row = row(&results[0]);
@@ -69,19 +69,19 @@ fn unsaturated_points_carry_what_is_generated() {
 }
 
 #[test]
-fn results_do_not_depend_on_the_number_of_threads() {
+fn results_independent_of_thread_count() {
     let points: Vec<Point> = points().into_iter().step_by(29).collect();
     let run = |jobs| run(&points, 200, &[1, 2], jobs, |_, _| {});
     assert_eq!(run(1), run(5));
 }
 
 #[test]
-fn the_minimum_delays_are_reckoned() {
+fn minimum_delays_match_calculation() {
     // 6 B: frames of 576 and 912 bits, a gap of 96, two ways of 11.5.
-    let free = run_once(&some(0, false, 0)[0], 300, 1);
+    let free = run_once(&points_of(0, false, 0)[0], 300, 1);
     assert!((free.min_delay_tu - 1607.0).abs() < 1e-9, "{free:?}");
     // 1024 B with host delays: the copy, two checksums, less the gap that hides them.
-    let busy = run_once(&some(2, true, 0)[0], 300, 1);
+    let busy = run_once(&points_of(2, true, 0)[0], 300, 1);
     assert!(
         (busy.min_delay_tu - (9751.0 + 2694.0 + 2.0 - 96.0)).abs() < 1e-6,
         "{busy:?}"

@@ -52,7 +52,7 @@ impl Host {
         let on = cpus.clone();
         let thread = std::thread::Builder::new()
             .name(format!("host-{name}"))
-            .spawn(move || live(&made, &jobs, &on))
+            .spawn(move || host_thread(&made, &jobs, &on))
             .map_err(TestbedError::kernel("a thread for a host"))?;
         let gone = || io::Error::other("its thread ended");
         let namespace = ready.recv().unwrap_or_else(|_| Err(gone()));
@@ -90,8 +90,8 @@ impl Host {
     }
 
     /// The hardware address of its interface.
-    pub fn hardware(&self) -> [u8; 6] {
-        hardware(self.number)
+    pub fn mac_address(&self) -> [u8; 6] {
+        mac_address(self.number)
     }
 
     /// Processors its processes run on; empty for all.
@@ -134,7 +134,7 @@ impl Host {
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         let mut child = self.run(move || command.spawn())??;
         if let Some(quota) = &self.quota {
-            quota.take(child.id()).inspect_err(|_| {
+            quota.add_process(child.id()).inspect_err(|_| {
                 // It may be gone by now; then it is only reaped.
                 let _ = child.kill();
                 let _ = child.wait();
@@ -155,22 +155,22 @@ impl Drop for Host {
 }
 
 /// The life of a host's thread.
-fn live(made: &Sender<io::Result<OwnedFd>>, jobs: &Receiver<Work>, cpus: &[u32]) {
-    let namespace = sys::leave_network()
+fn host_thread(made: &Sender<io::Result<OwnedFd>>, jobs: &Receiver<Work>, cpus: &[u32]) {
+    let namespace = sys::unshare_network()
         .and_then(|()| File::open("/proc/thread-self/ns/net"))
         .map(OwnedFd::from);
     let failed = namespace.is_err();
     if made.send(namespace).is_err() || failed {
         return;
     }
-    settle(cpus);
+    pin_thread(cpus);
     while let Ok(job) = jobs.recv() {
         job();
     }
 }
 
 /// Goes to the host's processors; where that is refused it stays where it is, as the testbed says.
-fn settle(cpus: &[u32]) {
+fn pin_thread(cpus: &[u32]) {
     if cpus.is_empty() {
         return;
     }
@@ -192,12 +192,12 @@ pub(crate) fn address6(number: u32) -> IpAddr {
 }
 
 /// A locally administered address (second bit of the first octet) that ends in the number.
-pub(crate) fn hardware(number: u32) -> [u8; 6] {
+pub(crate) fn mac_address(number: u32) -> [u8; 6] {
     [0x02, 0x74, 0x70, 0x00, (number >> 8) as u8, number as u8]
 }
 
 /// The number in a hardware address made by [`hardware`].
-pub(crate) fn number_of(octets: &[u8]) -> Option<usize> {
+pub(crate) fn host_number(octets: &[u8]) -> Option<usize> {
     let [0x02, 0x74, 0x70, 0x00, high, low] = *octets.get(..6)? else {
         return None;
     };

@@ -37,9 +37,9 @@ pub mod user;
 
 pub use calibrate::{Calibration, calibrate};
 pub use emulate::ether::EtherKind;
-pub use emulate::lane::LaneReport;
+pub use emulate::link_thread::LinkReport;
 pub use error::TestbedError;
 pub use host::{Host, INTERFACE};
-pub use plan::{Frames, HostPlan, LinkPlan, Plan};
+pub use plan::{FrameMode, HostPlan, LinkPlan, TestbedPlan};
 pub use testbed::Testbed;
 pub use user::{enter_user_namespace, is_privileged};

@@ -21,18 +21,18 @@ const SUPER_QUEUE_MIN: u64 = 16 << 16;
 
 /// Fastest link that carries single frames unless asked otherwise: at 1 Gbit/s a super-frame takes
 /// half a millisecond, which would show in every delay.
-const TRUE_RATE_MAX_BPS: u64 = 1_000_000_000;
+const SINGLE_FRAME_RATE_MAX_BPS: u64 = 1_000_000_000;
 
 /// Octets that wait before a packet where the queue has no limit of its own: what TCP may have
 /// under way at most by default is 4 to 6 MiB.
-const WAIT_MAX_BYTES: u64 = 6 << 20;
+const QUEUED_MAX_BYTES: u64 = 6 << 20;
 
 /// Octets of data in a frame of a shared ether.
 const ETHER_MTU_MAX: u32 = 1500;
 
 /// What a testbed is asked to be.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TestbedPlan {
     /// The hosts, by name. Those at even places (0, 2, ...) are on one side of the link, the others
     /// on the other; a host talks to those on the other side.
     pub hosts: Vec<HostPlan>,
@@ -75,29 +75,29 @@ pub enum LinkPlan {
     /// kernel's own emulator where there are delays and faults and the kernel has one.
     Kernel(Path),
     /// Emulated in this process.
-    Emulated(Path, Frames),
+    Emulated(Path, FrameMode),
     /// A cable that all hosts share, emulated in this process.
     Ether(EtherKind),
 }
 
 /// How frames cross an emulated link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Frames {
+pub enum FrameMode {
     /// Super-frames where the link allows them.
     #[default]
     Auto,
     /// Each as it would be on a wire.
-    True,
+    Single,
     /// Many segments at once, as the kernel hands them to an interface that cuts them up itself.
     Super,
     /// Each as it would be on a wire, by packet sockets instead of TAP devices.
     Sockets,
 }
 
-impl Plan {
+impl TestbedPlan {
     /// Two hosts, `a` and `b`, over `link`, with an MTU of 1500.
-    pub fn pair(link: LinkPlan, seed: u64) -> Plan {
-        Plan {
+    pub fn pair(link: LinkPlan, seed: u64) -> TestbedPlan {
+        TestbedPlan {
             hosts: vec![HostPlan::new("a"), HostPlan::new("b")],
             link,
             mtu: 1500,
@@ -131,7 +131,7 @@ impl Plan {
         }
         match &self.link {
             LinkPlan::Kernel(path) => self.check_kernel(path),
-            LinkPlan::Emulated(path, Frames::Super) => match super_refusal(path) {
+            LinkPlan::Emulated(path, FrameMode::Super) => match super_refusal(path) {
                 Some(why) => refuse(format!(
                     "super-frames cannot be had here: {why}; leave out 'super'"
                 )),
@@ -165,12 +165,14 @@ impl Plan {
 
 impl LinkPlan {
     /// Whether frames cross it as they would on a wire.
-    pub fn is_frame_true(&self) -> bool {
+    pub fn carries_single_frames(&self) -> bool {
         match self {
             LinkPlan::Kernel(_) => false,
-            LinkPlan::Emulated(_, Frames::True | Frames::Sockets) | LinkPlan::Ether(_) => true,
-            LinkPlan::Emulated(_, Frames::Super) => false,
-            LinkPlan::Emulated(path, Frames::Auto) => super_refusal(path).is_some(),
+            LinkPlan::Emulated(_, FrameMode::Single | FrameMode::Sockets) | LinkPlan::Ether(_) => {
+                true
+            }
+            LinkPlan::Emulated(_, FrameMode::Super) => false,
+            LinkPlan::Emulated(path, FrameMode::Auto) => super_refusal(path).is_some(),
         }
     }
 
@@ -183,19 +185,19 @@ impl LinkPlan {
     }
 
     /// What two hosts with nobody else about get in each direction, for packets of `mtu` octets.
-    pub fn alone(&self, mtu: u32) -> [LinkConfig; 2] {
+    pub fn uncontended(&self, mtu: u32) -> [LinkConfig; 2] {
         match self {
             LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path.directions,
-            LinkPlan::Ether(kind) => [kind.alone(mtu); 2],
+            LinkPlan::Ether(kind) => [kind.uncontended(mtu); 2],
         }
     }
 
     /// The longest that a packet of `mtu` octets may be on its way, a full queue included.
-    pub fn longest_way(&self, mtu: u32) -> Duration {
+    pub fn max_one_way_delay(&self, mtu: u32) -> Duration {
         let one = |config: &LinkConfig| {
             let queue = match config.rate_bps {
                 Some(rate_bps) => {
-                    let bytes = config.queue_bytes.min(WAIT_MAX_BYTES);
+                    let bytes = config.queue_bytes.min(QUEUED_MAX_BYTES);
                     Duration::from_secs_f64(bytes as f64 * 8.0 / rate_bps as f64)
                 }
                 None => Duration::ZERO,
@@ -205,7 +207,7 @@ impl LinkPlan {
         };
         let longest = match self.path() {
             Some(path) => path.all().map(one).max(),
-            None => self.alone(mtu).iter().map(one).max(),
+            None => self.uncontended(mtu).iter().map(one).max(),
         };
         longest.unwrap_or_default()
     }
@@ -224,13 +226,13 @@ impl FromStr for LinkPlan {
     fn from_str(text: &str) -> Result<LinkPlan, link::PathError> {
         let (first, rest) = text.split_once(',').unwrap_or((text, ""));
         Ok(match first.trim() {
-            "ether10" if rest.is_empty() => LinkPlan::Ether(EtherKind::Ten),
-            "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::Three),
+            "ether10" if rest.is_empty() => LinkPlan::Ether(EtherKind::TenMegabit),
+            "ether3" if rest.is_empty() => LinkPlan::Ether(EtherKind::ThreeMegabit),
             "kernel" => LinkPlan::Kernel(rest.parse()?),
-            "true" => LinkPlan::Emulated(rest.parse()?, Frames::True),
-            "sockets" => LinkPlan::Emulated(rest.parse()?, Frames::Sockets),
-            "super" => LinkPlan::Emulated(rest.parse()?, Frames::Super),
-            _ => LinkPlan::Emulated(text.parse()?, Frames::Auto),
+            "true" => LinkPlan::Emulated(rest.parse()?, FrameMode::Single),
+            "sockets" => LinkPlan::Emulated(rest.parse()?, FrameMode::Sockets),
+            "super" => LinkPlan::Emulated(rest.parse()?, FrameMode::Super),
+            _ => LinkPlan::Emulated(text.parse()?, FrameMode::Auto),
         })
     }
 }
@@ -243,7 +245,7 @@ fn super_refusal(path: &Path) -> Option<&'static str> {
     let slow = |config: &link::LinkConfig| {
         config
             .rate_bps
-            .is_some_and(|rate| rate <= TRUE_RATE_MAX_BPS)
+            .is_some_and(|rate| rate <= SINGLE_FRAME_RATE_MAX_BPS)
     };
     if path.all().any(slow) {
         return Some("at 1 Gbit/s and less a super-frame would hold the link for too long");

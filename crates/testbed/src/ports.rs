@@ -1,39 +1,39 @@
 //! The ends of an emulated link, one in each host: TAP devices or packet sockets.
 
-use crate::emulate::lane::Port;
+use crate::emulate::link_thread::Port;
 use crate::error::TestbedError;
 use crate::host::{Host, INTERFACE};
-use crate::netlink::{self, Netlink, Settings};
-use crate::plan::{HostPlan, Plan};
-use crate::sys::{self, Offloads};
-use crate::testbed::{settle, within};
+use crate::netlink::{self, InterfaceConfig, Netlink};
+use crate::plan::{HostPlan, TestbedPlan};
+use crate::sys::{self, TapOffloads};
+use crate::testbed::{configure_host_interface, run_in_host};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use wire_ether::Interface;
-use wire_ether::packet::{self, Opening, Outgoing};
+use wire_ether::packet::{self, OutgoingFrames, PacketSocketOptions};
 
 /// Number of the namespace in the middle, which no host has.
-const MIDDLE: u32 = 0xffff;
+const SWITCH_NUMBER: u32 = 0xffff;
 
 /// Ports, in the order of the hosts.
 pub(crate) struct Ports {
     pub(crate) ports: Vec<Port>,
     /// The namespace that holds the other ends of the hosts' interfaces, where there are any.
-    pub(crate) middle: Option<Host>,
+    pub(crate) switch: Option<Host>,
 }
 
 impl Ports {
     /// A TAP device in each host.
     pub(crate) fn taps(
         hosts: &[Host],
-        plan: &Plan,
+        plan: &TestbedPlan,
         super_frames: bool,
     ) -> Result<Ports, TestbedError> {
         let offloads = if super_frames {
-            Offloads::Full
+            TapOffloads::Full
         } else {
-            Offloads::None
+            TapOffloads::None
         };
         let mut ports = Vec::new();
         for host in hosts {
@@ -42,17 +42,17 @@ impl Ports {
                 .and_then(|opened| opened)
                 .map_err(TestbedError::Tap)?;
             ports.push(Port::new(device));
-            settle(host, plan, None)?;
+            configure_host_interface(host, plan, None)?;
         }
-        let middle = None;
-        Ok(Ports { ports, middle })
+        let switch = None;
+        Ok(Ports { ports, switch })
     }
 
     /// In each host one end of a pair of virtual interfaces; at the other ends, in a namespace in
     /// the middle, packet sockets.
-    pub(crate) fn sockets(hosts: &[Host], plan: &Plan) -> Result<Ports, TestbedError> {
-        let middle = Host::create(&HostPlan::new("middle"), MIDDLE)?;
-        within(&middle, "IPv6", || {
+    pub(crate) fn sockets(hosts: &[Host], plan: &TestbedPlan) -> Result<Ports, TestbedError> {
+        let switch = Host::create(&HostPlan::new("middle"), SWITCH_NUMBER)?;
+        run_in_host(&switch, "IPv6", || {
             let folder = "/proc/sys/net/ipv6/conf/default";
             if fs::metadata(folder).is_err() {
                 // A kernel without IPv6 sends nothing of it.
@@ -62,32 +62,37 @@ impl Ports {
         })?;
         let mut ports = Vec::new();
         for (number, host) in hosts.iter().enumerate() {
-            ports.push(socket(host, number, &middle, plan)?);
+            ports.push(socket_port(host, number, &switch, plan)?);
         }
-        let middle = Some(middle);
-        Ok(Ports { ports, middle })
+        let switch = Some(switch);
+        Ok(Ports { ports, switch })
     }
 }
 
-fn socket(host: &Host, number: usize, middle: &Host, plan: &Plan) -> Result<Port, TestbedError> {
+fn socket_port(
+    host: &Host,
+    number: usize,
+    switch: &Host,
+    plan: &TestbedPlan,
+) -> Result<Port, TestbedError> {
     let name = format!("port{number}");
-    let other = middle.namespace().try_clone_to_owned();
+    let other = switch.namespace().try_clone_to_owned();
     let other = other.map_err(TestbedError::kernel("a second descriptor of a namespace"))?;
     let peer = name.clone();
-    within(host, "the interface", move || {
+    run_in_host(host, "the interface", move || {
         netlink::add_veth(&mut Netlink::open()?, INTERFACE, &peer, other.as_fd())?;
-        sys::single_frames(INTERFACE)
+        sys::disable_offloads(INTERFACE)
     })?;
-    let settings = Settings {
+    let settings = InterfaceConfig {
         mtu: Some(plan.mtu),
-        ..Settings::default()
+        ..InterfaceConfig::default()
     };
-    let device = within(middle, "the port", move || {
-        netlink::set(&mut Netlink::open()?, &name, settings)?;
+    let device = run_in_host(switch, "the port", move || {
+        netlink::configure_interface(&mut Netlink::open()?, &name, settings)?;
         open_packet(&name)
     })?;
-    settle(host, plan, None)?;
-    within(host, "the interface", || {
+    configure_host_interface(host, plan, None)?;
+    run_in_host(host, "the interface", || {
         crate::testbed::await_running(&mut Netlink::open()?)
     })?;
     Ok(Port::new(device))
@@ -99,11 +104,11 @@ const BACKLOG: usize = 32 << 20;
 /// Opens a socket that reads what arrives at the interface called `name` of the calling thread's
 /// network namespace and sends what is written, whole frames, without blocking.
 fn open_packet(name: &str) -> io::Result<OwnedFd> {
-    let opening = Opening {
-        ethertype: packet::EVERY,
+    let opening = PacketSocketOptions {
+        ethertype: packet::ALL_TYPES,
         port: None,
-        outgoing: Outgoing::Ignored,
-        stamped: false,
+        outgoing: OutgoingFrames::Ignored,
+        timestamped: false,
         receive_buffer: Some(BACKLOG),
         nonblocking: true,
     };

@@ -4,7 +4,7 @@
 //! processor alone (`cpu.cfs_quota_us`). A group is removed with its value; what a killed process
 //! has left is swept by the next run.
 
-use crate::load::folder;
+use crate::load::scratch_folder;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Quota {
 
 /// One tree of control groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Tree {
+struct CgroupTree {
     /// Where it is mounted.
     root: PathBuf,
     /// Our own group in it.
@@ -50,10 +50,10 @@ impl Quota {
             io::ErrorKind::NotFound,
             "no control groups for processors are mounted",
         );
-        for tree in trees(&mounts, &groups) {
+        for tree in find_trees(&mounts, &groups) {
             sweep(&tree.root);
-            for parent in tree.places() {
-                match make(&tree, &parent, percent) {
+            for parent in tree.candidate_parents() {
+                match create_group(&tree, &parent, percent) {
                     Ok(quota) => return Ok(quota),
                     Err(error) => last = error,
                 }
@@ -67,7 +67,7 @@ impl Quota {
     /// # Errors
     ///
     /// When it is gone.
-    pub fn take(&self, process: u32) -> io::Result<()> {
+    pub fn add_process(&self, process: u32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }
 }
@@ -84,10 +84,10 @@ impl Drop for Quota {
     }
 }
 
-impl Tree {
+impl CgroupTree {
     /// Groups in which ours may be made: our own, then the ones around it. In the unified tree a
     /// group with processes has no others inside that divide the processors.
-    fn places(&self) -> Vec<PathBuf> {
+    fn candidate_parents(&self) -> Vec<PathBuf> {
         let inside = self.own.strip_prefix("/").unwrap_or(&self.own);
         let mut places: Vec<PathBuf> = inside
             .ancestors()
@@ -98,11 +98,11 @@ impl Tree {
     }
 }
 
-fn make(tree: &Tree, parent: &Path, percent: u32) -> io::Result<Quota> {
+fn create_group(tree: &CgroupTree, parent: &Path, percent: u32) -> io::Result<Quota> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let process = std::process::id();
-    let started = folder::started(process).unwrap_or(0);
+    let started = scratch_folder::start_time_of(process).unwrap_or(0);
     if tree.unified {
         // Where it is switched on already, or may not be, the next step tells.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
@@ -134,7 +134,7 @@ fn write_existing(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Trees that divide processors, from what is mounted and where this process is.
-fn trees(mounts: &str, groups: &str) -> Vec<Tree> {
+fn find_trees(mounts: &str, groups: &str) -> Vec<CgroupTree> {
     let own = |wanted: &dyn Fn(&str) -> bool| {
         let mut lines = groups.lines().map(|line| line.splitn(3, ':'));
         lines.find_map(|mut parts| {
@@ -154,7 +154,7 @@ fn trees(mounts: &str, groups: &str) -> Vec<Tree> {
             "cgroup" if has_cpu(options) => (own(&has_cpu), false),
             _ => continue,
         };
-        trees.extend(own.map(|own| Tree {
+        trees.extend(own.map(|own| CgroupTree {
             root: PathBuf::from(root),
             own,
             unified,
@@ -180,7 +180,7 @@ fn sweep(root: &Path) {
     all.extend(inside);
     for path in all {
         let name = path.file_name().and_then(|name| name.to_str());
-        if name.is_some_and(|name| folder::is_orphan(name, PREFIX)) {
+        if name.is_some_and(|name| scratch_folder::is_abandoned(name, PREFIX)) {
             // Those of other users are theirs to remove.
             let _ = fs::remove_dir(path);
         }
@@ -198,13 +198,13 @@ mod tests {
                        cgroup2 /groups/unified cgroup2 rw 0 0\n";
 
     #[test]
-    fn trees_of_both_kinds_are_found() {
-        let found = trees(OLD, "3:cpu,cpuacct:/a/b\n2:memory:/m\n0::/u\n");
+    fn cgroup_v1_and_v2_trees_found() {
+        let found = find_trees(OLD, "3:cpu,cpuacct:/a/b\n2:memory:/m\n0::/u\n");
         assert_eq!(found.len(), 2);
         assert!(!found[0].unified && found[1].unified);
         assert_eq!(found[0].root, PathBuf::from("/groups/cpu,cpuacct"));
         assert_eq!(
-            found[0].places(),
+            found[0].candidate_parents(),
             [
                 "/groups/cpu,cpuacct/a/b",
                 "/groups/cpu,cpuacct/a",
@@ -212,11 +212,11 @@ mod tests {
             ]
             .map(PathBuf::from)
         );
-        assert!(trees("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
+        assert!(find_trees("proc /proc proc rw 0 0\n", "0::/\n").is_empty());
     }
 
     #[test]
-    fn a_process_gets_no_more_than_its_part() {
+    fn quota_limits_cpu_time() {
         let quota = match Quota::create(20) {
             Ok(quota) => quota,
             Err(error) => {
@@ -229,7 +229,7 @@ mod tests {
             .args(["-c", "while :; do :; done"])
             .stdin(Stdio::null());
         let mut child = command.spawn().expect("a shell");
-        quota.take(child.id()).expect("it is there");
+        quota.add_process(child.id()).expect("it is there");
         let began = Instant::now();
         std::thread::sleep(Duration::from_millis(500));
         let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");

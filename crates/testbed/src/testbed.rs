@@ -1,11 +1,11 @@
 //! A testbed: hosts, and the link between them.
 
 use crate::emulate::Emulator;
-use crate::emulate::lane::LaneReport;
+use crate::emulate::link_thread::LinkReport;
 use crate::error::TestbedError;
-use crate::host::{Host, INTERFACE, address, address6, hardware};
-use crate::netlink::{self, Netlink, Settings, TokenBucket};
-use crate::plan::{Frames, LinkPlan, Plan};
+use crate::host::{Host, INTERFACE, address, address6, mac_address};
+use crate::netlink::{self, InterfaceConfig, Netlink, TokenBucket};
+use crate::plan::{FrameMode, LinkPlan, TestbedPlan};
 use crate::ports::Ports;
 use crate::sys;
 use link::LinkConfig;
@@ -38,18 +38,18 @@ const ETHER_HEADER: u64 = 14;
 const PACKETS_MAX: u32 = 100_000;
 
 /// How long an interface may take to begin to run; the kernel looks once a second at the latest.
-const RUNNING_LIMIT: Duration = Duration::from_secs(5);
+const RUNNING_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Hosts and the link between them. They are gone when this value is, and also when the process
 /// ends in any way: nothing but descriptors and threads holds them.
 #[derive(Debug)]
 pub struct Testbed {
-    plan: Plan,
+    plan: TestbedPlan,
     // Before the hosts, so that no frame is written to one that is gone.
     emulator: Option<Emulator>,
     hosts: Vec<Host>,
     // Holds the other ends of the hosts' interfaces, where those are no TAP devices.
-    _middle: Option<Host>,
+    _switch: Option<Host>,
 }
 
 impl Testbed {
@@ -58,39 +58,39 @@ impl Testbed {
     /// # Errors
     ///
     /// A [`TestbedError`]; nothing is left behind.
-    pub fn up(plan: &Plan) -> Result<Testbed, TestbedError> {
+    pub fn up(plan: &TestbedPlan) -> Result<Testbed, TestbedError> {
         plan.check()?;
         let mut hosts = Vec::new();
         for (number, host) in plan.hosts.iter().enumerate() {
             hosts.push(Host::create(host, number as u32)?);
         }
         let mut plan = plan.clone();
-        let mut middle = None;
+        let mut switch = None;
         let emulator = match plan.link.clone() {
             LinkPlan::Kernel(_) => {
-                join(&hosts, &plan)?;
+                connect_by_veth(&hosts, &plan)?;
                 None
             }
             LinkPlan::Emulated(path, _) => {
                 let made = open_ports(&hosts, &mut plan)?;
-                middle = made.middle;
-                let super_frames = !plan.link.is_frame_true();
+                switch = made.switch;
+                let super_frames = !plan.link.carries_single_frames();
                 Some(Emulator::path(made.ports, &path, plan.seed, super_frames)?)
             }
             LinkPlan::Ether(kind) => {
                 let made = open_ports(&hosts, &mut plan)?;
-                middle = made.middle;
+                switch = made.switch;
                 Some(Emulator::ether(made.ports, kind, plan.seed)?)
             }
         };
         if let Some(emulator) = &emulator {
-            emulator.learn();
+            emulator.measure_wakeup();
         }
         Ok(Testbed {
             plan,
             emulator,
             hosts,
-            _middle: middle,
+            _switch: switch,
         })
     }
 
@@ -105,7 +105,7 @@ impl Testbed {
     }
 
     /// What it was asked to be.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &TestbedPlan {
         &self.plan
     }
 
@@ -117,7 +117,7 @@ impl Testbed {
     }
 
     /// Ends it; what each direction did, nothing on a kernel link.
-    pub fn end(&self) -> Vec<LaneReport> {
+    pub fn end(&self) -> Vec<LinkReport> {
         self.emulator
             .as_ref()
             .map(Emulator::end)
@@ -125,7 +125,7 @@ impl Testbed {
     }
 
     /// What each direction did so far since [`Testbed::begin`].
-    pub fn report(&self) -> Vec<LaneReport> {
+    pub fn report(&self) -> Vec<LinkReport> {
         self.emulator
             .as_ref()
             .map(Emulator::report)
@@ -134,7 +134,7 @@ impl Testbed {
 }
 
 /// Does `work` in a host; `what` is said when it fails.
-pub(crate) fn within<R: Send + 'static>(
+pub(crate) fn run_in_host<R: Send + 'static>(
     host: &Host,
     what: &str,
     work: impl FnOnce() -> io::Result<R> + Send + 'static,
@@ -146,14 +146,17 @@ pub(crate) fn within<R: Send + 'static>(
 
 /// The ends of an emulated link. Where there are no TAP devices, packet sockets do, and the plan
 /// says so; they carry single frames only.
-fn open_ports(hosts: &[Host], plan: &mut Plan) -> Result<Ports, TestbedError> {
-    if matches!(plan.link, LinkPlan::Emulated(_, Frames::Sockets)) {
+fn open_ports(hosts: &[Host], plan: &mut TestbedPlan) -> Result<Ports, TestbedError> {
+    if matches!(plan.link, LinkPlan::Emulated(_, FrameMode::Sockets)) {
         return Ports::sockets(hosts, plan);
     }
-    let taps = Ports::taps(hosts, plan, !plan.link.is_frame_true());
+    let taps = Ports::taps(hosts, plan, !plan.link.carries_single_frames());
     match (taps, plan.link.clone()) {
-        (Err(TestbedError::Tap(error)), LinkPlan::Emulated(path, Frames::Auto | Frames::True)) => {
-            plan.link = LinkPlan::Emulated(path, Frames::Sockets);
+        (
+            Err(TestbedError::Tap(error)),
+            LinkPlan::Emulated(path, FrameMode::Auto | FrameMode::Single),
+        ) => {
+            plan.link = LinkPlan::Emulated(path, FrameMode::Sockets);
             Ports::sockets(hosts, plan).map_err(|_| TestbedError::Tap(error))
         }
         (taps, _) => taps,
@@ -162,20 +165,20 @@ fn open_ports(hosts: &[Host], plan: &mut Plan) -> Result<Ports, TestbedError> {
 
 /// A pair of virtual interfaces between two hosts, with a token bucket in front of each where the
 /// path has a rate.
-fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
+fn connect_by_veth(hosts: &[Host], plan: &TestbedPlan) -> Result<(), TestbedError> {
     let [first, second] = hosts else {
         return Err(TestbedError::Plan("a kernel link joins two hosts".into()));
     };
     let other = second.namespace().try_clone_to_owned();
     let other = other.map_err(TestbedError::kernel("a second descriptor of a namespace"))?;
-    within(first, "the interface", move || {
+    run_in_host(first, "the interface", move || {
         netlink::add_veth(&mut Netlink::open()?, INTERFACE, INTERFACE, other.as_fd())
     })?;
-    for (host, direction) in hosts.iter().zip(plan.link.alone(plan.mtu)) {
-        settle(host, plan, Some(direction))?;
+    for (host, direction) in hosts.iter().zip(plan.link.uncontended(plan.mtu)) {
+        configure_host_interface(host, plan, Some(direction))?;
     }
     hosts.iter().try_for_each(|host| {
-        within(host, "the interface", || {
+        run_in_host(host, "the interface", || {
             await_running(&mut Netlink::open()?)
         })
     })
@@ -183,7 +186,7 @@ fn join(hosts: &[Host], plan: &Plan) -> Result<(), TestbedError> {
 
 /// The kernel switches an interface on a moment after its other end; what is sent before is lost.
 pub(crate) fn await_running(netlink: &mut Netlink) -> io::Result<()> {
-    let end = Instant::now() + RUNNING_LIMIT;
+    let end = Instant::now() + RUNNING_TIMEOUT;
     while !netlink::is_running(netlink, INTERFACE)? {
         if Instant::now() > end {
             return Err(io::Error::other("it does not begin to run"));
@@ -199,7 +202,7 @@ fn burst_bytes(rate_bps: u64, mtu: u32) -> u32 {
 }
 
 /// What the kernel does with what a host sends.
-fn discipline(
+fn add_qdisc(
     netlink: &mut Netlink,
     index: u32,
     config: &LinkConfig,
@@ -210,7 +213,7 @@ fn discipline(
         let full = u64::from(mtu) + ETHER_HEADER;
         let packets = u32::try_from(config.queue_bytes / full).unwrap_or(u32::MAX);
         let packets = packets.clamp(1, PACKETS_MAX);
-        let added = netlink::add_emulator(netlink, index, config, packets);
+        let added = netlink::add_netem(netlink, index, config, packets);
         return added.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => TestbedError::Plan(
                 "this kernel has no emulator for delays and faults (sch_netem); leave out 'kernel'"
@@ -232,9 +235,9 @@ fn discipline(
 }
 
 /// Switches a host's interfaces on, gives them addresses, and tells it where the others are.
-pub(crate) fn settle(
+pub(crate) fn configure_host_interface(
     host: &Host,
-    plan: &Plan,
+    plan: &TestbedPlan,
     kernel: Option<LinkConfig>,
 ) -> Result<(), TestbedError> {
     let number = plan
@@ -242,19 +245,19 @@ pub(crate) fn settle(
         .iter()
         .position(|planned| planned.name == host.name())
         .unwrap_or_default() as u32;
-    let settings = Settings {
+    let settings = InterfaceConfig {
         mtu: Some(plan.mtu),
-        hardware: Some(hardware(number)),
+        mac_address: Some(mac_address(number)),
         queue_len: Some(DEVICE_QUEUE),
     };
     let (others, ipv6) = (0..plan.hosts.len() as u32, plan.ipv6);
     let cpus = host.cpus().to_vec();
     let steered = !cpus.is_empty() && has_processors_for_link(plan);
-    let settled = within(host, "the interface", move || {
-        quieten(ipv6)?;
+    let settled = run_in_host(host, "the interface", move || {
+        silence_ipv6(ipv6)?;
         let mut netlink = Netlink::open()?;
-        netlink::set(&mut netlink, "lo", Settings::default())?;
-        netlink::set(&mut netlink, INTERFACE, settings)?;
+        netlink::configure_interface(&mut netlink, "lo", InterfaceConfig::default())?;
+        netlink::configure_interface(&mut netlink, INTERFACE, settings)?;
         let index = interface_index()?;
         let addresses = |number: u32| -> Vec<(IpAddr, u8)> {
             let both = [(address(number), PREFIX), (address6(number), PREFIX6)];
@@ -265,12 +268,12 @@ pub(crate) fn settle(
         }
         for other in others.filter(|&other| other != number) {
             for (address, _) in addresses(other) {
-                netlink::add_neighbour(&mut netlink, index, address, hardware(other))?;
+                netlink::add_neighbour(&mut netlink, index, address, mac_address(other))?;
             }
         }
         if steered {
             // Where it cannot be had, packets are received where they come.
-            let _ = sys::steer_receiving(INTERFACE, &mask(&cpus));
+            let _ = sys::set_rps_cpus(INTERFACE, &cpu_mask(&cpus));
         }
         Ok((netlink, index))
     })?;
@@ -279,14 +282,14 @@ pub(crate) fn settle(
     };
     let (mtu, index) = (plan.mtu, settled.1);
     let mut netlink = settled.0;
-    let ruled = host.run(move || discipline(&mut netlink, index, &config, mtu));
+    let ruled = host.run(move || add_qdisc(&mut netlink, index, &config, mtu));
     ruled.map_err(TestbedError::kernel("the interface"))?
 }
 
 /// Whether there are more processors than the hosts have to themselves. Where the link shares
 /// theirs, sending what arrives from one to the other costs more than it brings: a round trip took
 /// 40 to 80 us longer on two processors.
-fn has_processors_for_link(plan: &Plan) -> bool {
+fn has_processors_for_link(plan: &TestbedPlan) -> bool {
     let taken: BTreeSet<u32> = plan
         .hosts
         .iter()
@@ -298,7 +301,7 @@ fn has_processors_for_link(plan: &Plan) -> bool {
 
 /// Processors as the kernel writes sets of them: groups of 32 bits in hexadecimal digits, the
 /// highest first, with commas between.
-fn mask(cpus: &[u32]) -> String {
+fn cpu_mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(0, |most| most / 32) as usize + 1;
     let mut words = vec![0u32; groups];
     for cpu in cpus {
@@ -314,7 +317,7 @@ fn mask(cpus: &[u32]) -> String {
 
 /// Keeps the kernel from sending what nobody asked for: a frame of its own would shift the fate
 /// of all later ones.
-fn quieten(ipv6: bool) -> io::Result<()> {
+fn silence_ipv6(ipv6: bool) -> io::Result<()> {
     let folder = format!("/proc/sys/net/ipv6/conf/{INTERFACE}");
     if fs::metadata(&folder).is_err() {
         // A kernel without IPv6 sends nothing of it.
@@ -341,11 +344,11 @@ fn interface_index() -> io::Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::mask;
+    use super::cpu_mask;
 
     #[test]
-    fn sets_of_processors_are_written_as_the_kernel_reads_them() {
-        assert_eq!(mask(&[0, 1]), "00000003");
-        assert_eq!(mask(&[33]), "00000002,00000000");
+    fn cpu_mask_matches_kernel_format() {
+        assert_eq!(cpu_mask(&[0, 1]), "00000003");
+        assert_eq!(cpu_mask(&[33]), "00000002,00000000");
     }
 }

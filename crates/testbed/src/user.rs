@@ -28,7 +28,7 @@ pub fn enter_user_namespace() -> Result<(), TestbedError> {
         return Ok(());
     }
     let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
-    sys::leave_users().map_err(|error| match error.kind() {
+    sys::unshare_user().map_err(|error| match error.kind() {
         io::ErrorKind::InvalidInput => TestbedError::Threads,
         _ => TestbedError::Privilege(error),
     })?;

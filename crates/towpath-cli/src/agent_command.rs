@@ -1,19 +1,19 @@
 //! `towpath agent`.
 
 use crate::race::stop_flag;
-use crate::{CliError, DONE, parse, print};
+use crate::{CliError, EXIT_OK, parse, print};
 use agent::server::{metrics, privilege};
-use agent::{Agent, KeyFolder, PORT, Settings};
+use agent::{Agent, AgentConfig, DEFAULT_PORT, KeyFolder};
 use clap::Args;
 use control::Caps;
-use measure::ThisHost;
+use measure::LocalHost;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How often the agent looks whether it should end.
-const TICK: Duration = Duration::from_millis(200);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Options of an agent.
 #[derive(Clone, Debug, Args)]
@@ -50,7 +50,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse::time)]
     pub max_session: Duration,
     /// What a client may move in both directions together, such as 100GiB.
-    #[arg(long, value_name = "BYTES", default_value = "16TiB", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", default_value = "16TiB", value_parser = byte_quota)]
     pub max_bytes: u64,
     /// The largest message.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
@@ -59,7 +59,7 @@ pub struct AgentArgs {
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
     pub max_buffers: u64,
     /// The most memory a worker may address.
-    #[arg(long, value_name = "BYTES", default_value = "8GiB", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", default_value = "8GiB", value_parser = byte_quota)]
     pub max_memory: u64,
 }
 
@@ -68,11 +68,11 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));
     if let Ok(address) = bare.unwrap_or(text).parse::<IpAddr>() {
-        return Ok(SocketAddr::new(address, PORT));
+        return Ok(SocketAddr::new(address, DEFAULT_PORT));
     }
     let odd = |_| {
         format!(
-            "'{text}' is no address; give for example 192.0.2.7, 192.0.2.7:{PORT} or [::]:{PORT}"
+            "'{text}' is no address; give for example 192.0.2.7, 192.0.2.7:{DEFAULT_PORT} or [::]:{DEFAULT_PORT}"
         )
     };
     text.parse().map_err(odd)
@@ -98,7 +98,7 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
 }
 
 /// Bytes, up to thousands of TiB.
-fn amount(text: &str) -> Result<u64, String> {
+fn byte_quota(text: &str) -> Result<u64, String> {
     let (digits, factor) = match text.strip_suffix("TiB") {
         Some(digits) => (digits, 1u64 << 40),
         None => match text.strip_suffix("GiB") {
@@ -129,20 +129,20 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
         ))
     })?;
     let stop = stop_flag()?;
-    let usual = KeyFolder::usual();
+    let usual = KeyFolder::default_location();
     let keys = match usual.identity() {
         Ok(_) => Some(usual),
         Err(agent::keys::KeyError::Missing(_)) => None,
         Err(error) => return Err(CliError::failed(error)),
     };
-    let agent = Agent::start(Settings {
+    let agent = Agent::start(AgentConfig {
         listen: args
             .listen
             .unwrap_or_else(|| default_address(keys.is_some())),
         keys: keys.clone(),
         caps: caps(args),
         // By this name it is found also after another version was installed.
-        place: Box::new(ThisHost::new(
+        worker_host: Box::new(LocalHost::new(
             PathBuf::from("/proc/self/exe"),
             vec!["worker".into()],
         )),
@@ -150,23 +150,23 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
     })
     .map_err(CliError::failed)?;
     print::line(format_args!("listening on {}", agent.address()))?;
-    tell(keys.as_ref())?;
+    print_access(keys.as_ref())?;
     if let Some(listen) = args.metrics {
         let address = metrics::serve(listen, agent.metrics_source());
         let address = address.map_err(|error| CliError::failed(format!("{listen}: {error}")))?;
         print::line(format_args!("metrics on http://{address}/metrics"))?;
     }
     while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(TICK);
+        std::thread::sleep(STOP_POLL_INTERVAL);
     }
     drop(agent);
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// Every address where keys are asked for, else the loopback.
 fn default_address(has_key: bool) -> SocketAddr {
     if !has_key {
-        return (Ipv4Addr::LOCALHOST, PORT).into();
+        return (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into();
     }
     let ipv6 = std::path::Path::new("/proc/net/if_inet6").exists();
     let any: IpAddr = if ipv6 {
@@ -174,7 +174,7 @@ fn default_address(has_key: bool) -> SocketAddr {
     } else {
         Ipv4Addr::UNSPECIFIED.into()
     };
-    SocketAddr::new(any, PORT)
+    SocketAddr::new(any, DEFAULT_PORT)
 }
 
 fn caps(args: &AgentArgs) -> Caps {
@@ -192,18 +192,18 @@ fn caps(args: &AgentArgs) -> Caps {
 }
 
 /// Who may come.
-fn tell(keys: Option<&KeyFolder>) -> Result<(), CliError> {
+fn print_access(keys: Option<&KeyFolder>) -> Result<(), CliError> {
     let Some(keys) = keys else {
         print::note("there is no key: only this host may come; `towpath key new` makes one");
         return Ok(());
     };
     let identity = keys.identity().map_err(CliError::failed)?;
-    print::line(format_args!("key {}", identity.public()))?;
+    print::line(format_args!("key {}", identity.public_key()))?;
     match keys.trusted().map_err(CliError::failed)?.len() {
         0 => print::note("no client is trusted yet; run `towpath key trust` with its key"),
         some => print::note(format_args!(
             "{} trusted",
-            crate::progress::count(some as u64, "key")
+            crate::progress::counted(some as u64, "key")
         )),
     }
     Ok(())
@@ -214,16 +214,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_rates_and_amounts_in_the_usual_spellings() {
-        assert_eq!(address("127.0.0.1").map(|a| a.port()), Ok(PORT));
+    fn addresses_rates_and_byte_quotas_parse() {
+        assert_eq!(address("127.0.0.1").map(|a| a.port()), Ok(DEFAULT_PORT));
         assert_eq!(address("[::1]:5").map(|a| a.port()), Ok(5));
-        assert_eq!(address("::1").map(|a| a.port()), Ok(PORT));
+        assert_eq!(address("::1").map(|a| a.port()), Ok(DEFAULT_PORT));
         assert!(address("lab").is_err());
         assert_eq!(rate("1gbit"), Ok(1_000_000_000));
         assert_eq!(rate("1.5mbit"), Ok(1_500_000));
         assert!(rate("5").is_err() && rate("fast").is_err() && rate("1bit").is_err());
-        assert_eq!(amount("2GiB"), Ok(2 << 30));
-        assert_eq!(amount("16TiB"), Ok(16 << 40));
-        assert!(amount("0TiB").is_err() && amount("x").is_err());
+        assert_eq!(byte_quota("2GiB"), Ok(2 << 30));
+        assert_eq!(byte_quota("16TiB"), Ok(16 << 40));
+        assert!(byte_quota("0TiB").is_err() && byte_quota("x").is_err());
     }
 }

@@ -312,10 +312,10 @@ pub struct RaceArgs {
     pub no_report: bool,
     /// Other hosts.
     #[command(flatten)]
-    pub far: crate::far::FarArgs,
+    pub remote: crate::remote_race::RemoteArgs,
     /// Hosts, link and loads.
     #[command(flatten)]
-    pub stage: crate::stage::StageArgs,
+    pub environment: crate::environment::EnvironmentArgs,
 }
 
 const RACE_EXAMPLES: &str = "Examples:
@@ -337,7 +337,7 @@ const RACE_EXAMPLES: &str = "Examples:
 impl RaceArgs {
     /// Whether messages leave the host, so that what stays within one cannot take part.
     pub fn leaves_host(&self) -> bool {
-        !self.stage.link.is_empty() || self.far.is_asked()
+        !self.environment.link.is_empty() || self.remote.is_given()
     }
 }
 

@@ -3,13 +3,13 @@
 use crate::CliError;
 use crate::args::RaceArgs;
 use crate::print::note;
-use crate::race::once_each;
-use measure::contestant::{self, Leg};
+use crate::race::without_duplicates;
+use measure::contestant::{self, Component};
 use std::collections::BTreeMap;
 use towpath::{Options, Reach};
 
 /// What a race without arguments races.
-pub const USUAL: [&str; 7] = [
+pub const DEFAULT_CONTESTANTS: [&str; 7] = [
     "tcp",
     "tcp-batched",
     "udp",
@@ -22,9 +22,9 @@ pub const USUAL: [&str; 7] = [
 /// The contestants; those named must be here, those of a list are left out with a word.
 pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<String>, CliError> {
     if !args.transports.is_empty() {
-        let label = |text: &String| named(text, options);
+        let label = |text: &String| resolve_label(text, options);
         let labels: Result<Vec<String>, CliError> = args.transports.iter().map(label).collect();
-        return Ok(once_each(&labels?));
+        return Ok(without_duplicates(&labels?));
     }
     let wanted: Vec<&str> = if args.all {
         towpath::all()
@@ -33,16 +33,16 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
             .filter(|name| *name != "null")
             .collect()
     } else {
-        USUAL.to_vec()
+        DEFAULT_CONTESTANTS.to_vec()
     };
     // What stays within a host crosses no link and reaches no agent.
     let crosses = |name: &&str| {
         let reach = towpath::find(name).map(|transport| transport.class().reach);
-        let alone = args.far.is_asked() && !agent::server::crosses(name);
+        let alone = args.remote.is_given() && !agent::server::crosses_network(name);
         !args.leaves_host() || (reach.is_ok_and(|reach| reach == Reach::Network) && !alone)
     };
     let wanted: Vec<&str> = wanted.into_iter().filter(crosses).collect();
-    let (here, missing) = crate::inspect::split_available(&wanted, options);
+    let (here, missing) = crate::transports::split_available(&wanted, options);
     if !missing.is_empty() && !args.json {
         note(format_args!("left out: {}", missing.join("; ")));
     }
@@ -56,36 +56,36 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
 
 /// What each transport promises, by `class.LEG`, so that a result can be judged on its own.
 pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
-    let class = |leg: &Leg| {
-        let class = crate::inspect::class_line(&leg.class());
-        (format!("class.{leg}"), class)
+    let class = |component: &Component| {
+        let class = crate::transports::class_line(&component.class());
+        (format!("class.{component}"), class)
     };
-    legs_of(contestants).iter().map(class).collect()
+    components_of(contestants).iter().map(class).collect()
 }
 
 /// All legs of all contestants.
-pub(crate) fn legs_of(contestants: &[String]) -> Vec<Leg> {
-    let legs = contestants
+pub(crate) fn components_of(contestants: &[String]) -> Vec<Component> {
+    let components = contestants
         .iter()
         .filter_map(|label| contestant::parse(label).ok());
-    legs.flatten().collect()
+    components.flatten().collect()
 }
 
 /// A sweep of buffers would say that a contestant with buffers of its own had others.
 pub(crate) fn check_buffers(swept: &[u64], contestants: &[String]) -> Result<(), CliError> {
-    let has_own = |leg: &&Leg| own_buffers(leg).is_some();
-    match legs_of(contestants).iter().find(has_own) {
-        Some(leg) if swept.len() > 1 => Err(CliError::usage(format!(
-            "--buffers sweeps several sizes, and {leg} has its own; leave out one of them"
+    let has_own = |component: &&Component| own_buffers(component).is_some();
+    match components_of(contestants).iter().find(has_own) {
+        Some(component) if swept.len() > 1 => Err(CliError::usage(format!(
+            "--buffers sweeps several sizes, and {component} has its own; leave out one of them"
         ))),
         _ => Ok(()),
     }
 }
 
 /// The socket buffers of a leg that asks for some.
-pub(crate) fn own_buffers(leg: &Leg) -> Option<usize> {
+pub(crate) fn own_buffers(component: &Component) -> Option<usize> {
     let mut options = Options::default();
-    leg.apply(&mut options);
+    component.apply(&mut options);
     options.buffers
 }
 
@@ -95,8 +95,8 @@ pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String
         return Ok(contestants[0].clone());
     };
     // However its keys are ordered.
-    let legs = contestant::parse(asked);
-    let label = legs.map_or(asked.clone(), |legs| contestant::label(&legs));
+    let components = contestant::parse(asked);
+    let label = components.map_or(asked.clone(), |components| contestant::label(&components));
     if contestants.contains(&label) {
         return Ok(label);
     }
@@ -107,17 +107,20 @@ pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String
 }
 
 /// The label of a contestant that was named; what it names must be here.
-fn named(text: &str, options: &Options) -> Result<String, CliError> {
-    let legs = contestant::parse(text).map_err(CliError::usage)?;
-    for leg in &legs {
+fn resolve_label(text: &str, options: &Options) -> Result<String, CliError> {
+    let components = contestant::parse(text).map_err(CliError::usage)?;
+    for component in &components {
         let mut options = options.clone();
-        leg.apply(&mut options);
-        leg.transport().available(&options).map_err(|missing| {
-            CliError::failed(format!(
-                "{leg} cannot be used: {}; {}",
-                missing.reason, missing.remedy
-            ))
-        })?;
+        component.apply(&mut options);
+        component
+            .transport()
+            .available(&options)
+            .map_err(|missing| {
+                CliError::failed(format!(
+                    "{component} cannot be used: {}; {}",
+                    missing.reason, missing.remedy
+                ))
+            })?;
     }
-    Ok(contestant::label(&legs))
+    Ok(contestant::label(&components))
 }

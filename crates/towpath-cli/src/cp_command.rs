@@ -1,8 +1,10 @@
 //! `towpath cp`: files to one host, or to many.
 
 use crate::print::{line, note};
-use crate::tools::{Stop, answer_contexts, check_trace, resolve, settings, trace};
-use crate::{CliError, DONE, FAILED};
+use crate::xtp_common::{
+    StopSignal, check_trace, enable_trace, parse_transport, resolve, serve_contexts,
+};
+use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::Args;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -10,11 +12,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
-use towpath::files::{self, Inbox, Progress, Received, Sent};
-use towpath::xtp::{Endpoint, Settings};
+use towpath::files::{self, FileReceiver, ReceivedFile, SentFile, TransferProgress};
+use towpath::xtp::{Endpoint, EndpointConfig};
 
 /// Where a receiver listens, and where a sender looks for it, unless told otherwise.
-const PORT: u16 = 4036;
+const DEFAULT_PORT: u16 = 4036;
 
 /// A file and where it goes, or a folder that receives.
 #[derive(Clone, Debug, Args)]
@@ -71,8 +73,8 @@ pub struct CpArgs {
 ///
 /// What the user must know.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
-    let mut settings = settings(&args.over)?;
-    trace(&mut settings, args.trace.as_deref())?;
+    let mut settings = parse_transport(&args.over)?;
+    enable_trace(&mut settings, args.trace.as_deref())?;
     let done = match (&args.receive, &args.file) {
         (Some(folder), _) => receive(args, folder, &settings),
         (None, Some(file)) => send(args, file, &settings),
@@ -82,7 +84,7 @@ pub fn run(args: &CpArgs) -> Result<u8, CliError> {
     check_trace(&settings).map(|()| code)
 }
 
-fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliError> {
+fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8, CliError> {
     if !folder.is_dir() {
         return Err(CliError::failed(format!(
             "there is no folder {}; make it first",
@@ -91,14 +93,14 @@ fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliE
     }
     let local = match &args.listen {
         Some(text) => resolve(text)?,
-        None => SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT)),
+        None => SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)),
     };
     let endpoint = Endpoint::bind(local, settings).map_err(|error| {
         CliError::failed(format!(
             "cannot listen at {local}: {error}; choose another with --listen"
         ))
     })?;
-    answer_contexts(&endpoint);
+    serve_contexts(&endpoint);
     // Whoever reads the line may send at once.
     endpoint.listen(true);
     note(format_args!(
@@ -106,26 +108,28 @@ fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliE
         folder.display(),
         endpoint.local_addr()
     ));
-    let inbox = Inbox {
+    let inbox = FileReceiver {
         endpoint,
         folder: folder.to_owned(),
         overwrite: args.overwrite,
     };
-    let stop = Stop::on_signals()?;
+    let stop = StopSignal::on_signals()?;
     let (left, failed) = (
         AtomicU32::new(args.count.unwrap_or(0)),
         AtomicBool::new(false),
     );
-    let tell = |received: Received| {
+    let on_received = |received: ReceivedFile| {
         let came = received.result.is_ok();
-        failed.fetch_or(say(&received).is_err(), Ordering::Relaxed);
+        failed.fetch_or(print_received(&received).is_err(), Ordering::Relaxed);
         if came && args.count.is_some() && left.fetch_sub(1, Ordering::Relaxed) == 1 {
             stop.flag().store(true, Ordering::Relaxed);
         }
     };
-    inbox.run(stop.flag(), &tell).map_err(CliError::failed)?;
+    inbox
+        .run(stop.flag(), &on_received)
+        .map_err(CliError::failed)?;
     match failed.into_inner() {
-        false => Ok(DONE),
+        false => Ok(EXIT_OK),
         true => Err(CliError::failed(
             "cannot write to standard output; send it elsewhere",
         )),
@@ -133,8 +137,8 @@ fn receive(args: &CpArgs, folder: &Path, settings: &Settings) -> Result<u8, CliE
 }
 
 /// A line for each file.
-fn say(received: &Received) -> Result<(), CliError> {
-    let Received {
+fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
+    let ReceivedFile {
         peer,
         name,
         progress,
@@ -142,7 +146,7 @@ fn say(received: &Received) -> Result<(), CliError> {
     } = received;
     match result {
         Ok(path) => {
-            let resumed = match progress.from {
+            let resumed = match progress.resumed_from {
                 0 => String::new(),
                 from => format!(", of which {from} were here"),
             };
@@ -154,7 +158,7 @@ fn say(received: &Received) -> Result<(), CliError> {
         }
         Err(error) => {
             let what = if name.is_empty() { "a transfer" } else { name };
-            let Progress { done, size, .. } = progress;
+            let TransferProgress { done, size, .. } = progress;
             note(format_args!(
                 "{what} from {peer} failed after {done} of {size} bytes: {error}"
             ));
@@ -163,7 +167,7 @@ fn say(received: &Received) -> Result<(), CliError> {
     }
 }
 
-fn send(args: &CpArgs, file: &Path, settings: &Settings) -> Result<u8, CliError> {
+fn send(args: &CpArgs, file: &Path, settings: &EndpointConfig) -> Result<u8, CliError> {
     let hosts = args.hosts.iter().map(|host| host_address(host));
     let hosts: Vec<SocketAddr> = hosts.collect::<Result<_, _>>()?;
     if let Err(error) = std::fs::File::open(file) {
@@ -179,20 +183,22 @@ fn send(args: &CpArgs, file: &Path, settings: &Settings) -> Result<u8, CliError>
     let began = Instant::now();
     let results = match args.group {
         Some(group) => {
-            let bar = bars.add(bar(&format!("{} hosts", hosts.len())));
+            let bar = bars.add(new_progress_bar(&format!("{} hosts", hosts.len())));
             let endpoint = bind(hosts[0], settings)?;
             files::send_to_group(&endpoint, &hosts, group, file, &mut |progress| {
-                show(&bar, progress)
+                update_bar(&bar, progress)
             })
             .map_err(|error| CliError::failed(format!("{}: {error}", file.display())))?
         }
         None => std::thread::scope(|scope| {
             let one = |(&to, name): (&SocketAddr, &String)| {
-                let bar = bars.add(bar(name));
+                let bar = bars.add(new_progress_bar(name));
                 scope.spawn(move || {
-                    let endpoint = Endpoint::bind(any(to), settings)?;
-                    answer_contexts(&endpoint);
-                    files::send(&endpoint, to, file, &mut |progress| show(&bar, progress))
+                    let endpoint = Endpoint::bind(unspecified_address(to), settings)?;
+                    serve_contexts(&endpoint);
+                    files::send(&endpoint, to, file, &mut |progress| {
+                        update_bar(&bar, progress)
+                    })
                 })
             };
             let threads: Vec<_> = hosts.iter().zip(&args.hosts).map(one).collect();
@@ -204,21 +210,24 @@ fn send(args: &CpArgs, file: &Path, settings: &Settings) -> Result<u8, CliError>
         }),
     };
     let _ = bars.clear();
-    tell(file, &args.hosts, &results, began)
+    print_results(file, &args.hosts, &results, began)
 }
 
 /// A line for each host; failed when one of them did.
-fn tell(
+fn print_results(
     file: &Path,
     hosts: &[String],
-    results: &[std::io::Result<Sent>],
+    results: &[std::io::Result<SentFile>],
     began: Instant,
 ) -> Result<u8, CliError> {
     let seconds = began.elapsed().as_secs_f64().max(1e-9);
-    let mut code = DONE;
+    let mut code = EXIT_OK;
     for (host, result) in hosts.iter().zip(results) {
         match result {
-            Ok(Sent { size, from }) => {
+            Ok(SentFile {
+                size,
+                resumed_from: from,
+            }) => {
                 let rate = (size - from) as f64 * 8.0 / 1e6 / seconds;
                 let resumed = match from {
                     0 => String::new(),
@@ -229,7 +238,7 @@ fn tell(
                 ))?;
             }
             Err(error) => {
-                code = FAILED;
+                code = EXIT_FAILED;
                 note(format_args!(
                     "towpath: {} to {host}: {error}",
                     file.display()
@@ -244,26 +253,26 @@ fn tell(
 fn host_address(text: &str) -> Result<SocketAddr, CliError> {
     let bare = text.parse::<Ipv6Addr>().is_ok();
     match (bare, text.contains(':')) {
-        (true, _) => resolve(&format!("[{text}]:{PORT}")),
+        (true, _) => resolve(&format!("[{text}]:{DEFAULT_PORT}")),
         (false, true) => resolve(text),
-        (false, false) => resolve(&format!("{text}:{PORT}")),
+        (false, false) => resolve(&format!("{text}:{DEFAULT_PORT}")),
     }
 }
 
-fn any(peer: SocketAddr) -> SocketAddr {
+fn unspecified_address(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
     }
 }
 
-fn bind(peer: SocketAddr, settings: &Settings) -> Result<Endpoint, CliError> {
-    let endpoint = Endpoint::bind(any(peer), settings).map_err(CliError::failed)?;
-    answer_contexts(&endpoint);
+fn bind(peer: SocketAddr, settings: &EndpointConfig) -> Result<Endpoint, CliError> {
+    let endpoint = Endpoint::bind(unspecified_address(peer), settings).map_err(CliError::failed)?;
+    serve_contexts(&endpoint);
     Ok(endpoint)
 }
 
-fn bar(name: &str) -> ProgressBar {
+fn new_progress_bar(name: &str) -> ProgressBar {
     let bar = ProgressBar::no_length().with_message(name.to_owned());
     let template = "{msg:20} {bar:24} {percent:>3} %  {binary_bytes_per_sec:>14}  {eta} left";
     match ProgressStyle::with_template(template) {
@@ -272,10 +281,10 @@ fn bar(name: &str) -> ProgressBar {
     }
 }
 
-fn show(bar: &ProgressBar, progress: Progress) {
+fn update_bar(bar: &ProgressBar, progress: TransferProgress) {
     if bar.length().is_none() {
         bar.set_length(progress.size);
-        bar.set_position(progress.from);
+        bar.set_position(progress.resumed_from);
         // What was there already says nothing about the rate.
         bar.reset_eta();
     }
@@ -284,14 +293,14 @@ fn show(bar: &ProgressBar, progress: Progress) {
 
 #[cfg(test)]
 mod tests {
-    use super::{PORT, host_address};
+    use super::{DEFAULT_PORT, host_address};
 
     #[test]
-    fn hosts_may_go_without_a_port() {
+    fn host_without_port_uses_default_port() {
         for (text, address) in [
-            ("127.0.0.1", format!("127.0.0.1:{PORT}")),
+            ("127.0.0.1", format!("127.0.0.1:{DEFAULT_PORT}")),
             ("127.0.0.1:9", "127.0.0.1:9".into()),
-            ("::1", format!("[::1]:{PORT}")),
+            ("::1", format!("[::1]:{DEFAULT_PORT}")),
             ("[::1]:9", "[::1]:9".into()),
         ] {
             let found = host_address(text).map(|found| found.to_string());

@@ -1,14 +1,14 @@
 //! `towpath doctor`: this machine, others, and the ways there.
 
-use crate::far::{common_congestion, connect, intent};
-use crate::inspect::width;
 use crate::print::{self, note, wrap};
 use crate::race::{default_congestion, stop_flag};
-use crate::{CliError, DONE, parse};
-use agent::client::survey::{Plan, Survey};
-use agent::{Session, Target};
+use crate::remote_race::{common_congestion, connect_agent, intent};
+use crate::transports::width;
+use crate::{CliError, EXIT_OK, parse};
+use agent::client::path_probe::{PathReport, ProbePlan};
+use agent::{AgentAddress, Session};
 use clap::Args;
-use measure::ThisHost;
+use measure::LocalHost;
 use results::{Fact, Finding, Machine, Severity};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Widest a line of prose gets; longer ones are hard to read.
-const PROSE: usize = 96;
+const PROSE_WIDTH: usize = 96;
 
 /// Columns before a fact's values.
-const VALUES_AT: usize = 10;
+const VALUE_COLUMN: usize = 10;
 
 /// Options of doctor.
 #[derive(Clone, Debug, Args)]
@@ -38,7 +38,7 @@ pub struct DoctorArgs {
     /// Look at the way to `towpath agent` on this host too, and at that host. Several are looked at
     /// in turn.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
-    pub to: Vec<Target>,
+    pub to: Vec<AgentAddress>,
     /// How long TCP is tried in each direction.
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "to", value_parser = parse::time)]
     pub trial: Duration,
@@ -61,12 +61,12 @@ pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
     let mut sessions: Vec<Arc<Session>> = Vec::new();
     for target in &args.to {
         let others: Vec<SocketAddr> = sessions.iter().map(|one| one.peer()).collect();
-        sessions.push(connect(&others, target, args.ipv6, &stop)?);
+        sessions.push(connect_agent(&others, target, args.ipv6, &stop)?);
     }
-    let machine = host::machine(&host::Test::default());
-    let surveys: Result<Vec<Survey>, CliError> = sessions
+    let machine = host::machine(&host::TestSpec::default());
+    let surveys: Result<Vec<PathReport>, CliError> = sessions
         .iter()
-        .map(|session| survey(session, args, &stop))
+        .map(|session| probe_path(session, args, &stop))
         .collect();
     let surveys = surveys?;
     match (args.json, surveys.is_empty()) {
@@ -74,56 +74,56 @@ pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
         (true, false) => print::json(&serde_json::json!({
             "version": results::SCHEMA_VERSION, "here": machine, "hosts": surveys,
         }))?,
-        (false, true) => print::line(text(&machine, width()))?,
-        (false, false) => print::line(all(&machine, &surveys, width()))?,
+        (false, true) => print::line(machine_text(&machine, width()))?,
+        (false, false) => print::line(all_hosts_text(&machine, &surveys, width()))?,
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
-fn survey(
+fn probe_path(
     session: &Arc<Session>,
     args: &DoctorArgs,
     stop: &AtomicBool,
-) -> Result<Survey, CliError> {
+) -> Result<PathReport, CliError> {
     if !args.json {
         note(format_args!(
             "measuring the way to {}: two directions, {} each",
             session.target(),
-            seconds(args.trial)
+            seconds_text(args.trial)
         ));
     }
     let program = std::env::current_exe().map_err(CliError::failed)?;
-    let here = ThisHost::new(program, vec!["worker".into()]);
-    let plan = Plan {
+    let here = LocalHost::new(program, vec!["worker".into()]);
+    let plan = ProbePlan {
         span: args.trial,
         congestion: common_congestion(&default_congestion(), &[session.as_ref()]),
-        intent: intent(host::Test::default()),
+        intent: intent(host::TestSpec::default()),
     };
-    agent::client::survey::survey(session, &here, &plan, stop).map_err(CliError::failed)
+    agent::client::path_probe::probe_path(session, &here, &plan, stop).map_err(CliError::failed)
 }
 
-fn seconds(span: Duration) -> String {
+fn seconds_text(span: Duration) -> String {
     format!("{} s", span.as_secs_f64())
 }
 
 /// This host, each of the others, and what lies between.
-fn all(machine: &Machine, surveys: &[Survey], width: usize) -> String {
+fn all_hosts_text(machine: &Machine, surveys: &[PathReport], width: usize) -> String {
     let mut parts = vec![titled("This host", machine, width)];
     for survey in surveys {
         parts.push(titled(&survey.host, &survey.machine, width));
         let between = format!("Between here and {}", survey.host);
-        parts.push(titled(&between, &way(survey), width));
+        parts.push(titled(&between, &path_facts(survey), width));
     }
     parts.join("\n\n")
 }
 
 fn titled(title: &str, machine: &Machine, width: usize) -> String {
     let bold = anstyle::Style::new().bold();
-    format!("{bold}{title}{bold:#}\n{}", text(machine, width))
+    format!("{bold}{title}{bold:#}\n{}", machine_text(machine, width))
 }
 
 /// A survey as facts and findings.
-fn way(survey: &Survey) -> Machine {
+fn path_facts(survey: &PathReport) -> Machine {
     let fact = |group: &str, name: &str, value: String| Fact {
         group: group.into(),
         name: name.into(),
@@ -173,20 +173,20 @@ fn way(survey: &Survey) -> Machine {
 }
 
 /// What matters first, then what is well in a line each, then the facts.
-fn text(machine: &Machine, width: usize) -> String {
-    let width = width.min(PROSE);
+fn machine_text(machine: &Machine, width: usize) -> String {
+    let width = width.min(PROSE_WIDTH);
     let mut lines = vec![verdict(&machine.findings)];
     for severity in [Severity::Bad, Severity::Warning, Severity::Note] {
         let alike = machine.findings.iter();
         for finding in alike.filter(|finding| finding.severity == severity) {
             lines.push(String::new());
-            lines.extend(described(finding, width));
+            lines.extend(finding_lines(finding, width));
         }
     }
     lines.push(String::new());
     for finding in &machine.findings {
         if finding.severity == Severity::Good {
-            lines.push(headed(finding, width));
+            lines.push(finding_heading(finding, width));
         }
     }
     lines.push(String::new());
@@ -208,8 +208,8 @@ fn verdict(findings: &[Finding]) -> String {
     }
 }
 
-fn described(finding: &Finding, width: usize) -> Vec<String> {
-    let mut lines = vec![headed(finding, width)];
+fn finding_lines(finding: &Finding, width: usize) -> Vec<String> {
+    let mut lines = vec![finding_heading(finding, width)];
     if !finding.effect.is_empty() {
         lines.push(indented(&finding.effect, width));
     }
@@ -220,7 +220,7 @@ fn described(finding: &Finding, width: usize) -> Vec<String> {
 }
 
 /// The finding behind its coloured sign; the sign is painted after the line is broken.
-fn headed(finding: &Finding, width: usize) -> String {
+fn finding_heading(finding: &Finding, width: usize) -> String {
     let (word, colour) = match finding.severity {
         Severity::Good => ("good", anstyle::AnsiColor::Green),
         Severity::Note => ("note", anstyle::AnsiColor::Cyan),
@@ -247,18 +247,18 @@ fn facts(machine: &Machine, width: usize) -> Vec<String> {
         }
     }
     let paragraph = |(group, items): (&str, Vec<String>)| {
-        let body = wrap(&items.join("; "), width, VALUES_AT, VALUES_AT);
-        format!("{group:<VALUES_AT$}{body}")
+        let body = wrap(&items.join("; "), width, VALUE_COLUMN, VALUE_COLUMN);
+        format!("{group:<VALUE_COLUMN$}{body}")
     };
     groups.into_iter().map(paragraph).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Finding, Severity, text};
+    use super::{Finding, Severity, machine_text};
 
     #[test]
-    fn what_matters_stands_first_and_fits_the_width() {
+    fn worst_findings_come_first_within_width() {
         let finding = |severity, what: &str| Finding {
             severity,
             what: what.into(),
@@ -273,7 +273,7 @@ mod tests {
                 finding(Severity::Bad, "large"),
             ],
         };
-        let plain = anstream::adapter::strip_str(&text(&machine, 60)).to_string();
+        let plain = anstream::adapter::strip_str(&machine_text(&machine, 60)).to_string();
         assert!(
             plain.find("bad: large") < plain.find("note: small"),
             "{plain}"

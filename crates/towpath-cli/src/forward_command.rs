@@ -1,13 +1,15 @@
 //! `towpath forward`: any TCP program through XTP.
 
 use crate::print::note;
-use crate::tools::{Stop, answer_contexts, check_trace, resolve, settings, trace};
-use crate::{CliError, DONE};
+use crate::xtp_common::{
+    StopSignal, check_trace, enable_trace, parse_transport, resolve, serve_contexts,
+};
+use crate::{CliError, EXIT_OK};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use towpath::forward::{CONNECTIONS, Forwarder};
-use towpath::xtp::Settings;
+use towpath::tunnel::{CONNECTIONS_MAX, Tunnel};
+use towpath::xtp::EndpointConfig;
 
 /// Which end of a path this is.
 #[derive(Clone, Debug, Args)]
@@ -46,7 +48,7 @@ pub struct ForwardArgs {
     #[arg(long, value_name = "HOST:PORT", requires = "from")]
     pub to: Option<String>,
     /// Connections at once; those beyond wait.
-    #[arg(long, default_value_t = CONNECTIONS as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub connections: u32,
     /// Write down XTP's packets, a line each.
     #[arg(long, value_name = "FILE")]
@@ -67,28 +69,28 @@ impl ForwardArgs {
 ///
 /// What the user must know.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
-    let mut settings = settings(args.transport())?;
-    trace(&mut settings, args.trace.as_deref())?;
-    let mut forwarder = make(args, &settings)?;
-    answer_contexts(forwarder.endpoint());
+    let mut settings = parse_transport(args.transport())?;
+    enable_trace(&mut settings, args.trace.as_deref())?;
+    let mut forwarder = open_tunnel(args, &settings)?;
+    serve_contexts(forwarder.endpoint());
     forwarder.set_connections_max(args.connections as usize);
-    let stop = Stop::on_signals()?;
+    let stop = StopSignal::on_signals()?;
     forwarder.run(stop.flag()).map_err(CliError::failed)?;
     let counts = forwarder.counts();
     note(format_args!(
         "{} connections: {} ended, {} broken; {} bytes from TCP to XTP, {} back",
         counts.opened, counts.ended, counts.broken, counts.sent_bytes, counts.received_bytes
     ));
-    check_trace(&settings).map(|()| DONE)
+    check_trace(&settings).map(|()| EXIT_OK)
 }
 
-fn make(args: &ForwardArgs, settings: &Settings) -> Result<Forwarder, CliError> {
+fn open_tunnel(args: &ForwardArgs, settings: &EndpointConfig) -> Result<Tunnel, CliError> {
     let words = |text: &Option<String>| text.clone().unwrap_or_default();
     match args.from.as_deref() {
         Some([_, listen]) => {
             let (listen, target) = (resolve(listen)?, resolve(&words(&args.to))?);
-            let made = Forwarder::from_xtp(listen, target, settings);
-            let forwarder = made.map_err(|error| refused(listen, &error))?;
+            let made = Tunnel::from_xtp(listen, target, settings);
+            let forwarder = made.map_err(|error| listen_error(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(
                 "from xtp at {at} to TCP at {target}; Ctrl-C ends it"
@@ -97,8 +99,8 @@ fn make(args: &ForwardArgs, settings: &Settings) -> Result<Forwarder, CliError> 
         }
         _ => {
             let (listen, peer) = (resolve(&words(&args.listen))?, resolve(&words(&args.peer))?);
-            let made = Forwarder::to_xtp(listen, peer, settings);
-            let forwarder = made.map_err(|error| refused(listen, &error))?;
+            let made = Tunnel::to_xtp(listen, peer, settings);
+            let forwarder = made.map_err(|error| listen_error(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(
                 "from TCP at {at} over xtp to {peer}; Ctrl-C ends it"
@@ -108,7 +110,7 @@ fn make(args: &ForwardArgs, settings: &Settings) -> Result<Forwarder, CliError> 
     }
 }
 
-fn refused(listen: SocketAddr, error: &std::io::Error) -> CliError {
+fn listen_error(listen: SocketAddr, error: &std::io::Error) -> CliError {
     CliError::failed(format!(
         "cannot listen at {listen}: {error}; choose another address or port"
     ))

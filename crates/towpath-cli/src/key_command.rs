@@ -1,6 +1,6 @@
 //! `towpath key`.
 
-use crate::{CliError, DONE, print};
+use crate::{CliError, EXIT_OK, print};
 use agent::KeyFolder;
 use agent::keys::{KeyError, PublicKey};
 use clap::Subcommand;
@@ -52,15 +52,15 @@ Examples:
 ///
 /// What the user must know.
 pub fn run(command: &KeyCommand) -> Result<u8, CliError> {
-    let keys = KeyFolder::usual();
+    let keys = KeyFolder::default_location();
     match command {
         KeyCommand::New => {
             let made = keys.create().map_err(CliError::failed)?;
-            print::line(made.public())?;
+            print::line(made.public_key())?;
             print::note(format_args!("the key is in {}", keys.path().display()));
         }
         KeyCommand::Show { trusted: false } => {
-            print::line(keys.identity().map_err(CliError::failed)?.public())?;
+            print::line(keys.identity().map_err(CliError::failed)?.public_key())?;
         }
         KeyCommand::Show { trusted: true } => {
             for one in keys.trusted().map_err(CliError::failed)? {
@@ -69,7 +69,7 @@ pub fn run(command: &KeyCommand) -> Result<u8, CliError> {
         }
         KeyCommand::Trust { key, name } => trust(&keys, key, name)?,
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 fn trust(keys: &KeyFolder, key: &str, name: &str) -> Result<(), CliError> {

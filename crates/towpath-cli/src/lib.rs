@@ -24,25 +24,25 @@ pub mod args;
 pub mod contestants;
 pub mod cp_command;
 pub mod doctor;
-pub mod far;
+pub mod environment;
+pub mod environment_report;
+pub mod fairness;
 pub mod forward_command;
-pub mod inspect;
 pub mod key_command;
-mod middle;
 pub mod parse;
 pub mod print;
 pub mod profile_command;
 pub mod progress;
 pub mod race;
+pub mod remote_race;
 pub mod results_commands;
-pub mod sharing;
 pub mod sim;
-pub mod stage;
 pub mod study;
-pub mod surroundings;
 pub mod testbed_command;
-pub mod tools;
+pub mod transports;
 pub mod xtp_command;
+pub mod xtp_common;
+mod xtp_router;
 
 use args::{Cli, Command};
 use clap::error::ErrorKind;
@@ -51,13 +51,13 @@ use std::fmt;
 use std::process::ExitCode;
 
 /// Exit code of a command that did what was asked.
-pub const DONE: u8 = 0;
+pub const EXIT_OK: u8 = 0;
 /// Exit code of a command that could not do it.
-pub const FAILED: u8 = 1;
+pub const EXIT_FAILED: u8 = 1;
 /// Exit code for wrong usage.
-pub const USAGE: u8 = 2;
+pub const EXIT_USAGE: u8 = 2;
 /// Exit code of a verdict against, see `compare --fail-on`.
-pub const AGAINST: u8 = 3;
+pub const EXIT_REGRESSION: u8 = 3;
 
 /// Why a command ends without having done what was asked.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl CliError {
     pub fn usage(message: impl Into<String>) -> CliError {
         CliError {
             message: message.into(),
-            code: USAGE,
+            code: EXIT_USAGE,
         }
     }
 
@@ -81,7 +81,7 @@ impl CliError {
     pub fn failed(message: impl fmt::Display) -> CliError {
         CliError {
             message: message.to_string(),
-            code: FAILED,
+            code: EXIT_FAILED,
         }
     }
 }
@@ -95,7 +95,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return report_usage_error(&error),
     };
     match run(cli.command) {
         Ok(code) => ExitCode::from(code),
@@ -109,7 +109,7 @@ pub fn main() -> ExitCode {
 fn run(command: Command) -> Result<u8, CliError> {
     match command {
         Command::Race(args) => race::run(&args),
-        Command::Transports(args) => inspect::transports(args.json),
+        Command::Transports(args) => transports::run(args.json),
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => results_commands::report(&args),
         Command::Fit(args) => results_commands::fit(&args),
@@ -125,52 +125,52 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Xtp(command) => xtp_command::run(&command),
         Command::Agent(args) => agent_command::run(&args),
         Command::Key(command) => key_command::run(&command),
-        Command::Worker { trace } => worker(trace.as_deref()),
-        Command::LoadUnit { cpu, parts } => stage::load_unit(cpu, &parts),
-        Command::Man => man(),
+        Command::Worker { trace } => run_worker(trace.as_deref()),
+        Command::LoadUnit { cpu, parts } => environment::load_unit(cpu, &parts),
+        Command::Man => print_man_page(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut crate::command(), "towpath", &mut script);
-            print::bytes(&script).map(|()| DONE)
+            print::bytes(&script).map(|()| EXIT_OK)
         }
     }
 }
 
 /// Help and version come as errors too and are none; a wrong argument is said in one line.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn report_usage_error(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         // A reader that has gone has seen enough of the help.
         let _ = error.print();
-        return ExitCode::from(DONE);
+        return ExitCode::from(EXIT_OK);
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         print::note(error.render().ansi());
-        return ExitCode::from(USAGE);
+        return ExitCode::from(EXIT_USAGE);
     }
     print::note(format_args!("towpath: {}", one_line(&error.to_string())));
-    ExitCode::from(USAGE)
+    ExitCode::from(EXIT_USAGE)
 }
 
 /// What clap says, without its usage lines.
 pub(crate) fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim);
-    let telling =
+    let message_lines =
         lines.take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
-    let words: Vec<&str> = telling.filter(|line| !line.is_empty()).collect();
+    let words: Vec<&str> = message_lines.filter(|line| !line.is_empty()).collect();
     let line = words.join(" ").replace(" tip: ", "; tip: ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
     format!("{line}; see --help")
 }
 
-fn man() -> Result<u8, CliError> {
+fn print_man_page() -> Result<u8, CliError> {
     let mut page = Vec::new();
     let man = clap_mangen::Man::new(command());
     man.render(&mut page).map_err(CliError::failed)?;
-    print::bytes(&page).map(|()| DONE)
+    print::bytes(&page).map(|()| EXIT_OK)
 }
 
 /// A worker's control channel is its standard input.
-fn worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
+fn run_worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
     use std::os::fd::AsFd;
     if let Some(path) = trace {
         towpath::xtp::tracing::trace_all(path);
@@ -187,5 +187,5 @@ fn worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
         .try_clone_to_owned()
         .map_err(CliError::failed)?;
     measure::worker::main(socket);
-    Ok(DONE)
+    Ok(EXIT_OK)
 }

@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_in_the_usual_spellings() {
+    fn size_spellings_parse() {
         assert_eq!(size("64"), Ok(64));
         assert_eq!(size("1KiB"), Ok(1024));
         assert_eq!(size("16k"), Ok(16384));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_values_are_refused_and_named() {
         for text in [
             "",
             "x",
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_right() {
+    fn valid_values_parse() {
         assert_eq!(time("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(blocks("5..20"), Ok((5, 20)));
         assert_eq!(percent("3%"), Ok(0.03));

@@ -13,7 +13,7 @@ use std::io::{ErrorKind, Write};
 ///
 /// When it cannot be written, unless the reader has gone.
 pub fn line(text: impl Display) -> Result<(), CliError> {
-    told(writeln!(anstream::stdout(), "{text}"))
+    check_written(writeln!(anstream::stdout(), "{text}"))
 }
 
 /// Bytes on standard output, as they are.
@@ -23,7 +23,7 @@ pub fn line(text: impl Display) -> Result<(), CliError> {
 /// As [`line()`].
 pub fn bytes(bytes: &[u8]) -> Result<(), CliError> {
     let mut out = std::io::stdout();
-    told(out.write_all(bytes).and_then(|()| out.flush()))
+    check_written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
 /// A value as JSON on standard output.
@@ -40,7 +40,7 @@ pub fn note(text: impl Display) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
 
-fn told(written: std::io::Result<()>) -> Result<(), CliError> {
+fn check_written(written: std::io::Result<()>) -> Result<(), CliError> {
     match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(CliError::failed(format!(
             "cannot write to standard output: {error}; send it elsewhere"
@@ -76,7 +76,7 @@ mod tests {
     use super::wrap;
 
     #[test]
-    fn lines_keep_their_width_and_their_words() {
+    fn wrapped_lines_keep_width_and_words() {
         let text = "the quick brown fox jumps over the lazy dog";
         let wrapped = wrap(text, 16, 0, 4);
         assert!(wrapped.lines().all(|line| line.len() <= 16), "{wrapped}");

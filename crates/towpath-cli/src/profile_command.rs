@@ -1,14 +1,14 @@
 //! `towpath profile`: where a message's time goes.
 
 use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
-use crate::inspect::{wants_colour, width};
 use crate::print::{self, note};
-use crate::{CliError, DONE};
+use crate::transports::{wants_colour, width};
+use crate::{CliError, EXIT_OK};
 use anstyle::Style;
 use clap::{Args, Parser};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
-use measure::profiled::{self, NoProfile, Profile};
-use profile::table::{Row, Side};
+use measure::profiled::{self, Profile, ProfilingError};
+use profile::table::{ProfileRow, SideProfile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ const SIZES_MAX: usize = 16;
 
 /// Shortest and longest time of a size: the counting part must hold messages, and the samples
 /// memory.
-const TIMES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
+const TIME_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// Runs the command.
 ///
@@ -65,26 +65,26 @@ const TIMES: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 ///
 /// What the user must know.
 pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
-    check(args)?;
+    check_arguments(args)?;
     // Before anything is started, and before hosts are made.
     profile::available().map_err(CliError::failed)?;
     let race = race_args(args)?;
-    let mut stage = crate::stage::up(&race)?;
-    let spec = crate::race::spec_on(&race, &stage)?;
+    let mut environment = crate::environment::set_up(&race)?;
+    let spec = crate::race::spec_in_environment(&race, &environment)?;
     let stop = crate::race::stop_flag()?;
     if !args.json {
         note(format_args!(
             "Profiling {}: {}, {} sampled a size",
             args.transport,
-            crate::progress::count(spec.sizes.len() as u64, "size"),
+            crate::progress::counted(spec.sizes.len() as u64, "size"),
             seconds(args.time.as_secs_f64())
         ));
     }
-    let found = profiled::run(&spec, args.time, &mut stage, &stop);
-    drop(stage);
+    let found = profiled::run(&spec, args.time, &mut environment, &stop);
+    drop(environment);
     let found = found.map_err(|error| match error {
-        NoProfile::Profile(error) => CliError::failed(error),
-        trial @ NoProfile::Trial { .. } => CliError::failed(trial),
+        ProfilingError::Profile(error) => CliError::failed(error),
+        trial @ ProfilingError::Trial { .. } => CliError::failed(trial),
     })?;
     let folder = args
         .out
@@ -93,18 +93,18 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     let flame = write(&folder, args, &found)?;
     if args.json {
         print::json(&found)?;
-        return Ok(DONE);
+        return Ok(EXIT_OK);
     }
-    print::line(text(&found, wants_colour(), width()))?;
+    print::line(tables_text(&found, wants_colour(), width()))?;
     for doubt in &found.doubts {
         note(format_args!("warning: {doubt}"));
     }
     print::line(format_args!("result  {}", folder.display()))?;
     print::line(format_args!("flames  {}", flame.display()))?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
-fn check(args: &ProfileArgs) -> Result<(), CliError> {
+fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
     if !matches!(args.workload, WorkloadArg::Throughput | WorkloadArg::Delay) {
         return Err(CliError::usage(
             "a profile needs --workload throughput or delay",
@@ -116,7 +116,7 @@ fn check(args: &ProfileArgs) -> Result<(), CliError> {
             args.transport
         )));
     }
-    if args.time < TIMES.0 || args.time > TIMES.1 {
+    if args.time < TIME_RANGE.0 || args.time > TIME_RANGE.1 {
         return Err(CliError::usage(
             "a size is sampled for 200ms to 10s; give such a --time",
         ));
@@ -179,13 +179,13 @@ fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, 
         args.transport, found.workload, found.clock
     );
     let flame = folder.join("flame.svg");
-    let svg = profile::flame::svg(&title, &found.trunks);
+    let svg = profile::flame::svg(&title, &found.stack_trees);
     std::fs::write(&flame, svg).map_err(|error| fault(&flame, error))?;
     Ok(flame)
 }
 
 /// The tables of both sides.
-fn text(found: &Profile, colour: bool, width: usize) -> String {
+fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
     let bold = if colour {
         Style::new().bold()
     } else {
@@ -199,10 +199,10 @@ fn text(found: &Profile, colour: bool, width: usize) -> String {
         );
         text.push_str(&format!(
             "{bold}{heading}{bold:#}\n{}\n",
-            times(side, width)
+            time_table(side, width)
         ));
         if !side.counts.is_empty() {
-            text.push_str(&format!("{}\n", counts(side)));
+            text.push_str(&format!("{}\n", count_table(side)));
         }
     }
     let growing = found.sides.iter().map(|side| {
@@ -225,8 +225,8 @@ fn text(found: &Profile, colour: bool, width: usize) -> String {
     text
 }
 
-fn times(side: &Side, width: usize) -> String {
-    let (mut table, seconds_text) = (table(side, ""), digits(side));
+fn time_table(side: &SideProfile, width: usize) -> String {
+    let (mut table, seconds_text) = (new_table(side, ""), digits(side));
     for rows in &side.layers {
         table.add_row(cells(&rows.layer, "", seconds_text));
         for row in &rows.procedures {
@@ -246,8 +246,8 @@ fn times(side: &Side, width: usize) -> String {
 }
 
 /// The table where there is no room for names of procedures.
-fn without_procedures(side: &Side) -> String {
-    let (mut table, seconds_text) = (table(side, ""), digits(side));
+fn without_procedures(side: &SideProfile) -> String {
+    let (mut table, seconds_text) = (new_table(side, ""), digits(side));
     let layers = side.layers.iter().map(|rows| &rows.layer);
     for row in layers.chain([&side.total, &side.off]) {
         table.add_row(cells(row, "", seconds_text));
@@ -255,15 +255,15 @@ fn without_procedures(side: &Side) -> String {
     table.trim_fmt()
 }
 
-fn counts(side: &Side) -> String {
-    let mut table = table(side, "how often a message");
+fn count_table(side: &SideProfile) -> String {
+    let mut table = new_table(side, "how often a message");
     for row in &side.counts {
         table.add_row(cells(row, "", |value| format!("{value:.3}")));
     }
     format!("{}\n", table.trim_fmt())
 }
 
-fn table(side: &Side, corner: &str) -> Table {
+fn new_table(side: &SideProfile, corner: &str) -> Table {
     let mut table = Table::new();
     let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
     table.load_style(TableStyle::new().header_separator(rule));
@@ -278,7 +278,7 @@ fn table(side: &Side, corner: &str) -> Table {
     table
 }
 
-fn cells(row: &Row, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
+fn cells(row: &ProfileRow, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
     let mut cells = vec![Cell::new(format!("{indent}{}", row.name))];
     for value in &row.values {
         let value = value.map_or("-".to_owned(), &text);
@@ -289,7 +289,7 @@ fn cells(row: &Row, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
 }
 
 /// Seconds with as many digits as the smallest total needs to have three.
-fn digits(side: &Side) -> impl Fn(f64) -> String + Copy {
+fn digits(side: &SideProfile) -> impl Fn(f64) -> String + Copy {
     let totals = side.total.values.iter().flatten().copied();
     let least = totals.filter(|total| *total > 0.0).fold(1.0, f64::min);
     let digits = (2.0 - least.log10().floor()).clamp(2.0, 7.0) as usize;

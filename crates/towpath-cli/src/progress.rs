@@ -9,22 +9,22 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// A bar on a terminal; elsewhere a line every ten seconds.
-pub struct Terminal {
+pub struct ProgressDisplay {
     bar: ProgressBar,
     quiet: bool,
-    plain: bool,
+    without_terminal: bool,
     expected: Duration,
     began: Instant,
-    said: Instant,
-    complaints: BTreeSet<String>,
+    last_line_at: Instant,
+    reported_failures: BTreeSet<String>,
 }
 
 /// How often progress is said where there is no terminal.
-const SAY_EVERY: Duration = Duration::from_secs(10);
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-impl Terminal {
+impl ProgressDisplay {
     /// `quiet` leaves out everything but the bar.
-    pub fn new(quiet: bool) -> Terminal {
+    pub fn new(quiet: bool) -> ProgressDisplay {
         let is_terminal = std::io::stderr().is_terminal();
         let target = if is_terminal {
             ProgressDrawTarget::stderr_with_hz(8)
@@ -32,14 +32,14 @@ impl Terminal {
             ProgressDrawTarget::hidden()
         };
         let now = Instant::now();
-        Terminal {
+        ProgressDisplay {
             bar: ProgressBar::with_draw_target(None, target),
             quiet,
-            plain: !is_terminal,
+            without_terminal: !is_terminal,
             expected: Duration::ZERO,
             began: now,
-            said: now,
-            complaints: BTreeSet::new(),
+            last_line_at: now,
+            reported_failures: BTreeSet::new(),
         }
     }
 
@@ -48,7 +48,7 @@ impl Terminal {
         self.bar.finish_and_clear();
     }
 
-    fn planned(&mut self, trials: u64, expected_s: f64) {
+    fn on_planned(&mut self, trials: u64, expected_s: f64) {
         self.expected = Duration::from_secs_f64(expected_s.max(0.0));
         self.began = Instant::now();
         self.bar.set_length(trials);
@@ -59,32 +59,32 @@ impl Terminal {
         if !self.quiet {
             note(format_args!(
                 "{}, about {}",
-                count(trials, "trial"),
-                span(self.expected)
+                counted(trials, "trial"),
+                duration_text(self.expected)
             ));
         }
     }
 
-    fn started(&mut self, done: u64, trials: u64, what: &str, block: u32) {
-        let left = span(self.expected.saturating_sub(self.began.elapsed()));
-        let stage = if block == 0 {
+    fn on_started(&mut self, done: u64, trials: u64, what: &str, block: u32) {
+        let left = duration_text(self.expected.saturating_sub(self.began.elapsed()));
+        let phase = if block == 0 {
             "pilot".to_owned()
         } else {
             format!("block {block}")
         };
         self.bar.set_position(done);
         self.bar
-            .set_message(format!("{stage}: {what}, {left} left"));
-        if self.plain && !self.quiet && self.said.elapsed() > SAY_EVERY {
-            self.said = Instant::now();
+            .set_message(format!("{phase}: {what}, {left} left"));
+        if self.without_terminal && !self.quiet && self.last_line_at.elapsed() > LINE_INTERVAL {
+            self.last_line_at = Instant::now();
             note(format_args!(
-                "{done}/{trials} {stage}: {what}, about {left} left"
+                "{done}/{trials} {phase}: {what}, about {left} left"
             ));
         }
     }
 
     /// Says why a trial does not count, once for each cell and reason.
-    fn done(&mut self, trial: &Trial) {
+    fn on_done(&mut self, trial: &Trial) {
         let counts = matches!(trial.status, Status::Ok | Status::Interrupted);
         if counts || self.quiet {
             return;
@@ -99,48 +99,48 @@ impl Terminal {
         let (workload, transport) = (cell.workload(), cell.transport());
         let line = format!("{fate}: {workload} {transport} at {size}: {}", trial.reason);
         let kind: String = line.chars().filter(|c| !c.is_ascii_digit()).collect();
-        if self.complaints.insert(kind) {
+        if self.reported_failures.insert(kind) {
             self.bar.suspend(|| note(line));
         }
     }
 
-    fn look(&self, blocks: u32, decided: usize, of: usize) {
+    fn on_interim_analysis(&self, blocks: u32, decided: usize, of: usize) {
         if self.quiet || of == 0 {
             return;
         }
-        let blocks = count(u64::from(blocks), "block");
-        let verdicts = count(of as u64, "verdict");
+        let blocks = counted(u64::from(blocks), "block");
+        let verdicts = counted(of as u64, "verdict");
         let line = format!("after {blocks} {decided} of {verdicts} stand");
         self.bar.suspend(|| note(line));
     }
 }
 
-impl Observer for Terminal {
+impl Observer for ProgressDisplay {
     fn progress(&mut self, progress: &Progress<'_>) {
         match progress {
-            Progress::Planned { trials, expected_s } => self.planned(*trials, *expected_s),
+            Progress::Planned { trials, expected_s } => self.on_planned(*trials, *expected_s),
             Progress::Started {
                 done,
                 trials,
                 what,
                 block,
             } => {
-                self.started(*done, *trials, what, *block);
+                self.on_started(*done, *trials, what, *block);
             }
-            Progress::Done(trial) => self.done(trial),
+            Progress::Done(trial) => self.on_done(trial),
             Progress::Look {
                 blocks,
                 decided,
                 of,
             } => {
-                self.look(*blocks, *decided, *of);
+                self.on_interim_analysis(*blocks, *decided, *of);
             }
         }
     }
 }
 
 /// `1 trial`, `2 trials`.
-pub fn count(number: u64, thing: &str) -> String {
+pub fn counted(number: u64, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
@@ -156,7 +156,7 @@ fn size_text(bytes: u64) -> String {
 }
 
 /// Seconds, or minutes and seconds.
-fn span(time: Duration) -> String {
+fn duration_text(time: Duration) -> String {
     let seconds = time.as_secs_f64().ceil() as u64;
     if seconds < 100 {
         format!("{seconds} s")

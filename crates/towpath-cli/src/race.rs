@@ -2,16 +2,16 @@
 
 use crate::args::{ArrivalsArg, RaceArgs, WorkloadArg};
 use crate::contestants::{baseline, check_buffers, classes, contestants};
-use crate::inspect::{wants_colour, width};
+use crate::environment::RunningCapture;
 use crate::print::{self, note};
-use crate::progress::{Terminal, count};
+use crate::progress::{ProgressDisplay, counted};
 use crate::results_commands::{overview, write_report};
-use crate::stage::Recording;
-use crate::{CliError, DONE, FAILED, parse};
-use control::{Arrivals, Settings};
+use crate::transports::{wants_colour, width};
+use crate::{CliError, EXIT_FAILED, EXIT_OK, parse};
+use control::{Arrivals, CircuitOptions};
 use measure::RaceSpec;
+use measure::environment::LocalEnvironment;
 use measure::spec::{Direction, Loads, SWEEP_PERCENT};
-use measure::stage::HostsStage;
 use results::{BlockPlan, RunData, RunStatus};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicBool;
 use towpath::Options;
 
 /// Blocks after which verdicts are looked at, where the plan has them.
-const LOOKS: [u32; 3] = [5, 10, 20];
+const INTERIM_ANALYSES: [u32; 3] = [5, 10, 20];
 
 /// Runs the command.
 ///
@@ -30,30 +30,37 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.trace {
         check_trace(path)?;
     }
-    if args.far.is_asked() {
-        return crate::far::run(args);
+    if args.remote.is_given() {
+        return crate::remote_race::run(args);
     }
-    let mut stage = crate::stage::up(args)?;
-    let spec = spec_on(args, &stage)?;
+    let mut environment = crate::environment::set_up(args)?;
+    let spec = spec_in_environment(args, &environment)?;
     let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
-    let mut machine = host::machine(&crate::inspect::test_of(&spec));
+    let mut machine = host::machine(&crate::transports::doctor_test(&spec));
     let stop = stop_flag()?;
     if !args.json {
         note(headline(&spec));
     }
-    crate::stage::calibrate(args, &stage, &mut machine)?;
-    let recording = crate::stage::record(args, &stage)?;
-    let mut terminal = Terminal::new(args.json);
-    let result = measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut terminal);
-    terminal.finish();
-    drop(stage);
-    let recorded = recording.map(Recording::finish).transpose();
+    crate::environment::calibrate(args, &environment, &mut machine)?;
+    let recording = crate::environment::start_capture(args, &environment)?;
+    let mut progress = ProgressDisplay::new(args.json);
+    let result = measure::run(
+        &spec,
+        &machine,
+        &folder,
+        &mut environment,
+        &stop,
+        &mut progress,
+    );
+    progress.finish();
+    drop(environment);
+    let recorded = recording.map(RunningCapture::finish).transpose();
     let (path, summary) = result.map_err(CliError::failed)?;
-    show(args, &path)?;
+    print_result(args, &path)?;
     if let (Some(line), false) = (recorded?, args.json) {
         print::line(line)?;
     }
-    ended(&path, &summary)
+    exit_code(&path, &summary)
 }
 
 /// Whether a trace can go there.
@@ -77,9 +84,9 @@ fn check_trace(path: &Path) -> Result<(), CliError> {
 }
 
 /// The exit code of a race that ended so.
-pub(crate) fn ended(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
+pub(crate) fn exit_code(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
     match summary.status {
-        RunStatus::Complete => Ok(DONE),
+        RunStatus::Complete => Ok(EXIT_OK),
         RunStatus::Interrupted => Err(CliError::failed(format!(
             "the race was stopped; what was measured is kept in {}",
             path.display()
@@ -92,8 +99,11 @@ pub(crate) fn ended(path: &Path, summary: &results::Summary) -> Result<u8, CliEr
 }
 
 /// From words to a race on that stage: what is here is asked on the host that will send.
-pub(crate) fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, CliError> {
-    let Some((_, testbed)) = stage.testbeds().next() else {
+pub(crate) fn spec_in_environment(
+    args: &RaceArgs,
+    environment: &LocalEnvironment,
+) -> Result<RaceSpec, CliError> {
+    let Some((_, testbed)) = environment.testbeds().next() else {
         return spec(args);
     };
     let mut args = args.clone();
@@ -103,7 +113,7 @@ pub(crate) fn spec_on(args: &RaceArgs, stage: &HostsStage) -> Result<RaceSpec, C
 }
 
 /// Writes the report and prints what the race found.
-pub(crate) fn show(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
+pub(crate) fn print_result(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
     let report = path.join("report.html");
     let written = if args.no_report {
         Ok(())
@@ -129,10 +139,10 @@ pub(crate) fn headline(spec: &RaceSpec) -> String {
     let cpu = |cpu: Option<u32>| cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
         "Racing {}: {}, {}, {}; sender on {}, receiver on {}; seed {}",
-        line_up(spec),
+        contestants_text(spec),
         spec.workloads.join(" and "),
-        count(spec.sizes.len() as u64, "size"),
-        count(u64::from(spec.blocks.max), "block"),
+        counted(spec.sizes.len() as u64, "size"),
+        counted(u64::from(spec.blocks.max), "block"),
         cpu(spec.pin.0),
         cpu(spec.pin.1),
         spec.seed
@@ -140,7 +150,7 @@ pub(crate) fn headline(spec: &RaceSpec) -> String {
 }
 
 /// `udp, quic against tcp`.
-fn line_up(spec: &RaceSpec) -> String {
+fn contestants_text(spec: &RaceSpec) -> String {
     let all = spec.contestants.iter().map(String::as_str);
     let others: Vec<&str> = all.filter(|name| *name != spec.baseline).collect();
     if others.is_empty() {
@@ -156,7 +166,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(
             signal,
-            i32::from(FAILED),
+            i32::from(EXIT_FAILED),
             Arc::clone(&stop),
         )
         .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&stop)))
@@ -187,35 +197,37 @@ pub(crate) fn default_folder(command: &str) -> PathBuf {
 ///
 /// What makes no sense, or is not here.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
-    let settings = settings(args);
+    let settings = job_settings(args);
     let contestants = contestants(args, &options(&settings))?;
     let baseline = baseline(args, &contestants)?;
-    let sizes = once_each(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
+    let sizes = without_duplicates(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
     check_sizes(args, &sizes)?;
     check_pins(args)?;
     if args.packet_sizes {
-        measure::packets::available().map_err(|error| {
+        measure::packet_sizes::available().map_err(|error| {
             CliError::failed(format!(
                 "packets cannot be watched: {error}; run as root, or leave out --packet-sizes"
             ))
         })?;
     }
-    let pin = swap(args.swap, args.pin.unwrap_or_else(default_pins));
+    let pin = swap_if(args.swap, args.pin.unwrap_or_else(default_pins));
     let rates = parse::rates(&args.rate).map_err(CliError::usage)?;
     let buffers = args.buffers.as_deref().map(parse::sizes).transpose();
     let buffers = buffers.map_err(CliError::usage)?.unwrap_or_default();
     check_buffers(&buffers, &contestants)?;
-    crate::stage::check_reach(args, &contestants)?;
+    crate::environment::check_reach(args, &contestants)?;
     let mut notes = classes(&contestants);
-    notes.extend(crate::stage::sharing(args).map(|text| ("processors".to_owned(), text)));
-    notes.extend(path(args).map(|text| ("path".to_owned(), text)));
+    notes.extend(
+        crate::environment::cpu_allocation(args).map(|text| ("processors".to_owned(), text)),
+    );
+    notes.extend(path_note(args).map(|text| ("path".to_owned(), text)));
     Ok(RaceSpec {
         command: std::env::args().collect(),
         contestants,
         baseline,
-        workloads: once_each(&args.workload)
+        workloads: without_duplicates(&args.workload)
             .iter()
-            .map(|workload| name(*workload).to_owned())
+            .map(|workload| workload_name(*workload).to_owned())
             .collect(),
         sizes,
         mix: args.mix,
@@ -230,14 +242,14 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
             ArrivalsArg::Fixed => Arrivals::Fixed,
             ArrivalsArg::Exponential => Arrivals::Exponential,
         },
-        settings,
+        circuit_options: settings,
         direction: match (args.reverse, args.bidir) {
             (true, _) => Direction::Reverse,
             (_, true) => Direction::Both,
             _ => Direction::Forward,
         },
         pin,
-        priority: swap(args.swap, args.priority.unwrap_or_default()),
+        priority: swap_if(args.swap, args.priority.unwrap_or_default()),
         busy_poll: args.busy_poll,
         blocks: block_plan(args.blocks),
         control: !args.no_control,
@@ -252,12 +264,12 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
 }
 
 /// Where messages go, if not within this host.
-fn path(args: &RaceArgs) -> Option<String> {
-    if args.far.is_asked() {
-        return Some(args.far.path());
+fn path_note(args: &RaceArgs) -> Option<String> {
+    if args.remote.is_given() {
+        return Some(args.remote.direction_text());
     }
     let links: Vec<&str> = args
-        .stage
+        .environment
         .link
         .iter()
         .map(|(text, _)| text.as_str())
@@ -265,8 +277,8 @@ fn path(args: &RaceArgs) -> Option<String> {
     (!links.is_empty()).then(|| format!("between two hosts, over {}", links.join(" or ")))
 }
 
-fn settings(args: &RaceArgs) -> Settings {
-    Settings {
+fn job_settings(args: &RaceArgs) -> CircuitOptions {
+    CircuitOptions {
         ipv6: args.ipv6,
         read_len: args.read_size,
         buffers: None,
@@ -284,16 +296,16 @@ fn congestion(args: &RaceArgs) -> String {
         return asked.clone();
     }
     let chosen = default_congestion();
-    if chosen != USUAL_CONGESTION && !args.json {
+    if chosen != PREFERRED_CONGESTION && !args.json {
         crate::print::note(format!(
-            "TCP uses {chosen}, as this system does: only root may set {USUAL_CONGESTION} here"
+            "TCP uses {chosen}, as this system does: only root may set {PREFERRED_CONGESTION} here"
         ));
     }
     chosen
 }
 
 /// What most systems use.
-const USUAL_CONGESTION: &str = "cubic";
+const PREFERRED_CONGESTION: &str = "cubic";
 
 /// Cubic, or where an ordinary user may not set that, what the system uses itself. It is always
 /// set, read back and stored.
@@ -308,14 +320,14 @@ pub(crate) fn default_congestion() -> String {
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";
     let own = std::fs::read_to_string(path).unwrap_or_default();
     let own = own.trim();
-    if can_be_set(USUAL_CONGESTION) || !can_be_set(own) {
-        return USUAL_CONGESTION.into();
+    if can_be_set(PREFERRED_CONGESTION) || !can_be_set(own) {
+        return PREFERRED_CONGESTION.into();
     }
     own.to_owned()
 }
 
 /// The library's options, as far as availability depends on them.
-pub(crate) fn options(settings: &Settings) -> Options {
+pub(crate) fn options(settings: &CircuitOptions) -> Options {
     Options {
         family: if settings.ipv6 {
             towpath::Family::V6
@@ -370,7 +382,7 @@ fn check_sizes(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
     Ok(())
 }
 
-fn name(workload: WorkloadArg) -> &'static str {
+fn workload_name(workload: WorkloadArg) -> &'static str {
     match workload {
         WorkloadArg::Throughput => "throughput",
         WorkloadArg::Delay => "delay",
@@ -381,7 +393,7 @@ fn name(workload: WorkloadArg) -> &'static str {
 
 /// Looks are fixed before the first trial: those of 5, 10 and 20 within the range, and its end.
 fn block_plan((min, max): (u32, u32)) -> BlockPlan {
-    let mut looks: Vec<u32> = LOOKS
+    let mut looks: Vec<u32> = INTERIM_ANALYSES
         .into_iter()
         .filter(|&look| look >= min && look < max)
         .collect();
@@ -398,7 +410,7 @@ pub(crate) fn default_pins() -> (Option<u32>, Option<u32>) {
 }
 
 /// The values in their order, none of them twice: what is asked for twice is one cell.
-pub(crate) fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
+pub(crate) fn without_duplicates<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for value in values {
         if !kept.contains(value) {
@@ -408,7 +420,7 @@ pub(crate) fn once_each<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     kept
 }
 
-pub(crate) fn swap<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {
+pub(crate) fn swap_if<T>(swapped: bool, (sender, receiver): (T, T)) -> (T, T) {
     if swapped {
         (receiver, sender)
     } else {

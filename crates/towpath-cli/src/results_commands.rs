@@ -1,9 +1,9 @@
 //! Commands that only read results: report, show, fit, compare, export.
 
 use crate::args::{CompareArgs, ReportArgs, ResultArgs};
-use crate::inspect::{wants_colour, width};
 use crate::print;
-use crate::{AGAINST, CliError, DONE};
+use crate::transports::{wants_colour, width};
+use crate::{CliError, EXIT_OK, EXIT_REGRESSION};
 use results::{Fit, RunData, RunStatus, Summary};
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
         .unwrap_or_else(|| args.folder.join("report.html"));
     write_report(&args.folder, &out)?;
     print::line(format_args!("report  {}", out.display()))?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// Writes the report of the result in `folder` to `out`, whole or not at all.
@@ -54,7 +54,7 @@ pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
         return print_json(&run.summary);
     }
     print::line(overview(&run, wants_colour(), width()))?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// The table and verdicts of a run, with the knees of its sweeps.
@@ -68,10 +68,10 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     for line in run.trials.iter().filter_map(packet_line) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
-    for line in run.summary.iter().flat_map(crate::sharing::lines) {
+    for line in run.summary.iter().flat_map(crate::fairness::lines) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
-    for line in crate::surroundings::lines(run) {
+    for line in crate::environment_report::lines(run) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
     for knee in stats::knees(&run.trials) {
@@ -98,7 +98,7 @@ fn packet_line(trial: &results::Trial) -> Option<String> {
     counts.retain(|&(count, _)| percent(count) >= 0.5);
     let shown = counts.iter().take(SIZES_SHOWN);
     let shown = shown.map(|&(count, size)| format!("{:.0} % of {size} B", percent(count)));
-    let place = stats::words::place(&trial.cell.without(results::Cell::TRANSPORT));
+    let place = stats::phrasing::contest_text(&trial.cell.without(results::Cell::TRANSPORT));
     Some(format!(
         "packets of {} {} {place}: {}; mean {:.0} B",
         trial.cell.workload(),
@@ -119,7 +119,7 @@ pub fn export(args: &ResultArgs) -> Result<u8, CliError> {
         return print_json(&run.trials);
     }
     print::bytes(report::csv(&run).as_bytes())?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// Prints the cost models.
@@ -153,7 +153,7 @@ pub fn fit(args: &ResultArgs) -> Result<u8, CliError> {
             crossover.above
         ))?;
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 fn fit_text(fit: &Fit) -> String {
@@ -193,7 +193,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     let worse = args
         .fail_on
         .is_some_and(|margin| !stats::worse_than(&verdicts, margin).is_empty());
-    Ok(if worse { AGAINST } else { DONE })
+    Ok(if worse { EXIT_REGRESSION } else { EXIT_OK })
 }
 
 /// Reads a result; one that was killed gets its summary now.
@@ -223,5 +223,5 @@ fn summarise(run: &RunData) -> Summary {
 
 fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
     print::json(value)?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }

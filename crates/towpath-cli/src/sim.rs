@@ -1,16 +1,16 @@
 //! `towpath sim`: scenarios in virtual time.
 
 mod curves;
-mod files;
-pub mod pace;
+pub mod eta;
+mod outcome_text;
+mod packet_logs;
 mod sweeps;
-mod text;
 
 use crate::print;
-use crate::{CliError, DONE};
+use crate::{CliError, EXIT_OK};
 use clap::{Args, Subcommand};
-use files::Watchers;
-use pace::Pace;
+use eta::EtaReporter;
+use packet_logs::PacketLogs;
 use scenario::Scenario;
 use scenario::sweep;
 use std::fs::File;
@@ -152,25 +152,25 @@ fn parse(path: &Path, changes: &[String]) -> Result<Scenario, CliError> {
     if changes.is_empty() {
         return Ok(scenario);
     }
-    sweep::changed(&text, changes).map_err(CliError::usage)
+    sweep::apply_changes(&text, changes).map_err(CliError::usage)
 }
 
 fn run_once(args: &RunArgs) -> Result<u8, CliError> {
     let scenario = parse(&args.file, &args.set)?;
     let seed = args.seed.unwrap_or(scenario.seed);
-    let watchers = Watchers::open(args.trace.as_deref(), args.pcap.as_deref())?;
-    let watching = watchers.clone();
-    let pace = Rc::new(Pace::begin());
-    let told = Rc::clone(&pace);
+    let logs = PacketLogs::open(args.trace.as_deref(), args.pcap.as_deref())?;
+    let observer_logs = logs.clone();
+    let eta = Rc::new(EtaReporter::begin());
+    let observer_eta = Rc::clone(&eta);
     let (limit_ps, wanted) = (scenario.time_limit.0, scenario.messages);
     let outcome = scenario::run(&scenario, &args.set, seed, move |network| {
-        if watching.any() {
-            network.observe(move |observation| watching.see(observation));
+        if observer_logs.is_enabled() {
+            network.observe(move |observation| observer_logs.record(observation));
         }
-        network.tell(move |now_ps, settled| {
+        network.on_progress(move |now_ps, settled| {
             let of_messages = wanted.map_or(0.0, |wanted| settled as f64 / wanted.max(1) as f64);
             let share = of_messages.max(now_ps as f64 / limit_ps.max(1) as f64);
-            told.say(share, || {
+            observer_eta.update(share, || {
                 format!(
                     "{:.3} s simulated, {settled} messages settled",
                     now_ps as f64 / 1e12
@@ -179,19 +179,19 @@ fn run_once(args: &RunArgs) -> Result<u8, CliError> {
         });
     });
     let outcome = outcome.map_err(CliError::usage)?;
-    watchers.finish()?;
+    logs.finish()?;
     if args.json {
         print::json(&outcome)?;
     } else {
-        print::line(text::text(&outcome))?;
-        let wall = pace.elapsed().as_secs_f64();
+        print::line(outcome_text::text(&outcome))?;
+        let wall = eta.elapsed().as_secs_f64();
         print::note(format_args!(
             "{} events in {wall:.2} s, {:.2} million a second",
             outcome.events,
             outcome.events as f64 / wall.max(1e-9) / 1e6
         ));
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
@@ -204,28 +204,28 @@ fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
             false => Some(line),
         }))
     };
-    let Some(parting) = scenario::trace::difference(lines(first)?, lines(second)?) else {
+    let Some(difference) = scenario::trace::difference(lines(first)?, lines(second)?) else {
         print::line("the traces are equal")?;
-        return Ok(DONE);
+        return Ok(EXIT_OK);
     };
     let unit = if outline { "event" } else { "line" };
     let shown = |line: Option<String>| line.unwrap_or_else(|| "(its end)".to_owned());
     print::line(format_args!(
         "they part at {unit} {}\n  {}: {}\n  {}: {}",
-        parting.line,
+        difference.line,
         first.display(),
-        shown(parting.first),
+        shown(difference.first),
         second.display(),
-        shown(parting.second)
+        shown(difference.second)
     ))?;
-    Ok(crate::FAILED)
+    Ok(crate::EXIT_FAILED)
 }
 
 fn report(rows: &[PathBuf], html: &Path) -> Result<u8, CliError> {
     let texts = rows.iter().map(|path| read(path));
     let texts = texts.collect::<Result<Vec<String>, CliError>>()?;
     write_page(&texts.join("\n"), html)?;
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// Draws rows.

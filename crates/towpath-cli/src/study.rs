@@ -3,12 +3,12 @@
 mod charts;
 
 use crate::print;
-use crate::sim::pace::Pace;
-use crate::{CliError, DONE};
+use crate::sim::eta::EtaReporter;
+use crate::{CliError, EXIT_OK};
 use clap::{Args, Subcommand};
 use std::fmt::Write;
 use std::path::PathBuf;
-use study::dcruz::{self, Cell, Report, Row, Standing};
+use study::dcruz::{self, Cell, PointRow, Report, Standing};
 
 /// What to do with the studies.
 #[derive(Clone, Debug, Subcommand)]
@@ -66,7 +66,7 @@ pub fn run(command: &StudyCommand) -> Result<u8, CliError> {
             for (key, title) in STUDIES {
                 print::line(format_args!("{key:<12} {title}"))?;
             }
-            Ok(DONE)
+            Ok(EXIT_OK)
         }
         StudyCommand::Run(args) => run_study(args),
     }
@@ -86,10 +86,10 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
     }
     let messages = args.messages.unwrap_or(dcruz::plan::MESSAGES);
     let jobs = args.jobs.map_or_else(processors, usize::from);
-    let pace = Pace::begin();
+    let eta = EtaReporter::begin();
     let report = dcruz::study(messages, &seeds, jobs, |done, total| {
         let share = done as f64 / total.max(1) as f64;
-        pace.say(share, || format!("{done} of {total} runs"));
+        eta.update(share, || format!("{done} of {total} runs"));
     });
     if let Some(path) = &args.html {
         let page = report::curves_html(&charts::page(&report));
@@ -105,10 +105,10 @@ fn run_study(args: &StudyArgs) -> Result<u8, CliError> {
             "{} runs, {} million events, {:.1} s",
             report.rows.len() * report.seeds.len(),
             report.events / 1_000_000,
-            pace.elapsed().as_secs_f64()
+            eta.elapsed().as_secs_f64()
         ));
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 fn processors() -> usize {
@@ -126,7 +126,7 @@ fn text(report: &Report, compare: bool) -> String {
     } else {
         expected(&mut out, report);
     }
-    let predicted = |row: &&Row| !compare || row.mode == "multicast" || row.revision == "3.3";
+    let predicted = |row: &&PointRow| !compare || row.mode == "multicast" || row.revision == "3.3";
     if compare {
         out.push_str("\nNot printed in the study as it has come down: predictions of the model\n");
     }
@@ -152,7 +152,7 @@ fn expected(out: &mut String, report: &Report) {
     }
 }
 
-fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
+fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a PointRow>) {
     let mut part = None;
     for row in rows {
         let this = (row.revision, row.mode, row.size_bytes, row.host_delays);
@@ -184,7 +184,7 @@ fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
             "{:>9} {:>11.0} {:>6} {:>12.0} {:>10.0} {:>12.0} {:>12.0} {:>5.0}%{}",
             row.interarrival_tu,
             row.offered_bps,
-            host(row.host_delays),
+            host_column(row.host_delays),
             row.throughput_bps,
             row.min_delay_tu,
             row.message_delay_tu,
@@ -199,7 +199,7 @@ fn simulated<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row>) {
     }
 }
 
-fn host(delays: bool) -> &'static str {
+fn host_column(delays: bool) -> &'static str {
     if delays { "delay" } else { "free" }
 }
 
@@ -251,7 +251,7 @@ fn cell_line(cell: &Cell) -> String {
     };
     let mut line = format!(
         "{first:>9} {:>6} {:<22} {:>12.digits$} {:>12.digits$} {:>+7.2}%",
-        host(cell.host_delays),
+        host_column(cell.host_delays),
         cell.figure,
         cell.ours,
         cell.paper,

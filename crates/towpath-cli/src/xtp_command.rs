@@ -1,12 +1,14 @@
 //! `towpath xtp`: what live endpoints are doing; what stands between them is in `middle`.
 
 use crate::print::{json, line, note};
-use crate::{CliError, DONE, FAILED};
+use crate::{CliError, EXIT_FAILED, EXIT_OK};
 use clap::{Args, Subcommand};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use towpath::xtp::contexts::{AssociationReport, EndpointReport, Found, ask, find};
+use towpath::xtp::contexts::{
+    AssociationReport, EndpointReport, QueriedEndpoint, query, query_all,
+};
 
 /// What to do with XTP.
 #[derive(Clone, Debug, Subcommand)]
@@ -14,9 +16,9 @@ pub enum XtpCommand {
     /// Show the associations, timers and counters of live endpoints.
     Contexts(ContextsArgs),
     /// Pass packets on by their routes, between networks.
-    Forwarder(crate::middle::ForwarderArgs),
+    Forwarder(crate::xtp_router::RouterArgs),
     /// Repeat a group's packets to hosts that multicast does not reach.
-    Relay(crate::middle::RelayArgs),
+    Relay(crate::xtp_router::RelayArgs),
 }
 
 /// Which endpoints.
@@ -49,20 +51,25 @@ pub struct ContextsArgs {
 pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     match command {
         XtpCommand::Contexts(args) => contexts(args),
-        XtpCommand::Forwarder(args) => crate::middle::forwarder(args),
-        XtpCommand::Relay(args) => crate::middle::relay(args),
+        XtpCommand::Forwarder(args) => crate::xtp_router::run_router(args),
+        XtpCommand::Relay(args) => crate::xtp_router::run_relay(args),
     }
 }
 
 fn contexts(args: &ContextsArgs) -> Result<u8, CliError> {
-    let found = look(args.which.as_deref())?;
+    let found = find_endpoints(args.which.as_deref())?;
     let mut reports = Vec::new();
-    let mut code = DONE;
-    for Found { path, answer, .. } in found {
+    let mut code = EXIT_OK;
+    for QueriedEndpoint {
+        path,
+        report: answer,
+        ..
+    } in found
+    {
         match answer {
             Ok(report) => reports.push(report),
             Err(error) => {
-                code = FAILED;
+                code = EXIT_FAILED;
                 note(format_args!(
                     "towpath: {} does not answer: {error}",
                     path.display()
@@ -73,55 +80,55 @@ fn contexts(args: &ContextsArgs) -> Result<u8, CliError> {
     if args.json {
         json(&reports)?;
     } else {
-        let texts: Vec<String> = reports.iter().map(text).collect();
+        let texts: Vec<String> = reports.iter().map(endpoint_text).collect();
         line(texts.join("\n"))?;
     }
     Ok(code)
 }
 
-fn look(which: Option<&str>) -> Result<Vec<Found>, CliError> {
+fn find_endpoints(which: Option<&str>) -> Result<Vec<QueriedEndpoint>, CliError> {
     let process = which.and_then(|which| which.parse().ok());
     if let (Some(path), None) = (which, process) {
-        return one(Path::new(path)).map(|found| vec![found]);
+        return query_socket(Path::new(path)).map(|found| vec![found]);
     }
-    let found = find(process).map_err(CliError::failed)?;
+    let found = query_all(process).map_err(CliError::failed)?;
     match (found.is_empty(), process) {
         (false, _) => Ok(found),
         (true, Some(process)) => Err(CliError::failed(format!(
-            "process {process} has no endpoint of XTP that answers; start it with {ASK}"
+            "process {process} has no endpoint of XTP that answers; start it with {CONTEXTS_VARIABLE}"
         ))),
         (true, None) => Err(CliError::failed(format!(
             "no endpoint of XTP of this user answers; start one, such as `towpath forward`, or a \
-             program with {ASK}"
+             program with {CONTEXTS_VARIABLE}"
         ))),
     }
 }
 
-const ASK: &str = "TOWPATH_CONTEXTS=on";
+const CONTEXTS_VARIABLE: &str = "TOWPATH_CONTEXTS=on";
 
-fn one(path: &Path) -> Result<Found, CliError> {
-    let answer = ask(path).map_err(|error| {
+fn query_socket(path: &Path) -> Result<QueriedEndpoint, CliError> {
+    let answer = query(path).map_err(|error| {
         CliError::failed(format!(
             "nobody answers at {}: {error}; give the number of a process or the path of a socket",
             path.display()
         ))
     })?;
-    Ok(Found {
+    Ok(QueriedEndpoint {
         path: PathBuf::from(path),
         process: answer.process,
-        answer: Ok(answer),
+        report: Ok(answer),
     })
 }
 
 /// An endpoint, and its associations one by one.
-fn text(report: &EndpointReport) -> String {
+fn endpoint_text(report: &EndpointReport) -> String {
     let mut text = format!(
         "{}, process {}: XTP {} at {} for {}, {} associations\n",
-        plain(&report.program),
+        strip_control_characters(&report.program),
         report.process,
-        plain(&report.dialect),
-        plain(&report.address),
-        span(report.age_ns),
+        strip_control_characters(&report.dialect),
+        strip_control_characters(&report.address),
+        duration_text(report.age_ns),
         report.associations_total
     );
     for (what, counts) in [
@@ -130,7 +137,7 @@ fn text(report: &EndpointReport) -> String {
         ("dropped", &report.rejects),
     ] {
         if !counts.is_empty() {
-            put(&mut text, what, &named(counts, u64::to_string));
+            push_line(&mut text, what, &counts_text(counts, u64::to_string));
         }
     }
     for association in &report.associations {
@@ -138,13 +145,13 @@ fn text(report: &EndpointReport) -> String {
     }
     let left = report.associations_total - report.associations.len().min(report.associations_total);
     if left > 0 {
-        put(&mut text, "", &format!("and {left} associations more"));
+        push_line(&mut text, "", &format!("and {left} associations more"));
     }
     text
 }
 
 /// A line of a text, with what it is about in front.
-fn put(text: &mut String, what: &str, words: &str) {
+fn push_line(text: &mut String, what: &str, words: &str) {
     // Nothing fails when text is written into a string.
     let _ = writeln!(text, "  {what:<9} {words}");
 }
@@ -156,30 +163,38 @@ fn add_association(text: &mut String, it: &AssociationReport) {
         "  circuit {} {} {}, {}, opened {opened}{}",
         it.circuit,
         if it.initiator { "to" } else { "from" },
-        plain(&it.peer),
-        plain(&it.service),
+        strip_control_characters(&it.peer),
+        strip_control_characters(&it.service),
         it.sort
             .map_or(String::new(), |sort| format!(", sort {sort}"))
     );
-    let close: Vec<String> = it.close.iter().map(|bit| plain(bit)).collect();
+    let close: Vec<String> = it
+        .close
+        .iter()
+        .map(|bit| strip_control_characters(bit))
+        .collect();
     let close = match close.as_slice() {
         [] => String::new(),
         bits => format!(": {}", bits.join(", ")),
     };
     let peer = it.remote_key.as_deref().unwrap_or("not known");
-    put(text, "  state", &format!("{}{close}", plain(&it.state)));
-    put(
+    push_line(
+        text,
+        "  state",
+        &format!("{}{close}", strip_control_characters(&it.state)),
+    );
+    push_line(
         text,
         "  keys",
         &format!(
             "own {}, peer's {}, route {}",
-            plain(&it.key),
-            plain(peer),
+            strip_control_characters(&it.key),
+            strip_control_characters(peer),
             it.route
         ),
     );
-    put(text, "  sends", &sending(it));
-    put(
+    push_line(text, "  sends", &send_state_text(it));
+    push_line(
         text,
         "  receives",
         &format!(
@@ -188,23 +203,27 @@ fn add_association(text: &mut String, it: &AssociationReport) {
         ),
     );
     let rtt = it.rtt_ns.map_or("not measured".to_owned(), |ns| {
-        format!("{}, varies by {}", span(ns), span(it.rtt_variation_ns))
+        format!(
+            "{}, varies by {}",
+            duration_text(ns),
+            duration_text(it.rtt_variation_ns)
+        )
     });
-    put(
+    push_line(
         text,
         "  trip",
-        &format!("{rtt}; last heard {} ago", span(it.silence_ns)),
+        &format!("{rtt}; last heard {} ago", duration_text(it.silence_ns)),
     );
     if !it.timers_ns.is_empty() {
-        put(
+        push_line(
             text,
             "  timers",
-            &named(&it.timers_ns, |ns| format!("in {}", span(*ns))),
+            &counts_text(&it.timers_ns, |ns| format!("in {}", duration_text(*ns))),
         );
     }
 }
 
-fn sending(it: &AssociationReport) -> String {
+fn send_state_text(it: &AssociationReport) -> String {
     let mut words = format!(
         "next {}, acknowledged {}, allocation {}, of {} written; {} sent again, {} bytes to be; \
          sync {}, {} requests open",
@@ -226,16 +245,22 @@ fn sending(it: &AssociationReport) -> String {
     words
 }
 
-fn named(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> String {
+fn counts_text(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> String {
     let counts = counts.iter();
     let words: Vec<String> = counts
-        .map(|(name, count)| format!("{} {}", plain(name).replace('_', " "), say(count)))
+        .map(|(name, count)| {
+            format!(
+                "{} {}",
+                strip_control_characters(name).replace('_', " "),
+                say(count)
+            )
+        })
         .collect();
     words.join(", ")
 }
 
 /// A time in the unit that suits it.
-fn span(ns: u64) -> String {
+fn duration_text(ns: u64) -> String {
     match ns {
         0..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
         1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
@@ -244,9 +269,9 @@ fn span(ns: u64) -> String {
 }
 
 /// What another program said, without what a terminal would act on.
-fn plain(text: &str) -> String {
-    let tame = |letter: char| if letter.is_control() { '?' } else { letter };
-    text.chars().map(tame).collect()
+fn strip_control_characters(text: &str) -> String {
+    let replace = |c: char| if c.is_control() { '?' } else { c };
+    text.chars().map(replace).collect()
 }
 
 #[cfg(test)]
@@ -254,10 +279,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_fitting_units_and_words_of_others_are_tame() {
-        assert_eq!(span(1500), "1.5 us");
-        assert_eq!(span(1_500_000), "1.5 ms");
-        assert_eq!(span(61_500_000_000), "61.5 s");
-        assert_eq!(plain("a\x1b[2Jb\n"), "a?[2Jb?");
+    fn durations_pick_unit_and_control_characters_are_stripped() {
+        assert_eq!(duration_text(1500), "1.5 us");
+        assert_eq!(duration_text(1_500_000), "1.5 ms");
+        assert_eq!(duration_text(61_500_000_000), "61.5 s");
+        assert_eq!(strip_control_characters("a\x1b[2Jb\n"), "a?[2Jb?");
     }
 }

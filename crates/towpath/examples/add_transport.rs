@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
-use towpath::contract::PATIENCE;
+use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::{
     Circuit, Class, Interest, Listener, Options, Reach, Rendezvous, Transport, Unavailable,
 };
@@ -108,8 +108,8 @@ struct End {
 impl End {
     fn new(socket: UnixDatagram) -> io::Result<End> {
         // Blocking calls give up after a while, so that the caller's loop can look around.
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(BLOCKING_TIMEOUT))?;
+        socket.set_write_timeout(Some(BLOCKING_TIMEOUT))?;
         Ok(End { socket })
     }
 

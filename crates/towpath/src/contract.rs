@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// How long a blocking call waits at most before it gives `WouldBlock`, so that a loop notices
 /// that it should end.
-pub const PATIENCE: Duration = Duration::from_millis(20);
+pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A way to move messages between two processes.
 pub trait Transport: Send + Sync {
@@ -146,7 +146,7 @@ pub trait Circuit: Send {
     ///
     /// `WouldBlock` after [`PATIENCE`] (nothing was taken), or the system's.
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
         loop {
             match self.try_send(message) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -170,7 +170,8 @@ pub trait Circuit: Send {
         loop {
             match self.try_recv(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    let deadline =
+                        *deadline.get_or_insert_with(|| Instant::now() + BLOCKING_TIMEOUT);
                     if Instant::now() >= deadline {
                         return Err(error);
                     }
@@ -213,8 +214,8 @@ pub trait Circuit: Send {
     /// # Errors
     ///
     /// As [`recv`](Circuit::recv), if the first call brought nothing.
-    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
-        let mut arrived = Arrived::default();
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
         for _ in 0..calls {
             match self.recv(buffer) {
                 Ok(Some(len)) => arrived.add(len),
@@ -277,7 +278,7 @@ pub trait Circuit: Send {
 
 /// What a run of receives brought.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub struct ReceiveCounts {
     /// Messages on a message transport, reads on a byte stream.
     pub messages: u64,
     /// User bytes.
@@ -286,7 +287,7 @@ pub struct Arrived {
     pub calls: u64,
 }
 
-impl Arrived {
+impl ReceiveCounts {
     /// Counts a call that brought one message, or one read, of `len` bytes.
     #[inline]
     pub fn add(&mut self, len: usize) {
@@ -297,7 +298,7 @@ impl Arrived {
 
     /// Adds what another call or run brought.
     #[inline]
-    pub fn merge(&mut self, more: Arrived) {
+    pub fn merge(&mut self, more: ReceiveCounts) {
         self.messages += more.messages;
         self.bytes += more.bytes;
         self.calls += more.calls;

@@ -40,22 +40,22 @@
 
 pub mod contract;
 mod datagram;
-mod doorkeeper;
+mod engine_circuit;
 pub mod files;
-pub mod forward;
-mod hosted;
-mod local;
 mod medium;
 pub mod options;
 pub mod registry;
 mod socket;
+mod source_filter;
 mod stream;
 mod sys;
 pub mod transport;
+pub mod tunnel;
+mod unix_socket;
 pub mod xtp;
 
 pub use contract::{
-    Arrived, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,
+    Circuit, Class, Interest, Listener, OptionHelp, Reach, ReceiveCounts, Rendezvous, Transport,
     Unavailable,
 };
 pub use options::{Family, Options};

@@ -1,6 +1,6 @@
 //! What can be set on a circuit.
 
-use crate::contract::PATIENCE;
+use crate::contract::BLOCKING_TIMEOUT;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Options {
     /// How long a blocking call on a socket waits at most before it gives `WouldBlock`; None for
     /// ever. A limit costs a timer each time a call sleeps, which shows in a delay; without one,
     /// shutting the socket down for reading ends the wait.
-    pub patience: Option<Duration>,
+    pub blocking_timeout: Option<Duration>,
     /// Packets a batched or segmented call carries at most; None for as many as fit.
     pub batch: Option<usize>,
     /// Network interface of link-layer transports.
@@ -45,7 +45,7 @@ pub struct Options {
     /// Ethernet type of link-layer transports. 0x88b5 is set aside for experiments (IEEE 802).
     pub ethertype: u16,
     /// Options only this transport knows, by name; see [`crate::Transport::options`].
-    pub own: BTreeMap<String, String>,
+    pub transport_specific: BTreeMap<String, String>,
 }
 
 /// Internet protocol version.
@@ -71,11 +71,11 @@ impl Default for Options {
             buffers: None,
             nodelay: None,
             congestion: "cubic".into(),
-            patience: Some(PATIENCE),
+            blocking_timeout: Some(BLOCKING_TIMEOUT),
             batch: None,
             interface: None,
             ethertype: 0x88b5,
-            own: BTreeMap::new(),
+            transport_specific: BTreeMap::new(),
         }
     }
 }

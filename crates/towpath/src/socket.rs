@@ -29,7 +29,7 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
 }
 
 /// Any port of any address of this host, of the same family as `peer`.
-pub(crate) fn unspecified(peer: &SocketAddr) -> SocketAddr {
+pub(crate) fn wildcard_address(peer: &SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
@@ -37,7 +37,7 @@ pub(crate) fn unspecified(peer: &SocketAddr) -> SocketAddr {
 }
 
 /// Line `index` of a rendezvous that lists one address a circuit.
-pub(crate) fn line(bytes: &[u8], index: usize) -> io::Result<&[u8]> {
+pub(crate) fn rendezvous_entry(bytes: &[u8], index: usize) -> io::Result<&[u8]> {
     bytes
         .split(|&byte| byte == b'\n')
         .nth(index)
@@ -77,15 +77,15 @@ pub(crate) fn decode_name(bytes: &[u8]) -> io::Result<SockAddr> {
 
 /// How long a peer may take to answer a new connection: a few lost openings of TCP, which are
 /// repeated after 1, 3 and 7 seconds.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects `socket`, then sets its patience, which would cut short the opening too.
 pub(crate) fn connect(
     socket: &Socket,
     address: &SockAddr,
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 ) -> io::Result<()> {
-    socket.set_write_timeout(Some(CONNECT_LIMIT))?;
+    socket.set_write_timeout(Some(CONNECT_TIMEOUT))?;
     socket.connect(address).map_err(|error| {
         let late = [libc::EINPROGRESS, libc::EAGAIN].map(Some);
         if late.contains(&error.raw_os_error()) {
@@ -94,12 +94,12 @@ pub(crate) fn connect(
         }
         error
     })?;
-    set_patience(socket, patience)
+    set_blocking_timeout(socket, timeout)
 }
 
 /// An error of a send or a receive. A signal in the middle of a wait is the end of the wait.
 #[cold]
-pub(crate) fn error_of(errno: Errno) -> io::Error {
+pub(crate) fn to_io_error(errno: Errno) -> io::Error {
     match errno {
         Errno::INTR => io::ErrorKind::WouldBlock.into(),
         errno => errno.into(),
@@ -107,9 +107,9 @@ pub(crate) fn error_of(errno: Errno) -> io::Error {
 }
 
 /// Makes blocking calls of `socket` give up after `patience`.
-pub(crate) fn set_patience(socket: &Socket, patience: Option<Duration>) -> io::Result<()> {
-    socket.set_read_timeout(patience)?;
-    socket.set_write_timeout(patience)
+pub(crate) fn set_blocking_timeout(socket: &Socket, timeout: Option<Duration>) -> io::Result<()> {
+    socket.set_read_timeout(timeout)?;
+    socket.set_write_timeout(timeout)
 }
 
 /// The next connection of a listening socket with patience; `TimedOut` at `deadline`.
@@ -117,7 +117,7 @@ pub(crate) fn accept(listening: &Socket, deadline: Instant) -> io::Result<Socket
     loop {
         match listening.accept() {
             Ok((socket, _)) => return Ok(socket),
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => return Err(error),
         }
         if Instant::now() >= deadline {
@@ -127,7 +127,7 @@ pub(crate) fn accept(listening: &Socket, deadline: Instant) -> io::Result<Socket
 }
 
 /// Whether a try to accept may go on: nobody came yet, a signal, or a peer that left again.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
 }
@@ -140,7 +140,7 @@ pub(crate) fn set_buffers(socket: &Socket, buffers: Option<usize>) {
 }
 
 /// Buffers as the kernel granted them (it doubles what is asked for, see socket(7)).
-pub(crate) fn effective_buffers(socket: BorrowedFd<'_>, into: &mut BTreeMap<String, String>) {
+pub(crate) fn read_buffer_sizes(socket: BorrowedFd<'_>, into: &mut BTreeMap<String, String>) {
     let socket = SockRef::from(&socket);
     if let Ok(len) = socket.send_buffer_size() {
         into.insert("send_buffer".into(), len.to_string());
@@ -175,7 +175,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<
     } else {
         SendFlags::NOSIGNAL | SendFlags::DONTWAIT
     };
-    rustix::net::send(fd, bytes, flags).map_err(error_of)
+    rustix::net::send(fd, bytes, flags).map_err(to_io_error)
 }
 
 /// Receives on a socket; `block` waits for something as long as its patience lasts.
@@ -188,18 +188,18 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Re
     };
     match rustix::net::recv(fd, buffer, flags) {
         Ok((len, _)) => Ok(len),
-        Err(errno) => Err(error_of(errno)),
+        Err(errno) => Err(to_io_error(errno)),
     }
 }
 
 /// The tail of a message of which a byte stream took only the front.
 #[derive(Debug, Default)]
-pub(crate) struct Rest {
+pub(crate) struct UnsentTail {
     bytes: Vec<u8>,
     sent: usize,
 }
 
-impl Rest {
+impl UnsentTail {
     /// Sends one message on a byte stream: first what is left of the one before, then this one.
     ///
     /// A message of which any byte was taken counts as taken; its rest is kept.
@@ -211,17 +211,17 @@ impl Rest {
         block: bool,
     ) -> io::Result<()> {
         if !self.bytes.is_empty() {
-            self.push(fd, block)?;
+            self.flush(fd, block)?;
         }
         let sent = send(fd, message, block)?;
         if sent < message.len() {
-            self.keep(fd, &message[sent..], block);
+            self.queue(fd, &message[sent..], block);
         }
         Ok(())
     }
 
     /// Sends what is left.
-    pub(crate) fn push(&mut self, fd: BorrowedFd<'_>, block: bool) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, fd: BorrowedFd<'_>, block: bool) -> io::Result<()> {
         while self.sent < self.bytes.len() {
             self.sent += send(fd, &self.bytes[self.sent..], block)?;
         }
@@ -231,11 +231,11 @@ impl Rest {
     }
 
     #[cold]
-    fn keep(&mut self, fd: BorrowedFd<'_>, rest: &[u8], block: bool) {
+    fn queue(&mut self, fd: BorrowedFd<'_>, rest: &[u8], block: bool) {
         self.bytes.extend_from_slice(rest);
         if block {
             // What still does not go is sent by the next call, which reports any error.
-            let _ = self.push(fd, true);
+            let _ = self.flush(fd, true);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::contract::{Circuit, Interest};
 use crate::options::Options;
-use crate::socket::{self, Rest};
+use crate::socket::{self, UnsentTail};
 use socket2::Socket;
 use std::collections::BTreeMap;
 use std::io;
@@ -11,40 +11,44 @@ use std::time::Instant;
 
 /// One end of a connection, one call a message.
 #[derive(Debug)]
-pub(crate) struct StreamEnd {
+pub(crate) struct StreamCircuit {
     pub(crate) socket: Socket,
-    rest: Rest,
+    unsent: UnsentTail,
     read_len: usize,
     send_calls: u64,
     receive_calls: u64,
-    look: Look,
+    readback: SocketReadback,
 }
 
 /// What a transport reads back of its sockets, beyond the buffers.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct SocketReadback {
     /// Options in effect.
     pub(crate) effective: fn(&Socket, &mut BTreeMap<String, String>),
     /// Counts.
     pub(crate) counts: fn(&Socket, &mut BTreeMap<String, u64>),
 }
 
-impl StreamEnd {
+impl StreamCircuit {
     /// Wraps a connected socket.
-    pub(crate) fn new(socket: Socket, options: &Options, look: Look) -> StreamEnd {
-        StreamEnd {
+    pub(crate) fn new(
+        socket: Socket,
+        options: &Options,
+        readback: SocketReadback,
+    ) -> StreamCircuit {
+        StreamCircuit {
             socket,
-            rest: Rest::default(),
+            unsent: UnsentTail::default(),
             read_len: options.read_len,
             send_calls: 0,
             receive_calls: 0,
-            look,
+            readback,
         }
     }
 
     /// Has a transport of another kind read back.
-    pub(crate) fn with_look(self, look: Look) -> StreamEnd {
-        StreamEnd { look, ..self }
+    pub(crate) fn with_readback(self, readback: SocketReadback) -> StreamCircuit {
+        StreamCircuit { readback, ..self }
     }
 
     /// Writes part of `bytes`: how many.
@@ -63,11 +67,11 @@ impl StreamEnd {
     }
 }
 
-impl Circuit for StreamEnd {
+impl Circuit for StreamCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_calls += 1;
-        self.rest.send(self.socket.as_fd(), message, false)
+        self.unsent.send(self.socket.as_fd(), message, false)
     }
 
     #[inline]
@@ -78,7 +82,7 @@ impl Circuit for StreamEnd {
     #[inline]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.send_calls += 1;
-        self.rest.send(self.socket.as_fd(), message, true)
+        self.unsent.send(self.socket.as_fd(), message, true)
     }
 
     #[inline]
@@ -87,7 +91,7 @@ impl Circuit for StreamEnd {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.rest.push(self.socket.as_fd(), true)
+        self.unsent.flush(self.socket.as_fd(), true)
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -105,9 +109,9 @@ impl Circuit for StreamEnd {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
-        socket::effective_buffers(self.socket.as_fd(), &mut effective);
+        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
         effective.insert("read_len".into(), self.read_len.to_string());
-        (self.look.effective)(&self.socket, &mut effective);
+        (self.readback.effective)(&self.socket, &mut effective);
         effective
     }
 
@@ -115,7 +119,7 @@ impl Circuit for StreamEnd {
         let mut counts = BTreeMap::new();
         counts.insert("send_calls".into(), self.send_calls);
         counts.insert("receive_calls".into(), self.receive_calls);
-        (self.look.counts)(&self.socket, &mut counts);
+        (self.readback.counts)(&self.socket, &mut counts);
         counts
     }
 }

@@ -52,15 +52,15 @@ fn messages_arrive_over_ipv6() {
     };
     for_each(&options, |subject| {
         if subject.transport.class().reach == Reach::Network && !subject.is_link_layer() {
-            subject.met_pair();
+            subject.introduced_pair();
         }
     });
 }
 
 #[test]
-fn a_burst_keeps_its_order() {
+fn burst_arrives_in_order() {
     for_each(&Options::default(), |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let messages: Vec<Vec<u8>> = (0..20).map(|salt| pattern(64, salt)).collect();
         for message in &messages {
             pair.client.send(message).expect("room for a few");
@@ -80,7 +80,7 @@ fn a_burst_keeps_its_order() {
 }
 
 #[test]
-fn runs_take_and_bring_whole_messages() {
+fn send_run_and_recv_run_keep_messages_whole() {
     for len in [64, 1400] {
         let options = Options {
             message_len: len,
@@ -89,7 +89,7 @@ fn runs_take_and_bring_whole_messages() {
             ..Options::default()
         };
         for_each(&options, |subject| {
-            let mut pair = subject.met_pair();
+            let mut pair = subject.introduced_pair();
             let message = pattern(len, 3);
             let taken = pair.client.send_run(&message, 40).expect("room for a run");
             assert!((1..=40).contains(&taken), "{}", subject.name());
@@ -105,14 +105,14 @@ fn runs_take_and_bring_whole_messages() {
 }
 
 #[test]
-fn shared_messages_arrive_as_they_are_and_are_let_go_of() {
+fn shared_messages_arrive_intact_and_are_released() {
     let options = Options {
         message_len: 1400,
         buffers: Some(1 << 20),
         ..Options::default()
     };
     for_each(&options, |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let message: Arc<[u8]> = pattern(1400, 5).into();
         let taken = pair.client.send_shared_run(&message, 20);
         let taken = taken.expect("room for a run");
@@ -135,8 +135,8 @@ fn shared_messages_arrive_as_they_are_and_are_let_go_of() {
     });
 }
 
-fn recv_runs(circuit: &mut dyn Circuit, bytes: u64) -> towpath::Arrived {
-    let mut all = towpath::Arrived::default();
+fn recv_runs(circuit: &mut dyn Circuit, bytes: u64) -> towpath::ReceiveCounts {
+    let mut all = towpath::ReceiveCounts::default();
     let mut buffer = vec![0; 64 << 10];
     let deadline = Instant::now() + LIMIT;
     while all.bytes < bytes {
@@ -156,7 +156,7 @@ fn recv_runs(circuit: &mut dyn Circuit, bytes: u64) -> towpath::Arrived {
 #[test]
 fn runs_and_single_receives_mix() {
     for_each(&Options::default(), |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let message = pattern(100, 9);
         let taken = pair.client.send_run(&message, 10).expect("room for a run");
         flush(&mut *pair.client);
@@ -181,9 +181,9 @@ fn recv_one_more(circuit: &mut dyn Circuit, left: usize) -> usize {
 }
 
 #[test]
-fn nothing_there_is_would_block() {
+fn recv_without_data_returns_would_block() {
     for_each(&Options::default(), |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let mut buffer = [0; 64];
         for circuit in [&mut pair.client, &mut pair.server] {
             let error = circuit.try_recv(&mut buffer).expect_err("nothing is there");
@@ -197,12 +197,12 @@ fn nothing_there_is_would_block() {
 }
 
 #[test]
-fn the_end_comes_after_everything_else() {
+fn end_of_stream_follows_all_data() {
     for_each(&Options::default(), |subject| {
         if subject.transport.class().connectionless {
             return;
         }
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         send(&mut *pair.client, b"last words");
         pair.client.finish().expect("the end is sent");
         let mut bytes = Vec::new();
@@ -217,7 +217,7 @@ fn the_end_comes_after_everything_else() {
 }
 
 #[test]
-fn requests_and_replies_go_both_ways() {
+fn request_and_reply_rounds_complete() {
     for_each(&Options::default(), |subject| {
         let mut pair = subject.pair();
         for round in 0..50 {
@@ -232,7 +232,7 @@ fn requests_and_replies_go_both_ways() {
 }
 
 #[test]
-fn three_circuits_stay_apart() {
+fn three_circuits_do_not_mix_data() {
     let options = Options {
         circuits: 3,
         ..Options::default()
@@ -262,7 +262,7 @@ fn three_circuits_stay_apart() {
 }
 
 #[test]
-fn circuits_may_connect_in_any_order() {
+fn circuits_connect_in_any_order() {
     let options = Options {
         circuits: 2,
         ..Options::default()
@@ -284,7 +284,7 @@ fn circuits_may_connect_in_any_order() {
 }
 
 #[test]
-fn one_listener_serves_one_client_after_another() {
+fn listener_serves_clients_one_after_another() {
     for_each(&Options::default(), |subject| {
         if !subject.transport.class().connects {
             return;
@@ -316,12 +316,12 @@ fn one_listener_serves_one_client_after_another() {
 }
 
 #[test]
-fn a_message_that_cannot_be_sent_is_an_error_that_names_its_size() {
+fn oversized_message_error_names_its_size() {
     for_each(&Options::default(), |subject| {
         if subject.transport.class().stream {
             return;
         }
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let huge = vec![0; 8 << 20];
         for sent in [
             pair.client.try_send(&huge),
@@ -352,12 +352,12 @@ fn a_message_that_cannot_be_sent_is_an_error_that_names_its_size() {
 }
 
 #[test]
-fn a_full_circuit_holds_the_sender_and_loses_nothing() {
+fn full_circuit_blocks_sender_without_loss() {
     for_each(&Options::default(), |subject| {
         if !subject.transport.class().flow_control {
             return;
         }
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let mut sent = Vec::new();
         let mut count = 0;
         loop {
@@ -394,35 +394,35 @@ fn a_full_circuit_holds_the_sender_and_loses_nothing() {
 }
 
 #[test]
-fn a_peer_that_vanishes_is_an_end_or_an_error_and_never_a_hang() {
+fn vanished_peer_gives_end_or_error_without_hanging() {
     for_each(&Options::default(), |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         drop(pair.server);
         drop(pair.listener);
         let mut buffer = [0; 64];
         let connectionless = subject.transport.class().connectionless;
         let deadline = Instant::now() + LIMIT;
-        let mut told = false;
+        let mut noticed = false;
         for _ in 0..20 {
             let _ = pair.client.send(b"anybody there?");
-            told = match pair.client.recv(&mut buffer) {
+            noticed = match pair.client.recv(&mut buffer) {
                 Ok(None) => true,
                 Ok(Some(len)) => panic!("{}: {len} bytes from nobody", subject.name()),
                 Err(error) => error.kind() != ErrorKind::WouldBlock,
             };
-            if told || Instant::now() > deadline {
+            if noticed || Instant::now() > deadline {
                 break;
             }
         }
-        assert!(told || connectionless, "{}: never told", subject.name());
+        assert!(noticed || connectionless, "{}: never told", subject.name());
         assert!(Instant::now() < deadline, "{}: hung", subject.name());
     });
 }
 
 #[test]
-fn waiting_ends_at_its_deadline_and_when_something_comes() {
+fn wait_returns_at_deadline_and_on_arrival() {
     for_each(&Options::default(), |subject| {
-        let mut pair = subject.met_pair();
+        let mut pair = subject.introduced_pair();
         let soon = Instant::now() + Duration::from_millis(5);
         pair.server
             .wait(towpath::Interest::Read, soon)
@@ -445,13 +445,13 @@ fn waiting_ends_at_its_deadline_and_when_something_comes() {
 }
 
 #[test]
-fn options_and_counts_are_told() {
+fn effective_options_and_counts_are_reported() {
     let options = Options {
         buffers: Some(256 << 10),
         ..Options::default()
     };
     for_each(&options, |subject| {
-        let pair = subject.met_pair();
+        let pair = subject.introduced_pair();
         let effective = pair.client.effective();
         let buffer = effective.get("send_buffer").map(|len| len.parse::<usize>());
         let buffer = buffer.and_then(Result::ok).unwrap_or(0);
@@ -466,7 +466,7 @@ fn options_and_counts_are_told() {
 }
 
 #[test]
-fn names_are_unique_and_found() {
+fn transport_names_are_unique_and_found() {
     let mut names: Vec<&str> = all().iter().map(|transport| transport.name()).collect();
     for name in &names {
         assert_eq!(towpath::find(name).expect("its name").name(), *name);

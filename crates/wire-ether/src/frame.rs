@@ -7,17 +7,17 @@ use std::str::FromStr;
 pub const HEADER_LEN: usize = 20;
 
 /// Octets of the header that count against an interface's largest packet.
-pub(crate) const INNER_LEN: usize = 6;
+pub(crate) const SUBHEADER_LEN: usize = 6;
 
 /// User bytes the length field can name.
-pub const LEN_MAX: usize = u16::MAX as usize;
+pub const PAYLOAD_MAX: usize = u16::MAX as usize;
 
 /// Offset of the destination port in a frame, for the kernel's filter.
 pub(crate) const PORT_OFFSET: u32 = 16;
 
 /// Where a frame goes to or comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
+pub struct EtherAddress {
     /// The interface's hardware address.
     pub hardware: [u8; 6],
     /// The program behind it.
@@ -26,18 +26,18 @@ pub struct Address {
 
 /// What the header of a frame says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct FrameHeader {
     /// Where it goes.
-    pub to: Address,
+    pub to: EtherAddress,
     /// Where it comes from.
-    pub from: Address,
+    pub from: EtherAddress,
     /// The type that tells protocols apart.
     pub ethertype: u16,
     /// User bytes behind the header; padding may follow them.
     pub len: u16,
 }
 
-impl Frame {
+impl FrameHeader {
     /// The header as octets, in network order.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_LEN] {
@@ -53,19 +53,19 @@ impl Frame {
 
     /// Reads a header in front of `arrived` octets; None when it names more than arrived.
     #[inline]
-    pub fn parse(octets: &[u8; HEADER_LEN], arrived: usize) -> Option<Frame> {
+    pub fn parse(octets: &[u8; HEADER_LEN], arrived: usize) -> Option<FrameHeader> {
         let number = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
         let hardware = |at: usize| {
             let mut address = [0; 6];
             address.copy_from_slice(&octets[at..at + 6]);
             address
         };
-        let frame = Frame {
-            to: Address {
+        let frame = FrameHeader {
+            to: EtherAddress {
                 hardware: hardware(0),
                 port: number(16),
             },
-            from: Address {
+            from: EtherAddress {
                 hardware: hardware(6),
                 port: number(18),
             },
@@ -76,7 +76,7 @@ impl Frame {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for EtherAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.hardware;
         write!(
@@ -89,22 +89,22 @@ impl fmt::Display for Address {
 
 /// A text is no address of the form `02:00:00:00:00:01/4711`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoAddress;
+pub struct InvalidEtherAddress;
 
-impl FromStr for Address {
-    type Err = NoAddress;
+impl FromStr for EtherAddress {
+    type Err = InvalidEtherAddress;
 
-    fn from_str(text: &str) -> Result<Address, NoAddress> {
-        let (hardware, port) = text.split_once('/').ok_or(NoAddress)?;
+    fn from_str(text: &str) -> Result<EtherAddress, InvalidEtherAddress> {
+        let (hardware, port) = text.split_once('/').ok_or(InvalidEtherAddress)?;
         let octets: Option<Vec<u8>> = hardware
             .split(':')
             .map(|pair| u8::from_str_radix(pair, 16).ok())
             .collect();
-        Ok(Address {
+        Ok(EtherAddress {
             hardware: octets
                 .and_then(|octets| octets.try_into().ok())
-                .ok_or(NoAddress)?,
-            port: port.parse().map_err(|_| NoAddress)?,
+                .ok_or(InvalidEtherAddress)?,
+            port: port.parse().map_err(|_| InvalidEtherAddress)?,
         })
     }
 }
@@ -113,12 +113,12 @@ impl FromStr for Address {
 mod tests {
     use super::*;
 
-    const FRAME: Frame = Frame {
-        to: Address {
+    const FRAME: FrameHeader = FrameHeader {
+        to: EtherAddress {
             hardware: [2, 0, 0, 0, 0, 1],
             port: 0x1234,
         },
-        from: Address {
+        from: EtherAddress {
             hardware: [2, 0, 0, 0, 0, 2],
             port: 0x5678,
         },
@@ -127,27 +127,31 @@ mod tests {
     };
 
     #[test]
-    fn a_header_has_its_octets_where_they_belong() {
+    fn frame_header_octets_match_the_format() {
         let octets = [
             2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5, 0, 3, 0x12, 0x34, 0x56, 0x78,
         ];
         assert_eq!(FRAME.emit(), octets);
-        assert_eq!(Frame::parse(&octets, 46), Some(FRAME));
+        assert_eq!(FrameHeader::parse(&octets, 46), Some(FRAME));
     }
 
     #[test]
-    fn a_length_beyond_what_arrived_is_refused() {
-        assert_eq!(Frame::parse(&FRAME.emit(), 3), Some(FRAME));
-        assert_eq!(Frame::parse(&FRAME.emit(), 2), None);
+    fn frame_length_beyond_arrival_is_rejected() {
+        assert_eq!(FrameHeader::parse(&FRAME.emit(), 3), Some(FRAME));
+        assert_eq!(FrameHeader::parse(&FRAME.emit(), 2), None);
     }
 
     #[test]
-    fn addresses_survive_as_text() {
+    fn ether_address_text_round_trip() {
         let text = FRAME.to.to_string();
         assert_eq!(text, "02:00:00:00:00:01/4660");
         assert_eq!(text.parse(), Ok(FRAME.to));
         for wrong in ["", "02:00/1", "02:00:00:00:00:01", "02:00:00:00:00:zz/1"] {
-            assert_eq!(wrong.parse::<Address>(), Err(NoAddress), "{wrong}");
+            assert_eq!(
+                wrong.parse::<EtherAddress>(),
+                Err(InvalidEtherAddress),
+                "{wrong}"
+            );
         }
     }
 }

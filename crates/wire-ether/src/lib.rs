@@ -17,10 +17,10 @@
 
 mod frame;
 pub mod packet;
-mod rings;
+mod ring_wire;
 mod socket;
 mod sys;
 
-pub use frame::{Address, Frame, HEADER_LEN, LEN_MAX};
-pub use rings::{EtherWire, Settings};
+pub use frame::{EtherAddress, FrameHeader, HEADER_LEN, PAYLOAD_MAX};
+pub use ring_wire::{EtherWire, EtherWireConfig};
 pub use socket::{EtherSocket, Interface};

@@ -1,7 +1,7 @@
 //! A packet socket for one port.
 
-use crate::frame::{Address, Frame, HEADER_LEN, INNER_LEN, LEN_MAX};
-use crate::packet::{self, Opening, Outgoing};
+use crate::frame::{EtherAddress, FrameHeader, HEADER_LEN, PAYLOAD_MAX, SUBHEADER_LEN};
+use crate::packet::{self, OutgoingFrames, PacketSocketOptions};
 use crate::sys;
 use rustix::io::Errno;
 use rustix::net::{
@@ -18,7 +18,7 @@ pub struct Interface {
     /// Its hardware address; zeros on the loopback.
     pub hardware: [u8; 6],
     /// Octets of its largest packet, the Ethernet header not counted.
-    pub packet_max: usize,
+    pub mtu: usize,
 }
 
 impl Interface {
@@ -32,8 +32,8 @@ impl Interface {
     }
 
     /// User bytes of the largest frame.
-    pub fn len_max(&self) -> usize {
-        self.packet_max.saturating_sub(INNER_LEN).min(LEN_MAX)
+    pub fn payload_max(&self) -> usize {
+        self.mtu.saturating_sub(SUBHEADER_LEN).min(PAYLOAD_MAX)
     }
 }
 
@@ -53,11 +53,11 @@ impl EtherSocket {
     ///
     /// `PermissionDenied` without CAP_NET_RAW, else what the kernel says.
     pub fn open(interface: Interface, ethertype: u16, port: u16) -> io::Result<EtherSocket> {
-        let opening = Opening {
+        let opening = PacketSocketOptions {
             ethertype,
             port: Some(port),
-            outgoing: Outgoing::Seen,
-            stamped: false,
+            outgoing: OutgoingFrames::Received,
+            timestamped: false,
             receive_buffer: None,
             nonblocking: false,
         };
@@ -83,8 +83,8 @@ impl EtherSocket {
     }
 
     /// Where peers reach it.
-    pub fn address(&self) -> Address {
-        Address {
+    pub fn address(&self) -> EtherAddress {
+        EtherAddress {
             hardware: self.interface.hardware,
             port: self.port,
         }
@@ -96,8 +96,8 @@ impl EtherSocket {
     }
 
     /// The header of frames to `to`, with the length to be filled in.
-    pub fn header(&self, to: Address) -> Frame {
-        Frame {
+    pub fn header(&self, to: EtherAddress) -> FrameHeader {
+        FrameHeader {
             to,
             from: self.address(),
             ethertype: self.ethertype,
@@ -113,8 +113,8 @@ impl EtherSocket {
     /// EMSGSIZE beyond the largest frame, ENOBUFS when the interface's queue is full, else what the
     /// kernel says.
     #[inline]
-    pub fn send(&self, header: &mut Frame, bytes: &[u8], block: bool) -> Result<(), Errno> {
-        if bytes.len() > self.interface.len_max() {
+    pub fn send(&self, header: &mut FrameHeader, bytes: &[u8], block: bool) -> Result<(), Errno> {
+        if bytes.len() > self.interface.payload_max() {
             return Err(Errno::MSGSIZE);
         }
         header.len = bytes.len() as u16;
@@ -142,7 +142,7 @@ impl EtherSocket {
     ///
     /// EAGAIN when nothing is there; `block` waits as long as the socket's timeout says.
     #[inline]
-    pub fn recv(&self, buffer: &mut [u8], block: bool) -> Result<Option<Frame>, Errno> {
+    pub fn recv(&self, buffer: &mut [u8], block: bool) -> Result<Option<FrameHeader>, Errno> {
         let mut front = [0; HEADER_LEN];
         let flags = if block {
             RecvFlags::TRUNC
@@ -154,7 +154,7 @@ impl EtherSocket {
         let got = recvmsg(&self.socket, &mut slices, &mut control, flags)?;
         // With TRUNC the kernel tells the frame's own length, cut off or not.
         let arrived = got.bytes.checked_sub(HEADER_LEN);
-        Ok(arrived.and_then(|arrived| Frame::parse(&front, arrived)))
+        Ok(arrived.and_then(|arrived| FrameHeader::parse(&front, arrived)))
     }
 }
 

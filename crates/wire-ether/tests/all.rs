@@ -3,15 +3,15 @@
 use engine::Address;
 use std::io::{ErrorKind, IoSlice};
 use std::time::{Duration, Instant};
-use testbed::{INTERFACE, Plan, Testbed, TestbedError};
+use testbed::{INTERFACE, Testbed, TestbedError, TestbedPlan};
 use wire::Wire;
-use wire_ether::{EtherWire, Interface, Settings};
+use wire_ether::{EtherWire, EtherWireConfig, Interface};
 
 /// No test waits longer for anything.
 const LIMIT: Duration = Duration::from_secs(10);
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> EtherWireConfig {
+    EtherWireConfig {
         ethertype: 0x88b5,
         packet_max: 1500,
         bypass: false,
@@ -25,8 +25,8 @@ fn packet_len(packet: &[u8]) -> Option<usize> {
 }
 
 /// Two hosts and a wire in each; None, said aloud, where this user may have none.
-fn wires(settings: Settings, links: &str) -> Option<(Testbed, [EtherWire; 2])> {
-    let plan = Plan::pair(links.parse().expect("a link"), 1);
+fn wires(settings: EtherWireConfig, links: &str) -> Option<(Testbed, [EtherWire; 2])> {
+    let plan = TestbedPlan::pair(links.parse().expect("a link"), 1);
     let testbed = match Testbed::up(&plan) {
         Ok(testbed) => testbed,
         Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
@@ -86,9 +86,9 @@ fn receive(wire: &mut EtherWire, count: usize) -> (Address, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn batches_arrive_in_order_many_times_around_the_rings() {
+fn batches_stay_in_order_across_ring_wraparound() {
     for bypass in [false, true] {
-        let settings = Settings {
+        let settings = EtherWireConfig {
             bypass,
             ..settings()
         };
@@ -110,7 +110,7 @@ fn batches_arrive_in_order_many_times_around_the_rings() {
 }
 
 #[test]
-fn a_full_ring_says_so_and_loses_nothing_it_took() {
+fn full_send_ring_would_block_and_loses_nothing() {
     // Nobody takes what arrives until all is sent: as much as the other ring holds.
     let Some((_testbed, [mut near, mut far])) = wires(settings(), "kernel") else {
         return;
@@ -131,7 +131,7 @@ fn a_full_ring_says_so_and_loses_nothing_it_took() {
 }
 
 #[test]
-fn short_packets_and_groups_arrive_as_they_were_sent() {
+fn short_frames_lose_padding_and_multicast_arrives() {
     let Some((_testbed, [mut near, mut far])) = wires(settings(), "") else {
         return;
     };
@@ -148,7 +148,7 @@ fn short_packets_and_groups_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn a_receiver_waits_and_others_are_not_heard() {
+fn receiver_waits_and_ignores_frames_for_other_hosts() {
     let Some((_testbed, [mut near, far])) = wires(settings(), "") else {
         return;
     };
@@ -176,7 +176,7 @@ fn a_receiver_waits_and_others_are_not_heard() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_in_words() {
+fn oversized_packet_and_wrong_address_are_rejected() {
     let Some((_testbed, [mut near, far])) = wires(settings(), "kernel") else {
         return;
     };

@@ -2,7 +2,7 @@
 //! ports.
 //!
 //! * [`IpWire`] implements [`wire::Wire`] with one system call for many packets either way.
-//! * `slots` - packets that one call brought, until the engine gets them.
+//! * `receive_queue` - packets that one call brought, until the engine gets them.
 //! * `sys` - those calls; the only unsafe code. Addresses, socket options and groups are those of
 //!   `wire-udp`.
 //!
@@ -13,19 +13,19 @@
 //!
 //! A raw socket needs the right CAP_NET_RAW; see [`IpWire::bind`].
 
-mod slots;
+mod receive_queue;
 mod sys;
 
 use engine::Address;
+use receive_queue::ReceiveQueue;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
-use slots::Slots;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, Receiver, Wire};
-use wire_udp::groups::{self, Ears};
+use wire_udp::multicast::{self, MulticastSockets};
 
 /// XTP's number among the protocols over IP (IANA).
 pub const XTP: u8 = 36;
@@ -44,7 +44,7 @@ const BATCH_BYTES_MAX: usize = 64 << 10;
 const BUFFER_LEN: usize = wire_udp::BUFFER_LEN;
 
 /// How long a waiting receive waits unless told otherwise.
-const PATIENCE: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// A raw IP socket as a wire.
 #[derive(Debug)]
@@ -52,11 +52,11 @@ pub struct IpWire {
     socket: OwnedFd,
     local: IpAddr,
     protocol: Protocol,
-    patience: Option<Duration>,
-    outgoing: sys::Outgoing,
+    max_wait: Option<Duration>,
+    outgoing: sys::SendTables,
     /// Shared with receivers; at most one thread receives at a time.
-    slots: Arc<Mutex<Slots>>,
-    ears: Option<Ears>,
+    queue: Arc<Mutex<ReceiveQueue>>,
+    multicast: Option<MulticastSockets>,
 }
 
 impl IpWire {
@@ -80,20 +80,20 @@ impl IpWire {
             SocketFlags::CLOEXEC,
             Some(protocol),
         );
-        let socket = socket.map_err(|errno| refusal(&errno.into()))?;
+        let socket = socket.map_err(|errno| open_error(&errno.into()))?;
         bind(&socket, &SocketAddr::new(local, 0))?;
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
-        groups::send_by(socket.as_fd(), local)?;
+        multicast::set_interface(socket.as_fd(), local)?;
         let mut wire = IpWire {
             socket,
             local,
             protocol,
-            patience: None,
-            outgoing: sys::Outgoing::new(SEGMENTS_MAX),
-            slots: Arc::default(),
-            ears: None,
+            max_wait: None,
+            outgoing: sys::SendTables::new(SEGMENTS_MAX),
+            queue: Arc::default(),
+            multicast: None,
         };
-        wire.set_patience(Some(PATIENCE))?;
+        wire.set_max_wait(Some(MAX_WAIT))?;
         Ok(wire)
     }
 
@@ -108,16 +108,16 @@ impl IpWire {
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.patience = patience;
+    pub fn set_max_wait(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
+        self.max_wait = max_wait;
         let id = rustix::net::sockopt::Timeout::Recv;
-        rustix::net::sockopt::set_socket_timeout(&self.socket, id, patience)?;
+        rustix::net::sockopt::set_socket_timeout(&self.socket, id, max_wait)?;
         Ok(())
     }
 }
 
 /// What the kernel said, with what would help.
-fn refusal(error: &io::Error) -> io::Error {
+fn open_error(error: &io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => io::Error::new(
             io::ErrorKind::PermissionDenied,
@@ -148,27 +148,29 @@ impl Wire for IpWire {
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let Ok(mut slots) = self.slots.try_lock() else {
+        let Ok(mut queue) = self.queue.try_lock() else {
             // A receiver is at it.
             return Err(io::ErrorKind::WouldBlock.into());
         };
-        if slots.is_empty() {
+        if queue.is_empty() {
             let own = self.socket.as_fd();
-            match &mut self.ears {
-                None => slots.fill(own, libc::MSG_DONTWAIT)?,
-                Some(ears) => ears.receive(own, |fd| slots.fill(fd, libc::MSG_DONTWAIT))?,
+            match &mut self.multicast {
+                None => queue.fill(own, libc::MSG_DONTWAIT)?,
+                Some(multicast) => {
+                    multicast.receive(own, |fd| queue.fill(fd, libc::MSG_DONTWAIT))?
+                }
             }
         }
-        slots.take(buffer)
+        queue.pop_arrival(buffer)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        let ears = self.ears.as_ref().map(Ears::descriptor);
-        Some(ears.unwrap_or(self.socket.as_fd()))
+        let multicast = self.multicast.as_ref().map(MulticastSockets::descriptor);
+        Some(multicast.unwrap_or(self.socket.as_fd()))
     }
 
-    fn holds(&self) -> bool {
-        self.slots.try_lock().is_ok_and(|slots| !slots.is_empty())
+    fn has_buffered(&self) -> bool {
+        self.queue.try_lock().is_ok_and(|queue| !queue.is_empty())
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
@@ -178,24 +180,24 @@ impl Wire for IpWire {
         };
         group.set_port(0);
         let protocol = Some(self.protocol);
-        let socket = groups::listen(SocketType::RAW, protocol, group, self.local)?;
+        let socket = multicast::open_member_socket(SocketType::RAW, protocol, group, self.local)?;
         wire_udp::sys::set_buffers(socket.as_fd(), BUFFER_LEN);
-        let ears = match &mut self.ears {
-            Some(ears) => ears,
-            none => none.insert(Ears::new(self.socket.as_fd())?),
+        let multicast = match &mut self.multicast {
+            Some(multicast) => multicast,
+            none => none.insert(MulticastSockets::new(self.socket.as_fd())?),
         };
-        ears.add(socket)
+        multicast.add(socket)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         // A wait in a receive hears one socket only.
-        if self.ears.is_some() {
+        if self.multicast.is_some() {
             return None;
         }
         Some(Box::new(IpReceiver {
             socket: self.socket.try_clone().ok()?,
-            patience: self.patience,
-            slots: Arc::clone(&self.slots),
+            max_wait: self.max_wait,
+            queue: Arc::clone(&self.queue),
         }))
     }
 }
@@ -203,21 +205,21 @@ impl Wire for IpWire {
 /// Waits on the same socket.
 struct IpReceiver {
     socket: OwnedFd,
-    patience: Option<Duration>,
-    slots: Arc<Mutex<Slots>>,
+    max_wait: Option<Duration>,
+    queue: Arc<Mutex<ReceiveQueue>>,
 }
 
 impl Receiver for IpReceiver {
-    fn patience(&self) -> Duration {
-        self.patience.unwrap_or(Duration::MAX)
+    fn max_wait(&self) -> Duration {
+        self.max_wait.unwrap_or(Duration::MAX)
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let mut slots: MutexGuard<'_, Slots> =
-            self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.is_empty() {
-            slots.fill(self.socket.as_fd(), 0)?;
+        let mut queue: MutexGuard<'_, ReceiveQueue> =
+            self.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        if queue.is_empty() {
+            queue.fill(self.socket.as_fd(), 0)?;
         }
-        slots.take(buffer)
+        queue.pop_arrival(buffer)
     }
 }

@@ -12,11 +12,11 @@
 //!
 //! [`groups`] is what this wire and the one on raw IP do about multicast.
 
-pub mod groups;
+pub mod multicast;
 pub mod sys;
 
 use engine::{Address, PacketLen};
-use groups::{Ears, Hearing};
+use multicast::{MulticastReceiver, MulticastSockets};
 use std::io::{self, IoSlice};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -37,35 +37,35 @@ const SEGMENTS_MAX: usize = 64;
 /// window of 512 KiB must fit for each of a few circuits.
 pub const BUFFER_LEN: usize = 4 << 20;
 
-/// How long a waiting receive waits unless told otherwise, so that its thread looks at other things
+/// How long a waiting receive waits unless told otherwise, so that its thread spin_tries at other things
 /// now and then.
-const PATIENCE: Duration = Duration::from_millis(10);
+const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// Octets of an arrival after which more is expected at once.
 const BULK_LEN: usize = 16 << 10;
 
-/// How often a receive then looks before it sleeps: some 20 us, less than the sender spends on waking
+/// How often a receive then spin_tries before it sleeps: some 20 us, less than the sender spends on waking
 /// a processor that went idle (on virtual machines, a fifth of its time).
-const LOOKS: u32 = 32;
+const SPIN_TRIES: u32 = 32;
 
-/// For how long a receive looks for what is expected soon. A processor that goes idle meanwhile takes
+/// For how long a receive spin_tries for what is expected soon. A processor that goes idle meanwhile takes
 /// 30 us to wake on a virtual machine, and the peer's takes as long.
-const SOON: Duration = Duration::from_micros(100);
+const SPIN_TIME: Duration = Duration::from_micros(100);
 
 /// Receives that do not look after one that looked in vain: what comes late, or a processor that
 /// others want, costs little then.
-const LOOKLESS: u32 = 64;
+const SPIN_BACKOFF: u32 = 64;
 
 /// A UDP socket as a wire.
 #[derive(Debug)]
 pub struct UdpWire {
     socket: UdpSocket,
     segmented: bool,
-    patience: Option<Duration>,
+    max_wait: Option<Duration>,
     /// The only peer, once told; shared with receivers made earlier.
     peer: Arc<OnceLock<SocketAddr>>,
     /// Groups it joined.
-    ears: Option<Ears>,
+    multicast: Option<MulticastSockets>,
     packet_len: Option<PacketLen>,
     spin: Duration,
 }
@@ -79,23 +79,23 @@ impl UdpWire {
     pub fn bind(local: SocketAddr) -> io::Result<UdpWire> {
         let socket = UdpSocket::bind(local)?;
         // Only a waiting receive blocks; all other calls say themselves that they must not.
-        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_read_timeout(Some(MAX_WAIT))?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
-        groups::send_by(socket.as_fd(), local.ip())?;
+        multicast::set_interface(socket.as_fd(), local.ip())?;
         let segmented =
             sys::set_coalescing(socket.as_fd(), true).is_ok() && sys::can_segment(socket.as_fd());
         Ok(UdpWire {
             socket,
             segmented,
-            patience: Some(PATIENCE),
+            max_wait: Some(MAX_WAIT),
             peer: Arc::default(),
-            ears: None,
+            multicast: None,
             packet_len: None,
             spin: Duration::ZERO,
         })
     }
 
-    /// Speaks with `peer` only from now on: the kernel drops what others send, and looks up the
+    /// Speaks with `peer` only from now on: the kernel drops what others send, and spin_tries up the
     /// way there once instead of at each packet, which is worth half a microsecond.
     ///
     /// # Errors
@@ -117,9 +117,9 @@ impl UdpWire {
     /// # Errors
     ///
     /// What the kernel says.
-    pub fn set_patience(&mut self, patience: Option<Duration>) -> io::Result<()> {
-        self.patience = patience;
-        self.socket.set_read_timeout(patience)
+    pub fn set_max_wait(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
+        self.max_wait = max_wait;
+        self.socket.set_read_timeout(max_wait)
     }
 
     /// Sets how long receivers made from now on look for an arrival before their thread sleeps: it is
@@ -180,9 +180,11 @@ impl Wire for UdpWire {
         let peer = self.peer.get().copied();
         let packet_len = self.packet_len;
         let own = self.socket.as_fd();
-        match &mut self.ears {
+        match &mut self.multicast {
             None => receive(own, buffer, peer, packet_len, false),
-            Some(ears) => ears.receive(own, |fd| receive(fd, buffer, None, packet_len, false)),
+            Some(multicast) => {
+                multicast.receive(own, |fd| receive(fd, buffer, None, packet_len, false))
+            }
         }
     }
 
@@ -191,8 +193,8 @@ impl Wire for UdpWire {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        let ears = self.ears.as_ref().map(Ears::descriptor);
-        Some(ears.unwrap_or(self.socket.as_fd()))
+        let multicast = self.multicast.as_ref().map(MulticastSockets::descriptor);
+        Some(multicast.unwrap_or(self.socket.as_fd()))
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
@@ -201,44 +203,45 @@ impl Wire for UdpWire {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         let local = self.local_addr()?.ip();
-        let socket = groups::listen(rustix::net::SocketType::DGRAM, None, group, local)?;
+        let socket =
+            multicast::open_member_socket(rustix::net::SocketType::DGRAM, None, group, local)?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         sys::set_coalescing(socket.as_fd(), self.segmented).or_else(|error| {
             // A kernel that cannot coalesce has nothing to turn off.
             if self.segmented { Err(error) } else { Ok(()) }
         })?;
-        let ears = match &mut self.ears {
-            Some(ears) => ears,
-            none => none.insert(Ears::new(self.socket.as_fd())?),
+        let multicast = match &mut self.multicast {
+            Some(multicast) => multicast,
+            none => none.insert(MulticastSockets::new(self.socket.as_fd())?),
         };
-        ears.add(socket)
+        multicast.add(socket)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         let own = self.socket.as_fd();
-        let hearing = match &self.ears {
-            Some(ears) => Some(ears.hearing(own).ok()?),
+        let multicast = match &self.multicast {
+            Some(multicast) => Some(multicast.receiver(own).ok()?),
             None => None,
         };
         let socket = self.socket.try_clone().ok()?;
-        let patience = self.patience;
+        let max_wait = self.max_wait;
         let peer = Arc::clone(&self.peer);
         // A connected socket takes nothing from itself.
         let own = match peer.get() {
-            None => socket.local_addr().ok().map(reachable),
+            None => socket.local_addr().ok().map(local_destination),
             Some(_) => None,
         };
         Some(Box::new(UdpReceiver {
             socket,
-            patience,
+            max_wait,
             peer,
             own,
             packet_len: self.packet_len,
             spin: self.spin,
             in_bulk: AtomicBool::new(false),
-            is_expected: AtomicBool::new(false),
-            lookless: AtomicU32::new(0),
-            hearing,
+            busy_poll_hinted: AtomicBool::new(false),
+            spin_backoff: AtomicU32::new(0),
+            multicast,
         }))
     }
 }
@@ -246,7 +249,7 @@ impl Wire for UdpWire {
 /// Waits on the same socket.
 struct UdpReceiver {
     socket: UdpSocket,
-    patience: Option<Duration>,
+    max_wait: Option<Duration>,
     peer: Arc<OnceLock<SocketAddr>>,
     /// Where a datagram arrives at this very socket.
     own: Option<SocketAddr>,
@@ -255,41 +258,45 @@ struct UdpReceiver {
     /// The last arrival was a long one, and more is probably on its way.
     in_bulk: AtomicBool,
     /// The next arrival is expected soon.
-    is_expected: AtomicBool,
+    busy_poll_hinted: AtomicBool,
     /// Receives that are still not to look for it.
-    lookless: AtomicU32,
+    spin_backoff: AtomicU32,
     /// All sockets, where there are groups besides.
-    hearing: Option<Hearing>,
+    multicast: Option<MulticastReceiver>,
 }
 
 impl UdpReceiver {
     /// The next arrival at the only socket.
-    fn hear_own(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+    fn recv_unicast(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.peer.get().copied();
         let early = if !self.spin.is_zero() {
-            self.spin(buffer, peer)
+            self.spin_configured(buffer, peer)
         } else if self.in_bulk.load(Ordering::Relaxed) {
-            self.look(buffer, peer)
-        } else if self.is_expected.load(Ordering::Relaxed) {
-            self.look_soon(buffer, peer)
+            self.spin_in_bulk(buffer, peer)
+        } else if self.busy_poll_hinted.load(Ordering::Relaxed) {
+            self.spin_once_hinted(buffer, peer)
         } else {
             None
         };
-        self.is_expected.store(false, Ordering::Relaxed);
+        self.busy_poll_hinted.store(false, Ordering::Relaxed);
         early.unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))
     }
 
     /// The next arrival at any of several sockets.
-    fn hear(&self, hearing: &Hearing, buffer: &mut [u8]) -> io::Result<Arrival> {
+    fn recv_any(&self, multicast: &MulticastReceiver, buffer: &mut [u8]) -> io::Result<Arrival> {
         let in_bulk = self.in_bulk.load(Ordering::Relaxed);
-        let looks = if in_bulk { LOOKS } else { 0 };
-        hearing.receive(self.patience, looks, |socket| {
+        let spin_tries = if in_bulk { SPIN_TRIES } else { 0 };
+        multicast.receive(self.max_wait, spin_tries, |socket| {
             receive(socket, buffer, None, self.packet_len, false)
         })
     }
 
     /// Looks again and again for as long as was asked for.
-    fn spin(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> Option<io::Result<Arrival>> {
+    fn spin_configured(
+        &self,
+        buffer: &mut [u8],
+        peer: Option<SocketAddr>,
+    ) -> Option<io::Result<Arrival>> {
         let began = Instant::now();
         while began.elapsed() < self.spin {
             match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
@@ -301,14 +308,14 @@ impl UdpReceiver {
     }
 
     /// Looks for an arrival that is expected, unless that was in vain lately.
-    fn look_soon(
+    fn spin_once_hinted(
         &self,
         buffer: &mut [u8],
         peer: Option<SocketAddr>,
     ) -> Option<io::Result<Arrival>> {
-        let lookless = self.lookless.load(Ordering::Relaxed);
-        if lookless > 0 {
-            self.lookless.store(lookless - 1, Ordering::Relaxed);
+        let backoff = self.spin_backoff.load(Ordering::Relaxed);
+        if backoff > 0 {
+            self.spin_backoff.store(backoff - 1, Ordering::Relaxed);
             return None;
         }
         let mut began = None;
@@ -319,17 +326,21 @@ impl UdpReceiver {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 arrived => return Some(arrived),
             }
-            if began.get_or_insert_with(Instant::now).elapsed() >= SOON {
+            if began.get_or_insert_with(Instant::now).elapsed() >= SPIN_TIME {
                 break;
             }
         }
-        self.lookless.store(LOOKLESS, Ordering::Relaxed);
+        self.spin_backoff.store(SPIN_BACKOFF, Ordering::Relaxed);
         None
     }
 
     /// Looks a few times for an arrival that is nearly there.
-    fn look(&self, buffer: &mut [u8], peer: Option<SocketAddr>) -> Option<io::Result<Arrival>> {
-        for _ in 0..LOOKS {
+    fn spin_in_bulk(
+        &self,
+        buffer: &mut [u8],
+        peer: Option<SocketAddr>,
+    ) -> Option<io::Result<Arrival>> {
+        for _ in 0..SPIN_TRIES {
             match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     std::thread::yield_now();
@@ -342,19 +353,19 @@ impl UdpReceiver {
 }
 
 impl Receiver for UdpReceiver {
-    fn patience(&self) -> Duration {
-        self.patience.unwrap_or(Duration::MAX)
+    fn max_wait(&self) -> Duration {
+        self.max_wait.unwrap_or(Duration::MAX)
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
-        let arrived = match &self.hearing {
-            None => self.hear_own(buffer)?,
-            Some(hearing) => self.hear(hearing, buffer)?,
+        let arrived = match &self.multicast {
+            None => self.recv_unicast(buffer)?,
+            Some(multicast) => self.recv_any(multicast, buffer)?,
         };
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
         // An empty datagram has somebody who sent it, the end of a socket that was shut down not.
-        let is_empty = arrived.len == 0 && arrived.from != Address::Socket(sys::NOBODY);
+        let is_empty = arrived.len == 0 && arrived.from != Address::Socket(sys::NO_SENDER);
         if is_empty && self.is_interruptible() {
             return Err(io::ErrorKind::Interrupted.into());
         }
@@ -367,8 +378,8 @@ impl Receiver for UdpReceiver {
         sys::send_segmented(self.socket.as_fd(), Some(own), &[IoSlice::new(&[])], None)
     }
 
-    fn expect_soon(&self) {
-        self.is_expected.store(true, Ordering::Relaxed);
+    fn hint_busy_poll(&self) {
+        self.busy_poll_hinted.store(true, Ordering::Relaxed);
     }
 
     fn is_interruptible(&self) -> bool {
@@ -377,7 +388,7 @@ impl Receiver for UdpReceiver {
 }
 
 /// An address at which a socket bound to `local` is reached from this host.
-fn reachable(mut local: SocketAddr) -> SocketAddr {
+fn local_destination(mut local: SocketAddr) -> SocketAddr {
     if local.ip().is_unspecified() {
         local.set_ip(match local {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),

@@ -76,7 +76,7 @@ pub trait Wire {
 
     /// Whether packets that were taken from the medium wait in the wire, where its descriptor does
     /// not show them. Who receives goes on until there are none.
-    fn holds(&self) -> bool {
+    fn has_buffered(&self) -> bool {
         false
     }
 
@@ -104,7 +104,7 @@ pub trait Wire {
 pub trait Receiver: Send + Sync {
     /// The longest a [`receive`](Receiver::receive) waits; [`Duration::MAX`] for ever, until the
     /// medium is shut down.
-    fn patience(&self) -> Duration;
+    fn max_wait(&self) -> Duration;
 
     /// Receives as [`Wire::receive`] does, waiting for an arrival.
     ///
@@ -125,7 +125,7 @@ pub trait Receiver: Send + Sync {
 
     /// Says that an arrival is expected within microseconds: the next receive may look for it before
     /// it sleeps.
-    fn expect_soon(&self) {}
+    fn hint_busy_poll(&self) {}
 
     /// Whether [`interrupt`](Receiver::interrupt) is supported.
     fn is_interruptible(&self) -> bool {

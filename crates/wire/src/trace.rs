@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Octets of a packet shown in a line.
-const SHOWN: usize = 48;
+const SHOWN_LEN: usize = 48;
 
 /// Octets a log has at most unless told otherwise: some 400,000 packets.
 pub const LOG_MAX: u64 = 64 << 20;
@@ -31,15 +31,15 @@ pub const LOG_MAX: u64 = 64 << 20;
 const STATIONS_MAX: u32 = 65_536;
 
 /// Files of one name at most, see [`Log::create_beside`].
-const FILES_MAX: u32 = 64;
+const SIBLINGS_MAX: u32 = 64;
 
 /// One thing that happened to a packet.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct TraceEntry<'a> {
     /// When, ps since the start.
     pub at_ps: u64,
     /// What: `offered`, `arrived`, `lost` and the like.
-    pub what: &'a str,
+    pub event: &'a str,
     /// At which station.
     pub station: u64,
     /// Which station sent the packet.
@@ -48,14 +48,14 @@ pub struct Line<'a> {
     pub packet: &'a [u8],
 }
 
-impl Display for Line<'_> {
+impl Display for TraceEntry<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let packet = self.packet;
         write!(
             f,
             "{} {} at={} from={} len={} hash={:016x} ",
             self.at_ps,
-            self.what,
+            self.event,
             self.station,
             self.from,
             packet.len(),
@@ -63,7 +63,7 @@ impl Display for Line<'_> {
         )?;
         packet
             .iter()
-            .take(SHOWN)
+            .take(SHOWN_LEN)
             .try_for_each(|octet| write!(f, "{octet:02x}"))
     }
 }
@@ -79,13 +79,13 @@ pub fn hash(start: u64, octets: &[u8]) -> u64 {
 }
 
 /// A file of lines, shared by the endpoints that write to it. Its times begin when it is made.
-pub struct Log {
+pub struct TraceLog {
     start: Instant,
     path: PathBuf,
-    inner: Mutex<Inner>,
+    inner: Mutex<LogFile>,
 }
 
-struct Inner {
+struct LogFile {
     file: File,
     /// Octets there is room for.
     left: u64,
@@ -95,20 +95,20 @@ struct Inner {
     text: String,
 }
 
-impl fmt::Debug for Log {
+impl fmt::Debug for TraceLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Log({})", self.path.display())
     }
 }
 
-impl Log {
+impl TraceLog {
     /// A new file at `path`, in place of what was there.
     ///
     /// # Errors
     ///
     /// The file's.
-    pub fn create(path: &Path) -> io::Result<Log> {
-        Ok(Log::to(File::create(path)?, path, LOG_MAX))
+    pub fn create(path: &Path) -> io::Result<TraceLog> {
+        Ok(TraceLog::to_file(File::create(path)?, path, LOG_MAX))
     }
 
     /// A new file at `path`, or at `path` with `.2` and so on behind it where others are.
@@ -116,15 +116,15 @@ impl Log {
     /// # Errors
     ///
     /// The file's, or that there are 64 already.
-    pub fn create_beside(path: &Path) -> io::Result<Log> {
-        for number in 1..=FILES_MAX {
+    pub fn create_beside(path: &Path) -> io::Result<TraceLog> {
+        for number in 1..=SIBLINGS_MAX {
             let mut name = path.as_os_str().to_owned();
             if number > 1 {
                 name.push(format!(".{number}"));
             }
             let name = PathBuf::from(name);
             match OpenOptions::new().write(true).create_new(true).open(&name) {
-                Ok(file) => return Ok(Log::to(file, &name, LOG_MAX)),
+                Ok(file) => return Ok(TraceLog::to_file(file, &name, LOG_MAX)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -133,11 +133,11 @@ impl Log {
     }
 
     /// Writes to `file`, at most `octets_max` and one remark.
-    pub fn to(file: File, path: &Path, octets_max: u64) -> Log {
-        Log {
+    pub fn to_file(file: File, path: &Path, octets_max: u64) -> TraceLog {
+        TraceLog {
             start: Instant::now(),
             path: path.to_owned(),
-            inner: Mutex::new(Inner {
+            inner: Mutex::new(LogFile {
                 file,
                 left: octets_max,
                 stations: HashMap::new(),
@@ -166,39 +166,39 @@ impl Log {
     }
 
     /// Adds a line for each of the packets in `octets`, which are `size` long but for the last.
-    fn add(&self, what: &str, station: u32, from: Sender, octets: &[u8], size: usize) {
+    fn add(&self, what: &str, station: u32, from: PacketSource, octets: &[u8], size: usize) {
         let at_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.lock();
         let from = match from {
-            Sender::Itself => station,
-            Sender::Peer(address) => inner.station(address),
+            PacketSource::Local => station,
+            PacketSource::Peer(address) => inner.station(address),
         };
         for packet in octets.chunks(size.max(1)) {
-            let line = Line {
+            let entry = TraceEntry {
                 at_ps: at_ns.saturating_mul(1000),
-                what,
+                event: what,
                 station: station.into(),
                 from: from.into(),
                 packet,
             };
             // Nothing fails when text is written into a string.
-            let _ = writeln!(inner.text, "{line}");
+            let _ = writeln!(inner.text, "{entry}");
         }
         inner.write();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LogFile> {
         // What a panic left is whole lines.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-enum Sender {
-    Itself,
+enum PacketSource {
+    Local,
     Peer(Address),
 }
 
-impl Inner {
+impl LogFile {
     fn station(&mut self, address: Address) -> u32 {
         if let Some(number) = self.stations.get(&address) {
             return *number;
@@ -240,24 +240,24 @@ impl Inner {
 /// log it is the wire alone.
 pub struct Traced<W> {
     wire: W,
-    sight: Option<Sight>,
+    observer: Option<PacketObserver>,
 }
 
 #[derive(Clone)]
-struct Sight {
-    log: Arc<Log>,
+struct PacketObserver {
+    log: Arc<TraceLog>,
     station: u32,
 }
 
-impl Sight {
-    fn see_sent(&self, what: &str, octets: &[u8], size: usize) {
-        let from = Sender::Itself;
+impl PacketObserver {
+    fn log_sent(&self, what: &str, octets: &[u8], size: usize) {
+        let from = PacketSource::Local;
         self.log.add(what, self.station, from, octets, size);
     }
 
-    fn see_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
+    fn log_arrival(&self, arrival: &Arrival, buffer: &[u8]) {
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        let from = Sender::Peer(arrival.from);
+        let from = PacketSource::Peer(arrival.from);
         let size = arrival.segment_size;
         self.log.add("arrived", self.station, from, octets, size);
     }
@@ -265,12 +265,12 @@ impl Sight {
 
 impl<W> Traced<W> {
     /// Writes what goes over `wire`, which is at `own`, to `log`.
-    pub fn new(wire: W, log: Option<Arc<Log>>, own: Address) -> Traced<W> {
-        let sight = log.map(|log| Sight {
+    pub fn new(wire: W, log: Option<Arc<TraceLog>>, own: Address) -> Traced<W> {
+        let observer = log.map(|log| PacketObserver {
             station: log.station(own),
             log,
         });
-        Traced { wire, sight }
+        Traced { wire, observer }
     }
 
     /// The wire underneath.
@@ -285,23 +285,23 @@ impl<W: Wire> Wire for Traced<W> {
     }
 
     fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
-        let Some(sight) = &self.sight else {
+        let Some(observer) = &self.observer else {
             return self.wire.send(to, slices, segment_size);
         };
         let parts = slices.iter().flat_map(|part| part.iter().copied());
         let octets: Vec<u8> = parts.collect();
-        sight.see_sent("offered", &octets, segment_size);
+        observer.log_sent("offered", &octets, segment_size);
         let sent = self.wire.send(to, slices, segment_size);
         if sent.is_err() {
-            sight.see_sent("refused", &octets, segment_size);
+            observer.log_sent("refused", &octets, segment_size);
         }
         sent
     }
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let arrival = self.wire.receive(buffer)?;
-        if let Some(sight) = &self.sight {
-            sight.see_arrival(&arrival, buffer);
+        if let Some(observer) = &self.observer {
+            observer.log_arrival(&arrival, buffer);
         }
         Ok(arrival)
     }
@@ -314,8 +314,8 @@ impl<W: Wire> Wire for Traced<W> {
         self.wire.descriptor()
     }
 
-    fn holds(&self) -> bool {
-        self.wire.holds()
+    fn has_buffered(&self) -> bool {
+        self.wire.has_buffered()
     }
 
     fn join(&mut self, group: Address) -> io::Result<()> {
@@ -324,11 +324,11 @@ impl<W: Wire> Wire for Traced<W> {
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         let receiver = self.wire.receiver()?;
-        match &self.sight {
+        match &self.observer {
             None => Some(receiver),
-            Some(sight) => Some(Box::new(TracedReceiver {
+            Some(observer) => Some(Box::new(TracedReceiver {
                 receiver,
-                sight: sight.clone(),
+                observer: observer.clone(),
             })),
         }
     }
@@ -336,17 +336,17 @@ impl<W: Wire> Wire for Traced<W> {
 
 struct TracedReceiver {
     receiver: Box<dyn Receiver>,
-    sight: Sight,
+    observer: PacketObserver,
 }
 
 impl Receiver for TracedReceiver {
-    fn patience(&self) -> Duration {
-        self.receiver.patience()
+    fn max_wait(&self) -> Duration {
+        self.receiver.max_wait()
     }
 
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let arrival = self.receiver.receive(buffer)?;
-        self.sight.see_arrival(&arrival, buffer);
+        self.observer.log_arrival(&arrival, buffer);
         Ok(arrival)
     }
 
@@ -364,12 +364,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_ends_with_a_whole_line_and_a_remark() {
+    fn full_log_ends_with_whole_line_and_remark() {
         let path = std::env::temp_dir().join(format!("towpath-log-{}", std::process::id()));
-        let log = Log::to(File::create(&path).expect("a file"), &path, 300);
+        let log = TraceLog::to_file(File::create(&path).expect("a file"), &path, 300);
         let station = log.station(Address::Station(7));
         for _ in 0..10 {
-            log.add("offered", station, Sender::Itself, &[1; 20], 10);
+            log.add("offered", station, PacketSource::Local, &[1; 20], 10);
         }
         let text = std::fs::read_to_string(&path).expect("it was written");
         let _ = std::fs::remove_file(&path);

@@ -6,9 +6,9 @@
 //! without an agent, tells how well such a ratio is known. The congestion control is what any user
 //! may set, since the agent has given up other rights.
 
-use super::bar::{Bar, Target};
-use super::ours::{Ask, Ours};
-use super::turns::{self, Side};
+use super::bar::{Bar, BenchTarget};
+use super::interleave::{self, InterleavedRace};
+use super::trial_runner::{TrialRequest, TrialRunner};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -24,11 +24,11 @@ const SPAN_S: f64 = 1.0;
 const WORKLOADS: [(&str, &str); 2] = [("throughput", "messages_per_s"), ("delay", "delay_p50_us")];
 
 /// How long an agent is left alone before it is looked at.
-const IDLE: Duration = Duration::from_secs(2);
+const IDLE_TIME: Duration = Duration::from_secs(2);
 
 /// Runs the benchmark; `arguments` may name the bars wanted, or what their names begin with.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match Ours::build(root) {
+    let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
         Err(error) => return crate::fail(&error),
     };
@@ -40,11 +40,11 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
         |name: &str| arguments.is_empty() || arguments.iter().any(|start| name.starts_with(start));
     let mut bars = Vec::new();
     if wanted("agent-idle") {
-        bars.push(told(idle(&agent)));
+        bars.push(print_bar(idle(&agent)));
     }
     for transport in ["tcp", "udp", "xtp"] {
         for (workload, metric) in WORKLOADS {
-            let what = Compared {
+            let what = AgentComparison {
                 transport,
                 workload,
                 metric,
@@ -53,7 +53,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
                 control(&what, &mut ours);
             }
             if wanted(&format!("agent-local-{transport}-{workload}")) {
-                bars.push(told(local(&what, &mut ours, &agent)));
+                bars.push(print_bar(local(&what, &mut ours, &agent)));
             }
         }
     }
@@ -64,26 +64,26 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     }
 }
 
-fn told(bar: Bar) -> Bar {
+fn print_bar(bar: Bar) -> Bar {
     println!("{}", bar.line());
     bar
 }
 
 /// A comparison.
-struct Compared {
+struct AgentComparison {
     transport: &'static str,
     workload: &'static str,
     metric: &'static str,
 }
 
 /// How a transport does through the agent, as a part of how it does without.
-fn local(what: &Compared, ours: &mut Ours, agent: &Agent) -> Bar {
+fn local(what: &AgentComparison, ours: &mut TrialRunner, agent: &Agent) -> Bar {
     let ratios = what.ratios(ours, Some(agent));
     Bar {
         name: format!("agent-local-{}-{}", what.transport, what.workload),
         value: ratios.as_deref().ok().map(stats::estimate::median),
         unit: "x",
-        target: Target::Goal {
+        target: BenchTarget::GoalAtLeast {
             floor: 0.97,
             goal: 0.99,
         },
@@ -92,7 +92,7 @@ fn local(what: &Compared, ours: &mut Ours, agent: &Agent) -> Bar {
 }
 
 /// The same of two races without an agent, which ought to be 1.
-fn control(what: &Compared, ours: &mut Ours) {
+fn control(what: &AgentComparison, ours: &mut TrialRunner) {
     let name = format!("agent-control-{}-{}", what.transport, what.workload);
     match what.ratios(ours, None) {
         Ok(ratios) => {
@@ -111,25 +111,30 @@ fn spread(ratios: &[f64]) -> String {
     format!("{pairs} pairs, {least:.3} to {most:.3}, half of them {low:.3} to {high:.3}")
 }
 
-impl Compared {
+impl AgentComparison {
     /// One ratio a pair, more is better for who goes through the agent.
-    fn ratios(&self, ours: &mut Ours, agent: Option<&Agent>) -> Result<Vec<f64>, String> {
+    fn ratios(&self, ours: &mut TrialRunner, agent: Option<&Agent>) -> Result<Vec<f64>, String> {
         (0..PAIRS)
             .map(|round| self.ratio(ours, agent, round % 2 == 0))
             .collect()
     }
 
-    fn ratio(&self, ours: &mut Ours, agent: Option<&Agent>, first: bool) -> Result<f64, String> {
-        let near = Side {
-            race: ours.begin(&self.ask(None))?,
-            servant: None,
+    fn ratio(
+        &self,
+        ours: &mut TrialRunner,
+        agent: Option<&Agent>,
+        first: bool,
+    ) -> Result<f64, String> {
+        let near = InterleavedRace {
+            race: ours.begin(&self.trial_request(None))?,
+            agent_pid: None,
         };
-        let far = Side {
-            race: ours.begin(&self.ask(agent))?,
-            servant: agent.map(|agent| agent.child.id()),
+        let far = InterleavedRace {
+            race: ours.begin(&self.trial_request(agent))?,
+            agent_pid: agent.map(|agent| agent.child.id()),
         };
         let mut sides = if first { [near, far] } else { [far, near] };
-        turns::run(&mut sides)?;
+        interleave::run(&mut sides)?;
         let [one, other] = sides.each_mut().map(|side| side.race.metric(self.metric));
         let (one, other) = (one?, other?);
         let ratio = if first { other / one } else { one / other };
@@ -138,12 +143,12 @@ impl Compared {
         Ok(if less_is_better { 1.0 / ratio } else { ratio })
     }
 
-    fn ask(&self, agent: Option<&Agent>) -> Ask {
-        let mut more = vec!["--congestion".to_owned(), usual_congestion()];
+    fn trial_request(&self, agent: Option<&Agent>) -> TrialRequest {
+        let mut more = vec!["--congestion".to_owned(), system_congestion()];
         if let Some(agent) = agent {
             more.extend(["--to".to_owned(), agent.address.clone()]);
         }
-        Ask {
+        TrialRequest {
             transport: self.transport,
             workload: self.workload,
             size: 1024,
@@ -154,7 +159,7 @@ impl Compared {
 }
 
 /// What this system uses itself, which anybody may set.
-fn usual_congestion() -> String {
+fn system_congestion() -> String {
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";
     std::fs::read_to_string(path)
         .unwrap_or_default()
@@ -164,7 +169,7 @@ fn usual_congestion() -> String {
 
 /// Memory of an agent that waits.
 fn idle(agent: &Agent) -> Bar {
-    std::thread::sleep(IDLE);
+    std::thread::sleep(IDLE_TIME);
     let status = format!("/proc/{}/status", agent.child.id());
     let text = std::fs::read_to_string(status).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -173,7 +178,7 @@ fn idle(agent: &Agent) -> Bar {
         name: "agent-idle".into(),
         value: kb.map(|kb| kb * 1024.0 / 1e6),
         unit: "MB",
-        target: Target::Most {
+        target: BenchTarget::GoalAtMost {
             floor: 20.0,
             goal: 10.0,
         },

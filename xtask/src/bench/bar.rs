@@ -2,20 +2,20 @@
 
 /// Which side of its target a value should be on.
 #[derive(Clone, Copy, Debug)]
-pub enum Target {
+pub enum BenchTarget {
     /// At least this.
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
     /// At least the goal; short of it, at least the floor is asked.
-    Goal {
+    GoalAtLeast {
         /// What must be reached.
         floor: f64,
         /// What should be.
         goal: f64,
     },
     /// At most the goal; above it, at most the floor is asked.
-    Most {
+    GoalAtMost {
         /// What must not be exceeded.
         floor: f64,
         /// What should not be.
@@ -33,7 +33,7 @@ pub struct Bar {
     /// Its unit.
     pub unit: &'static str,
     /// The target.
-    pub target: Target,
+    pub target: BenchTarget,
     /// Samples, or why there are none.
     pub note: String,
 }
@@ -42,8 +42,12 @@ impl Bar {
     /// Whether the target (the goal, where there are two) is met.
     pub fn is_met(&self) -> bool {
         self.value.is_some_and(|value| match self.target {
-            Target::AtLeast(target) | Target::Goal { goal: target, .. } => value >= target,
-            Target::AtMost(target) | Target::Most { goal: target, .. } => value <= target,
+            BenchTarget::AtLeast(target) | BenchTarget::GoalAtLeast { goal: target, .. } => {
+                value >= target
+            }
+            BenchTarget::AtMost(target) | BenchTarget::GoalAtMost { goal: target, .. } => {
+                value <= target
+            }
         })
     }
 
@@ -51,8 +55,8 @@ impl Bar {
     pub fn is_above_floor(&self) -> bool {
         self.is_met()
             || self.value.is_some_and(|value| match self.target {
-                Target::Goal { floor, .. } => value >= floor,
-                Target::Most { floor, .. } => value <= floor,
+                BenchTarget::GoalAtLeast { floor, .. } => value >= floor,
+                BenchTarget::GoalAtMost { floor, .. } => value <= floor,
                 _ => false,
             })
     }
@@ -63,10 +67,10 @@ impl Bar {
             .value
             .map_or("none".to_owned(), |value| format!("{value:.3}"));
         let target = match self.target {
-            Target::AtLeast(target) => format!(">={target}"),
-            Target::AtMost(target) => format!("<={target}"),
-            Target::Goal { floor, goal } => format!(">={goal}(floor {floor})"),
-            Target::Most { floor, goal } => format!("<={goal}(floor {floor})"),
+            BenchTarget::AtLeast(target) => format!(">={target}"),
+            BenchTarget::AtMost(target) => format!("<={target}"),
+            BenchTarget::GoalAtLeast { floor, goal } => format!(">={goal}(floor {floor})"),
+            BenchTarget::GoalAtMost { floor, goal } => format!("<={goal}(floor {floor})"),
         };
         let met = if self.is_met() { "met" } else { "short" };
         format!(

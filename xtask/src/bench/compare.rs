@@ -1,10 +1,10 @@
 //! Ours and peers in turn, in changing order; a ratio within each round, and their median.
 
-use super::bar::{Bar, Target};
-use super::ours::{Ask, Ours};
+use super::bar::{Bar, BenchTarget};
+use super::trial_runner::{TrialRequest, TrialRunner};
 
 /// Takes one measurement.
-pub type Measure = Box<dyn Fn(&mut Ours) -> Result<f64, String>>;
+pub type Measure = Box<dyn Fn(&mut TrialRunner) -> Result<f64, String>>;
 
 /// Ours against the best of some peers.
 pub struct Comparison {
@@ -17,17 +17,17 @@ pub struct Comparison {
     /// How often each is measured.
     pub rounds: usize,
     /// What the median ratio of ours to the peer is held against.
-    pub target: Target,
+    pub target: BenchTarget,
 }
 
 /// A metric of a trial of ours.
-pub fn ask(ask: Ask, metric: &'static str) -> Measure {
-    Box::new(move |ours| ours.metric(&ask, metric))
+pub fn metric_of(request: TrialRequest, metric: &'static str) -> Measure {
+    Box::new(move |ours| ours.metric(&request, metric))
 }
 
 impl Comparison {
     /// Takes all measurements. A peer that is not there counts as short.
-    pub fn run(&self, ours: &mut Ours) -> Bar {
+    pub fn run(&self, ours: &mut TrialRunner) -> Bar {
         let mut rounds = Vec::new();
         let mut failure = None;
         for round in 0..self.rounds {
@@ -51,7 +51,7 @@ impl Comparison {
     }
 
     /// Ours first, then the peers' values.
-    fn round(&self, ours: &mut Ours, ours_first: bool) -> Result<Vec<f64>, String> {
+    fn round(&self, ours: &mut TrialRunner, ours_first: bool) -> Result<Vec<f64>, String> {
         let mut all: Vec<(usize, &Measure)> = vec![(0, &self.ours)];
         all.extend(
             self.peers

@@ -1,9 +1,9 @@
 //! xtp, one to many: against bare multicast UDP, and against one receiver on a link.
 
-use super::bar::Target;
-use super::compare::{Comparison, Measure, ask};
-use super::ours::Ask;
-use super::roles::Groups;
+use super::bar::BenchTarget;
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::Groups;
+use super::trial_runner::TrialRequest;
 use std::path::{Path, PathBuf};
 
 /// Rounds of each comparison.
@@ -21,7 +21,7 @@ pub fn comparisons(root: &Path) -> Vec<Comparison> {
             ours: rate(eight, &["--pin", "0,1"]),
             peers: vec![("bare multicast UDP, mean of its receivers", bare(root))],
             rounds: ROUNDS,
-            target: Target::Goal {
+            target: BenchTarget::GoalAtLeast {
                 floor: 0.5,
                 goal: 0.8,
             },
@@ -31,7 +31,7 @@ pub fn comparisons(root: &Path) -> Vec<Comparison> {
             ours: rate(eight, &["--link", "rate=100mbit"]),
             peers: vec![("xtp to one", rate("xtp", &["--link", "rate=100mbit"]))],
             rounds: ROUNDS,
-            target: Target::Goal {
+            target: BenchTarget::GoalAtLeast {
                 floor: 0.9,
                 goal: 0.95,
             },
@@ -41,14 +41,14 @@ pub fn comparisons(root: &Path) -> Vec<Comparison> {
 
 /// Mbit/s of user bytes that all receivers got.
 fn rate(transport: &'static str, more: &[&str]) -> Measure {
-    let question = Ask {
+    let question = TrialRequest {
         transport,
         workload: "throughput",
         size: 16 << 10,
         span_s: SPAN_S,
         more: more.iter().map(|&word| word.to_owned()).collect(),
     };
-    ask(question, "mbit_per_s")
+    metric_of(question, "mbit_per_s")
 }
 
 fn bare(root: &Path) -> Measure {

@@ -4,10 +4,10 @@
 //! read size and the same congestion control; a ratio is taken within each pair, and the median of
 //! the ratios is held against the target. An absent peer counts as short.
 
-use super::bar::{Bar, Target};
-use super::compare::{Comparison, ask};
-use super::ours::{Ask, Ours};
-use super::peers::{self, Yardstick};
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Comparison, metric_of};
+use super::peers::{self, Utp2};
+use super::trial_runner::{TrialRequest, TrialRunner};
 use std::hint::black_box;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ const LOOP_MESSAGES: u64 = 20_000_000;
 
 /// Runs the benchmark; `arguments` may name the bars wanted.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match Ours::build(root) {
+    let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
         Err(error) => return crate::fail(&error),
     };
@@ -73,10 +73,10 @@ fn comparisons() -> Vec<Comparison> {
     for (name, size) in [("bare-64", 64), ("bare-16k", 16384)] {
         all.push(Comparison {
             name,
-            ours: ask(throughput("bare", size, &[]), "messages_per_s"),
-            peers: vec![("", Box::new(move |_| Yardstick::build()?.run(size, SPAN_S)))],
+            ours: metric_of(throughput("bare", size, &[]), "messages_per_s"),
+            peers: vec![("", Box::new(move |_| Utp2::build()?.run(size, SPAN_S)))],
             rounds: PAIRS,
-            target: Target::Goal {
+            target: BenchTarget::GoalAtLeast {
                 floor: 0.5,
                 goal: 0.9,
             },
@@ -85,10 +85,10 @@ fn comparisons() -> Vec<Comparison> {
     all
 }
 
-fn throughput(transport: &'static str, size: u64, more: &[String]) -> Ask {
+fn throughput(transport: &'static str, size: u64, more: &[String]) -> TrialRequest {
     let mut all = vec!["--pin".to_owned(), "0,1".to_owned()];
     all.extend_from_slice(more);
-    Ask {
+    TrialRequest {
         transport,
         workload: "throughput",
         size,
@@ -101,31 +101,31 @@ fn throughput(transport: &'static str, size: u64, more: &[String]) -> Ask {
 fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
     Comparison {
         name,
-        ours: ask(
+        ours: metric_of(
             throughput("tcp", size, &["--read-size".into(), size.to_string()]),
             "messages_per_s",
         ),
         peers: vec![("", Box::new(move |_| peers::iperf3(false, size, SPAN_S)))],
         rounds: PAIRS,
-        target: Target::AtLeast(target),
+        target: BenchTarget::AtLeast(target),
     }
 }
 
 fn udp(name: &'static str, transport: &'static str, target: f64) -> Comparison {
     Comparison {
         name,
-        ours: ask(throughput(transport, 1400, &[]), "messages_per_s"),
+        ours: metric_of(throughput(transport, 1400, &[]), "messages_per_s"),
         peers: vec![("", Box::new(|_| peers::iperf3(true, 1400, SPAN_S)))],
         rounds: PAIRS,
-        target: Target::AtLeast(target),
+        target: BenchTarget::AtLeast(target),
     }
 }
 
 fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -> Comparison {
     Comparison {
         name,
-        ours: ask(
-            Ask {
+        ours: metric_of(
+            TrialRequest {
                 transport,
                 workload: "delay",
                 size: 64,
@@ -139,12 +139,12 @@ fn delay(name: &'static str, transport: &'static str, other: u32, target: f64) -
             Box::new(move |_| peers::sockperf(transport == "tcp", 64, SPAN_S, (0, other))),
         )],
         rounds: if other == 0 { PAIRS } else { PAIRS_WOKEN },
-        target: Target::AtMost(target),
+        target: BenchTarget::AtMost(target),
     }
 }
 
 /// Bars without a peer.
-type Single = fn(&mut Ours, &str) -> Bar;
+type Single = fn(&mut TrialRunner, &str) -> Bar;
 
 const SINGLES: &[(&str, Single)] = &[
     ("record-throughput", record_throughput),
@@ -165,15 +165,15 @@ fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most
         name: name.into(),
         value,
         unit,
-        target: Target::AtMost(most),
+        target: BenchTarget::AtMost(most),
         note,
     }
 }
 
 /// What the sending loop adds to a message, over a loop that does nothing else: the null
 /// transport's rate against a bare loop.
-fn record_throughput(ours: &mut Ours, name: &str) -> Bar {
-    let one = |ours: &mut Ours| {
+fn record_throughput(ours: &mut TrialRunner, name: &str) -> Bar {
+    let one = |ours: &mut TrialRunner| {
         let rate = ours.metric(&throughput("null", 64, &[]), "sent_per_s")?;
         Ok(1e9 / rate - bare_loop_ns())
     };
@@ -190,15 +190,15 @@ fn bare_loop_ns() -> f64 {
 }
 
 /// What a round trip of the null transport takes beyond its two clock reads.
-fn record_delay(ours: &mut Ours, name: &str) -> Bar {
-    let ask = Ask {
+fn record_delay(ours: &mut TrialRunner, name: &str) -> Bar {
+    let ask = TrialRequest {
         transport: "null",
         workload: "delay",
         size: 64,
         span_s: SPAN_S / 2.0,
         more: vec!["--pin".into(), "0,1".into()],
     };
-    let one = |ours: &mut Ours| {
+    let one = |ours: &mut TrialRunner| {
         let rate = ours.metric(&ask, "messages_per_s")?;
         Ok(1e9 / rate - 2.0 * clock_read_ns())
     };
@@ -214,7 +214,7 @@ fn clock_read_ns() -> f64 {
     began.elapsed().as_nanos() as f64 / f64::from(READS)
 }
 
-fn first_trial(ours: &mut Ours, name: &str) -> Bar {
+fn first_trial(ours: &mut TrialRunner, name: &str) -> Bar {
     let mut ask = throughput("tcp", 64, &[]);
     ask.span_s = 0.1;
     single(
@@ -227,8 +227,8 @@ fn first_trial(ours: &mut Ours, name: &str) -> Bar {
 
 /// The most memory any process of a race takes in a minute's trial: of a busy-polling delay, which
 /// keeps the most samples.
-fn rss_60s(ours: &mut Ours, name: &str) -> Bar {
-    let ask = Ask {
+fn rss_60s(ours: &mut TrialRunner, name: &str) -> Bar {
+    let ask = TrialRequest {
         transport: "udp",
         workload: "delay",
         size: 64,

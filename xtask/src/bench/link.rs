@@ -5,9 +5,9 @@
 //! it in turn; the ratio within each pair is held against the target. The added round trip is that
 //! of a race over an emulated link without delay, less that over a kernel link. Needs root.
 
-use super::bar::{Bar, Target};
-use super::ours::{Ask, Ours};
-use super::peers::need;
+use super::bar::{Bar, BenchTarget};
+use super::peers::require_program;
+use super::trial_runner::{TrialRequest, TrialRunner};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -20,18 +20,18 @@ const PAIRS: usize = 5;
 const SPAN_S: u32 = 3;
 
 /// Time a server gets to open its port, and a relay its devices.
-const START: Duration = Duration::from_millis(400);
+const STARTUP_TIME: Duration = Duration::from_millis(400);
 
 /// The address of the receiving host: ours, and the relay's.
-const OURS: &str = "10.77.0.2";
-const THEIRS: &str = "10.8.0.2";
+const TESTBED_ADDRESS: &str = "10.77.0.2";
+const RELAY_ADDRESS: &str = "10.8.0.2";
 
 /// Namespaces that the relay expects.
-const SPACES: [&str; 2] = ["px_a", "px_b"];
+const NAMESPACES: [&str; 2] = ["px_a", "px_b"];
 
 /// Runs the benchmark; `arguments` may name the bars wanted.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match Ours::build(root) {
+    let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
         Err(error) => return crate::fail(&error),
     };
@@ -60,7 +60,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 }
 
 /// Frames a second over our link, as parts of those over the relay.
-fn against_relay(ours: &Ours, name: &str, link: &str, relay: &[&str]) -> Bar {
+fn against_relay(ours: &TrialRunner, name: &str, link: &str, relay: &[&str]) -> Bar {
     let mut pairs = Vec::new();
     let mut failure = String::new();
     for round in 0..PAIRS {
@@ -78,7 +78,7 @@ fn against_relay(ours: &Ours, name: &str, link: &str, relay: &[&str]) -> Bar {
         name: name.into(),
         value: (!ratios.is_empty()).then(|| stats::estimate::median(&ratios)),
         unit: "x",
-        target: Target::Goal {
+        target: BenchTarget::GoalAtLeast {
             floor: 0.6,
             goal: 0.8,
         },
@@ -95,7 +95,12 @@ fn against_relay(ours: &Ours, name: &str, link: &str, relay: &[&str]) -> Bar {
     }
 }
 
-fn pair(ours: &Ours, link: &str, relay: &[&str], ours_first: bool) -> Result<(f64, f64), String> {
+fn pair(
+    ours: &TrialRunner,
+    link: &str,
+    relay: &[&str],
+    ours_first: bool,
+) -> Result<(f64, f64), String> {
     if ours_first {
         let first = over_ours(ours, link)?;
         return Ok((first, over_relay(relay)?));
@@ -105,7 +110,7 @@ fn pair(ours: &Ours, link: &str, relay: &[&str], ours_first: bool) -> Result<(f6
 }
 
 /// Bits a second of iperf3 over a testbed of ours.
-fn over_ours(ours: &Ours, link: &str) -> Result<f64, String> {
+fn over_ours(ours: &TrialRunner, link: &str) -> Result<f64, String> {
     let name = format!("bench-{}", std::process::id());
     let testbed = |arguments: &[&str]| {
         let mut command = Command::new(ours.program());
@@ -115,32 +120,32 @@ fn over_ours(ours: &Ours, link: &str) -> Result<f64, String> {
             .args(["--name", &name]);
         command
     };
-    done(testbed(&["up", "--link", link]).stdout(Stdio::null()))?;
-    let result = iperf3(OURS, |host| {
+    run_checked(testbed(&["up", "--link", link]).stdout(Stdio::null()))?;
+    let result = iperf3(TESTBED_ADDRESS, |host| {
         let mut command = Command::new(ours.program());
         let host = if host == 0 { "a" } else { "b" };
         command.args(["testbed", "exec", "--name", &name, host, "--", "iperf3"]);
         command
     });
-    done(&mut testbed(&["down"]))?;
+    run_checked(&mut testbed(&["down"]))?;
     result
 }
 
 /// The same over the bare relay, in namespaces made for it.
 fn over_relay(arguments: &[&str]) -> Result<f64, String> {
-    need("ip", "iproute2")?;
+    require_program("ip", "iproute2")?;
     let program = build_relay()?;
-    let spaces = Spaces::make()?;
+    let spaces = RelayNamespaces::make()?;
     let relay = Command::new(&program)
         .args(arguments)
         .args(["-t", &(SPAN_S + 3).to_string()])
         .stdout(Stdio::null())
         .spawn();
-    let relay = Running(relay.map_err(|error| format!("taprelay: {error}"))?);
-    std::thread::sleep(START);
-    let result = iperf3(THEIRS, |host| {
+    let relay = KillOnDrop(relay.map_err(|error| format!("taprelay: {error}"))?);
+    std::thread::sleep(STARTUP_TIME);
+    let result = iperf3(RELAY_ADDRESS, |host| {
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", SPACES[host], "iperf3"]);
+        command.args(["netns", "exec", NAMESPACES[host], "iperf3"]);
         command
     });
     drop(relay);
@@ -159,26 +164,26 @@ fn build_relay() -> Result<PathBuf, String> {
         .args(["-O2", "-march=native", "-w", "-o"])
         .arg(&program);
     compiler.arg(Path::new(&folder).join("taprelay.c"));
-    done(compiler.arg("-lpthread"))?;
+    run_checked(compiler.arg("-lpthread"))?;
     Ok(program)
 }
 
 /// The relay's namespaces; they go away with this value. Those of that name that are there already
 /// are somebody else's, and end the benchmark.
-struct Spaces;
+struct RelayNamespaces;
 
-impl Spaces {
-    fn make() -> Result<Spaces, String> {
-        done(Command::new("ip").args(["netns", "add", SPACES[0]]))?;
-        let spaces = Spaces;
-        done(Command::new("ip").args(["netns", "add", SPACES[1]]))?;
+impl RelayNamespaces {
+    fn make() -> Result<RelayNamespaces, String> {
+        run_checked(Command::new("ip").args(["netns", "add", NAMESPACES[0]]))?;
+        let spaces = RelayNamespaces;
+        run_checked(Command::new("ip").args(["netns", "add", NAMESPACES[1]]))?;
         Ok(spaces)
     }
 }
 
-impl Drop for Spaces {
+impl Drop for RelayNamespaces {
     fn drop(&mut self) {
-        for space in SPACES {
+        for space in NAMESPACES {
             // One that was not made cannot be removed.
             let _ = Command::new("ip")
                 .args(["netns", "del", space])
@@ -190,11 +195,11 @@ impl Drop for Spaces {
 
 /// Bits a second that the receiver of one connection from host 0 to host 1 got.
 fn iperf3(address: &str, on: impl Fn(usize) -> Command) -> Result<f64, String> {
-    need("iperf3", "iperf3")?;
+    require_program("iperf3", "iperf3")?;
     let mut server = on(1);
     server.args(["-s", "-1"]).stdout(Stdio::null());
-    let server = Running(server.spawn().map_err(|error| format!("iperf3: {error}"))?);
-    std::thread::sleep(START);
+    let server = KillOnDrop(server.spawn().map_err(|error| format!("iperf3: {error}"))?);
+    std::thread::sleep(STARTUP_TIME);
     let mut client = on(0);
     client.args([
         "-c",
@@ -216,9 +221,9 @@ fn iperf3(address: &str, on: impl Fn(usize) -> Command) -> Result<f64, String> {
 }
 
 /// A process that ends when it is no longer needed.
-struct Running(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Running {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         // One that ended by itself is only reaped.
         let _ = self.0.kill();
@@ -226,7 +231,7 @@ impl Drop for Running {
     }
 }
 
-fn done(command: &mut Command) -> Result<(), String> {
+fn run_checked(command: &mut Command) -> Result<(), String> {
     let what = format!("{:?}", command.get_program());
     let status = command.status();
     match status.map_err(|error| format!("{what}: {error}"))? {
@@ -236,7 +241,7 @@ fn done(command: &mut Command) -> Result<(), String> {
 }
 
 /// What an emulated link without delay adds to a round trip, us.
-fn added_round_trip(ours: &mut Ours) -> Bar {
+fn added_round_trip(ours: &mut TrialRunner) -> Bar {
     let mut added = Vec::new();
     let mut all = [Vec::new(), Vec::new()];
     let mut failure = String::new();
@@ -264,7 +269,7 @@ fn added_round_trip(ours: &mut Ours) -> Bar {
         name: "link-rtt".into(),
         value: known.then(|| stats::estimate::median(&added)),
         unit: "us",
-        target: Target::Most {
+        target: BenchTarget::GoalAtMost {
             floor: 40.0,
             goal: 25.0,
         },
@@ -281,9 +286,9 @@ fn added_round_trip(ours: &mut Ours) -> Bar {
     }
 }
 
-fn round_trip(link: &str) -> Ask {
+fn round_trip(link: &str) -> TrialRequest {
     let more = ["--link", link, "--no-calibration", "--pin", "0,1"];
-    Ask {
+    TrialRequest {
         transport: "udp",
         workload: "delay",
         size: 64,

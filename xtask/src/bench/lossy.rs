@@ -1,8 +1,8 @@
 //! XTP over a long link that loses: 100 Mbit/s, 20 ms each way, one packet in a hundred.
 
-use super::bar::{Bar, Target};
-use super::compare::{Measure, ask};
-use super::ours::{Ask, Ours};
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Measure, metric_of};
+use super::trial_runner::{TrialRequest, TrialRunner};
 
 /// The link, emulated. Its queue takes the bursts of whoever keeps to its rate.
 const LINK: &str = "rate=100mbit,delay=20ms,loss=1%,queue=500kB";
@@ -28,7 +28,7 @@ const ROWS: [(&str, &str); 6] = [
 
 /// Mbit/s of user bytes when XTP is told the link's rate: frames carry 1440 of 1514 octets, and one
 /// in a hundred is sent again.
-pub fn bar(ours: &mut Ours) -> Bar {
+pub fn bar(ours: &mut TrialRunner) -> Bar {
     let measure = mbps("xtp,rate=95mbit,burst=32k,queue=4M");
     let found: Result<Vec<f64>, String> = (0..TRIALS).map(|_| measure(ours)).collect();
     let (value, note) = match found {
@@ -42,7 +42,7 @@ pub fn bar(ours: &mut Ours) -> Bar {
         name: "xtp-lossy".into(),
         value,
         unit: "Mbit/s",
-        target: Target::Goal {
+        target: BenchTarget::GoalAtLeast {
             floor: 85.0,
             goal: 90.0,
         },
@@ -57,7 +57,7 @@ pub fn rows() -> impl Iterator<Item = (&'static str, Measure)> {
 }
 
 fn mbps(transport: &'static str) -> Measure {
-    let question = Ask {
+    let question = TrialRequest {
         transport,
         workload: "throughput",
         size: 16 << 10,
@@ -66,5 +66,5 @@ fn mbps(transport: &'static str) -> Measure {
             .map(str::to_owned)
             .into(),
     };
-    ask(question, "mbit_per_s")
+    metric_of(question, "mbit_per_s")
 }

@@ -5,13 +5,13 @@ mod bar;
 mod compare;
 mod groups;
 mod harness;
+mod helper_programs;
+mod interleave;
 mod link;
 mod lossy;
-mod ours;
 mod peers;
-mod roles;
 mod sim;
-mod turns;
+mod trial_runner;
 mod xtp;
 
 use crate::fail;

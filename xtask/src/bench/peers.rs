@@ -10,7 +10,7 @@ use std::time::Duration;
 const SERVER_START: Duration = Duration::from_millis(250);
 
 /// Whether a program is here; else how to get it.
-pub fn need(program: &str, package: &str) -> Result<(), String> {
+pub fn require_program(program: &str, package: &str) -> Result<(), String> {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
     if found {
@@ -22,9 +22,9 @@ pub fn need(program: &str, package: &str) -> Result<(), String> {
 
 /// Messages a second that iperf3's receiver got.
 pub fn iperf3(udp: bool, size: u64, span_s: f64) -> Result<f64, String> {
-    need("iperf3", "iperf3")?;
+    require_program("iperf3", "iperf3")?;
     let port = free_port()?;
-    let server = Ended::new(
+    let server = ServerProcess::new(
         Command::new("iperf3")
             .args(["-s", "-1", "-p", &port])
             .stdout(Stdio::null()),
@@ -66,8 +66,8 @@ fn received(end: &Value, udp: bool, size: u64) -> Result<f64, String> {
 
 /// Median round trip of sockperf's ping-pong, us. It prints half of it.
 pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f64, String> {
-    need("sockperf", "sockperf")?;
-    need("taskset", "util-linux")?;
+    require_program("sockperf", "sockperf")?;
+    require_program("taskset", "util-linux")?;
     let port = free_port()?;
     let common = |role: &str| {
         let mut words = vec!["sockperf".to_owned(), role.to_owned()];
@@ -75,7 +75,7 @@ pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f
         words.extend(tcp.then(|| "--tcp".to_owned()));
         words
     };
-    let server = Ended::new(
+    let server = ServerProcess::new(
         Command::new("taskset")
             .args(["-c", &cpus.1.to_string()])
             .args(common("server"))
@@ -103,13 +103,13 @@ pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f
 }
 
 /// The windowed, batched sender that shows what segmented UDP can do, built from `source`.
-pub struct Yardstick {
+pub struct Utp2 {
     program: PathBuf,
 }
 
-impl Yardstick {
+impl Utp2 {
     /// Builds `utp2.c` of the folder named by TOWPATH_YARDSTICKS.
-    pub fn build() -> Result<Yardstick, String> {
+    pub fn build() -> Result<Utp2, String> {
         let folder = std::env::var_os("TOWPATH_YARDSTICKS")
             .ok_or("utp2 is absent: set TOWPATH_YARDSTICKS to the folder that holds utp2.c")?;
         let program = std::env::temp_dir().join(format!("towpath-utp2-{}", std::process::id()));
@@ -120,7 +120,7 @@ impl Yardstick {
             .status()
             .map_err(|error| format!("cc: {error}; apt-get install gcc"))?;
         if built.success() {
-            Ok(Yardstick { program })
+            Ok(Utp2 { program })
         } else {
             Err("utp2.c does not build".into())
         }
@@ -149,23 +149,23 @@ impl Yardstick {
     }
 }
 
-impl Drop for Yardstick {
+impl Drop for Utp2 {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.program);
     }
 }
 
 /// A server that ends when it is no longer needed.
-struct Ended(Child);
+struct ServerProcess(Child);
 
-impl Ended {
-    fn new(command: &mut Command) -> Result<Ended, String> {
+impl ServerProcess {
+    fn new(command: &mut Command) -> Result<ServerProcess, String> {
         let child = command.stdin(Stdio::null()).spawn();
-        child.map(Ended).map_err(|error| error.to_string())
+        child.map(ServerProcess).map_err(|error| error.to_string())
     }
 }
 
-impl Drop for Ended {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         // One that ended by itself is only reaped.
         let _ = self.0.kill();

@@ -6,8 +6,8 @@
 mod ns3;
 mod scenarios;
 
-use super::bar::{Bar, Target};
-use super::ours::Ours;
+use super::bar::{Bar, BenchTarget};
+use super::trial_runner::TrialRunner;
 use scenarios as text;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 const ROUNDS: usize = 5;
 
 /// Measures one bar.
-type Measure = fn(&Bench) -> Bar;
+type Measure = fn(&SimBench) -> Bar;
 
 /// Runs the benchmark; `arguments` may name the bars wanted.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let bench = match Bench::build(root) {
+    let bench = match SimBench::build(root) {
         Ok(bench) => bench,
         Err(error) => return crate::fail(&error),
     };
@@ -49,27 +49,27 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 }
 
 /// The program, and a folder for scenarios.
-struct Bench {
+struct SimBench {
     root: PathBuf,
-    ours: Ours,
+    ours: TrialRunner,
     folder: PathBuf,
 }
 
 /// One run.
-struct Ran {
+struct SimRun {
     outcome: Value,
     wall_s: f64,
     /// Resident memory while it ran, the median of a sample every millisecond.
     resident_kb: f64,
 }
 
-impl Bench {
-    fn build(root: &Path) -> Result<Bench, String> {
-        let ours = Ours::build(root)?;
+impl SimBench {
+    fn build(root: &Path) -> Result<SimBench, String> {
+        let ours = TrialRunner::build(root)?;
         let folder = std::env::temp_dir().join(format!("towpath-sim-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
             .map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-        Ok(Bench {
+        Ok(SimBench {
             root: root.to_owned(),
             ours,
             folder,
@@ -83,7 +83,7 @@ impl Bench {
     }
 
     /// A run of a scenario.
-    fn run(&self, text: &str) -> Result<Ran, String> {
+    fn run(&self, text: &str) -> Result<SimRun, String> {
         let path = self.write(text)?;
         let out = self.folder.join("outcome.json");
         let file = std::fs::File::create(&out).map_err(|error| error.to_string())?;
@@ -108,7 +108,7 @@ impl Bench {
             return Err("the simulator refuses the scenario".to_owned());
         }
         let outcome = serde_json::from_str(&outcome).map_err(|error| error.to_string())?;
-        Ok(Ran {
+        Ok(SimRun {
             outcome,
             wall_s,
             resident_kb: stats::estimate::median(&samples),
@@ -133,7 +133,7 @@ impl Bench {
     }
 }
 
-impl Drop for Bench {
+impl Drop for SimBench {
     fn drop(&mut self) {
         // The folder is in the system's temporary place; what stays behind is the system's.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -149,10 +149,10 @@ fn resident(pid: u32) -> Option<f64> {
 }
 
 /// The median of [`ROUNDS`] measurements, or the first fault.
-fn rounds(
+fn median_of_rounds(
     name: &str,
     unit: &'static str,
-    target: Target,
+    target: BenchTarget,
     what: &str,
     mut measure: impl FnMut() -> Result<f64, String>,
 ) -> Bar {
@@ -180,25 +180,25 @@ fn number(outcome: &Value, path: &str) -> Result<f64, String> {
     value.ok_or_else(|| format!("the outcome has no {path}"))
 }
 
-fn events(bench: &Bench) -> Bar {
-    let target = Target::Goal {
+fn events(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtLeast {
         floor: 3.0,
         goal: 5.0,
     };
     let what = "a saturated ether, 20 stations with bare";
-    rounds("sim-events", "M/s", target, what, || {
+    median_of_rounds("sim-events", "M/s", target, what, || {
         let ran = bench.run(&text::saturated(20, 200_000))?;
         Ok(number(&ran.outcome, "/events")? / ran.wall_s / 1e6)
     })
 }
 
-fn xtp(bench: &Bench) -> Bar {
-    let target = Target::Goal {
+fn xtp(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtLeast {
         floor: 0.5,
         goal: 1.0,
     };
     let what = "XTP packets of 1500 octets and their answers over a link of 1 Gbit/s";
-    rounds("sim-xtp", "M/s", target, what, || {
+    median_of_rounds("sim-xtp", "M/s", target, what, || {
         let ran = bench.run(&text::bulk_xtp(20_000))?;
         let packets: Result<Vec<f64>, String> = (0..2)
             .map(|station| number(&ran.outcome, &format!("/stations/{station}/packets_built")))
@@ -207,8 +207,8 @@ fn xtp(bench: &Bench) -> Bar {
     })
 }
 
-fn ns3(bench: &Bench) -> Bar {
-    let target = Target::Goal {
+fn ns3(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtLeast {
         floor: 5.0,
         goal: 10.0,
     };
@@ -227,7 +227,7 @@ fn ns3(bench: &Bench) -> Bar {
     };
     let mut profile = String::new();
     let mut both = (0.0, 0.0);
-    let mut bar = rounds("sim-ns3", "x", target, "", || {
+    let mut bar = median_of_rounds("sim-ns3", "x", target, "", || {
         let theirs = peer.run(&text::LOAD)?;
         let ran = bench.run(&text::poisson(&text::LOAD))?;
         let ours = number(&ran.outcome, "/ether/sent")? / ran.wall_s;
@@ -238,7 +238,7 @@ fn ns3(bench: &Bench) -> Bar {
     bar.note = format!(
         "{} packets and answers carried in a second of the wall, bare against UDP, the last \
          round: ours {:.0}, ns-3 {:.0}; ns-3's build profile: {profile}{}",
-        text::LOAD.words(),
+        text::LOAD.description(),
         both.0,
         both.1,
         bar.note
@@ -246,13 +246,13 @@ fn ns3(bench: &Bench) -> Bar {
     bar
 }
 
-fn scale(bench: &Bench) -> Bar {
-    let target = Target::Most {
+fn scale(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtMost {
         floor: 3.0,
         goal: 2.0,
     };
     let what = "time an event, 1,000 saturated stations against 2";
-    rounds("sim-scale", "x", target, what, || {
+    median_of_rounds("sim-scale", "x", target, what, || {
         let mut each = [0.0; 2];
         for (slot, stations) in [2, 1000].into_iter().enumerate() {
             let ran = bench.run(&text::saturated(stations, 100_000))?;
@@ -262,27 +262,27 @@ fn scale(bench: &Bench) -> Bar {
     })
 }
 
-fn memory(bench: &Bench) -> Bar {
-    let target = Target::Most {
+fn memory(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtMost {
         floor: 4.0,
         goal: 2.0,
     };
     let what = "resident memory of 10,000 XTP stations less that of 1,000, each";
-    rounds("sim-memory", "kB", target, what, || {
+    median_of_rounds("sim-memory", "kB", target, what, || {
         let many = bench.run(&text::idle(10_000))?.resident_kb;
         let few = bench.run(&text::idle(1_000))?.resident_kb;
         Ok((many - few) * 1.024 / 9_000.0)
     })
 }
 
-fn jobs(bench: &Bench) -> Bar {
-    let target = Target::Goal {
+fn jobs(bench: &SimBench) -> Bar {
+    let target = BenchTarget::GoalAtLeast {
         floor: 1.7,
         goal: 1.9,
     };
     let what = "runs in a time, a sweep of eight seeds with two jobs against one";
     let scenario = text::saturated(20, 50_000);
-    rounds("sim-jobs", "x", target, what, || {
+    median_of_rounds("sim-jobs", "x", target, what, || {
         let one = bench.sweep_s(&scenario, "1")?;
         Ok(one / bench.sweep_s(&scenario, "2")?)
     })

@@ -4,11 +4,11 @@
 //! the better of cubic and bbr in each round, and both medians are printed. XTP's own checksum over
 //! user bytes is off, as UDP sums them; a row of its own shows it on.
 
-use super::bar::{Bar, Target};
-use super::compare::{Comparison, Measure, ask};
+use super::bar::{Bar, BenchTarget};
+use super::compare::{Comparison, Measure, metric_of};
+use super::helper_programs::{Carriers, Quinn, Roles};
 use super::lossy;
-use super::ours::{Ask, Ours};
-use super::roles::{Carriers, Quinn, Roles};
+use super::trial_runner::{TrialRequest, TrialRunner};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +23,7 @@ const QUINN_LEAST_MBPS: f64 = 6000.0;
 
 /// Runs the benchmark; `arguments` may name the bars wanted.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let mut ours = match Ours::build(root) {
+    let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
         Err(error) => return crate::fail(&error),
     };
@@ -145,7 +145,7 @@ fn transactions(root: &Path, kind: &'static str, how: [&'static str; 2]) -> Meas
 }
 
 fn throughput(transport: &'static str, size: u64) -> Measure {
-    let question = Ask {
+    let question = TrialRequest {
         transport,
         workload: "throughput",
         size,
@@ -153,7 +153,7 @@ fn throughput(transport: &'static str, size: u64) -> Measure {
         more: vec!["--pin".into(), "0,1".into()],
     };
     // What of a byte stream arrived, in messages.
-    ask(question, "messages_per_s")
+    metric_of(question, "messages_per_s")
 }
 
 fn against_tcp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparison {
@@ -165,7 +165,7 @@ fn against_tcp(name: &'static str, size: u64, floor: f64, goal: f64) -> Comparis
             ("bbr", throughput("tcp,congestion=bbr", size)),
         ],
         rounds: ROUNDS,
-        target: Target::Goal { floor, goal },
+        target: BenchTarget::GoalAtLeast { floor, goal },
     }
 }
 
@@ -185,27 +185,27 @@ fn pair(name: &'static str, ours: Measure, peer: Measure, floor: f64, goal: f64)
         ours,
         peers: vec![("", peer)],
         rounds: ROUNDS,
-        target: Target::Goal { floor, goal },
+        target: BenchTarget::GoalAtLeast { floor, goal },
     }
 }
 
 fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
     let of = |transport: &'static str| {
-        let question = Ask {
+        let question = TrialRequest {
             transport,
             workload: "delay",
             size: 64,
             span_s: SPAN_S,
             more: more.iter().map(|&word| word.to_owned()).collect(),
         };
-        ask(question, "delay_p50_us")
+        metric_of(question, "delay_p50_us")
     };
     Comparison {
         name,
         ours: of("xtp"),
         peers: vec![("udp", of("udp"))],
         rounds: ROUNDS,
-        target: Target::Most {
+        target: BenchTarget::GoalAtMost {
             floor: 1.25,
             goal: 1.10,
         },
@@ -234,7 +234,7 @@ fn exchanges(root: &Path) -> Vec<Comparison> {
                 ours: transactions(root, "xtp", how),
                 peers: vec![(peer, transactions(root, peer, how))],
                 rounds: ROUNDS,
-                target: Target::Most { floor: most, goal },
+                target: BenchTarget::GoalAtMost { floor: most, goal },
             });
         }
     }
@@ -285,7 +285,7 @@ fn idle(root: &Path) -> Bar {
         name: "xtp-idle".into(),
         value,
         unit: "MB",
-        target: Target::Most {
+        target: BenchTarget::GoalAtMost {
             floor: 80.0,
             goal: 40.0,
         },

@@ -15,38 +15,38 @@ use std::collections::VecDeque;
 const DRIFT_PPM: i128 = 600;
 
 /// Round trips kept: those of the longest trial that is compared ten times a second.
-const KEPT: usize = 2048;
+const SAMPLES_MAX: usize = 2048;
 
 /// The round trips so far.
 #[derive(Clone, Debug, Default)]
-pub struct ClockBook {
-    trips: VecDeque<Trip>,
-    shortest_ns: Option<u64>,
+pub struct ClockEstimator {
+    samples: VecDeque<ClockSample>,
+    min_rtt_ns: Option<u64>,
     /// What all trips say of the time of the last: the most, and the least with its sign turned.
-    front: Option<[Point; 2]>,
+    latest_bounds: Option<[BoundPoint; 2]>,
     /// Our time of the reading that contradicted those before it.
-    jumped_ns: Option<i64>,
+    jumped_at_ns: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Trip {
+struct ClockSample {
     sent_ns: i64,
     theirs_ns: i64,
     received_ns: i64,
 }
 
-impl Trip {
+impl ClockSample {
     /// The most that theirs can have been ahead of ours, and when: it was read as soon as it was asked.
-    fn most(&self) -> Point {
-        Point {
+    fn upper_bound(&self) -> BoundPoint {
+        BoundPoint {
             at_ns: self.sent_ns,
             value_ns: self.theirs_ns - self.sent_ns,
         }
     }
 
     /// The least, with its sign turned: it was read just before we had the answer.
-    fn least_turned(&self) -> Point {
-        Point {
+    fn negated_lower_bound(&self) -> BoundPoint {
+        BoundPoint {
             at_ns: self.received_ns,
             value_ns: self.received_ns - self.theirs_ns,
         }
@@ -55,59 +55,61 @@ impl Trip {
 
 /// A value that an offset did not exceed at a time.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+struct BoundPoint {
     at_ns: i64,
     value_ns: i64,
 }
 
-impl ClockBook {
+impl ClockEstimator {
     /// A question sent at `sent_ns` and answered at `received_ns` of our clock, with `theirs_ns`.
-    pub fn add(&mut self, sent_ns: u64, theirs_ns: u64, received_ns: u64) {
+    pub fn add_sample(&mut self, sent_ns: u64, theirs_ns: u64, received_ns: u64) {
         // A stranger's clock may say anything; what does not fit is no reading.
-        let (Some(sent_ns), Some(theirs_ns), Some(received_ns)) =
-            (sane(sent_ns), sane(theirs_ns), sane(received_ns))
-        else {
+        let (Some(sent_ns), Some(theirs_ns), Some(received_ns)) = (
+            representable(sent_ns),
+            representable(theirs_ns),
+            representable(received_ns),
+        ) else {
             return;
         };
         if received_ns < sent_ns {
             return;
         }
-        let trip = Trip {
+        let trip = ClockSample {
             sent_ns,
             theirs_ns,
             received_ns,
         };
         let taken_ns = received_ns.abs_diff(sent_ns);
-        self.shortest_ns = Some(self.shortest_ns.unwrap_or(u64::MAX).min(taken_ns));
-        if self.is_contradicted_by(trip) {
-            self.trips.clear();
-            self.front = None;
-            self.jumped_ns = Some(received_ns);
+        self.min_rtt_ns = Some(self.min_rtt_ns.unwrap_or(u64::MAX).min(taken_ns));
+        if self.is_contradicted_by_sample(trip) {
+            self.samples.clear();
+            self.latest_bounds = None;
+            self.jumped_at_ns = Some(received_ns);
         }
-        if self.trips.len() == KEPT {
-            self.trips.pop_front();
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
         }
-        self.trips.push_back(trip);
-        let new = [trip.most(), trip.least_turned()];
-        self.front = Some(match self.front {
-            Some([most, least]) => [narrowed(new[0], most), narrowed(new[1], least)],
+        self.samples.push_back(trip);
+        let new = [trip.upper_bound(), trip.negated_lower_bound()];
+        self.latest_bounds = Some(match self.latest_bounds {
+            Some([most, least]) => [tightened(new[0], most), tightened(new[1], least)],
             None => new,
         });
     }
 
     /// Whether the least that one of them allows is more than the most that the other does.
-    fn is_contradicted_by(&self, trip: Trip) -> bool {
-        let Some(before) = self.front else {
+    fn is_contradicted_by_sample(&self, trip: ClockSample) -> bool {
+        let Some(before) = self.latest_bounds else {
             return false;
         };
-        let now = |point: Point| point.value_ns + drift(trip.received_ns - point.at_ns);
+        let now = |point: BoundPoint| point.value_ns + max_drift_ns(trip.received_ns - point.at_ns);
         let [most_ns, least_turned_ns] = before.map(now);
-        -least_turned_ns > now(trip.most()) || most_ns < -now(trip.least_turned())
+        -least_turned_ns > now(trip.upper_bound()) || most_ns < -now(trip.negated_lower_bound())
     }
 
     /// The offset at `now_ns`, as all round trips since the last jump allow; None without any.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
-        let at = sane(now_ns)?;
+        let at = representable(now_ns)?;
         let (low, high) = self.range((at, at))?;
         Some(ClockOffset {
             at_ns: now_ns,
@@ -118,9 +120,9 @@ impl ClockBook {
 
     /// How far the offset was from `first` at the most, from then until `now_ns`; None when a clock
     /// jumped in between.
-    pub fn bound_since(&self, first: ClockOffset, now_ns: u64) -> Option<u64> {
-        let (from, to) = (sane(first.at_ns)?, sane(now_ns)?);
-        if self.jumped_ns.is_some_and(|jumped_ns| jumped_ns > from) {
+    pub fn error_bound_since(&self, first: ClockOffset, now_ns: u64) -> Option<u64> {
+        let (from, to) = (representable(first.at_ns)?, representable(now_ns)?);
+        if self.jumped_at_ns.is_some_and(|jumped_ns| jumped_ns > from) {
             return None;
         }
         let (low, high) = self.range((from, to))?;
@@ -132,35 +134,46 @@ impl ClockBook {
 
     /// The least and the most that the offset can have been at any time of a span.
     fn range(&self, span_ns: (i64, i64)) -> Option<(i64, i64)> {
-        let high = highest(self.trips.iter().map(Trip::most).collect(), span_ns)?;
-        let low = highest(self.trips.iter().map(Trip::least_turned).collect(), span_ns)?;
+        let high = max_over_span(
+            self.samples.iter().map(ClockSample::upper_bound).collect(),
+            span_ns,
+        )?;
+        let low = max_over_span(
+            self.samples
+                .iter()
+                .map(ClockSample::negated_lower_bound)
+                .collect(),
+            span_ns,
+        )?;
         Some((-low, high))
     }
 
     /// The shortest round trip so far, ns; 0 before the first.
-    pub fn round_trip_ns(&self) -> u64 {
-        self.shortest_ns.unwrap_or(0)
+    pub fn min_rtt_ns(&self) -> u64 {
+        self.min_rtt_ns.unwrap_or(0)
     }
 }
 
 /// A time that can be reckoned with: less than 36 years.
-fn sane(ns: u64) -> Option<i64> {
+fn representable(ns: u64) -> Option<i64> {
     i64::try_from(ns).ok().filter(|&ns| ns < 1 << 60)
 }
 
 /// What two clocks may have run apart in a time, ns.
-fn drift(time_ns: i64) -> i64 {
+fn max_drift_ns(time_ns: i64) -> i64 {
     (i128::from(time_ns.abs()) * DRIFT_PPM / 1_000_000) as i64 + 1
 }
 
 /// The most a value can have been anywhere in a span, that was no more than each point's at its time
 /// and changes no faster than clocks drift. Points are in the order of time.
-fn highest(mut points: Vec<Point>, (from, to): (i64, i64)) -> Option<i64> {
+fn max_over_span(mut points: Vec<BoundPoint>, (from, to): (i64, i64)) -> Option<i64> {
     let (first, last) = (*points.first()?, *points.last()?);
     // What a span's ends add: before all points, and after.
-    let end = |point: Point, at_ns: i64| Point {
+    let end = |point: BoundPoint, at_ns: i64| BoundPoint {
         at_ns,
-        value_ns: point.value_ns.saturating_add(drift(at_ns - point.at_ns)),
+        value_ns: point
+            .value_ns
+            .saturating_add(max_drift_ns(at_ns - point.at_ns)),
     };
     if from < first.at_ns {
         points.insert(0, end(first, from));
@@ -170,37 +183,39 @@ fn highest(mut points: Vec<Point>, (from, to): (i64, i64)) -> Option<i64> {
     }
     // What each point says of the next, and then of the one before.
     for at in 1..points.len() {
-        points[at] = narrowed(points[at], points[at - 1]);
+        points[at] = tightened(points[at], points[at - 1]);
     }
     for at in (1..points.len()).rev() {
-        points[at - 1] = narrowed(points[at - 1], points[at]);
+        points[at - 1] = tightened(points[at - 1], points[at]);
     }
-    let inside = |point: &&Point| (from..=to).contains(&point.at_ns);
+    let inside = |point: &&BoundPoint| (from..=to).contains(&point.at_ns);
     let values = points.iter().filter(inside).map(|point| point.value_ns);
     let between = points.windows(2).filter_map(|pair| peak(pair, from, to));
     values.chain(between).max()
 }
 
 /// A point that is no higher than its neighbour lets it be.
-fn narrowed(point: Point, neighbour: Point) -> Point {
-    let reach = drift(point.at_ns - neighbour.at_ns);
-    Point {
+fn tightened(point: BoundPoint, neighbour: BoundPoint) -> BoundPoint {
+    let reach = max_drift_ns(point.at_ns - neighbour.at_ns);
+    BoundPoint {
         value_ns: point.value_ns.min(neighbour.value_ns.saturating_add(reach)),
         ..point
     }
 }
 
 /// The most between two points, in the part of the span that lies there.
-fn peak(pair: &[Point], from: i64, to: i64) -> Option<i64> {
+fn peak(pair: &[BoundPoint], from: i64, to: i64) -> Option<i64> {
     let (one, other) = (pair[0], pair[1]);
     let (from, to) = (from.max(one.at_ns), to.min(other.at_ns));
     if from > to {
         return None;
     }
     // Rising from one and falling to the other, both as fast as may be.
-    let rising = one.value_ns.saturating_add(drift(to - one.at_ns));
-    let falling = other.value_ns.saturating_add(drift(other.at_ns - from));
-    let middle = (one.value_ns + other.value_ns + drift(other.at_ns - one.at_ns)) / 2 + 1;
+    let rising = one.value_ns.saturating_add(max_drift_ns(to - one.at_ns));
+    let falling = other
+        .value_ns
+        .saturating_add(max_drift_ns(other.at_ns - from));
+    let middle = (one.value_ns + other.value_ns + max_drift_ns(other.at_ns - one.at_ns)) / 2 + 1;
     Some(rising.min(falling).min(middle))
 }
 
@@ -222,15 +237,15 @@ mod tests {
     }
 
     /// Another host's clock: how far it is ahead of ours, and how it runs.
-    struct Far {
+    struct RemoteClock {
         offset_ns: f64,
         ppm: f64,
         now_ns: u64,
     }
 
-    impl Far {
-        fn new(offset_ns: i64, ppm: f64) -> Far {
-            Far {
+    impl RemoteClock {
+        fn new(offset_ns: i64, ppm: f64) -> RemoteClock {
+            RemoteClock {
                 offset_ns: offset_ns as f64,
                 ppm,
                 now_ns: 10_000_000_000,
@@ -243,13 +258,13 @@ mod tests {
         }
 
         /// A round trip with ways of these lengths.
-        fn trip(&mut self, book: &mut ClockBook, there_ns: u64, back_ns: u64) {
+        fn trip(&mut self, book: &mut ClockEstimator, there_ns: u64, back_ns: u64) {
             let sent_ns = self.now_ns;
             self.pass(there_ns);
             let theirs_ns = self.now_ns.checked_add_signed(self.offset_ns as i64);
             let theirs_ns = theirs_ns.expect("in range");
             self.pass(back_ns);
-            book.add(sent_ns, theirs_ns, self.now_ns);
+            book.add_sample(sent_ns, theirs_ns, self.now_ns);
         }
 
         fn is_within(&self, offset: ClockOffset, bound_ns: u64) -> bool {
@@ -259,11 +274,11 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds_however_unequal_the_ways_are() {
+    fn offset_bound_holds_with_asymmetric_delays() {
         let mut random = Random(7);
         for _ in 0..500 {
-            let mut far = Far::new(random.below(2_000_000_000) as i64 - 1_000_000_000, 0.0);
-            let mut book = ClockBook::default();
+            let mut far = RemoteClock::new(random.below(2_000_000_000) as i64 - 1_000_000_000, 0.0);
+            let mut book = ClockEstimator::default();
             for _ in 0..20 {
                 let (there, back) = (random.below(5_000_000), random.below(5_000_000));
                 far.trip(&mut book, there, back);
@@ -271,18 +286,18 @@ mod tests {
             }
             let found = book.offset(far.now_ns).expect("readings");
             assert!(far.is_within(found, found.bound_ns));
-            assert!(found.bound_ns <= book.round_trip_ns() / 2 + 1_300_000);
+            assert!(found.bound_ns <= book.min_rtt_ns() / 2 + 1_300_000);
         }
     }
 
     #[test]
-    fn clocks_that_ntp_turns_stay_within_their_bound_for_a_minute() {
+    fn offset_bound_holds_under_ntp_slew() {
         let mut random = Random(11);
         // Round trips of a short cable, of a town, and over an ocean; one way of the last is slow.
         for (there_ns, back_ns) in [(20_000, 30_000), (4_000_000, 1_000_000), (150_000_000, 1)] {
             for ppm in [-500.0, -300.0, 300.0, 500.0] {
-                let mut far = Far::new(-123_456_789, ppm);
-                let mut book = ClockBook::default();
+                let mut far = RemoteClock::new(-123_456_789, ppm);
+                let mut book = ClockEstimator::default();
                 far.trip(&mut book, there_ns, back_ns);
                 let first = book.offset(far.now_ns).expect("a reading");
                 let mut worst: f64 = 0.0;
@@ -297,7 +312,7 @@ mod tests {
                     // NTP may turn it the other way at any time.
                     far.ppm = if turn % 150 == 149 { -far.ppm } else { far.ppm };
                 }
-                let since = book.bound_since(first, far.now_ns).expect("no jump");
+                let since = book.error_bound_since(first, far.now_ns).expect("no jump");
                 assert!(since as f64 + 2.0 >= worst, "{since} for {worst}");
                 assert!((since as f64) < worst + 1e6 + (there_ns + back_ns) as f64);
             }
@@ -305,9 +320,9 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_between_two_readings_is_within_the_bound() {
+    fn offset_bound_covers_time_between_samples() {
         // Away and back by 150 us, with readings before and after only.
-        let (mut far, mut book) = (Far::new(0, 500.0), ClockBook::default());
+        let (mut far, mut book) = (RemoteClock::new(0, 500.0), ClockEstimator::default());
         far.ppm = 0.0;
         far.trip(&mut book, 10_000, 10_000);
         let first = book.offset(far.now_ns).expect("a reading");
@@ -317,15 +332,15 @@ mod tests {
         }
         far.ppm = 0.0;
         far.trip(&mut book, 10_000, 10_000);
-        let since = book.bound_since(first, far.now_ns).expect("no jump");
+        let since = book.error_bound_since(first, far.now_ns).expect("no jump");
         assert!((150_000..=200_200).contains(&since), "{since}");
     }
 
     #[test]
-    fn a_clock_that_was_set_is_known_again_and_no_bound_spans_the_moment() {
-        let (mut far, mut book) = (Far::new(5_000_000, 50.0), ClockBook::default());
+    fn clock_step_resets_samples_and_bound() {
+        let (mut far, mut book) = (RemoteClock::new(5_000_000, 50.0), ClockEstimator::default());
         assert_eq!(book.offset(far.now_ns), None);
-        let mut read = |far: &mut Far| {
+        let mut read = |far: &mut RemoteClock| {
             for _ in 0..8 {
                 far.pass(100_000_000);
                 far.trip(&mut book, 300_000, 100_000);
@@ -338,14 +353,14 @@ mod tests {
         let (before, _) = read(&mut far);
         far.offset_ns += 1e9;
         let (after, book) = read(&mut far);
-        assert_eq!(book.bound_since(before, far.now_ns), None);
+        assert_eq!(book.error_bound_since(before, far.now_ns), None);
         far.pass(1_000_000);
-        assert!(book.bound_since(after, far.now_ns).is_some());
+        assert!(book.error_bound_since(after, far.now_ns).is_some());
     }
 
     #[test]
-    fn a_clock_that_runs_faster_than_clocks_are_turned_has_an_offset_and_no_bound_over_time() {
-        let (mut far, mut book) = (Far::new(0, 80_000.0), ClockBook::default());
+    fn excessive_drift_yields_no_bound_over_time() {
+        let (mut far, mut book) = (RemoteClock::new(0, 80_000.0), ClockEstimator::default());
         far.trip(&mut book, 10_000, 10_000);
         let first = book.offset(far.now_ns).expect("a reading");
         for _ in 0..5 {
@@ -354,31 +369,31 @@ mod tests {
         }
         let now = book.offset(far.now_ns).expect("the last reading");
         assert!(far.is_within(now, now.bound_ns + 1000));
-        assert_eq!(book.bound_since(first, far.now_ns), None);
+        assert_eq!(book.error_bound_since(first, far.now_ns), None);
     }
 
     #[test]
-    fn readings_that_cannot_be_are_left_out() {
-        let mut book = ClockBook::default();
-        book.add(5, u64::MAX, 6);
-        book.add(6, 1, 5);
+    fn impossible_samples_ignored() {
+        let mut book = ClockEstimator::default();
+        book.add_sample(5, u64::MAX, 6);
+        book.add_sample(6, 1, 5);
         assert_eq!(book.offset(10), None);
-        assert_eq!(book.round_trip_ns(), 0);
+        assert_eq!(book.min_rtt_ns(), 0);
         // Those that just can be are no trouble.
-        book.add(1, (1 << 60) - 1, 2);
-        book.add((1 << 60) - 2, 0, (1 << 60) - 1);
+        book.add_sample(1, (1 << 60) - 1, 2);
+        book.add_sample((1 << 60) - 2, 0, (1 << 60) - 1);
         assert!(book.offset(u64::MAX).is_none() && book.offset((1 << 60) - 1).is_some());
     }
 
     #[test]
-    fn the_book_stays_short() {
-        let (mut far, mut book) = (Far::new(0, 0.0), ClockBook::default());
+    fn sample_count_limited() {
+        let (mut far, mut book) = (RemoteClock::new(0, 0.0), ClockEstimator::default());
         far.trip(&mut book, 10_000, 10_000);
         let first = book.offset(far.now_ns).expect("a reading");
-        for _ in 0..2 * KEPT {
+        for _ in 0..2 * SAMPLES_MAX {
             far.trip(&mut book, 10_000, 10_000);
         }
-        assert_eq!(book.trips.len(), KEPT);
-        assert!(book.bound_since(first, far.now_ns).expect("no jump") >= 10_000);
+        assert_eq!(book.samples.len(), SAMPLES_MAX);
+        assert!(book.error_bound_since(first, far.now_ns).expect("no jump") >= 10_000);
     }
 }

@@ -9,25 +9,25 @@
 //! * [`stage`] - pairs of hosts, as what surrounds a race.
 //! * [`survey`] - what lies between two hosts, and `findings` - what that means for a race.
 
+mod address;
 pub mod clock;
-mod findings;
-mod open;
-pub mod place;
-mod pump;
-pub mod stage;
-pub mod survey;
-mod target;
+pub mod environment;
+mod handshake;
+mod path_diagnosis;
+pub mod path_probe;
+mod session_thread;
+pub mod worker_host;
 
-pub use place::AgentPlace;
-pub use stage::{AgentStage, End};
-pub use target::Target;
+pub use address::AgentAddress;
+pub use environment::{AgentEnvironment, PathEnd};
+pub use worker_host::AgentHost;
 
 use crate::keys::KeyFolder;
-use clock::ClockBook;
+use clock::ClockEstimator;
 use control::Channel;
-use control::session::{FromAgent, PathFacts, ToAgent, Welcome};
+use control::session::{AgentHello, FromAgent, PathFacts, ToAgent};
 use measure::ClockOffset;
-use pump::{Command, Pump};
+use session_thread::{Command, SessionThread};
 use std::io::Write;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -40,51 +40,51 @@ use std::time::Duration;
 
 /// How long an agent may take to answer a request: a look at its machine takes an eighth of a second,
 /// and a cut of the connection may lie between.
-const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// How long a worker there may take to end: two seconds of its own, and the way.
-const END_LIMIT: Duration = Duration::from_secs(10);
+const WORKER_END_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Round trips that compare the clocks before and after a trial.
-const ROUND_TRIPS: u32 = 8;
+const CLOCK_SAMPLES: u32 = 8;
 
 /// Why there is no session, or none any more.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("agent {agent}: {why}")]
+#[error("agent {agent}: {reason}")]
 pub struct SessionError {
     /// The agent.
     pub agent: String,
     /// What is wrong and what to do.
-    pub why: String,
+    pub reason: String,
 }
 
 /// A session with an agent. It ends when this is dropped.
 pub struct Session {
-    target: Target,
+    target: AgentAddress,
     peer: SocketAddr,
     local: SocketAddr,
     /// The connection's socket, to ask the kernel about it.
     socket: OwnedFd,
-    welcome: Welcome,
+    welcome: AgentHello,
     commands: Mutex<Sender<Command>>,
-    bell: UnixStream,
-    state: Arc<Mutex<Known>>,
-    workers: AtomicU32,
+    wakeup: UnixStream,
+    shared: Arc<Mutex<SessionShared>>,
+    next_worker: AtomicU32,
     /// Held by who waits for an answer.
-    asking: Mutex<()>,
-    answer_limit: Duration,
-    pump: Option<JoinHandle<()>>,
+    request_lock: Mutex<()>,
+    answer_timeout: Duration,
+    thread: Option<JoinHandle<()>>,
 }
 
 /// What the pump has found out.
 #[derive(Default)]
-struct Known {
-    clock: ClockBook,
+struct SessionShared {
+    clock: ClockEstimator,
     /// Why the session is over.
-    gone: Option<String>,
+    closed_reason: Option<String>,
 }
 
-fn lock(state: &Mutex<Known>) -> MutexGuard<'_, Known> {
+fn lock(state: &Mutex<SessionShared>) -> MutexGuard<'_, SessionShared> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -96,13 +96,13 @@ impl Session {
     ///
     /// A [`SessionError`] that says what to do.
     pub fn connect(
-        target: &Target,
+        target: &AgentAddress,
         keys: &KeyFolder,
         ipv6: bool,
         stop: &AtomicBool,
         waiting: &mut dyn FnMut(u32),
     ) -> Result<Session, SessionError> {
-        Session::connect_beside(&[], target, keys, ipv6, stop, waiting)
+        Session::connect_excluding(&[], target, keys, ipv6, stop, waiting)
     }
 
     /// The same beside sessions with the agents at `others`: one of these, by another name, would have
@@ -111,9 +111,9 @@ impl Session {
     /// # Errors
     ///
     /// As [`Session::connect`].
-    pub fn connect_beside(
+    pub fn connect_excluding(
         others: &[SocketAddr],
-        target: &Target,
+        target: &AgentAddress,
         keys: &KeyFolder,
         ipv6: bool,
         stop: &AtomicBool,
@@ -121,45 +121,53 @@ impl Session {
     ) -> Result<Session, SessionError> {
         let wrong = |why: String| SessionError {
             agent: target.to_string(),
-            why,
+            reason: why,
         };
-        let socket = open::dial(target, ipv6, stop).map_err(wrong)?;
+        let socket = handshake::dial(target, ipv6, stop).map_err(wrong)?;
         if let Some(peer) = socket.peer_addr().ok().filter(|peer| others.contains(peer)) {
             let twice = "takes part already by another name; give each agent once";
             return Err(wrong(format!("the agent at {peer} {twice}")));
         }
-        let (mut link, peer, local) = open::open(socket, target, keys, stop).map_err(wrong)?;
-        let welcome = open::hello(&mut link, stop).map_err(wrong)?;
-        open::queue(&mut link, stop, waiting).map_err(wrong)?;
-        let socket = link.descriptor().try_clone_to_owned();
+        let (mut connection, peer, local) =
+            handshake::authenticate(socket, target, keys, stop).map_err(wrong)?;
+        let welcome = handshake::hello(&mut connection, stop).map_err(wrong)?;
+        handshake::wait_in_queue(&mut connection, stop, waiting).map_err(wrong)?;
+        let socket = connection.descriptor().try_clone_to_owned();
         let socket = socket.map_err(|error| wrong(error.to_string()))?;
         let (commands, received) = channel();
-        let (bell, rope) = UnixStream::pair().map_err(|error| wrong(error.to_string()))?;
-        bell.set_nonblocking(true)
+        let (wakeup, wakeup_rx) = UnixStream::pair().map_err(|error| wrong(error.to_string()))?;
+        wakeup
+            .set_nonblocking(true)
             .map_err(|error| wrong(error.to_string()))?;
-        let state = Arc::<Mutex<Known>>::default();
-        let pump = Pump::new(link, received, rope, Arc::clone(&state), peer.ip());
-        let pump = std::thread::Builder::new()
+        let state = Arc::<Mutex<SessionShared>>::default();
+        let thread = SessionThread::new(
+            connection,
+            received,
+            wakeup_rx,
+            Arc::clone(&state),
+            peer.ip(),
+        );
+        let thread = std::thread::Builder::new()
             .name("agent session".into())
-            .spawn(move || pump.run());
+            .spawn(move || thread.run());
         Ok(Session {
-            pump: Some(pump.map_err(|error| wrong(error.to_string()))?),
+            thread: Some(thread.map_err(|error| wrong(error.to_string()))?),
             target: target.clone(),
             peer,
             local,
             socket,
             welcome,
             commands: Mutex::new(commands),
-            bell,
-            state,
-            workers: AtomicU32::new(1),
-            asking: Mutex::new(()),
-            answer_limit: ANSWER_LIMIT,
+            wakeup,
+            shared: state,
+            next_worker: AtomicU32::new(1),
+            request_lock: Mutex::new(()),
+            answer_timeout: ANSWER_TIMEOUT,
         })
     }
 
     /// The agent, as the user named it.
-    pub fn target(&self) -> &Target {
+    pub fn target(&self) -> &AgentAddress {
         &self.target
     }
 
@@ -174,23 +182,23 @@ impl Session {
     }
 
     /// What it allows and has.
-    pub fn welcome(&self) -> &Welcome {
+    pub fn welcome(&self) -> &AgentHello {
         &self.welcome
     }
 
     /// Why the session is over, if it is.
-    pub fn gone(&self) -> Option<String> {
-        lock(&self.state).gone.clone()
+    pub fn closed_reason(&self) -> Option<String> {
+        lock(&self.shared).closed_reason.clone()
     }
 
     /// The shortest round trip so far.
-    pub fn round_trip(&self) -> Duration {
-        Duration::from_nanos(lock(&self.state).clock.round_trip_ns())
+    pub fn min_rtt(&self) -> Duration {
+        Duration::from_nanos(lock(&self.shared).clock.min_rtt_ns())
     }
 
     /// The connection as this host's kernel sees it.
-    pub fn path_here(&self) -> PathFacts {
-        crate::path::facts(self.socket.as_fd())
+    pub fn local_path(&self) -> PathFacts {
+        crate::path::path_facts(self.socket.as_fd())
     }
 
     /// The connection as the agent's kernel sees it.
@@ -198,10 +206,10 @@ impl Session {
     /// # Errors
     ///
     /// Why the agent is gone.
-    pub fn path_there(&self) -> Result<PathFacts, SessionError> {
-        match self.ask(ToAgent::Path)? {
-            FromAgent::Path(facts) => Ok(control::vet::path(facts)),
-            _ => Err(self.wrong("it does not say how its end of the connection fares".into())),
+    pub fn remote_path(&self) -> Result<PathFacts, SessionError> {
+        match self.request(ToAgent::Path)? {
+            FromAgent::Path(facts) => Ok(control::validate::path(facts)),
+            _ => Err(self.error("it does not say how its end of the connection fares".into())),
         }
     }
 
@@ -211,16 +219,19 @@ impl Session {
     /// # Errors
     ///
     /// What the agent refuses, or why it is gone.
-    pub fn ask(&self, request: ToAgent) -> Result<FromAgent, SessionError> {
-        let _one_at_a_time = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = self.gone() {
-            return Err(self.wrong(why));
+    pub fn request(&self, request: ToAgent) -> Result<FromAgent, SessionError> {
+        let _one_at_a_time = self
+            .request_lock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(why) = self.closed_reason() {
+            return Err(self.error(why));
         }
         let (answer, answered) = channel();
-        self.command(Command::Ask(request, answer))?;
-        let answer = self.wait(&answered, self.answer_limit);
-        match answer.inspect_err(|error| self.give_up(&error.why))? {
-            FromAgent::Refused(_, why) => Err(self.wrong(why)),
+        self.command(Command::Request(request, answer))?;
+        let answer = self.wait(&answered, self.answer_timeout);
+        match answer.inspect_err(|error| self.abort(&error.reason))? {
+            FromAgent::Refused(_, why) => Err(self.error(why)),
             other => Ok(other),
         }
     }
@@ -230,8 +241,8 @@ impl Session {
     /// # Errors
     ///
     /// Why the agent is gone.
-    pub fn tell(&self, request: ToAgent) -> Result<(), SessionError> {
-        self.command(Command::Tell(request))
+    pub fn send(&self, request: ToAgent) -> Result<(), SessionError> {
+        self.command(Command::Send(request))
     }
 
     /// Compares the clocks by a few round trips, and says what all of them tell.
@@ -239,10 +250,10 @@ impl Session {
     /// # Errors
     ///
     /// Why the agent is gone.
-    pub fn clock(&self) -> Result<ClockOffset, SessionError> {
-        let book = self.compared()?;
+    pub fn clock_offset(&self) -> Result<ClockOffset, SessionError> {
+        let book = self.compare_clocks()?;
         let offset = book.offset(measure::clock::now_ns());
-        offset.ok_or_else(|| self.wrong("it tells no time that can be".into()))
+        offset.ok_or_else(|| self.error("it tells no time that can be".into()))
     }
 
     /// Compares the clocks again: how far they were from `first` since then, at the most, ns.
@@ -250,18 +261,18 @@ impl Session {
     /// # Errors
     ///
     /// Why the agent is gone, or that a clock jumped.
-    pub fn clock_since(&self, first: ClockOffset) -> Result<u64, SessionError> {
-        let book = self.compared()?;
-        let bound_ns = book.bound_since(first, measure::clock::now_ns());
+    pub fn clock_error_since(&self, first: ClockOffset) -> Result<u64, SessionError> {
+        let book = self.compare_clocks()?;
+        let bound_ns = book.error_bound_since(first, measure::clock::now_ns());
         let jumped = "its clock or ours was set meanwhile, or runs faster than clocks are turned";
-        bound_ns.ok_or_else(|| self.wrong(jumped.into()))
+        bound_ns.ok_or_else(|| self.error(jumped.into()))
     }
 
-    fn compared(&self) -> Result<ClockBook, SessionError> {
+    fn compare_clocks(&self) -> Result<ClockEstimator, SessionError> {
         let (done, waited) = channel();
-        self.command(Command::Compare(ROUND_TRIPS, done))?;
-        self.wait(&waited, ANSWER_LIMIT)?;
-        Ok(lock(&self.state).clock.clone())
+        self.command(Command::CompareClocks(CLOCK_SAMPLES, done))?;
+        self.wait(&waited, ANSWER_TIMEOUT)?;
+        Ok(lock(&self.shared).clock.clone())
     }
 
     /// Starts a worker there; its messages come and go through the channel.
@@ -270,8 +281,8 @@ impl Session {
     ///
     /// Why the agent is gone.
     pub(crate) fn spawn(&self) -> Result<(u32, Channel), SessionError> {
-        let pair = UnixStream::pair().map_err(|error| self.wrong(error.to_string()))?;
-        let number = self.workers.fetch_add(1, Ordering::Relaxed);
+        let pair = UnixStream::pair().map_err(|error| self.error(error.to_string()))?;
+        let number = self.next_worker.fetch_add(1, Ordering::Relaxed);
         self.command(Command::Spawn(number, Channel::new(pair.1.into())))?;
         Ok((number, Channel::new(pair.0.into())))
     }
@@ -281,41 +292,46 @@ impl Session {
         let (ended, waited) = channel();
         if self.command(Command::AwaitEnd(number, ended)).is_ok() {
             // An agent that says nothing ends it by itself.
-            let _ = waited.recv_timeout(END_LIMIT);
+            let _ = waited.recv_timeout(WORKER_END_TIMEOUT);
         }
     }
 
     /// The session is over for that reason, if it was not for another.
-    fn give_up(&self, why: &str) {
-        lock(&self.state).gone.get_or_insert_with(|| why.to_owned());
+    fn abort(&self, why: &str) {
+        lock(&self.shared)
+            .closed_reason
+            .get_or_insert_with(|| why.to_owned());
         // One that has ended needs no telling.
         let _ = self.command(Command::Leave);
     }
 
     fn command(&self, command: Command) -> Result<(), SessionError> {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
-        commands.send(command).map_err(|_| self.over())?;
+        commands.send(command).map_err(|_| self.closed_error())?;
         // A bell that was rung and not heard yet rings for this one too.
-        let _ = (&self.bell).write(&[1]);
+        let _ = (&self.wakeup).write(&[1]);
         Ok(())
     }
 
     fn wait<T>(&self, answered: &Receiver<T>, limit: Duration) -> Result<T, SessionError> {
         use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
         answered.recv_timeout(limit).map_err(|error| match error {
-            Timeout => self.wrong(format!("no answer within {limit:?}")),
-            Disconnected => self.over(),
+            Timeout => self.error(format!("no answer within {limit:?}")),
+            Disconnected => self.closed_error(),
         })
     }
 
-    fn over(&self) -> SessionError {
-        self.wrong(self.gone().unwrap_or_else(|| "the session is over".into()))
+    fn closed_error(&self) -> SessionError {
+        self.error(
+            self.closed_reason()
+                .unwrap_or_else(|| "the session is over".into()),
+        )
     }
 
-    fn wrong(&self, why: String) -> SessionError {
+    fn error(&self, why: String) -> SessionError {
         SessionError {
             agent: self.target.to_string(),
-            why,
+            reason: why,
         }
     }
 }
@@ -323,9 +339,9 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.command(Command::Leave);
-        if let Some(pump) = self.pump.take() {
+        if let Some(thread) = self.thread.take() {
             // A panic there was told when it happened.
-            let _ = pump.join();
+            let _ = thread.join();
         }
     }
 }
@@ -333,30 +349,31 @@ impl Drop for Session {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use control::frame::{ANSWER_MAX, Frames, encode};
+    use control::frame::{FrameDecoder, RESPONSE_MAX, encode};
     use std::io::Read;
     use std::net::TcpListener;
 
     /// An agent that keeps its first answer about the way back until it is asked again, and tells the time
     /// meanwhile; how often it was asked.
-    fn tardy(listener: &TcpListener) -> u32 {
+    fn slow_agent(listener: &TcpListener) -> u32 {
         let (mut client, _) = listener.accept().expect("a client");
-        let preface = crate::preface::agent(crate::preface::Mode::Open);
+        let preface =
+            crate::version_exchange::encode_agent(crate::version_exchange::AuthMode::NoKeys);
         client.write_all(&preface).expect("it is sent");
         let mut piece = [0; 4096];
         client
             .read_exact(&mut piece[..preface.len()])
             .expect("a preface");
-        let mut frames = Frames::new(ANSWER_MAX);
+        let mut frames = FrameDecoder::new(RESPONSE_MAX);
         let mut asked = 0;
         while let Ok(len @ 1..) = client.read(&mut piece) {
             frames.push(&piece[..len]);
-            while let Some(request) = frames.take::<ToAgent>().expect("good frames") {
+            while let Some(request) = frames.next_message::<ToAgent>().expect("good frames") {
                 let answers = match request {
                     ToAgent::Hello(version) => {
-                        let welcome = Welcome {
+                        let welcome = AgentHello {
                             version,
-                            ..Welcome::default()
+                            ..AgentHello::default()
                         };
                         vec![FromAgent::Hello(welcome), FromAgent::Ready]
                     }
@@ -373,7 +390,7 @@ mod tests {
                 };
                 for answer in answers {
                     // A client that has seen enough is gone.
-                    let _ = client.write_all(&encode(&answer, ANSWER_MAX).expect("it fits"));
+                    let _ = client.write_all(&encode(&answer, RESPONSE_MAX).expect("it fits"));
                 }
             }
         }
@@ -381,33 +398,36 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_comes_too_late_is_nobodys() {
+    fn late_answer_closes_session() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("bound").to_string();
-        let agent = std::thread::spawn(move || tardy(&listener));
+        let agent = std::thread::spawn(move || slow_agent(&listener));
         let nowhere = KeyFolder::at("/nowhere/towpath-keys");
         let (target, stop) = (address.parse().expect("an address"), AtomicBool::new(false));
         let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
         let mut session = session.unwrap_or_else(|error| panic!("{error}"));
-        session.answer_limit = Duration::from_millis(20);
-        let why = session.path_there().expect_err("it does not answer").why;
+        session.answer_timeout = Duration::from_millis(20);
+        let why = session
+            .remote_path()
+            .expect_err("it does not answer")
+            .reason;
         assert!(why.contains("no answer within 20ms"), "{why}");
-        session.answer_limit = Duration::from_secs(60);
+        session.answer_timeout = Duration::from_secs(60);
         // The session ends with it, and says why for as long as anybody asks.
         for _ in 0..2 {
-            assert_eq!(session.path_there().expect_err("it is over").why, why);
-            assert_eq!(session.gone(), Some(why.clone()));
+            assert_eq!(session.remote_path().expect_err("it is over").reason, why);
+            assert_eq!(session.closed_reason(), Some(why.clone()));
         }
         drop(session);
         assert_eq!(agent.join().expect("no panic"), 1);
     }
 
     #[test]
-    fn one_who_wants_to_stop_waits_for_nobody() {
+    fn stop_flag_aborts_connect() {
         // Somebody listens and says nothing, so each step would wait for its limit.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("bound").to_string();
-        let target: Target = address.parse().expect("an address");
+        let target: AgentAddress = address.parse().expect("an address");
         let stop = Arc::new(AtomicBool::new(false));
         let theirs = Arc::clone(&stop);
         let stopping = std::thread::spawn(move || {
@@ -417,12 +437,12 @@ mod tests {
         });
         let nowhere = KeyFolder::at("/nowhere/towpath-keys");
         let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
-        let why = session.err().expect("no session").why;
+        let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");
         drop(stopping.join().expect("no panic"));
         // And where nobody has been asked yet.
         let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
-        let why = session.err().expect("no session").why;
+        let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");
     }
 }

@@ -1,6 +1,6 @@
 //! A folder of keys: read with suspicion, and written whole.
 
-use super::{HEAD, Identity, KeyError, PublicKey, Trusted, unhex};
+use super::{Identity, KeyError, PRIVATE_KEY_PREFIX, PublicKey, TrustedKey, decode_hex};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -23,7 +23,7 @@ impl KeyFolder {
     }
 
     /// The usual place: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
-    pub fn usual() -> KeyFolder {
+    pub fn default_location() -> KeyFolder {
         let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
         if let Some(path) = folder("TOWPATH_KEYS") {
             return KeyFolder(path.into());
@@ -51,11 +51,11 @@ impl KeyFolder {
             .map(|octet| format!("{octet:02x}"))
             .collect();
         let path = self.file("key");
-        let _alone = self.alone()?;
+        let _alone = self.lock_exclusive()?;
         if fs::symlink_metadata(&path).is_ok() {
             return Err(KeyError::Exists(path));
         }
-        self.replace(&path, &format!("{HEAD}{text}\n"))?;
+        self.replace(&path, &format!("{PRIVATE_KEY_PREFIX}{text}\n"))?;
         Ok(identity)
     }
 
@@ -69,9 +69,12 @@ impl KeyFolder {
         let text = self
             .read("key")?
             .ok_or_else(|| KeyError::Missing(self.0.clone()))?;
-        let octets = text.trim().strip_prefix(HEAD).and_then(unhex);
+        let octets = text
+            .trim()
+            .strip_prefix(PRIVATE_KEY_PREFIX)
+            .and_then(decode_hex);
         let odd = || KeyError::Malformed(format!("{} holds no key of towpath's", path.display()));
-        Identity::of(octets.ok_or_else(odd)?).map_err(|_| odd())
+        Identity::from_pkcs8(octets.ok_or_else(odd)?).map_err(|_| odd())
     }
 
     /// The keys that are trusted; none where there is no list.
@@ -79,14 +82,14 @@ impl KeyFolder {
     /// # Errors
     ///
     /// [`KeyError::Loose`], or a line that is no key.
-    pub fn trusted(&self) -> Result<Vec<Trusted>, KeyError> {
+    pub fn trusted(&self) -> Result<Vec<TrustedKey>, KeyError> {
         let path = self.file("trusted");
         let text = self.read("trusted")?.unwrap_or_default();
         let lines = text
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty() && !line.starts_with('#'));
-        lines.map(|line| trusted_line(line, &path)).collect()
+        lines.map(|line| parse_trusted_line(line, &path)).collect()
     }
 
     /// Trusts `key`, whose owner is called `name`. False when it was trusted by that name already.
@@ -96,11 +99,11 @@ impl KeyFolder {
     /// A name with spaces, or what [`KeyFolder::trusted`] says, or the system's.
     pub fn trust(&self, key: PublicKey, name: &str) -> Result<bool, KeyError> {
         check_name(name)?;
-        let wanted = Trusted {
+        let wanted = TrustedKey {
             name: name.to_owned(),
             key,
         };
-        let _alone = self.alone()?;
+        let _alone = self.lock_exclusive()?;
         if self.trusted()?.contains(&wanted) {
             return Ok(false);
         }
@@ -124,7 +127,7 @@ impl KeyFolder {
         self.0.join(name)
     }
 
-    fn make(&self) -> Result<(), KeyError> {
+    fn create_folder(&self) -> Result<(), KeyError> {
         let made = DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -133,8 +136,8 @@ impl KeyFolder {
     }
 
     /// Makes the folder if need be, and keeps other writers out until this is dropped.
-    fn alone(&self) -> Result<File, KeyError> {
-        self.make()?;
+    fn lock_exclusive(&self) -> Result<File, KeyError> {
+        self.create_folder()?;
         let folder = File::open(&self.0).map_err(io_at(&self.0))?;
         // Some file systems have no locks for folders; there two at once may lose a line of one.
         let _ = folder.lock();
@@ -170,17 +173,17 @@ impl KeyFolder {
     fn read(&self, name: &str) -> Result<Option<String>, KeyError> {
         let text = read(&self.file(name))?;
         if text.is_some() {
-            self.check()?;
+            self.check_permissions()?;
         }
         Ok(text)
     }
 
     /// Whether others may put files of theirs in here.
-    fn check(&self) -> Result<(), KeyError> {
+    fn check_permissions(&self) -> Result<(), KeyError> {
         let about = fs::metadata(&self.0).map_err(io_at(&self.0))?;
         let mode = about.permissions().mode() & 0o777;
         if mode & 0o022 != 0 {
-            return Err(KeyError::LooseFolder {
+            return Err(KeyError::InsecureFolder {
                 path: self.0.clone(),
                 mode,
             });
@@ -200,19 +203,19 @@ fn check_name(name: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
-fn trusted_line(line: &str, path: &Path) -> Result<Trusted, KeyError> {
+fn parse_trusted_line(line: &str, path: &Path) -> Result<TrustedKey, KeyError> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let [name, key] = words[..] else {
         return Err(KeyError::Malformed(format!(
             "{}: a line has a name and a key, not '{}'",
             path.display(),
-            control::vet::text(line, 60)
+            control::validate::printable(line, 60)
         )));
     };
     let key = key
         .parse()
         .map_err(|error| KeyError::Malformed(format!("{}: {error}", path.display())))?;
-    Ok(Trusted {
+    Ok(TrustedKey {
         name: name.to_owned(),
         key,
     })
@@ -238,7 +241,7 @@ fn read(path: &Path) -> Result<Option<String>, KeyError> {
     let mode = about.permissions().mode() & 0o777;
     let user = rustix::process::geteuid().as_raw();
     if mode & 0o077 != 0 || (about.uid() != user && user != 0) {
-        return Err(KeyError::Loose {
+        return Err(KeyError::InsecureFile {
             path: path.to_owned(),
             mode,
         });
@@ -282,11 +285,14 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_is_its_owners_alone() {
+    fn private_key_created_once_with_mode_600() {
         let keys = folder("own");
         assert!(matches!(keys.identity(), Err(KeyError::Missing(_))));
         let made = keys.create().expect("a key");
-        assert_eq!(keys.identity().expect("the same").public(), made.public());
+        assert_eq!(
+            keys.identity().expect("the same").public_key(),
+            made.public_key()
+        );
         assert!(matches!(keys.create(), Err(KeyError::Exists(_))));
         let path = keys.file("key");
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
@@ -295,7 +301,7 @@ mod tests {
             chmod(&path, loose);
             let error = keys.identity().expect_err("others may read it");
             assert!(
-                matches!(error, KeyError::Loose { mode, .. } if mode == loose),
+                matches!(error, KeyError::InsecureFile { mode, .. } if mode == loose),
                 "{error}"
             );
         }
@@ -306,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_a_line_each() {
+    fn trusted_keys_listed_one_per_line() {
         let keys = folder("trust");
         assert_eq!(keys.trusted().expect("an empty list"), []);
-        let one = Identity::generate().expect("a key").public();
+        let one = Identity::generate().expect("a key").public_key();
         assert!(keys.trust(one, "lab").expect("it is noted"));
         assert!(!keys.trust(one, "lab").expect("it is there"));
         assert!(keys.trust(one, "two words").is_err());
@@ -319,14 +325,14 @@ mod tests {
         let why = keys.trusted().expect_err("no key").to_string();
         assert!(why.contains("towpath-key-12"), "{why}");
         chmod(&path, 0o644);
-        assert!(matches!(keys.trusted(), Err(KeyError::Loose { .. })));
+        assert!(matches!(keys.trusted(), Err(KeyError::InsecureFile { .. })));
         fs::remove_dir_all(keys.path()).expect("it is removed");
     }
 
     #[test]
-    fn a_list_whose_last_line_is_open_keeps_its_lines_apart() {
+    fn trust_appends_after_missing_final_newline() {
         let keys = folder("open");
-        let [one, two] = [0; 2].map(|_| Identity::generate().expect("a key").public());
+        let [one, two] = [0; 2].map(|_| Identity::generate().expect("a key").public_key());
         assert!(keys.trust(one, "lab").expect("it is noted"));
         let path = keys.file("trusted");
         let text = fs::read_to_string(&path).expect("a list");
@@ -350,9 +356,9 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_are_too_long_are_refused_and_not_cut() {
+    fn oversized_trusted_file_rejected() {
         let keys = folder("long");
-        let key = Identity::generate().expect("a key").public();
+        let key = Identity::generate().expect("a key").public_key();
         assert!(keys.trust(key, "lab").expect("it is noted"));
         let path = keys.file("trusted");
         let line = fs::read_to_string(&path).expect("a list");
@@ -376,9 +382,9 @@ mod tests {
     }
 
     #[test]
-    fn many_may_trust_at_once_and_none_is_lost() {
+    fn concurrent_trust_keeps_every_key() {
         let keys = folder("many");
-        let key = Identity::generate().expect("a key").public();
+        let key = Identity::generate().expect("a key").public_key();
         std::thread::scope(|scope| {
             for number in 0..8 {
                 let keys = &keys;
@@ -395,17 +401,17 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_others_may_write_to_and_files_that_are_none_are_refused() {
+    fn writable_folder_and_non_file_rejected() {
         let keys = folder("folder");
-        let key = keys.create().expect("a key").public();
+        let key = keys.create().expect("a key").public_key();
         for loose in [0o770, 0o702, 0o777] {
             chmod(keys.path(), loose);
             let found = keys.identity();
-            assert!(matches!(found, Err(KeyError::LooseFolder { mode, .. }) if mode == loose));
+            assert!(matches!(found, Err(KeyError::InsecureFolder { mode, .. }) if mode == loose));
         }
         // Those who may only look see names.
         chmod(keys.path(), 0o755);
-        assert_eq!(keys.identity().expect("the key").public(), key);
+        assert_eq!(keys.identity().expect("the key").public_key(), key);
         let path = keys.file("trusted");
         rustix::fs::mknodat(
             rustix::fs::CWD,

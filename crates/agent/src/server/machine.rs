@@ -1,17 +1,17 @@
 //! What this host is and has, for clients.
 
 use control::Caps;
-use control::session::{Counters, Description, FoundThere, Intent, Welcome};
-use measure::contestant::Leg;
+use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
+use measure::contestant::Component;
 use results::Severity;
 use towpath::{Options, Reach};
 
 /// Why a leg cannot be used from another host; the agent asks before a worker hears of it.
-pub(crate) fn usable(text: &str, caps: &Caps) -> Result<(), String> {
-    let leg = Leg::parse(text)?;
+pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
+    let leg = Component::parse(text)?;
     let transport = leg.transport();
     let name = transport.name();
-    if leg.class().reach != Reach::Network || !crosses(name) {
+    if leg.class().reach != Reach::Network || !crosses_network(name) {
         return Err(format!("{name} stays within one host"));
     }
     let mut options = Options::default();
@@ -19,7 +19,7 @@ pub(crate) fn usable(text: &str, caps: &Caps) -> Result<(), String> {
     let buffers = options.buffers.map(|len| len.to_string());
     let shared = buffers.map(|len| ("buffers", "BYTES", len));
     let own = transport.options().iter().filter_map(|option| {
-        let value = options.own.get(option.name)?;
+        let value = options.transport_specific.get(option.name)?;
         Some((option.name, option.values, value.clone()))
     });
     for (key, values, value) in own.chain(shared) {
@@ -27,7 +27,7 @@ pub(crate) fn usable(text: &str, caps: &Caps) -> Result<(), String> {
             // It would send to an address that has proved nothing.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
         }
-        if values.contains("BYTES") && size(&value).is_none_or(|len| len > caps.buffers) {
+        if values.contains("BYTES") && option_bytes(&value).is_none_or(|len| len > caps.buffers) {
             return Err(format!(
                 "{key}={value} of {name} is more than this agent allows for buffers, {} B",
                 caps.buffers
@@ -38,7 +38,7 @@ pub(crate) fn usable(text: &str, caps: &Caps) -> Result<(), String> {
 }
 
 /// The bytes a transport's option stands for; None if they are not known.
-fn size(value: &str) -> Option<u64> {
+fn option_bytes(value: &str) -> Option<u64> {
     match value {
         "study" => Some(16 << 10),
         // Transports' own options know a small one too.
@@ -48,7 +48,7 @@ fn size(value: &str) -> Option<u64> {
 
 /// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
 /// raw frames and packets need rights that an agent gives away, and groups more than one address.
-pub fn crosses(name: &str) -> bool {
+pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
         "null" | "raw-ether" | "xtp-ether" | "xtp-rawip" | "xtp-multicast"
@@ -56,10 +56,10 @@ pub fn crosses(name: &str) -> bool {
 }
 
 /// What a client hears first.
-pub(crate) fn welcome(caps: &Caps) -> Welcome {
+pub(crate) fn welcome(caps: &Caps) -> AgentHello {
     let all = towpath::all().iter();
-    let far = all.filter(|one| one.class().reach == Reach::Network && crosses(one.name()));
-    let congestion = congestion();
+    let far = all.filter(|one| one.class().reach == Reach::Network && crosses_network(one.name()));
+    let congestion = congestion_controls();
     let options = Options {
         congestion: congestion.first().cloned().unwrap_or_default(),
         ..Options::default()
@@ -71,7 +71,7 @@ pub(crate) fn welcome(caps: &Caps) -> Welcome {
             missing.map(|missing| missing.reason),
         )
     });
-    Welcome {
+    AgentHello {
         version: control::PROTOCOL_VERSION,
         program: env!("CARGO_PKG_VERSION").into(),
         caps: caps.clone(),
@@ -83,7 +83,7 @@ pub(crate) fn welcome(caps: &Caps) -> Welcome {
 
 /// What TCP may be told to use here; another than the system's own may need a right that the agent
 /// has given away.
-fn congestion() -> Vec<String> {
+fn congestion_controls() -> Vec<String> {
     let folder = "/proc/sys/net/ipv4";
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
     let usual = read("tcp_congestion_control").trim().to_owned();
@@ -109,8 +109,8 @@ fn processors() -> Vec<u32> {
 }
 
 /// Facts and findings.
-pub(crate) fn describe(intent: Intent) -> Description {
-    let machine = host::machine(&host::Test {
+pub(crate) fn describe(intent: Intent) -> MachineDescription {
+    let machine = host::machine(&host::TestSpec {
         workloads: intent.workloads,
         transports: intent.transports,
         pinned: intent.pinned,
@@ -123,7 +123,7 @@ pub(crate) fn describe(intent: Intent) -> Description {
         .facts
         .into_iter()
         .map(|fact| (fact.group, fact.name, fact.value));
-    let findings = machine.findings.into_iter().map(|found| FoundThere {
+    let findings = machine.findings.into_iter().map(|found| RemoteFinding {
         severity: match found.severity {
             Severity::Good => 0,
             Severity::Note => 1,
@@ -134,26 +134,30 @@ pub(crate) fn describe(intent: Intent) -> Description {
         effect: found.effect,
         remedy: found.remedy,
     });
-    Description {
+    MachineDescription {
         facts: facts.collect(),
         findings: findings.collect(),
     }
 }
 
 /// What the host did in a trial in which its workers took `own_s` of its processors.
-pub(crate) fn counters(seen: &host::Difference, own_s: f64, interface: String) -> Counters {
+pub(crate) fn counters(
+    seen: &host::SnapshotDifference,
+    own_s: f64,
+    interface: String,
+) -> HostCounters {
     let interface = if interface.is_empty() {
         "lo".to_owned()
     } else {
         interface
     };
     let expected = host::Expected {
-        own_s,
+        own_cpu_s: own_s,
         interface: interface.clone(),
-        drops: true,
-        losses: true,
+        expects_drops: true,
+        expects_losses: true,
     };
-    Counters {
+    HostCounters {
         evidence: seen.evidence(&interface),
         disturbed: host::disturbances(seen, &expected),
         datagrams_dropped: seen.counters.udp_receive_buffer_drops,
@@ -165,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_in_a_leg_are_held_against_this_agents_caps() {
+    fn component_buffer_sizes_checked_against_caps() {
         let caps = Caps {
             buffers: 1 << 20,
             ..Caps::default()
@@ -185,12 +189,12 @@ mod tests {
             ("xtp,rate=1gbit,burst=2M", false),
             ("xtp,rate=1gbit,burst=64k", true),
         ] {
-            assert_eq!(usable(leg, &caps).is_ok(), fine, "{leg}");
+            assert_eq!(check_transport(leg, &caps).is_ok(), fine, "{leg}");
         }
     }
 
     #[test]
-    fn no_option_gets_round_the_caps() {
+    fn every_byte_option_checked_against_caps() {
         let caps = Caps {
             buffers: 1,
             ..Caps::default()
@@ -198,7 +202,7 @@ mod tests {
         let far =
             |name: &str| towpath::find(name).is_ok_and(|one| one.class().reach == Reach::Network);
         let all = towpath::all().iter().map(|one| one.name());
-        for name in all.filter(|name| far(name) && crosses(name)) {
+        for name in all.filter(|name| far(name) && crosses_network(name)) {
             let transport = towpath::find(name).expect("it is one of them");
             for option in measure::contestant::options_of(transport) {
                 let value = match option.values.split('|').next() {
@@ -213,11 +217,11 @@ mod tests {
                 };
                 let leg = format!("{name},{}={value}{more}", option.name);
                 assert_eq!(
-                    usable(&leg, &Caps::default()).is_ok(),
+                    check_transport(&leg, &Caps::default()).is_ok(),
                     value == "8k",
                     "{leg}"
                 );
-                let why = usable(&leg, &caps).expect_err(&leg);
+                let why = check_transport(&leg, &caps).expect_err(&leg);
                 assert!(why.contains(option.name), "{leg}: {why}");
             }
         }

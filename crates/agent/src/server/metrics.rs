@@ -7,89 +7,89 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long one who asks may take; others wait for it meanwhile.
-const LIMIT: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait when the system has no descriptor for one who asks.
-const PAUSE: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Octets of a question at most.
-const QUESTION_MAX: usize = 4096;
+const REQUEST_MAX: usize = 4096;
 
 /// The counts.
 #[derive(Debug)]
-pub(crate) struct Counts {
-    began: Instant,
+pub(crate) struct AgentMetrics {
+    started_at: Instant,
     sessions: AtomicU64,
     workers: AtomicU64,
-    trials: AtomicU64,
-    strangers: AtomicU64,
-    turned_away: AtomicU64,
-    faults: AtomicU64,
+    reports: AtomicU64,
+    unauthenticated: AtomicU64,
+    rejected: AtomicU64,
+    violations: AtomicU64,
 }
 
-impl Default for Counts {
-    fn default() -> Counts {
-        Counts {
-            began: Instant::now(),
+impl Default for AgentMetrics {
+    fn default() -> AgentMetrics {
+        AgentMetrics {
+            started_at: Instant::now(),
             sessions: AtomicU64::new(0),
             workers: AtomicU64::new(0),
-            trials: AtomicU64::new(0),
-            strangers: AtomicU64::new(0),
-            turned_away: AtomicU64::new(0),
-            faults: AtomicU64::new(0),
+            reports: AtomicU64::new(0),
+            unauthenticated: AtomicU64::new(0),
+            rejected: AtomicU64::new(0),
+            violations: AtomicU64::new(0),
         }
     }
 }
 
-fn add(count: &AtomicU64) {
+fn increment(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-impl Counts {
-    pub(crate) fn session(&self) {
-        add(&self.sessions);
+impl AgentMetrics {
+    pub(crate) fn count_session(&self) {
+        increment(&self.sessions);
     }
 
-    pub(crate) fn worker(&self) {
-        add(&self.workers);
+    pub(crate) fn count_worker(&self) {
+        increment(&self.workers);
     }
 
-    pub(crate) fn trial(&self) {
-        add(&self.trials);
+    pub(crate) fn count_report(&self) {
+        increment(&self.reports);
     }
 
-    pub(crate) fn strangers(&self) {
-        add(&self.strangers);
+    pub(crate) fn count_unauthenticated(&self) {
+        increment(&self.unauthenticated);
     }
 
-    pub(crate) fn turned_away(&self) {
-        add(&self.turned_away);
+    pub(crate) fn count_rejected(&self) {
+        increment(&self.rejected);
     }
 
-    pub(crate) fn faults(&self) {
-        add(&self.faults);
+    pub(crate) fn count_violation(&self) {
+        increment(&self.violations);
     }
 }
 
 /// The counts as text; `clients` measure or wait.
-pub(crate) fn text(counts: &Counts, clients: usize) -> String {
+pub(crate) fn text(counts: &AgentMetrics, clients: usize) -> String {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let mut text = String::new();
     for (name, help, count) in [
         ("sessions", "clients that had their turn", &counts.sessions),
         ("workers", "workers started", &counts.workers),
-        ("reports", "reports of workers passed on", &counts.trials),
+        ("reports", "reports of workers passed on", &counts.reports),
         (
             "strangers",
             "connections without a trusted key",
-            &counts.strangers,
+            &counts.unauthenticated,
         ),
         (
             "turned_away",
             "connections beyond the limits",
-            &counts.turned_away,
+            &counts.rejected,
         ),
-        ("faults", "clients that broke the rules", &counts.faults),
+        ("faults", "clients that broke the rules", &counts.violations),
     ] {
         let name = format!("towpath_agent_{name}");
         let value = read(count);
@@ -99,7 +99,7 @@ pub(crate) fn text(counts: &Counts, clients: usize) -> String {
             "# TYPE {name} counter\n# HELP {name} {help}\n{name}_total {value}\n"
         );
     }
-    let up_s = counts.began.elapsed().as_secs_f64();
+    let up_s = counts.started_at.elapsed().as_secs_f64();
     for (name, unit, help, value) in [
         (
             "clients",
@@ -155,9 +155,9 @@ pub fn serve(
         for asker in socket.incoming() {
             match asker {
                 // One who asks and goes has no answer to miss.
-                Ok(asker) => drop(answer_one(asker, &source())),
+                Ok(asker) => drop(respond(asker, &source())),
                 // Descriptors are short.
-                Err(_) => std::thread::sleep(PAUSE),
+                Err(_) => std::thread::sleep(ACCEPT_RETRY_DELAY),
             }
         }
     };
@@ -169,11 +169,11 @@ pub fn serve(
 }
 
 /// The question does not matter; it is read so that the answer is not lost with it.
-fn answer_one(mut asker: TcpStream, text: &str) -> io::Result<()> {
-    let end = Instant::now() + LIMIT;
-    asker.set_write_timeout(Some(LIMIT))?;
+fn respond(mut asker: TcpStream, text: &str) -> io::Result<()> {
+    let end = Instant::now() + REQUEST_TIMEOUT;
+    asker.set_write_timeout(Some(REQUEST_TIMEOUT))?;
     let mut question = Vec::new();
-    while !question.windows(4).any(|four| four == b"\r\n\r\n") && question.len() < QUESTION_MAX {
+    while !question.windows(4).any(|four| four == b"\r\n\r\n") && question.len() < REQUEST_MAX {
         let left = end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
@@ -199,10 +199,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_told_in_the_usual_form() {
-        let counts = Counts::default();
-        counts.session();
-        counts.session();
+    fn metrics_text_is_openmetrics() {
+        let counts = AgentMetrics::default();
+        counts.count_session();
+        counts.count_session();
         let text = text(&counts, 3);
         assert!(
             text.contains("\ntowpath_agent_sessions_total 2\n"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_on_the_loopback_is_answered_and_nobody_else() {
+    fn metrics_served_on_loopback_only() {
         let any = "0.0.0.0:0".parse().expect("an address");
         assert!(serve(any, String::new).is_err());
         let here = "127.0.0.1:0".parse().expect("an address");
@@ -227,7 +227,7 @@ mod tests {
         // One who says nothing, one who says too much, and one who goes keep nobody out.
         let _silent = TcpStream::connect(address).expect("it answers");
         let mut loud = TcpStream::connect(address).expect("it answers");
-        loud.write_all(&[b'x'; QUESTION_MAX]).expect("it hears");
+        loud.write_all(&[b'x'; REQUEST_MAX]).expect("it hears");
         drop(TcpStream::connect(address));
         for _ in 0..2 {
             let mut asker = TcpStream::connect(address).expect("it answers");

@@ -8,29 +8,29 @@
 //! * [`privilege`] - what is given up.
 //! * [`metrics`] - counts on request.
 
-mod doors;
+mod connection_limiter;
 mod machine;
 pub mod metrics;
 pub mod privilege;
 mod queue;
 mod session;
-pub mod state;
+pub mod session_state;
 
-pub use machine::crosses;
+pub use machine::crosses_network;
 
-use crate::greeting::{self, Tokens};
+use crate::connection::{ConnectionError, FramedConnection};
 use crate::keys::{KeyFolder, PublicKey};
-use crate::link::{Link, LinkError};
-use crate::preface::{self, Caller, Mode};
+use crate::peer_check::{self, Tokens};
 use crate::tls;
-use control::frame::{ANSWER_MAX, REQUEST_MAX};
+use crate::version_exchange::{self, AuthMode, CallerKind};
+use connection_limiter::{ConnectionLimiter, ConnectionSlot};
+use control::frame::{REQUEST_MAX, RESPONSE_MAX};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, PROTOCOL_VERSION};
-use doors::{Doors, Entering};
-use measure::Place;
-use metrics::Counts;
-use queue::Queue;
-use session::{SILENCE, Session};
+use measure::WorkerHost;
+use metrics::AgentMetrics;
+use queue::ClientQueue;
+use session::{CLIENT_TIMEOUT, ClientSession};
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -40,19 +40,19 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long keys may take to prove, and then the first message.
-const HELLO_LIMIT: Duration = Duration::from_secs(5);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a client in the queue is looked at.
-const TICK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Octets of a session's stack; nothing there recurses or keeps large values.
-pub(crate) const STACK: usize = 512 << 10;
+pub(crate) const THREAD_STACK_LEN: usize = 512 << 10;
 
 /// Hears what the agent does, a line each.
 pub type Log = Box<dyn Fn(&str) + Send + Sync>;
 
 /// What an agent is asked to be.
-pub struct Settings {
+pub struct AgentConfig {
     /// Where it listens.
     pub listen: SocketAddr,
     /// Its keys; None to ask for none, which it does on the loopback alone.
@@ -60,7 +60,7 @@ pub struct Settings {
     /// What clients may ask for.
     pub caps: Caps,
     /// Where workers run: this process's host, but for tests.
-    pub place: Box<dyn Place + Send + Sync>,
+    pub worker_host: Box<dyn WorkerHost + Send + Sync>,
     /// Hears of it.
     pub log: Log,
 }
@@ -73,7 +73,7 @@ pub enum AgentError {
         "without a key the agent listens on the loopback alone, not on {0}; \
              make one with `towpath key new`, and trust those of its clients"
     )]
-    Open(IpAddr),
+    NoKeys(IpAddr),
     /// Its keys are of no use.
     #[error(transparent)]
     Keys(#[from] crate::keys::KeyError),
@@ -84,26 +84,26 @@ pub enum AgentError {
 
 /// An agent at work. It ends when this is dropped: its client is told, workers are joined.
 pub struct Agent {
-    shared: Arc<Shared>,
+    shared: Arc<AgentShared>,
     address: SocketAddr,
-    accepting: Option<JoinHandle<()>>,
+    acceptor: Option<JoinHandle<()>>,
 }
 
 /// What all connections of an agent have in common.
-pub(crate) struct Shared {
+pub(crate) struct AgentShared {
     pub(crate) caps: Caps,
-    pub(crate) place: Box<dyn Place + Send + Sync>,
+    pub(crate) worker_host: Box<dyn WorkerHost + Send + Sync>,
     pub(crate) tokens: Tokens,
-    pub(crate) counts: Counts,
-    queue: Queue,
+    pub(crate) metrics: AgentMetrics,
+    queue: ClientQueue,
     keys: Option<KeyFolder>,
     log: Log,
     stop: AtomicBool,
-    sessions: AtomicU64,
-    doors: Arc<Doors>,
+    next_session: AtomicU64,
+    limiter: Arc<ConnectionLimiter>,
 }
 
-impl Shared {
+impl AgentShared {
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -112,16 +112,16 @@ impl Shared {
         (self.log)(&line.to_string());
     }
 
-    fn mode(&self) -> Mode {
+    fn auth_mode(&self) -> AuthMode {
         match self.keys {
-            Some(_) => Mode::Keys,
-            None => Mode::Open,
+            Some(_) => AuthMode::Keys,
+            None => AuthMode::NoKeys,
         }
     }
 
     /// Says what a stranger did, unless strangers do much.
-    fn log_stranger(&self, from: IpAddr, error: &LinkError) {
-        match self.doors.may_say(Instant::now()) {
+    fn log_unauthenticated(&self, from: IpAddr, error: &ConnectionError) {
+        match self.limiter.may_log(Instant::now()) {
             None => {}
             Some(0) => self.log(format_args!("{from}: {error}")),
             Some(more) => self.log(format_args!(
@@ -132,13 +132,13 @@ impl Shared {
 }
 
 /// A client that has proved its key and said what it is.
-pub(crate) struct Client {
-    link: Link,
+pub(crate) struct AuthenticatedClient {
+    connection: FramedConnection,
     /// Its own, and this host's.
     addresses: (SocketAddr, SocketAddr),
     key: Option<PublicKey>,
     /// Its address, and the name its key is trusted by.
-    who: String,
+    label: String,
 }
 
 impl Agent {
@@ -147,46 +147,46 @@ impl Agent {
     /// # Errors
     ///
     /// An [`AgentError`].
-    pub fn start(settings: Settings) -> Result<Agent, AgentError> {
-        let Settings {
+    pub fn start(settings: AgentConfig) -> Result<Agent, AgentError> {
+        let AgentConfig {
             listen,
             keys,
             caps,
-            place,
+            worker_host: place,
             log,
         } = settings;
         match &keys {
-            None if !listen.ip().is_loopback() => return Err(AgentError::Open(listen.ip())),
+            None if !listen.ip().is_loopback() => return Err(AgentError::NoKeys(listen.ip())),
             None => {}
             // What is wrong with them is said now and not to the first client.
             Some(keys) => drop((keys.identity()?, keys.trusted()?)),
         }
-        let socket = bind(listen).map_err(|error| AgentError::Listen(listen, error))?;
+        let socket = bind_listener(listen).map_err(|error| AgentError::Listen(listen, error))?;
         let address = socket
             .local_addr()
             .map_err(|error| AgentError::Listen(listen, error))?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(AgentShared {
             caps,
-            place,
+            worker_host: place,
             tokens: Tokens::default(),
-            counts: Counts::default(),
-            queue: Queue::default(),
+            metrics: AgentMetrics::default(),
+            queue: ClientQueue::default(),
             keys,
             log,
             stop: AtomicBool::new(false),
-            sessions: AtomicU64::new(0),
-            doors: Arc::default(),
+            next_session: AtomicU64::new(0),
+            limiter: Arc::default(),
         });
         let theirs = Arc::clone(&shared);
         let accepting = std::thread::Builder::new()
             .name("agent".into())
-            .stack_size(STACK)
-            .spawn(move || accept(&socket, &theirs))
+            .stack_size(THREAD_STACK_LEN)
+            .spawn(move || accept_loop(&socket, &theirs))
             .map_err(|error| AgentError::Listen(listen, error))?;
         Ok(Agent {
             shared,
             address,
-            accepting: Some(accepting),
+            acceptor: Some(accepting),
         })
     }
 
@@ -202,20 +202,20 @@ impl Agent {
 
     /// What it has counted, as OpenMetrics text.
     pub fn metrics(&self) -> String {
-        metrics::text(&self.shared.counts, self.clients())
+        metrics::text(&self.shared.metrics, self.clients())
     }
 
     /// A handle to its counts that may outlive it.
     pub fn metrics_source(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
-        move || metrics::text(&shared.counts, shared.queue.len())
+        move || metrics::text(&shared.metrics, shared.queue.len())
     }
 }
 
 impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        if let Some(accepting) = self.accepting.take() {
+        if let Some(accepting) = self.acceptor.take() {
             // A panic there was told when it happened.
             let _ = accepting.join();
         }
@@ -223,7 +223,7 @@ impl Drop for Agent {
 }
 
 /// Listens; IPv6's any-address takes IPv4 too.
-fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
+fn bind_listener(listen: SocketAddr) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(
         Domain::for_address(listen),
@@ -240,18 +240,18 @@ fn bind(listen: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-fn accept(socket: &TcpListener, shared: &Arc<Shared>) {
+fn accept_loop(socket: &TcpListener, shared: &Arc<AgentShared>) {
     let mut threads: Vec<JoinHandle<()>> = Vec::new();
     while !shared.is_stopped() {
         match socket.accept() {
             Ok((client, from)) => {
                 threads.retain(|thread| !thread.is_finished());
                 // Without a descriptor or a thread for it the connection is closed.
-                threads.extend(receive(client, plain(from.ip()), shared).ok());
+                threads.extend(spawn_connection(client, canonical_ip(from.ip()), shared).ok());
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => idle(socket),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_connection(socket),
             // Descriptors are short, and the connection stays in line until some are free.
-            Err(_) => std::thread::sleep(TICK),
+            Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
     for thread in threads {
@@ -260,175 +260,198 @@ fn accept(socket: &TcpListener, shared: &Arc<Shared>) {
 }
 
 /// Serves a connection in a thread of its own.
-fn receive(client: TcpStream, from: IpAddr, shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
-    let (entering, crowded) = shared.doors.enter(&client, from)?;
-    if crowded {
-        shared.counts.turned_away();
+fn spawn_connection(
+    client: TcpStream,
+    from: IpAddr,
+    shared: &Arc<AgentShared>,
+) -> io::Result<JoinHandle<()>> {
+    let (slot, evicted) = shared.limiter.admit(&client, from)?;
+    if evicted {
+        shared.metrics.count_rejected();
     }
     let shared = Arc::clone(shared);
     let thread = std::thread::Builder::new().name("session".into());
     thread
-        .stack_size(STACK)
-        .spawn(move || connection(client, from, entering, &shared))
+        .stack_size(THREAD_STACK_LEN)
+        .spawn(move || serve_connection(client, from, slot, &shared))
 }
 
 /// Waits a little for somebody to come.
-fn idle(socket: &TcpListener) {
+fn wait_for_connection(socket: &TcpListener) {
     use rustix::event::{PollFd, PollFlags, poll};
-    let span = crate::link::timespec(TICK);
+    let span = crate::connection::timespec(POLL_INTERVAL);
     if poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&span)).is_err() {
-        std::thread::sleep(TICK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
 /// An IPv4 address that came through an IPv6 socket is one of IPv4.
-pub(crate) fn plain(address: IpAddr) -> IpAddr {
+pub(crate) fn canonical_ip(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
 /// A connection from its first octet to its last.
-fn connection(socket: TcpStream, from: IpAddr, entering: Entering, shared: &Shared) {
-    let came = enter(socket, shared);
-    drop(entering);
+fn serve_connection(socket: TcpStream, from: IpAddr, slot: ConnectionSlot, shared: &AgentShared) {
+    let came = exchange_versions(socket, shared);
+    drop(slot);
     match came {
         Ok(None) => {}
         Ok(Some(client)) => {
-            let who = client.who.clone();
-            match serve(client, shared) {
+            let label = client.label.clone();
+            match serve_client(client, shared) {
                 // To hang up is to leave; the last answers need not have been read.
-                Ok(()) | Err(LinkError::Closed) => {}
-                Err(error) => shared.log(format_args!("{who}: {error}")),
+                Ok(()) | Err(ConnectionError::Closed) => {}
+                Err(error) => shared.log(format_args!("{label}: {error}")),
             }
         }
-        Err(error) => shared.log_stranger(from, &error),
+        Err(error) => shared.log_unauthenticated(from, &error),
     }
 }
 
 /// Finds out who came; a client is to be served, all others are done with.
-fn enter(mut socket: TcpStream, shared: &Shared) -> Result<Option<Client>, LinkError> {
-    let end = Instant::now() + preface::LIMIT;
+fn exchange_versions(
+    mut socket: TcpStream,
+    shared: &AgentShared,
+) -> Result<Option<AuthenticatedClient>, ConnectionError> {
+    let end = Instant::now() + version_exchange::TIMEOUT;
     socket.set_nonblocking(false)?;
-    preface::write(&mut socket, &preface::agent(shared.mode()))?;
-    let mut theirs = [0; preface::LEN];
-    preface::read(&mut socket, &mut theirs, end)?;
-    match preface::read_caller(&theirs) {
+    version_exchange::write_all(
+        &mut socket,
+        &version_exchange::encode_agent(shared.auth_mode()),
+    )?;
+    let mut theirs = [0; version_exchange::LEN];
+    version_exchange::read_exact_until(&mut socket, &mut theirs, end)?;
+    match version_exchange::parse_caller(&theirs) {
         None => {
-            shared.counts.strangers();
+            shared.metrics.count_unauthenticated();
             Ok(None)
         }
-        Some(Caller::Agent) => {
-            greeting::answer(socket, &shared.tokens)?;
+        Some(CallerKind::Agent) => {
+            peer_check::answer_peer_check(socket, &shared.tokens)?;
             Ok(None)
         }
-        Some(Caller::Client) => prove(socket, shared),
+        Some(CallerKind::Client) => authenticate(socket, shared),
     }
 }
 
 /// A client's keys are proved before anything it says is looked at.
-fn prove(socket: TcpStream, shared: &Shared) -> Result<Option<Client>, LinkError> {
+fn authenticate(
+    socket: TcpStream,
+    shared: &AgentShared,
+) -> Result<Option<AuthenticatedClient>, ConnectionError> {
     let mut addresses = (socket.peer_addr()?, socket.local_addr()?);
-    addresses.0.set_ip(plain(addresses.0.ip()));
-    addresses.1.set_ip(plain(addresses.1.ip()));
-    let wrong = |error: &dyn fmt::Display| LinkError::Keys(error.to_string());
+    addresses.0.set_ip(canonical_ip(addresses.0.ip()));
+    addresses.1.set_ip(canonical_ip(addresses.1.ip()));
+    let wrong = |error: &dyn fmt::Display| ConnectionError::Refused(error.to_string());
     let mut trusted = Vec::new();
     let tls = match &shared.keys {
         None => None,
         Some(keys) => {
             let identity = keys.identity().map_err(|error| wrong(&error))?;
             trusted = keys.trusted().map_err(|error| wrong(&error))?;
-            Some(tls::server(&identity, &trusted).map_err(|error| wrong(&error))?)
+            Some(tls::server_connection(&identity, &trusted).map_err(|error| wrong(&error))?)
         }
     };
-    let mut link = Link::new(socket, tls, REQUEST_MAX)?;
-    let end = Instant::now() + HELLO_LIMIT;
-    link.shake_hands(end).inspect_err(|error| {
-        if matches!(error, LinkError::Keys(_)) {
-            shared.counts.strangers();
+    let mut connection = FramedConnection::new(socket, tls, REQUEST_MAX)?;
+    let end = Instant::now() + HANDSHAKE_TIMEOUT;
+    connection.handshake(end).inspect_err(|error| {
+        if matches!(error, ConnectionError::Refused(_)) {
+            shared.metrics.count_unauthenticated();
         }
     })?;
-    let proved = link.proved(&trusted);
-    match link.receive::<ToAgent>(end)? {
+    let proved = connection.authenticated_key(&trusted);
+    match connection.receive::<ToAgent>(end)? {
         ToAgent::Hello(PROTOCOL_VERSION) => {}
         _ => {
             let why = format!("this agent speaks version {PROTOCOL_VERSION} of the protocol");
-            link.send(&FromAgent::Over(why), ANSWER_MAX)?;
+            connection.send(&FromAgent::SessionEnded(why), RESPONSE_MAX)?;
             return Ok(None);
         }
     }
-    let who = match &proved {
+    let label = match &proved {
         None => addresses.0.to_string(),
         Some(key) => format!("{} ({})", addresses.0, key.name),
     };
-    Ok(Some(Client {
-        link,
+    Ok(Some(AuthenticatedClient {
+        connection,
         addresses,
         key: proved.map(|trusted| trusted.key),
-        who,
+        label,
     }))
 }
 
 /// A client in the line, and its session when it is its turn.
-fn serve(mut client: Client, shared: &Shared) -> Result<(), LinkError> {
-    let link = &mut client.link;
+fn serve_client(
+    mut client: AuthenticatedClient,
+    shared: &AgentShared,
+) -> Result<(), ConnectionError> {
+    let connection = &mut client.connection;
     let hello = FromAgent::Hello(machine::welcome(&shared.caps));
-    link.send(&hello, ANSWER_MAX)?;
+    connection.send(&hello, RESPONSE_MAX)?;
     let place = match shared.queue.join(client.key) {
         Ok(place) => place,
         Err(full) => {
-            shared.counts.turned_away();
-            return link.send(&FromAgent::Over(full.to_string()), ANSWER_MAX);
+            shared.metrics.count_rejected();
+            return connection.send(&FromAgent::SessionEnded(full.to_string()), RESPONSE_MAX);
         }
     };
-    if !wait(link, &place, shared)? {
+    if !wait_in_queue(connection, &place, shared)? {
         return Ok(());
     }
-    let number = shared.sessions.fetch_add(1, Ordering::Relaxed);
-    shared.log(format_args!("{} measures", client.who));
-    shared.counts.session();
-    let (result, greeting) = Session::new(shared, &mut client, number).run();
+    let number = shared.next_session.fetch_add(1, Ordering::Relaxed);
+    shared.log(format_args!("{} measures", client.label));
+    shared.metrics.count_session();
+    let (result, greeting) = ClientSession::new(shared, &mut client, number).run();
     drop(place);
     // The next client need not wait for it.
-    let _ = greeting.map(session::Greeting::join);
+    let _ = greeting.map(session::PeerCheck::join);
     result
 }
 
 /// Until it is the client's turn; false when it leaves.
-fn wait(link: &mut Link, place: &queue::Place<'_>, shared: &Shared) -> Result<bool, LinkError> {
-    let mut told = None;
+fn wait_in_queue(
+    connection: &mut FramedConnection,
+    place: &queue::QueueEntry<'_>,
+    shared: &AgentShared,
+) -> Result<bool, ConnectionError> {
+    let mut reported = None;
     loop {
         let ahead = place.ahead();
         if ahead == 0 {
             return Ok(true);
         }
-        if told != Some(ahead) {
-            link.send(&FromAgent::Queued(ahead), ANSWER_MAX)?;
-            told = Some(ahead);
+        if reported != Some(ahead) {
+            connection.send(&FromAgent::Queued(ahead), RESPONSE_MAX)?;
+            reported = Some(ahead);
         }
         // Nothing having come is no fault yet.
-        let _ = link.wait(Instant::now() + TICK);
-        link.flush()?;
-        link.fill()?;
-        while let Some(request) = link.take::<ToAgent>()? {
+        let _ = connection.wait(Instant::now() + POLL_INTERVAL);
+        connection.flush()?;
+        connection.read_available()?;
+        while let Some(request) = connection.take_message::<ToAgent>()? {
             match request {
                 ToAgent::Clock(number) => {
                     let now_ns = measure::clock::now_ns();
-                    link.send(&FromAgent::Clock(number, now_ns), ANSWER_MAX)?;
+                    connection.send(&FromAgent::Clock(number, now_ns), RESPONSE_MAX)?;
                 }
                 ToAgent::Leave => return Ok(false),
                 _ => {
-                    shared.counts.faults();
+                    shared.metrics.count_violation();
                     let why = "it is not this client's turn yet".to_owned();
-                    link.send(&FromAgent::Over(why), ANSWER_MAX)?;
+                    connection.send(&FromAgent::SessionEnded(why), RESPONSE_MAX)?;
                     return Ok(false);
                 }
             }
         }
-        link.check()?;
-        if link.heard().elapsed() > SILENCE {
-            return Err(LinkError::Silent(SILENCE));
+        connection.check_timeouts()?;
+        if connection.last_received_at().elapsed() > CLIENT_TIMEOUT {
+            return Err(ConnectionError::TimedOut(CLIENT_TIMEOUT));
         }
         if shared.is_stopped() {
-            link.send(&FromAgent::Over("the agent was stopped".into()), ANSWER_MAX)?;
+            connection.send(
+                &FromAgent::SessionEnded("the agent was stopped".into()),
+                RESPONSE_MAX,
+            )?;
             return Ok(false);
         }
     }

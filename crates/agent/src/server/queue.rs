@@ -8,41 +8,41 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub(crate) const WAITING_MAX: usize = 16;
 
 /// Of one key: it does not keep all others out.
-const WAITING_EACH: usize = WAITING_MAX / 2;
+const WAITING_PER_KEY_MAX: usize = WAITING_MAX / 2;
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Full {
+pub(crate) enum QueueFull {
     /// For nobody.
     #[error("{WAITING_MAX} clients wait already; come again later")]
-    Line,
+    Total,
     /// For this key.
-    #[error("{WAITING_EACH} clients with this key wait already; come again later")]
-    Key,
+    #[error("{WAITING_PER_KEY_MAX} clients with this key wait already; come again later")]
+    PerKey,
 }
 
 /// The line.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    line: Mutex<Line>,
+pub(crate) struct ClientQueue {
+    state: Mutex<QueueState>,
 }
 
 #[derive(Debug, Default)]
-struct Line {
+struct QueueState {
     next: u64,
     waiting: VecDeque<(u64, Option<PublicKey>)>,
 }
 
 /// A place in the line, given up when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
-    queue: &'a Queue,
+pub(crate) struct QueueEntry<'a> {
+    queue: &'a ClientQueue,
     number: u64,
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Line> {
-        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+impl ClientQueue {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place at the end, for the holder of a key where clients have keys.
@@ -50,19 +50,19 @@ impl Queue {
     /// # Errors
     ///
     /// When the line is full.
-    pub(crate) fn join(&self, key: Option<PublicKey>) -> Result<Place<'_>, Full> {
-        let mut line = self.lock();
-        if line.waiting.len() > WAITING_MAX {
-            return Err(Full::Line);
+    pub(crate) fn join(&self, key: Option<PublicKey>) -> Result<QueueEntry<'_>, QueueFull> {
+        let mut state = self.lock();
+        if state.waiting.len() > WAITING_MAX {
+            return Err(QueueFull::Total);
         }
-        let own = line.waiting.iter().filter(|(_, other)| *other == key);
-        if key.is_some() && own.count() > WAITING_EACH {
-            return Err(Full::Key);
+        let own = state.waiting.iter().filter(|(_, other)| *other == key);
+        if key.is_some() && own.count() > WAITING_PER_KEY_MAX {
+            return Err(QueueFull::PerKey);
         }
-        let number = line.next;
-        line.next += 1;
-        line.waiting.push_back((number, key));
-        Ok(Place {
+        let number = state.next;
+        state.next += 1;
+        state.waiting.push_back((number, key));
+        Ok(QueueEntry {
             queue: self,
             number,
         })
@@ -74,11 +74,11 @@ impl Queue {
     }
 }
 
-impl Place<'_> {
+impl QueueEntry<'_> {
     /// How many go first.
     pub(crate) fn ahead(&self) -> u32 {
-        let line = self.queue.lock();
-        let at = line
+        let state = self.queue.lock();
+        let at = state
             .waiting
             .iter()
             .position(|&(number, _)| number == self.number);
@@ -86,7 +86,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueueEntry<'_> {
     fn drop(&mut self) {
         self.queue
             .lock()
@@ -100,8 +100,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_move_up_when_others_leave() {
-        let queue = Queue::default();
+    fn queue_positions_advance_when_clients_leave() {
+        let queue = ClientQueue::default();
         let first = queue.join(None).expect("a place");
         let second = queue.join(None).expect("a place");
         let third = queue.join(None).expect("a place");
@@ -113,24 +113,24 @@ mod tests {
     }
 
     #[test]
-    fn the_line_has_an_end() {
-        let queue = Queue::default();
+    fn queue_length_limited() {
+        let queue = ClientQueue::default();
         let places: Vec<_> = (0..=WAITING_MAX)
             .map(|_| queue.join(None).expect("a place"))
             .collect();
-        assert_eq!(queue.join(None).err(), Some(Full::Line));
+        assert_eq!(queue.join(None).err(), Some(QueueFull::Total));
         drop(places);
         assert!(queue.join(None).is_ok());
     }
 
     #[test]
-    fn one_key_does_not_keep_others_out() {
-        let queue = Queue::default();
+    fn queue_length_limited_per_key() {
+        let queue = ClientQueue::default();
         let [one, other] = [1, 2].map(|octet| Some(PublicKey::new([octet; 32])));
-        let places: Vec<_> = (0..=WAITING_EACH)
+        let places: Vec<_> = (0..=WAITING_PER_KEY_MAX)
             .map(|_| queue.join(one).expect("a place"))
             .collect();
-        assert_eq!(queue.join(one).err(), Some(Full::Key));
+        assert_eq!(queue.join(one).err(), Some(QueueFull::PerKey));
         assert!(queue.join(other).is_ok());
         drop(places);
         assert!(queue.join(one).is_ok());

@@ -18,7 +18,7 @@ const OFFLOADS: [(&str, u32); 5] = [
 ];
 
 /// The interface that has `address`.
-pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
+pub(crate) fn interface_with_address(address: IpAddr) -> Option<String> {
     let mut list: *mut libc::ifaddrs = ptr::null_mut();
     // SAFETY: the pointer is to a live pointer, which the call fills or leaves.
     if unsafe { libc::getifaddrs(&raw mut list) } != 0 {
@@ -29,7 +29,7 @@ pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
     while !next.is_null() {
         // SAFETY: the kernel's library made a list that lives until it is freed below.
         let one = unsafe { &*next };
-        if found.is_none() && address_of(one.ifa_addr) == Some(address) {
+        if found.is_none() && parse_sockaddr(one.ifa_addr) == Some(address) {
             // SAFETY: the name is a string that lives as long as the list.
             let name = unsafe { CStr::from_ptr(one.ifa_name) };
             found = name.to_str().ok().map(str::to_owned);
@@ -42,7 +42,7 @@ pub(crate) fn interface_of(address: IpAddr) -> Option<String> {
 }
 
 /// The Internet address behind a pointer to a socket address.
-fn address_of(address: *const libc::sockaddr) -> Option<IpAddr> {
+fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
     }
@@ -90,7 +90,7 @@ pub(crate) fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
 }
 
 /// A request about an interface, with nothing in it but its name.
-fn request(interface: &str) -> Option<libc::ifreq> {
+fn interface_request(interface: &str) -> Option<libc::ifreq> {
     let octets = interface.as_bytes();
     if octets.is_empty() || octets.len() >= libc::IFNAMSIZ {
         return None;
@@ -105,7 +105,7 @@ fn request(interface: &str) -> Option<libc::ifreq> {
 
 /// Octets of an interface's largest packet.
 pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, interface: &str) -> Option<u32> {
-    let mut asked = request(interface)?;
+    let mut asked = interface_request(interface)?;
     // SAFETY: the pointer is to a live request, which the kernel fills.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut asked) };
     // SAFETY: after SIOCGIFMTU the number is the member the kernel wrote; before, it was zero.
@@ -124,7 +124,7 @@ struct EthtoolValue {
 pub(crate) fn offloads(socket: BorrowedFd<'_>, interface: &str) -> Vec<(String, bool)> {
     let mut known = Vec::new();
     for (name, command) in OFFLOADS {
-        let Some(mut asked) = request(interface) else {
+        let Some(mut asked) = interface_request(interface) else {
             return known;
         };
         let mut value = EthtoolValue { command, data: 0 };
@@ -147,10 +147,13 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn the_loopback_is_known() {
+    fn loopback_facts_available() {
         let here = Ipv4Addr::LOCALHOST;
-        assert_eq!(interface_of(here.into()).as_deref(), Some("lo"));
-        assert_eq!(interface_of(Ipv4Addr::new(192, 0, 2, 77).into()), None);
+        assert_eq!(interface_with_address(here.into()).as_deref(), Some("lo"));
+        assert_eq!(
+            interface_with_address(Ipv4Addr::new(192, 0, 2, 77).into()),
+            None
+        );
         let listener = TcpListener::bind((here, 0)).expect("a socket");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
         let mtu = interface_mtu(socket.as_fd(), "lo").expect("an MTU");

@@ -1,8 +1,10 @@
 //! What has gone wrong in other measuring servers, tried on this one. Each test is a class of published
 //! advisories; after each the agent serves a client as if nothing had happened.
 
-use crate::common::{Counted, Scratch};
-use crate::common::{Raw, await_idle, connect, friends, job, open_agent, session, start, target};
+use crate::common::{CountingHost, Scratch};
+use crate::common::{
+    RawClient, await_idle, connect, job, open_agent, session, start, target, trusting_keys,
+};
 use control::frame::{REQUEST_MAX, encode};
 use control::session::{FromAgent, Intent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
@@ -27,18 +29,18 @@ mod engine_random {
 
 /// CVE-2016-4303 and the parsers fuzzed later: malformed text before and after authentication.
 #[test]
-fn malformed_octets_do_nothing() {
+fn malformed_input_rejected() {
     let (agent, place) = open_agent(Caps::default());
     let mut random = SplitMix64(4303);
     let good = encode(
-        &ToAgent::Tell(1, Box::new(ToWorker::Listen(job("tcp", Side::Listen)))),
+        &ToAgent::ToWorker(1, Box::new(ToWorker::Listen(job("tcp", Side::Listen)))),
         REQUEST_MAX,
     )
     .expect("a small request");
     for round in 0..120 {
-        let mut raw = Raw::connect(agent.address());
+        let mut raw = RawClient::connect(agent.address());
         if round % 3 > 0 {
-            raw.say_client();
+            raw.send_client_version();
             raw.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
         }
         let mut bad = good.clone();
@@ -46,7 +48,7 @@ fn malformed_octets_do_nothing() {
             let at = random.next() as usize % bad.len();
             bad[at] = random.next() as u8;
         }
-        raw.octets(&bad);
+        raw.send_octets(&bad);
         drop(raw);
     }
     await_idle(&agent, &place);
@@ -56,15 +58,15 @@ fn malformed_octets_do_nothing() {
 /// CVE-2023-38403: a length near the largest number wraps round. CVE-2026-71218: any length is
 /// allocated. CVE-2025-54349: a buffer is one octet short.
 #[test]
-fn lengths_are_held_against_the_limit() {
+fn frame_length_checked_against_limit() {
     let (agent, place) = open_agent(Caps::default());
     for len in [u32::MAX, u32::MAX - 3, 1 << 31, REQUEST_MAX as u32 + 1] {
-        let mut raw = Raw::ready(agent.address());
-        raw.octets(&len.to_le_bytes());
-        assert_eq!(raw.hung_up(), None, "{len}");
+        let mut raw = RawClient::ready(agent.address());
+        raw.send_octets(&len.to_le_bytes());
+        assert_eq!(raw.read_until_closed(), None, "{len}");
     }
     // The longest there may be is served: a probe that fills its frame.
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let room = REQUEST_MAX - 4;
     let probe = ToAgent::Probe(vec![7; room]);
     assert_eq!(
@@ -82,18 +84,21 @@ fn lengths_are_held_against_the_limit() {
 
 /// CVE-2023-7250: a client sends less than it announced, and the server waits for ever.
 #[test]
-fn an_unfinished_message_keeps_nobody_waiting() {
+fn partial_frame_does_not_block_other_clients() {
     let (agent, place) = open_agent(Caps::default());
-    let mut raw = Raw::ready(agent.address());
-    raw.octets(&[100, 0, 0, 0, 1, 2, 3]);
-    let mut others = [Raw::connect(agent.address()), Raw::connect(agent.address())];
-    others[0].octets(b"towpath ");
-    others[1].say_client();
+    let mut raw = RawClient::ready(agent.address());
+    raw.send_octets(&[100, 0, 0, 0, 1, 2, 3]);
+    let mut others = [
+        RawClient::connect(agent.address()),
+        RawClient::connect(agent.address()),
+    ];
+    others[0].send_octets(b"towpath ");
+    others[1].send_client_version();
     // Its turn comes although the first is still connected.
     let next = session(&agent);
-    assert_eq!(raw.hung_up(), None);
+    assert_eq!(raw.read_until_closed(), None);
     for other in &mut others {
-        assert_eq!(other.hung_up(), None);
+        assert_eq!(other.read_until_closed(), None);
     }
     drop(next);
     await_idle(&agent, &place);
@@ -102,10 +107,10 @@ fn an_unfinished_message_keeps_nobody_waiting() {
 /// CVE-2024-26306 and CVE-2025-54350: what a server says about a wrong secret, or crashes on. There
 /// are no passwords here; whoever has no trusted key is not told anything, whatever it sends.
 #[test]
-fn one_without_a_key_learns_nothing() {
+fn unauthenticated_client_learns_nothing() {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
-    let place = Counted::new();
+    let (ours, theirs) = trusting_keys(&scratch);
+    let place = CountingHost::new();
     let agent = start("127.0.0.1:0", Some(ours), Caps::default(), place.clone());
     let tries: [&[u8]; 5] = [
         b"",
@@ -120,12 +125,12 @@ fn one_without_a_key_learns_nothing() {
         socket.read_exact(&mut preface).expect("its preface");
         let _ = socket.write_all(&[b"towpath client\0\0", octets].concat());
         let _ = socket.shutdown(std::net::Shutdown::Write);
-        let mut said = Vec::new();
-        let _ = socket.read_to_end(&mut said);
+        let mut received = Vec::new();
+        let _ = socket.read_to_end(&mut received);
         // At most a TLS alert: a record of seven octets.
         assert!(
-            said.is_empty() || (said[0] == 21 && said.len() == 7),
-            "{said:?}"
+            received.is_empty() || (received[0] == 21 && received.len() == 7),
+            "{received:?}"
         );
     }
     drop(connect(&target(&agent), &theirs).expect("a friend is still let in"));
@@ -134,12 +139,12 @@ fn one_without_a_key_learns_nothing() {
 
 /// CVE-2024-53580: a number where a text belongs; here, messages of the wrong kind or out of order.
 #[test]
-fn messages_out_of_order_end_the_session() {
+fn out_of_order_messages_close_session() {
     let (agent, place) = open_agent(Caps::default());
-    let tell = |message: ToWorker| ToAgent::Tell(1, Box::new(message));
+    let tell = |message: ToWorker| ToAgent::ToWorker(1, Box::new(message));
     let wrong: [&[ToAgent]; 6] = [
         &[ToAgent::Hello(control::PROTOCOL_VERSION)],
-        &[ToAgent::Settle],
+        &[ToAgent::EndTrial],
         &[ToAgent::Spawn(1), tell(ToWorker::Go(0))],
         &[ToAgent::Spawn(1), tell(ToWorker::PeerDone(1))],
         &[ToAgent::Spawn(1), tell(ToWorker::Stop)],
@@ -149,11 +154,11 @@ fn messages_out_of_order_end_the_session() {
         })],
     ];
     for requests in wrong {
-        let mut raw = Raw::ready(agent.address());
+        let mut raw = RawClient::ready(agent.address());
         requests.iter().for_each(|request| raw.send(request));
-        let last = raw.hung_up();
+        let last = raw.read_until_closed();
         assert!(
-            matches!(last, Some(FromAgent::Over(_))),
+            matches!(last, Some(FromAgent::SessionEnded(_))),
             "{requests:?}: {last:?}"
         );
     }
@@ -162,9 +167,9 @@ fn messages_out_of_order_end_the_session() {
         b"\x01\0\0\0\x63",
         b"\0\0\0\0",
     ] {
-        let mut raw = Raw::ready(agent.address());
-        raw.octets(requests);
-        assert_eq!(raw.hung_up(), None);
+        let mut raw = RawClient::ready(agent.address());
+        raw.send_octets(requests);
+        assert_eq!(raw.read_until_closed(), None);
     }
     await_idle(&agent, &place);
 }
@@ -172,27 +177,28 @@ fn messages_out_of_order_end_the_session() {
 /// CVE-2025-54351: a datagram longer than the buffer it is received into is believed to be as long as
 /// it says.
 #[test]
-fn datagrams_longer_than_agreed_are_cut_off() {
+fn overlong_datagrams_truncated_to_agreed_length() {
     let (agent, place) = open_agent(Caps::default());
     for transport in ["udp", "udp-batched", "udp-segmented"] {
-        let mut raw = Raw::ready(agent.address());
+        let mut raw = RawClient::ready(agent.address());
         let mut listen = job(transport, Side::Listen);
-        (listen.message_len, listen.settings.read_len) = (16, 16);
+        (listen.message_len, listen.circuit_options.read_len) = (16, 16);
         let to = listen_there(&mut raw, listen);
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         for _ in 0..2 {
             socket.send_to(b"Z", to).expect("it is sent");
         }
-        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
-        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Go(0))));
+        raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Accepted));
+        raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Go(0))));
         for _ in 0..5 {
             socket.send_to(&[9; 60_000], to).expect("it is sent");
         }
-        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Running));
-        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::PeerDone(5))));
-        let done =
-            raw.await_that(|answer| matches!(answer, FromAgent::Said(1, FromWorker::Finished(_))));
-        let FromAgent::Said(1, FromWorker::Finished(report)) = done else {
+        raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Running));
+        raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::PeerDone(5))));
+        let done = raw.await_answer(|answer| {
+            matches!(answer, FromAgent::FromWorker(1, FromWorker::Finished(_)))
+        });
+        let FromAgent::FromWorker(1, FromWorker::Finished(report)) = done else {
             panic!("no report");
         };
         let circuit = &report.circuits[0];
@@ -211,12 +217,12 @@ fn datagrams_longer_than_agreed_are_cut_off() {
 }
 
 /// Gives a worker a job and tells where it listens.
-pub fn listen_there(raw: &mut Raw, job: control::Job) -> SocketAddr {
+pub fn listen_there(raw: &mut RawClient, job: control::Job) -> SocketAddr {
     raw.send(&ToAgent::Spawn(1));
-    raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(job))));
-    let said = raw.await_that(|answer| matches!(answer, FromAgent::Said(1, _)));
-    let FromAgent::Said(1, FromWorker::Listening(frames)) = said else {
-        panic!("not listening: {said:?}");
+    raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Listen(job))));
+    let received = raw.await_answer(|answer| matches!(answer, FromAgent::FromWorker(1, _)));
+    let FromAgent::FromWorker(1, FromWorker::Listening(frames)) = received else {
+        panic!("not listening: {received:?}");
     };
     let text = std::str::from_utf8(&frames[0].bytes).expect("text");
     text.lines()
@@ -227,14 +233,14 @@ pub fn listen_there(raw: &mut Raw, job: control::Job) -> SocketAddr {
 
 /// CVE-2026-71217: unbounded numbers of streams, lengths and the like exhaust threads and memory.
 #[test]
-fn what_a_client_asks_for_is_bounded() {
+fn client_requests_bounded_by_caps() {
     let (agent, place) = open_agent(Caps::default());
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let changes: [fn(&mut control::Job); 6] = [
-        |job| job.legs[0].circuits = u32::MAX,
+        |job| job.components[0].circuits = u32::MAX,
         |job| job.message_len = u64::MAX,
-        |job| job.settings.read_len = u64::MAX,
-        |job| job.settings.buffers = Some(u64::MAX),
+        |job| job.circuit_options.read_len = u64::MAX,
+        |job| job.circuit_options.buffers = Some(u64::MAX),
         |job| job.limits.time_ns = u64::MAX,
         |job| job.limits.slice_ns = 1,
     ];
@@ -242,19 +248,19 @@ fn what_a_client_asks_for_is_bounded() {
         let mut job = job("tcp", Side::Listen);
         change(&mut job);
         raw.send(&ToAgent::Spawn(1));
-        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(job))));
-        raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(1), _)));
-        raw.send(&ToAgent::End(1));
-        raw.await_that(|answer| *answer == FromAgent::Ended(1));
+        raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Listen(job))));
+        raw.await_answer(|answer| matches!(answer, FromAgent::Refused(Some(1), _)));
+        raw.send(&ToAgent::EndWorker(1));
+        raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
     }
     // Nor are there more workers or greetings than a session may have.
     let most = control::session::WORKERS_MAX;
     (1..=most + 3).for_each(|number| raw.send(&ToAgent::Spawn(number)));
     for number in most + 1..=most + 3 {
-        raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(n), _) if *n == number));
+        raw.await_answer(|answer| matches!(answer, FromAgent::Refused(Some(n), _) if *n == number));
     }
-    (0..100).for_each(|_| raw.send(&ToAgent::Expect));
-    raw.await_that(|answer| matches!(answer, FromAgent::Refused(None, _)));
+    (0..100).for_each(|_| raw.send(&ToAgent::ExpectPeer));
+    raw.await_answer(|answer| matches!(answer, FromAgent::Refused(None, _)));
     drop(raw);
     await_idle(&agent, &place);
 }
@@ -262,24 +268,24 @@ fn what_a_client_asks_for_is_bounded() {
 /// CVE-2026-101276: a watchdog frees what threads still use. Here it ends a process and waits for it;
 /// a client that hangs up again and again in the middle of a trial leaves none behind.
 #[test]
-fn workers_are_waited_for_whenever_a_client_goes() {
+fn workers_reaped_when_client_leaves() {
     let (agent, place) = open_agent(Caps::default());
     let before = threads();
     for round in 0..12 {
-        let mut raw = Raw::ready(agent.address());
+        let mut raw = RawClient::ready(agent.address());
         let to = listen_there(&mut raw, job("tcp", Side::Listen));
         let data = TcpStream::connect(to).expect("it listens");
         if round % 2 == 0 {
-            raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
-            raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Go(0))));
+            raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Accepted));
+            raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Go(0))));
         }
         drop((raw, data));
         await_idle(&agent, &place);
     }
     drop(agent);
-    assert!(place.left().is_empty());
+    assert!(place.live_workers().is_empty());
     // Other tests' threads come and go; these would be twelve and more.
-    crate::common::await_that("threads were left", || threads() < before + 12);
+    crate::common::await_condition("threads were left", || threads() < before + 12);
 }
 
 fn threads() -> usize {
@@ -288,13 +294,13 @@ fn threads() -> usize {
 
 /// The class of predictable files in public folders: a worker cannot write any file at all.
 #[test]
-fn workers_write_no_files() {
+fn workers_cannot_write_files() {
     let (agent, place) = open_agent(Caps::default());
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     raw.send(&ToAgent::Spawn(1));
     raw.send(&ToAgent::Clock(1));
-    raw.await_that(|answer| matches!(answer, FromAgent::Clock(..)));
-    let worker = place.left()[0];
+    raw.await_answer(|answer| matches!(answer, FromAgent::Clock(..)));
+    let worker = place.live_workers()[0];
     let limits = std::fs::read_to_string(format!("/proc/{worker}/limits")).expect("its limits");
     let limit = |name: &str| {
         let line = limits

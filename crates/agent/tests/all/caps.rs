@@ -1,8 +1,8 @@
 //! What a client may move, and how fast: held by workers while they run, and counted however they end.
 
-use crate::common::{Counted, Raw, await_idle, job, open_agent};
+use crate::common::{CountingHost, RawClient, await_idle, job, open_agent};
 use agent::Agent;
-use agent::server::state::{Acquaintance, Act, State};
+use agent::server::session_state::{Action, SessionState, VerifiedPeer};
 use control::session::{FromAgent, ToAgent};
 use control::{
     Arrivals, Caps, FromWorker, Job, Mix, Rate, RendezvousFrame, Role, Side, ToWorker,
@@ -16,26 +16,26 @@ use std::time::Duration;
 const ROUNDS_MAX: usize = 400;
 
 /// How long to wait for what may never come: a worker without bytes left is silent.
-const PATIENCE: Duration = Duration::from_secs(1);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes a message of the tests with pace has.
 const LEN: usize = 10_000;
 
-pub fn tell(raw: &mut Raw, worker: u32, message: ToWorker) {
-    raw.send(&ToAgent::Tell(worker, Box::new(message)));
+pub fn tell(raw: &mut RawClient, worker: u32, message: ToWorker) {
+    raw.send(&ToAgent::ToWorker(worker, Box::new(message)));
 }
 
 /// Gives a listening job to a fresh worker; where it listens, or why it does not.
-fn listen(raw: &mut Raw, worker: u32, job: &Job) -> Result<SocketAddr, String> {
+fn listen(raw: &mut RawClient, worker: u32, job: &Job) -> Result<SocketAddr, String> {
     raw.send(&ToAgent::Spawn(worker));
-    give(raw, worker, job)
+    assign_job(raw, worker, job)
 }
 
-fn give(raw: &mut Raw, worker: u32, job: &Job) -> Result<SocketAddr, String> {
+fn assign_job(raw: &mut RawClient, worker: u32, job: &Job) -> Result<SocketAddr, String> {
     tell(raw, worker, ToWorker::Listen(job.clone()));
-    let of_it = move |answer: &FromAgent| matches!(answer, FromAgent::Said(n, _) | FromAgent::Refused(Some(n), _) if *n == worker);
-    match raw.await_that(of_it) {
-        FromAgent::Said(_, FromWorker::Listening(frames)) => {
+    let of_it = move |answer: &FromAgent| matches!(answer, FromAgent::FromWorker(n, _) | FromAgent::Refused(Some(n), _) if *n == worker);
+    match raw.await_answer(of_it) {
+        FromAgent::FromWorker(_, FromWorker::Listening(frames)) => {
             let text = std::str::from_utf8(&frames[0].bytes).expect("an address");
             Ok(text.parse().expect("an address"))
         }
@@ -44,36 +44,36 @@ fn give(raw: &mut Raw, worker: u32, job: &Job) -> Result<SocketAddr, String> {
     }
 }
 
-fn go(raw: &mut Raw, worker: u32) {
+fn go(raw: &mut RawClient, worker: u32) {
     tell(raw, worker, ToWorker::Go(0));
-    raw.await_that(|answer| *answer == FromAgent::Said(worker, FromWorker::Running));
+    raw.await_answer(|answer| *answer == FromAgent::FromWorker(worker, FromWorker::Running));
 }
 
-pub fn end(raw: &mut Raw, worker: u32) {
-    raw.send(&ToAgent::End(worker));
-    raw.await_that(|answer| *answer == FromAgent::Ended(worker));
+pub fn end(raw: &mut RawClient, worker: u32) {
+    raw.send(&ToAgent::EndWorker(worker));
+    raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(worker));
 }
 
-fn finished(raw: &mut Raw, worker: u32) -> WorkerReport {
-    let is_report = |answer: &FromAgent| matches!(answer, FromAgent::Said(n, FromWorker::Finished(_)) if *n == worker);
-    match raw.await_that(is_report) {
-        FromAgent::Said(_, FromWorker::Finished(report)) => *report,
+fn finished(raw: &mut RawClient, worker: u32) -> WorkerReport {
+    let is_report = |answer: &FromAgent| matches!(answer, FromAgent::FromWorker(n, FromWorker::Finished(_)) if *n == worker);
+    match raw.await_answer(is_report) {
+        FromAgent::FromWorker(_, FromWorker::Finished(report)) => *report,
         _ => unreachable!("it was asked for"),
     }
 }
 
 /// A connection to a worker that it has accepted.
-fn accepted(raw: &mut Raw, worker: u32, to: SocketAddr) -> TcpStream {
+fn accepted(raw: &mut RawClient, worker: u32, to: SocketAddr) -> TcpStream {
     let data = TcpStream::connect(to).expect("the worker listens");
-    let limit = Some(crate::common::HANG);
+    let limit = Some(crate::common::TEST_TIMEOUT);
     data.set_read_timeout(limit).expect("a limit");
     data.set_write_timeout(limit).expect("a limit");
-    raw.await_that(|answer| *answer == FromAgent::Said(worker, FromWorker::Accepted));
+    raw.await_answer(|answer| *answer == FromAgent::FromWorker(worker, FromWorker::Accepted));
     data
 }
 
 /// Everything that still comes.
-fn rest(data: &mut TcpStream) -> u64 {
+fn read_to_end_len(data: &mut TcpStream) -> u64 {
     let mut buffer = vec![0; 1 << 16];
     let mut all = 0;
     while let Ok(len) = data.read(&mut buffer) {
@@ -128,13 +128,17 @@ fn serving(workload: Workload) -> Job {
 
 /// Starts workers of `job` again and again until the agent has had enough, and ends each before it
 /// reports: by its number, or as if it had crashed. What came of it, all told, must be within the cap.
-fn spend(job: &Job, bytes: u64, mut once: impl FnMut(&mut Raw, SocketAddr) -> u64) {
+fn exhaust_byte_cap(
+    job: &Job,
+    bytes: u64,
+    mut once: impl FnMut(&mut RawClient, SocketAddr) -> u64,
+) {
     let caps = Caps {
         bytes,
         ..Caps::default()
     };
     let (agent, place) = open_agent(caps);
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let mut moved = 0;
     for round in 0..ROUNDS_MAX {
         let to = match listen(&mut raw, 1, job) {
@@ -157,33 +161,33 @@ fn spend(job: &Job, bytes: u64, mut once: impl FnMut(&mut Raw, SocketAddr) -> u6
 }
 
 /// The only worker dies.
-fn crash(raw: &mut Raw, place: &Counted) {
-    for worker in place.left() {
+fn crash(raw: &mut RawClient, place: &CountingHost) {
+    for worker in place.live_workers() {
         let process = rustix::process::Pid::from_raw(worker as i32).expect("a process");
         // It may have ended by itself.
         let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
     }
-    raw.await_that(|answer| *answer == FromAgent::Ended(1));
+    raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
 }
 
 /// Waits until a worker sends, or sends nothing; how much of it was read.
-fn begin_to_read(raw: &mut Raw, to: SocketAddr) -> (TcpStream, u64) {
+fn begin_to_read(raw: &mut RawClient, to: SocketAddr) -> (TcpStream, u64) {
     let mut data = accepted(raw, 1, to);
     go(raw, 1);
     // What comes later is read later.
-    data.set_read_timeout(Some(PATIENCE)).expect("a limit");
+    data.set_read_timeout(Some(READ_TIMEOUT)).expect("a limit");
     let read = data.read(&mut [0; 1]).unwrap_or(0) as u64;
     (data, read)
 }
 
 #[test]
-fn bytes_of_workers_that_never_report_count() {
+fn bytes_of_crashed_workers_charged() {
     for job in [source(), mixed(100_000), offered(100_000.0)] {
         let mut earlier: Option<(TcpStream, u64)> = None;
-        spend(&job, 48 << 20, |raw, to| {
+        exhaust_byte_cap(&job, 48 << 20, |raw, to| {
             // Those of the worker before, which is gone by now.
             let moved = earlier.take();
-            let moved = moved.map_or(0, |(mut data, read)| read + rest(&mut data));
+            let moved = moved.map_or(0, |(mut data, read)| read + read_to_end_len(&mut data));
             earlier = Some(begin_to_read(raw, to));
             moved
         });
@@ -191,22 +195,22 @@ fn bytes_of_workers_that_never_report_count() {
 }
 
 #[test]
-fn bytes_of_answers_that_are_never_reported_count() {
+fn reply_bytes_of_crashed_workers_charged() {
     let message = vec![7; LEN];
     let ask = |data: &mut TcpStream| {
-        data.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        data.set_read_timeout(Some(READ_TIMEOUT)).expect("a limit");
         let mut answer = vec![0; LEN];
         let asked = data.write_all(&message);
         asked.and_then(|()| data.read_exact(&mut answer)).is_ok()
     };
-    spend(&serving(Workload::Delay), 500_000, |raw, to| {
+    exhaust_byte_cap(&serving(Workload::Delay), 500_000, |raw, to| {
         let mut data = accepted(raw, 1, to);
         go(raw, 1);
         let answers = (0..5).take_while(|_| ask(&mut data)).count();
         (answers * 2 * LEN) as u64
     });
-    spend(&serving(Workload::Connect), 500_000, |raw, to| {
-        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
+    exhaust_byte_cap(&serving(Workload::Connect), 500_000, |raw, to| {
+        raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Accepted));
         go(raw, 1);
         let once = |_: &i32| TcpStream::connect(to).is_ok_and(|mut data| ask(&mut data));
         let answers = (0..5).take_while(once).count();
@@ -215,13 +219,13 @@ fn bytes_of_answers_that_are_never_reported_count() {
 }
 
 #[test]
-fn a_receiver_takes_no_more_than_it_may() {
+fn receiver_byte_allowance_enforced() {
     let caps = Caps {
         bytes: 1 << 20,
         ..Caps::default()
     };
     let (agent, place) = open_agent(caps);
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let mut sink = job("tcp", Side::Listen);
     sink.limits.time_ns = 30_000_000_000;
     let to = listen(&mut raw, 1, &sink).expect("it listens");
@@ -233,10 +237,13 @@ fn a_receiver_takes_no_more_than_it_may() {
     assert!(written.count() < 4096, "it takes all of 256 MiB");
     let report = finished(&mut raw, 1);
     let circuit = &report.circuits[0];
-    assert_eq!(circuit.error.as_deref(), Some(control::caps::SPENT));
+    assert_eq!(
+        circuit.error.as_deref(),
+        Some(control::caps::QUOTA_EXCEEDED)
+    );
     assert_eq!(circuit.received_bytes, report.moved_bytes);
     // The last read may bring more than was left.
-    let most = (1 << 20) + sink.settings.read_len;
+    let most = (1 << 20) + sink.circuit_options.read_len;
     assert!(report.moved_bytes >= 1 << 20 && report.moved_bytes <= most);
     let why = listen(&mut raw, 2, &sink).expect_err("nothing is left");
     assert!(why.contains("has moved all of its 1048576 bytes"), "{why}");
@@ -247,7 +254,7 @@ fn a_receiver_takes_no_more_than_it_may() {
 /// Bytes a second that the agents of the tests with pace send.
 const PACE: u64 = 1_000_000;
 
-fn slow_agent() -> (Agent, Counted) {
+fn slow_agent() -> (Agent, CountingHost) {
     let caps = Caps {
         rate_bps: Some(PACE * 8),
         ..Caps::default()
@@ -256,8 +263,8 @@ fn slow_agent() -> (Agent, Counted) {
 }
 
 /// Has a worker that is ready send to the end of its job; its report, and what really came.
-fn run_source(raw: &mut Raw, worker: u32, mut data: TcpStream) -> (WorkerReport, u64) {
-    let reading = std::thread::spawn(move || rest(&mut data));
+fn run_source(raw: &mut RawClient, worker: u32, mut data: TcpStream) -> (WorkerReport, u64) {
+    let reading = std::thread::spawn(move || read_to_end_len(&mut data));
     go(raw, worker);
     let report = finished(raw, worker);
     end(raw, worker);
@@ -266,7 +273,7 @@ fn run_source(raw: &mut Raw, worker: u32, mut data: TcpStream) -> (WorkerReport,
 
 /// Bytes that may be sent in the time of `reports`: what the pace makes of it, what a loop that was held
 /// up may make up for, and nothing more.
-fn most(reports: &[&WorkerReport]) -> u64 {
+fn max_rate(reports: &[&WorkerReport]) -> u64 {
     let circuits = || reports.iter().flat_map(|report| &report.circuits);
     let first = circuits().map(|one| one.first_ns).min().expect("a circuit");
     let last = circuits().map(|one| one.last_ns).max().expect("a circuit");
@@ -274,9 +281,9 @@ fn most(reports: &[&WorkerReport]) -> u64 {
 }
 
 #[test]
-fn no_workload_is_faster_than_its_worker_may_be() {
+fn rate_cap_enforced_for_every_workload() {
     let (agent, place) = slow_agent();
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let short = |job: Job| {
         let mut job = job;
         job.limits.time_ns = 400_000_000;
@@ -292,13 +299,13 @@ fn no_workload_is_faster_than_its_worker_may_be() {
         let (report, came) = run_source(&mut raw, 1, data);
         assert_eq!(report.circuits[0].error, None);
         assert_eq!(report.moved_bytes, came);
-        let most = most(&[&report]) + job.longest();
+        let most = max_rate(&[&report]) + job.message_len_max();
         assert!(came <= most, "{came} above {most}: {job:?}");
     }
     // More than that is not even offered.
     let why = listen(&mut raw, 1, &offered(101.0)).expect_err("too much");
     assert!(why.contains("8080000 bit/s are offered"), "{why}");
-    raw.send(&ToAgent::End(1));
+    raw.send(&ToAgent::EndWorker(1));
     drop(raw);
     await_idle(&agent, &place);
 }
@@ -317,9 +324,9 @@ fn echo(listener: &TcpListener) {
 }
 
 #[test]
-fn connections_and_questions_keep_the_pace_too() {
+fn rate_cap_covers_handshakes_and_requests() {
     let (agent, place) = slow_agent();
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     for workload in [Workload::Connect, Workload::Delay] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("bound");
@@ -338,7 +345,7 @@ fn connections_and_questions_keep_the_pace_too() {
         };
         raw.send(&ToAgent::Spawn(1));
         tell(&mut raw, 1, ToWorker::Connect(asking, vec![frame]));
-        raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Connected));
+        raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Connected));
         go(&mut raw, 1);
         let report = finished(&mut raw, 1);
         end(&mut raw, 1);
@@ -346,7 +353,7 @@ fn connections_and_questions_keep_the_pace_too() {
         assert_eq!(circuit.error, None, "{workload:?}");
         assert_eq!(circuit.received_bytes, circuit.sent * LEN as u64);
         assert_eq!(report.moved_bytes, 2 * circuit.received_bytes);
-        let most = most(&[&report]) + LEN as u64;
+        let most = max_rate(&[&report]) + LEN as u64;
         assert!(circuit.received_bytes <= most, "{workload:?}: {circuit:?}");
         // The thread ends with one that asks nothing.
         drop(TcpStream::connect(address));
@@ -365,9 +372,9 @@ fn answer(listener: &TcpListener) {
 }
 
 #[test]
-fn several_workers_share_the_pace() {
+fn rate_cap_shared_among_workers() {
     let (agent, place) = slow_agent();
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let workers = [1, 2, 3];
     let mut job = source();
     job.limits.time_ns = 400_000_000;
@@ -375,9 +382,9 @@ fn several_workers_share_the_pace() {
         .iter()
         .for_each(|&worker| raw.send(&ToAgent::Spawn(worker)));
     let threads = workers.map(|worker| {
-        let to = give(&mut raw, worker, &job).expect("it listens");
+        let to = assign_job(&mut raw, worker, &job).expect("it listens");
         let mut data = accepted(&mut raw, worker, to);
-        std::thread::spawn(move || rest(&mut data))
+        std::thread::spawn(move || read_to_end_len(&mut data))
     });
     // A fourth finds nothing left.
     let why = listen(&mut raw, 4, &job).expect_err("all is given away");
@@ -387,7 +394,7 @@ fn several_workers_share_the_pace() {
         .for_each(|&worker| tell(&mut raw, worker, ToWorker::Go(0)));
     let mut reports: Vec<WorkerReport> = Vec::new();
     while reports.len() < workers.len() {
-        if let Some(FromAgent::Said(_, FromWorker::Finished(report))) = raw.receive() {
+        if let Some(FromAgent::FromWorker(_, FromWorker::Finished(report))) = raw.receive() {
             reports.push(*report);
         }
     }
@@ -397,7 +404,7 @@ fn several_workers_share_the_pace() {
         .iter()
         .sum();
     let all: Vec<&WorkerReport> = reports.iter().collect();
-    let most = most(&all) + 3 * LEN as u64;
+    let most = max_rate(&all) + 3 * LEN as u64;
     assert!(came > 0 && came <= most, "{came} above {most}");
     drop(raw);
     await_idle(&agent, &place);
@@ -405,9 +412,9 @@ fn several_workers_share_the_pace() {
 
 /// However a worker goes, what it has booked or reported is gone from what is left.
 #[test]
-fn every_way_to_end_is_charged() {
+fn bytes_charged_however_worker_ends() {
     let here = std::net::IpAddr::from([127, 0, 0, 1]);
-    let client = Acquaintance {
+    let client = VerifiedPeer {
         peer: here,
         local: here,
     };
@@ -415,7 +422,7 @@ fn every_way_to_end_is_charged() {
         bytes: 10_000_000,
         ..Caps::default()
     };
-    let mut state = State::new(caps, client, |_, _| Ok(()));
+    let mut state = SessionState::new(caps, client, |_, _| Ok(()));
     let mut left = 10_000_000;
     let report = |moved_bytes| {
         let report = WorkerReport {
@@ -424,7 +431,7 @@ fn every_way_to_end_is_charged() {
         };
         FromWorker::Finished(Box::new(report))
     };
-    for (said, booked, charged) in [
+    for (message, booked, charged) in [
         (None, 5000, 5000),
         (Some(FromWorker::Failed("late".into())), 700, 700),
         (Some(FromWorker::SourceDone(5)), 60, 60),
@@ -432,13 +439,13 @@ fn every_way_to_end_is_charged() {
         (None, 0, 0),
     ] {
         let whole = Some(left);
-        state.request(ToAgent::Spawn(1)).expect("a worker");
+        state.handle_request(ToAgent::Spawn(1)).expect("a worker");
         let job = ToWorker::Listen(source());
-        let act = state.request(ToAgent::Tell(1, Box::new(job)));
-        assert!(matches!(act, Ok(Act::Tell(1, _))), "{act:?}");
+        let act = state.handle_request(ToAgent::ToWorker(1, Box::new(job)));
+        assert!(matches!(act, Ok(Action::Forward(1, _))), "{act:?}");
         assert_eq!(state.job(1).and_then(|job| job.allowance_bytes), whole);
-        said.map(|said| state.said(1, said));
-        state.ended(1, booked);
+        message.map(|message| state.handle_worker_message(1, message));
+        state.worker_ended(1, booked);
         left -= charged;
         assert_eq!(state.bytes_left(), left);
     }

@@ -1,9 +1,11 @@
 //! Clients that come and go while another races, again and again: the agent's memory stays where it
 //! was.
 
-use crate::common::{Raw, Scratch, Silent, await_idle, here, job, open_agent, session, spec};
-use agent::AgentStage;
-use agent::client::End;
+use crate::common::{
+    NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
+};
+use agent::AgentEnvironment;
+use agent::client::PathEnd;
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, Side, ToWorker};
 use results::{Machine, Status};
@@ -30,25 +32,25 @@ const ALONE: &str = "TOWPATH_CHURN_ALONE";
 /// `TOWPATH_CHURN_S` makes it last that many seconds. It is a process of its own: the memory of other
 /// tests is theirs.
 #[test]
-fn clients_come_and_go_and_leave_nothing() {
+fn client_churn_leaks_nothing() {
     if std::env::var_os(ALONE).is_some() {
-        return come_and_go();
+        return churn_clients();
     }
-    let name = "churn::clients_come_and_go_and_leave_nothing";
+    let name = "churn::client_churn_leaks_nothing";
     let alone = std::process::Command::new(std::env::current_exe().expect("this program"))
         .args([name, "--exact", "--nocapture"])
         .env(ALONE, "1")
         .output()
         .expect("it starts");
-    let said = String::from_utf8_lossy(&alone.stderr);
-    eprint!("{said}");
+    let received = String::from_utf8_lossy(&alone.stderr);
+    eprint!("{received}");
     assert!(
-        alone.status.success() && said.contains("MiB more"),
-        "{said}"
+        alone.status.success() && received.contains("MiB more"),
+        "{received}"
     );
 }
 
-fn come_and_go() {
+fn churn_clients() {
     let (agent, place) = open_agent(Caps::default());
     let span = std::env::var("TOWPATH_CHURN_S")
         .ok()
@@ -58,7 +60,7 @@ fn come_and_go() {
     let (grown, rounds) = std::thread::scope(|scope| {
         let racing = scope.spawn(|| races(&agent, &raced, &over));
         // A round that fails ends the races too.
-        let _over = Over(&over);
+        let _over = SetOnDrop(&over);
         churn(
             &agent,
             &|| (raced.load(Ordering::Relaxed), racing.is_finished()),
@@ -75,9 +77,9 @@ fn come_and_go() {
     assert!(agent.metrics().contains("faults_total 0"));
 }
 
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -110,15 +112,23 @@ fn churn(
 fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let scratch = Scratch::new();
-        let pairs = vec![[End::Here, End::There(Arc::new(session(agent)))]];
-        let mut stage = AgentStage::new(pairs, &here()).expect("a stage");
+        let pairs = vec![[PathEnd::Local, PathEnd::Agent(Arc::new(session(agent)))]];
+        let mut stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
         let spec = spec(
             &[TRANSPORTS[raced.load(Ordering::Relaxed) % 3]],
             &["throughput"],
         );
         let (folder, machine) = (scratch.path("run"), Machine::default());
         let stop = AtomicBool::new(false);
-        measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+        measure::run(
+            &spec,
+            &machine,
+            &folder,
+            &mut stage,
+            &stop,
+            &mut NullObserver,
+        )
+        .expect("a race");
         let run = results::RunData::read(&folder).expect("a result");
         let failed = run
             .trials
@@ -131,19 +141,21 @@ fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
 
 /// One that measures, and leaves its worker waiting for its peer if told so, one that waits and goes, one that is nobody.
 fn round(agent: &agent::Agent, waiting: bool) {
-    let mut measures = Raw::ready(agent.address());
-    let mut waits = Raw::connect(agent.address());
-    waits.say_client();
+    let mut measures = RawClient::ready(agent.address());
+    let mut waits = RawClient::connect(agent.address());
+    waits.send_client_version();
     waits.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
     measures.send(&ToAgent::Spawn(1));
     if waiting {
         let listen = ToWorker::Listen(job("udp", Side::Listen));
-        measures.send(&ToAgent::Tell(1, Box::new(listen)));
+        measures.send(&ToAgent::ToWorker(1, Box::new(listen)));
     } else {
         measures.send(&ToAgent::Clock(1));
     }
-    Raw::connect(agent.address()).octets(b"who is there?...");
-    measures.await_that(|answer| matches!(answer, FromAgent::Said(1, _) | FromAgent::Clock(..)));
+    RawClient::connect(agent.address()).send_octets(b"who is there?...");
+    measures.await_answer(|answer| {
+        matches!(answer, FromAgent::FromWorker(1, _) | FromAgent::Clock(..))
+    });
     drop(waits);
     drop(measures);
     // And one that does all as it should.

@@ -2,12 +2,12 @@
 
 use agent::client::Session;
 use agent::keys::{Identity, KeyFolder};
-use agent::{Agent, Settings, Target};
-use control::frame::{ANSWER_MAX, Frames, REQUEST_MAX, encode};
+use agent::{Agent, AgentAddress, AgentConfig};
+use control::frame::{FrameDecoder, REQUEST_MAX, RESPONSE_MAX, encode};
 use control::session::{FromAgent, ToAgent};
-use control::{Caps, Job, Leg, Limits, Role, Side, Workload};
+use control::{Caps, ComponentSpec, Job, Limits, Role, Side, Workload};
 use measure::spec::Loads;
-use measure::{Place, RaceSpec, ThisHost, WorkerHandle};
+use measure::{LocalHost, RaceSpec, WorkerHandle, WorkerHost};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Nothing in these tests takes this long unless it hangs.
-pub const HANG: Duration = Duration::from_secs(60);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A folder of a test's own, gone with it.
 pub struct Scratch(PathBuf);
@@ -50,24 +50,25 @@ impl Drop for Scratch {
 }
 
 /// Key folders of an agent on the loopback and a client that trust each other.
-pub fn friends(scratch: &Scratch) -> (KeyFolder, KeyFolder) {
-    friends_at(scratch, &["127.0.0.1".to_owned()])
+pub fn trusting_keys(scratch: &Scratch) -> (KeyFolder, KeyFolder) {
+    trusting_keys_for(scratch, &["127.0.0.1".to_owned()])
 }
 
 /// The same, for agents that are found at these addresses.
-pub fn friends_at(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, KeyFolder) {
+pub fn trusting_keys_for(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, KeyFolder) {
     let (ours, theirs) = (scratch.keys("agent"), scratch.keys("client"));
     let one: Identity = ours.create().expect("a key");
     let other: Identity = theirs.create().expect("a key");
-    ours.trust(other.public(), "client").expect("it is trusted");
+    ours.trust(other.public_key(), "client")
+        .expect("it is trusted");
     for host in hosts {
-        theirs.trust(one.public(), host).expect("it is trusted");
+        theirs.trust(one.public_key(), host).expect("it is trusted");
     }
     (ours, theirs)
 }
 
 /// Workers of this program.
-pub fn here() -> ThisHost {
+pub fn local_host() -> LocalHost {
     let program = std::env::current_exe().expect("this program");
     let arguments = [
         "worker_of_these_tests",
@@ -75,20 +76,20 @@ pub fn here() -> ThisHost {
         "--nocapture",
         "--test-threads=1",
     ];
-    ThisHost::new(program, arguments.map(str::to_owned).to_vec())
+    LocalHost::new(program, arguments.map(str::to_owned).to_vec())
 }
 
 /// A place that remembers its workers.
 #[derive(Clone)]
-pub struct Counted {
-    place: ThisHost,
+pub struct CountingHost {
+    place: LocalHost,
     started: Arc<Mutex<Vec<u32>>>,
 }
 
-impl Counted {
-    pub fn new() -> Counted {
-        Counted {
-            place: here(),
+impl CountingHost {
+    pub fn new() -> CountingHost {
+        CountingHost {
+            place: local_host(),
             started: Arc::default(),
         }
     }
@@ -99,7 +100,7 @@ impl Counted {
     }
 
     /// Those that are still there, zombies included.
-    pub fn left(&self) -> Vec<u32> {
+    pub fn live_workers(&self) -> Vec<u32> {
         let all = self.started.lock().expect("no panic").clone();
         let own = std::process::id().to_string();
         let is_ours = |process: &u32| {
@@ -113,37 +114,37 @@ impl Counted {
     }
 }
 
-impl Place for Counted {
+impl WorkerHost for CountingHost {
     fn name(&self) -> &str {
         "a host that counts"
     }
 
     fn spawn(&self) -> io::Result<WorkerHandle> {
         let worker = self.place.spawn()?;
-        self.started.lock().expect("no panic").push(worker.id());
+        self.started.lock().expect("no panic").push(worker.pid());
         Ok(worker)
     }
 }
 
 /// An agent on the loopback that asks for no keys, with these caps.
-pub fn open_agent(caps: Caps) -> (Agent, Counted) {
-    let place = Counted::new();
+pub fn open_agent(caps: Caps) -> (Agent, CountingHost) {
+    let place = CountingHost::new();
     let agent = start("127.0.0.1:0", None, caps, place.clone());
     (agent, place)
 }
 
-pub fn start(listen: &str, keys: Option<KeyFolder>, caps: Caps, place: Counted) -> Agent {
-    let settings = Settings {
+pub fn start(listen: &str, keys: Option<KeyFolder>, caps: Caps, place: CountingHost) -> Agent {
+    let settings = AgentConfig {
         listen: listen.parse().expect("an address"),
         keys,
         caps,
-        place: Box::new(place),
+        worker_host: Box::new(place),
         log: Box::new(|_| {}),
     };
     Agent::start(settings).unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn target(agent: &Agent) -> Target {
+pub fn target(agent: &Agent) -> AgentAddress {
     agent.address().to_string().parse().expect("an address")
 }
 
@@ -153,38 +154,45 @@ pub fn session(agent: &Agent) -> Session {
     connect(&target(agent), &scratch.keys("none")).unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub fn connect(target: &Target, keys: &KeyFolder) -> Result<Session, agent::client::SessionError> {
+pub fn connect(
+    target: &AgentAddress,
+    keys: &KeyFolder,
+) -> Result<Session, agent::client::SessionError> {
     Session::connect(target, keys, false, &AtomicBool::new(false), &mut |_| {})
 }
 
 /// A client that may say anything.
-pub struct Raw {
+pub struct RawClient {
     pub socket: TcpStream,
-    frames: Frames,
+    frames: FrameDecoder,
 }
 
-impl Raw {
+impl RawClient {
     /// Connected, having heard the agent's preface and said nothing.
-    pub fn connect(agent: SocketAddr) -> Raw {
+    pub fn connect(agent: SocketAddr) -> RawClient {
         let mut socket = TcpStream::connect(agent).expect("the agent listens");
-        socket.set_read_timeout(Some(HANG)).expect("a limit");
-        socket.set_write_timeout(Some(HANG)).expect("a limit");
+        socket
+            .set_read_timeout(Some(TEST_TIMEOUT))
+            .expect("a limit");
+        socket
+            .set_write_timeout(Some(TEST_TIMEOUT))
+            .expect("a limit");
         socket.set_nodelay(true).expect("an option");
         let mut preface = [0; 16];
         socket
             .read_exact(&mut preface)
             .expect("the agent speaks first");
         assert_eq!(&preface[..14], b"towpath agent\0");
-        Raw {
+        RawClient {
             socket,
-            frames: Frames::new(ANSWER_MAX),
+            frames: FrameDecoder::new(RESPONSE_MAX),
         }
     }
 
     /// A client like any other, up to its turn.
-    pub fn ready(agent: SocketAddr) -> Raw {
-        let mut raw = Raw::connect(agent);
-        raw.say_client();
+    pub fn ready(agent: SocketAddr) -> RawClient {
+        let mut raw = RawClient::connect(agent);
+        raw.send_client_version();
         raw.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
         loop {
             match raw.receive() {
@@ -195,18 +203,18 @@ impl Raw {
         }
     }
 
-    pub fn say_client(&mut self) {
-        self.octets(b"towpath client\0\0");
+    pub fn send_client_version(&mut self) {
+        self.send_octets(b"towpath client\0\0");
     }
 
     /// Octets as they are; an agent that has hung up hears nothing.
-    pub fn octets(&mut self, octets: &[u8]) {
+    pub fn send_octets(&mut self, octets: &[u8]) {
         let _ = self.socket.write_all(octets);
     }
 
     pub fn send(&mut self, request: &ToAgent) {
         let frame = encode(request, REQUEST_MAX).expect("a small request");
-        self.octets(&frame);
+        self.send_octets(&frame);
     }
 
     /// The next answer; None when the agent hangs up.
@@ -214,7 +222,7 @@ impl Raw {
         loop {
             if let Some(answer) = self
                 .frames
-                .take::<FromAgent>()
+                .next_message::<FromAgent>()
                 .expect("agents send good frames")
             {
                 return Some(answer);
@@ -230,7 +238,7 @@ impl Raw {
     }
 
     /// Reads answers until one is as wanted.
-    pub fn await_that(&mut self, wanted: impl Fn(&FromAgent) -> bool) -> FromAgent {
+    pub fn await_answer(&mut self, wanted: impl Fn(&FromAgent) -> bool) -> FromAgent {
         loop {
             let answer = self.receive().expect("the agent hung up");
             if wanted(&answer) {
@@ -240,7 +248,7 @@ impl Raw {
     }
 
     /// Reads until the agent hangs up; what it said last.
-    pub fn hung_up(&mut self) -> Option<FromAgent> {
+    pub fn read_until_closed(&mut self) -> Option<FromAgent> {
         let mut last = None;
         while let Some(answer) = self.receive() {
             last = Some(answer);
@@ -258,21 +266,21 @@ pub fn job(transport: &str, side: Side) -> Job {
             Side::Connect => Role::Source,
         },
         workload: Workload::Throughput,
-        legs: vec![Leg {
+        components: vec![ComponentSpec {
             transport: transport.into(),
             circuits: 1,
         }],
-        settings: control::Settings {
+        circuit_options: control::CircuitOptions {
             read_len: 65_536,
             congestion: congestion(),
-            ..control::Settings::default()
+            ..control::CircuitOptions::default()
         },
         bind: None,
         peer: None,
-        clock_ns: 0,
+        clock_offset_ns: 0,
         pace_bytes_per_s: None,
         allowance_bytes: None,
-        path_ns: 0,
+        path_delay_ns: 0,
         message_len: 1000,
         mix: None,
         limits: Limits {
@@ -302,23 +310,23 @@ pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
     RaceSpec {
         command: vec!["test".into()],
         loads: Loads::PerSecond(vec![500.0]),
-        settings: job("tcp", Side::Listen).settings,
+        circuit_options: job("tcp", Side::Listen).circuit_options,
         trial_s: Some(0.03),
         ..RaceSpec::one_block(contestants, workloads)
     }
 }
 
 /// Hears of a race and says nothing.
-pub struct Silent;
+pub struct NullObserver;
 
-impl measure::Observer for Silent {
+impl measure::Observer for NullObserver {
     fn progress(&mut self, _progress: &measure::Progress<'_>) {}
 }
 
 /// Waits until `done`, or fails the test with `what`.
 #[track_caller]
-pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + HANG;
+pub fn await_condition(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + TEST_TIMEOUT;
     while !done() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(5));
@@ -327,7 +335,9 @@ pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {
 
 /// The agent has no client and none of its workers is left.
 #[track_caller]
-pub fn await_idle(agent: &Agent, place: &Counted) {
-    await_that("a client is still there", || agent.clients() == 0);
-    await_that("a worker was left behind", || place.left().is_empty());
+pub fn await_idle(agent: &Agent, place: &CountingHost) {
+    await_condition("a client is still there", || agent.clients() == 0);
+    await_condition("a worker was left behind", || {
+        place.live_workers().is_empty()
+    });
 }

@@ -1,9 +1,12 @@
 //! Races between hosts of a testbed: every transport, both families, loss, a cut.
 
-use crate::common::{Counted, Scratch, Silent, await_idle, connect, friends_at, here, spec, start};
-use agent::client::End;
+use crate::common::{
+    CountingHost, NullObserver, Scratch, await_idle, connect, local_host, spec, start,
+    trusting_keys_for,
+};
+use agent::client::PathEnd;
 use agent::keys::KeyFolder;
-use agent::{Agent, AgentStage, Target};
+use agent::{Agent, AgentAddress, AgentEnvironment};
 use control::Caps;
 use control::session::{FromAgent, ToAgent};
 use measure::RaceSpec;
@@ -11,7 +14,7 @@ use results::{Machine, RunData, Status};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use testbed::{Host, HostPlan, LinkPlan, Plan, Testbed, TestbedError};
+use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// What crosses a network.
 pub const TRANSPORTS: [&str; 14] = [
@@ -33,13 +36,13 @@ pub const TRANSPORTS: [&str; 14] = [
 
 /// No transport is left out of the tests by having come later.
 #[test]
-fn these_are_all_that_cross_a_network() {
+fn network_transport_list_is_complete() {
     let all = towpath::all().iter();
     let far = all.filter(|one| one.class().reach == towpath::Reach::Network);
     let names: Vec<&str> = far.map(|one| one.name()).collect();
     let mut crossing: Vec<&str> = names
         .into_iter()
-        .filter(|name| agent::server::crosses(name))
+        .filter(|name| agent::server::crosses_network(name))
         .collect();
     let mut tested = TRANSPORTS;
     crossing.sort_unstable();
@@ -53,10 +56,10 @@ pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
         .parse()
         .unwrap_or_else(|error| panic!("{link}: {error}"));
     let names = ["a", "b", "c", "d"].into_iter().take(count);
-    let plan = Plan {
+    let plan = TestbedPlan {
         hosts: names.map(HostPlan::new).collect(),
         ipv6: true,
-        ..Plan::pair(link, 1)
+        ..TestbedPlan::pair(link, 1)
     };
     match Testbed::up(&plan) {
         Ok(testbed) => Some(testbed),
@@ -69,8 +72,8 @@ pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
 }
 
 /// An agent on a host, and its workers.
-pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, Counted) {
-    let place = Counted::new();
+pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, CountingHost) {
+    let place = CountingHost::new();
     let theirs = place.clone();
     let address = if ipv6 {
         host.address6()
@@ -82,36 +85,46 @@ pub fn agent_on(host: &Host, keys: KeyFolder, ipv6: bool) -> (Agent, Counted) {
     (agent.expect("the host lives"), place)
 }
 
-fn target(address: std::net::SocketAddr) -> Target {
+fn target(address: std::net::SocketAddr) -> AgentAddress {
     address.to_string().parse().expect("an address")
 }
 
 /// Races between the agents at these addresses, or this host where there is none; called on the host
 /// that measures.
 fn race(
-    from: Option<Target>,
-    to: Target,
+    from: Option<AgentAddress>,
+    to: AgentAddress,
     keys: &KeyFolder,
     mut spec: RaceSpec,
     scratch: &Scratch,
 ) -> RunData {
-    let session =
-        |target: &Target| Arc::new(connect(target, keys).unwrap_or_else(|error| panic!("{error}")));
+    let session = |target: &AgentAddress| {
+        Arc::new(connect(target, keys).unwrap_or_else(|error| panic!("{error}")))
+    };
     let to = session(&to);
-    spec.settings.ipv6 = to.peer().is_ipv6();
-    let from = from.map_or(End::Here, |from| End::There(session(&from)));
-    let mut stage = AgentStage::new(vec![[from, End::There(to)]], &here()).expect("a stage");
+    spec.circuit_options.ipv6 = to.peer().is_ipv6();
+    let from = from.map_or(PathEnd::Local, |from| PathEnd::Agent(session(&from)));
+    let mut stage =
+        AgentEnvironment::new(vec![[from, PathEnd::Agent(to)]], &local_host()).expect("a stage");
     let folder = scratch.path("run");
     let stop = AtomicBool::new(false);
     let machine = Machine::default();
-    measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    measure::run(
+        &spec,
+        &machine,
+        &folder,
+        &mut stage,
+        &stop,
+        &mut NullObserver,
+    )
+    .expect("a race");
     RunData::read(&folder).expect("a result")
 }
 
 /// A race from host `a` to an agent on host `b`.
 fn across(testbed: &Testbed, ipv6: bool, spec: RaceSpec) -> RunData {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends_at(&scratch, &addresses(testbed));
+    let (ours, theirs) = trusting_keys_for(&scratch, &addresses(testbed));
     let (agent, place) = agent_on(&testbed.hosts()[1], ours, ipv6);
     let to = target(agent.address());
     let run = testbed.hosts()[0].run(move || race(None, to, &theirs, spec, &scratch));
@@ -135,7 +148,7 @@ fn all_ok(run: &RunData) {
 }
 
 #[test]
-fn every_transport_reaches_another_host() {
+fn every_transport_crosses_network() {
     let Some(testbed) = hosts("delay=100us", 2) else {
         return;
     };
@@ -168,7 +181,7 @@ fn every_transport_reaches_another_host() {
 }
 
 #[test]
-fn one_way_delays_come_with_the_bound_of_the_clocks() {
+fn one_way_delays_carry_clock_bound() {
     let Some(testbed) = hosts("delay=20ms", 2) else {
         return;
     };
@@ -197,7 +210,7 @@ fn one_way_delays_come_with_the_bound_of_the_clocks() {
 }
 
 #[test]
-fn loss_on_the_way_of_the_control_connection_is_borne() {
+fn race_survives_control_connection_loss() {
     let Some(testbed) = hosts("delay=1ms,loss=5%", 2) else {
         return;
     };
@@ -208,7 +221,7 @@ fn loss_on_the_way_of_the_control_connection_is_borne() {
 }
 
 #[test]
-fn a_race_goes_on_after_a_cut_of_five_seconds() {
+fn race_resumes_after_five_second_outage() {
     let Some(testbed) = hosts("delay=1ms;1s:cut;6s:up", 2) else {
         return;
     };
@@ -239,7 +252,7 @@ fn a_race_goes_on_after_a_cut_of_five_seconds() {
 }
 
 #[test]
-fn circuits_run_between_two_agents_that_have_greeted() {
+fn circuits_run_between_two_checked_agents() {
     let Some(testbed) = hosts("delay=100us", 4) else {
         return;
     };
@@ -248,7 +261,7 @@ fn circuits_run_between_two_agents_that_have_greeted() {
     // Two that listen on one address, and two on all of both families, which are met over IPv4.
     for any in [false, true] {
         let scratch = Scratch::new();
-        let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
+        let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
         let (one, first) = agent_of(far, ours.clone(), any);
         let (other, second) = agent_of(far, ours, any);
         let at = |agent: &Agent| {
@@ -266,63 +279,65 @@ fn circuits_run_between_two_agents_that_have_greeted() {
 }
 
 /// An agent on an address of IPv4, or on any of either family.
-fn agent_of(host: &Host, keys: KeyFolder, any: bool) -> (Agent, Counted) {
+fn agent_of(host: &Host, keys: KeyFolder, any: bool) -> (Agent, CountingHost) {
     if !any {
         return agent_on(host, keys, false);
     }
-    let place = Counted::new();
+    let place = CountingHost::new();
     let theirs = place.clone();
     let agent = host.run(move || start("[::]:0", Some(keys), Caps::default(), theirs));
     (agent.expect("the host lives"), place)
 }
 
 #[test]
-fn a_client_elsewhere_does_not_get_at_an_agents_own_host() {
+fn remote_client_cannot_reach_agent_loopback() {
     let Some(testbed) = hosts("delay=100us", 2) else {
         return;
     };
     let scratch = Scratch::new();
-    let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
+    let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
     let (agent, place) = agent_on(&testbed.hosts()[1], ours, false);
     let at = agent.address();
     let asked = testbed.hosts()[0].run(move || {
         let session = connect(&target(at), &theirs).unwrap_or_else(|error| panic!("{error}"));
-        let FromAgent::Expected(token) = session.ask(ToAgent::Expect).expect("a token") else {
+        let FromAgent::ExpectingPeer(token) =
+            session.request(ToAgent::ExpectPeer).expect("a token")
+        else {
             panic!("no token");
         };
         let loopback = std::net::SocketAddr::new([127, 0, 0, 1].into(), at.port());
-        let nobody = std::net::SocketAddr::new(at.ip(), 1);
-        [(loopback, [1; 16]), (at, token), (nobody, [1; 16])].map(|(to, token)| {
-            let refused = session.ask(ToAgent::Greet(to, token));
+        let unused = std::net::SocketAddr::new(at.ip(), 1);
+        [(loopback, [1; 16]), (at, token), (unused, [1; 16])].map(|(to, token)| {
+            let refused = session.request(ToAgent::CheckPeer(to, token));
             refused.expect_err("it is refused").to_string()
         })
     });
-    let [loopback, own, nobody] = asked.expect("the host lives");
+    let [loopback, own, unused] = asked.expect("the host lives");
     assert!(loopback.contains("this agent's own host"), "{loopback}");
     assert!(own.contains("does not greet itself"), "{own}");
     assert!(
-        nobody.contains("no towpath agent of this version"),
-        "{nobody}"
+        unused.contains("no towpath agent of this version"),
+        "{unused}"
     );
     await_idle(&agent, &place);
 }
 
 #[test]
-fn one_sends_to_many_at_once_while_these_speak_with_each_other() {
+fn concurrent_pairs_run_in_one_trial() {
     let Some(testbed) = hosts("delay=100us", 4) else {
         return;
     };
     let scratch = Scratch::new();
-    let (ours, theirs) = friends_at(&scratch, &addresses(&testbed));
+    let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
     let agents = [1, 3, 1].map(|at| agent_on(&testbed.hosts()[at], ours.clone(), false));
     let targets = agents.each_ref().map(|(agent, _)| target(agent.address()));
-    let [one, two, three] = targets.each_ref().map(Target::to_string);
+    let [one, two, three] = targets.each_ref().map(AgentAddress::to_string);
     let names = [one.clone(), two, format!("{one}>{three}")];
     let workloads = ["throughput", "delay", "offered", "connect"];
     let mut spec = spec(&["tcp", "udp", "xtp"], &workloads);
     // Each pair gets something through, also where links wait for a processor.
     spec.trial_s = Some(0.2);
-    let run = testbed.hosts()[0].run(move || together(targets, &theirs, spec, &scratch));
+    let run = testbed.hosts()[0].run(move || race_concurrently(targets, &theirs, spec, &scratch));
     let run = run.expect("the host lives");
     for trial in &run.trials {
         let excused = trial.reason.starts_with("the generator")
@@ -349,17 +364,34 @@ fn one_sends_to_many_at_once_while_these_speak_with_each_other() {
 }
 
 /// From here to the first two agents, and from the first to the third.
-fn together(targets: [Target; 3], keys: &KeyFolder, spec: RaceSpec, scratch: &Scratch) -> RunData {
+fn race_concurrently(
+    targets: [AgentAddress; 3],
+    keys: &KeyFolder,
+    spec: RaceSpec,
+    scratch: &Scratch,
+) -> RunData {
     let [one, two, three] = targets.map(|target| {
         let session = connect(&target, keys).unwrap_or_else(|error| panic!("{error}"));
-        End::There(Arc::new(session))
+        PathEnd::Agent(Arc::new(session))
     });
-    let pairs = vec![[End::Here, one.clone()], [End::Here, two], [one, three]];
-    let stage = AgentStage::new(pairs, &here()).expect("a stage");
+    let pairs = vec![
+        [PathEnd::Local, one.clone()],
+        [PathEnd::Local, two],
+        [one, three],
+    ];
+    let stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
     let (folder, machine) = (scratch.path("run"), Machine::default());
     let stop = AtomicBool::new(false);
-    let mut stage = stage.together();
-    measure::run(&spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    let mut stage = stage.concurrent();
+    measure::run(
+        &spec,
+        &machine,
+        &folder,
+        &mut stage,
+        &stop,
+        &mut NullObserver,
+    )
+    .expect("a race");
     RunData::read(&folder).expect("a result")
 }
 

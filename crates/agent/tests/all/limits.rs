@@ -1,9 +1,11 @@
 //! How many of everything there may be: workers, threads, bytes of buffers.
 
 use crate::caps::{end, tell};
-use crate::common::{Raw, Scratch, Silent, await_idle, here, job, open_agent, session, spec};
-use agent::AgentStage;
-use agent::client::{End, Session};
+use crate::common::{
+    NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
+};
+use agent::AgentEnvironment;
+use agent::client::{PathEnd, Session};
 use control::session::{FromAgent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
 use results::{Machine, RunData, Status};
@@ -12,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[test]
-fn lowered_caps_are_those_that_hold() {
+fn lowered_caps_enforced() {
     let caps = Caps {
         workers: 1,
         buffers: 1 << 20,
         ..Caps::default()
     };
     let (agent, place) = open_agent(caps);
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     for (leg, fine) in [
         ("tcp,buffers=64M", false),
         ("tcp,buffers=1M", true),
@@ -33,14 +35,14 @@ fn lowered_caps_are_those_that_hold() {
         let of_it = |answer: &FromAgent| {
             matches!(
                 answer,
-                FromAgent::Said(1, _) | FromAgent::Refused(Some(1), _)
+                FromAgent::FromWorker(1, _) | FromAgent::Refused(Some(1), _)
             )
         };
-        let told = raw.await_that(of_it);
-        let listens = matches!(told, FromAgent::Said(1, FromWorker::Listening(_)));
-        assert_eq!(listens, fine, "{leg}: {told:?}");
+        let answer = raw.await_answer(of_it);
+        let listens = matches!(answer, FromAgent::FromWorker(1, FromWorker::Listening(_)));
+        assert_eq!(listens, fine, "{leg}: {answer:?}");
         raw.send(&ToAgent::Spawn(2));
-        let second = raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(2), _)));
+        let second = raw.await_answer(|answer| matches!(answer, FromAgent::Refused(Some(2), _)));
         assert!(
             format!("{second:?}").contains("1 workers at most"),
             "{second:?}"
@@ -52,34 +54,34 @@ fn lowered_caps_are_those_that_hold() {
 }
 
 #[test]
-fn a_worker_with_too_many_threads_is_ended() {
+fn worker_exceeding_thread_cap_killed() {
     let caps = Caps {
         threads: 0,
         ..Caps::default()
     };
     let (agent, place) = open_agent(caps);
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     raw.send(&ToAgent::Spawn(1));
-    let told = raw.await_that(|answer| matches!(answer, FromAgent::Said(1, _)));
+    let answer = raw.await_answer(|answer| matches!(answer, FromAgent::FromWorker(1, _)));
     assert!(
-        format!("{told:?}").contains("and this agent allows 0"),
-        "{told:?}"
+        format!("{answer:?}").contains("and this agent allows 0"),
+        "{answer:?}"
     );
-    raw.await_that(|answer| *answer == FromAgent::Ended(1));
+    raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
     drop(raw);
     await_idle(&agent, &place);
 }
 
 /// Of all transports, whose helpers are many where circuits are many or come and go.
 #[test]
-fn workers_have_no_more_threads_than_is_announced() {
+fn worker_threads_within_announced_count() {
     let caps = Caps::default().with_circuits(4);
     let (agent, place) = open_agent(caps.clone());
     let session = Arc::new(session(&agent));
     let (over, most) = (AtomicBool::new(false), AtomicUsize::new(0));
     let look = || {
         while !over.load(Ordering::Relaxed) {
-            for worker in place.left() {
+            for worker in place.live_workers() {
                 let folder = format!("/proc/{worker}/task");
                 let threads = std::fs::read_dir(folder).map_or(0, Iterator::count);
                 most.fetch_max(threads, Ordering::Relaxed);
@@ -89,7 +91,7 @@ fn workers_have_no_more_threads_than_is_announced() {
     };
     std::thread::scope(|scope| {
         scope.spawn(look);
-        let _over = Over(&over);
+        let _over = SetOnDrop(&over);
         for name in ["tcp", "udp-segmented", "quic", "xtp", "bare"] {
             let mut asked = spec(&[name], &["throughput", "connect"]);
             asked.circuits = 4;
@@ -108,20 +110,28 @@ fn workers_have_no_more_threads_than_is_announced() {
 }
 
 /// Says so when it is dropped, however that comes.
-struct Over<'a>(&'a AtomicBool);
+struct SetOnDrop<'a>(&'a AtomicBool);
 
-impl Drop for Over<'_> {
+impl Drop for SetOnDrop<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
 fn race_with(session: &Arc<Session>, spec: &measure::RaceSpec) -> RunData {
-    let pairs = vec![[End::Here, End::There(Arc::clone(session))]];
-    let mut stage = AgentStage::new(pairs, &here()).expect("a stage");
+    let pairs = vec![[PathEnd::Local, PathEnd::Agent(Arc::clone(session))]];
+    let mut stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
     let scratch = Scratch::new();
     let (folder, stop) = (scratch.path("run"), AtomicBool::new(false));
     let machine = Machine::default();
-    measure::run(spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    measure::run(
+        spec,
+        &machine,
+        &folder,
+        &mut stage,
+        &stop,
+        &mut NullObserver,
+    )
+    .expect("a race");
     RunData::read(&folder).expect("a result")
 }

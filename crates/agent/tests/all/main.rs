@@ -4,26 +4,26 @@ mod advisories;
 mod caps;
 mod churn;
 mod common;
+mod dishonest_peers;
 #[path = "../../../../fuzz/src/session.rs"]
 mod fuzzed;
 mod hosts;
-mod liars;
 mod limits;
 mod sessions;
-mod strangers;
+mod unauthenticated;
 
 /// What the fuzz targets check, with requests mutated here; `TOWPATH_SEEDS` makes it more.
 #[test]
-fn mutated_requests_break_nothing() {
+fn mutated_requests_handled() {
     use control::session::ToAgent;
     use control::{Side, ToWorker};
-    let tell = |number, message| ToAgent::Tell(number, Box::new(message));
+    let tell = |number, message| ToAgent::ToWorker(number, Box::new(message));
     let good: Vec<u8> = [
         ToAgent::Clock(1),
         ToAgent::Spawn(1),
         tell(1, ToWorker::Listen(common::job("tcp", Side::Listen))),
         tell(1, ToWorker::Go(0)),
-        ToAgent::End(1),
+        ToAgent::EndWorker(1),
         ToAgent::Spawn(1),
         ToAgent::Spawn(2),
         tell(1, ToWorker::Listen(mixed())),
@@ -32,7 +32,7 @@ fn mutated_requests_break_nothing() {
             2,
             ToWorker::Connect(common::job("udp", Side::Connect), Vec::new()),
         ),
-        ToAgent::End(1),
+        ToAgent::EndWorker(1),
         ToAgent::Leave,
     ]
     .iter()

@@ -1,13 +1,13 @@
 //! Sessions: who is let in, who waits, who is gone.
 
 use crate::common::{
-    Counted, Raw, Scratch, Silent, await_idle, await_that, connect, friends, here, job, open_agent,
-    session, spec, start, target,
+    CountingHost, NullObserver, RawClient, Scratch, await_condition, await_idle, connect, job,
+    local_host, open_agent, session, spec, start, target, trusting_keys,
 };
-use agent::client::{End, Session};
+use agent::client::{PathEnd, Session};
 use agent::keys::KeyFolder;
 use agent::server::AgentError;
-use agent::{Agent, AgentStage, Settings};
+use agent::{Agent, AgentConfig, AgentEnvironment};
 use control::frame::{REQUEST_MAX, encode};
 use control::session::{FromAgent, Intent, ToAgent};
 use control::{Caps, FromWorker, Side, ToWorker};
@@ -17,8 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Runs a race from here to the agent of `session`.
 fn race(session: Session, spec: &measure::RaceSpec, scratch: &Scratch) -> RunData {
-    let pairs = vec![[End::Here, End::There(Arc::new(session))]];
-    let mut stage = AgentStage::new(pairs, &here()).expect("a stage");
+    let pairs = vec![[PathEnd::Local, PathEnd::Agent(Arc::new(session))]];
+    let mut stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
     let folder = scratch.path("run");
     let mut machine = Machine::default();
     stage
@@ -26,15 +26,23 @@ fn race(session: Session, spec: &measure::RaceSpec, scratch: &Scratch) -> RunDat
         .expect("a description");
     assert!(!machine.facts.is_empty());
     let stop = AtomicBool::new(false);
-    measure::run(spec, &machine, &folder, &mut stage, &stop, &mut Silent).expect("a race");
+    measure::run(
+        spec,
+        &machine,
+        &folder,
+        &mut stage,
+        &stop,
+        &mut NullObserver,
+    )
+    .expect("a race");
     RunData::read(&folder).expect("a result")
 }
 
 #[test]
-fn friends_race_behind_tls() {
+fn race_runs_over_tls_with_trusted_keys() {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
-    let place = Counted::new();
+    let (ours, theirs) = trusting_keys(&scratch);
+    let place = CountingHost::new();
     let agent = start("127.0.0.1:0", Some(ours), Caps::default(), place.clone());
     let session = connect(&target(&agent), &theirs).expect("a friend");
     let run = race(
@@ -65,16 +73,16 @@ fn friends_race_behind_tls() {
 }
 
 #[test]
-fn strangers_are_turned_away_on_either_side() {
+fn untrusted_key_rejected_by_both_ends() {
     let scratch = Scratch::new();
-    let (ours, theirs) = friends(&scratch);
-    let stranger = scratch.keys("stranger");
-    stranger.create().expect("a key");
-    let agent_key = ours.identity().expect("a key").public();
-    stranger
+    let (ours, theirs) = trusting_keys(&scratch);
+    let untrusted = scratch.keys("stranger");
+    untrusted.create().expect("a key");
+    let agent_key = ours.identity().expect("a key").public_key();
+    untrusted
         .trust(agent_key, "127.0.0.1")
         .expect("it is trusted");
-    let place = Counted::new();
+    let place = CountingHost::new();
     let agent = start("127.0.0.1:0", Some(ours), Caps::default(), place.clone());
     let fails = |keys: &KeyFolder, words: &str| {
         let why = connect(&target(&agent), keys)
@@ -83,7 +91,7 @@ fn strangers_are_turned_away_on_either_side() {
             .to_string();
         assert!(why.contains(words), "{why}");
     };
-    fails(&stranger, "does not trust this one's key");
+    fails(&untrusted, "does not trust this one's key");
     fails(&scratch.keys("nobody"), "towpath key new");
     // This one trusts another key by that host's name, and the agent's by another name.
     let wary = scratch.keys("wary");
@@ -91,27 +99,27 @@ fn strangers_are_turned_away_on_either_side() {
     let copied = std::fs::copy(theirs.path().join("key"), wary.path().join("key"));
     copied.expect("the client's key");
     fails(&wary, "no key is trusted here by the name 127.0.0.1 (");
-    let other = scratch.keys("other").create().expect("a key").public();
+    let other = scratch.keys("other").create().expect("a key").public_key();
     wary.trust(other, "127.0.0.1").expect("it is trusted");
     fails(&wary, "its key is another than what is trusted here");
-    await_that("strangers are counted", || {
+    await_condition("strangers are counted", || {
         agent.metrics().contains("strangers_total 2")
     });
     assert_eq!((place.started(), agent.clients()), (0, 0));
 }
 
 #[test]
-fn without_keys_there_is_only_the_loopback() {
-    let settings = |listen: &str| Settings {
+fn keyless_agent_restricted_to_loopback() {
+    let settings = |listen: &str| AgentConfig {
         listen: listen.parse().expect("an address"),
         keys: None,
         caps: Caps::default(),
-        place: Box::new(Counted::new()),
+        worker_host: Box::new(CountingHost::new()),
         log: Box::new(|_| {}),
     };
     for listen in ["0.0.0.0:0", "192.0.2.1:0", "[::]:0"] {
         assert!(
-            matches!(Agent::start(settings(listen)), Err(AgentError::Open(_))),
+            matches!(Agent::start(settings(listen)), Err(AgentError::NoKeys(_))),
             "{listen}"
         );
     }
@@ -119,7 +127,7 @@ fn without_keys_there_is_only_the_loopback() {
     let scratch = Scratch::new();
     let agent = Agent::start(settings("127.0.0.1:0")).expect("the loopback");
     let keys = scratch.keys("client");
-    let key = scratch.keys("agent").create().expect("a key").public();
+    let key = scratch.keys("agent").create().expect("a key").public_key();
     keys.trust(key, "127.0.0.1").expect("it is trusted");
     let why = connect(&target(&agent), &keys)
         .err()
@@ -132,13 +140,13 @@ fn without_keys_there_is_only_the_loopback() {
 }
 
 #[test]
-fn clients_wait_in_line_and_may_leave_it() {
+fn queued_client_can_leave() {
     let (agent, place) = open_agent(Caps::default());
     let first = session(&agent);
-    let mut second = Raw::connect(agent.address());
-    second.say_client();
+    let mut second = RawClient::connect(agent.address());
+    second.send_client_version();
     second.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
-    second.await_that(|answer| *answer == FromAgent::Queued(1));
+    second.await_answer(|answer| *answer == FromAgent::Queued(1));
     // A third sees two ahead, changes its mind, and is told nothing more.
     let stop = Arc::new(AtomicBool::new(false));
     let ahead = Arc::new(AtomicU32::new(0));
@@ -148,7 +156,7 @@ fn clients_wait_in_line_and_may_leave_it() {
         let keys = Scratch::new().keys("none");
         Session::connect(&target, &keys, false, &theirs, &mut waiting).map(drop)
     });
-    await_that("it sees its place", || ahead.load(Ordering::Relaxed) == 2);
+    await_condition("it sees its place", || ahead.load(Ordering::Relaxed) == 2);
     stop.store(true, Ordering::Relaxed);
     let why = third
         .join()
@@ -156,15 +164,15 @@ fn clients_wait_in_line_and_may_leave_it() {
         .expect_err("it left")
         .to_string();
     assert!(why.contains("stopped by the user"), "{why}");
-    await_that("its place is free", || agent.clients() == 2);
+    await_condition("its place is free", || agent.clients() == 2);
     drop(first);
-    second.await_that(|answer| *answer == FromAgent::Ready);
+    second.await_answer(|answer| *answer == FromAgent::Ready);
     drop(second);
     await_idle(&agent, &place);
 }
 
 #[test]
-fn a_client_that_vanishes_at_any_step_leaves_nothing() {
+fn client_disconnect_at_any_step_leaks_nothing() {
     let (agent, place) = open_agent(Caps::default());
     for step in 0..8 {
         vanish_at(&agent, step);
@@ -178,16 +186,16 @@ fn a_client_that_vanishes_at_any_step_leaves_nothing() {
 /// A client that goes without a word at this step.
 fn vanish_at(agent: &Agent, step: u32) {
     if step == 0 {
-        drop(Raw::connect(agent.address()));
+        drop(RawClient::connect(agent.address()));
         return;
     }
     if step == 1 {
-        let mut raw = Raw::connect(agent.address());
-        raw.say_client();
-        raw.octets(&[200, 0]);
+        let mut raw = RawClient::connect(agent.address());
+        raw.send_client_version();
+        raw.send_octets(&[200, 0]);
         return;
     }
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     if step == 2 {
         return;
     }
@@ -195,88 +203,88 @@ fn vanish_at(agent: &Agent, step: u32) {
     if step == 3 {
         // Its worker is there when the agent answers what was asked after it.
         raw.send(&ToAgent::Clock(1));
-        raw.await_that(|answer| matches!(answer, FromAgent::Clock(..)));
+        raw.await_answer(|answer| matches!(answer, FromAgent::Clock(..)));
         return;
     }
     let mut listen = job("tcp", Side::Listen);
     listen.limits.time_ns = 30_000_000_000;
-    raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(listen))));
-    let listening = raw.await_that(|answer| matches!(answer, FromAgent::Said(1, _)));
+    raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Listen(listen))));
+    let listening = raw.await_answer(|answer| matches!(answer, FromAgent::FromWorker(1, _)));
     if step == 4 {
         return;
     }
-    let FromAgent::Said(1, FromWorker::Listening(frames)) = listening else {
+    let FromAgent::FromWorker(1, FromWorker::Listening(frames)) = listening else {
         panic!("not listening: {listening:?}");
     };
     let address = std::str::from_utf8(&frames[0].bytes).expect("an address");
     let data = std::net::TcpStream::connect(address).expect("the worker listens");
-    raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Accepted));
+    raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Accepted));
     if step == 5 {
         return;
     }
-    raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Go(0))));
-    raw.await_that(|answer| *answer == FromAgent::Said(1, FromWorker::Running));
+    raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Go(0))));
+    raw.await_answer(|answer| *answer == FromAgent::FromWorker(1, FromWorker::Running));
     if step == 6 {
         return;
     }
-    raw.send(&ToAgent::Tell(1, Box::new(ToWorker::PeerDone(5))));
+    raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::PeerDone(5))));
     drop(data);
 }
 
 #[test]
-fn a_client_that_falls_silent_loses_its_turn() {
+fn silent_client_times_out() {
     let (agent, place) = open_agent(Caps::default());
-    let mut silent = Raw::ready(agent.address());
+    let mut silent = RawClient::ready(agent.address());
     silent.send(&ToAgent::Spawn(1));
     silent.send(&ToAgent::Clock(1));
-    silent.await_that(|answer| matches!(answer, FromAgent::Clock(..)));
+    silent.await_answer(|answer| matches!(answer, FromAgent::Clock(..)));
     // It stays connected and says nothing; the next one gets its turn all the same.
     let next = session(&agent);
-    assert!(place.left().is_empty());
-    assert_eq!(silent.hung_up(), None);
+    assert!(place.live_workers().is_empty());
+    assert_eq!(silent.read_until_closed(), None);
     drop(next);
     await_idle(&agent, &place);
 }
 
 #[test]
-fn requests_that_come_at_once_keep_no_session_alive() {
+fn pipelined_requests_do_not_extend_session() {
     let (agent, place) = open_agent(Caps::default());
     // One that takes connections and says nothing: each greeting there takes its whole limit.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = mute.local_addr().expect("bound");
-    let mut raw = Raw::ready(agent.address());
-    (0..64).for_each(|_| raw.send(&ToAgent::Greet(to, [1; 16])));
+    let mut raw = RawClient::ready(agent.address());
+    (0..64).for_each(|_| raw.send(&ToAgent::CheckPeer(to, [1; 16])));
     drop(raw);
     await_idle(&agent, &place);
     // Each of these is costly for the agent, and more came at once than it may spend its time with on
     // one that says nothing else.
     let asked = 20_000;
     let machine = encode(&ToAgent::Machine(Intent::default()), REQUEST_MAX).expect("it fits");
-    let mut raw = Raw::ready(agent.address());
-    raw.octets(&machine.repeat(asked));
+    let mut raw = RawClient::ready(agent.address());
+    raw.send_octets(&machine.repeat(asked));
     let answered = std::iter::from_fn(|| raw.receive()).count();
     assert!(answered < asked, "{answered}");
     await_idle(&agent, &place);
 }
 
 #[test]
-fn a_worker_that_does_not_listen_is_told_no_more() {
+fn unresponsive_worker_killed() {
     let (agent, place) = open_agent(Caps::default());
-    let mut raw = Raw::ready(agent.address());
-    let tell = |message| ToAgent::Tell(1, Box::new(message));
+    let mut raw = RawClient::ready(agent.address());
+    let tell = |message| ToAgent::ToWorker(1, Box::new(message));
     raw.send(&ToAgent::Spawn(1));
     raw.send(&tell(ToWorker::Listen(job("tcp", Side::Listen))));
-    raw.await_that(|answer| matches!(answer, FromAgent::Said(1, FromWorker::Listening(_))));
+    raw.await_answer(|answer| matches!(answer, FromAgent::FromWorker(1, FromWorker::Listening(_))));
     // It waits for a circuit that nobody opens.
     let stop = encode(&tell(ToWorker::Stop), REQUEST_MAX).expect("it fits");
-    raw.octets(&stop.repeat(20_000));
-    raw.await_that(|answer| *answer == FromAgent::Ended(1));
+    raw.send_octets(&stop.repeat(20_000));
+    raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
     drop(raw);
     await_idle(&agent, &place);
 }
 
 #[test]
-fn caps_are_told_and_kept() {
+fn caps_announced_and_enforced() {
     let caps = Caps {
         trial_ns: 100_000_000,
         rate_bps: Some(8_000_000),
@@ -285,33 +293,36 @@ fn caps_are_told_and_kept() {
     };
     let (agent, _place) = open_agent(caps.clone());
     assert_eq!(session(&agent).welcome().caps, caps);
-    let mut raw = Raw::ready(agent.address());
+    let mut raw = RawClient::ready(agent.address());
     let mut refused = |change: fn(&mut control::Job), words: &str| {
         let mut job = job("tcp", Side::Listen);
         change(&mut job);
         raw.send(&ToAgent::Spawn(1));
-        raw.send(&ToAgent::Tell(1, Box::new(ToWorker::Listen(job))));
-        let answer = raw.await_that(|answer| matches!(answer, FromAgent::Refused(Some(1), _)));
+        raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Listen(job))));
+        let answer = raw.await_answer(|answer| matches!(answer, FromAgent::Refused(Some(1), _)));
         assert!(format!("{answer:?}").contains(words), "{answer:?}");
-        raw.send(&ToAgent::End(1));
-        raw.await_that(|answer| *answer == FromAgent::Ended(1));
+        raw.send(&ToAgent::EndWorker(1));
+        raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
     };
-    refused(|job| job.legs[0].circuits = 3, "number of circuits of 3");
+    refused(
+        |job| job.components[0].circuits = 3,
+        "number of circuits of 3",
+    );
     refused(|job| job.limits.time_ns = 100_000_001, "measured time");
     refused(
-        |job| job.legs[0].transport = "unix-stream".into(),
+        |job| job.components[0].transport = "unix-stream".into(),
         "within one host",
     );
     refused(
-        |job| job.legs[0].transport = "null".into(),
+        |job| job.components[0].transport = "null".into(),
         "within one host",
     );
     refused(
-        |job| job.legs[0].transport = "tcp,buffers=1000M".into(),
+        |job| job.components[0].transport = "tcp,buffers=1000M".into(),
         "buffers",
     );
     refused(
-        |job| job.legs[0].transport = "carrier-pigeon".into(),
+        |job| job.components[0].transport = "carrier-pigeon".into(),
         "unknown transport",
     );
     refused(
@@ -322,7 +333,7 @@ fn caps_are_told_and_kept() {
 }
 
 #[test]
-fn a_worker_sends_no_faster_and_no_more_than_it_may() {
+fn worker_rate_and_byte_caps_enforced() {
     let caps = Caps {
         rate_bps: Some(8_000_000),
         bytes: 150_000,
@@ -360,7 +371,7 @@ fn a_worker_sends_no_faster_and_no_more_than_it_may() {
 }
 
 #[test]
-fn an_agent_that_goes_away_fails_the_race_cleanly() {
+fn agent_shutdown_fails_race_cleanly() {
     let (agent, place) = open_agent(Caps::default());
     let scratch = Scratch::new();
     let session = session(&agent);
@@ -370,13 +381,13 @@ fn an_agent_that_goes_away_fails_the_race_cleanly() {
     let stopping = std::thread::spawn({
         let place = place.clone();
         move || {
-            await_that("a worker runs", || place.started() > 1);
+            await_condition("a worker runs", || place.started() > 1);
             drop(agent);
         }
     });
     let run = race(session, &asked, &scratch);
     stopping.join().expect("no panic");
-    assert!(place.left().is_empty());
+    assert!(place.live_workers().is_empty());
     let last = run.trials.last().expect("trials");
     assert_eq!(last.status, Status::Failed);
     assert!(

@@ -12,21 +12,21 @@ const SLOTS: usize = 32;
 /// Ethernet header.
 const SLOT_LEN: usize = (64 << 10) + 64;
 
-/// Room for one stamp: a header of 16 octets and a timespec of 16, and as much again to spare.
+/// Room for one timestamp: a header of 16 octets and a timespec of 16, and as much again to spare.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct ControlBuffer([u8; 64]);
 
 /// Room for what one call receives.
-pub(crate) struct Batch {
+pub(crate) struct FrameBatch {
     octets: Vec<u8>,
-    controls: [Control; SLOTS],
+    controls: [ControlBuffer; SLOTS],
     addresses: [libc::sockaddr_ll; SLOTS],
-    seen: Vec<Header>,
+    seen: Vec<FrameInfo>,
 }
 
 /// What the kernel tells of a packet.
-struct Header {
+struct FrameInfo {
     original_len: usize,
     at_ns: Option<u64>,
     outgoing: bool,
@@ -34,7 +34,7 @@ struct Header {
 
 /// A packet of a batch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct CapturedFrame<'a> {
     /// When the kernel saw it, ns since 1970; None when it did not say.
     pub(crate) at_ns: Option<u64>,
     /// Its octets, or the first of them.
@@ -45,12 +45,12 @@ pub(crate) struct Seen<'a> {
     pub(crate) outgoing: bool,
 }
 
-impl Batch {
+impl FrameBatch {
     /// Empty.
-    pub(crate) fn new() -> Batch {
-        Batch {
+    pub(crate) fn new() -> FrameBatch {
+        FrameBatch {
             octets: vec![0; SLOTS * SLOT_LEN],
-            controls: [Control([0; 64]); SLOTS],
+            controls: [ControlBuffer([0; 64]); SLOTS],
             // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
             addresses: [unsafe { mem::zeroed() }; SLOTS],
             seen: Vec::with_capacity(SLOTS),
@@ -63,9 +63,9 @@ impl Batch {
     }
 
     /// The packets of the last call, in order.
-    pub(crate) fn packets(&self) -> impl Iterator<Item = Seen<'_>> {
+    pub(crate) fn packets(&self) -> impl Iterator<Item = CapturedFrame<'_>> {
         let slots = self.octets.chunks_exact(SLOT_LEN);
-        slots.zip(&self.seen).map(|(slot, header)| Seen {
+        slots.zip(&self.seen).map(|(slot, header)| CapturedFrame {
             at_ns: header.at_ns,
             octets: &slot[..header.original_len.min(SLOT_LEN)],
             original_len: header.original_len,
@@ -73,9 +73,9 @@ impl Batch {
         })
     }
 
-    /// Gives no packet a later stamp than the one behind it has, by up to `late_ns`: that much are
+    /// Gives no packet a later timestamp than the one behind it has, by up to `late_ns`: that much are
     /// stamps late which the kernel made when the packet was read. More is a clock that was set.
-    pub(crate) fn put_in_order(&mut self, late_ns: u64) {
+    pub(crate) fn order_timestamps(&mut self, late_ns: u64) {
         let mut next = u64::MAX;
         for at_ns in self
             .seen
@@ -112,7 +112,7 @@ impl Batch {
             header.msg_name = (&raw mut self.addresses[index]).cast();
             header.msg_namelen = mem::size_of::<libc::sockaddr_ll>() as libc::socklen_t;
             header.msg_control = (&raw mut self.controls[index]).cast();
-            header.msg_controllen = mem::size_of::<Control>() as _;
+            header.msg_controllen = mem::size_of::<ControlBuffer>() as _;
         }
         // SAFETY: each message names a slot, an address and a control buffer of its own, which
         // live longer than the call and are of the lengths given.
@@ -128,9 +128,9 @@ impl Batch {
         };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
         for (message, address) in messages.iter().zip(&self.addresses).take(count) {
-            self.seen.push(Header {
+            self.seen.push(FrameInfo {
                 original_len: message.msg_len as usize,
-                at_ns: stamp(&message.msg_hdr),
+                at_ns: timestamp(&message.msg_hdr),
                 outgoing: address.sll_pkttype == libc::PACKET_OUTGOING,
             });
         }
@@ -138,8 +138,8 @@ impl Batch {
     }
 }
 
-/// The kernel's stamp among a message's control data.
-fn stamp(message: &libc::msghdr) -> Option<u64> {
+/// The kernel's timestamp among a message's control data.
+fn timestamp(message: &libc::msghdr) -> Option<u64> {
     // SAFETY: the kernel has filled in the message, whose control buffer is alive; the macros stay
     // inside the length it gave.
     let mut at = unsafe { libc::CMSG_FIRSTHDR(message) };

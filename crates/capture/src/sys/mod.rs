@@ -3,4 +3,4 @@
 
 mod batch;
 
-pub(crate) use batch::{Batch, Seen};
+pub(crate) use batch::{CapturedFrame, FrameBatch};

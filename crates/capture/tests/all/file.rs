@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A packet of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct PacketRecord {
     pub interface: u32,
     pub at_ns: u64,
     pub octets: Vec<u8>,
@@ -16,7 +16,7 @@ pub struct Record {
 }
 
 /// The packets of a file; panics when its blocks do not fill it.
-pub fn packets(file: &[u8]) -> Vec<Record> {
+pub fn packets(file: &[u8]) -> Vec<PacketRecord> {
     let mut found = Vec::new();
     let mut at = 0;
     while at < file.len() {
@@ -30,13 +30,13 @@ pub fn packets(file: &[u8]) -> Vec<Record> {
     found
 }
 
-fn record(body: &[u8]) -> Record {
+fn record(body: &[u8]) -> PacketRecord {
     let len = number(body, 12) as usize;
     let options = &body[20 + len.next_multiple_of(4)..];
     let flags = options
         .chunks_exact(4)
         .position(|words| words == [2, 0, 4, 0]);
-    Record {
+    PacketRecord {
         interface: number(body, 0),
         at_ns: u64::from(number(body, 4)) << 32 | u64::from(number(body, 8)),
         octets: body[20..20 + len].to_vec(),

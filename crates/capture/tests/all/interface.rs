@@ -1,10 +1,10 @@
 //! Captures of interfaces in a namespace of their own.
 
-use crate::file::{self, Record, Scratch};
+use crate::file::{self, PacketRecord, Scratch};
 use crate::namespace;
 use crate::tshark;
-use capture::socket::Settings;
-use capture::{Capture, Limit, tap};
+use capture::socket::CaptureConfig;
+use capture::{Capture, FileLimit, tap};
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::UdpSocket;
@@ -28,19 +28,19 @@ fn send(count: u32, len: usize) {
     }
 }
 
-fn number(record: &Record) -> u32 {
+fn number(record: &PacketRecord) -> u32 {
     let octets = &record.octets[HEADERS..HEADERS + 4];
     u32::from_be_bytes(octets.try_into().expect("4 octets"))
 }
 
 #[test]
-fn every_datagram_is_in_the_file_once_with_the_kernels_time() {
+fn loopback_datagrams_are_captured_once_with_kernel_timestamps() {
     namespace::inside(&LOOPBACK, || {
         let scratch = Scratch::new();
         let out = File::create(scratch.path()).expect("room for a file");
         let clock = tap::time_of_day();
         let before = clock();
-        let capture = Capture::start(&["lo"], out, &Settings::default()).expect("root may");
+        let capture = Capture::start(&["lo"], out, &CaptureConfig::default()).expect("root may");
         send(1000, 1234);
         let totals = capture.stop().expect("a file");
         let after = clock();
@@ -65,17 +65,17 @@ fn every_datagram_is_in_the_file_once_with_the_kernels_time() {
 }
 
 #[test]
-fn packets_are_cut_and_limited_as_asked() {
+fn snap_length_and_packet_limit_apply() {
     namespace::inside(&LOOPBACK, || {
         let scratch = Scratch::new();
         let out = File::create(scratch.path()).expect("room for a file");
-        let settings = Settings {
+        let settings = CaptureConfig {
             snap_len: 60,
-            limit: Limit {
+            limit: FileLimit {
                 packets: Some(10),
                 octets: None,
             },
-            ..Settings::default()
+            ..CaptureConfig::default()
         };
         let capture = Capture::start(&["lo"], out, &settings).expect("root may");
         send(25, 500);
@@ -93,7 +93,7 @@ fn packets_are_cut_and_limited_as_asked() {
 }
 
 #[test]
-fn a_packet_is_sent_on_one_interface_and_received_on_another() {
+fn veth_packet_is_sent_on_one_end_and_received_on_the_other() {
     let commands = [
         "link add near type veth peer name far",
         "link set near up",
@@ -104,7 +104,7 @@ fn a_packet_is_sent_on_one_interface_and_received_on_another() {
     namespace::inside(&commands, || {
         let scratch = Scratch::new();
         let out = File::create(scratch.path()).expect("room for a file");
-        let capture = Capture::start(&["near", "far"], out, &Settings::default());
+        let capture = Capture::start(&["near", "far"], out, &CaptureConfig::default());
         let capture = capture.expect("root may");
         let sender = UdpSocket::bind("10.9.9.1:0").expect("a socket");
         for _ in 0..20 {
@@ -115,7 +115,7 @@ fn a_packet_is_sent_on_one_interface_and_received_on_another() {
         let records = file::packets(&std::fs::read(scratch.path()).expect("the file"));
         // IPv6 speaks up by itself on a new interface.
         let ours = |interface, direction| {
-            let wanted = |record: &&Record| {
+            let wanted = |record: &&PacketRecord| {
                 record.original_len == HEADERS + 777
                     && (record.interface, record.direction) == (interface, direction)
             };
@@ -127,13 +127,13 @@ fn a_packet_is_sent_on_one_interface_and_received_on_another() {
 }
 
 /// Blocks at each write until it is let go, once and for all.
-struct Slow {
+struct BlockingWriter {
     began: Sender<()>,
     go: Receiver<()>,
     free: bool,
 }
 
-impl Write for Slow {
+impl Write for BlockingWriter {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         if !self.free {
             let _ = self.began.send(());
@@ -149,18 +149,18 @@ impl Write for Slow {
 }
 
 #[test]
-fn what_the_kernel_dropped_is_counted() {
+fn kernel_drops_are_counted() {
     namespace::inside(&LOOPBACK, || {
         let (began, has_begun) = channel();
         let (let_go, go) = channel();
-        let out = Slow {
+        let out = BlockingWriter {
             began,
             go,
             free: false,
         };
-        let settings = Settings {
+        let settings = CaptureConfig {
             backlog: 64 << 10,
-            ..Settings::default()
+            ..CaptureConfig::default()
         };
         let capture = Capture::start(&["lo"], out, &settings).expect("root may");
         // Goes before the capture does, which would else wait for it after a panic.
@@ -185,9 +185,9 @@ fn what_the_kernel_dropped_is_counted() {
 }
 
 #[test]
-fn an_error_of_the_file_ends_the_capture_and_is_told() {
-    struct Broken;
-    impl Write for Broken {
+fn write_error_ends_the_capture_and_is_returned() {
+    struct FailingWriter;
+    impl Write for FailingWriter {
         fn write(&mut self, _: &[u8]) -> io::Result<usize> {
             Err(io::Error::other("the disk is full"))
         }
@@ -196,7 +196,8 @@ fn an_error_of_the_file_ends_the_capture_and_is_told() {
         }
     }
     namespace::inside(&LOOPBACK, || {
-        let capture = Capture::start(&["lo"], Broken, &Settings::default()).expect("root may");
+        let capture =
+            Capture::start(&["lo"], FailingWriter, &CaptureConfig::default()).expect("root may");
         send(1000, 1400);
         let error = capture.stop().expect_err("nothing could be written");
         assert!(error.to_string().contains("the disk is full"), "{error}");
@@ -204,9 +205,9 @@ fn an_error_of_the_file_ends_the_capture_and_is_told() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_named() {
+fn unknown_interface_is_named_in_the_error() {
     for name in ["no-such-one", "a\0b", ""] {
-        let started = Capture::start(&[name], io::sink(), &Settings::default());
+        let started = Capture::start(&[name], io::sink(), &CaptureConfig::default());
         let error = started.expect_err("there is none");
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         assert!(error.to_string().contains(name), "{error}");

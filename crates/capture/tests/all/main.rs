@@ -3,6 +3,6 @@
 mod file;
 mod interface;
 mod namespace;
-mod session;
-mod tapped;
+mod tap;
 mod tshark;
+mod virtual_session;

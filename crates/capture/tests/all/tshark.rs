@@ -5,7 +5,7 @@ use std::process::Command;
 
 /// A packet as tshark sees it.
 #[derive(Debug)]
-pub struct Line {
+pub struct TsharkPacket {
     /// The protocol it names.
     pub protocol: String,
     /// Time in ns, exactly.
@@ -41,7 +41,7 @@ const FIELDS: [&str; 11] = [
 ];
 
 /// Every packet of `file`, or None where there is no tshark.
-pub fn read(file: &Path) -> Option<Vec<Line>> {
+pub fn read(file: &Path) -> Option<Vec<TsharkPacket>> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields"]);
     command.args(["-E", "separator=/t", "-E", "occurrence=a"]);
@@ -58,10 +58,10 @@ pub fn read(file: &Path) -> Option<Vec<Line>> {
     Some(text.lines().map(line).collect())
 }
 
-fn line(text: &str) -> Line {
+fn line(text: &str) -> TsharkPacket {
     let fields: Vec<&str> = text.split('\t').collect();
     assert_eq!(fields.len(), FIELDS.len(), "{text:?}");
-    Line {
+    TsharkPacket {
         protocol: fields[0].into(),
         at_ns: nanoseconds(fields[1]),
         len: fields[2].parse().expect("a length"),
@@ -84,7 +84,7 @@ fn nanoseconds(text: &str) -> u64 {
     number(seconds) * 1_000_000_000 + number(rest)
 }
 
-impl Line {
+impl TsharkPacket {
     /// Panics unless it is a good packet of XTP.
     pub fn assert_good_xtp(&self) {
         assert_eq!(self.protocol, "XTP", "{self:?}");

@@ -1,7 +1,7 @@
 //! Sending without a copy: buffers are lent, and come back when the peer has their bytes.
 
-use super::{Circuit, time_to};
-use crate::lent::{Buffer, LEND_FROM, LENT_MAX, Lent, Refused, Returned};
+use super::{Circuit, time_until};
+use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
 use engine::{Engine, Framing};
 use std::io;
 use std::time::{Duration, Instant};
@@ -19,12 +19,12 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     /// buffers are lent and not reclaimed. When an error of the wire follows, the buffer counts as
     /// lent, and the error is that of a later call.
     #[inline]
-    pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<Lent, Refused> {
+    pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         let buffer = buffer.into();
-        if buffer.len() < LEND_FROM || self.framing == Framing::Records {
+        if buffer.len() < LEND_BYTES_MIN || self.framing == Framing::Records {
             return match self.try_send(&buffer) {
-                Ok(()) => Ok(Lent::Copied(buffer)),
-                Err(error) => Err(Refused { buffer, error }),
+                Ok(()) => Ok(LendOutcome::Copied(buffer)),
+                Err(error) => Err(LendError { buffer, error }),
             };
         }
         let ends = self.framing == Framing::Messages;
@@ -32,8 +32,8 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
             self.make_room_to_lend(buffer, ends)?;
         }
         // What goes wrong now goes wrong again at the next call, which can tell.
-        let _ = self.send_on();
-        Ok(Lent::Kept)
+        let _ = self.submit_if_due();
+        Ok(LendOutcome::Lent)
     }
 
     /// As [`try_lend`](Circuit::try_lend), waiting for room up to `limit`.
@@ -42,7 +42,11 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     ///
     /// As [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to be
     /// reclaimed first.
-    pub fn lend(&mut self, buffer: impl Into<Buffer>, limit: Duration) -> Result<Lent, Refused> {
+    pub fn lend(
+        &mut self,
+        buffer: impl Into<Buffer>,
+        limit: Duration,
+    ) -> Result<LendOutcome, LendError> {
         let mut buffer = buffer.into();
         let mut end = None;
         loop {
@@ -50,21 +54,21 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 Err(refused) => refused,
                 lent => return lent,
             };
-            let full = self.producer.lent() >= LENT_MAX && self.producer.has_returned();
+            let full = self.producer.loans() >= LOANS_MAX && self.producer.has_returned();
             if full || refused.error.kind() != io::ErrorKind::WouldBlock {
                 return Err(refused);
             }
             buffer = refused.buffer;
             let end = *end.get_or_insert_with(|| Instant::now() + limit);
             if let Err(error) = self.wait_for_room(end) {
-                return Err(Refused { buffer, error });
+                return Err(LendError { buffer, error });
             }
         }
     }
 
     /// The next buffer that came back, oldest first; None when none did since the last call.
     #[inline]
-    pub fn try_reclaim(&mut self) -> Option<Returned> {
+    pub fn try_reclaim(&mut self) -> Option<ReturnedBuffer> {
         self.producer.reclaim()
     }
 
@@ -74,56 +78,56 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     /// # Errors
     ///
     /// `TimedOut`, or the wire's; the buffers stay lent.
-    pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<Returned>> {
+    pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
         let end = Instant::now() + limit;
         loop {
             let returned = self.producer.reclaim();
-            if returned.is_some() || self.producer.lent() == 0 {
+            if returned.is_some() || self.producer.loans() == 0 {
                 return Ok(returned);
             }
             {
                 let mut pump = self.shared.lock();
-                pump.offer(self.shared.now(), self.id, true);
-                self.shared.serve(&mut pump)?;
-                self.flushed = pump.told(self.id);
-                self.seen = pump.arrivals();
+                pump.submit_pending(self.shared.now(), self.id, true);
+                self.shared.drive(&mut pump)?;
+                self.submitted = pump.submitted(self.id);
+                self.seen_arrivals = pump.arrivals();
             }
             if !self.producer.has_returned() {
-                self.pause(end)?;
+                self.wait_until(end)?;
             }
         }
     }
 
     /// All that came back so far, and after an end or an abort all that was lent.
-    pub fn take_back(&mut self) -> Vec<Returned> {
+    pub fn reclaim_all(&mut self) -> Vec<ReturnedBuffer> {
         let mut pump = self.shared.lock();
-        pump.offer(self.shared.now(), self.id, true);
+        pump.submit_pending(self.shared.now(), self.id, true);
         drop(pump);
         std::iter::from_fn(|| self.producer.reclaim()).collect()
     }
 
     /// Buffers lent and not reclaimed.
-    pub fn lent(&self) -> usize {
-        self.producer.lent()
+    pub fn loans(&self) -> usize {
+        self.producer.loans()
     }
 
     fn wait_for_room(&mut self, end: Instant) -> io::Result<()> {
-        let left = time_to(end)?;
-        self.announce();
-        self.shared.sleep(left, self.seen)
+        let left = time_until(end)?;
+        self.note_unsubmitted();
+        self.shared.sleep(left, self.seen_arrivals)
     }
 
     #[cold]
-    fn make_room_to_lend(&mut self, buffer: Buffer, ends: bool) -> Result<(), Refused> {
-        if let Err(error) = self.look_for_room(buffer.len()) {
-            return Err(Refused { buffer, error });
+    fn make_room_to_lend(&mut self, buffer: Buffer, ends: bool) -> Result<(), LendError> {
+        if let Err(error) = self.poll_for_room(buffer.len()) {
+            return Err(LendError { buffer, error });
         }
         let (kept, buffer) = match self.producer.append_lent(buffer, ends) {
             Ok(()) => (true, None),
             Err(buffer) => (false, Some(buffer)),
         };
-        match (self.has_room(kept), buffer) {
-            (Err(error), Some(buffer)) => Err(Refused { buffer, error }),
+        match (self.append_result(kept), buffer) {
+            (Err(error), Some(buffer)) => Err(LendError { buffer, error }),
             _ => Ok(()),
         }
     }

@@ -1,9 +1,9 @@
 //! Receiving.
 
-use super::{Circuit, error_of};
-use crate::inbox::Read;
+use super::{Circuit, close_error};
 use crate::pump::Pump;
-use crate::shared::Awaited;
+use crate::receive_queue::ReadOutcome;
+use crate::shared::WaitOutcome;
 use engine::{AssociationId, Engine, Framing, Instant};
 use std::io;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use wire::Wire;
 
 /// For ever, as the kernel's clock can say it.
-const LONG: Duration = Duration::from_secs(3600);
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 impl<E: Engine, W: Wire> Circuit<E, W> {
     /// Receives one message: its length, or None at the end of the peer's stream.
@@ -24,15 +24,15 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
-            if let Read::Message(len) = self.reader.next(buffer) {
+            if let ReadOutcome::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
             let owner = Arc::clone(&self.shared);
             let mut pump = owner.lock();
-            match self.refill_looking(&mut pump)? {
-                Refilled::Chunk => {}
-                Refilled::Ended => return Ok(None),
-                Refilled::Nothing => return Err(io::ErrorKind::WouldBlock.into()),
+            match self.refill_nonblocking(&mut pump)? {
+                RefillOutcome::Chunk => {}
+                RefillOutcome::Ended => return Ok(None),
+                RefillOutcome::Empty => return Err(io::ErrorKind::WouldBlock.into()),
             }
         }
     }
@@ -46,11 +46,11 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
         loop {
-            if let Read::Message(len) = self.reader.next(buffer) {
+            if let ReadOutcome::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
-            let refilled = self.refill_waiting(&mut end, limit)?;
-            if refilled == Refilled::Ended {
+            let refilled = self.refill_blocking(&mut end, limit)?;
+            if refilled == RefillOutcome::Ended {
                 return Ok(None);
             }
         }
@@ -73,10 +73,10 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
         }
         let mut end = None;
         loop {
-            if let Read::Message(len) = self.reader.take_in_place(&mut take) {
+            if let ReadOutcome::Message(len) = self.reader.take_in_place(&mut take) {
                 return Ok(Some(len));
             }
-            if self.refill_waiting(&mut end, limit)? == Refilled::Ended {
+            if self.refill_blocking(&mut end, limit)? == RefillOutcome::Ended {
                 return Ok(None);
             }
         }
@@ -100,43 +100,43 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
                 Some(more) => len += more,
                 None => return Ok(len),
             }
-            if self.has_all && self.reader.is_spent() {
+            if self.is_last_chunk && self.reader.is_consumed() {
                 return Ok(len);
             }
         }
     }
 
     /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
-    fn refill_waiting(
+    fn refill_blocking(
         &mut self,
         end: &mut Option<Instant>,
         limit: Duration,
-    ) -> io::Result<Refilled> {
+    ) -> io::Result<RefillOutcome> {
         let owner = Arc::clone(&self.shared);
         let mut pump = owner.lock();
         let mut now = owner.now();
         loop {
             let refilled = self.refill(&mut pump, now)?;
-            if refilled != Refilled::Nothing {
+            if refilled != RefillOutcome::Empty {
                 return Ok(refilled);
             }
             let left = time_left(end, now, limit)?;
-            if self.is_patient {
-                owner.expect_soon();
+            if self.delays_acks {
+                owner.hint_busy_poll();
             }
-            let (again, awaited) = owner.await_arrival(pump, &mut now, left)?;
+            let (again, outcome) = owner.wait_in_receive(pump, &mut now, left)?;
             pump = again;
-            match awaited {
-                Awaited::Arrival => {}
-                Awaited::Nothing if limit == Duration::MAX => {
+            match outcome {
+                WaitOutcome::Woken => {}
+                WaitOutcome::TimedOut if limit == Duration::MAX => {
                     return Err(io::ErrorKind::TimedOut.into());
                 }
-                Awaited::Nothing => {}
-                Awaited::Impossible => {
+                WaitOutcome::TimedOut => {}
+                WaitOutcome::Unavailable => {
                     drop(pump);
-                    self.wait(left.min(LONG))?;
+                    self.wait(left.min(WAIT_MAX))?;
                     pump = owner.lock();
-                    owner.serve(&mut pump)?;
+                    owner.drive(&mut pump)?;
                     now = owner.now();
                 }
             }
@@ -144,63 +144,63 @@ impl<E: Engine, W: Wire> Circuit<E, W> {
     }
 
     /// Messages of the peer that could not be joined because bytes were lost.
-    pub fn damaged(&self) -> u64 {
-        self.reader.damaged()
+    pub fn messages_damaged(&self) -> u64 {
+        self.reader.messages_damaged()
     }
 
     /// Gets the next chunk, from the wire if need be.
-    fn refill_looking(&mut self, pump: &mut Pump<E, W>) -> io::Result<Refilled> {
+    fn refill_nonblocking(&mut self, pump: &mut Pump<E, W>) -> io::Result<RefillOutcome> {
         let shared = Arc::clone(&self.shared);
         let now = shared.now();
         loop {
             let refilled = self.refill(pump, now)?;
-            let elsewhere = pump.is_watched() || shared.is_receiving();
-            if refilled != Refilled::Nothing || elsewhere || !pump.receive(now)? {
+            let taken_elsewhere = pump.is_watched() || shared.is_user_receiving();
+            if refilled != RefillOutcome::Empty || taken_elsewhere || !pump.receive(now)? {
                 return Ok(refilled);
             }
-            shared.wake_others(pump);
+            shared.wake_waiters(pump);
         }
     }
 
     /// Gets the next chunk if it is there, and tells the engine what its user took.
-    fn refill(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<Refilled> {
-        if let Some(spent) = self.reader.take_spent() {
-            pump.give_back(now, self.id, spent);
+    fn refill(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<RefillOutcome> {
+        if let Some(consumed) = self.reader.take_consumed() {
+            pump.consume(now, self.id, consumed);
         }
-        let chunk = pump.take(self.id);
-        let unsent = self.producer.position() > self.flushed;
+        let chunk = pump.pop_chunk(self.id);
+        let unsent = self.producer.position() > self.submitted;
         if chunk.is_none() && unsent {
-            pump.offer(now, self.id, true);
+            pump.submit_pending(now, self.id, true);
         }
         if unsent || !pump.is_watched() {
             pump.handle_timeout(now);
             // The user comes back with the next request, in whose company the answer travels.
-            if self.is_patient && !unsent && (chunk.is_some() || is_over(pump, self.id)) {
-                self.shared.hold();
+            if self.delays_acks && !unsent && (chunk.is_some() || peer_finished(pump, self.id)) {
+                self.shared.defer_flush();
             } else {
                 pump.flush(now)?;
             }
         }
-        self.flushed = pump.told(self.id);
-        self.producer.rest();
-        self.shared.call_next(pump);
-        self.seen = pump.arrivals();
+        self.submitted = pump.submitted(self.id);
+        self.producer.release_memory();
+        self.shared.notify_granted(pump);
+        self.seen_arrivals = pump.arrivals();
         match chunk {
             Some(chunk) => {
-                self.has_all = pump.status(self.id).finished;
+                self.is_last_chunk = pump.status(self.id).finished;
                 self.reader.put(chunk);
-                Ok(Refilled::Chunk)
+                Ok(RefillOutcome::Chunk)
             }
-            None => nothing_left(pump, self.id),
+            None => empty_outcome(pump, self.id),
         }
     }
 }
 
 /// What looking for more came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refilled {
+enum RefillOutcome {
     Chunk,
-    Nothing,
+    Empty,
     Ended,
 }
 
@@ -217,16 +217,19 @@ fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Re
 }
 
 /// Whether the peer has no more to say.
-fn is_over<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
+fn peer_finished<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
     let status = pump.status(id);
     status.finished || status.closed.is_some()
 }
 
-fn nothing_left<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> io::Result<Refilled> {
+fn empty_outcome<E: Engine, W: Wire>(
+    pump: &Pump<E, W>,
+    id: AssociationId,
+) -> io::Result<RefillOutcome> {
     let status = pump.status(id);
     match status.closed {
-        _ if status.finished => Ok(Refilled::Ended),
-        Some(reason) => Err(error_of(reason)),
-        None => Ok(Refilled::Nothing),
+        _ if status.finished => Ok(RefillOutcome::Ended),
+        Some(reason) => Err(close_error(reason)),
+        None => Ok(RefillOutcome::Empty),
     }
 }

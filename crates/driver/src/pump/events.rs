@@ -1,6 +1,6 @@
 //! What the engine says, carried to stores and users.
 
-use super::{Pump, touch};
+use super::{Pump, mark_changed};
 use engine::{Address, AssociationId, Engine, Event, Instant};
 use wire::Wire;
 
@@ -24,44 +24,44 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             | Event::Finished(id)
             | Event::Closed(id, _) => id,
         };
-        let Some(held) = self.circuits.get_mut(&id) else {
+        let Some(state) = self.circuits.get_mut(&id) else {
             if matches!(event, Event::Connected(_)) {
                 self.circuits.entry(id).or_default().connected = true;
             }
             return;
         };
         match event {
-            Event::Connected(_) | Event::Accepted(..) => held.connected = true,
+            Event::Connected(_) | Event::Accepted(..) => state.connected = true,
             Event::Released(_, position) => {
-                if let Some(store) = &mut held.store {
+                if let Some(store) = &mut state.store {
                     store.release(position);
                 }
             }
-            Event::Finished(_) => held.finished = true,
+            Event::Finished(_) => state.finished = true,
             Event::Closed(_, reason) => {
-                held.closed = Some(reason);
-                if let Some(store) = &mut held.store {
-                    store.return_all();
+                state.closed = Some(reason);
+                if let Some(store) = &mut state.store {
+                    store.return_all_loans();
                 }
             }
         }
-        held.news = true;
-        touch(&mut self.touched, id, held);
-        if held.orphan && held.closed.is_some() {
-            self.forget(id);
+        state.newly_ready = true;
+        mark_changed(&mut self.changed, id, state);
+        if state.detached && state.closed.is_some() {
+            self.remove_circuit(id);
         }
     }
 
     fn handle_accepted(&mut self, now: Instant, id: AssociationId, from: Address) {
-        let held = self.circuits.entry(id).or_default();
-        held.connected = true;
-        if self.accepted.len() < self.backlog {
-            self.accepted.push_back((id, from));
+        let state = self.circuits.entry(id).or_default();
+        state.connected = true;
+        if self.accept_queue.len() < self.backlog {
+            self.accept_queue.push_back((id, from));
             return;
         }
         self.refused += 1;
-        held.orphan = true;
-        held.inbox.clear();
+        state.detached = true;
+        state.receive_queue.clear();
         self.engine.abort(now, id);
     }
 
@@ -73,47 +73,47 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         if let Some(store) = self
             .circuits
             .get_mut(&id)
-            .and_then(|held| held.store.as_mut())
+            .and_then(|state| state.store.as_mut())
         {
-            store.return_all();
+            store.return_all_loans();
         }
     }
 
     /// There is memory for circuits whose stores had none.
-    pub(crate) fn note_room(&mut self, circuits: &[AssociationId]) {
+    pub(crate) fn mark_ready(&mut self, circuits: &[AssociationId]) {
         for &id in circuits {
-            if let Some(held) = self.circuits.get_mut(&id) {
-                held.news = true;
-                touch(&mut self.touched, id, held);
+            if let Some(state) = self.circuits.get_mut(&id) {
+                state.newly_ready = true;
+                mark_changed(&mut self.changed, id, state);
             }
         }
-        self.settle();
+        self.publish_changes();
     }
 
-    pub(super) fn forget(&mut self, id: AssociationId) {
+    pub(super) fn remove_circuit(&mut self, id: AssociationId) {
         if self
             .circuits
             .remove(&id)
-            .is_some_and(|held| held.store.is_some())
-            && let Some(index) = self.stored.iter().rposition(|&stored| stored == id)
+            .is_some_and(|state| state.store.is_some())
+            && let Some(index) = self.with_store.iter().rposition(|&stored| stored == id)
         {
-            self.stored.swap_remove(index);
+            self.with_store.swap_remove(index);
         }
     }
 
     /// Tells the users of all touched circuits how those stand.
-    pub(super) fn settle(&mut self) {
-        for id in self.touched.drain(..) {
-            let Some(held) = self.circuits.get_mut(&id) else {
+    pub(super) fn publish_changes(&mut self) {
+        for id in self.changed.drain(..) {
+            let Some(state) = self.circuits.get_mut(&id) else {
                 continue;
             };
-            held.touched = false;
-            if let Some(store) = &held.store {
+            state.in_changed_list = false;
+            if let Some(store) = &state.store {
                 store.set_idle(self.engine.bytes_in_flight(id) == 0);
             }
-            let news = std::mem::take(&mut held.news);
-            if news && self.watched && !held.listed && !held.orphan {
-                held.listed = true;
+            let newly_ready = std::mem::take(&mut state.newly_ready);
+            if newly_ready && self.watched && !state.in_ready_list && !state.detached {
+                state.in_ready_list = true;
                 self.ready.push(id);
             }
         }

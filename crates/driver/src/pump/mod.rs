@@ -3,14 +3,14 @@
 //! Here is what comes in; `outgoing` sends, and `events` carries what the engine says to users.
 
 mod events;
-mod outgoing;
+mod transmit;
 
-use crate::arrivals::{Group, sort_in};
-use crate::circuits::{CircuitStatus, Circuits, Held};
-use crate::inbox::{Chunk, Piece};
-use crate::parcel::Parcel;
+use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
+use crate::coalesce::CoalesceBuffer;
+use crate::demultiplex::{CircuitDeliveries, demultiplex};
+use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
-use engine::{Address, Batch, AssociationId, Delivery, Engine, Instant};
+use engine::{Address, AssociationId, Batch, Delivery, Engine, Instant};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -25,34 +25,34 @@ pub struct Pump<E, W> {
     engine: E,
     wire: W,
     batch: Batch,
-    circuits: Circuits,
+    circuits: CircuitTable,
     /// Circuits with a store, for those who offer all of them.
-    stored: Vec<AssociationId>,
-    accepted: VecDeque<(AssociationId, Address)>,
+    with_store: Vec<AssociationId>,
+    accept_queue: VecDeque<(AssociationId, Address)>,
     backlog: usize,
     /// Circuits to which something happened since the last call settled.
-    touched: Vec<AssociationId>,
+    changed: Vec<AssociationId>,
     /// Circuits a watcher is to look at.
     ready: Vec<AssociationId>,
     watched: bool,
     /// Empty arrival buffers, kept for the next receives.
-    spare: Vec<Vec<u8>>,
+    spare_buffers: Vec<Vec<u8>>,
     /// What small arrivals were copied into, and lists of pieces, kept for the next.
-    small: Vec<Arc<Vec<u8>>>,
-    lists: Vec<Vec<Piece>>,
+    spare_copies: Vec<Arc<Vec<u8>>>,
+    spare_lists: Vec<Vec<ChunkSpan>>,
     /// What the arrival at hand brought; empty between arrivals.
-    groups: Vec<Group>,
+    by_circuit: Vec<CircuitDeliveries>,
     /// Small packets, perhaps of several circuits, on their way into one call of the wire.
-    parcel: Parcel,
+    coalesced: CoalesceBuffer,
     /// Last words of circuits whose users were patient, until somebody sends them.
-    late: Parcel,
+    deferred: CoalesceBuffer,
     deliveries: Vec<Delivery>,
     arrivals: u64,
     events: u64,
     sends: u64,
     refused: u64,
     /// Packets a full batch holds.
-    segments: u64,
+    segments_per_batch: u64,
 }
 
 /// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer
@@ -60,7 +60,7 @@ pub struct Pump<E, W> {
 const COPY_BELOW: usize = 32 << 10;
 
 /// Empty arrival buffers kept, and empty copies and lists of each kind.
-const SPARES_MAX: usize = 8;
+const SPARE_BUFFERS_MAX: usize = 8;
 
 /// Circuits opened by peers that may wait for somebody to accept them.
 ///
@@ -74,20 +74,20 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let segments = capabilities.segments(engine.layout().packet());
         Pump {
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
-            segments: segments as u64,
-            spare: Vec::new(),
-            small: Vec::new(),
-            lists: Vec::new(),
-            groups: Vec::new(),
-            parcel: Parcel::new(&capabilities),
-            late: Parcel::new(&capabilities),
+            segments_per_batch: segments as u64,
+            spare_buffers: Vec::new(),
+            spare_copies: Vec::new(),
+            spare_lists: Vec::new(),
+            by_circuit: Vec::new(),
+            coalesced: CoalesceBuffer::new(&capabilities),
+            deferred: CoalesceBuffer::new(&capabilities),
             engine,
             wire,
-            circuits: Circuits::default(),
-            stored: Vec::new(),
-            accepted: VecDeque::new(),
+            circuits: CircuitTable::default(),
+            with_store: Vec::new(),
+            accept_queue: VecDeque::new(),
             backlog: BACKLOG,
-            touched: Vec::new(),
+            changed: Vec::new(),
             ready: Vec::new(),
             watched: false,
             deliveries: Vec::new(),
@@ -110,13 +110,16 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// User bytes a full batch carries.
     pub fn batch_bytes(&self) -> u64 {
-        self.segments * self.engine.layout().payload as u64
+        self.segments_per_batch * self.engine.layout().payload as u64
     }
 
     /// Bytes of circuit `id`'s store below this position were handed to the engine.
-    pub fn told(&self, id: AssociationId) -> u64 {
-        let store = self.circuits.get(&id).and_then(|held| held.store.as_ref());
-        store.map_or(0, Consumer::told)
+    pub fn submitted(&self, id: AssociationId) -> u64 {
+        let store = self
+            .circuits
+            .get(&id)
+            .and_then(|state| state.store.as_ref());
+        store.map_or(0, Consumer::submitted)
     }
 
     /// Calls of the wire so far that sent and that received something.
@@ -146,48 +149,48 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Whether packets wait for the wire to have room.
     pub fn is_blocked(&self) -> bool {
-        !self.batch.is_empty() || !self.parcel.is_empty()
+        !self.batch.is_empty() || !self.coalesced.is_empty()
     }
 
     /// Gives circuit `id` the store its user writes to.
     pub fn attach(&mut self, id: AssociationId, store: Consumer) {
         self.circuits.entry(id).or_default().store = Some(store);
-        self.stored.push(id);
+        self.with_store.push(id);
     }
 
     /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
     /// What is still to be said for it may be `late`: it leaves with the next
     /// [`flush_late`](Pump::flush_late), or when there is a call of the wire full of the like.
-    pub fn detach(&mut self, id: AssociationId, late: bool) {
+    pub fn detach(&mut self, id: AssociationId, may_defer: bool) {
         match self.circuits.get_mut(&id) {
-            Some(held) if held.closed.is_none() => {
-                held.orphan = true;
-                held.late = late;
-                held.inbox.clear();
+            Some(state) if state.closed.is_none() => {
+                state.detached = true;
+                state.may_defer = may_defer;
+                state.receive_queue.clear();
             }
-            _ => self.forget(id),
+            _ => self.remove_circuit(id),
         }
     }
 
     /// A circuit a peer opened, oldest first.
     pub fn accept(&mut self) -> Option<(AssociationId, Address)> {
-        self.accepted.pop_front()
+        self.accept_queue.pop_front()
     }
 
     /// The oldest bytes that arrived for circuit `id`.
-    pub fn take(&mut self, id: AssociationId) -> Option<Chunk> {
-        self.circuits.get_mut(&id)?.inbox.pop_front()
+    pub fn pop_chunk(&mut self, id: AssociationId) -> Option<Chunk> {
+        self.circuits.get_mut(&id)?.receive_queue.pop_front()
     }
 
     /// How circuit `id` stands.
     pub fn status(&self, id: AssociationId) -> CircuitStatus {
         self.circuits
             .get(&id)
-            .map_or_else(CircuitStatus::default, Held::status)
+            .map_or_else(CircuitStatus::default, CircuitState::status)
     }
 
     /// Makes the pump keep a list of the circuits to which something happened.
-    pub fn watch(&mut self) {
+    pub fn track_ready(&mut self) {
         self.watched = true;
     }
 
@@ -200,8 +203,8 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// For a watcher.
     pub fn take_ready(&mut self, ready: &mut Vec<AssociationId>) {
         for id in &self.ready {
-            if let Some(held) = self.circuits.get_mut(id) {
-                held.listed = false;
+            if let Some(state) = self.circuits.get_mut(id) {
+                state.in_ready_list = false;
             }
         }
         self.engine.sort_by_priority(&mut self.ready);
@@ -210,32 +213,35 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Whether a watcher has something to look at.
     pub fn has_ready(&self) -> bool {
-        !self.ready.is_empty() || self.watched && self.waits_for_accept()
+        !self.ready.is_empty() || self.watched && self.has_pending_accept()
     }
 
     /// Whether a circuit opened by a peer waits to be accepted.
-    pub fn waits_for_accept(&self) -> bool {
-        !self.accepted.is_empty()
+    pub fn has_pending_accept(&self) -> bool {
+        !self.accept_queue.is_empty()
     }
 
     /// Tells the engine that the user is done with `chunk`, and keeps its memory for the next.
-    pub fn give_back(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
+    pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
-        let Chunk { octets, mut pieces } = chunk;
-        pieces.clear();
-        keep_spare(&mut self.lists, pieces);
-        self.keep_octets(octets);
+        let Chunk {
+            octets,
+            spans: mut spans,
+        } = chunk;
+        spans.clear();
+        recycle(&mut self.spare_lists, spans);
+        self.recycle_octets(octets);
     }
 
     /// Keeps the memory of an arrival that nobody else reads any more.
-    fn keep_octets(&mut self, mut octets: Arc<Vec<u8>>) {
+    fn recycle_octets(&mut self, mut octets: Arc<Vec<u8>>) {
         let Some(own) = Arc::get_mut(&mut octets) else {
             return;
         };
         if own.len() < self.wire.capabilities().receive_len {
-            keep_spare(&mut self.small, octets);
+            recycle(&mut self.spare_copies, octets);
         } else {
-            keep_spare(&mut self.spare, std::mem::take(own));
+            recycle(&mut self.spare_buffers, std::mem::take(own));
         }
     }
 
@@ -245,15 +251,15 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     ///
     /// The wire's, except `WouldBlock`.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
-        let mut buffer = self.lend_buffer();
+        let mut buffer = self.take_receive_buffer();
         let arrival = self.wire.receive(&mut buffer);
-        self.take_in(now, buffer, arrival)
+        self.handle_arrival(now, buffer, arrival)
     }
 
     /// A buffer to receive into, for [`take_in`](Pump::take_in).
-    pub fn lend_buffer(&mut self) -> Vec<u8> {
+    pub fn take_receive_buffer(&mut self) -> Vec<u8> {
         let len = self.wire.capabilities().receive_len;
-        self.spare.pop().unwrap_or_else(|| vec![0; len])
+        self.spare_buffers.pop().unwrap_or_else(|| vec![0; len])
     }
 
     /// Takes in what was received into a lent buffer; false when it was nothing.
@@ -261,7 +267,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
     /// # Errors
     ///
     /// The wire's, except `WouldBlock`.
-    pub fn take_in(
+    pub fn handle_arrival(
         &mut self,
         now: Instant,
         buffer: Vec<u8>,
@@ -270,7 +276,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let arrival = match arrival {
             Ok(arrival) => arrival,
             Err(error) => {
-                keep_spare(&mut self.spare, buffer);
+                recycle(&mut self.spare_buffers, buffer);
                 return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
                     // An answer to a datagram sent earlier: the port it went to is closed. The
@@ -282,15 +288,15 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         };
         if arrival.len == 0 {
             // An empty datagram, or a wire that was shut down: nothing an engine could use.
-            keep_spare(&mut self.spare, buffer);
+            recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
         }
         self.arrivals += 1;
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        self.handle(now, arrival.from, octets, arrival.segment_size.max(1));
-        self.keep(buffer, arrival.len);
+        self.handle_packets(now, arrival.from, octets, arrival.segment_size.max(1));
+        self.queue_deliveries(buffer, arrival.len);
         self.drain_events(now);
-        self.settle();
+        self.publish_changes();
         Ok(true)
     }
 
@@ -299,67 +305,82 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
             self.drain_events(now);
-            self.settle();
+            self.publish_changes();
         }
     }
 
     /// When the engine wants to be called.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub fn poll_timeout(&self) -> Option<Instant> {
         self.engine.poll_timeout()
     }
 
     /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
-    fn handle(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
+    fn handle_packets(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
             self.engine
                 .handle_packet(now, from, packet, &mut self.deliveries);
             let more = (octets.len() - start) / segment_size;
             for delivery in self.deliveries.drain(..) {
-                sort_in(&mut self.groups, &mut self.lists, delivery, start, more);
+                demultiplex(
+                    &mut self.by_circuit,
+                    &mut self.spare_lists,
+                    delivery,
+                    start,
+                    more,
+                );
             }
             start += packet.len();
         }
     }
 
     /// Puts the deliveries of one arrival into the inboxes.
-    fn keep(&mut self, buffer: Vec<u8>, len: usize) {
-        let mut arrival = if self.groups.iter().all(|group| group.held.is_some()) {
-            keep_spare(&mut self.spare, buffer);
+    fn queue_deliveries(&mut self, buffer: Vec<u8>, len: usize) {
+        let mut arrival = if self
+            .by_circuit
+            .iter()
+            .all(|entry| entry.reassembled.is_some())
+        {
+            recycle(&mut self.spare_buffers, buffer);
             None
         } else if len < COPY_BELOW {
-            let copy = copied(self.small.pop(), &buffer[..len]);
-            keep_spare(&mut self.spare, buffer);
+            let copy = copy_reusing(self.spare_copies.pop(), &buffer[..len]);
+            recycle(&mut self.spare_buffers, buffer);
             Some(copy)
         } else {
             Some(Arc::new(buffer))
         };
-        let mut left = self.groups.len();
-        for Group { id, held, pieces } in self.groups.drain(..) {
+        let mut left = self.by_circuit.len();
+        for CircuitDeliveries {
+            id,
+            reassembled,
+            spans,
+        } in self.by_circuit.drain(..)
+        {
             left -= 1;
-            let octets = match held {
-                Some(held) => Some(Arc::new(held)),
+            let octets = match reassembled {
+                Some(copy) => Some(Arc::new(copy)),
                 None if left == 0 => arrival.take(),
                 None => arrival.clone(),
             };
-            let user = self.circuits.entry(id).or_default();
-            if let (false, Some(octets)) = (user.orphan, octets) {
-                user.inbox.push_back(Chunk { octets, pieces });
-                user.news = true;
-                touch(&mut self.touched, id, user);
+            let state = self.circuits.entry(id).or_default();
+            if let (false, Some(octets)) = (state.detached, octets) {
+                state.receive_queue.push_back(Chunk { octets, spans });
+                state.newly_ready = true;
+                mark_changed(&mut self.changed, id, state);
             }
         }
     }
 }
 
-fn keep_spare<T>(spares: &mut Vec<T>, spare: T) {
-    if spares.len() < SPARES_MAX {
+fn recycle<T>(spares: &mut Vec<T>, spare: T) {
+    if spares.len() < SPARE_BUFFERS_MAX {
         spares.push(spare);
     }
 }
 
 /// A copy of `octets`, in memory kept from an earlier one if there is some.
-fn copied(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
+fn copy_reusing(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
     let mut copy = spare.unwrap_or_default();
     match Arc::get_mut(&mut copy) {
         Some(own) => {
@@ -371,9 +392,9 @@ fn copied(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
     }
 }
 
-fn touch(touched: &mut Vec<AssociationId>, id: AssociationId, held: &mut Held) {
-    if !held.touched {
-        held.touched = true;
-        touched.push(id);
+fn mark_changed(changed: &mut Vec<AssociationId>, id: AssociationId, state: &mut CircuitState) {
+    if !state.in_changed_list {
+        state.in_changed_list = true;
+        changed.push(id);
     }
 }

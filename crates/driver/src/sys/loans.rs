@@ -4,7 +4,7 @@
 //! knows of every loan below the position it reads. From then on the loan is the consumer's, who
 //! sends from it without a lock, and puts it among those that go back once it is released.
 
-use crate::lent::{Buffer, Returned};
+use crate::lend::{Buffer, ReturnedBuffer};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,28 +27,28 @@ impl Loan {
 #[derive(Debug, Default)]
 pub(super) struct Loans {
     /// Whether there may be some in `state.new`, and in `state.back`; for a look without the lock.
-    has_new: AtomicBool,
-    has_back: AtomicBool,
-    state: Mutex<State>,
+    has_handed_over: AtomicBool,
+    has_returned: AtomicBool,
+    queues: Mutex<LoanQueues>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    new: VecDeque<Loan>,
-    back: VecDeque<Returned>,
+struct LoanQueues {
+    handed_over: VecDeque<Loan>,
+    returned: VecDeque<ReturnedBuffer>,
 }
 
 impl Loans {
     /// Hands a loan over. For the producer.
-    pub(super) fn put(&self, loan: Loan) {
-        self.lock().new.push_back(loan);
-        self.has_new.store(true, Ordering::Release);
+    pub(super) fn hand_over(&self, loan: Loan) {
+        self.lock().handed_over.push_back(loan);
+        self.has_handed_over.store(true, Ordering::Release);
     }
 
     /// Moves what was handed over to `loans`. For the consumer.
-    pub(super) fn take(&self, loans: &mut VecDeque<Loan>) {
-        if self.has_new.swap(false, Ordering::Acquire) {
-            loans.append(&mut self.lock().new);
+    pub(super) fn take_handed_over(&self, loans: &mut VecDeque<Loan>) {
+        if self.has_handed_over.swap(false, Ordering::Acquire) {
+            loans.append(&mut self.lock().handed_over);
         }
     }
 
@@ -59,41 +59,41 @@ impl Loans {
             return;
         }
         let mut state = self.lock();
-        let returned = loans.drain(..count).map(|loan| Returned {
+        let returned = loans.drain(..count).map(|loan| ReturnedBuffer {
             buffer: loan.buffer,
-            is_done,
+            is_complete: is_done,
         });
-        state.back.extend(returned);
+        state.returned.extend(returned);
         drop(state);
-        self.has_back.store(true, Ordering::Release);
+        self.has_returned.store(true, Ordering::Release);
     }
 
     /// The next that went back, oldest first. For the producer.
-    pub(super) fn reclaim(&self) -> Option<Returned> {
-        if !self.has_back() {
+    pub(super) fn reclaim(&self) -> Option<ReturnedBuffer> {
+        if !self.has_returned() {
             return None;
         }
         let mut state = self.lock();
-        let returned = state.back.pop_front();
+        let returned = state.returned.pop_front();
         // While the lock is held: who gives back sets it after.
-        self.has_back
-            .store(!state.back.is_empty(), Ordering::Release);
+        self.has_returned
+            .store(!state.returned.is_empty(), Ordering::Release);
         returned
     }
 
     /// Whether there is something to reclaim.
-    pub(super) fn has_back(&self) -> bool {
-        self.has_back.load(Ordering::Acquire)
+    pub(super) fn has_returned(&self) -> bool {
+        self.has_returned.load(Ordering::Acquire)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, LoanQueues> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A part of a range of positions.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Part<'a> {
+pub(super) enum PayloadPart<'a> {
     /// Bytes of a loan.
     Lent(&'a [u8]),
     /// Positions whose bytes are in the store itself.
@@ -101,7 +101,10 @@ pub(super) enum Part<'a> {
 }
 
 /// The parts of `payload`, in order.
-pub(super) fn parts(loans: &VecDeque<Loan>, payload: Range<u64>) -> impl Iterator<Item = Part<'_>> {
+pub(super) fn parts(
+    loans: &VecDeque<Loan>,
+    payload: Range<u64>,
+) -> impl Iterator<Item = PayloadPart<'_>> {
     let mut index = loans.partition_point(|loan| loan.end() <= payload.start);
     let mut at = payload.start;
     std::iter::from_fn(move || {
@@ -116,18 +119,18 @@ pub(super) fn parts(loans: &VecDeque<Loan>, payload: Range<u64>) -> impl Iterato
                 index += 1;
                 let from = (start - loan.start) as usize;
                 let to = (at - loan.start) as usize;
-                Some(Part::Lent(&loan.buffer[from..to]))
+                Some(PayloadPart::Lent(&loan.buffer[from..to]))
             }
             _ => {
                 at = next.map_or(payload.end, |loan| loan.start);
-                Some(Part::Stored(start..at))
+                Some(PayloadPart::Stored(start..at))
             }
         }
     })
 }
 
 /// Whether a loan begins or goes on within `payload`.
-pub(super) fn touches(loans: &VecDeque<Loan>, payload: &Range<u64>) -> bool {
+pub(super) fn overlaps(loans: &VecDeque<Loan>, payload: &Range<u64>) -> bool {
     let index = loans.partition_point(|loan| loan.end() <= payload.start);
     loans
         .get(index)
@@ -146,24 +149,24 @@ mod tests {
     }
 
     #[test]
-    fn a_range_falls_into_what_is_lent_and_what_is_stored() {
+    fn range_splits_into_lent_and_stored_parts() {
         let loans = VecDeque::from([loan(10, 5), loan(15, 5), loan(30, 10)]);
-        let all: Vec<Part> = parts(&loans, 5..35).collect();
+        let all: Vec<PayloadPart> = parts(&loans, 5..35).collect();
         let expected = [
-            Part::Stored(5..10),
-            Part::Lent(&[10; 5]),
-            Part::Lent(&[15; 5]),
-            Part::Stored(20..30),
-            Part::Lent(&[30; 5]),
+            PayloadPart::Stored(5..10),
+            PayloadPart::Lent(&[10; 5]),
+            PayloadPart::Lent(&[15; 5]),
+            PayloadPart::Stored(20..30),
+            PayloadPart::Lent(&[30; 5]),
         ];
         assert_eq!(all, expected);
         assert_eq!(
             parts(&loans, 12..14).collect::<Vec<_>>(),
-            [Part::Lent(&[10; 2])]
+            [PayloadPart::Lent(&[10; 2])]
         );
         assert_eq!(
             parts(&loans, 20..29).collect::<Vec<_>>(),
-            [Part::Stored(20..29)]
+            [PayloadPart::Stored(20..29)]
         );
         assert_eq!(parts(&loans, 12..12).count(), 0);
         for (range, touched) in [
@@ -172,28 +175,28 @@ mod tests {
             (20..30, false),
             (39..50, true),
         ] {
-            assert_eq!(touches(&loans, &range), touched, "{range:?}");
+            assert_eq!(overlaps(&loans, &range), touched, "{range:?}");
         }
     }
 
     #[test]
-    fn loans_go_back_once_and_in_order() {
-        let (loans, mut held) = (Loans::default(), VecDeque::new());
+    fn loans_return_once_in_order() {
+        let (loans, mut taken) = (Loans::default(), VecDeque::new());
         assert!(loans.reclaim().is_none());
         for start in [0, 10, 20] {
-            loans.put(loan(start, 10));
+            loans.hand_over(loan(start, 10));
         }
-        loans.take(&mut held);
-        loans.take(&mut held);
-        assert_eq!(held.len(), 3);
-        loans.give_back(&mut held, 9, true);
+        loans.take_handed_over(&mut taken);
+        loans.take_handed_over(&mut taken);
+        assert_eq!(taken.len(), 3);
+        loans.give_back(&mut taken, 9, true);
         assert!(loans.reclaim().is_none(), "not all of it is done");
-        loans.give_back(&mut held, 25, true);
-        loans.give_back(&mut held, u64::MAX, false);
+        loans.give_back(&mut taken, 25, true);
+        loans.give_back(&mut taken, u64::MAX, false);
         let back: Vec<(u8, bool)> = std::iter::from_fn(|| loans.reclaim())
-            .map(|returned| (returned.buffer[0], returned.is_done))
+            .map(|returned| (returned.buffer[0], returned.is_complete))
             .collect();
         assert_eq!(back, [(0, true), (10, true), (20, false)]);
-        assert!(held.is_empty());
+        assert!(taken.is_empty());
     }
 }

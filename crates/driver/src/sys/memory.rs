@@ -5,7 +5,7 @@
 
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
-use crate::turns::Turns;
+use crate::permits::SendPermits;
 use engine::{AssociationId, SegmentLayout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
@@ -14,33 +14,33 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Message ends that may wait for the pump: those of more messages than a batch has packets many
 /// times over.
-pub(super) const ENDS_MAX: u64 = 4096;
+pub(super) const MESSAGE_ENDS_MAX: u64 = 4096;
 
 /// Free stores kept; more go back to the kernel.
-const FREE_MAX: usize = 32;
+const FREE_STORES_MAX: usize = 32;
 
 /// Where the stores of an endpoint come from.
-pub struct Pool {
+pub struct StorePool {
     pub(super) layout: SegmentLayout,
     /// Packets a store has room for.
     slots: usize,
-    free: Mutex<Vec<Memory>>,
-    pub(crate) turns: Turns,
+    free: Mutex<Vec<StoreMemory>>,
+    pub(crate) permits: SendPermits,
 }
 
-impl Pool {
+impl StorePool {
     /// A source of stores for packets cut as `layout` says, each of at least `bytes` user bytes.
-    pub fn new(layout: SegmentLayout, bytes: usize) -> Arc<Pool> {
-        Arc::new(Pool {
+    pub fn new(layout: SegmentLayout, bytes: usize) -> Arc<StorePool> {
+        Arc::new(StorePool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),
             free: Mutex::new(Vec::new()),
-            turns: Turns::default(),
+            permits: SendPermits::default(),
         })
     }
 
     /// Both ends of a new store of circuit `id`, without memory until the first byte is written.
-    pub fn store(self: &Arc<Pool>, id: AssociationId) -> (Producer, Consumer) {
+    pub fn store(self: &Arc<StorePool>, id: AssociationId) -> (Producer, Consumer) {
         let ring = Arc::new(Ring::new(Arc::clone(self)));
         (Producer::new(id, Arc::clone(&ring)), Consumer::new(ring))
     }
@@ -60,19 +60,23 @@ impl Pool {
     }
 
     /// Where the ends of messages lie.
-    fn ends_at(&self) -> usize {
+    fn ends_offset(&self) -> usize {
         self.octets().next_multiple_of(align_of::<AtomicU64>())
     }
 
     /// Memory for a store; None when the kernel gives none.
-    pub(super) fn take(&self) -> Option<Memory> {
+    pub(super) fn acquire(&self) -> Option<StoreMemory> {
         let kept = self.lock().pop();
-        kept.or_else(|| Memory::map(self.ends_at() + ENDS_MAX as usize * size_of::<AtomicU64>()))
+        kept.or_else(|| {
+            StoreMemory::map(
+                self.ends_offset() + MESSAGE_ENDS_MAX as usize * size_of::<AtomicU64>(),
+            )
+        })
     }
 
-    pub(super) fn give_back(&self, memory: Memory) {
+    pub(super) fn release(&self, memory: StoreMemory) {
         let mut free = self.lock();
-        if free.len() < FREE_MAX {
+        if free.len() < FREE_STORES_MAX {
             free.push(memory);
         }
     }
@@ -80,31 +84,31 @@ impl Pool {
     /// The ends of messages in the memory that begins at `base`.
     pub(super) fn ends(&self, base: *mut u8) -> *const AtomicU64 {
         debug_assert!(!base.is_null());
-        base.wrapping_add(self.ends_at()).cast()
+        base.wrapping_add(self.ends_offset()).cast()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Memory>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<StoreMemory>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Pages of the kernel, all zero when new; only those written to are really there.
-pub(super) struct Memory {
+pub(super) struct StoreMemory {
     base: NonNull<u8>,
     len: usize,
 }
 
 // SAFETY: plain memory, owned by this value alone.
-unsafe impl Send for Memory {}
+unsafe impl Send for StoreMemory {}
 
-impl Memory {
-    fn map(len: usize) -> Option<Memory> {
+impl StoreMemory {
+    fn map(len: usize) -> Option<StoreMemory> {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing else.
         let base =
             unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) };
         let base = NonNull::new(base.ok()?.cast())?;
-        Some(Memory { base, len })
+        Some(StoreMemory { base, len })
     }
 
     /// The first octet.
@@ -113,7 +117,7 @@ impl Memory {
     }
 }
 
-impl Drop for Memory {
+impl Drop for StoreMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and nobody else refers to it any more. An error
         // would leave it in place, which harms nobody.

@@ -1,19 +1,19 @@
 //! Shared memory between the user's thread and whichever thread runs the pump.
 #![allow(unsafe_code)]
 
-mod lending;
+mod consumer_loans;
 mod loans;
 mod memory;
 mod producer;
 mod ring;
 
-pub use memory::Pool;
+pub use memory::StorePool;
 pub use producer::Producer;
-pub use ring::{Consumer, Waiting};
+pub use ring::{Consumer, UnsubmittedStore};
 
 use engine::{AssociationId, SegmentLayout};
 
 /// A store of its own for packets cut as `layout` says that holds at least `bytes` user bytes.
 pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
-    Pool::new(layout, bytes).store(AssociationId(0))
+    StorePool::new(layout, bytes).store(AssociationId(0))
 }

@@ -1,17 +1,17 @@
 //! The writing end of a send store.
 
 use super::loans::Loan;
-use super::memory::ENDS_MAX;
-use super::ring::{Ring, Waiting};
-use crate::lent::{Buffer, LENT_MAX, Returned};
-use crate::turns::Turn;
+use super::memory::MESSAGE_ENDS_MAX;
+use super::ring::{Ring, UnsubmittedStore};
+use crate::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
+use crate::permits::Permit;
 use engine::{AssociationId, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Bytes that a store takes without a turn: a batch.
-const FREE_BYTES: u64 = 60 << 10;
+const PERMIT_FREE_BYTES: u64 = 60 << 10;
 
 /// The writing end, held by the user's circuit.
 pub struct Producer {
@@ -22,21 +22,21 @@ pub struct Producer {
     /// The ring has room for bytes below this position, when the tail was last looked at.
     limit: u64,
     /// Offset in the octets where the next byte goes.
-    at: usize,
+    offset: usize,
     /// User bytes left in the slot.
     room: usize,
     id: AssociationId,
     /// Where its turn began.
-    since: u64,
+    permit_start: u64,
     /// Buffers lent and not reclaimed.
-    lent: usize,
+    loans: usize,
 }
 
 impl Drop for Producer {
     fn drop(&mut self) {
-        self.ring.end_turn(Turn::Free);
-        if self.is_waiting() {
-            self.ring.pool.turns.leave(self.id);
+        self.ring.release_permit(Permit::Idle);
+        if self.awaits_permit() {
+            self.ring.pool.permits.cancel(self.id);
         }
     }
 }
@@ -48,12 +48,12 @@ impl Producer {
     pub(super) fn new(id: AssociationId, ring: Arc<Ring>) -> Producer {
         Producer {
             id,
-            since: 0,
-            lent: 0,
+            permit_start: 0,
+            loans: 0,
             base: null_mut(),
             head: 0,
             limit: 0,
-            at: 0,
+            offset: 0,
             room: 0,
             ring,
         }
@@ -62,11 +62,11 @@ impl Producer {
     /// Appends `message` as a record (see [`engine::record`]); false when there is no room now.
     #[inline]
     pub fn append_record(&mut self, message: &[u8]) -> bool {
-        let space = record::space_max(message.len(), self.ring.pool.layout.payload) as u64;
+        let space = record::store_len_max(message.len(), self.ring.pool.layout.payload) as u64;
         if !self.has_space(space) {
             return false;
         }
-        if message.len() + record::HEAD_LEN <= self.room {
+        if message.len() + record::FRAGMENT_HEADER_LEN <= self.room {
             self.write_fragment(message, true, true);
         } else {
             self.write_fragments(message);
@@ -90,11 +90,11 @@ impl Producer {
     #[inline]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
         let space = message.len() as u64;
-        if !self.may_end() || !self.has_space(space) {
+        if !self.has_message_end_room() || !self.has_space(space) {
             return false;
         }
         // A message without bytes takes no room, but its end is noted.
-        if self.base.is_null() && !self.has_space_now(space) {
+        if self.base.is_null() && !self.recheck_space(space) {
             return false;
         }
         self.write_bytes(message);
@@ -111,19 +111,19 @@ impl Producer {
     /// The buffer.
     pub fn append_lent(&mut self, buffer: Buffer, ends: bool) -> Result<(), Buffer> {
         let len = buffer.len() as u64;
-        let refused = self.lent >= LENT_MAX || ends && !self.may_end();
-        if refused || !self.has_space(len) || self.base.is_null() && !self.has_space_now(len) {
+        let refused = self.loans >= LOANS_MAX || ends && !self.has_message_end_room();
+        if refused || !self.has_space(len) || self.base.is_null() && !self.recheck_space(len) {
             return Err(buffer);
         }
-        self.lent += 1;
+        self.loans += 1;
         let loan = Loan {
             start: self.head,
             buffer,
         };
-        self.ring.loans.get_or_init(Box::default).put(loan);
+        self.ring.loans.get_or_init(Box::default).hand_over(loan);
         self.head += len;
         let payload = self.ring.pool.layout.payload;
-        self.at = self.ring.offset(self.head);
+        self.offset = self.ring.offset(self.head);
         self.room = payload - (self.head % payload as u64) as usize;
         if ends {
             self.end_message();
@@ -133,27 +133,30 @@ impl Producer {
     }
 
     /// The next buffer that came back, oldest first.
-    pub fn reclaim(&mut self) -> Option<Returned> {
+    pub fn reclaim(&mut self) -> Option<ReturnedBuffer> {
         let returned = self.ring.loans.get()?.reclaim();
-        self.lent -= usize::from(returned.is_some());
+        self.loans -= usize::from(returned.is_some());
         returned
     }
 
     /// Whether a buffer came back.
     pub fn has_returned(&self) -> bool {
-        self.ring.loans.get().is_some_and(|loans| loans.has_back())
+        self.ring
+            .loans
+            .get()
+            .is_some_and(|loans| loans.has_returned())
     }
 
     /// Buffers lent and not reclaimed.
-    pub fn lent(&self) -> usize {
-        self.lent
+    pub fn loans(&self) -> usize {
+        self.loans
     }
 
     /// Whether there is room for the end of one more message.
     #[inline]
-    fn may_end(&self) -> bool {
+    fn has_message_end_room(&self) -> bool {
         let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
-        put - self.ring.consumer.ends_taken.load(Ordering::Acquire) < ENDS_MAX
+        put - self.ring.consumer.ends_taken.load(Ordering::Acquire) < MESSAGE_ENDS_MAX
     }
 
     /// Notes that a message ends here; there is room for it.
@@ -185,21 +188,21 @@ impl Producer {
 
     /// Whether bytes the engine was told of are not released yet.
     pub fn is_in_flight(&self) -> bool {
-        let told = self.ring.consumer.told.load(Ordering::Relaxed);
-        told > self.ring.consumer.tail.load(Ordering::Acquire)
+        let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
+        submitted > self.ring.consumer.tail.load(Ordering::Acquire)
     }
 
     /// Marks that somebody is to see to this store, if it is not marked.
     #[inline]
-    pub fn announce(&self) -> Option<Waiting> {
+    pub fn note_unsubmitted(&self) -> Option<UnsubmittedStore> {
         self.ring
-            .mark()
-            .then(|| Waiting::new(Arc::clone(&self.ring)))
+            .set_noted()
+            .then(|| UnsubmittedStore::new(Arc::clone(&self.ring)))
     }
 
     /// Whether the store is to be emptied and waits for its turn to be filled again.
-    pub fn is_waiting(&self) -> bool {
-        self.ring.turn() == Turn::Waits
+    pub fn awaits_permit(&self) -> bool {
+        self.ring.permit() == Permit::Queued
     }
 
     /// Whether the store has memory; without, there was none for the last message.
@@ -208,31 +211,31 @@ impl Producer {
     }
 
     /// Gives the store's memory back if nothing is left in it.
-    pub fn rest(&mut self) {
+    pub fn release_memory(&mut self) {
         let empty = self.ring.consumer.tail.load(Ordering::Acquire) == self.head;
         if self.base.is_null() || !empty || !self.ring.ends_are_taken() {
             return;
         }
-        self.ring.unmount();
+        self.ring.release_memory();
         self.base = null_mut();
         self.limit = self.head;
     }
 
     #[inline]
     fn has_space(&mut self, space: u64) -> bool {
-        self.head + space <= self.limit || self.has_space_now(space)
+        self.head + space <= self.limit || self.recheck_space(space)
     }
 
     #[cold]
-    fn has_space_now(&mut self, space: u64) -> bool {
-        if !self.may_fill() || self.base.is_null() && !self.mount() {
+    fn recheck_space(&mut self, space: u64) -> bool {
+        if !self.may_fill() || self.base.is_null() && !self.acquire_memory() {
             return false;
         }
         let end = self.head + space;
         let tail = self.ring.consumer.tail.load(Ordering::Acquire);
-        if self.ring.turn() == Turn::Free {
-            self.limit = tail + self.ring.pool.capacity().min(FREE_BYTES);
-            if end <= self.limit || !self.ask() {
+        if self.ring.permit() == Permit::Idle {
+            self.limit = tail + self.ring.pool.capacity().min(PERMIT_FREE_BYTES);
+            if end <= self.limit || !self.request_permit() {
                 return end <= self.limit;
             }
         }
@@ -242,59 +245,61 @@ impl Producer {
 
     /// Whether others let it go on filling the store.
     fn may_fill(&mut self) -> bool {
-        let turns = &self.ring.pool.turns;
-        match self.ring.turn() {
-            Turn::Free => true,
-            Turn::Has => {
-                if !turns.is_wanted() || self.head - self.since < self.ring.pool.capacity() {
+        let permits = &self.ring.pool.permits;
+        match self.ring.permit() {
+            Permit::Idle => true,
+            Permit::Held => {
+                if !permits.has_waiters()
+                    || self.head - self.permit_start < self.ring.pool.capacity()
+                {
                     return true;
                 }
-                self.ring.end_turn(Turn::Had);
-                self.ask()
+                self.ring.release_permit(Permit::Expired);
+                self.request_permit()
             }
-            Turn::Had if turns.is_wanted() => self.ask(),
-            Turn::Had => {
-                self.ring.set_turn(Turn::Free);
+            Permit::Expired if permits.has_waiters() => self.request_permit(),
+            Permit::Expired => {
+                self.ring.set_permit(Permit::Idle);
                 true
             }
-            Turn::Waits => {
-                let called = turns.claim(self.id);
-                if called {
-                    self.begin();
+            Permit::Queued => {
+                let granted = permits.claim(self.id);
+                if granted {
+                    self.start_permit();
                 } else {
                     // The memory is warm, and the next to be called wants some.
-                    self.rest();
+                    self.release_memory();
                 }
-                called
+                granted
             }
         }
     }
 
     /// Asks for a turn at filling the store; whether it has one.
-    fn ask(&mut self) -> bool {
-        let has = self.ring.pool.turns.ask(self.id);
-        if has {
-            self.begin();
+    fn request_permit(&mut self) -> bool {
+        let acquired = self.ring.pool.permits.acquire_or_queue(self.id);
+        if acquired {
+            self.start_permit();
         } else {
-            self.ring.set_turn(Turn::Waits);
+            self.ring.set_permit(Permit::Queued);
         }
-        has
+        acquired
     }
 
-    fn begin(&mut self) {
-        self.since = self.head;
-        self.ring.set_turn(Turn::Has);
+    fn start_permit(&mut self) {
+        self.permit_start = self.head;
+        self.ring.set_permit(Permit::Held);
     }
 
     /// Gets memory for the empty store; false when there is none.
-    fn mount(&mut self) -> bool {
-        let Some(base) = self.ring.mount(self.head) else {
+    fn acquire_memory(&mut self) -> bool {
+        let Some(base) = self.ring.acquire_memory(self.head) else {
             return false;
         };
         let layout = self.ring.pool.layout;
         let within = (self.head % layout.payload as u64) as usize;
         self.base = base;
-        self.at = layout.header + within;
+        self.offset = layout.header + within;
         self.room = layout.payload - within;
         true
     }
@@ -303,7 +308,7 @@ impl Producer {
         let mut rest = bytes;
         while !rest.is_empty() {
             let (front, after) = rest.split_at(rest.len().min(self.room));
-            self.put(front);
+            self.write_octets(front);
             if self.room == 0 {
                 self.next_slot();
             }
@@ -315,7 +320,7 @@ impl Producer {
         let mut rest = message;
         let mut first = true;
         loop {
-            let take = rest.len().min(self.room - record::HEAD_LEN);
+            let take = rest.len().min(self.room - record::FRAGMENT_HEADER_LEN);
             let (fragment, after) = rest.split_at(take);
             self.write_fragment(fragment, first, after.is_empty());
             if after.is_empty() {
@@ -329,38 +334,38 @@ impl Producer {
     /// Writes one fragment, which fits into the slot, and moves on when the slot is full.
     #[inline]
     fn write_fragment(&mut self, fragment: &[u8], first: bool, last: bool) {
-        let head = record::head(fragment.len(), first, last);
+        let head = record::fragment_header(fragment.len(), first, last);
         let len = head.len() + fragment.len();
         assert!(len <= self.room, "a fragment stays within its slot");
         // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
         // made sure that there are octets and that the slot is the producer's.
         unsafe {
-            let target = self.base.add(self.at);
+            let target = self.base.add(self.offset);
             target.copy_from_nonoverlapping(head.as_ptr(), head.len());
             let target = target.add(head.len());
             target.copy_from_nonoverlapping(fragment.as_ptr(), fragment.len());
         }
         self.advance(len);
-        if self.room < record::ROOM_MIN {
-            self.put(&[0; record::ROOM_MIN][..self.room]);
+        if self.room < record::FRAGMENT_ROOM_MIN {
+            self.write_octets(&[0; record::FRAGMENT_ROOM_MIN][..self.room]);
             self.next_slot();
         }
     }
 
     #[inline]
     fn advance(&mut self, len: usize) {
-        self.at += len;
+        self.offset += len;
         self.room -= len;
         self.head += len as u64;
     }
 
     #[inline]
-    fn put(&mut self, bytes: &[u8]) {
+    fn write_octets(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room, "a fragment stays within its slot");
         // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
         // made sure that there are octets and that the slot is the producer's.
         unsafe {
-            let target = self.base.add(self.at);
+            let target = self.base.add(self.offset);
             target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
         self.advance(bytes.len());
@@ -369,10 +374,10 @@ impl Producer {
     #[cold]
     fn next_slot(&mut self) {
         let layout = self.ring.pool.layout;
-        self.at += layout.header;
+        self.offset += layout.header;
         self.room = layout.payload;
-        if self.at >= self.ring.pool.octets() {
-            self.at = layout.header;
+        if self.offset >= self.ring.pool.octets() {
+            self.offset = layout.header;
         }
     }
 }

@@ -12,8 +12,8 @@
 //! producer may give its memory back and get other memory later.
 
 use super::loans::{Loan, Loans};
-use super::memory::{ENDS_MAX, Memory, Pool};
-use crate::turns::Turn;
+use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
+use crate::permits::Permit;
 use engine::{Batch, checksum};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -26,39 +26,39 @@ use std::sync::{Arc, OnceLock};
 
 /// Octets between what the two sides write: pairs of cache lines of 64 are fetched together. Kept
 /// by room and not by alignment, with which allocators are slow.
-const APART: usize = 128;
+const CACHE_LINE_GAP: usize = 128;
 
 /// What the producer writes.
-pub(super) struct ByProducer {
+pub(super) struct ProducerState {
     pub(super) head: AtomicU64,
     pub(super) ends_put: AtomicU64,
 }
 
 /// What the consumer writes.
-pub(super) struct ByConsumer {
+pub(super) struct ConsumerState {
     pub(super) tail: AtomicU64,
     pub(super) ends_taken: AtomicU64,
-    pub(super) told: AtomicU64,
+    pub(super) submitted: AtomicU64,
     pub(super) idle: AtomicBool,
 }
 
 #[repr(C)]
 pub(super) struct Ring {
     /// The producer's; the consumer goes by `base`.
-    memory: UnsafeCell<Option<Memory>>,
+    memory: UnsafeCell<Option<StoreMemory>>,
     base: AtomicPtr<u8>,
     /// The number of the slot that lies first in the memory.
-    origin: AtomicU64,
-    announced: AtomicBool,
+    first_slot: AtomicU64,
+    noted_unsubmitted: AtomicBool,
     /// A [`Turn`].
-    turn: AtomicU8,
+    permit: AtomicU8,
     /// There once something was lent.
     pub(super) loans: OnceLock<Box<Loans>>,
-    pub(super) pool: Arc<Pool>,
-    pub(super) producer: ByProducer,
-    _between: [u8; APART],
-    pub(super) consumer: ByConsumer,
-    _behind: [u8; APART / 2],
+    pub(super) pool: Arc<StorePool>,
+    pub(super) producer: ProducerState,
+    _between: [u8; CACHE_LINE_GAP],
+    pub(super) consumer: ConsumerState,
+    _behind: [u8; CACHE_LINE_GAP / 2],
 }
 
 // SAFETY: the octets are split between producer and consumer by `head` and `tail` as described at
@@ -69,49 +69,49 @@ unsafe impl Sync for Ring {}
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub(super) fn new(pool: Arc<Pool>) -> Ring {
+    pub(super) fn new(pool: Arc<StorePool>) -> Ring {
         Ring {
             memory: UnsafeCell::new(None),
             base: AtomicPtr::new(null_mut()),
-            origin: AtomicU64::new(0),
-            announced: AtomicBool::new(false),
-            turn: AtomicU8::new(Turn::Free as u8),
+            first_slot: AtomicU64::new(0),
+            noted_unsubmitted: AtomicBool::new(false),
+            permit: AtomicU8::new(Permit::Idle as u8),
             loans: OnceLock::new(),
             pool,
-            producer: ByProducer {
+            producer: ProducerState {
                 head: AtomicU64::new(0),
                 ends_put: AtomicU64::new(0),
             },
-            _between: [0; APART],
-            consumer: ByConsumer {
+            _between: [0; CACHE_LINE_GAP],
+            consumer: ConsumerState {
                 tail: AtomicU64::new(0),
                 ends_taken: AtomicU64::new(0),
-                told: AtomicU64::new(0),
+                submitted: AtomicU64::new(0),
                 idle: AtomicBool::new(true),
             },
-            _behind: [0; APART / 2],
+            _behind: [0; CACHE_LINE_GAP / 2],
         }
     }
 
     /// Gets memory for a ring that is empty at position `head`. For the producer.
-    pub(super) fn mount(&self, head: u64) -> Option<*mut u8> {
-        let memory = self.pool.take()?;
+    pub(super) fn acquire_memory(&self, head: u64) -> Option<*mut u8> {
+        let memory = self.pool.acquire()?;
         let base = memory.base();
         // SAFETY: only the producer comes here, and no reference to the content is alive.
         unsafe { *self.memory.get() = Some(memory) };
         let slot = head / self.pool.layout.payload as u64;
         // Published to the consumer by the next release store of `head`.
-        self.origin.store(slot, Ordering::Relaxed);
+        self.first_slot.store(slot, Ordering::Relaxed);
         self.base.store(base, Ordering::Relaxed);
         Some(base)
     }
 
     /// Gives the memory of an empty ring back. For the producer.
-    pub(super) fn unmount(&self) {
+    pub(super) fn release_memory(&self) {
         self.base.store(null_mut(), Ordering::Relaxed);
         // SAFETY: only the producer comes here, and no reference to the content is alive.
         if let Some(memory) = unsafe { (*self.memory.get()).take() } {
-            self.pool.give_back(memory);
+            self.pool.release(memory);
         }
     }
 
@@ -119,7 +119,12 @@ impl Ring {
     pub(super) fn end(&self, base: *mut u8, index: u64) -> &AtomicU64 {
         // SAFETY: the ends lie behind the octets in the same memory, which lives as long as a
         // message of it has not been released; all zeros is an AtomicU64.
-        unsafe { &*self.pool.ends(base).add((index % ENDS_MAX) as usize) }
+        unsafe {
+            &*self
+                .pool
+                .ends(base)
+                .add((index % MESSAGE_ENDS_MAX) as usize)
+        }
     }
 
     /// Whether the consumer knows the ends of all messages.
@@ -129,26 +134,29 @@ impl Ring {
     }
 
     #[inline]
-    pub(super) fn mark(&self) -> bool {
-        !self.announced.load(Ordering::Relaxed) && !self.announced.swap(true, Ordering::AcqRel)
+    pub(super) fn set_noted(&self) -> bool {
+        !self.noted_unsubmitted.load(Ordering::Relaxed)
+            && !self.noted_unsubmitted.swap(true, Ordering::AcqRel)
     }
 
-    pub(super) fn turn(&self) -> Turn {
-        let turns = [Turn::Free, Turn::Waits, Turn::Has, Turn::Had];
-        turns[usize::from(self.turn.load(Ordering::Relaxed))]
+    pub(super) fn permit(&self) -> Permit {
+        let permits = [Permit::Idle, Permit::Queued, Permit::Held, Permit::Expired];
+        permits[usize::from(self.permit.load(Ordering::Relaxed))]
     }
 
     /// For the producer, while the turn is none that the consumer may end.
-    pub(super) fn set_turn(&self, turn: Turn) {
-        self.turn.store(turn as u8, Ordering::Relaxed);
+    pub(super) fn set_permit(&self, permit: Permit) {
+        self.permit.store(permit as u8, Ordering::Relaxed);
     }
 
     /// Ends the turn, if it has one.
-    pub(super) fn end_turn(&self, turn: Turn) {
-        let (has, orders) = (Turn::Has as u8, Ordering::Relaxed);
-        let ended = self.turn.compare_exchange(has, turn as u8, orders, orders);
+    pub(super) fn release_permit(&self, permit: Permit) {
+        let (has, orders) = (Permit::Held as u8, Ordering::Relaxed);
+        let ended = self
+            .permit
+            .compare_exchange(has, permit as u8, orders, orders);
         if ended.is_ok() {
-            self.pool.turns.give_back();
+            self.pool.permits.release();
         }
     }
 
@@ -156,42 +164,43 @@ impl Ring {
     pub(super) fn offset(&self, position: u64) -> usize {
         let layout = self.pool.layout;
         let payload = layout.payload as u64;
-        let slot = (position / payload - self.origin.load(Ordering::Relaxed)) % self.pool.slots();
+        let slot =
+            (position / payload - self.first_slot.load(Ordering::Relaxed)) % self.pool.slots();
         slot as usize * layout.packet() + layout.header + (position % payload) as usize
     }
 }
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        self.unmount();
+        self.release_memory();
     }
 }
 
 /// A store with bytes that were not offered to the engine, for whoever is to see to it.
-pub struct Waiting {
+pub struct UnsubmittedStore {
     ring: Arc<Ring>,
 }
 
-impl Waiting {
-    pub(super) fn new(ring: Arc<Ring>) -> Waiting {
-        Waiting { ring }
+impl UnsubmittedStore {
+    pub(super) fn new(ring: Arc<Ring>) -> UnsubmittedStore {
+        UnsubmittedStore { ring }
     }
 
     /// Marks the store as waiting; whether it was not marked before.
     #[inline]
-    pub fn mark(&self) -> bool {
-        self.ring.mark()
+    pub fn set_noted(&self) -> bool {
+        self.ring.set_noted()
     }
 
     /// Takes the mark back, so that its user announces the store again.
-    pub fn unmark(&self) {
-        self.ring.announced.store(false, Ordering::SeqCst);
+    pub fn clear_noted(&self) {
+        self.ring.noted_unsubmitted.store(false, Ordering::SeqCst);
     }
 
     /// Up to where bytes were offered, if there are more.
-    pub fn told(&self) -> Option<u64> {
-        let told = self.ring.consumer.told.load(Ordering::Relaxed);
-        (self.ring.producer.head.load(Ordering::Acquire) > told).then_some(told)
+    pub fn submitted_if_behind(&self) -> Option<u64> {
+        let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
+        (self.ring.producer.head.load(Ordering::Acquire) > submitted).then_some(submitted)
     }
 }
 
@@ -216,7 +225,7 @@ impl Consumer {
     }
 
     /// Takes the ends of messages that the producer told since the last call, oldest first.
-    pub fn take_ends(&self, mut each: impl FnMut(u64)) {
+    pub fn take_message_ends(&self, mut each: impl FnMut(u64)) {
         let put = self.ring.producer.ends_put.load(Ordering::Acquire);
         let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
         if put == taken {
@@ -238,12 +247,12 @@ impl Consumer {
         if self.is_lent(payload) {
             return self.sum_lent(payload);
         }
-        let (first, second) = self.place(payload);
-        let sum = checksum::sum(&self.piece(first.clone()));
+        let (first, second) = self.octet_ranges(payload);
+        let sum = checksum::sum(&self.io_slice(first.clone()));
         if second.is_empty() {
             return sum;
         }
-        checksum::join(sum, first.len(), checksum::sum(&self.piece(second)))
+        checksum::combine(sum, first.len(), checksum::sum(&self.io_slice(second)))
     }
 
     /// Gives the bytes below `position` back to the producer.
@@ -253,8 +262,8 @@ impl Consumer {
         let position = position.clamp(tail, head);
         self.return_loans(position, true);
         self.ring.consumer.tail.store(position, Ordering::Release);
-        if position == head && self.ring.turn() == Turn::Has {
-            self.ring.end_turn(Turn::Had);
+        if position == head && self.ring.permit() == Permit::Held {
+            self.ring.release_permit(Permit::Expired);
         }
     }
 
@@ -264,13 +273,16 @@ impl Consumer {
     }
 
     /// Up to where the bytes were offered to the engine.
-    pub fn told(&self) -> u64 {
-        self.ring.consumer.told.load(Ordering::Relaxed)
+    pub fn submitted(&self) -> u64 {
+        self.ring.consumer.submitted.load(Ordering::Relaxed)
     }
 
     /// Notes up to where the bytes were offered to the engine.
-    pub fn set_told(&self, position: u64) {
-        self.ring.consumer.told.store(position, Ordering::Relaxed);
+    pub fn set_submitted(&self, position: u64) {
+        self.ring
+            .consumer
+            .submitted
+            .store(position, Ordering::Relaxed);
     }
 
     /// Turns a batch into pieces of memory for the wire, headers written in place where a packet
@@ -279,32 +291,32 @@ impl Consumer {
     /// # Panics
     ///
     /// When the engine names bytes the store does not hold, or a packet longer than a slot.
-    pub fn gather<'a>(&'a mut self, batch: &'a Batch, pieces: &mut Vec<IoSlice<'a>>) {
+    pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) {
         let mut run: Option<Range<usize>> = None;
         for segment in batch.segments() {
             let header = batch.header(segment);
             if self.is_lent(&segment.payload) {
-                pieces.extend(run.take().map(|done| self.piece(done)));
-                pieces.push(IoSlice::new(header));
-                self.gather_lent(&segment.payload, pieces);
+                slices.extend(run.take().map(|done| self.io_slice(done)));
+                slices.push(IoSlice::new(header));
+                self.gather_lent(&segment.payload, slices);
                 continue;
             }
-            match self.locate(&segment.payload, header) {
-                Placed::Whole(octets) => match run.as_mut() {
+            match self.place_header(&segment.payload, header) {
+                Placement::Contiguous(octets) => match run.as_mut() {
                     Some(run) if run.end == octets.start => run.end = octets.end,
                     _ => {
-                        pieces.extend(run.replace(octets).map(|done| self.piece(done)));
+                        slices.extend(run.replace(octets).map(|done| self.io_slice(done)));
                     }
                 },
-                Placed::Apart(first, second) => {
-                    pieces.extend(run.take().map(|done| self.piece(done)));
-                    pieces.push(IoSlice::new(header));
+                Placement::Split(first, second) => {
+                    slices.extend(run.take().map(|done| self.io_slice(done)));
+                    slices.push(IoSlice::new(header));
                     let parts = [first, second].into_iter().filter(|part| !part.is_empty());
-                    pieces.extend(parts.map(|part| self.piece(part)));
+                    slices.extend(parts.map(|part| self.io_slice(part)));
                 }
             }
         }
-        pieces.extend(run.map(|done| self.piece(done)));
+        slices.extend(run.map(|done| self.io_slice(done)));
     }
 
     /// Appends the bytes of `payload` to `octets`.
@@ -316,13 +328,13 @@ impl Consumer {
         if self.is_lent(payload) {
             return self.copy_lent(payload, octets);
         }
-        let (first, second) = self.place(payload);
-        octets.extend_from_slice(&self.piece(first));
-        octets.extend_from_slice(&self.piece(second));
+        let (first, second) = self.octet_ranges(payload);
+        octets.extend_from_slice(&self.io_slice(first));
+        octets.extend_from_slice(&self.io_slice(second));
     }
 
     /// Finds the octets of `payload`: in one slot, or the second part in the next.
-    pub(super) fn place(&self, payload: &Range<u64>) -> (Range<usize>, Range<usize>) {
+    pub(super) fn octet_ranges(&self, payload: &Range<u64>) -> (Range<usize>, Range<usize>) {
         if payload.is_empty() {
             return (0..0, 0..0);
         }
@@ -345,12 +357,12 @@ impl Consumer {
     }
 
     /// Finds the octets of `payload`, and puts `header` in front of them if there is its place.
-    fn locate(&self, payload: &Range<u64>, header: &[u8]) -> Placed {
-        let (first, second) = self.place(payload);
+    fn place_header(&self, payload: &Range<u64>, header: &[u8]) -> Placement {
+        let (first, second) = self.octet_ranges(payload);
         let layout = self.ring.pool.layout;
         let at_border = payload.start.is_multiple_of(layout.payload as u64);
         if payload.is_empty() || !at_border || header.len() != layout.header {
-            return Placed::Apart(first, second);
+            return Placement::Split(first, second);
         }
         let Range { start, end } = first;
         let front = start - layout.header;
@@ -360,10 +372,10 @@ impl Consumer {
             let target = self.ring.base.load(Ordering::Relaxed).add(front);
             target.copy_from_nonoverlapping(header.as_ptr(), header.len());
         }
-        Placed::Whole(front..end)
+        Placement::Contiguous(front..end)
     }
 
-    pub(super) fn piece(&self, octets: Range<usize>) -> IoSlice<'_> {
+    pub(super) fn io_slice(&self, octets: Range<usize>) -> IoSlice<'_> {
         if octets.is_empty() {
             return IoSlice::new(&[]);
         }
@@ -377,11 +389,11 @@ impl Consumer {
 }
 
 /// Where a packet's bytes lie.
-enum Placed {
+enum Placement {
     /// Header and bytes in one piece.
-    Whole(Range<usize>),
+    Contiguous(Range<usize>),
     /// The bytes alone, in one or two pieces; the header stays in the batch.
-    Apart(Range<usize>, Range<usize>),
+    Split(Range<usize>, Range<usize>),
 }
 
 #[cfg(test)]
@@ -400,9 +412,9 @@ mod tests {
         for range in ranges {
             batch.push(&[0xee; 4], range.clone());
         }
-        let mut pieces = Vec::new();
-        consumer.gather(&batch, &mut pieces);
-        pieces.iter().flat_map(|piece| piece.to_vec()).collect()
+        let mut slices = Vec::new();
+        consumer.gather(&batch, &mut slices);
+        slices.iter().flat_map(|piece| piece.to_vec()).collect()
     }
 
     fn expected(sent: &[u8], ranges: &[Range<u64>]) -> Vec<u8> {
@@ -414,10 +426,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gathered_is_what_was_written_wherever_it_lies() {
+    fn gathered_bytes_equal_written_bytes() {
         let mut random = SplitMix64::new(11);
         let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
-        let (mut sent, mut tail, mut rests) = (Vec::new(), 0u64, 0);
+        let (mut sent, mut tail, mut releases) = (Vec::new(), 0u64, 0);
         for _ in 0..20_000 {
             let bytes: Vec<u8> = (0..1 + random.below(250))
                 .map(|_| random.next_u64() as u8)
@@ -439,15 +451,18 @@ mod tests {
             assert_eq!(copied, whole);
             tail = [tail, start, end, head][random.below(4) as usize].max(tail);
             consumer.release(tail);
-            producer.rest();
-            rests += u32::from(!producer.has_memory());
+            producer.release_memory();
+            releases += u32::from(!producer.has_memory());
         }
-        assert!(rests > 1000, "the memory went back only {rests} times");
+        assert!(
+            releases > 1000,
+            "the memory went back only {releases} times"
+        );
     }
 
     #[test]
     #[should_panic(expected = "outside the store")]
-    fn bytes_that_are_not_there_are_not_gathered() {
+    fn gather_beyond_head_panics() {
         let (mut producer, mut consumer) = super::super::ring(LAYOUT, 1000);
         assert!(producer.append_bytes(&[1; 10]));
         gathered(&mut consumer, std::slice::from_ref(&(5..11)));

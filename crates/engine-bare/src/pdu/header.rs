@@ -8,7 +8,7 @@ const MAGIC: u8 = 0xb7;
 
 /// What a packet is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum PacketType {
     /// Asks for a circuit. `position` is the asker's number for it, `acknowledged` a token.
     Open = 1,
     /// Grants it. `position` is the granter's number, `acknowledged` the token echoed.
@@ -36,28 +36,28 @@ pub enum Kind {
 /// +---------------------------------------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct BareHeader {
     /// What the packet is for.
-    pub kind: Kind,
+    pub packet_type: PacketType,
     /// The receiver's number of the circuit.
-    pub circuit: u32,
+    pub receiver_id: u32,
     /// Position of the first user byte; see [`Kind`] for the others.
     pub position: u64,
     /// Bytes of the other direction that no longer count against its window.
     pub acknowledged: u64,
 }
 
-impl Header {
+impl BareHeader {
     /// Reads a header from the front of `packet`; None when it is none of ours.
-    pub fn parse(packet: &[u8]) -> Option<Header> {
+    pub fn parse(packet: &[u8]) -> Option<BareHeader> {
         let bytes: &[u8; HEADER_LEN] = packet.first_chunk()?;
         if bytes[0] != MAGIC || bytes[2] != 0 || bytes[3] != 0 {
             return None;
         }
         let word = |at: usize| -> [u8; 8] { *bytes[at..].first_chunk().expect("24 octets") };
-        Some(Header {
-            kind: kind_of(bytes[1])?,
-            circuit: u32::from_be_bytes(*bytes[4..].first_chunk()?),
+        Some(BareHeader {
+            packet_type: packet_type_of(bytes[1])?,
+            receiver_id: u32::from_be_bytes(*bytes[4..].first_chunk()?),
             position: u64::from_be_bytes(word(8)),
             acknowledged: u64::from_be_bytes(word(16)),
         })
@@ -67,21 +67,21 @@ impl Header {
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0] = MAGIC;
-        bytes[1] = self.kind as u8;
-        bytes[4..8].copy_from_slice(&self.circuit.to_be_bytes());
+        bytes[1] = self.packet_type as u8;
+        bytes[4..8].copy_from_slice(&self.receiver_id.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.position.to_be_bytes());
         bytes[16..24].copy_from_slice(&self.acknowledged.to_be_bytes());
         bytes
     }
 }
 
-fn kind_of(octet: u8) -> Option<Kind> {
+fn packet_type_of(octet: u8) -> Option<PacketType> {
     Some(match octet {
-        1 => Kind::Open,
-        2 => Kind::Opened,
-        3 => Kind::Refused,
-        4 => Kind::Data,
-        5 => Kind::Final,
+        1 => PacketType::Open,
+        2 => PacketType::Opened,
+        3 => PacketType::Refused,
+        4 => PacketType::Data,
+        5 => PacketType::Final,
         _ => return None,
     })
 }

@@ -5,4 +5,4 @@
 
 mod header;
 
-pub use header::{HEADER_LEN, Header, Kind};
+pub use header::{BareHeader, HEADER_LEN, PacketType};

@@ -3,10 +3,10 @@
 //! They speak of bytes the receiving *user* took, so a slow user closes the window instead of
 //! overflowing a buffer.
 
-use crate::association::Bare;
-use crate::pdu::Header;
+use crate::endpoint::Bare;
+use crate::pdu::BareHeader;
 use crate::procedure::finish;
-use crate::state::{Phase, Timer};
+use crate::state::{AssociationState, Timer};
 use engine::{Address, AssociationId, Instant};
 
 /// Slides the window. None when the packet belongs to no open circuit of that peer.
@@ -14,20 +14,20 @@ pub(crate) fn handle_acknowledged(
     bare: &mut Bare,
     now: Instant,
     from: Address,
-    header: &Header,
+    header: &BareHeader,
 ) -> Option<()> {
-    let id = AssociationId(header.circuit);
-    let circuit = bare.circuits.get_mut(&id)?;
-    if circuit.peer != from || circuit.phase != Phase::Open {
+    let id = AssociationId(header.receiver_id);
+    let association = bare.associations.get_mut(&id)?;
+    if association.peer != from || association.state != AssociationState::Open {
         return None;
     }
-    circuit.heard = now;
-    circuit.tx.tries = 0;
-    let tx = &mut circuit.tx;
+    association.last_received_at = now;
+    association.tx.retries = 0;
+    let tx = &mut association.tx;
     let final_acknowledged = tx.final_sent && header.acknowledged > tx.sent;
-    let slid = header.acknowledged.min(tx.sent);
-    if slid > tx.acknowledged {
-        tx.acknowledged = slid;
+    let new_left_edge = header.acknowledged.min(tx.sent);
+    if new_left_edge > tx.acknowledged {
+        tx.acknowledged = new_left_edge;
         bare.mark_ready(id);
     }
     if final_acknowledged {
@@ -40,27 +40,27 @@ pub(crate) fn handle_acknowledged(
 pub(crate) fn do_consume(bare: &mut Bare, now: Instant, id: AssociationId, bytes: u64) {
     let eighth = bare.config.window / 8;
     let ack_at = now + bare.config.ack_delay;
-    let Some(circuit) = bare.circuits.get_mut(&id) else {
+    let Some(association) = bare.associations.get_mut(&id) else {
         return;
     };
-    let rx = &mut circuit.rx;
+    let rx = &mut association.rx;
     rx.unread -= bytes.min(rx.unread);
-    let untold = rx.position() - rx.told.min(rx.position());
-    if untold >= eighth {
+    let unacknowledged = rx.position() - rx.last_acknowledged.min(rx.position());
+    if unacknowledged >= eighth {
         rx.ack_due = true;
         bare.mark_ready(id);
-    } else if untold > 0 && !bare.timers.is_set((id, Timer::Ack)) {
+    } else if unacknowledged > 0 && !bare.timers.is_set((id, Timer::Ack)) {
         bare.set_timer(id, Timer::Ack, ack_at);
     }
     finish::close_if_done(bare, id);
 }
 
 pub(crate) fn handle_ack_timeout(bare: &mut Bare, id: AssociationId) {
-    let Some(circuit) = bare.circuits.get_mut(&id) else {
+    let Some(association) = bare.associations.get_mut(&id) else {
         return;
     };
-    if circuit.rx.position() > circuit.rx.told {
-        circuit.rx.ack_due = true;
+    if association.rx.position() > association.rx.last_acknowledged {
+        association.rx.ack_due = true;
         bare.mark_ready(id);
     }
 }

@@ -1,36 +1,39 @@
 //! The end of a direction: a Final packet, repeated until acknowledged.
 
-use crate::association::Bare;
-use crate::pdu::Kind;
+use crate::endpoint::Bare;
+use crate::pdu::PacketType;
 use crate::procedure::data;
-use crate::state::{Circuit, Timer};
-use engine::{Batch, AssociationId, CloseReason, Event, Instant};
+use crate::state::{Association, Timer};
+use engine::{AssociationId, Batch, CloseReason, Event, Instant};
 
 /// All user bytes left and the Final did not.
-pub(crate) fn is_final_due(circuit: &Circuit) -> bool {
-    let tx = &circuit.tx;
+pub(crate) fn is_final_due(association: &Association) -> bool {
+    let tx = &association.tx;
     tx.finishing && !tx.final_sent && tx.sent == tx.end
 }
 
 /// Puts the Final packet, which has no user bytes, into `batch`.
 pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
-    let at = now + bare.config.stall;
-    let Some(circuit) = bare.circuits.get_mut(&id) else {
+    let at = now + bare.config.rto;
+    let Some(association) = bare.associations.get_mut(&id) else {
         return;
     };
-    let sent = circuit.tx.sent;
-    circuit.tx.final_sent = true;
-    batch.push(&data::header(circuit, Kind::Final, sent).emit(), sent..sent);
+    let sent = association.tx.sent;
+    association.tx.final_sent = true;
+    batch.push(
+        &data::header(association, PacketType::Final, sent).emit(),
+        sent..sent,
+    );
     bare.count_built(sent..sent);
     bare.set_timer(id, Timer::Final, at);
-    data::told(bare, id);
+    data::record_ack_sent(bare, id);
 }
 
 /// The peer's Final arrived: acknowledge it at once.
 pub(crate) fn handle_final(bare: &mut Bare, id: AssociationId) {
-    if let Some(circuit) = bare.circuits.get_mut(&id) {
-        circuit.rx.finished = true;
-        circuit.rx.ack_due = true;
+    if let Some(association) = bare.associations.get_mut(&id) {
+        association.rx.finished = true;
+        association.rx.ack_due = true;
         bare.events.push_back(Event::Finished(id));
         bare.mark_ready(id);
     }
@@ -39,8 +42,8 @@ pub(crate) fn handle_final(bare: &mut Bare, id: AssociationId) {
 
 pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: AssociationId) {
     bare.timers.cancel((id, Timer::Final));
-    if let Some(circuit) = bare.circuits.get_mut(&id) {
-        circuit.tx.final_acknowledged = true;
+    if let Some(association) = bare.associations.get_mut(&id) {
+        association.tx.final_acknowledged = true;
     }
     close_if_done(bare, id);
 }
@@ -48,14 +51,14 @@ pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: AssociationId) {
 /// The Final was not acknowledged in time: send it again, within the limit.
 pub(crate) fn handle_final_timeout(bare: &mut Bare, id: AssociationId) {
     let retries_max = bare.config.retries_max;
-    let Some(circuit) = bare.circuits.get_mut(&id) else {
+    let Some(association) = bare.associations.get_mut(&id) else {
         return;
     };
-    circuit.tx.tries += 1;
-    if circuit.tx.tries > retries_max {
+    association.tx.retries += 1;
+    if association.tx.retries > retries_max {
         return bare.remove(id, CloseReason::TimedOut);
     }
-    circuit.tx.final_sent = false;
+    association.tx.final_sent = false;
     bare.counters.retransmissions += 1;
     bare.mark_ready(id);
 }
@@ -65,17 +68,18 @@ pub(crate) fn handle_final_timeout(bare: &mut Bare, id: AssociationId) {
 /// The circuit lingers for three stall limits after the peer was last heard: if the last
 /// acknowledgement is lost, the peer repeats its Final and must find somebody to answer it.
 pub(crate) fn close_if_done(bare: &mut Bare, id: AssociationId) {
-    let linger = bare.config.stall * 3;
-    let Some(circuit) = bare.circuits.get_mut(&id) else {
+    let time_wait = bare.config.rto * 3;
+    let Some(association) = bare.associations.get_mut(&id) else {
         return;
     };
-    let done = circuit.tx.final_acknowledged && circuit.rx.finished && !circuit.rx.ack_due;
-    if !done || circuit.closed {
+    let done =
+        association.tx.final_acknowledged && association.rx.finished && !association.rx.ack_due;
+    if !done || association.closed {
         return;
     }
-    circuit.closed = true;
-    let at = circuit.heard + linger;
-    bare.set_timer(id, Timer::Linger, at);
+    association.closed = true;
+    let at = association.last_received_at + time_wait;
+    bare.set_timer(id, Timer::TimeWait, at);
     bare.events
         .push_back(Event::Closed(id, CloseReason::Graceful));
 }

@@ -1,6 +1,6 @@
 //! What can be set on an endpoint of groups, with the reason of each default.
 
-use crate::api::{ErrorControl, PACKET_LEN, RateLimit};
+use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
 use core::time::Duration;
 use engine::{Address, Framing};
 use std::net::IpAddr;
@@ -11,14 +11,14 @@ pub enum Reliability {
     /// Each receiver joins and is counted; bytes are kept until all members have them (4.0).
     Counted,
     /// The sender knows nobody and keeps bytes for as long as the bucket algorithm says (3.5).
-    Buckets(Buckets),
+    Buckets(BucketConfig),
     /// Nothing is kept and nothing sent again; gaps are delivered as gaps.
     None,
 }
 
 /// The two parameters of the bucket algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buckets {
+pub struct BucketConfig {
     /// N: status requests within a wait-timer interval, at least 1.
     ///
     /// 2: the store holds (2 + E + 1) / 2.5 wait timers of data, and a receiver answers five times
@@ -30,21 +30,21 @@ pub struct Buckets {
     pub tolerated: u32,
 }
 
-impl Buckets {
+impl BucketConfig {
     /// Buckets there are: N + E + 1.
     pub fn count(self) -> usize {
         self.requests.max(1) as usize + self.tolerated as usize + 1
     }
 
     /// ST, the time from one request to the next, for a wait timer of `wait`: WT / (N + 0.5).
-    pub fn switching(self, wait: Duration) -> Duration {
+    pub fn request_interval(self, wait: Duration) -> Duration {
         wait * 2 / (2 * self.requests.max(1) + 1)
     }
 }
 
-impl Default for Buckets {
+impl Default for BucketConfig {
     fn default() -> Self {
-        Buckets {
+        BucketConfig {
             requests: 2,
             tolerated: 2,
         }
@@ -53,7 +53,7 @@ impl Default for Buckets {
 
 /// Where a receiver begins that hears of a stream after it began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Late {
+pub enum LateJoin {
     /// With the oldest byte the sender still has: the first one, if it is there.
     Earliest,
     /// With what is sent next.
@@ -101,7 +101,7 @@ pub struct Config {
     /// Hosts that may join; None for any.
     pub admitted: Option<Vec<IpAddr>>,
     /// Where late receivers begin.
-    pub late: Late,
+    pub late_join: LateJoin,
     /// Receivers answer to this address, so that they hear one another; None for the sender alone.
     ///
     /// None: 4.0 answers the sender. Damping needs it.
@@ -123,17 +123,17 @@ pub struct Config {
     ///
     /// 240 KiB is four segmented sends, so that a window has four requests and each receiver sends
     /// one control packet for 170.
-    pub status_every: u64,
+    pub status_interval_bytes: u64,
     /// Bytes on their way for so long make a request. 1 ms, as for two parties.
     pub status_delay: Duration,
     /// WTIMER before a round trip was measured, and the time between two openings or joins.
     ///
     /// 100 ms: groups are mostly local, and an opening that was lost holds everybody up.
-    pub wait_initial: Duration,
+    pub wtimer_initial: Duration,
     /// Shortest WTIMER. 20 ms, as for two parties.
-    pub wait_min: Duration,
+    pub wtimer_min: Duration,
     /// Longest WTIMER.
-    pub wait_max: Duration,
+    pub wtimer_max: Duration,
     /// Requests a member may leave without an answer before it is dropped.
     ///
     /// 8, as for two parties.
@@ -144,15 +144,15 @@ pub struct Config {
     /// A sender asks whether its members are there after so long without a request.
     ///
     /// 5 s: six times within `silence_max`.
-    pub keep_alive: Duration,
+    pub keepalive: Duration,
     /// How long a stream that ended answers late packets.
     pub quarantine: Duration,
     /// Streams, sent and received, at most.
-    pub circuits_max: usize,
+    pub associations_max: usize,
     /// The port written into openings.
     pub port: u16,
     /// How long the host may keep a short message back to let it share a packet.
-    pub linger: Duration,
+    pub coalesce_delay: Duration,
     /// Makes keys, first syncs and slots. Equal seeds, equal bytes.
     pub seed: u64,
 }
@@ -172,24 +172,24 @@ impl Default for Config {
             members_keep: 1,
             members_max: 1024,
             admitted: None,
-            late: Late::Earliest,
+            late_join: LateJoin::Earliest,
             answer_to: None,
             slot: Duration::ZERO,
             damping: false,
             replicate: Vec::new(),
             rate: None,
-            status_every: 240 << 10,
+            status_interval_bytes: 240 << 10,
             status_delay: Duration::from_millis(1),
-            wait_initial: Duration::from_millis(100),
-            wait_min: Duration::from_millis(20),
-            wait_max: Duration::from_secs(2),
+            wtimer_initial: Duration::from_millis(100),
+            wtimer_min: Duration::from_millis(20),
+            wtimer_max: Duration::from_secs(2),
             retries_max: 8,
             silence_max: Duration::from_secs(30),
-            keep_alive: Duration::from_secs(5),
+            keepalive: Duration::from_secs(5),
             quarantine: Duration::from_secs(2),
-            circuits_max: 4096,
+            associations_max: 4096,
             port: 1,
-            linger: Duration::from_millis(1),
+            coalesce_delay: Duration::from_millis(1),
             seed: 1,
         }
     }
@@ -197,7 +197,7 @@ impl Default for Config {
 
 /// How a member stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum MemberState {
     /// It takes part.
     Member,
     /// It has everything.
@@ -218,9 +218,9 @@ pub struct Member {
     /// Where it is.
     pub address: Address,
     /// How it stands.
-    pub standing: Standing,
+    pub state: MemberState,
     /// The first byte of the stream it was promised.
-    pub from: u64,
+    pub start: u64,
     /// It said that it has everything below.
     pub received: u64,
 }
@@ -229,7 +229,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Streams, sent and received.
-    pub circuits: usize,
+    pub associations: usize,
     /// Keys of streams that ended.
     pub quarantined: usize,
     /// Members of all groups.
@@ -237,7 +237,7 @@ pub struct Holdings {
     /// Bytes senders keep.
     pub unreleased: u64,
     /// User bytes receivers keep because they came before their turn.
-    pub held_bytes: usize,
+    pub reassembly_bytes: usize,
     /// Entries of the lists of a sender: requests, buckets, ranges to send again and sent again.
     pub entries: usize,
 }

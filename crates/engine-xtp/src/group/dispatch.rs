@@ -1,17 +1,17 @@
 //! Which stream a packet is for, and what is left of those that ended.
 
-use super::config::Late;
-use super::receiver::{Phase, Receiver};
-use super::sender::{Knowledge, Sender};
-use super::shared::{control, is_group_service};
-use super::{Context, Ended, Group, QUARANTINE_MAX};
-use crate::pdu::{Body, Common, Format, HEADER_LEN, Header, Options, RTN, Reject};
+use super::config::LateJoin;
+use super::endpoint_state::{control_octets, is_group_service};
+use super::receiver::{Receiver, ReceiverPhase};
+use super::sender::{GroupTracking, Sender};
+use super::{GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options, RTN, Reject};
 use core::time::Duration;
-use engine::{Address, Batch, AssociationId, Delivery, Instant};
+use engine::{Address, AssociationId, Batch, Delivery, Instant};
 
-impl Group {
+impl GroupEndpoint {
     pub(super) fn next_id(&mut self) -> Option<AssociationId> {
-        if self.contexts.len() >= self.sh.config.circuits_max {
+        if self.contexts.len() >= self.ep.config.associations_max {
             return None;
         }
         self.last_id = self.last_id.checked_add(1)?;
@@ -21,8 +21,11 @@ impl Group {
     /// A key that nobody guesses: 63 random bits, never zero.
     pub(super) fn new_key(&mut self) -> u64 {
         loop {
-            let key = self.sh.random.next_u64() >> 1;
-            if key != 0 && !self.sent.contains_key(&key) && !self.joined.contains_key(&key) {
+            let key = self.ep.rng.next_u64() >> 1;
+            if key != 0
+                && !self.senders_by_key.contains_key(&key)
+                && !self.receivers_by_key.contains_key(&key)
+            {
                 return key;
             }
         }
@@ -36,42 +39,46 @@ impl Group {
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
         let header = Header::parse(packet)?;
-        let alone = header.options.has(Options::NOCHECK);
-        let summed = if alone { HEADER_LEN } else { packet.len() };
-        self.sh.counters.bytes_summed += summed as u64;
+        let header_only = header.options.has(Options::NOCHECK);
+        let summed = if header_only {
+            HEADER_LEN
+        } else {
+            packet.len()
+        };
+        self.ep.counters.bytes_summed += summed as u64;
         if !header.options.has(Options::MULTI) {
             return Err(Reject::Multicast);
         }
-        let own = header.key & !RTN;
+        let key = header.key & !RTN;
         let found = if header.key & RTN == 0 {
-            self.stream_of((from, own))
+            self.find_receiver((from, key))
         } else {
-            let sent = self.sent.get(&own).copied();
-            sent.or_else(|| self.joined.get(&own).copied())
+            let sent = self.senders_by_key.get(&key).copied();
+            sent.or_else(|| self.receivers_by_key.get(&key).copied())
         };
         let id = match found {
             Some(id) => id,
-            None if header.key & RTN != 0 => return self.handle_stray(from, &header, packet),
-            None => self.clone_for(now, from, &header, packet)?,
+            None if header.key & RTN != 0 => return self.handle_unknown_key(from, &header, packet),
+            None => self.clone_context(now, from, &header, packet)?,
         };
-        let done = self.handle_by(now, id, from, &header, packet, deliveries);
-        self.look_after(now, id);
+        let done = self.handle_in_context(now, id, from, &header, packet, deliveries);
+        self.update_timers_and_queue(now, id);
         done
     }
 
     /// The stream received from a sender, by its address and key.
-    fn stream_of(&mut self, name: (Address, u64)) -> Option<AssociationId> {
-        match self.recent {
+    fn find_receiver(&mut self, name: (Address, u64)) -> Option<AssociationId> {
+        match self.last_lookup {
             Some((recent, id)) if recent == name => Some(id),
             _ => {
-                let id = *self.received.get(&name)?;
-                self.recent = Some((name, id));
+                let id = *self.receivers_by_sender.get(&name)?;
+                self.last_lookup = Some((name, id));
                 Some(id)
             }
         }
     }
 
-    fn handle_by(
+    fn handle_in_context(
         &mut self,
         now: Instant,
         id: AssociationId,
@@ -81,59 +88,59 @@ impl Group {
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
         match self.contexts.get_mut(&id) {
-            Some(Context::Sends(sender)) => {
+            Some(GroupContext::Sender(sender)) => {
                 let body = Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)?;
                 let before = sender.una;
-                let done = sender.handle(&mut self.sh, now, from, header, &body);
+                let done = sender.handle(&mut self.ep, now, from, header, &body);
                 if sender.una > before {
-                    self.replica.release(id, sender.una);
+                    self.replicator.release(id, sender.una);
                 }
                 done
             }
-            Some(Context::Receives(receiver)) if receiver.sender == from => {
-                receiver.handle(&mut self.sh, now, header, packet, deliveries)
+            Some(GroupContext::Receiver(receiver)) if receiver.sender == from => {
+                receiver.handle(&mut self.ep, now, header, packet, deliveries)
             }
-            Some(Context::Receives(_)) => Err(Reject::ForeignSource),
+            Some(GroupContext::Receiver(_)) => Err(Reject::ForeignSource),
             None => Err(Reject::UnknownKey),
         }
     }
 
     /// A packet with the key of somebody else's stream, or of one that ended: an answer of another
     /// receiver, or the question of one that has not heard of the end.
-    fn handle_stray(
+    fn handle_unknown_key(
         &mut self,
         from: Address,
         header: &Header,
         packet: &[u8],
     ) -> Result<(), Reject> {
-        let own = header.key & !RTN;
-        let over = self
-            .ended
+        let key = header.key & !RTN;
+        let in_quarantine = self
+            .quarantine
             .iter()
-            .any(|ended| ended.key == own && ended.sender.is_none());
-        if over && !header.options.has(Options::END) {
-            let common = Common {
+            .any(|ended| ended.key == key && ended.sender.is_none());
+        if in_quarantine && !header.options.has(Options::END) {
+            let common = CommonControl {
                 rseq: 0,
                 alloc: 0,
                 echo: 0,
             };
             let options = Options::MULTI | Options::END;
-            let packet = control(own, options, &Body::Cntl(common), (header.sync, 0));
-            self.sh.answer((AssociationId(0), from), packet);
+            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
+            self.ep.queue_control((AssociationId(0), from), packet);
             return Ok(());
         }
         let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
             return Err(Reject::UnknownKey);
         };
-        if header.options.has(Options::END) || !self.sh.config.damping {
+        if header.options.has(Options::END) || !self.ep.config.damping {
             return Err(Reject::UnknownKey);
         }
         let mut known = false;
         for context in self.contexts.values_mut() {
-            if let Context::Receives(receiver) = context
-                && receiver.sender_key == own
+            if let GroupContext::Receiver(receiver) = context
+                && receiver.sender_key == key
             {
-                receiver.overhear(&self.sh, &common);
+                receiver.damp(&self.ep, &common);
                 known = true;
             }
         }
@@ -145,7 +152,7 @@ impl Group {
     }
 
     /// A context for a sender that was not heard before.
-    fn clone_for(
+    fn clone_context(
         &mut self,
         now: Instant,
         from: Address,
@@ -153,109 +160,113 @@ impl Group {
         packet: &[u8],
     ) -> Result<AssociationId, Reject> {
         let key = header.key;
-        if key == 0 || self.answer_late(now, from, header) {
+        if key == 0 || self.answer_quarantined(now, from, header) {
             return Err(Reject::UnknownKey);
         }
-        if !self.sh.listening || header.options.has(Options::END) {
+        if !self.ep.listening || header.options.has(Options::END) {
             return Err(Reject::Refused);
         }
         let first = header.format == Format::First;
         let known = matches!(header.format, Format::First | Format::Data | Format::Cntl);
-        if !known || !first && self.sh.config.late == Late::Never {
+        if !known || !first && self.ep.config.late_join == LateJoin::Never {
             return Err(Reject::UnknownKey);
         }
         if first {
             check_first(header, packet)?;
         }
         let id = self.next_id().ok_or(Reject::NoRoom)?;
-        let own = self.new_key();
-        let mut receiver = Receiver::new(id, own, from, key);
-        receiver.heard = now;
-        let asks = header.options.has(Options::SREQ);
+        let own_key = self.new_key();
+        let mut receiver = Receiver::new(id, own_key, from, key);
+        receiver.last_received_at = now;
+        let has_sreq = header.options.has(Options::SREQ);
         if header.options.has(Options::NOERR) {
-            receiver.rx.noerr = true;
-            receiver.begin(&mut self.sh, header.seq);
-        } else if first && !asks {
-            receiver.begin(&mut self.sh, 0);
+            receiver.rx.error_control_off = true;
+            receiver.start_at(&mut self.ep, header.seq);
+        } else if first && !has_sreq {
+            receiver.start_at(&mut self.ep, 0);
         } else {
-            if !first && self.sh.config.late == Late::Next {
-                receiver.asked = u64::MAX;
+            if !first && self.ep.config.late_join == LateJoin::Next {
+                receiver.requested_start = u64::MAX;
             }
-            let slot = self.sh.config.slot.as_nanos() as u64;
-            let wait = Duration::from_nanos(self.sh.random.below(slot));
+            let slot = self.ep.config.slot.as_nanos() as u64;
+            let wait = Duration::from_nanos(self.ep.rng.below(slot));
             receiver.join_at = Some(now + wait);
         }
-        self.received.insert((from, key), id);
-        self.joined.insert(own, id);
-        let context = Context::Receives(Box::new(receiver));
+        self.receivers_by_sender.insert((from, key), id);
+        self.receivers_by_key.insert(own_key, id);
+        let context = GroupContext::Receiver(Box::new(receiver));
         self.contexts.insert(id, context);
         Ok(id)
     }
 
     /// Whether a packet belongs to a stream that ended here. Its sender, if it asks, hears again how
     /// it ended.
-    fn answer_late(&mut self, now: Instant, from: Address, header: &Header) -> bool {
-        let is_it = |ended: &&mut Ended| ended.key == header.key && ended.sender == Some(from);
-        let Some(ended) = self.ended.iter_mut().find(is_it) else {
+    fn answer_quarantined(&mut self, now: Instant, from: Address, header: &Header) -> bool {
+        let matches =
+            |ended: &&mut QuarantinedKey| ended.key == header.key && ended.sender == Some(from);
+        let Some(ended) = self.quarantine.iter_mut().find(matches) else {
             return false;
         };
-        ended.until = now + self.sh.config.silence_max;
-        let (options, rseq) = ended.answer;
+        ended.until = now + self.ep.config.silence_max;
+        let (options, rseq) = ended.final_control;
         if header.options.has(Options::SREQ) && !header.options.has(Options::END) {
-            let common = Common {
+            let common = CommonControl {
                 rseq,
                 alloc: rseq,
                 echo: header.sync,
             };
             let key = header.key | RTN;
-            let packet = control(key, options, &Body::Cntl(common), (header.sync, 0));
-            self.sh.answer((AssociationId(0), from), packet);
+            let packet = control_octets(key, options, &Body::Cntl(common), (header.sync, 0));
+            self.ep.queue_control((AssociationId(0), from), packet);
         }
         true
     }
 
     /// A receiver leaves its group.
     pub(super) fn leave(&mut self, now: Instant, id: AssociationId) {
-        if let Some(Context::Receives(receiver)) = self.contexts.get_mut(&id) {
-            if matches!(receiver.phase, Phase::Active | Phase::Joining) {
-                receiver.leave(&mut self.sh, false);
-                receiver.end(&mut self.sh, engine::CloseReason::Aborted);
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            if matches!(
+                receiver.phase,
+                ReceiverPhase::Active | ReceiverPhase::Joining
+            ) {
+                receiver.send_leave(&mut self.ep, false);
+                receiver.terminate(&mut self.ep, engine::CloseReason::Aborted);
             }
-            self.look_after(now, id);
+            self.update_timers_and_queue(now, id);
         }
     }
 
     /// After anything happened to stream `id`: its timer, its turn to send, its end.
-    pub(super) fn look_after(&mut self, now: Instant, id: AssociationId) {
+    pub(super) fn update_timers_and_queue(&mut self, now: Instant, id: AssociationId) {
         let deadline = match self.contexts.get_mut(&id) {
-            Some(Context::Sends(sender)) => {
+            Some(GroupContext::Sender(sender)) => {
                 if !self.ready.contains(&id) {
                     self.ready.push_back(id);
                 }
-                sender.deadline(&self.sh.config)
+                sender.deadline(&self.ep.config)
             }
-            Some(Context::Receives(receiver)) => {
+            Some(GroupContext::Receiver(receiver)) => {
                 if receiver.join_at.is_some_and(|at| at <= now) {
                     receiver.join_at = None;
-                    receiver.join(&mut self.sh, now);
+                    receiver.send_join(&mut self.ep, now);
                 }
-                while let Some(echo) = receiver.take_answer(now) {
-                    let packet = receiver.report(&mut self.sh, echo);
-                    let to = self.sh.config.answer_to.unwrap_or(receiver.sender);
-                    self.sh.answered += 1;
-                    self.sh.answer((id, to), packet);
+                while let Some(echo) = receiver.take_due_control(now) {
+                    let packet = receiver.control_packet(&mut self.ep, echo);
+                    let to = self.ep.config.answer_to.unwrap_or(receiver.sender);
+                    self.ep.control_sent += 1;
+                    self.ep.queue_control((id, to), packet);
                 }
-                let ended = receiver.phase == Phase::Ended;
+                let ended = receiver.phase == ReceiverPhase::Ended;
                 if ended {
                     return self.retire(now, id);
                 }
-                receiver.deadline(&self.sh.config)
+                receiver.deadline(&self.ep.config)
             }
             None => None,
         };
         match deadline {
             Some(at) => {
-                self.sh.counters.timers_set += 1;
+                self.ep.counters.timers_set += 1;
                 self.timers.set(id, at);
             }
             None => self.timers.cancel(id),
@@ -263,83 +274,83 @@ impl Group {
     }
 
     /// Lets stream `id` fill `batch`.
-    pub(super) fn transmit_of(&mut self, now: Instant, id: AssociationId, batch: &mut Batch) {
-        let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) else {
+    pub(super) fn transmit_context(&mut self, now: Instant, id: AssociationId, batch: &mut Batch) {
+        let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) else {
             return;
         };
         let before = sender.una;
-        sender.transmit(&mut self.sh, now, batch);
-        let over = sender.ended.is_some() && !batch.is_empty();
+        sender.transmit(&mut self.ep, now, batch);
+        let ended = sender.close_reason.is_some() && !batch.is_empty();
         let una = sender.una;
         if una > before {
-            self.replica.release(id, una);
+            self.replicator.release(id, una);
         }
         if !batch.is_empty() {
-            let to = &self.sh.config.replicate;
+            let to = &self.ep.config.replicate;
             if !to.is_empty() {
-                self.replica.spread(batch, to);
-                let copies = self.replica.left() as u64 * batch.segments().len() as u64;
-                self.sh.counters.packets_built += copies;
+                self.replicator.replicate(batch, to);
+                let copies = self.replicator.copies_left() as u64 * batch.segments().len() as u64;
+                self.ep.counters.packets_built += copies;
             }
         }
-        if over {
+        if ended {
             self.retire(now, id);
         } else if batch.is_empty() {
-            let Some(Context::Sends(sender)) = self.contexts.get(&id) else {
+            let Some(GroupContext::Sender(sender)) = self.contexts.get(&id) else {
                 return;
             };
-            match sender.deadline(&self.sh.config) {
+            match sender.deadline(&self.ep.config) {
                 Some(at) => self.timers.set(id, at.max(now + Duration::from_nanos(1))),
                 None => self.timers.cancel(id),
             }
         } else {
-            self.look_after(now, id);
+            self.update_timers_and_queue(now, id);
         }
     }
 
     /// Forgets a stream, but for its key.
     fn retire(&mut self, now: Instant, id: AssociationId) {
         self.timers.cancel(id);
-        let (key, sender, answer, span) = match self.contexts.remove(&id) {
-            Some(Context::Sends(sender)) => {
-                self.sent.remove(&sender.key);
-                self.keep_report(id, &sender);
-                let answer = (Options::MULTI | Options::END, 0);
-                (sender.key, None, answer, self.sh.config.quarantine)
+        let (key, sender, final_control, span) = match self.contexts.remove(&id) {
+            Some(GroupContext::Sender(sender)) => {
+                self.senders_by_key.remove(&sender.key);
+                self.save_final_report(id, &sender);
+                let final_control = (Options::MULTI | Options::END, 0);
+                (sender.key, None, final_control, self.ep.config.quarantine)
             }
-            Some(Context::Receives(receiver)) => {
+            Some(GroupContext::Receiver(receiver)) => {
                 let key = receiver.sender_key;
-                self.received.remove(&(receiver.sender, key));
-                self.recent = None;
-                self.joined.remove(&receiver.key);
-                self.damped += receiver.damped;
-                let span = self.sh.config.silence_max;
-                (key, Some(receiver.sender), receiver.last_answer(), span)
+                self.receivers_by_sender.remove(&(receiver.sender, key));
+                self.last_lookup = None;
+                self.receivers_by_key.remove(&receiver.key);
+                self.damped_by_ended += receiver.damped;
+                let span = self.ep.config.silence_max;
+                (key, Some(receiver.sender), receiver.final_control(), span)
             }
             None => return,
         };
-        if self.ended.len() == QUARANTINE_MAX {
-            self.ended.pop_front();
+        if self.quarantine.len() == QUARANTINE_MAX {
+            self.quarantine.pop_front();
         }
-        self.ended.push_back(Ended {
+        self.quarantine.push_back(QuarantinedKey {
             key,
             sender,
-            answer,
+            final_control,
             until: now + span,
         });
     }
 }
 
 /// Reports of streams that ended, kept for their users.
-const REPORTS_MAX: usize = 16;
+const FINAL_REPORTS_MAX: usize = 16;
 
-impl Group {
-    fn keep_report(&mut self, id: AssociationId, sender: &Sender) {
-        if let Knowledge::Counted(members) = &sender.knowledge {
-            if self.reports.len() == REPORTS_MAX {
-                self.reports.pop_front();
+impl GroupEndpoint {
+    fn save_final_report(&mut self, id: AssociationId, sender: &Sender) {
+        if let GroupTracking::Counted(members) = &sender.tracking {
+            if self.final_reports.len() == FINAL_REPORTS_MAX {
+                self.final_reports.pop_front();
             }
-            self.reports.push_back((id, members.report()));
+            self.final_reports.push_back((id, members.report()));
         }
     }
 }

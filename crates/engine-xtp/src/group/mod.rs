@@ -23,32 +23,32 @@
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
 
-mod answers;
 mod buckets;
 pub mod config;
 mod dispatch;
+mod endpoint_state;
 mod members;
-mod outgoing;
-mod ranges;
 mod receiver;
+mod receiver_control;
 pub mod relay;
-mod replica;
-mod reply;
+mod replication;
+mod retransmission_queue;
 mod sender;
-mod shared;
+mod sender_control;
+mod sender_transmit;
 
-pub use config::{Buckets, Config, Holdings, Late, Member, Reliability, Standing};
+pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
 use crate::pdu::{HEADER_LEN, Options, Rejects};
 use core::time::Duration;
+use endpoint_state::GroupEndpointState;
 use engine::{
-    Address, Batch, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing, Instant,
-    SegmentLayout, TimerTable,
+    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
+    Instant, SegmentLayout, TimerTable,
 };
 use receiver::Receiver;
-use replica::Replica;
-use sender::{Knowledge, Sender};
-use shared::Shared;
+use replication::Replicator;
+use sender::{GroupTracking, Sender};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Streams that ended and still answer, at most.
@@ -56,71 +56,71 @@ const QUARANTINE_MAX: usize = 1024;
 
 /// A stream of this endpoint.
 #[derive(Debug)]
-enum Context {
-    Sends(Box<Sender>),
-    Receives(Box<Receiver>),
+enum GroupContext {
+    Sender(Box<Sender>),
+    Receiver(Box<Receiver>),
 }
 
 /// The key of a stream that ended.
 #[derive(Clone, Copy, Debug)]
-struct Ended {
+struct QuarantinedKey {
     key: u64,
     /// The sender, unless it was this side.
     sender: Option<Address>,
     /// What a sender that asks is told: options, and the position reached.
-    answer: (Options, u64),
+    final_control: (Options, u64),
     until: Instant,
 }
 
 /// An endpoint of groups: it sends to and receives from any number of them over one wire.
 #[derive(Debug)]
-pub struct Group {
-    sh: Shared,
-    contexts: BTreeMap<AssociationId, Context>,
+pub struct GroupEndpoint {
+    ep: GroupEndpointState,
+    contexts: BTreeMap<AssociationId, GroupContext>,
     /// Streams sent, by key.
-    sent: BTreeMap<u64, AssociationId>,
+    senders_by_key: BTreeMap<u64, AssociationId>,
     /// Streams received, by the sender and its key, and by the key told to the sender.
-    received: BTreeMap<(Address, u64), AssociationId>,
+    receivers_by_sender: BTreeMap<(Address, u64), AssociationId>,
     /// The last answer of `received`: packets come in trains.
-    recent: Option<((Address, u64), AssociationId)>,
-    joined: BTreeMap<u64, AssociationId>,
-    ended: VecDeque<Ended>,
+    last_lookup: Option<((Address, u64), AssociationId)>,
+    receivers_by_key: BTreeMap<u64, AssociationId>,
+    quarantine: VecDeque<QuarantinedKey>,
     /// Contexts that may have something to send, served in turn.
     ready: VecDeque<AssociationId>,
     timers: TimerTable<AssociationId>,
-    replica: Replica,
+    replicator: Replicator,
     /// Who was in the groups of streams that ended.
-    reports: VecDeque<(AssociationId, Vec<Member>)>,
+    final_reports: VecDeque<(AssociationId, Vec<Member>)>,
     /// Answers that streams which ended left out.
-    damped: u64,
+    damped_by_ended: u64,
     last_id: u32,
 }
 
-impl Group {
+impl GroupEndpoint {
     /// An endpoint without streams that takes part in none until told to listen.
     ///
     /// # Panics
     ///
     /// When packets are to be shorter than 128 octets or longer than 65,535.
-    pub fn new(config: Config) -> Group {
+    pub fn new(config: Config) -> GroupEndpoint {
         let range = 128..=usize::from(u16::MAX);
         assert!(
             range.contains(&config.packet_len),
             "packet_len is out of range"
         );
-        Group {
-            sh: Shared::new(config),
+        GroupEndpoint {
+            ep: GroupEndpointState::new(config),
             contexts: BTreeMap::new(),
-            sent: BTreeMap::new(),
-            received: BTreeMap::new(),
-            recent: None,
-            joined: BTreeMap::new(),
-            ended: VecDeque::new(),
+            senders_by_key: BTreeMap::new(),
+            receivers_by_sender: BTreeMap::new(),
+            last_lookup: None,
+            receivers_by_key: BTreeMap::new(),
+            quarantine: VecDeque::new(),
             ready: VecDeque::new(),
             timers: TimerTable::new(),
-            replica: Replica::default(),
-            reports: VecDeque::new(),
-            damped: 0,
+            replicator: Replicator::default(),
+            final_reports: VecDeque::new(),
+            damped_by_ended: 0,
             last_id: 0,
         }
     }
@@ -130,111 +130,117 @@ impl Group {
     /// is kept until others have ended.
     pub fn members(&self, id: AssociationId) -> Vec<Member> {
         match self.contexts.get(&id) {
-            Some(Context::Sends(sender)) => match &sender.knowledge {
-                Knowledge::Counted(members) => members.report(),
+            Some(GroupContext::Sender(sender)) => match &sender.tracking {
+                GroupTracking::Counted(members) => members.report(),
                 _ => Vec::new(),
             },
             _ => {
-                let kept = self.reports.iter().rev().find(|(of, _)| *of == id);
+                let kept = self.final_reports.iter().rev().find(|(of, _)| *of == id);
                 kept.map_or(Vec::new(), |(_, report)| report.clone())
             }
         }
     }
 
     /// The next news of a member, oldest first: that it joined, left, lost bytes or fell silent.
-    pub fn poll_news(&mut self) -> Option<(AssociationId, Member)> {
-        self.sh.news.pop_front()
+    pub fn poll_member_event(&mut self) -> Option<(AssociationId, Member)> {
+        self.ep.member_events.pop_front()
     }
 
     /// Takes a member out of the group of stream `id`: it is told, and the others go on without it.
     /// For a receiver whose user is too slow for the rest.
     pub fn expel(&mut self, now: Instant, id: AssociationId, address: Address) {
-        if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
-            sender.expel(&mut self.sh, now, address);
+        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
+            sender.expel(&mut self.ep, now, address);
         }
-        self.look_after(now, id);
+        self.update_timers_and_queue(now, id);
     }
 
     /// Answers this endpoint sent as a receiver, and answers it left out because another receiver
     /// was heard to give them.
-    pub fn answers(&self) -> (u64, u64) {
+    pub fn control_counts(&self) -> (u64, u64) {
         let damped = self.contexts.values().map(|context| match context {
-            Context::Receives(receiver) => receiver.damped,
-            Context::Sends(_) => 0,
+            GroupContext::Receiver(receiver) => receiver.damped,
+            GroupContext::Sender(_) => 0,
         });
-        (self.sh.answered, self.damped + damped.sum::<u64>())
+        (
+            self.ep.control_sent,
+            self.damped_by_ended + damped.sum::<u64>(),
+        )
     }
 
     /// Packets dropped so far, by reason.
     pub fn rejects(&self) -> Rejects {
-        self.sh.rejects
+        self.ep.rejects
     }
 
     /// What the endpoint holds right now. Looks at every stream.
     pub fn holdings(&self) -> Holdings {
         let mut holdings = Holdings {
-            circuits: self.contexts.len(),
-            quarantined: self.ended.len(),
+            associations: self.contexts.len(),
+            quarantined: self.quarantine.len(),
             ..Holdings::default()
         };
         for context in self.contexts.values() {
             match context {
-                Context::Sends(sender) => sender.add_to(&mut holdings),
-                Context::Receives(receiver) => holdings.held_bytes += receiver.rx.held.bytes(),
+                GroupContext::Sender(sender) => sender.add_to(&mut holdings),
+                GroupContext::Receiver(receiver) => {
+                    holdings.reassembly_bytes += receiver.rx.reassembly.bytes()
+                }
             }
         }
         holdings
     }
 }
 
-impl Engine for Group {
+impl Engine for GroupEndpoint {
     fn layout(&self) -> SegmentLayout {
         SegmentLayout {
             header: HEADER_LEN,
-            payload: self.sh.config.packet_len - HEADER_LEN,
+            payload: self.ep.config.packet_len - HEADER_LEN,
         }
     }
 
     fn framing(&self) -> Framing {
-        self.sh.config.framing
+        self.ep.config.framing
     }
 
     /// Opens a stream to the group at `to`.
     fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         let id = self.next_id().ok_or(CommandError::TooManyAssociations)?;
         let key = self.new_key();
-        let sender = Sender::new(id, key, to, &mut self.sh, now);
+        let sender = Sender::new(id, key, to, &mut self.ep, now);
         if sender.connected {
-            self.sh.events.push_back(Event::Connected(id));
+            self.ep.events.push_back(Event::Connected(id));
         }
-        self.sent.insert(key, id);
-        self.contexts.insert(id, Context::Sends(Box::new(sender)));
-        self.look_after(now, id);
+        self.senders_by_key.insert(key, id);
+        self.contexts
+            .insert(id, GroupContext::Sender(Box::new(sender)));
+        self.update_timers_and_queue(now, id);
         Ok(id)
     }
 
     fn listen(&mut self, accept: bool) {
-        self.sh.listening = accept;
+        self.ep.listening = accept;
     }
 
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, push: bool) {
-        if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
-            sender.extend(&self.sh, end, push);
-            self.look_after(now, id);
+        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
+            sender.submit(&self.ep, end, push);
+            self.update_timers_and_queue(now, id);
         }
     }
 
     fn end_message(&mut self, id: AssociationId, end: u64) {
-        if let Some(Context::Sends(sender)) = self.contexts.get_mut(&id) {
-            sender.ends.push(end);
+        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
+            sender.message_ends.push(end);
         }
     }
 
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        if let Some(Context::Receives(receiver)) = self.contexts.get_mut(&id) {
-            receiver.consume(&self.sh, bytes);
-            if receiver.tell {
-                self.look_after(now, id);
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            receiver.consume(&self.ep, bytes);
+            if receiver.control_due {
+                self.update_timers_and_queue(now, id);
             }
         }
     }
@@ -242,27 +248,27 @@ impl Engine for Group {
     /// Ends a stream after what was sent. A receiver leaves its group.
     fn finish(&mut self, now: Instant, id: AssociationId) {
         match self.contexts.get_mut(&id) {
-            Some(Context::Sends(sender)) => {
+            Some(GroupContext::Sender(sender)) => {
                 sender.finishing = true;
-                sender.pushed = sender.end;
-                sender.heard = now;
-                sender.settle(&mut self.sh, now);
+                sender.pushed = sender.submitted;
+                sender.last_received_at = now;
+                sender.update_from_members(&mut self.ep, now);
             }
-            Some(Context::Receives(_)) => return self.leave(now, id),
+            Some(GroupContext::Receiver(_)) => return self.leave(now, id),
             None => return,
         }
-        self.look_after(now, id);
+        self.update_timers_and_queue(now, id);
     }
 
     fn abort(&mut self, now: Instant, id: AssociationId) {
         match self.contexts.get_mut(&id) {
-            Some(Context::Sends(sender)) => {
-                sender.end(&mut self.sh, engine::CloseReason::Aborted);
+            Some(GroupContext::Sender(sender)) => {
+                sender.terminate(&mut self.ep, engine::CloseReason::Aborted);
             }
-            Some(Context::Receives(_)) => return self.leave(now, id),
+            Some(GroupContext::Receiver(_)) => return self.leave(now, id),
             None => return,
         }
-        self.look_after(now, id);
+        self.update_timers_and_queue(now, id);
     }
 
     fn handle_packet(
@@ -272,38 +278,40 @@ impl Engine for Group {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) {
-        self.sh.counters.packets_parsed += 1;
+        self.ep.counters.packets_parsed += 1;
         if let Err(reason) = self.dispatch(now, from, packet, deliveries) {
-            self.sh.rejects.count(reason);
-            self.sh.counters.packets_discarded += 1;
+            self.ep.rejects.record(reason);
+            self.ep.counters.packets_discarded += 1;
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.ended.retain(|ended| ended.until > now);
+        self.quarantine.retain(|ended| ended.until > now);
         while let Some(id) = self.timers.pop_due(now) {
             match self.contexts.get_mut(&id) {
-                Some(Context::Sends(sender)) => sender.handle_timeout(&mut self.sh, now),
-                Some(Context::Receives(receiver)) => receiver.handle_timeout(&mut self.sh, now),
+                Some(GroupContext::Sender(sender)) => sender.handle_timeout(&mut self.ep, now),
+                Some(GroupContext::Receiver(receiver)) => {
+                    receiver.handle_timeout(&mut self.ep, now)
+                }
                 None => {}
             }
-            self.look_after(now, id);
+            self.update_timers_and_queue(now, id);
         }
     }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        if self.replica.transmit(batch) {
+        if self.replicator.poll_transmit(batch) {
             return;
         }
-        if let Some(((id, to), octets)) = self.sh.answers.pop_front() {
+        if let Some(((id, to), octets)) = self.ep.control_queue.pop_front() {
             batch.set_destination(id, to);
             batch.push(&octets, 0..0);
-            self.sh.counters.packets_built += 1;
-            self.sh.counters.bytes_summed += octets.len() as u64;
+            self.ep.counters.packets_built += 1;
+            self.ep.counters.bytes_summed += octets.len() as u64;
             return;
         }
         while let Some(id) = self.ready.pop_front() {
-            self.transmit_of(now, id, batch);
+            self.transmit_context(now, id, batch);
             if !batch.is_empty() {
                 return;
             }
@@ -311,26 +319,26 @@ impl Engine for Group {
     }
 
     fn poll_event(&mut self) -> Option<Event> {
-        self.sh.events.pop_front()
+        self.ep.events.pop_front()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let quarantine = self.ended.iter().map(|ended| ended.until).min();
+        let quarantine = self.quarantine.iter().map(|ended| ended.until).min();
         self.timers.deadline().into_iter().chain(quarantine).min()
     }
 
     fn bytes_in_flight(&self, id: AssociationId) -> u64 {
         match self.contexts.get(&id) {
-            Some(Context::Sends(sender)) => sender.in_flight(),
+            Some(GroupContext::Sender(sender)) => sender.bytes_in_flight(),
             _ => 0,
         }
     }
 
     fn counters(&self) -> Counters {
-        self.sh.counters
+        self.ep.counters
     }
 
     fn coalesce_delay(&self) -> Duration {
-        self.sh.config.linger
+        self.ep.config.coalesce_delay
     }
 }

@@ -1,22 +1,22 @@
 //! One stream from a group's sender.
 
 use super::config::Config;
-use super::shared::Shared;
-use crate::api::ErrorControl;
-use crate::pdu::{Body, Common, Format, Header, Options, RTN, Reject};
-use crate::rx::{Marks, Receiving};
-use crate::types::SEQ_MAX;
+use super::endpoint_state::GroupEndpointState;
+use crate::config::ErrorControl;
+use crate::numbers::SEQ_MAX;
+use crate::pdu::{Body, CommonControl, Format, Header, Options, RTN, Reject};
+use crate::rx::{FragmentFlags, ReceiveState};
 use core::ops::Range;
 use core::time::Duration;
-use engine::{Address, Bytes, AssociationId, CloseReason, Delivery, Event, Framing, Instant};
+use engine::{Address, AssociationId, Bytes, CloseReason, Delivery, Event, Framing, Instant};
 use std::collections::VecDeque;
 
 /// Runs of early bytes kept at most: one for every 64 bytes of the window.
-const BYTES_PER_RUN: u64 = 64;
+const BYTES_PER_FRAGMENT: u64 = 64;
 
 /// What becomes of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+pub(super) enum ReceiverPhase {
     /// The sender has not answered the join.
     Joining,
     /// Bytes are taken.
@@ -28,7 +28,7 @@ pub(super) enum Phase {
 
 /// An answer on its way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub(super) struct ScheduledControl {
     pub(super) echo: u32,
     pub(super) at: Instant,
 }
@@ -40,27 +40,27 @@ pub(super) struct Receiver {
     pub(super) key: u64,
     pub(super) sender: Address,
     pub(super) sender_key: u64,
-    pub(super) phase: Phase,
+    pub(super) phase: ReceiverPhase,
     /// The sender counts it.
     pub(super) counted: bool,
-    pub(super) rx: Receiving,
-    pub(super) answers: VecDeque<Answer>,
+    pub(super) rx: ReceiveState,
+    pub(super) scheduled_control: VecDeque<ScheduledControl>,
     /// When to join, again if `tries` is not 0.
     pub(super) join_at: Option<Instant>,
-    pub(super) tries: u32,
+    pub(super) joins_sent: u32,
     /// Where it wants to begin.
-    pub(super) asked: u64,
-    pub(super) heard: Instant,
+    pub(super) requested_start: u64,
+    pub(super) last_received_at: Instant,
     /// The oldest byte the sender still has, as far as it said.
-    kept: u64,
+    sender_una: u64,
     /// An unasked answer is due.
-    pub(super) tell: bool,
+    pub(super) control_due: bool,
     /// Answers left out because another receiver gave them.
     pub(super) damped: u64,
     /// Everything came.
     complete: bool,
     /// Bytes it lacks are gone for good.
-    pub(super) lost: bool,
+    pub(super) bytes_unrecoverable: bool,
 }
 
 impl Receiver {
@@ -70,106 +70,118 @@ impl Receiver {
             key,
             sender,
             sender_key,
-            phase: Phase::Joining,
+            phase: ReceiverPhase::Joining,
             counted: false,
-            rx: Receiving::default(),
-            answers: VecDeque::new(),
+            rx: ReceiveState::default(),
+            scheduled_control: VecDeque::new(),
             join_at: None,
-            tries: 0,
-            asked: 0,
-            heard: Instant::ZERO,
-            kept: 0,
-            tell: false,
+            joins_sent: 0,
+            requested_start: 0,
+            last_received_at: Instant::ZERO,
+            sender_una: 0,
+            control_due: false,
             damped: 0,
             complete: false,
-            lost: false,
+            bytes_unrecoverable: false,
         }
     }
 
     /// Takes in a packet of the sender.
     pub(super) fn handle(
         &mut self,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         now: Instant,
         header: &Header,
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Result<(), Reject> {
         let body = Body::parse(header, &packet[crate::pdu::HEADER_LEN..]).ok_or(Reject::Body)?;
-        if self.phase == Phase::Ended {
+        if self.phase == ReceiverPhase::Ended {
             return Err(Reject::State);
         }
-        self.heard = now;
+        self.last_received_at = now;
         match body {
             Body::Tcntl { common, xkey, .. } if header.key & RTN != 0 => {
-                self.handle_grant(sh, &common, xkey)?;
+                self.handle_join_accepted(ep, &common, xkey)?;
             }
             Body::Diag(_) => {
-                self.end(sh, CloseReason::Refused);
+                self.terminate(ep, CloseReason::Refused);
                 return Ok(());
             }
             Body::Data { data } => {
                 let range = packet.len() - data.len()..packet.len();
-                self.handle_data(sh, now, header, packet, range, deliveries)?;
+                self.handle_data(ep, now, header, packet, range, deliveries)?;
             }
             Body::First { data, .. } => {
                 let range = packet.len() - data.len()..packet.len();
-                self.handle_data(sh, now, header, packet, range, deliveries)?;
+                self.handle_data(ep, now, header, packet, range, deliveries)?;
             }
-            Body::Cntl(common) => self.handle_control(sh, &common)?,
+            Body::Cntl(common) => self.handle_control(ep, &common)?,
             _ => return Err(Reject::State),
         }
-        self.note_close(sh, header)?;
+        self.handle_close_bits(ep, header)?;
         if header.options.has(Options::SREQ) {
-            self.owe(sh, now, header.sync);
+            self.schedule_control(ep, now, header.sync);
         }
         Ok(())
     }
 
     /// The sender let this side in: it begins at `rseq`.
-    fn handle_grant(&mut self, sh: &mut Shared, common: &Common, xkey: u64) -> Result<(), Reject> {
-        if self.phase != Phase::Joining {
+    fn handle_join_accepted(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        common: &CommonControl,
+        xkey: u64,
+    ) -> Result<(), Reject> {
+        if self.phase != ReceiverPhase::Joining {
             return Ok(());
         }
         if common.rseq > SEQ_MAX {
             return Err(Reject::Body);
         }
         self.counted = xkey != 0;
-        self.begin(sh, common.rseq);
+        self.start_at(ep, common.rseq);
         Ok(())
     }
 
     /// Takes bytes from `start` on.
-    pub(super) fn begin(&mut self, sh: &mut Shared, start: u64) {
-        self.phase = Phase::Active;
+    pub(super) fn start_at(&mut self, ep: &mut GroupEndpointState, start: u64) {
+        self.phase = ReceiverPhase::Active;
         self.join_at = None;
-        self.kept = self.kept.max(start);
-        self.rx.next = start;
-        self.rx.told = start + sh.config.window;
-        self.rx.gap = start > 0;
-        self.rx.torn = start > 0 && sh.config.framing == Framing::Messages;
-        sh.events.push_back(Event::Accepted(self.id, self.sender));
+        self.sender_una = self.sender_una.max(start);
+        self.rx.next_seq = start;
+        self.rx.advertised_alloc = start + ep.config.window;
+        self.rx.gap_pending = start > 0;
+        self.rx.discarding_partial_message = start > 0 && ep.config.framing == Framing::Messages;
+        ep.events.push_back(Event::Accepted(self.id, self.sender));
     }
 
     /// What the sender says of itself: in its control packets `rseq` is the oldest byte it can send
     /// again. A receiver that lacks older ones will never have them and drops out.
-    fn handle_control(&mut self, sh: &mut Shared, common: &Common) -> Result<(), Reject> {
+    fn handle_control(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        common: &CommonControl,
+    ) -> Result<(), Reject> {
         if common.rseq > SEQ_MAX {
             return Err(Reject::Body);
         }
-        self.kept = self.kept.max(common.rseq);
-        if self.phase == Phase::Active && self.rx.next < self.kept && !self.rx.noerr {
-            let lost = self.kept - self.rx.next;
-            sh.counters.bytes_lost = sh.counters.bytes_lost.saturating_add(lost);
-            self.leave(sh, true);
-            self.end(sh, CloseReason::Aborted);
+        self.sender_una = self.sender_una.max(common.rseq);
+        if self.phase == ReceiverPhase::Active
+            && self.rx.next_seq < self.sender_una
+            && !self.rx.error_control_off
+        {
+            let lost = self.sender_una - self.rx.next_seq;
+            ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
+            self.send_leave(ep, true);
+            self.terminate(ep, CloseReason::Aborted);
         }
         Ok(())
     }
 
     fn handle_data(
         &mut self,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         now: Instant,
         header: &Header,
         packet: &[u8],
@@ -178,60 +190,65 @@ impl Receiver {
     ) -> Result<(), Reject> {
         let seq = header.seq;
         let end = seq.saturating_add(range.len() as u64);
-        self.rx.noerr = header.options.has(Options::NOERR);
-        if range.is_empty() || self.phase != Phase::Active {
+        self.rx.error_control_off = header.options.has(Options::NOERR);
+        if range.is_empty() || self.phase != ReceiverPhase::Active {
             return Ok(());
         }
-        if end > SEQ_MAX || self.rx.last.is_some_and(|last| end > last) {
+        if end > SEQ_MAX || self.rx.final_seq.is_some_and(|last| end > last) {
             return Err(Reject::State);
         }
         let eom = header.options.has(Options::EOM);
-        if self.rx.noerr {
-            self.skip_to(sh, seq);
-        } else if end > self.rx.told {
+        if self.rx.error_control_off {
+            self.skip_to(ep, seq);
+        } else if end > self.rx.advertised_alloc {
             return Err(Reject::BeyondWindow);
-        } else if seq > self.rx.next {
-            return self.hold(sh, now, header, &packet[range], eom);
+        } else if seq > self.rx.next_seq {
+            return self.queue_out_of_order(ep, now, header, &packet[range], eom);
         }
-        if end > self.rx.next {
-            self.take(sh, seq, range, eom, deliveries);
+        if end > self.rx.next_seq {
+            self.deliver_in_order(ep, seq, range, eom, deliveries);
         }
         Ok(())
     }
 
     /// Gives up what lies before `seq`.
-    fn skip_to(&mut self, sh: &mut Shared, seq: u64) {
-        if seq > self.rx.next {
-            sh.counters.bytes_lost += seq - self.rx.next;
-            self.rx.next = seq;
-            self.rx.gap = true;
-            self.rx.torn = sh.config.framing == Framing::Messages;
+    fn skip_to(&mut self, ep: &mut GroupEndpointState, seq: u64) {
+        if seq > self.rx.next_seq {
+            ep.counters.bytes_lost += seq - self.rx.next_seq;
+            self.rx.next_seq = seq;
+            self.rx.gap_pending = true;
+            self.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
         }
     }
 
-    fn take(
+    fn deliver_in_order(
         &mut self,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         seq: u64,
         range: Range<usize>,
         eom: bool,
         deliveries: &mut Vec<Delivery>,
     ) {
-        let known = (self.rx.next - seq) as usize;
+        let known = (self.rx.next_seq - seq) as usize;
         self.deliver(
-            sh,
+            ep,
             Bytes::Packet(range.start + known..range.end),
             eom,
             deliveries,
         );
-        while let Some(piece) = self.rx.held.take(self.rx.next) {
-            self.deliver(sh, Bytes::Reassembled(piece.bytes), piece.marks.end, deliveries);
+        while let Some(piece) = self.rx.reassembly.pop_at(self.rx.next_seq) {
+            self.deliver(
+                ep,
+                Bytes::Reassembled(piece.bytes),
+                piece.flags.end_of_message,
+                deliveries,
+            );
         }
     }
 
     fn deliver(
         &mut self,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         bytes: Bytes,
         end: bool,
         deliveries: &mut Vec<Delivery>,
@@ -240,56 +257,63 @@ impl Receiver {
             Bytes::Packet(range) => range.len(),
             Bytes::Reassembled(held) => held.len(),
         } as u64;
-        self.rx.next += len;
-        if self.rx.torn {
+        self.rx.next_seq += len;
+        if self.rx.discarding_partial_message {
             // Where messages begin is known behind the next end of one.
-            self.rx.torn = !end;
+            self.rx.discarding_partial_message = !end;
             return;
         }
-        self.rx.unread += len;
-        sh.counters.bytes_delivered += len;
+        self.rx.unread_bytes += len;
+        ep.counters.bytes_delivered += len;
         deliveries.push(Delivery {
             association: self.id,
             bytes,
-            gap: std::mem::take(&mut self.rx.gap),
-            tag: false,
+            gap: std::mem::take(&mut self.rx.gap_pending),
+            begin_tag: false,
             end_tag: false,
-            end,
+            end_of_message: end,
         });
     }
 
     /// Keeps bytes that came before their turn.
-    fn hold(
+    fn queue_out_of_order(
         &mut self,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         now: Instant,
         header: &Header,
         bytes: &[u8],
         eom: bool,
     ) -> Result<(), Reject> {
-        if header.options.has(Options::FASTNAK) && header.seq > self.rx.held.end() {
-            let pause = sh.config.status_delay;
-            if self.rx.nak_at.is_none_or(|at| now >= at + pause) {
-                self.rx.nak_at = Some(now);
-                self.tell = true;
+        if header.options.has(Options::FASTNAK) && header.seq > self.rx.reassembly.end() {
+            let pause = ep.config.status_delay;
+            if self.rx.last_fastnak_at.is_none_or(|at| now >= at + pause) {
+                self.rx.last_fastnak_at = Some(now);
+                self.control_due = true;
             }
         }
-        if sh.config.error == ErrorControl::GoBackN {
+        if ep.config.error == ErrorControl::GoBackN {
             return Ok(());
         }
-        let runs_max = (sh.config.window / BYTES_PER_RUN) as usize;
-        let marks = Marks {
-            end: eom,
-            ..Marks::default()
+        let runs_max = (ep.config.window / BYTES_PER_FRAGMENT) as usize;
+        let marks = FragmentFlags {
+            end_of_message: eom,
+            ..FragmentFlags::default()
         };
-        let kept = self.rx.held.insert(header.seq, bytes, marks, runs_max);
-        sh.counters.bytes_copied += kept.ok_or(Reject::BeyondWindow)? as u64;
+        let kept = self
+            .rx
+            .reassembly
+            .insert(header.seq, bytes, marks, runs_max);
+        ep.counters.bytes_copied += kept.ok_or(Reject::BeyondWindow)? as u64;
         Ok(())
     }
 
     /// The close bits of a packet of the sender.
-    fn note_close(&mut self, sh: &mut Shared, header: &Header) -> Result<(), Reject> {
-        if self.phase == Phase::Ended {
+    fn handle_close_bits(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        header: &Header,
+    ) -> Result<(), Reject> {
+        if self.phase == ReceiverPhase::Ended {
             return Ok(());
         }
         if header.options.has(Options::WCLOSE) {
@@ -298,24 +322,24 @@ impl Receiver {
                 _ => 0,
             };
             let last = header.seq.saturating_add(len);
-            if last > SEQ_MAX || self.rx.last.is_some_and(|known| known != last) {
+            if last > SEQ_MAX || self.rx.final_seq.is_some_and(|known| known != last) {
                 return Err(Reject::State);
             }
-            self.rx.last = Some(last);
-            if self.rx.noerr {
-                self.skip_to(sh, last);
+            self.rx.final_seq = Some(last);
+            if self.rx.error_control_off {
+                self.skip_to(ep, last);
             }
         }
         let complete = self.rx.is_complete();
-        if complete && self.phase == Phase::Active {
-            self.phase = Phase::Complete;
+        if complete && self.phase == ReceiverPhase::Active {
+            self.phase = ReceiverPhase::Complete;
             self.complete = true;
-            sh.events.push_back(Event::Finished(self.id));
+            ep.events.push_back(Event::Finished(self.id));
         }
         if header.options.has(Options::END) {
-            let graceful = complete && self.phase == Phase::Complete;
-            self.end(
-                sh,
+            let graceful = complete && self.phase == ReceiverPhase::Complete;
+            self.terminate(
+                ep,
                 match graceful {
                     true => CloseReason::Graceful,
                     false => CloseReason::Aborted,
@@ -327,56 +351,56 @@ impl Receiver {
 
     /// What the sender hears when it asks after the end: that everything came, or that this side
     /// is gone.
-    pub(super) fn last_answer(&self) -> (Options, u64) {
-        let gone = Options::END.with(Options::NOERR, self.lost);
+    pub(super) fn final_control(&self) -> (Options, u64) {
+        let gone = Options::END.with(Options::NOERR, self.bytes_unrecoverable);
         let options = if self.complete { Options::RCLOSE } else { gone };
-        (Options::MULTI | options, self.rx.next)
+        (Options::MULTI | options, self.rx.next_seq)
     }
 
-    pub(super) fn end(&mut self, sh: &mut Shared, reason: CloseReason) {
-        if self.phase == Phase::Joining {
+    pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {
+        if self.phase == ReceiverPhase::Joining {
             // Its user never heard of it.
-            sh.refused_joins += 1;
-        } else if self.phase != Phase::Ended {
-            sh.events.push_back(Event::Closed(self.id, reason));
+            ep.refused_joins += 1;
+        } else if self.phase != ReceiverPhase::Ended {
+            ep.events.push_back(Event::Closed(self.id, reason));
         }
-        self.phase = Phase::Ended;
+        self.phase = ReceiverPhase::Ended;
     }
 
     /// What a report sent now would allocate.
-    pub(super) fn allocation(&self, sh: &Shared) -> u64 {
-        (self.rx.taken() + sh.config.window).max(self.rx.told)
+    pub(super) fn next_alloc(&self, ep: &GroupEndpointState) -> u64 {
+        (self.rx.dseq() + ep.config.window).max(self.rx.advertised_alloc)
     }
 
     /// How long a sender may be silent. One that has been told that everything is here may never
     /// be heard again.
-    fn patience(&self, config: &Config) -> Duration {
+    fn idle_timeout(&self, config: &Config) -> Duration {
         match self.phase {
-            Phase::Complete => 2 * config.wait_max + config.quarantine,
+            ReceiverPhase::Complete => 2 * config.wtimer_max + config.quarantine,
             _ => config.silence_max,
         }
     }
 
     /// When something is to be done.
     pub(super) fn deadline(&self, config: &Config) -> Option<Instant> {
-        let silence = self.patience(config);
-        let answers = self.answers.iter().map(|answer| answer.at);
+        let silence = self.idle_timeout(config);
+        let answers = self.scheduled_control.iter().map(|answer| answer.at);
         let all = answers.chain(self.join_at);
-        all.chain([self.heard + silence]).min()
+        all.chain([self.last_received_at + silence]).min()
     }
 
     /// Acts on a deadline.
-    pub(super) fn handle_timeout(&mut self, sh: &mut Shared, now: Instant) {
-        let silence = self.patience(&sh.config);
-        if now >= self.heard + silence {
+    pub(super) fn handle_timeout(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+        let silence = self.idle_timeout(&ep.config);
+        if now >= self.last_received_at + silence {
             let reason = match self.phase {
-                Phase::Complete => CloseReason::Graceful,
+                ReceiverPhase::Complete => CloseReason::Graceful,
                 _ => CloseReason::TimedOut,
             };
-            self.end(sh, reason);
+            self.terminate(ep, reason);
         } else if self.join_at.is_some_and(|at| at <= now) {
             self.join_at = None;
-            self.join(sh, now);
+            self.send_join(ep, now);
         }
     }
 }

@@ -25,7 +25,7 @@ pub struct RelayConfig {
     /// A stream that was not heard for so long is forgotten.
     ///
     /// Two minutes: a sender with nothing to send asks every five seconds.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
 }
 
 impl Default for RelayConfig {
@@ -33,14 +33,14 @@ impl Default for RelayConfig {
         RelayConfig {
             members: Vec::new(),
             streams_max: 1024,
-            idle: Duration::from_secs(120),
+            idle_timeout: Duration::from_secs(120),
         }
     }
 }
 
 /// By which address of the relay a packet came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum ArrivalAddress {
     /// The group's.
     Group,
     /// That of the stand-in of a member, by its place in [`RelayConfig::members`].
@@ -48,9 +48,9 @@ pub enum Heard {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stream {
+struct RelayedStream {
     sender: Address,
-    heard: Instant,
+    last_received_at: Instant,
 }
 
 /// Where packets go; it does nothing else with them.
@@ -58,10 +58,10 @@ struct Stream {
 pub struct Relay {
     config: RelayConfig,
     /// By the sender's key.
-    streams: BTreeMap<u64, Stream>,
+    streams: BTreeMap<u64, RelayedStream>,
     rejects: Rejects,
-    repeated: u64,
-    returned: u64,
+    packets_repeated: u64,
+    answers_returned: u64,
 }
 
 impl Relay {
@@ -71,8 +71,8 @@ impl Relay {
             config,
             streams: BTreeMap::new(),
             rejects: Rejects::default(),
-            repeated: 0,
-            returned: 0,
+            packets_repeated: 0,
+            answers_returned: 0,
         }
     }
 
@@ -81,74 +81,80 @@ impl Relay {
     pub fn handle_packet(
         &mut self,
         now: Instant,
-        heard: Heard,
+        heard: ArrivalAddress,
         from: Address,
         packet: &[u8],
         mut send: impl FnMut(usize, Address),
     ) {
         let done = match heard {
-            Heard::Group => self.repeat(now, from, packet, &mut send),
-            Heard::StandIn(place) => self.pass(place, from, packet, &mut send),
+            ArrivalAddress::Group => self.repeat_to_members(now, from, packet, &mut send),
+            ArrivalAddress::StandIn(place) => self.forward_unicast(place, from, packet, &mut send),
         };
         if let Err(reason) = done {
-            self.rejects.count(reason);
+            self.rejects.record(reason);
         }
     }
 
     /// A sender's packet goes to all members.
-    fn repeat(
+    fn repeat_to_members(
         &mut self,
         now: Instant,
         from: Address,
         packet: &[u8],
         send: &mut impl FnMut(usize, Address),
     ) -> Result<(), Reject> {
-        let header = multicast(packet)?;
+        let header = parse_multicast(packet)?;
         // What receivers answer to the group is not for members.
         if header.key == 0 || header.key & RTN != 0 {
             return Err(Reject::UnknownKey);
         }
         match self.streams.get_mut(&header.key) {
-            Some(stream) if stream.sender == from => stream.heard = now,
+            Some(stream) if stream.sender == from => stream.last_received_at = now,
             Some(_) => return Err(Reject::ForeignSource),
-            None => self.note(now, header.key, from)?,
+            None => self.add_stream(now, header.key, from)?,
         }
         for (place, member) in self.config.members.iter().enumerate() {
             send(place, *member);
         }
-        self.repeated += self.config.members.len() as u64;
+        self.packets_repeated += self.config.members.len() as u64;
         Ok(())
     }
 
-    fn note(&mut self, now: Instant, key: u64, sender: Address) -> Result<(), Reject> {
+    fn add_stream(&mut self, now: Instant, key: u64, sender: Address) -> Result<(), Reject> {
         if self.streams.len() >= self.config.streams_max {
-            let idle = self.config.idle;
+            let idle = self.config.idle_timeout;
             self.streams
-                .retain(|_, stream| now.since(stream.heard) < idle);
+                .retain(|_, stream| now.since(stream.last_received_at) < idle);
         }
         if self.streams.len() >= self.config.streams_max {
             return Err(Reject::NoRoom);
         }
         let heard = now;
-        self.streams.insert(key, Stream { sender, heard });
+        self.streams.insert(
+            key,
+            RelayedStream {
+                sender,
+                last_received_at: heard,
+            },
+        );
         Ok(())
     }
 
     /// A member's answer goes to the sender it is for, a sender's word to the member.
-    fn pass(
+    fn forward_unicast(
         &mut self,
         place: usize,
         from: Address,
         packet: &[u8],
         send: &mut impl FnMut(usize, Address),
     ) -> Result<(), Reject> {
-        let header = multicast(packet)?;
+        let header = parse_multicast(packet)?;
         let member = *self.config.members.get(place).ok_or(Reject::State)?;
         let stream = self.streams.get(&(header.key & !RTN));
         if from == member {
             let stream = stream.filter(|_| header.key & RTN != 0);
             send(place, stream.ok_or(Reject::UnknownKey)?.sender);
-            self.returned += 1;
+            self.answers_returned += 1;
             return Ok(());
         }
         // To a member alone: with the member's key, which the relay does not know, or its own.
@@ -156,13 +162,13 @@ impl Relay {
             return Err(Reject::ForeignSource);
         }
         send(place, member);
-        self.repeated += 1;
+        self.packets_repeated += 1;
         Ok(())
     }
 
     /// Packets sent to members, and answers returned to senders.
-    pub fn passed(&self) -> (u64, u64) {
-        (self.repeated, self.returned)
+    pub fn forwarded_counts(&self) -> (u64, u64) {
+        (self.packets_repeated, self.answers_returned)
     }
 
     /// Streams it knows.
@@ -177,7 +183,7 @@ impl Relay {
 }
 
 /// The header of a packet of a group.
-fn multicast(packet: &[u8]) -> Result<Header, Reject> {
+fn parse_multicast(packet: &[u8]) -> Result<Header, Reject> {
     let header = Header::parse(packet)?;
     match header.options.has(Options::MULTI) {
         true => Ok(header),

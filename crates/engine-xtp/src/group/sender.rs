@@ -1,19 +1,19 @@
 //! One stream to a group: what its sender remembers, and when it asks.
 
-use super::buckets::{Ring, Verdict};
-use super::config::{Config, Holdings, Reliability, Standing};
-use super::members::{Least, Members, Request};
-use super::ranges::{Again, Repeated};
-use super::shared::Shared;
-use crate::tx::{Bucket, Limits, MessageEnds, RoundTrip};
+use super::buckets::{BucketRing, BucketSummary};
+use super::config::{Config, Holdings, MemberState, Reliability};
+use super::endpoint_state::GroupEndpointState;
+use super::members::{GroupMinimum, Members, StatusRequest};
+use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
+use crate::tx::{MessageEnds, RateCredit, RateLimits, RttEstimator};
 use core::time::Duration;
 use engine::{Address, AssociationId, CloseReason, Event, Framing, Instant};
 
 /// How the sender knows its group.
 #[derive(Clone, Debug)]
-pub(super) enum Knowledge {
+pub(super) enum GroupTracking {
     Counted(Members),
-    Buckets(Ring),
+    Buckets(BucketRing),
     None,
 }
 
@@ -23,52 +23,52 @@ pub(super) struct Sender {
     pub(super) key: u64,
     pub(super) group: Address,
     /// The store holds bytes below this.
-    pub(super) end: u64,
+    pub(super) submitted: u64,
     /// Bytes below this leave even in a part-filled packet.
     pub(super) pushed: u64,
     /// The next byte to send for the first time.
-    pub(super) next: u64,
+    pub(super) next_seq: u64,
     /// Where the slot last cut from ends.
-    pub(super) border: u64,
+    pub(super) slot_boundary: u64,
     /// Everything below was released.
     pub(super) una: u64,
     /// Bytes from here on may not be sent.
-    pub(super) limit: u64,
-    pub(super) ends: MessageEnds,
+    pub(super) alloc: u64,
+    pub(super) message_ends: MessageEnds,
     /// The user will add no more.
     pub(super) finishing: bool,
     /// Members enough have joined.
     pub(super) connected: bool,
     /// Over: the reason.
-    pub(super) ended: Option<CloseReason>,
+    pub(super) close_reason: Option<CloseReason>,
     pub(super) sync: u32,
-    pub(super) again: Again,
-    pub(super) repeated: Repeated,
-    pub(super) knowledge: Knowledge,
-    pub(super) rtt: RoundTrip,
-    pub(super) rate: Option<Bucket>,
+    pub(super) retransmission_queue: RetransmissionQueue,
+    pub(super) retransmission_log: RetransmissionLog,
+    pub(super) tracking: GroupTracking,
+    pub(super) rtt: RttEstimator,
+    pub(super) rate_credit: Option<RateCredit>,
     /// Its own limit, and the lowest any member named.
-    pub(super) limits: Limits,
+    pub(super) rate_limits: RateLimits,
     /// Bytes sent since the last request.
-    pub(super) unasked: u64,
+    pub(super) bytes_since_request: u64,
     /// The next DATA packet is to ask.
-    pub(super) ask_next: bool,
+    pub(super) request_with_next_data: bool,
     pub(super) first_due: bool,
     pub(super) request_due: bool,
     /// When anybody was heard last.
-    pub(super) heard: Instant,
+    pub(super) last_received_at: Instant,
     /// Wait timers that ended in a row.
-    pub(super) silences: u32,
+    pub(super) timeouts: u32,
     /// Requests in a row with nothing new to ask about: whether the window is open again, whether
     /// the end has come.
     pub(super) probes: u32,
-    pub(super) first_at: Option<Instant>,
+    pub(super) first_retry_at: Option<Instant>,
     /// The next request of the bucket algorithm, or the one that nobody made yet.
     pub(super) request_at: Option<Instant>,
     /// WTIMER.
-    pub(super) wait_at: Option<Instant>,
+    pub(super) wtimer_at: Option<Instant>,
     pub(super) rate_at: Option<Instant>,
-    pub(super) linger_at: Option<Instant>,
+    pub(super) coalesce_at: Option<Instant>,
 }
 
 impl Sender {
@@ -76,201 +76,211 @@ impl Sender {
         id: AssociationId,
         key: u64,
         group: Address,
-        sh: &mut Shared,
+        ep: &mut GroupEndpointState,
         now: Instant,
     ) -> Sender {
-        let knowledge = match sh.config.reliability {
-            Reliability::Counted => Knowledge::Counted(Members::default()),
-            Reliability::Buckets(config) => Knowledge::Buckets(Ring::new(config)),
-            Reliability::None => Knowledge::None,
+        let tracking = match ep.config.reliability {
+            Reliability::Counted => GroupTracking::Counted(Members::default()),
+            Reliability::Buckets(config) => GroupTracking::Buckets(BucketRing::new(config)),
+            Reliability::None => GroupTracking::None,
         };
-        let counted = matches!(knowledge, Knowledge::Counted(_));
-        let bucketed = matches!(knowledge, Knowledge::Buckets(_));
+        let counted = matches!(tracking, GroupTracking::Counted(_));
+        let bucketed = matches!(tracking, GroupTracking::Buckets(_));
         Sender {
             id,
             key,
             group,
-            end: 0,
+            submitted: 0,
             pushed: 0,
-            next: 0,
-            border: 0,
+            next_seq: 0,
+            slot_boundary: 0,
             una: 0,
-            limit: if counted { 0 } else { sh.config.initial_window },
-            ends: MessageEnds::default(),
+            alloc: if counted { 0 } else { ep.config.initial_window },
+            message_ends: MessageEnds::default(),
             finishing: false,
             connected: !counted,
-            ended: None,
-            sync: sh.random.next_u64() as u32,
-            again: Again::default(),
-            repeated: Repeated::default(),
-            knowledge,
-            rtt: RoundTrip::default(),
-            limits: Limits {
-                own: sh.config.rate,
+            close_reason: None,
+            sync: ep.rng.next_u64() as u32,
+            retransmission_queue: RetransmissionQueue::default(),
+            retransmission_log: RetransmissionLog::default(),
+            tracking,
+            rtt: RttEstimator::default(),
+            rate_limits: RateLimits {
+                own: ep.config.rate,
                 peer: None,
             },
-            rate: sh.config.rate.map(|limit| Bucket::new(limit, now)),
-            unasked: 0,
-            ask_next: false,
+            rate_credit: ep.config.rate.map(|limit| RateCredit::new(limit, now)),
+            bytes_since_request: 0,
+            request_with_next_data: false,
             first_due: true,
             request_due: bucketed,
-            heard: now,
-            silences: 0,
+            last_received_at: now,
+            timeouts: 0,
             probes: 0,
-            first_at: None,
+            first_retry_at: None,
             request_at: None,
-            wait_at: None,
+            wtimer_at: None,
             rate_at: None,
-            linger_at: None,
+            coalesce_at: None,
         }
     }
 
     /// Acts on what the members said together.
-    pub(super) fn settle(&mut self, sh: &mut Shared, now: Instant) {
-        let Knowledge::Counted(members) = &mut self.knowledge else {
+    pub(super) fn update_from_members(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
         };
         if !self.connected {
-            if members.len() >= sh.config.members_min {
+            if members.len() >= ep.config.members_min {
                 self.connected = true;
-                self.first_at = None;
+                self.first_retry_at = None;
                 self.first_due = false;
-                sh.events.push_back(Event::Connected(self.id));
+                ep.events.push_back(Event::Connected(self.id));
             }
-        } else if members.len() < sh.config.members_keep && self.ended.is_none() {
-            return self.end(sh, CloseReason::Aborted);
+        } else if members.len() < ep.config.members_keep && self.close_reason.is_none() {
+            return self.terminate(ep, CloseReason::Aborted);
         }
         if members.len() == 0 {
             members.requests.clear();
         }
-        let settled = members.settle();
-        if let Some(request) = settled {
+        let answered = members.take_answered();
+        if let Some(request) = answered {
             self.rtt.sample(now.since(request.at));
-            self.silences = 0;
+            self.timeouts = 0;
         }
-        if settled.is_some() || members.requests.is_empty() {
-            let wait = self.rtt.wait(&sh.timing, members.tries()) + sh.slot();
+        if answered.is_some() || members.requests.is_empty() {
+            let wait = self.rtt.wtimer(&ep.wtimer_config, members.unanswered_max()) + ep.slot_max();
             let oldest = members.requests.front();
-            self.wait_at = oldest.map(|oldest| (oldest.at + wait).max(now));
+            self.wtimer_at = oldest.map(|oldest| (oldest.at + wait).max(now));
         }
-        let everybody = Least {
-            rseq: self.next,
-            alloc: self.end,
-            done: self.finishing && self.next == self.end,
+        let no_members = GroupMinimum {
+            rseq: self.next_seq,
+            alloc: self.submitted,
+            done: self.finishing && self.next_seq == self.submitted,
         };
-        let least = members.least().unwrap_or(everybody);
-        if least.alloc > self.limit || least.rseq > self.una {
+        let minimum = members.minimum().unwrap_or(no_members);
+        if minimum.alloc > self.alloc || minimum.rseq > self.una {
             self.probes = 0;
         }
-        self.limit = least.alloc;
-        self.release(sh, least.rseq);
-        if self.connected && least.done && self.una == self.end && self.finishing {
-            self.end(sh, CloseReason::Graceful);
+        self.alloc = minimum.alloc;
+        self.release(ep, minimum.rseq);
+        if self.connected && minimum.done && self.una == self.submitted && self.finishing {
+            self.terminate(ep, CloseReason::Graceful);
         }
     }
 
     /// Acts on what all buckets said together.
-    pub(super) fn act(&mut self, sh: &mut Shared, verdict: Verdict) {
-        let usual = self.rtt.wait(&sh.timing, 0);
-        if let Some(rtt) = verdict.rtt {
+    pub(super) fn update_from_buckets(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        summary: BucketSummary,
+    ) {
+        let usual = self.rtt.wtimer(&ep.wtimer_config, 0);
+        if let Some(rtt) = summary.rtt {
             self.rtt.sample(rtt);
-            let wanted = self.rtt.wait(&sh.timing, 0);
-            if let Knowledge::Buckets(ring) = &mut self.knowledge {
-                ring.shorten(wanted, usual);
+            let wanted = self.rtt.wtimer(&ep.wtimer_config, 0);
+            if let GroupTracking::Buckets(ring) = &mut self.tracking {
+                ring.lower_wtimer(wanted, usual);
             }
         }
-        if let Some(alloc) = verdict.alloc {
-            self.limit = self.limit.max(alloc);
+        if let Some(alloc) = summary.alloc {
+            self.alloc = self.alloc.max(alloc);
         }
-        let Some(rseq) = verdict.rseq else {
+        let Some(rseq) = summary.rseq else {
             return;
         };
-        self.release(sh, rseq);
-        if verdict.lossy {
-            self.again.add(rseq.max(self.una)..self.next);
+        self.release(ep, rseq);
+        if summary.lossy {
+            self.retransmission_queue
+                .add(rseq.max(self.una)..self.next_seq);
             // The request that goes out now is ahead of what is sent again.
             let sync = self.sync.wrapping_add(1);
-            if let Knowledge::Buckets(ring) = &mut self.knowledge {
-                ring.went_back(sync);
+            if let GroupTracking::Buckets(ring) = &mut self.tracking {
+                ring.record_go_back(sync);
             }
         }
-        if verdict.done && self.finishing && self.una == self.end {
-            self.end(sh, CloseReason::Graceful);
+        if summary.done && self.finishing && self.una == self.submitted {
+            self.terminate(ep, CloseReason::Graceful);
         }
     }
 
     /// Bytes below `position` are needed no more.
-    pub(super) fn release(&mut self, sh: &mut Shared, position: u64) {
+    pub(super) fn release(&mut self, ep: &mut GroupEndpointState, position: u64) {
         if position > self.una {
             self.una = position;
-            self.ends.release(position);
-            self.again.advance(position);
-            self.repeated.release(position);
-            sh.events.push_back(Event::Released(self.id, position));
+            self.message_ends.release(position);
+            self.retransmission_queue.advance(position);
+            self.retransmission_log.release(position);
+            ep.events.push_back(Event::Released(self.id, position));
         }
     }
 
-    pub(super) fn end(&mut self, sh: &mut Shared, reason: CloseReason) {
-        if self.ended.is_none() {
-            self.ended = Some(reason);
-            sh.events.push_back(Event::Closed(self.id, reason));
+    pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {
+        if self.close_reason.is_none() {
+            self.close_reason = Some(reason);
+            ep.events.push_back(Event::Closed(self.id, reason));
         }
     }
 
     /// Everything below was sent, for the first time or again.
-    pub(super) fn sent(&self) -> u64 {
-        self.again.first().map_or(self.next, |range| range.start)
+    pub(super) fn sent_below(&self) -> u64 {
+        self.retransmission_queue
+            .first()
+            .map_or(self.next_seq, |range| range.start)
     }
 
     /// Makes the packet with the next sync a request to the members.
-    pub(super) fn ask(&mut self, sh: &Shared, now: Instant) {
-        self.unasked = 0;
-        self.ask_next = false;
+    pub(super) fn record_request(&mut self, ep: &GroupEndpointState, now: Instant) {
+        self.bytes_since_request = 0;
+        self.request_with_next_data = false;
         self.request_at = None;
-        let (sync, sent) = (self.sync, self.sent());
-        if let Knowledge::Counted(members) = &mut self.knowledge {
-            members.ask(Request {
+        let (sync, sent) = (self.sync, self.sent_below());
+        if let GroupTracking::Counted(members) = &mut self.tracking {
+            members.record_request(StatusRequest {
                 sync,
                 sent,
                 at: now,
             });
-            if self.wait_at.is_none() {
-                let tries = members.tries().max(self.silences);
-                self.wait_at = Some(now + self.rtt.wait(&sh.timing, tries) + sh.slot());
+            if self.wtimer_at.is_none() {
+                let tries = members.unanswered_max().max(self.timeouts);
+                self.wtimer_at =
+                    Some(now + self.rtt.wtimer(&ep.wtimer_config, tries) + ep.slot_max());
             }
         }
     }
 
     /// The store holds bytes up to `end`.
-    pub(super) fn extend(&mut self, sh: &Shared, end: u64, push: bool) {
-        if self.finishing || self.ended.is_some() {
+    pub(super) fn submit(&mut self, ep: &GroupEndpointState, end: u64, push: bool) {
+        if self.finishing || self.close_reason.is_some() {
             return;
         }
-        self.end = self.end.max(end);
-        let payload = sh.payload_max();
-        if push || self.next == self.una || sh.config.linger.is_zero() {
-            self.pushed = self.end;
-        } else if self.end - self.next >= payload {
-            let part = match sh.config.framing {
+        self.submitted = self.submitted.max(end);
+        let payload = ep.payload_max();
+        if push || self.next_seq == self.una || ep.config.coalesce_delay.is_zero() {
+            self.pushed = self.submitted;
+        } else if self.submitted - self.next_seq >= payload {
+            let part = match ep.config.framing {
                 Framing::Messages => 0,
-                _ => self.end % payload,
+                _ => self.submitted % payload,
             };
-            self.pushed = self.pushed.max(self.end - part);
+            self.pushed = self.pushed.max(self.submitted - part);
         }
     }
 
     /// When something is to be done.
     pub(super) fn deadline(&self, config: &Config) -> Option<Instant> {
-        if self.ended.is_some() {
+        if self.close_reason.is_some() {
             return None;
         }
-        let silence = self.is_waiting().then_some(self.heard + config.silence_max);
+        let silence = self
+            .expects_control()
+            .then_some(self.last_received_at + config.silence_max);
         [
-            self.first_at,
+            self.first_retry_at,
             self.request_at,
-            self.wait_at,
+            self.wtimer_at,
             self.rate_at,
-            self.linger_at,
+            self.coalesce_at,
             silence,
         ]
         .into_iter()
@@ -279,110 +289,113 @@ impl Sender {
     }
 
     /// Whether anybody must be heard some time.
-    fn is_waiting(&self) -> bool {
-        let asks = matches!(self.knowledge, Knowledge::Buckets(_));
-        asks && (self.next > self.una || self.finishing)
+    fn expects_control(&self) -> bool {
+        let asks = matches!(self.tracking, GroupTracking::Buckets(_));
+        asks && (self.next_seq > self.una || self.finishing)
     }
 
     /// Acts on a deadline.
-    pub(super) fn handle_timeout(&mut self, sh: &mut Shared, now: Instant) {
+    pub(super) fn handle_timeout(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let is_due = |at: &mut Instant| *at <= now;
-        if self.first_at.take_if(is_due).is_some() {
+        if self.first_retry_at.take_if(is_due).is_some() {
             self.first_due = true;
-            sh.counters.retransmissions += 1;
+            ep.counters.retransmissions += 1;
         }
-        if self.linger_at.take_if(is_due).is_some() {
-            self.pushed = self.end;
+        if self.coalesce_at.take_if(is_due).is_some() {
+            self.pushed = self.submitted;
         }
         if self.request_at.take_if(is_due).is_some() {
-            self.handle_request_time(sh, now);
+            self.handle_request_timer(ep, now);
         }
-        if self.wait_at.take_if(is_due).is_some() {
-            self.handle_silence(sh, now);
+        if self.wtimer_at.take_if(is_due).is_some() {
+            self.handle_wtimer(ep, now);
         }
         self.rate_at.take_if(is_due);
-        if self.is_waiting() && now >= self.heard + sh.config.silence_max {
-            self.end(sh, CloseReason::TimedOut);
+        if self.expects_control() && now >= self.last_received_at + ep.config.silence_max {
+            self.terminate(ep, CloseReason::TimedOut);
         }
     }
 
     /// Bytes are on their way that nobody asked about: the next DATA packet does, or if none comes
     /// a CNTL. With buckets it is time for the next one.
-    fn handle_request_time(&mut self, sh: &Shared, now: Instant) {
-        let more = self.next < self.end.min(self.limit).min(self.pushed);
-        if matches!(self.knowledge, Knowledge::Counted(_)) && more && !self.ask_next {
-            self.ask_next = true;
-            self.request_at = Some(now + sh.config.status_delay);
+    fn handle_request_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
+        let more = self.next_seq < self.submitted.min(self.alloc).min(self.pushed);
+        if matches!(self.tracking, GroupTracking::Counted(_))
+            && more
+            && !self.request_with_next_data
+        {
+            self.request_with_next_data = true;
+            self.request_at = Some(now + ep.config.status_delay);
         } else {
-            self.probes += u32::from(self.unasked == 0);
+            self.probes += u32::from(self.bytes_since_request == 0);
             self.request_due = true;
         }
     }
 
     /// Somebody did not answer in time.
-    fn handle_silence(&mut self, sh: &mut Shared, now: Instant) {
-        let Knowledge::Counted(members) = &mut self.knowledge else {
+    fn handle_wtimer(&mut self, ep: &mut GroupEndpointState, now: Instant) {
+        let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
         };
-        let (silent, _late) = members.count_try(sh.config.retries_max);
+        let (silent, _late) = members.count_unanswered(ep.config.retries_max);
         for address in silent {
-            if let Some(member) = members.remove(address, Standing::Silent) {
-                sh.tell(self.id, member);
+            if let Some(member) = members.remove(address, MemberState::Silent) {
+                ep.push_member_event(self.id, member);
             }
         }
-        self.silences += 1;
+        self.timeouts += 1;
         self.request_due = true;
-        self.settle(sh, now);
+        self.update_from_members(ep, now);
     }
 
     /// Whether receivers, not the user, keep the sender from going on.
-    pub(super) fn is_blocked(&self) -> bool {
-        self.next < self.end && self.limit <= self.next
+    pub(super) fn is_send_blocked(&self) -> bool {
+        self.next_seq < self.submitted && self.alloc <= self.next_seq
     }
 
     /// Sees to it that somebody asks about what is on its way, about a closed window, about the
     /// end, and now and then about nothing.
-    pub(super) fn watch(&mut self, sh: &Shared, now: Instant) {
-        let Knowledge::Counted(members) = &self.knowledge else {
+    pub(super) fn arm_request_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
+        let GroupTracking::Counted(members) = &self.tracking else {
             return;
         };
-        let quiet = members.requests.is_empty() && self.wait_at.is_none();
-        if !self.connected || !quiet || self.request_due || self.ended.is_some() {
+        let quiet = members.requests.is_empty() && self.wtimer_at.is_none();
+        if !self.connected || !quiet || self.request_due || self.close_reason.is_some() {
             return;
         }
-        let wanted = if self.next > self.una || self.finishing {
-            let delay = match self.unasked {
-                0 => self.rtt.wait(&sh.timing, self.probes),
-                _ => sh.config.status_delay,
+        let delay = if self.next_seq > self.una || self.finishing {
+            let delay = match self.bytes_since_request {
+                0 => self.rtt.wtimer(&ep.wtimer_config, self.probes),
+                _ => ep.config.status_delay,
             };
             Some(delay)
-        } else if self.is_blocked() {
-            Some(self.rtt.wait(&sh.timing, self.probes))
+        } else if self.is_send_blocked() {
+            Some(self.rtt.wtimer(&ep.wtimer_config, self.probes))
         } else {
-            Some(sh.config.keep_alive).filter(|span| !span.is_zero())
+            Some(ep.config.keepalive).filter(|span| !span.is_zero())
         };
-        if let Some(delay) = wanted {
+        if let Some(delay) = delay {
             let at = now + delay.max(Duration::from_micros(1));
             self.request_at = Some(self.request_at.map_or(at, |known| known.min(at)));
         }
     }
 
     /// Bytes that may not be forgotten, and the end that nobody has confirmed.
-    pub(super) fn in_flight(&self) -> u64 {
-        let ending = self.finishing && self.ended.is_none();
-        (self.next - self.una).max(u64::from(ending))
+    pub(super) fn bytes_in_flight(&self) -> u64 {
+        let ending = self.finishing && self.close_reason.is_none();
+        (self.next_seq - self.una).max(u64::from(ending))
     }
 
     pub(super) fn add_to(&self, holdings: &mut Holdings) {
-        holdings.unreleased += self.next - self.una;
-        holdings.entries += self.again.len() + self.repeated.len();
-        match &self.knowledge {
-            Knowledge::Counted(members) => {
+        holdings.unreleased += self.next_seq - self.una;
+        holdings.entries += self.retransmission_queue.len() + self.retransmission_log.len();
+        match &self.tracking {
+            GroupTracking::Counted(members) => {
                 holdings.members += members.len();
                 holdings.entries += members.requests.len();
             }
-            Knowledge::Buckets(ring) => holdings.entries += ring.len(),
-            Knowledge::None => {}
+            GroupTracking::Buckets(ring) => holdings.entries += ring.len(),
+            GroupTracking::None => {}
         }
     }
 }

@@ -35,7 +35,7 @@ pub enum Format {
 }
 
 impl Format {
-    fn of(code: u8) -> Option<Format> {
+    fn from_code(code: u8) -> Option<Format> {
         Some(match code {
             0 => Format::Data,
             1 => Format::Cntl,
@@ -117,8 +117,8 @@ impl Header {
             return Err(Reject::Length);
         }
         let options = Options(word(8) >> 8);
-        let alone = options.has(Options::NOCHECK) || dlen == 0;
-        let sum = if alone {
+        let header_only = options.has(Options::NOCHECK) || dlen == 0;
+        let sum = if header_only {
             let (words, _) = bytes.as_chunks::<4>();
             fold(
                 words
@@ -135,7 +135,7 @@ impl Header {
         Ok(Header {
             key: long(0),
             options,
-            format: Format::of(bytes[11] & 0x1f).ok_or(Reject::Format)?,
+            format: Format::from_code(bytes[11] & 0x1f).ok_or(Reject::Format)?,
             dlen,
             check: u16::from_be_bytes([bytes[16], bytes[17]]),
             sort: u16::from_be_bytes([bytes[18], bytes[19]]),
@@ -160,7 +160,7 @@ impl Header {
 
     /// The header as octets with the checksum over itself alone, whatever `check` holds.
     #[inline]
-    pub fn emit_summed(&self) -> [u8; HEADER_LEN] {
+    pub fn emit_with_checksum(&self) -> [u8; HEADER_LEN] {
         let halves = |long: u64| [(long >> 32) as u32, long as u32];
         let ([key_high, key_low], [seq_high, seq_low]) = (halves(self.key), halves(self.seq));
         let keys = u64::from(key_high) + u64::from(key_low);

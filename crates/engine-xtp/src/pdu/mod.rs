@@ -5,25 +5,25 @@
 //! names the first rule they break as a [`Reject`]. What it accepts, [`Packet::emit`] writes again
 //! octet for octet.
 
-mod address;
-mod control;
+mod address_segment;
+mod control_segment;
 mod diag;
 mod header;
 mod options;
 mod packet;
 mod reject;
-pub mod three;
-mod traffic;
+mod traffic_specifier;
+pub mod v3;
 
-pub use address::{AddressFormat, AddressSegment, Endpoints};
-pub use control::{Common, SPAN_LEN, Span, Spans};
+pub use address_segment::{AddressFormat, AddressSegment, Endpoints};
+pub use control_segment::{CommonControl, SPAN_LEN, Span, Spans};
 pub use diag::{Diag, DiagCode, DiagValue};
 pub use header::{CHECK_AT, Format, HEADER_LEN, Header, RTN, packet_len};
 pub use options::Options;
 pub use packet::{Body, Packet};
 pub use reject::{Reject, Rejects};
-pub use three::Dialect;
-pub use traffic::{Service, TrafficSpec, UNLIMITED};
+pub use traffic_specifier::{Service, TrafficSpec, UNLIMITED};
+pub use v3::Version;
 
 /// The `N` octets at `at`; None beyond the end.
 fn octets<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

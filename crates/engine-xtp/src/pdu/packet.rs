@@ -1,9 +1,9 @@
 //! A whole packet.
 
-use super::control::COMMON_LEN;
+use super::control_segment::COMMON_LEN;
 use super::{
-    AddressSegment, CHECK_AT, Common, Diag, DiagValue, Format, HEADER_LEN, Header, Options, Reject,
-    SPAN_LEN, Spans, TrafficSpec, u32_at, u64_at,
+    AddressSegment, CHECK_AT, CommonControl, Diag, DiagValue, Format, HEADER_LEN, Header, Options,
+    Reject, SPAN_LEN, Spans, TrafficSpec, u32_at, u64_at,
 };
 use engine::checksum;
 
@@ -27,13 +27,13 @@ pub enum Body<'a> {
         data: &'a [u8],
     },
     /// CNTL.
-    Cntl(Common),
+    Cntl(CommonControl),
     /// ECNTL.
-    Ecntl(Common, Spans<'a>),
+    Ecntl(CommonControl, Spans<'a>),
     /// TCNTL.
     Tcntl {
         /// The state of the receiving direction.
-        common: Common,
+        common: CommonControl,
         /// Zero.
         reserved: u32,
         /// The sender's own key, 0 for none.
@@ -44,7 +44,7 @@ pub enum Body<'a> {
     /// JCNTL.
     Jcntl {
         /// The state of the receiving direction.
-        common: Common,
+        common: CommonControl,
         /// Zero.
         reserved: u32,
         /// The sender's own key, 0 for none.
@@ -99,7 +99,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The packet as octets with `dlen` and `check` worked out.
-    pub fn emit_summed(&self, out: &mut Vec<u8>) {
+    pub fn emit_with_checksum(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&[0; HEADER_LEN]);
         self.body.emit(out);
@@ -131,10 +131,10 @@ impl<'a> Body<'a> {
     }
 
     /// What a peer is to be told about a FIRST whose body [`parse`](Body::parse) does not accept.
-    pub fn fault_of_first(body: &[u8]) -> DiagValue {
+    pub fn diagnose_first(body: &[u8]) -> DiagValue {
         match AddressSegment::parse(body) {
             None => DiagValue::MALFORMED_ADDRESS,
-            Some((_, address)) => TrafficSpec::fault(&body[address.len()..]),
+            Some((_, address)) => TrafficSpec::diagnose(&body[address.len()..]),
         }
     }
 
@@ -146,14 +146,16 @@ impl<'a> Body<'a> {
                 (!tagged || body.len() >= 8).then_some(Body::Data { data: body })
             }
             Format::First => parse_first(body),
-            Format::Cntl if body.len() == COMMON_LEN => Some(Body::Cntl(Common::parse(body)?)),
+            Format::Cntl if body.len() == COMMON_LEN => {
+                Some(Body::Cntl(CommonControl::parse(body)?))
+            }
             Format::Cntl => None,
             Format::Ecntl => parse_ecntl(body),
             Format::Tcntl => {
                 let rest = body.get(TRAFFIC_CONTROL_LEN..)?;
                 let traffic = TrafficSpec::parse(rest)?;
                 (traffic.len() == rest.len()).then_some(Body::Tcntl {
-                    common: Common::parse(body)?,
+                    common: CommonControl::parse(body)?,
                     reserved: u32_at(body, 20)?,
                     xkey: u64_at(body, 24)?,
                     traffic,
@@ -225,7 +227,7 @@ fn parse_ecntl(body: &[u8]) -> Option<Body<'_>> {
     let count = u32_at(body, COMMON_LEN)? as usize;
     let spans = &body[COMMON_LEN + 4..];
     (spans.len().checked_div(SPAN_LEN)? == count).then_some(())?;
-    Some(Body::Ecntl(Common::parse(body)?, Spans::new(spans)?))
+    Some(Body::Ecntl(CommonControl::parse(body)?, Spans::new(spans)?))
 }
 
 fn parse_jcntl(body: &[u8]) -> Option<Body<'_>> {
@@ -234,7 +236,7 @@ fn parse_jcntl(body: &[u8]) -> Option<Body<'_>> {
     let rest = &rest[address.len()..];
     let traffic = TrafficSpec::parse(rest)?;
     (traffic.len() == rest.len()).then_some(Body::Jcntl {
-        common: Common::parse(body)?,
+        common: CommonControl::parse(body)?,
         reserved: u32_at(body, 20)?,
         xkey: u64_at(body, 24)?,
         domain,
@@ -243,7 +245,7 @@ fn parse_jcntl(body: &[u8]) -> Option<Body<'_>> {
     })
 }
 
-fn emit_traffic_control(common: &Common, reserved: u32, xkey: u64, out: &mut Vec<u8>) {
+fn emit_traffic_control(common: &CommonControl, reserved: u32, xkey: u64, out: &mut Vec<u8>) {
     common.emit(out);
     out.extend_from_slice(&reserved.to_be_bytes());
     out.extend_from_slice(&xkey.to_be_bytes());

@@ -85,12 +85,12 @@ pub struct Rejects([u64; COUNT]);
 
 impl Rejects {
     /// Counts one packet.
-    pub fn count(&mut self, reason: Reject) {
+    pub fn record(&mut self, reason: Reject) {
         self.0[reason as usize] += 1;
     }
 
     /// Packets dropped for `reason`.
-    pub fn of(&self, reason: Reject) -> u64 {
+    pub fn count(&self, reason: Reject) -> u64 {
         self.0[reason as usize]
     }
 

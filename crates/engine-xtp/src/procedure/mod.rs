@@ -1,13 +1,13 @@
 //! One file a procedure. `do_*` follow a command, `handle_*` a packet or a timer, `transmit_*`
 //! build packets.
 
-pub(crate) mod arrive;
-pub(crate) mod close;
-pub(crate) mod receive;
-pub(crate) mod reply;
-pub(crate) mod report;
-pub(crate) mod request;
-pub(crate) mod route;
-pub(crate) mod send;
-pub(crate) mod setup;
-pub(crate) mod three;
+pub(crate) mod association_close;
+pub(crate) mod association_setup;
+pub(crate) mod control_receive;
+pub(crate) mod control_send;
+pub(crate) mod data_receive;
+pub(crate) mod data_send;
+pub(crate) mod packet_input;
+pub(crate) mod route_management;
+pub(crate) mod status_request;
+pub(crate) mod v3;

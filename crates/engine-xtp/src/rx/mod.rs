@@ -1,7 +1,7 @@
 //! The receiving direction.
 
-mod held;
-mod receiving;
+mod reassembly_queue;
+mod receive_state;
 
-pub(crate) use held::{Held, Marks};
-pub(crate) use receiving::Receiving;
+pub(crate) use reassembly_queue::{FragmentFlags, ReassemblyQueue};
+pub(crate) use receive_state::ReceiveState;

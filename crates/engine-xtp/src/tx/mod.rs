@@ -1,17 +1,17 @@
 //! The sending direction.
 
-mod bottleneck;
-mod congestion;
-mod messages;
-mod rate;
+mod bbr;
+mod congestion_control;
+mod message_ends;
+mod rate_control;
 mod rtt;
-mod sending;
+mod send_state;
 mod tags;
 
-pub(crate) use bottleneck::{Sight, Trip};
-pub(crate) use congestion::Controller;
-pub(crate) use messages::MessageEnds;
-pub(crate) use rate::{Bucket, Limits};
-pub(crate) use rtt::RoundTrip;
-pub(crate) use sending::{Handshake, Request, Sending};
-pub(crate) use tags::Tags;
+pub(crate) use bbr::{AckSample, RttSample};
+pub(crate) use congestion_control::CongestionController;
+pub(crate) use message_ends::MessageEnds;
+pub(crate) use rate_control::{RateCredit, RateLimits};
+pub(crate) use rtt::RttEstimator;
+pub(crate) use send_state::{SendState, StatusRequest, SyncHandshake};
+pub(crate) use tags::TagPositions;

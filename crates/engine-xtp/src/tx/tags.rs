@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 /// pointer. The host bounds how many there are: each stands for eight bytes of its send store.
 #[expect(clippy::box_collection, reason = "an empty queue is 32 octets")]
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tags(Option<Box<VecDeque<u64>>>);
+pub(crate) struct TagPositions(Option<Box<VecDeque<u64>>>);
 
-impl Tags {
+impl TagPositions {
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
@@ -24,13 +24,13 @@ impl Tags {
     }
 
     /// Takes back the last one if it is at `start`.
-    pub(crate) fn take_back(&mut self, start: u64) {
+    pub(crate) fn remove_last(&mut self, start: u64) {
         if let Some(tags) = &mut self.0
             && tags.back() == Some(&start)
         {
             tags.pop_back();
         }
-        self.shrink();
+        self.free_if_empty();
     }
 
     pub(crate) fn first(&self) -> Option<u64> {
@@ -49,7 +49,7 @@ impl Tags {
     }
 
     /// The first one behind `position`.
-    pub(crate) fn after(&self, position: u64) -> Option<u64> {
+    pub(crate) fn next_after(&self, position: u64) -> Option<u64> {
         let tags = self.0.as_ref()?;
         let at = tags.partition_point(|&tag| tag <= position);
         tags.get(at).copied()
@@ -64,10 +64,10 @@ impl Tags {
         while tags.front().is_some_and(|&tag| tag < position) {
             tags.pop_front();
         }
-        self.shrink();
+        self.free_if_empty();
     }
 
-    fn shrink(&mut self) {
+    fn free_if_empty(&mut self) {
         if self.0.as_ref().is_some_and(|tags| tags.is_empty()) {
             self.0 = None;
         }
@@ -79,8 +79,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_are_found_and_forgotten() {
-        let mut tags = Tags::default();
+    fn tag_positions_found_and_released() {
+        let mut tags = TagPositions::default();
         [10, 10, 5, 30]
             .into_iter()
             .for_each(|start| tags.push(start));
@@ -91,8 +91,8 @@ mod tests {
         );
         tags.release(11);
         assert_eq!(tags.first(), Some(30));
-        tags.take_back(29);
-        tags.take_back(30);
+        tags.remove_last(29);
+        tags.remove_last(30);
         assert!(tags.is_empty());
     }
 }

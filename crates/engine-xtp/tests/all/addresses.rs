@@ -23,7 +23,7 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
         header,
         body: Body::Data { data: body },
     }
-    .emit_summed(&mut packet);
+    .emit_with_checksum(&mut packet);
     engine.handle_packet(Instant::ZERO, Address::Station(0), &packet, &mut Vec::new());
     let mut batch = Batch::new(1);
     engine.poll_transmit(Instant::ZERO, &mut batch);
@@ -36,7 +36,7 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
 }
 
 #[test]
-fn addresses_and_traffic_that_cannot_be_read_are_told_apart() {
+fn first_refusal_names_bad_address_or_traffic() {
     let traffic = [0, 8, 4, 0, 0, 0, 0, 0];
     let with = |address: &[u8], traffic: &[u8]| refusal(&[address, traffic].concat());
     let null = [0, 8, 0, 0, 0, 0, 0, 0];
@@ -61,7 +61,7 @@ fn addresses_and_traffic_that_cannot_be_read_are_told_apart() {
     assert_eq!(with(&null, &format), Some(DiagValue::TRAFFIC_FORMAT));
     let long = [0, 9, 4, 0, 0, 0, 0, 0, 0];
     assert_eq!(with(&null, &long), Some(DiagValue::MALFORMED_TRAFFIC));
-    let names = [0, 1, 2, 3, 4, 5, 6, 9, 128].map(AddressFormat::of);
+    let names = [0, 1, 2, 3, 4, 5, 6, 9, 128].map(AddressFormat::from_code);
     let apart: std::collections::BTreeSet<String> =
         names.iter().map(|name| format!("{name:?}")).collect();
     assert_eq!(apart.len(), names.len());

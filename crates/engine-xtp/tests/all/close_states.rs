@@ -6,7 +6,7 @@
 use crate::choices::Choices;
 use core::fmt::Write;
 use core::hash::Hasher;
-use engine::{Address, Batch, AssociationId, CloseReason, Delivery, Engine, Event, Instant};
+use engine::{Address, AssociationId, Batch, CloseReason, Delivery, Engine, Event, Instant};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Config, Holdings, Xtp};
 use std::collections::{BTreeSet, VecDeque};
@@ -36,17 +36,17 @@ enum Step {
     Timer,
 }
 
-struct Run {
+struct CloseRun {
     engines: [Xtp; 2],
     ids: [Option<AssociationId>; 2],
     acts: [VecDeque<Act>; 2],
-    flying: [VecDeque<Vec<u8>>; 2],
+    in_flight: [VecDeque<Vec<u8>>; 2],
     now: Instant,
     faults: usize,
     received: [usize; 2],
     finished: [bool; 2],
     closed: [Option<CloseReason>; 2],
-    told: String,
+    log: String,
 }
 
 const BYTES: u64 = 10;
@@ -54,8 +54,8 @@ const BYTES: u64 = 10;
 /// More than all limits on silence together.
 const LONG: Instant = Instant::from_nanos(300_000_000_000);
 
-impl Run {
-    fn new(config: &Config, acts: [&[Act]; 2]) -> Run {
+impl CloseRun {
+    fn new(config: &Config, acts: [&[Act]; 2]) -> CloseRun {
         let engine = |seed| {
             Xtp::new(Config {
                 seed,
@@ -65,17 +65,17 @@ impl Run {
         let mut engines = [engine(1), engine(2)];
         engines[1].listen(true);
         let id = engines[0].connect(Instant::ZERO, Address::Station(1));
-        Run {
+        CloseRun {
             engines,
             ids: [Some(id.expect("room for one")), None],
             acts: acts.map(|list| list.iter().copied().collect()),
-            flying: Default::default(),
+            in_flight: Default::default(),
             now: Instant::ZERO,
             faults: 1,
             received: [0; 2],
             finished: [false; 2],
             closed: [None; 2],
-            told: String::new(),
+            log: String::new(),
         }
     }
 
@@ -94,30 +94,30 @@ impl Run {
             }
             if choices.is_new() {
                 seen.pairs.insert(self.pair());
-                if !seen.places.insert(self.place()) {
+                if !seen.visited.insert(self.state_hash()) {
                     return false;
                 }
             }
             let step = steps[choices.pick(steps.len())];
-            let _ = writeln!(self.told, "{}: {step:?}", self.pair());
-            self.take(step);
+            let _ = writeln!(self.log, "{}: {step:?}", self.pair());
+            self.perform(step);
         }
     }
 
     /// All that decides what can happen from here on, as a number.
-    fn place(&self) -> u64 {
+    fn state_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut add = |text: &str| hasher.write(text.as_bytes());
         for engine in &self.engines {
             let text = format!("{engine:?}");
             // What was done so far, and memory to be used again, decide nothing.
             let (front, rest) = text.split_once("counters:").expect("counters");
-            let (_, rest) = rest.split_once("random:").expect("the state of chance");
+            let (_, rest) = rest.split_once("rng:").expect("the state of chance");
             let (rest, _) = rest.split_once("scratch:").expect("scratch memory");
             add(front);
             add(rest);
         }
-        let users = (&self.ids, &self.acts, &self.flying, self.faults);
+        let users = (&self.ids, &self.acts, &self.in_flight, self.faults);
         add(&format!("{users:?} {:?} {:?}", self.finished, self.closed));
         hasher.finish()
     }
@@ -133,32 +133,34 @@ impl Run {
             let open = ready && self.closed[side].is_none();
             steps.extend(open.then_some(Step::Act(side)));
         }
-        let flying = [0, 1].into_iter().filter(|&to| !self.flying[to].is_empty());
-        steps.extend(flying.clone().map(Step::Deliver));
+        let in_flight = [0, 1]
+            .into_iter()
+            .filter(|&to| !self.in_flight[to].is_empty());
+        steps.extend(in_flight.clone().map(Step::Deliver));
         if self.faults > 0 {
-            steps.extend(flying.clone().map(Step::Lose));
-            steps.extend(flying.clone().map(Step::Repeat));
-            let behind = flying.clone().filter(|&to| self.flying[to].len() > 1);
+            steps.extend(in_flight.clone().map(Step::Lose));
+            steps.extend(in_flight.clone().map(Step::Repeat));
+            let behind = in_flight.clone().filter(|&to| self.in_flight[to].len() > 1);
             steps.extend(behind.map(Step::Overtake));
             steps.extend((!steps.is_empty() && self.deadline().is_some()).then_some(Step::Timer));
         }
         steps
     }
 
-    fn take(&mut self, step: Step) {
+    fn perform(&mut self, step: Step) {
         self.faults -= usize::from(!matches!(step, Step::Act(_) | Step::Deliver(_)));
         match step {
             Step::Act(side) => self.act(side),
             Step::Deliver(to) => {
-                let packet = self.flying[to].pop_front().expect("one flies");
+                let packet = self.in_flight[to].pop_front().expect("one flies");
                 self.deliver(to, &packet);
             }
-            Step::Lose(to) => drop(self.flying[to].pop_front()),
+            Step::Lose(to) => drop(self.in_flight[to].pop_front()),
             Step::Repeat(to) => {
-                let packet = self.flying[to].front().expect("one flies").clone();
+                let packet = self.in_flight[to].front().expect("one flies").clone();
                 self.deliver(to, &packet);
             }
-            Step::Overtake(to) => self.flying[to].swap(0, 1),
+            Step::Overtake(to) => self.in_flight[to].swap(0, 1),
             Step::Timer => {
                 let at = self.deadline().expect("a timer");
                 self.timeout(at.max(self.now));
@@ -191,7 +193,7 @@ impl Run {
 
     fn timeout(&mut self, now: Instant) {
         self.now = now;
-        assert!(now < LONG, "it never ends:\n{}{}", self.told, self.pair());
+        assert!(now < LONG, "it never ends:\n{}{}", self.log, self.pair());
         for engine in &mut self.engines {
             if engine.poll_timeout().is_some_and(|at| at <= now) {
                 engine.handle_timeout(now);
@@ -200,7 +202,10 @@ impl Run {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let both = self.engines.iter().filter_map(|engine| engine.poll_timeout());
+        let both = self
+            .engines
+            .iter()
+            .filter_map(|engine| engine.poll_timeout());
         both.min()
     }
 
@@ -218,16 +223,16 @@ impl Run {
                     let mut packet = batch.header(segment).to_vec();
                     let len = segment.payload.end - segment.payload.start;
                     packet.resize(packet.len() + len as usize, 0);
-                    self.flying[1 - side].push_back(packet);
+                    self.in_flight[1 - side].push_back(packet);
                 }
             }
             while let Some(event) = self.engines[side].poll_event() {
-                self.hear(side, event);
+                self.handle_event(side, event);
             }
         }
     }
 
-    fn hear(&mut self, side: usize, event: Event) {
+    fn handle_event(&mut self, side: usize, event: Event) {
         match event {
             Event::Accepted(id, _) if self.ids[side].is_none() => self.ids[side] = Some(id),
             Event::Finished(_) => self.finished[side] = true,
@@ -266,7 +271,7 @@ impl Run {
 #[derive(Default)]
 struct Seen {
     pairs: BTreeSet<String>,
-    places: BTreeSet<u64>,
+    visited: BTreeSet<u64>,
 }
 
 /// Tries all orders of `acts` with up to one fault. The pairs of states that were seen.
@@ -276,9 +281,9 @@ fn explore(config: &Config, acts: [&[Act]; 2]) -> BTreeSet<String> {
     let mut runs = 0;
     let abrupt = acts.concat().contains(&Abort);
     loop {
-        let mut run = Run::new(config, acts);
+        let mut run = CloseRun::new(config, acts);
         if run.finish(&mut choices, &mut seen) {
-            check_end(&run, config, abrupt);
+            assert_ended(&run, config, abrupt);
         }
         runs += 1;
         if !choices.advance() {
@@ -289,13 +294,13 @@ fn explore(config: &Config, acts: [&[Act]; 2]) -> BTreeSet<String> {
     seen.pairs
 }
 
-fn check_end(run: &Run, config: &Config, abrupt: bool) {
-    let told = &run.told;
+fn assert_ended(run: &CloseRun, config: &Config, abrupt: bool) {
+    let log = &run.log;
     for side in [0, 1] {
         let ended = run.ids[side].is_none() || run.closed[side].is_some();
-        assert!(ended, "{side} never ends:\n{told}");
-        assert_eq!(run.engines[side].holdings(), Holdings::default(), "{told}");
-        assert_eq!(run.engines[side].poll_timeout(), None, "{told}");
+        assert!(ended, "{side} never ends:\n{log}");
+        assert_eq!(run.engines[side].holdings(), Holdings::default(), "{log}");
+        assert_eq!(run.engines[side].poll_timeout(), None, "{log}");
         if abrupt || config.service == Service::Datagram {
             continue;
         }
@@ -305,8 +310,8 @@ fn check_end(run: &Run, config: &Config, abrupt: bool) {
             Some(CloseReason::TimedOut) if unsure => CloseReason::TimedOut,
             _ => CloseReason::Graceful,
         };
-        assert_eq!(run.closed[side], Some(expected), "{side}:\n{told}");
-        assert!(run.finished[side], "{side}:\n{told}");
+        assert_eq!(run.closed[side], Some(expected), "{side}:\n{log}");
+        assert!(run.finished[side], "{side}:\n{log}");
     }
 }
 
@@ -320,7 +325,7 @@ fn config(service: Service, explicit: bool) -> Config {
 
 /// All pairs of states that `lists` lead to, which must be those of `expected`, row by row: the
 /// states of the opener, and for each those of the responder.
-fn check(config: &Config, lists: &[[&[Act]; 2]], expected: &[(&str, &[&str])]) {
+fn assert_pairs(config: &Config, lists: &[[&[Act]; 2]], expected: &[(&str, &[&str])]) {
     let explored = lists.iter().flat_map(|acts| explore(config, *acts));
     let seen: BTreeSet<String> = explored.collect();
     let row = |(one, others): &(&str, &[&str])| {
@@ -364,7 +369,7 @@ fn stream_acts(explicit: bool) -> Vec<[&'static [Act]; 2]> {
 }
 
 #[test]
-fn every_pair_of_close_states_of_a_stream_leads_to_the_end() {
+fn stream_close_states_all_reach_end() {
     let rows: [(&str, &[&str]); 10] = [
         ("----", &["none", "----", "w---", "gone"]),
         (
@@ -380,12 +385,12 @@ fn every_pair_of_close_states_of_a_stream_leads_to_the_end() {
         ("gone", &["none", "----", "w---", "--W-", "--Wr", "wR--"]),
         ("gone", &["w-W-", "w-Wr", "wRW-", "gone"]),
     ];
-    check(&config(Service::Stream, true), &stream_acts(true), &rows);
+    assert_pairs(&config(Service::Stream, true), &stream_acts(true), &rows);
 }
 
 /// Here the responder may say little before its peer used its key, so it closes less freely.
 #[test]
-fn every_pair_of_close_states_of_an_implicit_stream_leads_to_the_end() {
+fn implicit_stream_close_states_all_reach_end() {
     let rows: [(&str, &[&str]); 10] = [
         ("----", &["none", "----", "w---", "gone"]),
         (
@@ -401,11 +406,11 @@ fn every_pair_of_close_states_of_an_implicit_stream_leads_to_the_end() {
         ("gone", &["none", "----", "w---", "--W-", "--Wr"]),
         ("gone", &["w-Wr", "wR--", "gone"]),
     ];
-    check(&config(Service::Stream, false), &stream_acts(false), &rows);
+    assert_pairs(&config(Service::Stream, false), &stream_acts(false), &rows);
 }
 
 #[test]
-fn every_pair_of_close_states_of_a_transaction_leads_to_the_end() {
+fn transaction_close_states_all_reach_end() {
     let acts: [[&[Act]; 2]; 4] = [
         [&[Send, Finish], &[Send, Answer]],
         [&[Send, Finish], &[Send, Finish]],
@@ -419,12 +424,12 @@ fn every_pair_of_close_states_of_a_transaction_leads_to_the_end() {
         ("wRW-", &["w-Wr"]),
         ("gone", &["none", "--W-", "--Wr", "w-Wr", "gone"]),
     ];
-    check(&config(Service::Transaction, false), &acts, &rows);
+    assert_pairs(&config(Service::Transaction, false), &acts, &rows);
 }
 
 /// One direction alone: the other is closed from the start.
 #[test]
-fn every_pair_of_close_states_of_a_datagram_leads_to_the_end() {
+fn datagram_close_states_all_reach_end() {
     let acts: [[&[Act]; 2]; 3] = [
         [&[Send, Finish], &[]],
         [&[Send, Finish], &[Abort]],
@@ -435,7 +440,7 @@ fn every_pair_of_close_states_of_a_datagram_leads_to_the_end() {
         ("w-Wr", &["none", "gone"]),
         ("gone", &["none", "gone"]),
     ];
-    check(&config(Service::AckedDatagram, false), &acts, &rows);
+    assert_pairs(&config(Service::AckedDatagram, false), &acts, &rows);
     let rows: [(&str, &[&str]); 2] = [("--Wr", &["none"]), ("gone", &["none", "gone"])];
-    check(&config(Service::Datagram, false), &acts, &rows);
+    assert_pairs(&config(Service::Datagram, false), &acts, &rows);
 }

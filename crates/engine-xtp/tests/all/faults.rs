@@ -1,12 +1,12 @@
 //! Streams and messages over links with faults: exact delivery, repeatable, nothing left behind.
 
-use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, run, seeds, story};
+use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, CloseReason, Framing, SplitMix64};
-use engine_xtp::api::{Congestion, RateLimit};
-use engine_xtp::pdu::{Dialect, Service};
-use engine_xtp::{Ask, Config, ErrorControl, FlowControl, Holdings, SpanMeaning};
+use engine_xtp::config::{Congestion, RateLimit};
+use engine_xtp::pdu::{Service, Version};
+use engine_xtp::{Config, ErrorControl, FlowControl, Holdings, SpanMeaning, StatusRequestKind};
 use link::LinkConfig;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ fn faulty(random: &mut SplitMix64) -> Path {
             path.partition_ps = start..start + random.below(4000) * MS;
         }
         // Longer than any quarantine.
-        1 => (path.late_ppm, path.late_ps) = (50_000, random.below(5000) * MS),
+        1 => (path.delayed_copy_ppm, path.delayed_copy_ps) = (50_000, random.below(5000) * MS),
         // Overtaken by windows of other packets.
         2 => path.link.reorder_ps = random.below(300) * MS,
         _ => {}
@@ -52,12 +52,12 @@ fn any<T: Clone>(random: &mut SplitMix64, choices: &[T]) -> T {
 }
 
 /// As often 4.0 as two others together.
-const DIALECTS: [Dialect; 5] = [
-    Dialect::V40,
-    Dialect::V40,
-    Dialect::V36,
-    Dialect::V35,
-    Dialect::V33,
+const VERSIONS: [Version; 5] = [
+    Version::V40,
+    Version::V40,
+    Version::V36,
+    Version::V35,
+    Version::V33,
 ];
 
 /// Every option, whatever it is. What the peers must agree on is the same for both.
@@ -98,34 +98,37 @@ fn options(random: &mut SplitMix64) -> Config {
         sort: any(random, &[None, Some(7)]),
         port: any(random, &[1, 5000]),
         source_port: any(random, &[0, 6000]),
-        shares_address: any(random, &[false, true]),
-        status_every: 4096 << random.below(6),
+        shared_address: any(random, &[false, true]),
+        status_interval_bytes: 4096 << random.below(6),
         status_delay: any(random, &[Duration::ZERO, ms(1), ms(5)]),
         reply_delay: any(random, &[Duration::ZERO, ms(10), ms(100)]),
-        wait_initial: any(random, &[ms(100), ms(500)]),
-        wait_min: any(random, &[ms(20), ms(50), ms(200)]),
-        wait_max: any(random, &[ms(2000), ms(10_000)]),
+        wtimer_initial: any(random, &[ms(100), ms(500)]),
+        wtimer_min: any(random, &[ms(20), ms(50), ms(200)]),
+        wtimer_max: any(random, &[ms(2000), ms(10_000)]),
         retries_max: any(random, &[12, 16]),
         handshake_max: any(random, &[ms(20_000), ms(30_000)]),
-        keep_alive: any(random, &[Duration::ZERO, ms(100), ms(60_000)]),
+        keepalive: any(random, &[Duration::ZERO, ms(100), ms(60_000)]),
         quarantine: any(random, &[Duration::ZERO, ms(100), ms(2000)]),
         quarantine_max: any(random, &[0, 1, 65_536]),
-        circuits_max: any(random, &[4, 65_536]),
-        unproven_max: any(random, &[2, 1024]),
+        associations_max: any(random, &[4, 65_536]),
+        unvalidated_max: any(random, &[2, 1024]),
         low_water: any(random, &[0, 0, 100, 5000]),
         high_water: any(random, &[None, None, Some(0), Some(200), Some(20_000)]),
-        linger: any(random, &[Duration::ZERO, ms(1), ms(20)]),
-        rtt: any(random, &[None, Some(ms(10)), Some(ms(100))]),
+        coalesce_delay: any(random, &[Duration::ZERO, ms(1), ms(20)]),
+        initial_rtt: any(random, &[None, Some(ms(10)), Some(ms(100))]),
         oqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
         iqmax: any(random, &[None, None, Some(5000), Some(16 << 10)]),
         null_data: any(random, &[true, false]),
-        ask: any(random, &[Ask::Received, Ask::Delivered]),
-        dialect: any(random, &DIALECTS),
-        sequence_start: any(random, &[0, u32::MAX - 20_000, 0x7fff_ff00]),
+        status_request_kind: any(
+            random,
+            &[StatusRequestKind::Received, StatusRequestKind::Delivered],
+        ),
+        version: any(random, &VERSIONS),
+        initial_seq: any(random, &[0, u32::MAX - 20_000, 0x7fff_ff00]),
         fixed_pairs: any(random, &[true, false]),
         routes: any(random, &[true, false]),
         gateway: any(random, &[None, Some(Address::Station(1))]),
-        hops: any(random, &[1, 16]),
+        hop_limit: any(random, &[1, 16]),
         seed: random.next_u64() >> 1,
     }
 }
@@ -173,7 +176,7 @@ fn case(seed: u64) -> (Case, [Plan; 2]) {
     let plans = sent.clone().map(|sends| Plan {
         sends,
         answers: seed.is_multiple_of(3),
-        patient: random.below(2) == 0,
+        never_pushes: random.below(2) == 0,
         pause: any(&mut random, &pauses),
         ..Plan::default()
     });
@@ -196,11 +199,11 @@ fn one(seed: u64) -> (Case, Outcome) {
 /// What a user got from what the other sent.
 fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
     let (got, sent) = (&outcome.received[1 - from], &case.sent[from]);
-    let deaf = matches!(
+    let no_error_control = matches!(
         case.config.service,
         Service::Datagram | Service::Isochronous
     );
-    let lossy = case.config.error == ErrorControl::None || deaf;
+    let lossy = case.config.error == ErrorControl::None || no_error_control;
     let damage = if case.config.checksum {
         0
     } else {
@@ -231,7 +234,7 @@ fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
 }
 
 #[test]
-fn every_byte_arrives_once_and_in_order_whatever_the_link_does() {
+fn faulty_link_delivers_every_byte_once_in_order() {
     let mut repaired = 0;
     for seed in seeds(400) {
         let (case, outcome) = one(seed);
@@ -242,7 +245,7 @@ fn every_byte_arrives_once_and_in_order_whatever_the_link_does() {
         if case.config.service != Service::Datagram {
             assert_eq!(outcome.finished, [true; 2], "{about}");
             let ended = outcome.closed.iter().all(Option::is_some);
-            let end = story(&outcome.trace[outcome.trace.len().saturating_sub(30)..]);
+            let end = packet_log(&outcome.trace[outcome.trace.len().saturating_sub(30)..]);
             assert!(ended, "{about}: {:?}\n{end}", outcome.closed);
         }
         assert_eq!(outcome.holdings, [Holdings::default(); 2], "{about}");
@@ -255,7 +258,7 @@ fn every_byte_arrives_once_and_in_order_whatever_the_link_does() {
 }
 
 #[test]
-fn every_field_of_the_configuration_is_drawn() {
+fn random_config_varies_every_field() {
     let mut seen: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for seed in 0..200 {
         let text = format!("{:#?}", case(seed).0.config);
@@ -275,17 +278,17 @@ fn every_field_of_the_configuration_is_drawn() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_and_another_seed_another() {
+fn same_seed_gives_same_trace() {
     assert!(one(21).1.trace == one(21).1.trace);
     assert!(one(21).1.trace != one(22).1.trace);
 }
 
 #[test]
-fn a_loss_that_later_data_shows_is_repaired_without_a_timer() {
+fn loss_shown_by_later_data_repaired_without_timeout() {
     let sent = messages(&mut SplitMix64::new(1), 1000);
     let config = Config {
-        wait_initial: core::time::Duration::from_secs(9),
-        wait_min: core::time::Duration::from_secs(9),
+        wtimer_initial: core::time::Duration::from_secs(9),
+        wtimer_min: core::time::Duration::from_secs(9),
         ..Config::default()
     };
     let link = LinkConfig {
@@ -307,7 +310,7 @@ fn a_loss_that_later_data_shows_is_repaired_without_a_timer() {
 }
 
 #[test]
-fn without_error_control_gaps_are_reported_and_nothing_is_sent_again() {
+fn no_error_control_reports_gaps_without_retransmission() {
     for seed in seeds(40) {
         let sent = messages(&mut SplitMix64::new(seed), 200);
         let config = Config {
@@ -352,7 +355,7 @@ fn without_error_control_gaps_are_reported_and_nothing_is_sent_again() {
 }
 
 #[test]
-fn a_partition_of_seconds_is_survived_and_over_soon_after() {
+fn partition_survived_with_quick_recovery() {
     let sent = messages(&mut SplitMix64::new(3), 3000);
     let plans = [sent.clone(), sent.clone()].map(|sends| Plan {
         sends,
@@ -373,15 +376,15 @@ fn a_partition_of_seconds_is_survived_and_over_soon_after() {
 
 /// A copy of an opening that outlives the quarantine opens anew; that circuit is never proven.
 #[test]
-fn copies_that_come_after_the_quarantine_harm_nobody() {
+fn duplicates_after_quarantine_are_harmless() {
     let sent = messages(&mut SplitMix64::new(3), 50);
     let plans = [sent.clone(), Vec::new()].map(|sends| Plan {
         sends,
         ..Plan::default()
     });
     let path = Path {
-        late_ppm: 1_000_000,
-        late_ps: 5_000 * MS,
+        delayed_copy_ppm: 1_000_000,
+        delayed_copy_ps: 5_000 * MS,
         ..Path::from(clean())
     };
     let config = Config {
@@ -396,7 +399,7 @@ fn copies_that_come_after_the_quarantine_harm_nobody() {
 }
 
 #[test]
-fn a_peer_that_falls_silent_is_given_up() {
+fn silent_peer_times_out() {
     let config = Config::default();
     let dead = LinkConfig {
         loss_ppm: 1_000_000,
@@ -409,10 +412,10 @@ fn a_peer_that_falls_silent_is_given_up() {
     });
     let outcome = run(both(&config, 1), plans, dead, 1);
     assert_eq!(outcome.closed[0], Some(CloseReason::TimedOut));
-    let again = outcome.counters[0].retransmissions;
+    let retries = outcome.counters[0].retransmissions;
     assert!(
-        (4..=u64::from(config.retries_max)).contains(&again),
-        "{again} more tries"
+        (4..=u64::from(config.retries_max)).contains(&retries),
+        "{retries} more tries"
     );
     assert!(
         outcome.end_ps < 60_000 * MS,

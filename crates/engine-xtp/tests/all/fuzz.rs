@@ -82,7 +82,7 @@ fn mutate(random: &mut SplitMix64, octets: &mut Vec<u8>, other: &[u8]) {
 }
 
 #[test]
-fn decoders_keep_their_promises_on_mutated_packets() {
+fn mutated_packets_keep_decoder_invariants() {
     let packets = recorded();
     let any = |random: &mut SplitMix64| &packets[random.below(packets.len() as u64) as usize];
     let mut seen = [0u32; 9];
@@ -156,7 +156,7 @@ fn script(random: &mut SplitMix64, packets: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn an_endpoint_keeps_its_promises_under_mutated_sessions() {
+fn mutated_sessions_keep_endpoint_invariants() {
     let packets = recorded();
     let mut total = Summary::default();
     for seed in seeds(20_000) {
@@ -179,7 +179,7 @@ fn an_endpoint_keeps_its_promises_under_mutated_sessions() {
 }
 
 #[test]
-fn an_endpoint_of_groups_keeps_its_promises_under_mutated_sessions() {
+fn mutated_sessions_keep_group_invariants() {
     let packets = crate::group::recorded();
     let mut total = Summary::default();
     for seed in seeds(4_000) {
@@ -202,7 +202,7 @@ fn an_endpoint_of_groups_keeps_its_promises_under_mutated_sessions() {
 }
 
 #[test]
-fn decoders_of_the_third_revision_write_what_they_read() {
+fn mutated_v3_packets_roundtrip() {
     for seed in seeds(4000) {
         let mut random = SplitMix64::new(seed);
         let len = random.below(260) as usize;
@@ -211,6 +211,6 @@ fn decoders_of_the_third_revision_write_what_they_read() {
             // Numbers that are small more often than chance has it.
             octets.iter_mut().for_each(|octet| *octet &= 0x83);
         }
-        targets::three(&octets);
+        targets::v3(&octets);
     }
 }

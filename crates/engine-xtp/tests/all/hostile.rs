@@ -1,9 +1,9 @@
 //! Peers that do not keep to the rules: counted and survived.
 
-use engine::{Address, Batch, AssociationId, Delivery, Engine, Event, Instant, SplitMix64};
+use engine::{Address, AssociationId, Batch, Delivery, Engine, Event, Instant, SplitMix64};
 use engine_xtp::pdu::{
-    AddressSegment, Body, Common, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
-    Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, TrafficSpec,
+    AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
+    Header, Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, TrafficSpec,
 };
 use engine_xtp::{Config, Holdings, Xtp};
 
@@ -33,7 +33,7 @@ fn octets(header: Header, body: Body<'_>) -> Vec<u8> {
         ..header
     };
     let mut out = Vec::new();
-    Packet { header, body }.emit_summed(&mut out);
+    Packet { header, body }.emit_with_checksum(&mut out);
     out
 }
 
@@ -101,7 +101,7 @@ impl Victim {
     }
 
     fn rejected(&self, reason: Reject) -> u64 {
-        self.xtp.rejects().of(reason)
+        self.xtp.rejects().count(reason)
     }
 
     /// Opens a circuit from the victim to `PEER` and answers it: its key.
@@ -116,7 +116,7 @@ impl Victim {
     }
 
     fn report(&self, key: u64, rseq: u64, alloc: u64, echo: u32, spans: &[(u64, u64)]) -> Vec<u8> {
-        let common = Common { rseq, alloc, echo };
+        let common = CommonControl { rseq, alloc, echo };
         let mut list = Vec::new();
         for (left, right) in spans {
             list.extend_from_slice(&left.to_be_bytes());
@@ -133,14 +133,14 @@ impl Victim {
 }
 
 #[test]
-fn forged_keys_and_strangers_change_nothing() {
+fn forged_keys_and_foreign_sources_ignored() {
     let mut victim = Victim::new(Config::default());
     let (_, key) = victim.connected();
     victim.sent.clear();
     let end = |key| {
         octets(
             header(key | RTN, Options::END, 1, 0),
-            Body::Cntl(Common {
+            Body::Cntl(CommonControl {
                 rseq: 0,
                 alloc: 0,
                 echo: 0,
@@ -161,7 +161,7 @@ fn forged_keys_and_strangers_change_nothing() {
 }
 
 #[test]
-fn reports_of_what_was_never_sent_are_rejected_whole() {
+fn ack_of_unsent_data_rejected() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
     victim.xtp.submit(victim.now, id, 10_000, true);
@@ -193,7 +193,7 @@ fn reports_of_what_was_never_sent_are_rejected_whole() {
 }
 
 #[test]
-fn an_allocation_that_goes_back_does_not_count() {
+fn decreasing_alloc_ignored() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
     let sync = 0;
@@ -205,7 +205,7 @@ fn an_allocation_that_goes_back_does_not_count() {
 }
 
 #[test]
-fn asking_again_for_what_was_acknowledged_is_refused() {
+fn retransmission_request_below_una_rejected() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
     victim.xtp.submit(victim.now, id, 10_000, true);
@@ -217,9 +217,9 @@ fn asking_again_for_what_was_acknowledged_is_refused() {
 }
 
 #[test]
-fn a_storm_of_openings_takes_bounded_memory_and_is_not_multiplied() {
+fn first_flood_bounded_memory_and_no_amplification() {
     let config = Config {
-        unproven_max: 50,
+        unvalidated_max: 50,
         ..Config::default()
     };
     let mut victim = Victim::new(config.clone());
@@ -265,7 +265,7 @@ fn a_storm_of_openings_takes_bounded_memory_and_is_not_multiplied() {
 }
 
 #[test]
-fn an_unproven_peer_gets_no_more_than_it_sent_even_if_the_user_sends() {
+fn amplification_limit_holds_for_user_data() {
     let mut victim = Victim::new(Config::default());
     let packet = first(5, Options::SREQ, b"hi");
     victim.hit(PEER, &packet);
@@ -284,7 +284,7 @@ fn an_unproven_peer_gets_no_more_than_it_sent_even_if_the_user_sends() {
 }
 
 #[test]
-fn early_bytes_are_kept_only_within_the_window_and_in_few_runs() {
+fn out_of_order_bytes_bounded_by_window_and_fragments() {
     let mut victim = Victim::new(Config {
         window: 64 << 10,
         ..Config::default()
@@ -294,14 +294,17 @@ fn early_bytes_are_kept_only_within_the_window_and_in_few_runs() {
         let data = header(5, Options::FASTNAK, 1, index * 2);
         victim.hit(PEER, &octets(data, Body::Data { data: b"x" }));
     }
-    let held = victim.xtp.holdings().held_bytes;
-    assert!(held > 0 && held <= (64 << 10) / 64, "{held} bytes held");
+    let buffered = victim.xtp.holdings().reassembly_bytes;
+    assert!(
+        buffered > 0 && buffered <= (64 << 10) / 64,
+        "{buffered} bytes buffered"
+    );
     assert!(victim.rejected(Reject::BeyondWindow) > 90_000);
     assert!(victim.delivered.is_empty());
 }
 
 #[test]
-fn a_stream_that_ends_twice_or_goes_on_behind_its_end_is_rejected() {
+fn second_end_or_data_after_end_rejected() {
     let mut victim = Victim::new(Config::default());
     victim.hit(PEER, &first(5, Options::NONE, b"12345"));
     let data =
@@ -316,7 +319,7 @@ fn a_stream_that_ends_twice_or_goes_on_behind_its_end_is_rejected() {
 }
 
 #[test]
-fn a_closed_key_answers_end_and_never_an_end_or_a_diagnostic() {
+fn quarantined_key_answers_data_but_not_end_or_diag() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
     victim.xtp.abort(victim.now, id);
@@ -354,7 +357,7 @@ fn a_closed_key_answers_end_and_never_an_end_or_a_diagnostic() {
 }
 
 #[test]
-fn multicast_is_not_spoken() {
+fn multi_packet_rejected_by_unicast_endpoint() {
     let mut victim = Victim::new(Config::default());
     victim.hit(PEER, &first(5, Options::MULTI, b""));
     assert_eq!(victim.rejected(Reject::Multicast), 1);
@@ -363,11 +366,11 @@ fn multicast_is_not_spoken() {
 
 /// Any sequence of packets that are well formed, with keys that exist more often than not.
 #[test]
-fn any_sequence_of_packets_is_survived_in_bounded_memory() {
+fn random_packets_bounded_memory() {
     for seed in 0..6 {
         let mut random = SplitMix64::new(seed);
         let config = Config {
-            circuits_max: 6,
+            associations_max: 6,
             quarantine_max: 20,
             window: 32 << 10,
             ..Config::default()
@@ -399,7 +402,7 @@ fn any_sequence_of_packets_is_survived_in_bounded_memory() {
             while victim.xtp.poll_event().is_some() {}
             let holdings = victim.xtp.holdings();
             assert!(holdings.associations <= 6 && holdings.quarantined <= 20);
-            assert!(holdings.held_bytes <= 6 * (32 << 10));
+            assert!(holdings.reassembly_bytes <= 6 * (32 << 10));
         }
         assert!(
             delivered > 0 && victim.xtp.rejects().total() > 1000,
@@ -418,13 +421,13 @@ fn any_packet(random: &mut SplitMix64, keys: &[u64]) -> Vec<u8> {
     let options =
         Options((random.next_u64() as u32 & 0x37_e500) | (random.next_u64() as u32 & close));
     let header = header(key, options, small(random) as u32, small(random));
-    let common = Common {
+    let common = CommonControl {
         rseq: small(random),
         alloc: small(random),
         echo: random.next_u64() as u32,
     };
     let data = vec![1; random.below(1400) as usize];
-    let traffic = TrafficSpec::Plain(Service::of(random.below(6) as u8), [0; 4]);
+    let traffic = TrafficSpec::Plain(Service::from_code(random.below(6) as u8), [0; 4]);
     let list: Vec<u8> = (0..random.below(5) * 2)
         .flat_map(|_| small(random).to_be_bytes())
         .collect();

@@ -1,23 +1,23 @@
 //! The tests of the XTP engine, by topic. They run in virtual time and repeat exactly.
 
 mod addresses;
-mod asking;
+mod association_options;
 mod choices;
 mod close_states;
+mod coalescing;
 mod faults;
 mod fuzz;
 mod group;
 mod hostile;
-mod lent;
-mod neighbours;
 mod pair;
 mod paths;
 mod pdu;
+mod router_messages;
 mod services;
 mod star;
+mod status_requests;
 mod stream;
-mod three;
-mod three_pdu;
-mod unicast;
 mod user;
-mod water;
+mod v3;
+mod v3_pdu;
+mod zero_copy;

@@ -3,9 +3,9 @@
 
 use crate::user::{Plan, User};
 use engine::{Address, Batch, CloseReason, Counters, Engine, Event, Instant, SplitMix64};
-use engine_xtp::api::Holdings;
-use engine_xtp::pdu::three::{Body3, Header3, Packet3};
-use engine_xtp::pdu::{Body, Dialect, Header, Packet};
+use engine_xtp::config::Holdings;
+use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketV3};
+use engine_xtp::pdu::{Body, Header, Packet, Version};
 use engine_xtp::{Config, Xtp};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
@@ -42,9 +42,9 @@ pub struct Path {
     pub link: LinkConfig,
     /// When nothing arrives.
     pub partition_ps: Range<u64>,
-    /// Packets in a million of which another copy arrives `late_ps` later.
-    pub late_ppm: u64,
-    pub late_ps: u64,
+    /// Packets in a million of which another copy arrives `delayed_copy_ps` later.
+    pub delayed_copy_ppm: u64,
+    pub delayed_copy_ps: u64,
     /// Packets a wire takes in one call.
     pub segments_max: usize,
 }
@@ -54,8 +54,8 @@ impl From<LinkConfig> for Path {
         Path {
             link,
             partition_ps: 0..0,
-            late_ppm: 0,
-            late_ps: 0,
+            delayed_copy_ppm: 0,
+            delayed_copy_ps: 0,
             segments_max: 1,
         }
     }
@@ -91,20 +91,20 @@ pub struct Outcome {
     pub end_ps: u64,
 }
 
-enum Happening {
+enum NetEvent {
     Arrival(usize, Vec<u8>),
     /// A user looks after its circuit.
     Wake(usize),
 }
 
-struct World {
+struct PairSim {
     engines: [Xtp; 2],
     users: [User; 2],
     links: [Link; 2],
     path: Path,
-    dialect: Dialect,
+    version: Version,
     seed: u64,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), NetEvent>,
     made: u64,
     now_ps: u64,
     damaged: u64,
@@ -118,18 +118,18 @@ const BURST_MAX: usize = 100_000;
 pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: u64) -> Outcome {
     let path = path.into();
     let mut users = [0, 1].map(|side| User::new(&plans[side], &configs[side]));
-    let dialect = configs[0].dialect;
+    let version = configs[0].version;
     let mut engines = configs.map(Xtp::new);
     engines[1].listen(true);
     let id = engines[0].connect(Instant::ZERO, Address::Station(1));
     users[0].attach(id.expect("room for one"));
     let links = [0, 1].map(|side| Link::new(path.link, seed, side));
-    let mut world = World {
+    let mut world = PairSim {
         engines,
         users,
         links,
         path,
-        dialect,
+        version,
         seed,
         queue: BTreeMap::new(),
         made: 0,
@@ -144,19 +144,19 @@ pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: 
             (at, steps) if at == world.now_ps => (at, steps + 1),
             _ => (world.now_ps, 0),
         };
-        let told = || story(&world.trace[world.trace.len().saturating_sub(40)..]);
+        let log = || packet_log(&world.trace[world.trace.len().saturating_sub(40)..]);
         assert!(
             before.1 < BURST_MAX,
             "seed {seed}: time stands still:\n{}",
-            told()
+            log()
         );
-        let told = || story(&world.trace[world.trace.len().saturating_sub(400)..]);
-        assert!(world.now_ps < long, "seed {seed} never ends:\n{}", told());
+        let log = || packet_log(&world.trace[world.trace.len().saturating_sub(400)..]);
+        assert!(world.now_ps < long, "seed {seed} never ends:\n{}", log());
     }
     world.outcome()
 }
 
-impl World {
+impl PairSim {
     fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
     }
@@ -166,7 +166,10 @@ impl World {
         for side in [0, 1] {
             self.serve(side);
         }
-        let deadlines = self.engines.iter().filter_map(|engine| engine.poll_timeout());
+        let deadlines = self
+            .engines
+            .iter()
+            .filter_map(|engine| engine.poll_timeout());
         let next = deadlines
             .map(|at| at.as_nanos() * 1000)
             .chain(self.queue.keys().next().map(|&(at, _)| at))
@@ -180,8 +183,8 @@ impl World {
                 break;
             }
             match entry.remove() {
-                Happening::Arrival(to, packet) => self.arrive(to, &packet),
-                Happening::Wake(side) => self.users[side].wake(),
+                NetEvent::Arrival(to, packet) => self.arrive(to, &packet),
+                NetEvent::Wake(side) => self.users[side].wake(),
             }
         }
         for side in [0, 1] {
@@ -217,7 +220,7 @@ impl World {
                 assert_eq!(from, Address::Station(1 - side as u32));
                 self.users[side].attach(id);
             }
-            self.users[side].hear(event);
+            self.users[side].handle_event(event);
         }
     }
 
@@ -226,7 +229,7 @@ impl World {
         let now = self.now();
         self.take_events(side);
         if let Some(pause_ps) = self.users[side].act(now, &mut self.engines[side]) {
-            self.push(self.now_ps + pause_ps, Happening::Wake(side));
+            self.push(self.now_ps + pause_ps, NetEvent::Wake(side));
         }
         let mut sent = 0;
         loop {
@@ -245,16 +248,16 @@ impl World {
         self.take_events(side);
     }
 
-    fn push(&mut self, at_ps: u64, happening: Happening) {
+    fn push(&mut self, at_ps: u64, event: NetEvent) {
         self.made += 1;
-        self.queue.insert((at_ps, self.made), happening);
+        self.queue.insert((at_ps, self.made), event);
     }
 
     /// Moves a packet onto the link out of `side`.
     fn carry(&mut self, side: usize, mut packet: Vec<u8>) {
-        let whole = match self.dialect {
-            Dialect::V40 => Packet::parse(&packet).map(|_| ()),
-            dialect => Packet3::parse(dialect, &packet).map(|_| ()),
+        let whole = match self.version {
+            Version::V40 => Packet::parse(&packet).map(|_| ()),
+            version => PacketV3::parse(version, &packet).map(|_| ()),
         };
         assert_eq!(whole, Ok(()), "a bad packet was built");
         self.trace.push(TraceLine {
@@ -270,13 +273,13 @@ impl World {
             *octet ^= 1 << (bit % 8);
             self.damaged += 1;
         }
-        let late = SplitMix64::at(self.seed, index) % 1_000_000 < self.path.late_ppm;
-        let late_ps = verdict.arrival_ps.filter(|_| late);
-        let late_ps = late_ps.map(|at| at + self.path.late_ps);
-        let copies = [verdict.arrival_ps, verdict.copy_ps, late_ps];
+        let delayed = SplitMix64::at(self.seed, index) % 1_000_000 < self.path.delayed_copy_ppm;
+        let delayed_copy_ps = verdict.arrival_ps.filter(|_| delayed);
+        let delayed_copy_ps = delayed_copy_ps.map(|at| at + self.path.delayed_copy_ps);
+        let copies = [verdict.arrival_ps, verdict.copy_ps, delayed_copy_ps];
         for at_ps in copies.into_iter().flatten() {
             if !self.path.partition_ps.contains(&at_ps) {
-                self.push(at_ps, Happening::Arrival(1 - side, packet.clone()));
+                self.push(at_ps, NetEvent::Arrival(1 - side, packet.clone()));
             }
         }
     }
@@ -323,20 +326,20 @@ pub fn joined(messages: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// The same of a packet of the third revision.
-fn story_of_three(line: &TraceLine) -> String {
-    let known = [Dialect::V33, Dialect::V35, Dialect::V36];
-    let mut parsed = known.map(|dialect| Packet3::parse(dialect, &line.packet).ok());
+fn log_v3_packet(line: &TraceLine) -> String {
+    let known = [Version::V33, Version::V35, Version::V36];
+    let mut parsed = known.map(|version| PacketV3::parse(version, &line.packet).ok());
     let us = line.at_ps / 1_000_000;
     match parsed.iter_mut().find_map(Option::take) {
-        Some(Packet3 { header, body }) => {
-            let told = match body {
-                Body3::Cntl(control, pairs) => {
+        Some(PacketV3 { header, body }) => {
+            let details = match body {
+                BodyV3::Cntl(control, pairs) => {
                     let pairs: Vec<_> = pairs.iter().collect();
                     format!("{control:?} {pairs:?}")
                 }
                 _ => format!("{} bytes", header.dlen),
             };
-            let Header3 {
+            let HeaderV3 {
                 kind,
                 options,
                 key,
@@ -347,7 +350,7 @@ fn story_of_three(line: &TraceLine) -> String {
                 ..
             } = header;
             format!(
-                "{us:>9} us {}: {kind:?} {options} key {key:x} route {route:x} seq {seq} dseq {dseq} sync {sync:x} {told}\n",
+                "{us:>9} us {}: {kind:?} {options} key {key:x} route {route:x} seq {seq} dseq {dseq} sync {sync:x} {details}\n",
                 line.from
             )
         }
@@ -356,10 +359,10 @@ fn story_of_three(line: &TraceLine) -> String {
 }
 
 /// The packets of a run in words, for the message of a test that failed.
-pub fn story(trace: &[TraceLine]) -> String {
+pub fn packet_log(trace: &[TraceLine]) -> String {
     let line = |line: &TraceLine| {
         let Ok(packet) = Packet::parse(&line.packet) else {
-            return story_of_three(line);
+            return log_v3_packet(line);
         };
         let (us, header) = (line.at_ps / 1_000_000, packet.header);
         let report = match packet.body {

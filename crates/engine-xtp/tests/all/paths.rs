@@ -4,27 +4,27 @@ use crate::pair::{MS, both, clean, joined, messages, run, seeds};
 use crate::star::{LONG, Sent, Star};
 use crate::user::Plan;
 use engine::{Address, AssociationId, CloseReason, Engine, SplitMix64};
-use engine_xtp::pdu::Dialect;
-use engine_xtp::pdu::three::{Header3, Kind, RTN3};
-use engine_xtp::{Config, ForwarderConfig, Holdings, RateLimit, Xtp};
+use engine_xtp::pdu::Version;
+use engine_xtp::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
+use engine_xtp::{Config, Holdings, RateLimit, RouterConfig, Xtp};
 use link::LinkConfig;
 
-const MIDDLE: u32 = 0;
+const ROUTER: u32 = 0;
 
 pub fn config() -> Config {
     Config {
-        dialect: Dialect::V36,
+        version: Version::V36,
         packet_len: 1500,
         routes: true,
-        sequence_start: u32::MAX - 30_000,
+        initial_seq: u32::MAX - 30_000,
         ..Config::default()
     }
 }
 
 pub fn star(link: LinkConfig, ends: u32, seed: u64) -> Star {
     let mut star = Star::new(&config(), link, seed);
-    star.forwarder(MIDDLE, ForwarderConfig::default());
-    (1..=ends).for_each(|station| star.end(station, MIDDLE));
+    star.add_router(ROUTER, RouterConfig::default());
+    (1..=ends).for_each(|station| star.add_endpoint(station, ROUTER));
     star
 }
 
@@ -35,11 +35,11 @@ pub fn plan(sends: Vec<Vec<u8>>) -> Plan {
     }
 }
 
-fn header(sent: &Sent) -> Header3 {
-    Header3::parse(Dialect::V36, &sent.packet).expect("a good packet")
+fn header(sent: &Sent) -> HeaderV3 {
+    HeaderV3::parse(Version::V36, &sent.packet).expect("a good packet")
 }
 
-fn kinds(star: &Star, kind: Kind) -> usize {
+fn kinds(star: &Star, kind: PacketKind) -> usize {
     star.trace
         .iter()
         .filter(|sent| header(sent).kind == kind)
@@ -63,7 +63,7 @@ fn check_all(star: &mut Star, ends: u32, about: &str) {
             );
         }
     }
-    assert_eq!(star.middle(MIDDLE).trails(), 0, "{about}: a trail is left");
+    assert_eq!(star.router(ROUTER).paths(), 0, "{about}: a trail is left");
 }
 
 fn received(star: &mut Star, station: u32) -> Vec<Vec<u8>> {
@@ -72,22 +72,22 @@ fn received(star: &mut Star, station: u32) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn packets_pass_an_intermediate_system_by_their_route() {
+fn router_forwards_by_route() {
     let mut star = star(clean(), 2, 1);
     let sent = messages(&mut SplitMix64::new(1), 200);
     star.open(1, 2, &plan(sent.clone()));
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [joined(&sent)]);
     check_all(&mut star, 2, "clean");
-    let data: Vec<Header3> = star
+    let data: Vec<HeaderV3> = star
         .trace
         .iter()
         .map(header)
-        .filter(|h| h.kind == Kind::Data)
+        .filter(|h| h.kind == PacketKind::Data)
         .collect();
     let exchanged = data
         .iter()
-        .filter(|header| header.route & RTN3 != 0)
+        .filter(|header| header.route & RTN_V3 != 0)
         .count();
     assert!(
         exchanged * 10 > data.len() * 9,
@@ -97,16 +97,16 @@ fn packets_pass_an_intermediate_system_by_their_route() {
     assert!(
         data.iter().any(|header| header.ttl == 16) && data.iter().any(|header| header.ttl == 15)
     );
-    assert_eq!(kinds(&star, Kind::First), 2, "passed on once");
-    assert_eq!(kinds(&star, Kind::Path), 0, "nothing was lost");
+    assert_eq!(kinds(&star, PacketKind::First), 2, "passed on once");
+    assert_eq!(kinds(&star, PacketKind::Path), 0, "nothing was lost");
     let (xtp, _) = star.station(1);
     assert_eq!(xtp.counters().retransmissions, 0);
     // Two assignments, a release and its answer on each of two legs.
-    assert_eq!(kinds(&star, Kind::Route), 2 + 4);
+    assert_eq!(kinds(&star, PacketKind::Route), 2 + 4);
 }
 
 #[test]
-fn faults_on_every_link_cost_no_byte_and_leave_no_trail() {
+fn faulty_links_lose_no_byte_and_leave_no_path() {
     for seed in seeds(60) {
         let mut random = SplitMix64::new(seed);
         let link = LinkConfig {
@@ -137,7 +137,7 @@ fn faults_on_every_link_cost_no_byte_and_leave_no_trail() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace() {
+fn same_seed_gives_same_trace() {
     let trace = |seed: u64| {
         let mut star = star(
             LinkConfig {
@@ -156,13 +156,13 @@ fn the_same_seed_gives_the_same_trace() {
 }
 
 #[test]
-fn associations_between_the_same_two_share_a_route() {
+fn associations_between_two_hosts_share_route() {
     let mut star = star(clean(), 2, 1);
     for _ in 0..5 {
         star.open(1, 2, &plan(vec![vec![7; 3000]]));
     }
     star.run(1000 * MS);
-    assert_eq!(star.middle(MIDDLE).trails(), 1);
+    assert_eq!(star.router(ROUTER).paths(), 1);
     assert_eq!(star.station(1).0.holdings().routes, 1);
     assert_eq!(star.station(2).0.holdings().routes, 1);
     star.run(LONG);
@@ -171,17 +171,17 @@ fn associations_between_the_same_two_share_a_route() {
 
 /// Keys collide: both initiators are first at their endpoints, and have the same random numbers.
 #[test]
-fn equal_keys_of_two_initiators_behind_one_neighbour_are_told_apart() {
+fn equal_keys_behind_one_router_stay_separate() {
     let mut star = Star::new(&config(), clean(), 0);
-    star.forwarder(MIDDLE, ForwarderConfig::default());
-    star.end(3, MIDDLE);
+    star.add_router(ROUTER, RouterConfig::default());
+    star.add_endpoint(3, ROUTER);
     for station in [1, 2] {
-        let same = Config {
-            gateway: Some(Address::Station(MIDDLE)),
+        let same_key_seed = Config {
+            gateway: Some(Address::Station(ROUTER)),
             seed: 99,
             ..config()
         };
-        let node = crate::star::Node::End(Box::new(Xtp::new(same)), Vec::new());
+        let node = crate::star::Node::Endpoint(Box::new(Xtp::new(same_key_seed)), Vec::new());
         star.nodes.insert(station, node);
     }
     let sent = [vec![1; 5000], vec![2; 5000]];
@@ -192,7 +192,7 @@ fn equal_keys_of_two_initiators_behind_one_neighbour_are_told_apart() {
         .trace
         .iter()
         .map(header)
-        .filter(|h| h.kind == Kind::First)
+        .filter(|h| h.kind == PacketKind::First)
         .map(|h| h.key)
         .collect();
     assert!(
@@ -203,7 +203,7 @@ fn equal_keys_of_two_initiators_behind_one_neighbour_are_told_apart() {
 }
 
 #[test]
-fn cut_through_saves_the_time_of_a_packet() {
+fn cut_through_saves_one_packet_time() {
     let slow = LinkConfig {
         rate_bps: Some(10_000_000),
         ..clean()
@@ -216,7 +216,7 @@ fn cut_through_saves_the_time_of_a_packet() {
         let data = star
             .trace
             .iter()
-            .filter(|sent| header(sent).kind == Kind::Data);
+            .filter(|sent| header(sent).kind == PacketKind::Data);
         let times: Vec<u64> = data.map(|sent| sent.at_ps).collect();
         assert_eq!(times.len(), 2);
         times[1] - times[0]
@@ -227,25 +227,25 @@ fn cut_through_saves_the_time_of_a_packet() {
 }
 
 #[test]
-fn a_rate_that_an_intermediate_system_imposes_holds_for_the_route_as_a_whole() {
+fn router_rate_limits_whole_route() {
     let limit = RateLimit {
         rate_bytes_per_s: 200_000,
         burst_bytes: 6000,
     };
     let mut star = Star::new(&config(), clean(), 1);
-    let imposing = ForwarderConfig {
+    let imposing = RouterConfig {
         rate: Some(limit),
-        ..ForwarderConfig::default()
+        ..RouterConfig::default()
     };
-    star.forwarder(MIDDLE, imposing);
-    (1..=3).for_each(|station| star.end(station, MIDDLE));
+    star.add_router(ROUTER, imposing);
+    (1..=3).for_each(|station| star.add_endpoint(station, ROUTER));
     for to in [2, 2, 3] {
         star.open(1, to, &plan(vec![vec![to as u8; 100_000]]));
     }
     star.run(LONG);
     check_all(&mut star, 3, "limited");
     let last = |to: u32| {
-        let big = |sent: &&Sent| sent.from == MIDDLE && sent.to == to && sent.packet.len() > 500;
+        let big = |sent: &&Sent| sent.from == ROUTER && sent.to == to && sent.packet.len() > 500;
         star.trace.iter().rfind(big).expect("data were sent").at_ps / MS
     };
     let (shared, alone) = (last(2), last(3));
@@ -257,23 +257,23 @@ fn a_rate_that_an_intermediate_system_imposes_holds_for_the_route_as_a_whole() {
 }
 
 #[test]
-fn a_rate_is_told_again_when_it_was_lost_and_when_it_changes() {
+fn router_rate_resent_after_loss_and_on_change() {
     let mut star = star(clean(), 2, 1);
-    star.swallow = Some(|sent| sent.at_ps < 300 * MS && header(sent).kind == Kind::Rcntl);
-    let patient = Plan {
+    star.drop_if = Some(|sent| sent.at_ps < 300 * MS && header(sent).kind == PacketKind::Rcntl);
+    let delayed_answer = Plan {
         answers: true,
         ..plan(vec![vec![1; 100]])
     };
     // Both wait for the other to end, so the circuit stays.
-    star.answer = patient.clone();
-    star.open(1, 2, &patient);
+    star.answer = delayed_answer.clone();
+    star.open(1, 2, &delayed_answer);
     star.run(100 * MS);
     let limit = |rate_bytes_per_s: u32| RateLimit {
         rate_bytes_per_s,
         burst_bytes: 3000,
     };
     let now = star.now();
-    star.middle(MIDDLE).impose(now, Some(limit(50_000)));
+    star.router(ROUTER).set_rate(now, Some(limit(50_000)));
     star.run(200 * MS);
     let id = AssociationId(1);
     assert_eq!(star.station(1).0.route_limit(id), None, "it was lost");
@@ -286,17 +286,17 @@ fn a_rate_is_told_again_when_it_was_lost_and_when_it_changes() {
         "told again"
     );
     let now = star.now();
-    star.middle(MIDDLE).impose(now, None);
+    star.router(ROUTER).set_rate(now, None);
     star.run(200_100 * MS);
     assert_eq!(star.station(1).0.route_limit(id), None);
 }
 
 /// Two intermediate systems in a row; the lower of their rates holds.
 #[test]
-fn paths_lead_over_several_intermediate_systems() {
+fn path_over_several_routers() {
     let mut star = Star::new(&config(), clean(), 1);
-    let next = |far: u32, by: u32| {
-        let host = core::net::IpAddr::V4(core::net::Ipv4Addr::from(far));
+    let next = |destination: u32, by: u32| {
+        let host = core::net::IpAddr::V4(core::net::Ipv4Addr::from(destination));
         std::collections::BTreeMap::from([(host, Address::Station(by))])
     };
     let rate = |rate_bytes_per_s: u32| {
@@ -305,53 +305,53 @@ fn paths_lead_over_several_intermediate_systems() {
             burst_bytes: 3000,
         })
     };
-    let here = ForwarderConfig {
-        next: next(2, 10),
+    let here = RouterConfig {
+        next_hops: next(2, 10),
         rate: rate(900_000),
-        ..ForwarderConfig::default()
+        ..RouterConfig::default()
     };
-    let there = ForwarderConfig {
+    let there = RouterConfig {
         rate: rate(100_000),
-        ..ForwarderConfig::default()
+        ..RouterConfig::default()
     };
-    star.forwarder(MIDDLE, here);
-    star.forwarder(10, there);
-    star.end(1, MIDDLE);
-    star.end(2, 10);
+    star.add_router(ROUTER, here);
+    star.add_router(10, there);
+    star.add_endpoint(1, ROUTER);
+    star.add_endpoint(2, 10);
     star.open(1, 2, &plan(vec![vec![5; 100_000]]));
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [vec![5; 100_000]]);
     check_all(&mut star, 2, "two in a row");
-    assert_eq!(star.middle(10).trails(), 0);
+    assert_eq!(star.router(10).paths(), 0);
     let big = |sent: &&Sent| sent.to == 2 && sent.packet.len() > 500;
     let last = star.trace.iter().rfind(big).expect("data").at_ps / MS;
     assert!((900..1400).contains(&last), "{last} ms");
 }
 
 #[test]
-fn a_path_is_found_again_when_an_intermediate_system_forgot_it() {
+fn path_restored_after_router_forgot_it() {
     let mut star = star(clean(), 2, 1);
     let sent = messages(&mut SplitMix64::new(9), 2000);
     star.open(1, 2, &plan(sent.clone()));
     star.run(60 * MS);
-    star.forwarder(MIDDLE, ForwarderConfig::default());
+    star.add_router(ROUTER, RouterConfig::default());
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [joined(&sent)]);
-    assert!(kinds(&star, Kind::Path) >= 2, "sent and passed on");
+    assert!(kinds(&star, PacketKind::Path) >= 2, "sent and passed on");
     check_all(&mut star, 2, "found again");
 }
 
 #[test]
-fn who_has_no_way_is_refused() {
+fn unreachable_host_refused() {
     // 2 is a station the middle has no link to: the packet goes there and nobody answers; a full
     // table says so at once.
-    let full = ForwarderConfig {
-        trails_max: 0,
-        ..ForwarderConfig::default()
+    let full = RouterConfig {
+        paths_max: 0,
+        ..RouterConfig::default()
     };
     let mut star = Star::new(&config(), clean(), 1);
-    star.forwarder(MIDDLE, full);
-    (1..=2).for_each(|station| star.end(station, MIDDLE));
+    star.add_router(ROUTER, full);
+    (1..=2).for_each(|station| star.add_endpoint(station, ROUTER));
     star.open(1, 2, &plan(vec![vec![1; 10]]));
     star.run(LONG);
     let (xtp, users) = star.station(1);
@@ -360,7 +360,7 @@ fn who_has_no_way_is_refused() {
 }
 
 #[test]
-fn endpoints_side_by_side_exchange_and_release_routes_too() {
+fn direct_endpoints_exchange_and_release_routes() {
     for seed in seeds(40) {
         let link = LinkConfig {
             loss_ppm: 40_000,

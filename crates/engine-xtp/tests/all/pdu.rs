@@ -2,8 +2,8 @@
 
 use engine::SplitMix64;
 use engine_xtp::pdu::{
-    AddressSegment, Body, Common, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
-    Options, Packet, RTN, Reject, Service, Span, TrafficSpec,
+    AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
+    Header, Options, Packet, RTN, Reject, Service, Span, TrafficSpec,
 };
 
 /// Packets of which another implementation's decoder said that they are well formed, with good
@@ -54,13 +54,13 @@ fn vector(name: &str) -> Vec<u8> {
 }
 
 #[test]
-fn every_known_packet_is_read_and_written_again() {
+fn test_vectors_roundtrip() {
     for (name, hex) in VECTORS {
         let known = octets(hex);
         let packet = Packet::parse(&known).unwrap_or_else(|why| panic!("{name}: {why:?}"));
         assert_eq!(packet.emit(), known, "{name}");
         let mut summed = Vec::new();
-        packet.emit_summed(&mut summed);
+        packet.emit_with_checksum(&mut summed);
         assert_eq!(
             summed, known,
             "{name}: dlen or check was worked out differently"
@@ -69,7 +69,7 @@ fn every_known_packet_is_read_and_written_again() {
 }
 
 #[test]
-fn the_first_means_what_it_should() {
+fn first_vector_fields() {
     let known = vector("FIRST");
     let packet = Packet::parse(&known).expect("a good packet");
     assert_eq!(packet.header.key, 0x1_0000_0001);
@@ -89,7 +89,7 @@ fn the_first_means_what_it_should() {
 }
 
 #[test]
-fn control_packets_mean_what_they_should() {
+fn control_vector_fields() {
     let known = vector("ECNTL");
     let packet = Packet::parse(&known).expect("a good packet");
     assert_eq!(packet.header.key, RTN | 1);
@@ -98,7 +98,7 @@ fn control_packets_mean_what_they_should() {
     };
     assert_eq!(
         common,
-        Common {
+        CommonControl {
             rseq: 1400,
             alloc: 70_000,
             echo: 3
@@ -137,7 +137,7 @@ fn control_packets_mean_what_they_should() {
 }
 
 #[test]
-fn the_diagnostic_means_what_it_should() {
+fn diag_vector_fields() {
     let known = vector("DIAG");
     let packet = Packet::parse(&known).expect("a good packet");
     let expected = Diag {
@@ -149,7 +149,7 @@ fn the_diagnostic_means_what_it_should() {
 }
 
 #[test]
-fn each_broken_rule_is_named_in_order() {
+fn parse_rejects_in_check_order() {
     let good = vector("CNTL");
     assert_eq!(Packet::parse(&good[..31]), Err(Reject::Short));
     let with = |at: usize, value: u8| {
@@ -180,7 +180,7 @@ fn resummed(mut packet: Vec<u8>) -> Vec<u8> {
 }
 
 #[test]
-fn any_octets_are_written_again_as_they_were_or_not_accepted() {
+fn random_octets_roundtrip_or_rejected() {
     let mut random = SplitMix64::new(9);
     let mut accepted = [0u32; 9];
     for round in 0..300_000 {
@@ -226,7 +226,7 @@ fn any_octets_are_written_again_as_they_were_or_not_accepted() {
 }
 
 #[test]
-fn a_header_summed_alone_is_extended_by_the_host() {
+fn header_checksum_extended_over_payload() {
     let header = Header {
         key: 7,
         options: Options::EOM,
@@ -237,7 +237,7 @@ fn a_header_summed_alone_is_extended_by_the_host() {
         sync: 3,
         seq: 1 << 40,
     };
-    let mut packet = header.emit_summed().to_vec();
+    let mut packet = header.emit_with_checksum().to_vec();
     let check = u16::from_be_bytes([packet[16], packet[17]]);
     let whole = engine::checksum::extend(check, engine::checksum::sum(b"hello"));
     packet[16..18].copy_from_slice(&whole.to_be_bytes());

@@ -4,7 +4,7 @@ use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
 use crate::user::Plan;
 use core::time::Duration;
 use engine::{Address, Batch, CloseReason, Engine, Event, Framing, Instant};
-use engine_xtp::api::RateLimit;
+use engine_xtp::config::RateLimit;
 use engine_xtp::pdu::{DiagValue, Format, Header, Options, Service};
 use engine_xtp::{Config, FlowControl, Holdings, Xtp};
 use link::LinkConfig;
@@ -34,7 +34,7 @@ fn kinds(outcome: &Outcome) -> Vec<(usize, Format, bool)> {
 }
 
 #[test]
-fn a_transaction_is_three_packets_and_one_round_trip() {
+fn transaction_takes_three_packets_and_one_rtt() {
     let config = service(Service::Transaction);
     let plans = [
         once(b"what is the time?", false),
@@ -61,7 +61,7 @@ fn a_transaction_is_three_packets_and_one_round_trip() {
 }
 
 #[test]
-fn a_large_reply_waits_until_the_address_is_proven() {
+fn large_reply_waits_for_address_validation() {
     let config = service(Service::Transaction);
     let reply = vec![3; 20_000];
     let plans = [once(b"the file, please", false), once(&reply, true)];
@@ -87,7 +87,7 @@ fn a_large_reply_waits_until_the_address_is_proven() {
 }
 
 #[test]
-fn an_acknowledged_datagram_is_two_packets() {
+fn acknowledged_datagram_takes_two_packets() {
     let config = service(Service::AckedDatagram);
     let plans = [once(b"note this", false), Plan::default()];
     let outcome = run(both(&config, 1), plans, clean(), 1);
@@ -101,7 +101,7 @@ fn an_acknowledged_datagram_is_two_packets() {
 }
 
 #[test]
-fn an_unacknowledged_datagram_is_one_packet() {
+fn unacknowledged_datagram_takes_one_packet() {
     let config = service(Service::Datagram);
     let plans = [once(b"for what it is worth", false), Plan::default()];
     let outcome = run(both(&config, 1), plans, clean(), 1);
@@ -153,14 +153,14 @@ fn services_survive_faults() {
 }
 
 #[test]
-fn a_rate_is_kept_by_the_sender_and_by_one_who_is_told() {
-    for teller in [0, 1] {
+fn rate_limit_of_either_side_kept_by_sender() {
+    for limited_side in [0, 1] {
         let limit = RateLimit {
             rate_bytes_per_s: 100_000,
             burst_bytes: 5000,
         };
         let mut configs = both(&Config::default(), 1);
-        configs[teller].rate = Some(limit);
+        configs[limited_side].rate = Some(limit);
         let plans = [once(&vec![1; 100_000], false), Plan::default()];
         let outcome = run(configs, plans, clean(), 1);
         assert_eq!(joined(&outcome.received[1]).len(), 100_000);
@@ -169,13 +169,13 @@ fn a_rate_is_kept_by_the_sender_and_by_one_who_is_told() {
         let last_ms = last.expect("data were sent").at_ps / MS;
         assert!(
             (950..1400).contains(&last_ms),
-            "side {teller} limits: {last_ms} ms"
+            "side {limited_side} limits: {last_ms} ms"
         );
     }
 }
 
 #[test]
-fn reservation_sends_only_what_was_posted() {
+fn reservation_sends_only_posted_bytes() {
     let config = Config {
         flow: FlowControl::Reservation,
         initial_window: 0,
@@ -192,7 +192,7 @@ fn reservation_sends_only_what_was_posted() {
 }
 
 #[test]
-fn a_supervised_opening_is_answered_after_the_user_decided() {
+fn supervised_open_answered_after_user_decision() {
     let [config, supervised] = both(&Config::default(), 1);
     let supervised = Config {
         supervised: true,
@@ -227,9 +227,9 @@ fn a_supervised_opening_is_answered_after_the_user_decided() {
 }
 
 #[test]
-fn an_idle_association_is_kept_alive_and_a_dead_one_is_noticed() {
+fn keepalive_answered_and_dead_peer_detected() {
     let config = Config {
-        keep_alive: Duration::from_secs(1),
+        keepalive: Duration::from_secs(1),
         ..Config::default()
     };
     let (mut first, mut second) = connected(config);

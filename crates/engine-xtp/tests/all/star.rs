@@ -3,9 +3,9 @@
 use crate::pair::MS;
 use crate::user::{Plan, User};
 use engine::{Address, Batch, Delivery, Engine, Event, Instant};
-use engine_xtp::pdu::Dialect;
-use engine_xtp::pdu::three::Header3;
-use engine_xtp::{Config, Forwarder, ForwarderConfig, Xtp};
+use engine_xtp::pdu::Version;
+use engine_xtp::pdu::v3::HeaderV3;
+use engine_xtp::{Config, Router, RouterConfig, Xtp};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
 
@@ -15,9 +15,9 @@ const FRAME_OVERHEAD: usize = 46;
 /// What stands at a place.
 pub enum Node {
     /// A station with its users.
-    End(Box<Xtp>, Vec<User>),
+    Endpoint(Box<Xtp>, Vec<User>),
     /// An intermediate system.
-    Middle(Box<Forwarder>),
+    Router(Box<Router>),
 }
 
 /// A packet that was sent.
@@ -29,7 +29,7 @@ pub struct Sent {
     pub packet: Vec<u8>,
 }
 
-enum Happening {
+enum NetEvent {
     Arrival { to: u32, from: u32, packet: Vec<u8> },
     Wake(u32, usize),
 }
@@ -44,13 +44,13 @@ pub struct Star {
     config: Config,
     /// What users do whose circuits were opened by others.
     pub answer: Plan,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), NetEvent>,
     made: u64,
     pub now_ps: u64,
     pub trace: Vec<Sent>,
     seed: u64,
     /// Packets that an intermediate system built or passed are lost when this says so.
-    pub swallow: Option<fn(&Sent) -> bool>,
+    pub drop_if: Option<fn(&Sent) -> bool>,
 }
 
 impl Star {
@@ -68,7 +68,7 @@ impl Star {
             now_ps: 0,
             trace: Vec::new(),
             seed,
-            swallow: None,
+            drop_if: None,
         }
     }
 
@@ -77,20 +77,20 @@ impl Star {
     }
 
     /// Adds an intermediate system.
-    pub fn forwarder(&mut self, station: u32, config: ForwarderConfig) {
-        let forwarder = Box::new(Forwarder::new(config));
-        self.nodes.insert(station, Node::Middle(forwarder));
+    pub fn add_router(&mut self, station: u32, config: RouterConfig) {
+        let router = Box::new(Router::new(config));
+        self.nodes.insert(station, Node::Router(router));
     }
 
-    pub fn middle(&mut self, station: u32) -> &mut Forwarder {
+    pub fn router(&mut self, station: u32) -> &mut Router {
         match self.nodes.get_mut(&station) {
-            Some(Node::Middle(forwarder)) => forwarder,
+            Some(Node::Router(router)) => router,
             _ => panic!("no intermediate system {station}"),
         }
     }
 
     /// Adds a station that listens, behind a gateway.
-    pub fn end(&mut self, station: u32, gateway: u32) {
+    pub fn add_endpoint(&mut self, station: u32, gateway: u32) {
         let config = Config {
             gateway: Some(Address::Station(gateway)),
             seed: self.seed * 64 + u64::from(station),
@@ -99,12 +99,12 @@ impl Star {
         let mut xtp = Xtp::new(config);
         xtp.listen(true);
         self.nodes
-            .insert(station, Node::End(Box::new(xtp), Vec::new()));
+            .insert(station, Node::Endpoint(Box::new(xtp), Vec::new()));
     }
 
     pub fn station(&mut self, station: u32) -> (&mut Xtp, &mut Vec<User>) {
         match self.nodes.get_mut(&station) {
-            Some(Node::End(xtp, users)) => (xtp, users),
+            Some(Node::Endpoint(xtp, users)) => (xtp, users),
             _ => panic!("no station {station}"),
         }
     }
@@ -127,8 +127,8 @@ impl Star {
                 self.serve(*station);
             }
             let deadlines = self.nodes.values().filter_map(|node| match node {
-                Node::End(xtp, _) => xtp.poll_timeout(),
-                Node::Middle(forwarder) => forwarder.poll_timeout(),
+                Node::Endpoint(xtp, _) => xtp.poll_timeout(),
+                Node::Router(router) => router.poll_timeout(),
             });
             let next = deadlines.map(|at| at.as_nanos() * 1000);
             let next = next
@@ -142,8 +142,8 @@ impl Star {
             let now = self.now();
             for node in self.nodes.values_mut() {
                 match node {
-                    Node::End(xtp, _) => xtp.handle_timeout(now),
-                    Node::Middle(forwarder) => forwarder.handle_timeout(now),
+                    Node::Endpoint(xtp, _) => xtp.handle_timeout(now),
+                    Node::Router(router) => router.handle_timeout(now),
                 }
             }
         }
@@ -155,8 +155,8 @@ impl Star {
                 return;
             }
             match entry.remove() {
-                Happening::Wake(station, user) => self.station(station).1[user].wake(),
-                Happening::Arrival { to, from, packet } => self.arrive(to, from, &packet),
+                NetEvent::Wake(station, user) => self.station(station).1[user].wake(),
+                NetEvent::Arrival { to, from, packet } => self.arrive(to, from, &packet),
             }
         }
     }
@@ -166,10 +166,10 @@ impl Star {
         let mut deliveries = Vec::new();
         let from = Address::Station(from);
         match self.nodes.get_mut(&to) {
-            Some(Node::Middle(forwarder)) => {
-                forwarder.handle_packet(now, from, packet, &mut deliveries);
+            Some(Node::Router(router)) => {
+                router.handle_packet(now, from, packet, &mut deliveries);
             }
-            Some(Node::End(xtp, _)) => {
+            Some(Node::Endpoint(xtp, _)) => {
                 xtp.handle_packet(now, from, packet, &mut deliveries);
                 self.deliver(to, deliveries, packet);
             }
@@ -196,7 +196,9 @@ impl Star {
                 .deliver(delivery, packet);
         }
         for event in events {
-            users.iter_mut().for_each(|user| user.hear(event.clone()));
+            users
+                .iter_mut()
+                .for_each(|user| user.handle_event(event.clone()));
         }
     }
 
@@ -206,7 +208,7 @@ impl Star {
 
     fn serve(&mut self, station: u32) {
         let (now, now_ps) = (self.now(), self.now_ps);
-        if let Some(Node::End(..)) = self.nodes.get(&station) {
+        if let Some(Node::Endpoint(..)) = self.nodes.get(&station) {
             self.take_events(station);
             let (xtp, users) = self.station(station);
             let mut wakes = Vec::new();
@@ -214,13 +216,13 @@ impl Star {
                 wakes.extend(user.act(now, xtp).map(|pause| (now_ps + pause, index)));
             }
             for (at_ps, user) in wakes {
-                self.push(at_ps, Happening::Wake(station, user));
+                self.push(at_ps, NetEvent::Wake(station, user));
             }
         }
         loop {
             let mut batch = Batch::new(1);
             let packets = match self.nodes.get_mut(&station) {
-                Some(Node::End(xtp, users)) => {
+                Some(Node::Endpoint(xtp, users)) => {
                     xtp.poll_transmit(now, &mut batch);
                     let Some((id, _)) = batch.destination() else {
                         break;
@@ -230,8 +232,8 @@ impl Star {
                         None => plain(&batch),
                     }
                 }
-                Some(Node::Middle(forwarder)) => {
-                    forwarder.poll_transmit(now, &mut batch);
+                Some(Node::Router(router)) => {
+                    router.poll_transmit(now, &mut batch);
                     plain(&batch)
                 }
                 None => return,
@@ -245,26 +247,26 @@ impl Star {
             for packet in packets {
                 self.carry(station, to, packet);
             }
-            if let Some(Node::End(..)) = self.nodes.get(&station) {
+            if let Some(Node::Endpoint(..)) = self.nodes.get(&station) {
                 self.take_events(station);
             }
         }
     }
 
-    fn push(&mut self, at_ps: u64, happening: Happening) {
+    fn push(&mut self, at_ps: u64, event: NetEvent) {
         self.made += 1;
-        self.queue.insert((at_ps, self.made), happening);
+        self.queue.insert((at_ps, self.made), event);
     }
 
     fn carry(&mut self, from: u32, to: u32, mut packet: Vec<u8>) {
-        Header3::parse_head(Dialect::V36, &packet).expect("a good header was built");
+        HeaderV3::parse_header_only(Version::V36, &packet).expect("a good header was built");
         let sent = Sent {
             at_ps: self.now_ps,
             from,
             to,
             packet: packet.clone(),
         };
-        let lost = self.swallow.is_some_and(|swallow| swallow(&sent));
+        let lost = self.drop_if.is_some_and(|drop_if| drop_if(&sent));
         self.trace.push(sent);
         let (config, seed) = (self.link, self.seed);
         let number = from * 64 + to;
@@ -277,17 +279,17 @@ impl Star {
         {
             *octet ^= 1 << (bit % 8);
         }
-        let passes = matches!(self.nodes.get(&to), Some(Node::Middle(_)));
+        let passes = matches!(self.nodes.get(&to), Some(Node::Router(_)));
         for at_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
             // What is passed on when its header is there arrives earlier by the rest of it.
-            let rest = octets.saturating_sub(FRAME_OVERHEAD + Dialect::V36.header_len());
+            let rest = octets.saturating_sub(FRAME_OVERHEAD + Version::V36.header_len());
             let rate = self.link.rate_bps.unwrap_or(u64::MAX);
             let ahead = (rest as u128 * 8 * 1_000_000_000_000 / u128::from(rate)) as u64;
             let cut = if passes && self.cut_through { ahead } else { 0 };
             let at_ps = at_ps.saturating_sub(cut).max(self.now_ps);
             if !lost {
                 let packet = packet.clone();
-                self.push(at_ps, Happening::Arrival { to, from, packet });
+                self.push(at_ps, NetEvent::Arrival { to, from, packet });
             }
         }
     }

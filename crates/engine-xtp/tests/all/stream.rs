@@ -1,6 +1,6 @@
 //! Streams over a link without faults: what is sent, and what is not.
 
-use crate::pair::{MS, Outcome, TraceLine, both, clean, joined, messages, run, story};
+use crate::pair::{MS, Outcome, TraceLine, both, clean, joined, messages, packet_log, run};
 use crate::user::Plan;
 use engine::{CloseReason, SplitMix64};
 use engine_xtp::Config;
@@ -28,7 +28,7 @@ fn count(outcome: &Outcome, from: usize, format: Format) -> usize {
 }
 
 #[test]
-fn a_clean_link_brings_every_byte_once_and_nothing_is_sent_twice() {
+fn clean_link_delivers_once_without_retransmission() {
     for explicit in [true, false] {
         let sent = messages(&mut SplitMix64::new(11), 2000);
         let config = Config {
@@ -59,7 +59,7 @@ fn a_clean_link_brings_every_byte_once_and_nothing_is_sent_twice() {
 }
 
 #[test]
-fn both_directions_at_once_and_a_simultaneous_close() {
+fn bidirectional_data_and_simultaneous_close() {
     let sent = [21, 22].map(|seed| messages(&mut SplitMix64::new(seed), 500));
     let plans = sent.clone().map(plan);
     let outcome = run(both(&Config::default(), 3), plans, clean(), 5);
@@ -74,7 +74,7 @@ fn both_directions_at_once_and_a_simultaneous_close() {
 }
 
 #[test]
-fn an_implicit_opening_carries_data_and_loses_no_round_trip() {
+fn implicit_open_carries_data_without_extra_rtt() {
     let config = Config {
         explicit: false,
         ..Config::default()
@@ -90,7 +90,7 @@ fn an_implicit_opening_carries_data_and_loses_no_round_trip() {
 }
 
 #[test]
-fn keys_are_exchanged_and_used() {
+fn exchanged_keys_are_used() {
     let sent = messages(&mut SplitMix64::new(7), 300);
     let plans = [plan(sent), plan(Vec::new())];
     let outcome = run(both(&Config::default(), 1), plans, clean(), 1);
@@ -111,7 +111,7 @@ fn keys_are_exchanged_and_used() {
 }
 
 #[test]
-fn full_packets_begin_at_slot_borders_with_a_plain_header() {
+fn full_packets_aligned_to_slots() {
     let config = Config {
         explicit: false,
         ..Config::default()
@@ -131,7 +131,7 @@ fn full_packets_begin_at_slot_borders_with_a_plain_header() {
 }
 
 #[test]
-fn a_side_may_go_on_sending_after_the_other_ended() {
+fn half_closed_side_keeps_sending() {
     let config = Config::default();
     let answer = messages(&mut SplitMix64::new(8), 200);
     let plans = [
@@ -148,7 +148,7 @@ fn a_side_may_go_on_sending_after_the_other_ended() {
 }
 
 #[test]
-fn nobody_listening_is_said_at_once() {
+fn no_listener_refused_at_once() {
     let config = [
         Config::default(),
         Config {
@@ -164,12 +164,12 @@ fn nobody_listening_is_said_at_once() {
 }
 
 #[test]
-fn an_opening_for_another_who_shares_the_address_is_left_to_that_one() {
+fn first_for_other_endpoint_on_same_address_ignored() {
     let config = [
         Config::default(),
         Config {
             port: 9,
-            shares_address: true,
+            shared_address: true,
             ..Config::default()
         },
     ];
@@ -179,17 +179,17 @@ fn an_opening_for_another_who_shares_the_address_is_left_to_that_one() {
 }
 
 #[test]
-fn the_last_packet_of_a_close_says_end_and_none_is_answered() {
+fn last_close_packet_carries_end_unanswered() {
     let plans = [plan(vec![b"bye".to_vec()]), plan(Vec::new())];
     let outcome = run(both(&Config::default(), 1), plans, clean(), 1);
-    let says_end = |line: &TraceLine| {
+    let has_end = |line: &TraceLine| {
         let header = Header::parse(&line.packet).expect("a good packet");
         header.options.has(Options::END)
     };
-    let told = story(&outcome.trace);
-    assert!(says_end(outcome.trace.last().expect("packets")), "{told}");
-    let end = outcome.trace.iter().find(|line| says_end(line));
+    let log = packet_log(&outcome.trace);
+    assert!(has_end(outcome.trace.last().expect("packets")), "{log}");
+    let end = outcome.trace.iter().find(|line| has_end(line));
     let end = end.expect("the last at least");
     let answers = |line: &&TraceLine| line.from != end.from && line.at_ps > end.at_ps + MS;
-    assert_eq!(outcome.trace.iter().filter(answers).count(), 0, "{told}");
+    assert_eq!(outcome.trace.iter().filter(answers).count(), 0, "{log}");
 }

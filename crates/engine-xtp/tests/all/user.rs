@@ -1,7 +1,7 @@
 //! A user of one circuit: its send store, what it received, and how it goes about both.
 
 use core::time::Duration;
-use engine::{Batch, Bytes, AssociationId, CloseReason, Delivery, Engine, Event, Framing, Instant};
+use engine::{AssociationId, Batch, Bytes, CloseReason, Delivery, Engine, Event, Framing, Instant};
 use engine_xtp::{Config, FlowControl, Xtp};
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ pub struct Plan {
     /// Which of `sends` end with a tag; none of those beyond.
     pub end_tags: Vec<bool>,
     /// It never says that bytes need to leave, but for the end.
-    pub patient: bool,
+    pub never_pushes: bool,
     /// It takes what came, and decides about openings, this much later.
     pub pause: Duration,
 }
@@ -38,7 +38,7 @@ pub struct User {
     id: Option<AssociationId>,
     plan: VecDeque<Vec<u8>>,
     answers: bool,
-    patient: bool,
+    never_pushes: bool,
     pause: Duration,
     framing: Framing,
     reserves: bool,
@@ -53,8 +53,8 @@ pub struct User {
     tags: VecDeque<bool>,
     end_tags: VecDeque<bool>,
     new: bool,
-    resting: bool,
-    rested: bool,
+    pause_started: bool,
+    pause_over: bool,
 }
 
 impl User {
@@ -72,7 +72,7 @@ impl User {
             id: None,
             plan: plan.sends.iter().cloned().collect(),
             answers: plan.answers,
-            patient: plan.patient,
+            never_pushes: plan.never_pushes,
             pause: plan.pause,
             framing: config.framing,
             reserves: config.flow == FlowControl::Reservation,
@@ -83,8 +83,8 @@ impl User {
             unread: 0,
             part: Vec::new(),
             new: false,
-            resting: false,
-            rested: false,
+            pause_started: false,
+            pause_over: false,
         }
     }
 
@@ -103,10 +103,10 @@ impl User {
     }
 
     pub fn wake(&mut self) {
-        self.rested = true;
+        self.pause_over = true;
     }
 
-    pub fn hear(&mut self, event: Event) {
+    pub fn handle_event(&mut self, event: Event) {
         let mine = |id: &AssociationId| self.id == Some(*id);
         match event {
             Event::Released(id, position) if mine(&id) => {
@@ -128,11 +128,11 @@ impl User {
     /// Does what there is to do; when it wants to be woken, in picoseconds from now.
     pub fn act(&mut self, now: Instant, engine: &mut Xtp) -> Option<u64> {
         let id = self.id?;
-        if (self.new || self.unread > 0) && !self.rested && !self.pause.is_zero() {
-            let first = !std::mem::replace(&mut self.resting, true);
+        if (self.new || self.unread > 0) && !self.pause_over && !self.pause.is_zero() {
+            let first = !std::mem::replace(&mut self.pause_started, true);
             return first.then_some(self.pause.as_nanos() as u64 * 1000);
         }
-        (self.resting, self.rested) = (false, false);
+        (self.pause_started, self.pause_over) = (false, false);
         self.read(now, engine, id);
         self.write(now, engine, id);
         None
@@ -177,7 +177,7 @@ impl User {
             }
         }
         if self.store.len() > before {
-            engine.submit(now, id, self.store.len() as u64, !self.patient);
+            engine.submit(now, id, self.store.len() as u64, !self.never_pushes);
         }
         if self.plan.is_empty() && !self.done && (self.peer_finished || !self.answers) {
             engine.finish(now, id);
@@ -211,7 +211,7 @@ impl User {
     pub fn deliver(&mut self, delivery: Delivery, packet: &[u8]) {
         let bytes = match delivery.bytes {
             Bytes::Packet(range) => packet[range].to_vec(),
-            Bytes::Reassembled(held) => held,
+            Bytes::Reassembled(bytes) => bytes,
         };
         self.attach(delivery.association);
         if self.id != Some(delivery.association) {
@@ -227,13 +227,16 @@ impl User {
             self.part.clear();
         }
         if self.part.is_empty() {
-            self.part_tagged = delivery.tag;
+            self.part_tagged = delivery.begin_tag;
         } else {
-            assert!(!delivery.tag, "a tag in the middle");
+            assert!(!delivery.begin_tag, "a tag in the middle");
         }
         self.part.extend(bytes);
-        assert!(!delivery.end_tag || delivery.end, "a tag in the middle");
-        if delivery.end {
+        assert!(
+            !delivery.end_tag || delivery.end_of_message,
+            "a tag in the middle"
+        );
+        if delivery.end_of_message {
             self.end_tagged.push(delivery.end_tag);
             self.received.push(std::mem::take(&mut self.part));
             self.tagged.push(self.part_tagged);

@@ -1,6 +1,6 @@
 //! Processors and clock.
 
-use super::{Check, Test, bad, good, note, warning};
+use super::{Check, TestSpec, bad, good, note, warning};
 use crate::survey::Survey;
 use results::Finding;
 
@@ -18,7 +18,7 @@ pub(super) const CHECKS: &[Check] = &[
     clock_cost,
 ];
 
-fn build(survey: &Survey, _: &Test) -> Option<Finding> {
+fn build(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     if !survey.kernel.debug_build {
         return None;
     }
@@ -29,7 +29,7 @@ fn build(survey: &Survey, _: &Test) -> Option<Finding> {
     )
 }
 
-fn governor(survey: &Survey, test: &Test) -> Option<Finding> {
+fn governor(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let governor = survey.cpu.governor.as_deref()?;
     if governor == "performance" {
         return good("the frequency governor is performance");
@@ -47,7 +47,7 @@ fn governor(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn turbo(survey: &Survey, _: &Test) -> Option<Finding> {
+fn turbo(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     if !survey.cpu.turbo? || survey.cpu.hypervisor.is_some() {
         return None;
     }
@@ -59,7 +59,7 @@ fn turbo(survey: &Survey, _: &Test) -> Option<Finding> {
     )
 }
 
-fn battery(survey: &Survey, _: &Test) -> Option<Finding> {
+fn battery(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     if !survey.cpu.on_battery? {
         return None;
     }
@@ -73,7 +73,7 @@ fn battery(survey: &Survey, _: &Test) -> Option<Finding> {
 /// Sender, receiver and the measuring process; the kernel's network work runs in any of them.
 const PROCESSORS_WANTED: usize = 3;
 
-fn processors(survey: &Survey, test: &Test) -> Option<Finding> {
+fn processors(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let count = survey.cpu.usable.or(survey.cpu.online)?;
     let wanted = PROCESSORS_WANTED + 2 * test.circuits.saturating_sub(1);
     let remedy = "nothing on this host; compare transports with each other, not with other hosts";
@@ -96,7 +96,7 @@ fn processors(survey: &Survey, test: &Test) -> Option<Finding> {
     }
 }
 
-fn placement(survey: &Survey, test: &Test) -> Option<Finding> {
+fn placement(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let processors = survey.cpu.usable.or(survey.cpu.online)?;
     if test.pinned || processors < 2 {
         return None;
@@ -120,7 +120,7 @@ fn placement(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn quota(survey: &Survey, _: &Test) -> Option<Finding> {
+fn quota(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     let quota = survey.cpu.quota?;
     warning(
         format!("the control group may use {quota:.2} processors' time"),
@@ -129,7 +129,7 @@ fn quota(survey: &Survey, _: &Test) -> Option<Finding> {
     )
 }
 
-fn virtual_machine(survey: &Survey, test: &Test) -> Option<Finding> {
+fn virtual_machine(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let hypervisor = survey.cpu.hypervisor.as_deref()?;
     let what = match hypervisor {
         "unknown" => "this is a virtual machine".to_owned(),
@@ -146,7 +146,7 @@ fn virtual_machine(survey: &Survey, test: &Test) -> Option<Finding> {
     note(what, effect, remedy)
 }
 
-fn idle(survey: &Survey, test: &Test) -> Option<Finding> {
+fn idle(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     if !test.has_delay() || test.busy_poll {
         return None;
     }
@@ -170,7 +170,7 @@ fn idle(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn clock_source(survey: &Survey, test: &Test) -> Option<Finding> {
+fn clock_source(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let source = survey.clock.source.as_deref()?;
     // These are read in the user's process, without a system call.
     if [
@@ -199,7 +199,7 @@ fn clock_source(survey: &Survey, test: &Test) -> Option<Finding> {
 /// Nanoseconds of a clock read above which a delay of a few microseconds is noticeably off.
 const CLOCK_READ_NS_MAX: f64 = 100.0;
 
-fn clock_cost(survey: &Survey, test: &Test) -> Option<Finding> {
+fn clock_cost(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let cost = survey.clock.read_ns?;
     if cost <= CLOCK_READ_NS_MAX {
         return good(format!("a clock read costs {cost:.0} ns"));

@@ -1,15 +1,15 @@
 //! Other work, on this host and on the one below it.
 
-use super::{Check, Test, bad, good, note, warning};
-use crate::disturbance::{FOREIGN_CORES_MAX, STEAL_MAX};
+use super::{Check, TestSpec, bad, good, note, warning};
+use crate::disturbance::{BACKGROUND_CORES_MAX, STEAL_MAX};
 use crate::survey::Survey;
 use results::Finding;
 
-pub(super) const CHECKS: &[Check] = &[foreign, steal_now, steal_before, memory];
+pub(super) const CHECKS: &[Check] = &[background_load, steal_now, steal_before, memory];
 
-fn foreign(survey: &Survey, _: &Test) -> Option<Finding> {
-    let cores = survey.load.foreign_cores?;
-    if cores <= FOREIGN_CORES_MAX {
+fn background_load(survey: &Survey, _: &TestSpec) -> Option<Finding> {
+    let cores = survey.load.background_cores?;
+    if cores <= BACKGROUND_CORES_MAX {
         return good(format!("other work keeps {cores:.2} processors busy"));
     }
     let what = format!("other work keeps {cores:.1} processors busy");
@@ -23,7 +23,7 @@ fn foreign(survey: &Survey, _: &Test) -> Option<Finding> {
     }
 }
 
-fn steal_now(survey: &Survey, _: &Test) -> Option<Finding> {
+fn steal_now(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     let steal = survey.load.steal_now?;
     if steal <= STEAL_MAX {
         return None;
@@ -41,7 +41,7 @@ fn steal_now(survey: &Survey, _: &Test) -> Option<Finding> {
 /// Share of the time since the system began from which on steal is a habit of the host.
 const STEAL_BEFORE_MAX: f64 = 0.01;
 
-fn steal_before(survey: &Survey, _: &Test) -> Option<Finding> {
+fn steal_before(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     let steal = survey.load.steal_since_start?;
     survey.cpu.hypervisor.as_ref()?;
     let what = format!(
@@ -61,7 +61,7 @@ fn steal_before(survey: &Survey, _: &Test) -> Option<Finding> {
 /// Bytes two workers, their buffers and their histograms need with much to spare.
 const MEMORY_WANTED: u64 = 512 << 20;
 
-fn memory(survey: &Survey, _: &Test) -> Option<Finding> {
+fn memory(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     let free = survey.kernel.memory_free_bytes?;
     if free >= MEMORY_WANTED {
         return None;

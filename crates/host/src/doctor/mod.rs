@@ -9,7 +9,7 @@ use results::{Finding, Severity};
 
 /// What will be measured.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Test {
+pub struct TestSpec {
     /// Workloads: `throughput`, `delay`, `offered`, `connect`.
     pub workloads: Vec<String>,
     /// Transports, by name.
@@ -37,12 +37,12 @@ const USUAL: &[&str] = &[
     "bare",
 ];
 
-impl Default for Test {
+impl Default for TestSpec {
     /// Throughput and delay of the usual transports, as `towpath race` without arguments
     /// measures them.
-    fn default() -> Test {
+    fn default() -> TestSpec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-        Test {
+        TestSpec {
             workloads: names(&["throughput", "delay"]),
             transports: names(USUAL),
             pinned: false,
@@ -54,7 +54,7 @@ impl Default for Test {
     }
 }
 
-impl Test {
+impl TestSpec {
     /// Whether a workload is among those measured.
     fn has(&self, workload: &str) -> bool {
         self.workloads.iter().any(|name| name == workload)
@@ -79,11 +79,11 @@ impl Test {
 
 /// What about this host matters for `test`: worst first. What is as it should be is said too.
 /// Takes about an eighth of a second.
-pub fn doctor(test: &Test) -> Vec<Finding> {
+pub fn doctor(test: &TestSpec) -> Vec<Finding> {
     judge(&Survey::take(), test)
 }
 
-pub(crate) fn judge(survey: &Survey, test: &Test) -> Vec<Finding> {
+pub(crate) fn judge(survey: &Survey, test: &TestSpec) -> Vec<Finding> {
     let checks = [cpu::CHECKS, load::CHECKS, network::CHECKS];
     let checks = checks.into_iter().flatten();
     let mut findings: Vec<Finding> = checks.filter_map(|check| check(survey, test)).collect();
@@ -92,7 +92,7 @@ pub(crate) fn judge(survey: &Survey, test: &Test) -> Vec<Finding> {
 }
 
 /// A check gives None when the host does not show what it needs, or when it touches nothing.
-type Check = fn(&Survey, &Test) -> Option<Finding>;
+type Check = fn(&Survey, &TestSpec) -> Option<Finding>;
 
 fn good(what: impl Into<String>) -> Option<Finding> {
     finding(Severity::Good, what, "", "")

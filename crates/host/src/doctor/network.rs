@@ -1,6 +1,6 @@
 //! Limits and defaults of the network stack.
 
-use super::{Check, Test, bad, good, note, warning};
+use super::{Check, TestSpec, bad, good, note, warning};
 use crate::survey::Survey;
 use results::Finding;
 
@@ -16,7 +16,7 @@ pub(super) const CHECKS: &[Check] = &[
     open_files,
 ];
 
-fn loopback(survey: &Survey, _: &Test) -> Option<Finding> {
+fn loopback(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     if survey.network.loopback_up? {
         return None;
     }
@@ -27,7 +27,7 @@ fn loopback(survey: &Survey, _: &Test) -> Option<Finding> {
     )
 }
 
-fn congestion(survey: &Survey, test: &Test) -> Option<Finding> {
+fn congestion(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let default = survey.network.congestion.as_deref()?;
     if !test.uses("tcp") && !test.uses("mptcp") {
         return None;
@@ -56,7 +56,7 @@ fn congestion(survey: &Survey, test: &Test) -> Option<Finding> {
 /// processor for a millisecond at 10 Gbit/s, doubled for the kernel's own bookkeeping.
 const RECEIVE_BUFFER_WANTED: u64 = 2_500_000;
 
-fn receive_buffer(survey: &Survey, test: &Test) -> Option<Finding> {
+fn receive_buffer(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let most = survey.network.receive_buffer_max?;
     if !test.floods_udp() {
         return None;
@@ -71,7 +71,7 @@ fn receive_buffer(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn buffers_asked(survey: &Survey, test: &Test) -> Option<Finding> {
+fn buffers_asked(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let asked = u64::try_from(test.buffers?).unwrap_or(u64::MAX);
     let least = [
         survey.network.receive_buffer_max,
@@ -91,7 +91,7 @@ fn buffers_asked(survey: &Survey, test: &Test) -> Option<Finding> {
 /// Ports that last a trial of a second at 50,000 connections a second.
 const PORTS_WANTED: u64 = 50_000;
 
-fn ports(survey: &Survey, test: &Test) -> Option<Finding> {
+fn ports(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let ports = survey.network.port_count()?;
     let touches = test.uses("tcp") || test.uses("mptcp");
     if !test.has("connect") || !touches {
@@ -116,7 +116,7 @@ fn ports(survey: &Survey, test: &Test) -> Option<Finding> {
     }
 }
 
-fn busy_read(survey: &Survey, test: &Test) -> Option<Finding> {
+fn busy_read(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let us = survey.network.busy_read_us?;
     if us == 0 || !test.has_delay() {
         return None;
@@ -129,7 +129,7 @@ fn busy_read(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn multipath(survey: &Survey, test: &Test) -> Option<Finding> {
+fn multipath(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     if !test.uses("mptcp") || survey.network.mptcp? {
         return None;
     }
@@ -140,7 +140,7 @@ fn multipath(survey: &Survey, test: &Test) -> Option<Finding> {
     )
 }
 
-fn raw_ethernet(survey: &Survey, test: &Test) -> Option<Finding> {
+fn raw_ethernet(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let raw = ["raw-ether", "xtp-ether", "xtp-rawip"];
     let used = raw.into_iter().find(|name| test.uses(name))?;
     if survey.kernel.raw_packets? {
@@ -156,7 +156,7 @@ fn raw_ethernet(survey: &Survey, test: &Test) -> Option<Finding> {
 /// Descriptors a worker has open beside its circuits.
 const FILES_SPARE: u64 = 64;
 
-fn open_files(survey: &Survey, test: &Test) -> Option<Finding> {
+fn open_files(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let most = survey.kernel.files_max?;
     let wanted = FILES_SPARE + 4 * u64::try_from(test.circuits).unwrap_or(u64::MAX / 8);
     if most >= wanted {

@@ -1,6 +1,6 @@
 //! The clock: where its time comes from, what reading it costs, and its step.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use std::time::Instant;
 
 /// What was seen of the clock.
@@ -19,7 +19,7 @@ pub(crate) struct Clock {
 const SOURCES: &str = "sys/devices/system/clocksource/clocksource0";
 
 impl Clock {
-    pub(crate) fn of(files: &Files) -> Clock {
+    pub(crate) fn of(files: &KernelFiles) -> Clock {
         Clock {
             source: files.line(&format!("{SOURCES}/current_clocksource")),
             available: files.line(&format!("{SOURCES}/available_clocksource")),
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_read_costs_something_and_the_clock_moves() {
+    fn clock_read_cost_and_step_are_positive() {
         assert!(read_ns() > 0.0);
         assert!(step_ns().is_some());
     }

@@ -1,6 +1,6 @@
 //! Processors: how many, how fast, how steady, and whose.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use rustix::thread::sched_getaffinity;
 
 /// What was seen of the processors.
@@ -43,7 +43,7 @@ pub(crate) struct Cpu {
 const CPUS: &str = "sys/devices/system/cpu";
 
 impl Cpu {
-    pub(crate) fn of(files: &Files) -> Cpu {
+    pub(crate) fn of(files: &KernelFiles) -> Cpu {
         let info = files.text("proc/cpuinfo").unwrap_or_default();
         let in_cpu = |name: &str| format!("{CPUS}/{name}");
         Cpu {
@@ -86,7 +86,7 @@ fn count(list: &str) -> Option<usize> {
     list.split(',').map(|part| span(part.trim())).sum()
 }
 
-fn usable(files: &Files) -> Option<usize> {
+fn usable(files: &KernelFiles) -> Option<usize> {
     if !files.is_system() {
         return None;
     }
@@ -94,11 +94,11 @@ fn usable(files: &Files) -> Option<usize> {
     Some(set.count() as usize)
 }
 
-fn nodes(files: &Files) -> Option<usize> {
+fn nodes(files: &KernelFiles) -> Option<usize> {
     count(&files.line("sys/devices/system/node/online")?)
 }
 
-fn turbo(files: &Files) -> Option<bool> {
+fn turbo(files: &KernelFiles) -> Option<bool> {
     let boost = files.number::<u8>(&format!("{CPUS}/cpufreq/boost"));
     let none = files.number::<u8>(&format!("{CPUS}/intel_pstate/no_turbo"));
     boost
@@ -106,7 +106,7 @@ fn turbo(files: &Files) -> Option<bool> {
         .or_else(|| none.map(|none| none == 0))
 }
 
-fn hypervisor(files: &Files, info: &str) -> Option<String> {
+fn hypervisor(files: &KernelFiles, info: &str) -> Option<String> {
     if let Some(kind) = files.line("sys/hypervisor/type") {
         return Some(kind);
     }
@@ -145,14 +145,14 @@ const HYPERVISORS: &[&str] = &[
     "OpenStack",
 ];
 
-fn idle_states(files: &Files) -> Vec<String> {
+fn idle_states(files: &KernelFiles) -> Vec<String> {
     let folder = format!("{CPUS}/cpu0/cpuidle");
     let states = files.names(&folder).into_iter();
     let name = |state: String| files.line(&format!("{folder}/{state}/name"));
     states.filter_map(name).collect()
 }
 
-fn mitigations(files: &Files) -> Vec<String> {
+fn mitigations(files: &KernelFiles) -> Vec<String> {
     let folder = format!("{CPUS}/vulnerabilities");
     let names = files.names(&folder).into_iter();
     let mitigated = names.filter(|name| {
@@ -163,7 +163,7 @@ fn mitigations(files: &Files) -> Vec<String> {
 }
 
 /// The tightest limit on the way from this process's control group to the root.
-fn quota(files: &Files) -> Option<f64> {
+fn quota(files: &KernelFiles) -> Option<f64> {
     let groups = files.text("proc/self/cgroup")?;
     let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
     let cpu = groups.lines().find_map(|line| {
@@ -187,13 +187,13 @@ fn ancestors(path: &str) -> Vec<String> {
         .collect()
 }
 
-fn quota_v2(files: &Files, group: &str) -> Option<f64> {
+fn quota_v2(files: &KernelFiles, group: &str) -> Option<f64> {
     let line = files.line(&format!("sys/fs/cgroup/{group}/cpu.max"))?;
     let (quota, period) = line.split_once(' ')?;
     ratio(quota.parse().ok()?, period.parse().ok()?)
 }
 
-fn quota_v1(files: &Files, group: &str) -> Option<f64> {
+fn quota_v1(files: &KernelFiles, group: &str) -> Option<f64> {
     let read = |name: &str| {
         let below = |folder: &str| files.number(&format!("sys/fs/cgroup/{folder}/{group}/{name}"));
         below("cpu").or_else(|| below("cpu,cpuacct"))
@@ -206,7 +206,7 @@ fn ratio(quota: f64, period: f64) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }
 
-fn on_battery(files: &Files) -> Option<bool> {
+fn on_battery(files: &KernelFiles) -> Option<bool> {
     let folder = "sys/class/power_supply";
     let supplies = files.names(folder);
     let read = |supply: &String, name: &str| files.line(&format!("{folder}/{supply}/{name}"));
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_processors_are_counted() {
+    fn cpu_list_is_counted() {
         assert_eq!(count("0-3,5"), Some(5));
         assert_eq!(count("0"), Some(1));
         assert_eq!(count("3-1"), None);
@@ -229,13 +229,13 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_end_at_the_root() {
+    fn cgroup_ancestors_end_at_root() {
         assert_eq!(ancestors("/a/b"), ["a/b", "a", ""]);
         assert_eq!(ancestors("/"), [""]);
     }
 
     #[test]
-    fn no_quota_is_none() {
+    fn negative_quota_means_unlimited() {
         assert_eq!(ratio(-1.0, 100_000.0), None);
         assert_eq!(ratio(150_000.0, 100_000.0), Some(1.5));
     }

@@ -1,6 +1,6 @@
 //! The kernel, what it allows this process, and the build of the program.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_getres};
 
@@ -36,7 +36,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub(crate) fn of(files: &Files) -> Kernel {
+    pub(crate) fn of(files: &KernelFiles) -> Kernel {
         let memory = files.text("proc/meminfo").unwrap_or_default();
         let uname = files.is_system().then(rustix::system::uname);
         Kernel {
@@ -64,7 +64,7 @@ fn tick_hz() -> Option<u64> {
     1_000_000_000_u64.checked_div(tick_ns)
 }
 
-fn preemption(files: &Files) -> Option<String> {
+fn preemption(files: &KernelFiles) -> Option<String> {
     let version = files.line("proc/sys/kernel/version")?;
     let words = version.split_whitespace();
     words
@@ -89,7 +89,7 @@ fn kib(memory: &str, name: &str) -> Option<u64> {
 /// The number of CAP_NET_RAW among the capabilities.
 const CAP_NET_RAW: u32 = 13;
 
-fn raw_packets(files: &Files) -> Option<bool> {
+fn raw_packets(files: &KernelFiles) -> Option<bool> {
     let status = files.text("proc/self/status")?;
     let line = status
         .lines()
@@ -98,7 +98,7 @@ fn raw_packets(files: &Files) -> Option<bool> {
     Some(capabilities >> CAP_NET_RAW & 1 == 1)
 }
 
-fn container(files: &Files) -> Option<String> {
+fn container(files: &KernelFiles) -> Option<String> {
     let marks = [(".dockerenv", "docker"), ("run/.containerenv", "podman")];
     let mark = marks.iter().find(|(path, _)| files.exists(path));
     if let Some((_, name)) = mark {
@@ -115,13 +115,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_chosen_word_is_in_brackets() {
+    fn bracketed_choice_is_parsed() {
         assert_eq!(chosen(Some("a [b] c".into())).as_deref(), Some("b"));
         assert_eq!(chosen(Some("a b".into())), None);
     }
 
     #[test]
-    fn memory_is_in_bytes() {
+    fn meminfo_is_converted_to_bytes() {
         assert_eq!(kib("MemTotal:  2 kB\n", "MemTotal:"), Some(2048));
         assert_eq!(kib("", "MemTotal:"), None);
     }

@@ -1,6 +1,6 @@
 //! Who else uses the processors.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use crate::snapshot::Snapshot;
 use crate::task::TaskCpu;
 use std::time::Duration;
@@ -15,14 +15,14 @@ pub(crate) struct Load {
     /// The same while the survey looked.
     pub(crate) steal_now: Option<f64>,
     /// Processors other work kept busy while the survey looked.
-    pub(crate) foreign_cores: Option<f64>,
+    pub(crate) background_cores: Option<f64>,
 }
 
 /// How long to look: a tick is 10 ms, so the figure is right to about 0.1 processors.
-const LOOK: Duration = Duration::from_millis(120);
+const SAMPLE_TIME: Duration = Duration::from_millis(120);
 
 impl Load {
-    pub(crate) fn of(files: &Files) -> Load {
+    pub(crate) fn of(files: &KernelFiles) -> Load {
         let start = Snapshot::of(files);
         let mut load = Load {
             averages: averages(files),
@@ -30,22 +30,22 @@ impl Load {
             ..Load::default()
         };
         if files.is_system() && start.cpus() > 0 {
-            load.look();
+            load.sample();
         }
         load
     }
 
-    fn look(&mut self) {
+    fn sample(&mut self) {
         let (before, own) = (Snapshot::take(), TaskCpu::of_self());
-        std::thread::sleep(LOOK);
+        std::thread::sleep(SAMPLE_TIME);
         let own = TaskCpu::of_self() - own;
         let seen = before.until(&Snapshot::take());
         self.steal_now = Some(seen.steal_fraction());
-        self.foreign_cores = Some(seen.foreign_s(own.task_s) / seen.span.as_secs_f64());
+        self.background_cores = Some(seen.background_s(own.task_s) / seen.span.as_secs_f64());
     }
 }
 
-fn averages(files: &Files) -> Option<[f64; 3]> {
+fn averages(files: &KernelFiles) -> Option<[f64; 3]> {
     let line = files.line("proc/loadavg")?;
     let mut words = line.split_whitespace().map(str::parse);
     let mut next = || words.next()?.ok();

@@ -12,7 +12,7 @@ pub(crate) use kernel::Kernel;
 pub(crate) use load::Load;
 pub(crate) use network::Network;
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 
 /// What was seen of the host.
 #[derive(Clone, Debug, Default)]
@@ -27,12 +27,12 @@ pub(crate) struct Survey {
 impl Survey {
     /// Looks at this host for about an eighth of a second.
     pub(crate) fn take() -> Survey {
-        Survey::of(&Files::system())
+        Survey::of(&KernelFiles::system())
     }
 
     /// Looks at a tree of files. What no file tells is asked of the running system, and only when
     /// the tree is its own.
-    pub(crate) fn of(files: &Files) -> Survey {
+    pub(crate) fn of(files: &KernelFiles) -> Survey {
         Survey {
             cpu: Cpu::of(files),
             kernel: Kernel::of(files),

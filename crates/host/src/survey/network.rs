@@ -1,6 +1,6 @@
 //! What the network stack may do.
 
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 
 /// What was seen of the network stack.
 #[derive(Clone, Debug, Default)]
@@ -42,7 +42,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn of(files: &Files) -> Network {
+    pub(crate) fn of(files: &KernelFiles) -> Network {
         let core = |name: &str| format!("proc/sys/net/core/{name}");
         let ipv4 = |name: &str| format!("proc/sys/net/ipv4/{name}");
         let flags = files.line("sys/class/net/lo/flags");
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_counted_with_both_ends() {
+    fn port_range_is_inclusive() {
         let network = Network {
             ports: Some(vec![10, 19]),
             ..Network::default()
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_tell_whether_an_interface_is_up() {
+    fn iff_up_flag_is_parsed() {
         assert_eq!(is_up("0x9"), Some(true));
         assert_eq!(is_up("0x8"), Some(false));
         assert_eq!(is_up("?"), None);

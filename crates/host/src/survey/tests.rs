@@ -1,7 +1,7 @@
 //! Surveys of trees of files made for the purpose, and of this host.
 
 use super::Survey;
-use crate::files::Files;
+use crate::kernel_files::KernelFiles;
 use std::path::PathBuf;
 
 /// A folder with files, removed at the end.
@@ -19,7 +19,7 @@ impl Tree {
     }
 
     fn survey(&self) -> Survey {
-        Survey::of(&Files::below(&self.0))
+        Survey::of(&KernelFiles::below(&self.0))
     }
 }
 
@@ -31,7 +31,7 @@ impl Drop for Tree {
 }
 
 #[test]
-fn a_laptop_is_recognised() {
+fn laptop_is_recognised() {
     let tree = Tree::new(
         "laptop",
         &[
@@ -68,7 +68,7 @@ fn a_laptop_is_recognised() {
 }
 
 #[test]
-fn a_virtual_machine_is_recognised_by_its_board_or_its_processor() {
+fn hypervisor_is_found_by_dmi_or_cpu_flag() {
     let board = Tree::new("board", &[("sys/class/dmi/id/sys_vendor", "QEMU\n")]);
     assert_eq!(board.survey().cpu.hypervisor.as_deref(), Some("QEMU"));
     let flag = Tree::new("flag", &[("proc/cpuinfo", "flags : fpu hypervisor\n")]);
@@ -76,7 +76,7 @@ fn a_virtual_machine_is_recognised_by_its_board_or_its_processor() {
 }
 
 #[test]
-fn the_tightest_quota_above_this_process_counts() {
+fn tightest_cgroup_quota_applies() {
     let tree = Tree::new(
         "quota",
         &[
@@ -101,7 +101,7 @@ fn the_tightest_quota_above_this_process_counts() {
 }
 
 #[test]
-fn steal_since_the_start_is_a_share_of_all_time() {
+fn steal_since_boot_is_share_of_all_ticks() {
     let tree = Tree::new(
         "steal",
         &[
@@ -115,7 +115,7 @@ fn steal_since_the_start_is_a_share_of_all_time() {
 }
 
 #[test]
-fn the_right_to_raw_packets_is_one_bit() {
+fn raw_packets_follow_cap_net_raw_bit() {
     let may = |status: &str| {
         let tree = Tree::new("rights", &[("proc/self/status", status)]);
         tree.survey().kernel.raw_packets
@@ -126,7 +126,7 @@ fn the_right_to_raw_packets_is_one_bit() {
 }
 
 #[test]
-fn rubbish_in_the_files_is_no_error() {
+fn malformed_files_are_ignored() {
     let rubbish = "\u{0}?-: ,\n-1 x\n";
     let tree = Tree::new(
         "rubbish",
@@ -150,7 +150,7 @@ fn rubbish_in_the_files_is_no_error() {
 }
 
 #[test]
-fn of_this_host_something_is_seen() {
+fn survey_of_this_host_has_facts() {
     let facts = crate::facts();
     let names: Vec<&str> = facts.iter().map(|fact| fact.name.as_str()).collect();
     for name in [

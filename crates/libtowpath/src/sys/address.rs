@@ -44,7 +44,7 @@ pub(super) unsafe fn read(
 /// # Safety
 ///
 /// `address` is null or points to `len` octets.
-pub(super) unsafe fn is_none(address: *const libc::sockaddr, len: libc::socklen_t) -> bool {
+pub(super) unsafe fn is_unspec(address: *const libc::sockaddr, len: libc::socklen_t) -> bool {
     if address.is_null() || (len as usize) < mem::size_of::<libc::sa_family_t>() {
         return false;
     }

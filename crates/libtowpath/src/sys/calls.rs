@@ -2,10 +2,10 @@
 //! and else the system.
 
 use super::address::{self, PF_XTP};
-use super::exit::is_owner;
-use super::outcome::{either, either_here, to_c};
-use crate::calls::{self, Kind, Socket};
-use crate::table;
+use super::errno::{dispatch, dispatch_after_fork, return_to_c};
+use super::exit::owns_threads;
+use crate::calls::{self, Socket, SocketKind};
+use crate::socket_table;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd};
@@ -16,7 +16,10 @@ use std::panic::catch_unwind;
 /// # Safety
 ///
 /// `address` is null or points to `len` octets.
-unsafe fn named(address: *const libc::sockaddr, len: libc::socklen_t) -> io::Result<SocketAddr> {
+unsafe fn parse_address(
+    address: *const libc::sockaddr,
+    len: libc::socklen_t,
+) -> io::Result<SocketAddr> {
     // SAFETY: the caller's promise.
     let found = unsafe { address::read(address, len) };
     found.ok_or_else(|| io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
@@ -34,12 +37,12 @@ pub extern "C" fn towpath_socket(
         // SAFETY: no memory is passed.
         return unsafe { libc::socket(family, kind, protocol) };
     }
-    let made = to_c(|| {
+    let made = return_to_c(|| {
         let flags = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
         let of = match kind & !flags {
-            libc::SOCK_STREAM => Kind::Stream,
-            libc::SOCK_DGRAM => Kind::Datagram,
-            libc::SOCK_RDM => Kind::Confirmed,
+            libc::SOCK_STREAM => SocketKind::Stream,
+            libc::SOCK_DGRAM => SocketKind::Datagram,
+            libc::SOCK_RDM => SocketKind::ReliableDatagram,
             _ => return Err(io::Error::from_raw_os_error(libc::ESOCKTNOSUPPORT)),
         };
         let (nonblocking, cloexec) = (libc::SOCK_NONBLOCK, libc::SOCK_CLOEXEC);
@@ -60,11 +63,11 @@ pub unsafe extern "C" fn towpath_bind(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
-    let done = either(
+    let done = dispatch(
         fd,
         |socket, _| {
             // SAFETY: the caller's promise.
-            let local = unsafe { named(address, len) }?;
+            let local = unsafe { parse_address(address, len) }?;
             calls::bind(socket, local).map(|()| 0)
         },
         // SAFETY: the caller's promise.
@@ -77,7 +80,7 @@ pub unsafe extern "C" fn towpath_bind(
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_listen(fd: libc::c_int, backlog: libc::c_int) -> libc::c_int {
-    let done = either(
+    let done = dispatch(
         fd,
         |socket, _| calls::listen(socket, backlog).map(|()| 0),
         // SAFETY: no memory is passed.
@@ -115,7 +118,7 @@ pub unsafe extern "C" fn towpath_accept4(
 ) -> libc::c_int {
     let nonblocking = flags & libc::SOCK_NONBLOCK != 0;
     let cloexec = flags & libc::SOCK_CLOEXEC != 0;
-    let done = either(
+    let done = dispatch(
         fd,
         |socket, fd| {
             let (fd, peer) = calls::accept(socket, fd, nonblocking, cloexec)?;
@@ -140,15 +143,15 @@ pub unsafe extern "C" fn towpath_connect(
     address: *const libc::sockaddr,
     len: libc::socklen_t,
 ) -> libc::c_int {
-    let done = either(
+    let done = dispatch(
         fd,
         |socket, fd| {
             // SAFETY: the caller's promise.
-            if unsafe { address::is_none(address, len) } {
+            if unsafe { address::is_unspec(address, len) } {
                 return calls::disconnect(socket).map(|()| 0);
             }
             // SAFETY: the caller's promise.
-            let peer = unsafe { named(address, len) }?;
+            let peer = unsafe { parse_address(address, len) }?;
             calls::connect(socket, fd, peer).map(|()| 0)
         },
         // SAFETY: the caller's promise.
@@ -158,7 +161,7 @@ pub unsafe extern "C" fn towpath_connect(
 }
 
 /// A call that gives an address.
-type Name =
+type AddressCall =
     unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 
 /// Gives C the address that `ours` finds, or what `system` gives.
@@ -166,13 +169,13 @@ type Name =
 /// # Safety
 ///
 /// Both pointers are null, or `len` says how many octets `address` points to.
-unsafe fn name(
+unsafe fn return_address(
     fd: libc::c_int,
     (address, len): (*mut libc::sockaddr, *mut libc::socklen_t),
     ours: fn(&Socket) -> io::Result<SocketAddr>,
-    system: Name,
+    system: AddressCall,
 ) -> libc::c_int {
-    let done = either_here(
+    let done = dispatch_after_fork(
         fd,
         |socket, _| {
             let found = ours(socket)?;
@@ -198,7 +201,7 @@ pub unsafe extern "C" fn towpath_getsockname(
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
-    unsafe { name(fd, (address, len), calls::local, libc::getsockname) }
+    unsafe { return_address(fd, (address, len), calls::local_addr, libc::getsockname) }
 }
 
 /// getpeername(2).
@@ -213,7 +216,7 @@ pub unsafe extern "C" fn towpath_getpeername(
     len: *mut libc::socklen_t,
 ) -> libc::c_int {
     // SAFETY: the caller's promise.
-    unsafe { name(fd, (address, len), calls::peer, libc::getpeername) }
+    unsafe { return_address(fd, (address, len), calls::peer_addr, libc::getpeername) }
 }
 
 /// shutdown(2).
@@ -222,11 +225,11 @@ pub unsafe extern "C" fn towpath_getpeername(
 pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c_int {
     // SAFETY: no memory is passed.
     let system = || unsafe { libc::shutdown(fd, how) } as isize;
-    let done = either(
+    let done = dispatch(
         fd,
         |socket, _| {
             calls::shutdown(socket, how != libc::SHUT_WR)?;
-            super::outcome::from_c(system())
+            super::errno::check_errno(system())
         },
         system,
     );
@@ -243,22 +246,22 @@ pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
     // SAFETY: the program says that the descriptor is its own.
     let done = unsafe { libc::close(fd) };
     if let Some(inode) = inode {
-        let _ = catch_unwind(|| table::forget_if_abandoned(inode));
+        let _ = catch_unwind(|| socket_table::remove_if_closed(inode));
     }
     done
 }
 
 /// The socket that is about to be closed, if it is one of the family.
 fn prepare_close(fd: libc::c_int) -> Option<(u64, u64)> {
-    if fd < 0 || !is_owner() {
+    if fd < 0 || !owns_threads() {
         return None;
     }
     // SAFETY: the program says that the descriptor is open; were it not, every use of it would
     // give EBADF.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-    let socket = table::find(fd)?;
-    if super::setting::breaks_at_end(fd) {
-        socket.link.set_breaks();
+    let socket = socket_table::find(fd)?;
+    if super::sockopt::has_zero_linger(fd) {
+        socket.link.set_abort_on_close();
     }
-    table::inode(fd)
+    socket_table::inode(fd)
 }

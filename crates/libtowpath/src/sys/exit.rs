@@ -1,7 +1,7 @@
 //! The end of the program.
 
 use crate::calls;
-use crate::table::Table;
+use crate::socket_table::SocketTable;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,15 +9,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static OWNER: AtomicU32 = AtomicU32::new(0);
 
 /// Whether this process has the library's threads, or no process has.
-pub(crate) fn is_owner() -> bool {
+pub(crate) fn owns_threads() -> bool {
     let owner = OWNER.load(Ordering::Relaxed);
     owner == 0 || owner == std::process::id()
 }
 
 /// Has the end of the program wait until what it wrote has arrived.
-pub(crate) fn at_exit(table: &mut Table) {
-    if !table.ends {
-        table.ends = true;
+pub(crate) fn register_exit_hook(table: &mut SocketTable) {
+    if !table.exit_hook_registered {
+        table.exit_hook_registered = true;
         OWNER.store(std::process::id(), Ordering::Relaxed);
         // SAFETY: the function lives as long as the program and never unwinds.
         unsafe { libc::atexit(drain) };
@@ -25,8 +25,8 @@ pub(crate) fn at_exit(table: &mut Table) {
 }
 
 extern "C" fn drain() {
-    if is_owner() {
+    if owns_threads() {
         // Nobody is left to tell.
-        let _ = catch_unwind(calls::end_all);
+        let _ = catch_unwind(calls::drain_all);
     }
 }

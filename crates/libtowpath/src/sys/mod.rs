@@ -3,11 +3,11 @@
 
 mod address;
 mod calls;
+mod errno;
 mod exit;
-mod outcome;
-mod setting;
-mod transfer;
+mod send_recv;
+mod sockopt;
 
-pub(crate) use exit::at_exit;
-pub(crate) use outcome::number_of;
-pub(crate) use transfer::expect_datagrams;
+pub(crate) use errno::errno_of;
+pub(crate) use exit::register_exit_hook;
+pub(crate) use send_recv::note_datagram_socket;

@@ -25,7 +25,7 @@ impl Drop for Program {
 }
 
 /// The folder of the library, which cargo builds for no test by itself.
-fn library() -> PathBuf {
+fn build_library() -> PathBuf {
     let test = std::env::current_exe().expect("a test binary");
     // TARGET/PROFILE/deps/TEST
     let profile = test.ancestors().nth(2).expect("cargo put it there");
@@ -46,7 +46,7 @@ fn library() -> PathBuf {
         .arg(profile.parent().expect("a folder"));
     // What cargo tells this test about itself would have build scripts run again, and all that
     // follows from them.
-    let told = |name: &str| {
+    let is_cargo_own = |name: &str| {
         [
             "CARGO_PKG_",
             "CARGO_MANIFEST_",
@@ -58,7 +58,7 @@ fn library() -> PathBuf {
         .any(|prefix| name.starts_with(prefix))
     };
     for (name, _) in std::env::vars_os() {
-        if name.to_str().is_some_and(told) {
+        if name.to_str().is_some_and(is_cargo_own) {
             command.env_remove(name);
         }
     }
@@ -90,13 +90,13 @@ fn build(source: &str, out: &Path, flags: &[&str]) -> Option<()> {
 }
 
 /// A server for three clients, one after another and side by side, and what they got back.
-fn converse(program: &Path) {
+fn run_echo_clients(program: &Path) {
     let mut server = Command::new(program);
     let server = server.args(["serve", "3"]).stdout(Stdio::piped()).spawn();
     let mut server = Program(server.expect("it runs"));
-    let mut said = BufReader::new(server.0.stdout.take().expect("piped"));
+    let mut output = BufReader::new(server.0.stdout.take().expect("piped"));
     let mut port = String::new();
-    said.read_line(&mut port).expect("a port");
+    output.read_line(&mut port).expect("a port");
     std::thread::scope(|scope| {
         for salt in 0..3u32 {
             let port = port.trim();
@@ -121,8 +121,8 @@ fn converse(program: &Path) {
 
 /// Builds `source` once for the kernel's protocols and once with each of `flags` for the library, and
 /// runs `act` with each.
-fn try_out(source: &str, flags: &[&[&str]], act: fn(&Path)) {
-    let folder = library().display().to_string();
+fn build_and_run(source: &str, flags: &[&[&str]], act: fn(&Path)) {
+    let folder = build_library().display().to_string();
     let name = format!("libtowpath-{source}-{}", std::process::id());
     let scratch = Scratch(Path::new(env!("CARGO_TARGET_TMPDIR")).join(name));
     fs::create_dir_all(&scratch.0).expect("a folder to work in");
@@ -142,7 +142,7 @@ fn try_out(source: &str, flags: &[&[&str]], act: fn(&Path)) {
 }
 
 /// The program says itself whether all is as it should be.
-fn succeed(program: &Path) {
+fn assert_succeeds(program: &Path) {
     let output = Command::new(program).output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     let status = output.status;
@@ -150,21 +150,21 @@ fn succeed(program: &Path) {
 }
 
 #[test]
-fn a_program_for_tcp_speaks_xtp_when_it_is_rebuilt() {
-    try_out("echo.c", &[&[]], converse);
+fn tcp_echo_program_works_over_xtp() {
+    build_and_run("echo.c", &[&[]], run_echo_clients);
 }
 
 #[test]
-fn a_program_for_udp_sends_datagrams_confirmed_or_not() {
-    try_out("datagrams.c", &[&[], &["-DKIND=SOCK_RDM"]], succeed);
+fn udp_program_works_with_dgram_and_rdm() {
+    build_and_run("datagrams.c", &[&[], &["-DKIND=SOCK_RDM"]], assert_succeeds);
 }
 
 #[test]
-fn a_program_that_does_not_wait_finds_what_tcp_would_tell() {
-    try_out("streams.c", &[&[]], succeed);
+fn nonblocking_program_sees_tcp_errors() {
+    build_and_run("streams.c", &[&[]], assert_succeeds);
 }
 
 #[test]
-fn a_request_that_opens_its_association_gets_its_reply() {
-    try_out("transactions.c", &[&[]], succeed);
+fn transaction_request_gets_reply() {
+    build_and_run("transactions.c", &[&[]], assert_succeeds);
 }

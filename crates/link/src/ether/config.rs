@@ -32,7 +32,7 @@ impl Backoff {
     }
 
     /// Whether a station that may send now does.
-    pub(super) fn takes_turn(self, random: &mut SplitMix64) -> bool {
+    pub(super) fn transmits_now(self, random: &mut SplitMix64) -> bool {
         match self {
             Backoff::Binary { .. } => true,
             Backoff::Oracle { stations } => random.below(stations) == 0,

@@ -2,7 +2,7 @@
 
 /// Who a frame is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EtherTo {
+pub enum EtherDestination {
     /// One station.
     Station(usize),
     /// All others.
@@ -17,7 +17,7 @@ pub struct EtherFrame {
     /// Octets from destination address to check sequence, before padding.
     pub octets: u32,
     /// Who it is for.
-    pub to: EtherTo,
+    pub to: EtherDestination,
 }
 
 /// Something that happened on the cable.

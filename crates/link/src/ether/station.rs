@@ -1,6 +1,6 @@
 //! A station's controller: its frames and what it is doing.
 
-use super::event::{EtherFrame, EtherTo};
+use super::event::{EtherDestination, EtherFrame};
 use engine::SplitMix64;
 use std::collections::VecDeque;
 
@@ -8,25 +8,25 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug)]
 pub(super) struct Station {
     pub(super) position_ps: u64,
-    pub(super) state: State,
+    pub(super) state: MacState,
     pub(super) frames: VecDeque<EtherFrame>,
     pub(super) attempts: u32,
     pub(super) random: SplitMix64,
     /// Place in `deferring`, while there.
     pub(super) deferring_at: Option<usize>,
     /// When the last frame to each destination ended; kept only if the interface leaves a gap.
-    pub(super) sent_to: Vec<(EtherTo, u64)>,
+    pub(super) sent_to: Vec<(EtherDestination, u64)>,
 }
 
 /// What a controller is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum MacState {
     /// No frame.
     Idle,
     /// A frame, and a time to look at the cable.
     Waiting { at_ps: u64 },
     /// A frame, and a turn `at_ps` reckoned from a silence beginning at `silent_ps`.
-    Deferring { at_ps: u64, silent_ps: u64 },
+    Deferring { at_ps: u64, idle_from_ps: u64 },
     /// On the cable.
     Sending {
         activity: u64,
@@ -42,7 +42,7 @@ impl Station {
     pub(super) fn new(position_ps: u64, seed: u64) -> Station {
         Station {
             position_ps,
-            state: State::Idle,
+            state: MacState::Idle,
             frames: VecDeque::new(),
             attempts: 0,
             random: SplitMix64::new(seed),
@@ -52,13 +52,13 @@ impl Station {
     }
 
     /// When its interface may send the next frame to `to`.
-    pub(super) fn free_ps(&self, to: EtherTo, gap_ps: u64) -> u64 {
+    pub(super) fn free_ps(&self, to: EtherDestination, gap_ps: u64) -> u64 {
         let last = self.sent_to.iter().find(|(known, _)| *known == to);
         last.map_or(0, |(_, end)| end + gap_ps)
     }
 
     /// Notes that a frame to `to` ended.
-    pub(super) fn note_sent(&mut self, to: EtherTo, now_ps: u64) {
+    pub(super) fn note_sent(&mut self, to: EtherDestination, now_ps: u64) {
         self.sent_to.retain(|(known, _)| *known != to);
         self.sent_to.push((to, now_ps));
     }

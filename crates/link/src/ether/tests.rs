@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn frame(octets: u32, to: EtherTo) -> EtherFrame {
+fn frame(octets: u32, to: EtherDestination) -> EtherFrame {
     EtherFrame { tag: 0, octets, to }
 }
 
@@ -23,8 +23,8 @@ fn saturate(
     mut see: impl FnMut(EtherEvent),
 ) {
     for station in 0..senders {
-        ether.offer(0, station, frame(octets, EtherTo::All));
-        ether.offer(0, station, frame(octets, EtherTo::All));
+        ether.offer(0, station, frame(octets, EtherDestination::All));
+        ether.offer(0, station, frame(octets, EtherDestination::All));
     }
     while let Some(at_ps) = ether.deadline().filter(|at| *at <= until_ps) {
         ether.advance(at_ps);
@@ -47,7 +47,7 @@ fn saturate(
 const SECOND: u64 = 1_000_000_000_000;
 
 #[test]
-fn one_station_reaches_the_frame_rates_of_the_standard() {
+fn single_station_reaches_standard_frame_rates() {
     // Frames a second at 10 Mbit/s: 10^7 / (8 * (octets + 8 preamble + 12 gap)).
     let rates = [
         (64, 14_880),
@@ -74,7 +74,7 @@ fn one_station_reaches_the_frame_rates_of_the_standard() {
 }
 
 #[test]
-fn starts_follow_the_lindley_recursion_to_the_tick() {
+fn transmission_starts_follow_lindley_recursion() {
     let mut random = SplitMix64::new(7);
     let mut ether = cable(EtherConfig::ten_megabit(), 2, 1);
     let (mut arrival, mut free, mut expected) = (0u64, 0u64, Vec::new());
@@ -96,7 +96,7 @@ fn starts_follow_the_lindley_recursion_to_the_tick() {
         }
     };
     for (at_ps, octets) in arrivals {
-        ether.offer(at_ps, 0, frame(octets, EtherTo::Station(1)));
+        ether.offer(at_ps, 0, frame(octets, EtherDestination::Station(1)));
         take(&mut ether);
     }
     ether.advance(u64::MAX >> 1);
@@ -105,11 +105,11 @@ fn starts_follow_the_lindley_recursion_to_the_tick() {
 }
 
 #[test]
-fn a_frame_arrives_after_its_bits_and_its_way() {
+fn arrival_time_is_transmission_plus_propagation() {
     let mut ether = Ether::new(EtherConfig::ten_megabit(), 1);
     ether.attach(0);
     let far = ether.attach(1_150_000);
-    ether.offer(5, 0, frame(20, EtherTo::Station(far)));
+    ether.offer(5, 0, frame(20, EtherDestination::Station(far)));
     ether.advance(SECOND);
     let mut delivered = None;
     while let Some(event) = ether.poll_event() {
@@ -122,12 +122,12 @@ fn a_frame_arrives_after_its_bits_and_its_way() {
 }
 
 #[test]
-fn each_sender_sees_a_collision_when_the_other_reaches_it() {
+fn collision_is_detected_when_signals_meet_the_sender() {
     let mut ether = Ether::new(EtherConfig::ten_megabit(), 1);
     let near = ether.attach(0);
     let far = ether.attach(10_000_000);
-    ether.offer(0, near, frame(1000, EtherTo::All));
-    ether.offer(4_000_000, far, frame(1000, EtherTo::All));
+    ether.offer(0, near, frame(1000, EtherDestination::All));
+    ether.offer(4_000_000, far, frame(1000, EtherDestination::All));
     ether.advance(30_000_000);
     let mut seen = Vec::new();
     while let Some(event) = ether.poll_event() {
@@ -139,7 +139,7 @@ fn each_sender_sees_a_collision_when_the_other_reaches_it() {
 }
 
 #[test]
-fn frames_too_short_to_be_heard_colliding_are_damaged_where_they_meet() {
+fn undetected_collision_damages_frames_at_the_receiver() {
     let config = EtherConfig {
         frame_min: 0,
         ..EtherConfig::ten_megabit()
@@ -148,8 +148,8 @@ fn frames_too_short_to_be_heard_colliding_are_damaged_where_they_meet() {
     ether.attach(0);
     ether.attach(config.position_ps(50_000));
     ether.attach(config.position_ps(25_000));
-    ether.offer(0, 0, frame(20, EtherTo::Station(2)));
-    ether.offer(0, 1, frame(20, EtherTo::Station(2)));
+    ether.offer(0, 0, frame(20, EtherDestination::Station(2)));
+    ether.offer(0, 1, frame(20, EtherDestination::Station(2)));
     ether.advance(SECOND);
     let counters = ether.counters();
     assert_eq!(
@@ -159,20 +159,22 @@ fn frames_too_short_to_be_heard_colliding_are_damaged_where_they_meet() {
 }
 
 #[test]
-fn a_carrier_late_in_the_gap_is_ignored_and_one_early_in_it_is_not() {
+fn carrier_in_second_part_of_gap_is_ignored() {
     let begin = |offset: u64| {
         let mut ether = cable(EtherConfig::ten_megabit(), 3, 1);
-        ether.offer(0, 0, frame(64, EtherTo::All));
-        ether.offer(1, 1, frame(64, EtherTo::All));
+        ether.offer(0, 0, frame(64, EtherDestination::All));
+        ether.offer(1, 1, frame(64, EtherDestination::All));
         // Station 2's controller does not keep the gap: it begins `offset` after the first frame.
         let end = 57_600_000;
         ether.advance(end + offset - 1);
-        ether.stations[2].frames.push_back(frame(64, EtherTo::All));
+        ether.stations[2]
+            .frames
+            .push_back(frame(64, EtherDestination::All));
         ether.send(end + offset, 2);
         ether.advance(end + 9_600_000);
         matches!(
             ether.stations[1].state,
-            State::Sending { .. } | State::Jamming { .. }
+            MacState::Sending { .. } | MacState::Jamming { .. }
         )
     };
     assert!(!begin(6_400_000));
@@ -180,15 +182,15 @@ fn a_carrier_late_in_the_gap_is_ignored_and_one_early_in_it_is_not() {
 }
 
 #[test]
-fn two_that_begin_together_collide_as_often_as_reckoned() {
+fn mean_collisions_of_two_stations_match_theory() {
     // Sum over n of the product of 2^-k up to n.
     let expected = 1.641_633;
     let trials = 20_000;
     let (mut sum, mut squares) = (0.0, 0.0);
     for seed in 0..trials {
         let mut ether = cable(EtherConfig::ten_megabit(), 2, seed);
-        ether.offer(0, 0, frame(1518, EtherTo::All));
-        ether.offer(0, 1, frame(1518, EtherTo::All));
+        ether.offer(0, 0, frame(1518, EtherDestination::All));
+        ether.offer(0, 1, frame(1518, EtherDestination::All));
         while ether.counters().sent == 0 {
             let at_ps = ether.deadline().expect("a frame is on its way");
             ether.advance(at_ps);
@@ -221,14 +223,14 @@ fn backoff_is_bounded_by_7151_slots_over_a_frame() {
 }
 
 #[test]
-fn a_frame_is_given_up_after_16_attempts() {
+fn frame_is_dropped_after_16_attempts() {
     let config = EtherConfig {
         backoff: Backoff::Binary { limit: 0 },
         ..EtherConfig::ten_megabit()
     };
     let mut ether = cable(config, 2, 1);
-    ether.offer(0, 0, frame(64, EtherTo::All));
-    ether.offer(0, 1, frame(64, EtherTo::All));
+    ether.offer(0, 0, frame(64, EtherDestination::All));
+    ether.offer(0, 1, frame(64, EtherDestination::All));
     ether.advance(SECOND);
     let counters = ether.counters();
     assert_eq!(
@@ -239,7 +241,7 @@ fn a_frame_is_given_up_after_16_attempts() {
 }
 
 #[test]
-fn the_winner_of_a_collision_tends_to_win_again() {
+fn capture_effect_probabilities_match_theory() {
     // (winner, tie, loser) of a frame's first attempt against the other's n-th, counted by n.
     let mut outcomes = [[0u32; 3]; 4];
     let mut reports: [Option<u32>; 2] = [None; 2];
@@ -285,7 +287,7 @@ fn the_winner_of_a_collision_tends_to_win_again() {
 }
 
 #[test]
-fn efficiency_is_that_of_metcalfe_and_boggs_under_their_assumption() {
+fn efficiency_matches_metcalfe_and_boggs() {
     // Collisions and empty slots both take 16 us, 48 bits; frames take their bits only.
     let slot_ps = 48 * 333_333;
     for (stations, bits, expected) in [
@@ -321,7 +323,7 @@ fn efficiency_is_that_of_metcalfe_and_boggs_under_their_assumption() {
 }
 
 #[test]
-fn every_frame_and_every_picosecond_is_accounted_for() {
+fn counters_account_for_every_frame_and_picosecond() {
     for stations in [2, 9, 40] {
         let mut ether = Ether::new(EtherConfig::ten_megabit(), 3);
         for station in 0..stations {
@@ -346,7 +348,7 @@ fn every_frame_and_every_picosecond_is_accounted_for() {
 }
 
 #[test]
-fn a_busy_ether_carries_what_others_found() {
+fn saturated_throughput_matches_inet() {
     // Eight nodes and a controller on 25 m, 1518 octets: 9.56 to 9.59 Mbit/s of payload in INET.
     let mut ether = Ether::new(EtherConfig::ten_megabit(), 1);
     for station in 0..9 {
@@ -358,10 +360,10 @@ fn a_busy_ether_carries_what_others_found() {
 }
 
 #[test]
-fn the_three_megabit_interface_leaves_a_millisecond_to_one_host() {
+fn three_megabit_interface_keeps_destination_gap() {
     let mut ether = cable(EtherConfig::three_megabit(), 3, 1);
     for to in [1, 1, 2] {
-        ether.offer(0, 0, frame(106, EtherTo::Station(to)));
+        ether.offer(0, 0, frame(106, EtherDestination::Station(to)));
     }
     ether.advance(SECOND);
     let mut starts = Vec::new();
@@ -426,7 +428,7 @@ fn random_arrivals(share: f64, frames: u64) -> (f64, u128, u128) {
         at += (-(1.0 - random.unit()).ln() * service as f64 / share) as u64;
         ether.advance(at);
         see(&mut ether, &mut arrivals, Some(at));
-        ether.offer(at, 0, frame(1518, EtherTo::Station(1)));
+        ether.offer(at, 0, frame(1518, EtherDestination::Station(1)));
         see(&mut ether, &mut arrivals, None);
     }
     ether.advance(u64::MAX >> 1);
@@ -435,7 +437,7 @@ fn random_arrivals(share: f64, frames: u64) -> (f64, u128, u128) {
 }
 
 #[test]
-fn one_sender_with_random_arrivals_is_m_d_1_and_keeps_littles_law() {
+fn single_sender_is_m_d_1_and_obeys_littles_law() {
     for (share, expected, tolerance) in [(0.3, 0.2143, 0.004), (0.5, 0.5, 0.01), (0.8, 2.0, 0.1)] {
         let (wait, sojourns, integral) = random_arrivals(share, 200_000);
         assert!((wait - expected).abs() < tolerance, "{share}: {wait}");

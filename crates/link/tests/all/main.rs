@@ -1,4 +1,4 @@
 //! Links: the models against their formulas, and their words.
 
 mod models;
-mod text;
+mod parse;

@@ -27,7 +27,7 @@ fn assert_near(value: f64, wanted: f64, tolerance: f64) {
 }
 
 #[test]
-fn a_frame_takes_its_bits_at_the_rate_plus_the_delay() {
+fn arrival_is_serialization_plus_delay() {
     let config = LinkConfig {
         rate_bps: Some(10_000_000),
         delay_ps: 5_000,
@@ -41,7 +41,7 @@ fn a_frame_takes_its_bits_at_the_rate_plus_the_delay() {
 }
 
 #[test]
-fn the_queue_drops_what_it_cannot_hold() {
+fn full_queue_drops_the_tail() {
     let config = LinkConfig {
         rate_bps: Some(8_000_000),
         queue_bytes: 2000,
@@ -58,7 +58,7 @@ fn the_queue_drops_what_it_cannot_hold() {
 }
 
 #[test]
-fn losses_are_near_their_rate_and_the_same_for_the_same_seed() {
+fn random_loss_matches_rate_and_repeats_by_seed() {
     let config = LinkConfig {
         loss_ppm: 100_000,
         ..LinkConfig::default()
@@ -76,9 +76,9 @@ fn losses_are_near_their_rate_and_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn losses_in_runs_have_their_rate_and_their_length() {
+fn burst_loss_matches_rate_and_burst_length() {
     let config = LinkConfig {
-        bursts: GilbertElliott::of_runs(20_000, 8.0),
+        bursts: GilbertElliott::from_burst_len(20_000, 8.0),
         ..LinkConfig::default()
     };
     let arrived = arrivals(config, 11);
@@ -92,7 +92,7 @@ fn losses_in_runs_have_their_rate_and_their_length() {
 }
 
 #[test]
-fn a_full_chain_loses_in_both_states() {
+fn gilbert_elliott_loses_in_both_states() {
     let bursts = GilbertElliott {
         to_bad_ppm: 100_000,
         to_good_ppm: 300_000,
@@ -111,7 +111,7 @@ fn a_full_chain_loses_in_both_states() {
 }
 
 #[test]
-fn the_waiting_time_of_random_arrivals_is_that_of_m_d_1() {
+fn mean_queueing_delay_matches_m_d_1() {
     let config = LinkConfig {
         rate_bps: Some(8_000_000),
         ..LinkConfig::default()
@@ -130,7 +130,7 @@ fn the_waiting_time_of_random_arrivals_is_that_of_m_d_1() {
 }
 
 #[test]
-fn held_frames_are_overtaken_by_as_many_as_fit_into_their_hold() {
+fn reordered_frames_are_overtaken_by_the_expected_number() {
     let config = LinkConfig {
         rate_bps: Some(8_000_000),
         reorder_ppm: 10_000,
@@ -157,7 +157,7 @@ fn held_frames_are_overtaken_by_as_many_as_fit_into_their_hold() {
 }
 
 #[test]
-fn jitter_is_uniform_around_the_delay_and_keeps_the_order() {
+fn jitter_is_uniform_and_preserves_order() {
     let config = LinkConfig {
         delay_ps: 5_000_000,
         jitter_ps: 1_000_000,
@@ -184,7 +184,7 @@ fn jitter_is_uniform_around_the_delay_and_keeps_the_order() {
 }
 
 #[test]
-fn directions_decide_apart() {
+fn directions_draw_independent_losses() {
     let config = LinkConfig {
         loss_ppm: 500_000,
         ..LinkConfig::default()
@@ -198,7 +198,7 @@ fn directions_decide_apart() {
 }
 
 #[test]
-fn the_same_frame_is_lost_whatever_else_is_on() {
+fn loss_draws_do_not_depend_on_other_impairments() {
     let plain = LinkConfig {
         loss_ppm: 100_000,
         ..LinkConfig::default()
@@ -216,7 +216,7 @@ fn the_same_frame_is_lost_whatever_else_is_on() {
 }
 
 #[test]
-fn a_cut_link_delivers_nothing_and_says_so() {
+fn cut_link_delivers_nothing_and_counts_it() {
     let path: Path = "rate=10mbit;1s:cut;2s:up,rate=20mbit"
         .parse()
         .expect("a path");

@@ -1,17 +1,17 @@
 //! What a message cost, and the evidence for a verdict's reason.
 
-use super::view::View;
+use super::view::TrialView;
 use crate::contestant;
 use control::{CircuitReport, CpuUse, Workload};
 use results::{Cpu, Trial};
 
 /// What a message cost, and the evidence for a verdict's reason.
-pub(super) fn costs(made: &mut Trial, view: &View<'_>) {
+pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     let (sender, receiver) = (&view.collected.sender, &view.collected.receiver);
     made.cpu.insert("sender".into(), cpu(&sender.cpu));
     made.cpu.insert("receiver".into(), cpu(&receiver.cpu));
     made.evidence
-        .extend(view.collected.surroundings.evidence.clone());
+        .extend(view.collected.environment.evidence.clone());
     let messages = match view.trial.contest.workload {
         Workload::Delay | Workload::Connect => {
             view.senders().map(|report| report.received).sum::<u64>() as f64
@@ -38,7 +38,7 @@ pub(super) fn costs(made: &mut Trial, view: &View<'_>) {
     evidence(made, view, messages);
 }
 
-fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
+fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
     let (sender, receiver) = (&view.collected.sender.cpu, &view.collected.receiver.cpu);
     let wakeups = sender.voluntary_switches + receiver.voluntary_switches;
     let preemptions = sender.involuntary_switches + receiver.involuntary_switches;
@@ -62,14 +62,14 @@ fn evidence(made: &mut Trial, view: &View<'_>, messages: f64) {
             .insert(name.into(), view.count(count) as f64 * 1000.0 / messages);
     }
     let mut host = view.collected.host.evidence(&view.collected.interface);
-    if let Some(way) = view.data_way() {
+    if let Some(link) = view.data_link_stats() {
         // What the link counted is exact, and only of the direction that carries the messages.
-        host.insert("interface_packets".into(), way.frames as f64);
-        let mean = way.bytes as f64 / way.frames.max(1) as f64;
+        host.insert("interface_packets".into(), link.frames as f64);
+        let mean = link.bytes as f64 / link.frames.max(1) as f64;
         host.insert("packet_bytes_mean".into(), mean);
     }
     let packets = host.get("interface_packets").copied().unwrap_or(0.0);
-    if packets > 0.0 && is_network(&view.trial.contestant) {
+    if packets > 0.0 && crosses_network(&view.trial.contestant) {
         made.evidence
             .insert("packets_per_message".into(), packets / messages);
         if let Some(&bytes) = host.get("packet_bytes_mean") {
@@ -94,20 +94,21 @@ const TICKS_MIN: f64 = 200.0;
 const TICK_S: f64 = 0.004;
 
 /// Calls of both sides: those a transport counts itself, else one a message or read.
-fn calls(view: &View<'_>) -> u64 {
+fn calls(view: &TrialView<'_>) -> u64 {
     let one = |report: &CircuitReport| {
         let counted = |name: &str| report.counts.get(name).copied();
         let sends = counted("send_calls").unwrap_or(report.sent);
         let receives = counted("receive_calls").unwrap_or(report.calls.max(report.received));
         sends + receives
     };
-    view.all().map(one).sum()
+    view.circuits().map(one).sum()
 }
 
-fn is_network(contestant: &str) -> bool {
-    let legs = contestant::legs(contestant);
-    legs.iter()
-        .any(|leg| leg.class().reach == towpath::Reach::Network)
+fn crosses_network(contestant: &str) -> bool {
+    let components = contestant::components(contestant);
+    components
+        .iter()
+        .any(|component| component.class().reach == towpath::Reach::Network)
 }
 
 fn cpu(used: &CpuUse) -> Cpu {

@@ -1,13 +1,13 @@
 //! Round trips, connections, and the delays of an open loop.
 
 use super::rates::rate_series;
-use super::view::{View, send_span_s};
-use crate::trial::ClockGap;
+use super::view::{TrialView, send_span_s};
+use crate::trial::ClockUncertainty;
 use control::CircuitReport;
 use results::{Histogram, Trial};
 
 /// Round trips and connections: measures and histogram come from the asking side.
-pub(super) fn delays(made: &mut Trial, view: &View<'_>, kind: &str) {
+pub(super) fn delays(made: &mut Trial, view: &TrialView<'_>, kind: &str) {
     let circuits: Vec<&CircuitReport> = view.senders().collect();
     merge_delays(made, &circuits, "delay");
     let done: u64 = circuits.iter().map(|report| report.received).sum();
@@ -42,7 +42,7 @@ pub(super) fn delays(made: &mut Trial, view: &View<'_>, kind: &str) {
     }
 }
 
-pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
+pub(super) fn offered(made: &mut Trial, view: &TrialView<'_>) {
     let sinks: Vec<&CircuitReport> = view.receivers().collect();
     merge_delays(made, &sinks, "delay");
     one_way(made, view);
@@ -81,18 +81,18 @@ pub(super) fn offered(made: &mut Trial, view: &View<'_>) {
 
 /// A delay from one clock to another is said with how far they may be apart, and not at all when
 /// that is most of it, or unknown.
-fn one_way(made: &mut Trial, view: &View<'_>) {
+fn one_way(made: &mut Trial, view: &TrialView<'_>) {
     let gap = &view.collected.clocks;
-    if let ClockGap::Within(bound_ns) = gap {
+    if let ClockUncertainty::Within(bound_ns) = gap {
         let bound_us = *bound_ns as f64 / 1e3;
         made.evidence.insert("clock_bound_us".into(), bound_us);
     }
-    if let ClockGap::Unknown(why) = gap {
+    if let ClockUncertainty::Unknown(why) = gap {
         made.disturbed
             .push(format!("one-way delays are left out: {why}"));
     }
     let median_us = made.metrics.get("delay_p50_us").copied().unwrap_or(0.0);
-    if is_told_by(gap, median_us) {
+    if exceeds_clock_error(gap, median_us) {
         return;
     }
     made.metrics.retain(|name, _| !name.starts_with("delay_"));
@@ -101,16 +101,18 @@ fn one_way(made: &mut Trial, view: &View<'_>) {
 }
 
 /// Whether clocks so far apart tell one-way delays with that median, us.
-pub(super) fn is_told_by(gap: &ClockGap, median_us: f64) -> bool {
+pub(super) fn exceeds_clock_error(gap: &ClockUncertainty, median_us: f64) -> bool {
     match gap {
-        ClockGap::Same => true,
-        ClockGap::Within(bound_ns) => median_us > *bound_ns as f64 / 1e3 * CLOCK_BOUND_PART,
-        ClockGap::Unknown(_) => false,
+        ClockUncertainty::Same => true,
+        ClockUncertainty::Within(bound_ns) => {
+            median_us > *bound_ns as f64 / 1e3 * DELAY_PER_CLOCK_ERROR_MIN
+        }
+        ClockUncertainty::Unknown(_) => false,
     }
 }
 
 /// A one-way delay is shown when it is this many times the bound of the clocks at least.
-const CLOCK_BOUND_PART: f64 = 2.0;
+const DELAY_PER_CLOCK_ERROR_MIN: f64 = 2.0;
 
 /// All circuits' delays in one histogram.
 fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u64> {

@@ -1,36 +1,39 @@
 //! Where the messages of a trial went, and whether its numbers count.
 
-use super::view::{View, is_stream};
+use super::view::{TrialView, is_stream};
 use control::Workload;
-use control::caps::SPENT;
+use control::caps::QUOTA_EXCEEDED;
 use results::{Cpu, Ledger, Status, Trial};
 
 /// Messages that one dropped buffer of a segmented transport may have held at most.
 const SEGMENTS_MAX: u64 = 128;
 
 /// The ledger; None where sending and receiving are not tied together.
-pub(super) fn ledger(view: &View<'_>) -> Option<Ledger> {
+pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     if view.trial.contestant == "null" {
         return None;
     }
     Some(match view.trial.contest.workload {
         Workload::Throughput | Workload::Offered => one_way(view),
-        Workload::Delay | Workload::Connect => asked(view),
+        Workload::Delay | Workload::Connect => request_reply(view),
     })
 }
 
 /// Messages sent against messages received.
-fn one_way(view: &View<'_>) -> Ledger {
+fn one_way(view: &TrialView<'_>) -> Ledger {
     let sent = view.sent();
     let received = received(view, sent);
     // A message that came twice hides one that did not come; a reliable transport has seen to it.
-    let blind = view.legs().iter().any(|leg| !leg.class().reliable);
-    let doubled = view.data_way().map_or(0, |way| way.doubled);
-    let doubled = if blind { doubled } else { 0 };
-    let duplicates = received.saturating_sub(sent).max(doubled.min(received));
+    let unreliable = view
+        .components()
+        .iter()
+        .any(|component| !component.class().reliable);
+    let duplicated = view.data_link_stats().map_or(0, |link| link.duplicated);
+    let duplicated = if unreliable { duplicated } else { 0 };
+    let duplicates = received.saturating_sub(sent).max(duplicated.min(received));
     let delivered = received - duplicates;
     // The kernel counts dropped buffers, and one of them may hold many messages.
-    let held = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
+    let per_drop = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
     let drops = view.count("receive_drops") + interface_drops(view);
     let mut ledger = Ledger {
         sent,
@@ -38,12 +41,12 @@ fn one_way(view: &View<'_>) -> Ledger {
         duplicates,
         ..Ledger::default()
     };
-    account(&mut ledger, view, drops.saturating_mul(held));
+    attribute_missing(&mut ledger, view, drops.saturating_mul(per_drop));
     ledger
 }
 
 /// Packets that a host's interface dropped because the link did not take them in time.
-fn interface_drops(view: &View<'_>) -> u64 {
+fn interface_drops(view: &TrialView<'_>) -> u64 {
     let collected = view.collected;
     let counts = collected.host.interfaces.get(&collected.interface);
     counts.map_or(0, |counts| counts.drops)
@@ -51,19 +54,19 @@ fn interface_drops(view: &View<'_>) -> u64 {
 
 /// Says where the missing messages went: the link's own count first, which is exact, then what the
 /// hosts dropped.
-fn account(ledger: &mut Ledger, view: &View<'_>, dropped: u64) {
+fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     let mut missing = ledger.sent.saturating_sub(ledger.delivered);
     let mut take = |count: u64| {
         let taken = count.min(missing);
         missing -= taken;
         taken
     };
-    let way = view.data_way().unwrap_or_default();
-    ledger.lost_link = take(way.lost);
-    ledger.corrupt = take(way.damaged);
+    let link = view.data_link_stats().unwrap_or_default();
+    ledger.lost_link = take(link.lost);
+    ledger.corrupt = take(link.corrupted);
     ledger.lost_host = take(dropped);
-    ledger.in_flight = take(way.in_flight);
-    if view.collected.surroundings.network {
+    ledger.in_flight = take(link.in_flight);
+    if view.collected.environment.crosses_network {
         // What nobody dropped was lost on the way.
         ledger.lost_link += take(u64::MAX);
     }
@@ -72,7 +75,7 @@ fn account(ledger: &mut Ledger, view: &View<'_>, dropped: u64) {
 
 /// Messages received. Of a mix on a byte stream only bytes are known: all of them are all of the
 /// messages.
-fn received(view: &View<'_>, sent: u64) -> u64 {
+fn received(view: &TrialView<'_>, sent: u64) -> u64 {
     let streams = view.receivers().any(|report| is_stream(&report.transport));
     if view.trial.contest.mix.is_none() || !streams {
         return view.delivered().round() as u64;
@@ -84,7 +87,7 @@ fn received(view: &View<'_>, sent: u64) -> u64 {
 }
 
 /// Requests against replies.
-fn asked(view: &View<'_>) -> Ledger {
+fn request_reply(view: &TrialView<'_>) -> Ledger {
     let sent: u64 = view.senders().map(|report| report.sent).sum();
     let replies: u64 = view.senders().map(|report| report.received).sum();
     let lost: f64 = view
@@ -97,23 +100,23 @@ fn asked(view: &View<'_>) -> Ledger {
         duplicates: replies.saturating_sub(sent),
         ..Ledger::default()
     };
-    account(&mut ledger, view, lost as u64);
+    attribute_missing(&mut ledger, view, lost as u64);
     ledger
 }
 
 /// Why it broke off. The end that may move no more knows why, the other only that the circuit has gone.
-fn error(view: &View<'_>) -> Option<String> {
-    let all = || view.all().filter_map(|report| report.error.as_ref());
-    let spent = all().find(|error| *error == SPENT);
+fn error(view: &TrialView<'_>) -> Option<String> {
+    let all = || view.circuits().filter_map(|report| report.error.as_ref());
+    let spent = all().find(|error| *error == QUOTA_EXCEEDED);
     spent.or_else(|| all().next()).cloned()
 }
 
 /// Whether the numbers count, and what disturbed them.
-pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
+pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     if let Some(error) = error(view) {
         made.status = Status::Failed;
         made.reason = error;
-    } else if let Some(reason) = view.all().find_map(|report| report.invalid.clone()) {
+    } else if let Some(reason) = view.circuits().find_map(|report| report.invalid.clone()) {
         made.status = Status::Invalid;
         made.reason = reason;
     } else if let Some(reason) = ledger_fault(made, view) {
@@ -121,20 +124,24 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
         made.reason = reason;
     }
     let workers_s: f64 = made.cpu.values().map(|cpu| cpu.task_s).sum();
-    let surroundings = &view.collected.surroundings;
+    let environment = &view.collected.environment;
     let collected = view.collected;
-    let own_s = workers_s + collected.own_s + surroundings.outside_s - collected.elsewhere_s;
-    let unreliable = view.legs().iter().any(|leg| !leg.class().reliable);
+    let own_s =
+        workers_s + collected.own_cpu_s + environment.other_process_cpu_s - collected.remote_cpu_s;
+    let unreliable = view
+        .components()
+        .iter()
+        .any(|component| !component.class().reliable);
     let expected = host::Expected {
-        own_s,
+        own_cpu_s: own_s,
         interface: view.collected.interface.clone(),
-        drops: unreliable,
-        losses: surroundings.link.is_some() || surroundings.network,
+        expects_drops: unreliable,
+        expects_losses: environment.link.is_some() || environment.crosses_network,
     };
     made.disturbed
         .extend(host::disturbances(&view.collected.host, &expected));
-    made.disturbed.extend(surroundings.disturbed.clone());
-    for (name, &task_s) in &surroundings.cpu_s {
+    made.disturbed.extend(environment.disturbed.clone());
+    for (name, &task_s) in &environment.cpu_s {
         let cpu = Cpu {
             task_s,
             ..Cpu::default()
@@ -150,9 +157,12 @@ pub(super) fn judge(made: &mut Trial, view: &View<'_>) {
 }
 
 /// A reliable transport that lost or doubled messages has no valid numbers.
-fn ledger_fault(made: &Trial, view: &View<'_>) -> Option<String> {
+fn ledger_fault(made: &Trial, view: &TrialView<'_>) -> Option<String> {
     let ledger = made.ledger?;
-    let reliable = view.legs().iter().all(|leg| leg.class().reliable);
+    let reliable = view
+        .components()
+        .iter()
+        .all(|component| component.class().reliable);
     let broken = ledger.delivered != ledger.sent || ledger.duplicates != 0;
     (reliable && broken).then(|| {
         format!(

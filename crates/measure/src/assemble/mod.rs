@@ -9,8 +9,8 @@
 
 mod costs;
 mod delays;
+mod host_pairs;
 mod ledger;
-mod parts;
 mod rates;
 mod view;
 
@@ -19,11 +19,11 @@ use crate::trial::{Collected, TrialError, TrialSpec};
 use control::{WorkerReport, Workload};
 use results::{Cell, SCHEMA_VERSION, Status, Trial};
 use std::collections::BTreeMap;
-use view::View;
+use view::TrialView;
 
 /// What tells a trial from others of its cell.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct TrialPosition {
     /// Its place in the order of all trials.
     pub index: u64,
     /// Its block, 0 for a pilot.
@@ -38,10 +38,10 @@ pub struct Place {
 pub fn trial(
     spec: &RaceSpec,
     trial: &TrialSpec,
-    place: Place,
+    position: TrialPosition,
     outcome: &Result<Collected, TrialError>,
 ) -> Trial {
-    let mut made = empty(trial, place);
+    let mut made = empty(trial, position);
     match outcome {
         Ok(collected) => fill(&mut made, spec, trial, collected),
         Err(TrialError::Interrupted) => {
@@ -56,21 +56,21 @@ pub fn trial(
     made
 }
 
-fn empty(trial: &TrialSpec, place: Place) -> Trial {
+fn empty(trial: &TrialSpec, position: TrialPosition) -> Trial {
     Trial {
         version: SCHEMA_VERSION,
-        index: place.index,
-        block: place.block,
+        index: position.index,
+        block: position.block,
         cell: trial
             .contest
             .cell
             .clone()
             .with(Cell::TRANSPORT, trial.contestant.as_str()),
-        control: place.control,
+        control: position.control,
         status: Status::Ok,
         reason: String::new(),
         disturbed: Vec::new(),
-        started_s: place.started_s,
+        started_s: position.started_s,
         span_s: 0.0,
         warm_up_s: 0.0,
         metrics: BTreeMap::new(),
@@ -84,7 +84,7 @@ fn empty(trial: &TrialSpec, place: Place) -> Trial {
 }
 
 fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collected) {
-    let view = View {
+    let view = TrialView {
         spec,
         trial,
         collected,
@@ -96,7 +96,7 @@ fn fill(made: &mut Trial, spec: &RaceSpec, trial: &TrialSpec, collected: &Collec
         Workload::Offered => delays::offered(made, &view),
         Workload::Connect => delays::delays(made, &view, "connection"),
     }
-    parts::parts(made, &view);
+    host_pairs::pair_metrics(made, &view);
     costs::costs(made, &view);
     made.ledger = ledger::ledger(&view);
     made.effective = effective(collected);

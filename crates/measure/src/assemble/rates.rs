@@ -1,19 +1,19 @@
 //! Throughput: warm-up, rates, shares.
 
 use super::ledger::ledger;
-use super::view::{View, send_span_s};
+use super::view::{TrialView, send_span_s};
 use crate::spec::Direction;
 use control::Slice;
 use results::{Series, Trial};
 
-pub(super) fn throughput(made: &mut Trial, view: &View<'_>) {
+pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
     let mut rates = Vec::new();
     let both = view.spec.direction == Direction::Both;
     let sinks = view.receivers().chain(view.senders().filter(|_| both));
     for report in sinks {
-        let steady = Steady::of(&report.slices);
+        let steady = SteadyPart::of(&report.slices);
         made.warm_up_s = made.warm_up_s.max(steady.warm_up_s);
-        if let Some(what) = steady.doubt {
+        if let Some(what) = steady.warning {
             made.disturbed.push(what);
         }
         let messages = view.messages(report, steady.messages, steady.bytes);
@@ -68,23 +68,23 @@ fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
 }
 
 /// The part of a series after its warm-up.
-pub(super) struct Steady {
+pub(super) struct SteadyPart {
     pub(super) span_s: f64,
     pub(super) messages: u64,
     pub(super) bytes: u64,
     warm_up_s: f64,
-    doubt: Option<String>,
+    warning: Option<String>,
 }
 
-impl Steady {
-    pub(super) fn of(slices: &[Slice]) -> Steady {
+impl SteadyPart {
+    pub(super) fn of(slices: &[Slice]) -> SteadyPart {
         let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
-            return Steady {
+            return SteadyPart {
                 span_s: f64::INFINITY,
                 messages: 0,
                 bytes: 0,
                 warm_up_s: 0.0,
-                doubt: None,
+                warning: None,
             };
         };
         let rates: Vec<f64> = slices
@@ -101,12 +101,12 @@ impl Steady {
             _ => 0,
         };
         let start = slices.get(cut).unwrap_or(first);
-        Steady {
+        SteadyPart {
             span_s: (last.at_ns.saturating_sub(start.at_ns) as f64 * 1e-9).max(1e-9),
             messages: last.messages - start.messages,
             bytes: last.bytes - start.bytes,
             warm_up_s: start.at_ns.saturating_sub(first.at_ns) as f64 * 1e-9,
-            doubt: (steady == stats::Steady::Never)
+            warning: (steady == stats::Steady::Never)
                 .then(|| "no steady state within the trial".to_owned()),
         }
     }

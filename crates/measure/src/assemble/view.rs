@@ -1,19 +1,19 @@
 //! The reports of a trial, with what is needed to read them.
 
-use crate::contestant::{self, Leg};
+use crate::contestant::{self, Component};
+use crate::environment::LinkStats;
 use crate::spec::{Direction, RaceSpec};
-use crate::stage::Way;
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
 
 /// The reports with what is needed to read them.
-pub(super) struct View<'a> {
+pub(super) struct TrialView<'a> {
     pub(super) spec: &'a RaceSpec,
     pub(super) trial: &'a TrialSpec,
     pub(super) collected: &'a Collected,
 }
 
-impl View<'_> {
+impl TrialView<'_> {
     pub(super) fn receivers(&self) -> impl Iterator<Item = &CircuitReport> {
         self.collected.receiver.circuits.iter()
     }
@@ -22,17 +22,17 @@ impl View<'_> {
         self.collected.sender.circuits.iter()
     }
 
-    pub(super) fn all(&self) -> impl Iterator<Item = &CircuitReport> {
+    pub(super) fn circuits(&self) -> impl Iterator<Item = &CircuitReport> {
         self.senders().chain(self.receivers())
     }
 
     pub(super) fn span_s(&self) -> f64 {
         let first = self
-            .all()
+            .circuits()
             .map(|report| report.first_ns)
             .filter(|&at| at > 0)
             .min();
-        let last = self.all().map(|report| report.last_ns).max();
+        let last = self.circuits().map(|report| report.last_ns).max();
         last.unwrap_or(0).saturating_sub(first.unwrap_or(0)) as f64 * 1e-9
     }
 
@@ -81,18 +81,18 @@ impl View<'_> {
     /// User bytes sent, as the sources counted them.
     pub(super) fn sent_bytes(&self) -> u64 {
         let one = |report: &CircuitReport| report.measures.get("sent_bytes").copied();
-        self.all().filter_map(one).sum::<f64>() as u64
+        self.circuits().filter_map(one).sum::<f64>() as u64
     }
 
     /// The transports that ran together.
-    pub(super) fn legs(&self) -> Vec<Leg> {
-        contestant::legs(&self.trial.contestant)
+    pub(super) fn components(&self) -> Vec<Component> {
+        contestant::components(&self.trial.contestant)
     }
 
     /// The direction of the link that carried the messages, or both together where both did; None
     /// without such a link.
-    pub(super) fn data_way(&self) -> Option<Way> {
-        let [there, back] = self.collected.surroundings.link?;
+    pub(super) fn data_link_stats(&self) -> Option<LinkStats> {
+        let [there, back] = self.collected.environment.link?;
         let one_way = matches!(
             self.trial.contest.workload,
             Workload::Throughput | Workload::Offered
@@ -106,12 +106,14 @@ impl View<'_> {
 
     /// Whether a transport hands many messages to the kernel as one buffer.
     pub(super) fn is_segmented(&self) -> bool {
-        let names = |leg: &Leg| matches!(leg.transport().name(), "udp-segmented" | "bare");
-        self.legs().iter().any(names)
+        let names = |component: &Component| {
+            matches!(component.transport().name(), "udp-segmented" | "bare")
+        };
+        self.components().iter().any(names)
     }
 
     pub(super) fn count(&self, name: &str) -> u64 {
-        self.all()
+        self.circuits()
             .filter_map(|report| report.counts.get(name))
             .sum()
     }
@@ -119,10 +121,10 @@ impl View<'_> {
 
 /// Whether the leg of that label is a byte stream.
 pub(super) fn is_stream(label: &str) -> bool {
-    Leg::parse(label).is_ok_and(|leg| leg.class().stream)
+    Component::parse(label).is_ok_and(|component| component.class().stream)
 }
 
-pub(super) fn send_span_s(view: &View<'_>) -> f64 {
+pub(super) fn send_span_s(view: &TrialView<'_>) -> f64 {
     let spans = view
         .senders()
         .map(|report| report.last_ns.saturating_sub(report.first_ns));

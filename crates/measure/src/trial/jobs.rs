@@ -1,11 +1,11 @@
 //! What the workers of a trial are told: jobs, and what they follow from.
 
-use super::{ClockGap, TrialError, TrialSpec, failed};
+use super::{ClockUncertainty, TrialError, TrialSpec, failed};
 use crate::contestant;
-use crate::place::{ClockOffset, Place};
+use crate::environment::HostPair;
 use crate::spec::{Direction, RaceSpec};
-use crate::stage::Between;
-use control::{Job, Leg, Rate, Role, Side, WorkerReport, Workload};
+use crate::worker_host::{ClockOffset, WorkerHost};
+use control::{ComponentSpec, Job, Rate, Role, Side, WorkerReport, Workload};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -19,53 +19,53 @@ pub(super) fn has_direction(trial: &TrialSpec) -> bool {
 
 /// The way to the listening worker.
 #[derive(Clone, Copy)]
-pub(super) struct Path {
+pub(super) struct PairPath {
     pub(super) bind: Option<IpAddr>,
-    pub(super) longest: Duration,
+    pub(super) delay_max: Duration,
     /// Whom the connecting and the listening side speak with.
     pub(super) peers: [Option<IpAddr>; 2],
-    pub(super) clocks: Clocks,
+    pub(super) clocks: ClockOffsets,
 }
 
 pub(super) struct Jobs {
-    pub(super) clocks: Clocks,
+    pub(super) clocks: ClockOffsets,
     pub(super) listener: Job,
     pub(super) connector: Job,
 }
 
 impl Jobs {
-    pub(super) fn of(spec: &RaceSpec, trial: &TrialSpec, path: Path, pairs: usize) -> Jobs {
+    pub(super) fn of(spec: &RaceSpec, trial: &TrialSpec, path: PairPath, pairs: usize) -> Jobs {
         let (connector_role, listener_role) = roles(spec, trial);
         let reversed = matches!(listener_role, Role::Source);
-        let (near, far) = if reversed { (1, 0) } else { (0, 1) };
-        let job = |side, role, place| Job {
+        let (connector_end, listener_end) = if reversed { (1, 0) } else { (0, 1) };
+        let job = |side, role, end: usize| Job {
             side,
             role,
             workload: trial.contest.workload,
-            legs: legs(spec, trial),
-            settings: settings(spec, trial),
+            components: components(spec, trial),
+            circuit_options: circuit_options(spec, trial),
             bind: path.bind,
             peer: path.peers[usize::from(side == Side::Listen)],
-            clock_ns: {
+            clock_offset_ns: {
                 let own = usize::from(side == Side::Listen);
                 path.clocks.offset_ns(own) - path.clocks.offset_ns(1 - own)
             },
             pace_bytes_per_s: None,
             allowance_bytes: None,
-            path_ns: path.longest.as_nanos() as u64,
+            path_delay_ns: path.delay_max.as_nanos() as u64,
             message_len: trial.contest.size,
             mix: trial.contest.mix,
             limits: trial.limits,
             rate: rate(spec, trial, pairs),
-            pin: [spec.pin.0, spec.pin.1][place],
-            priority: [spec.priority.0, spec.priority.1][place],
+            pin: [spec.pin.0, spec.pin.1][end],
+            priority: [spec.priority.0, spec.priority.1][end],
             busy_poll: spec.busy_poll && trial.contest.workload == Workload::Delay,
             seed: trial.seed,
         };
         Jobs {
             clocks: path.clocks,
-            connector: job(Side::Connect, connector_role, near),
-            listener: job(Side::Listen, listener_role, far),
+            connector: job(Side::Connect, connector_role, connector_end),
+            listener: job(Side::Listen, listener_role, listener_end),
         }
     }
 }
@@ -79,20 +79,20 @@ fn roles(spec: &RaceSpec, trial: &TrialSpec) -> (Role, Role) {
     }
 }
 
-fn legs(spec: &RaceSpec, trial: &TrialSpec) -> Vec<Leg> {
-    let leg = |leg: &contestant::Leg| Leg {
-        transport: leg.to_string(),
+fn components(spec: &RaceSpec, trial: &TrialSpec) -> Vec<ComponentSpec> {
+    let component = |component: &contestant::Component| ComponentSpec {
+        transport: component.to_string(),
         circuits: spec.circuits,
     };
-    contestant::legs(&trial.contestant)
+    contestant::components(&trial.contestant)
         .iter()
-        .map(leg)
+        .map(component)
         .collect()
 }
 
 /// Nagle's algorithm would hold back the second half of a request or a reply.
-fn settings(spec: &RaceSpec, trial: &TrialSpec) -> control::Settings {
-    let mut settings = spec.settings.clone();
+fn circuit_options(spec: &RaceSpec, trial: &TrialSpec) -> control::CircuitOptions {
+    let mut settings = spec.circuit_options.clone();
     settings.buffers = trial.contest.buffers.or(settings.buffers);
     // The pilot of an open loop runs closed, and is an open loop's in all else.
     if trial.contest.cell.workload() != "throughput" && settings.nodelay.is_none() {
@@ -103,8 +103,8 @@ fn settings(spec: &RaceSpec, trial: &TrialSpec) -> control::Settings {
 
 /// A circuit's part of the offered load.
 fn rate(spec: &RaceSpec, trial: &TrialSpec, pairs: usize) -> Option<Rate> {
-    let all = legs(spec, trial);
-    let circuits = all.iter().map(|leg| leg.circuits).sum::<u32>() * pairs as u32;
+    let all = components(spec, trial);
+    let circuits = all.iter().map(|component| component.circuits).sum::<u32>() * pairs as u32;
     trial.rate_per_s.map(|per_s| Rate {
         per_s: per_s / f64::from(circuits.max(1)),
         arrivals: spec.arrivals,
@@ -113,15 +113,18 @@ fn rate(spec: &RaceSpec, trial: &TrialSpec, pairs: usize) -> Option<Rate> {
 
 /// The clocks of the connecting and the listening side, against this process's.
 #[derive(Clone, Copy)]
-pub(super) struct Clocks(pub(super) [Option<ClockOffset>; 2]);
+pub(super) struct ClockOffsets(pub(super) [Option<ClockOffset>; 2]);
 
-impl Clocks {
-    pub(super) fn read(between: &Between<'_>) -> Result<Clocks, TrialError> {
-        let read = |place: &dyn Place| {
-            let clock = place.clock();
-            clock.map_err(|error| failed(format!("{}: {error}", place.name())))
+impl ClockOffsets {
+    pub(super) fn read(host_pair: &HostPair<'_>) -> Result<ClockOffsets, TrialError> {
+        let read = |worker_host: &dyn WorkerHost| {
+            let clock = worker_host.clock_offset();
+            clock.map_err(|error| failed(format!("{}: {error}", worker_host.name())))
         };
-        Ok(Clocks([read(between.connector)?, read(between.listener)?]))
+        Ok(ClockOffsets([
+            read(host_pair.connector)?,
+            read(host_pair.listener)?,
+        ]))
     }
 
     pub(super) fn offset_ns(&self, side: usize) -> i64 {
@@ -129,39 +132,41 @@ impl Clocks {
     }
 
     /// Reports of the listening and the connecting side, in this process's time.
-    pub(super) fn bring_home(
+    pub(super) fn to_local_clock(
         self,
         reports: (WorkerReport, WorkerReport),
     ) -> (WorkerReport, WorkerReport) {
         let (mut listener, mut connector) = reports;
-        control::vet::shift(&mut listener, self.offset_ns(1));
-        control::vet::shift(&mut connector, self.offset_ns(0));
+        control::validate::shift_clock(&mut listener, self.offset_ns(1));
+        control::validate::shift_clock(&mut connector, self.offset_ns(0));
         (listener, connector)
     }
 
     /// How far the two sides' clocks may have been from these readings, since they were taken. What
     /// cannot be said leaves out one-way delays and nothing else.
-    pub(super) fn gap(self, between: &Between<'_>) -> ClockGap {
-        let places = [between.connector, between.listener];
+    pub(super) fn uncertainty(self, host_pair: &HostPair<'_>) -> ClockUncertainty {
+        let hosts = [host_pair.connector, host_pair.listener];
         let mut gap_ns = None;
-        for (clock, place) in self.0.into_iter().zip(places) {
+        for (clock, worker_host) in self.0.into_iter().zip(hosts) {
             let Some(first) = clock else { continue };
-            match place.clock_since(first) {
+            match worker_host.clock_error_since(first) {
                 Ok(since_ns) => gap_ns = Some(since_ns.saturating_add(gap_ns.unwrap_or(0))),
-                Err(why) => return ClockGap::Unknown(format!("{}: {why}", place.name())),
+                Err(why) => {
+                    return ClockUncertainty::Unknown(format!("{}: {why}", worker_host.name()));
+                }
             }
         }
-        gap_ns.map_or(ClockGap::Same, ClockGap::Within)
+        gap_ns.map_or(ClockUncertainty::Same, ClockUncertainty::Within)
     }
 }
 
 /// Whether the transports can do the workload at all.
-pub(super) fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
+pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     let forward = spec.direction == Direction::Forward;
-    for leg in contestant::legs(&trial.contestant) {
-        if trial.contest.workload == Workload::Connect && !leg.class().connects {
+    for component in contestant::components(&trial.contestant) {
+        if trial.contest.workload == Workload::Connect && !component.class().connects {
             return Err(failed(format!(
-                "{leg} makes no connections, both its ends are made at once; \
+                "{component} makes no connections, both its ends are made at once; \
                  measure its throughput or delay"
             )));
         }
@@ -169,9 +174,9 @@ pub(super) fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialErro
             trial.contest.workload,
             Workload::Throughput | Workload::Offered
         );
-        if leg.transport().is_one_to_many() && !(one_way && forward) {
+        if component.transport().is_one_to_many() && !(one_way && forward) {
             return Err(failed(format!(
-                "{leg} goes from one sender to many receivers and nothing comes back; \
+                "{component} goes from one sender to many receivers and nothing comes back; \
                  measure its throughput or offered load in the forward direction"
             )));
         }
@@ -182,13 +187,13 @@ pub(super) fn can_do(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::place::WorkerHandle;
+    use crate::worker_host::WorkerHandle;
     use std::io;
 
     /// A host whose clock has run like this since it was first read.
-    struct Far(Result<u64, String>);
+    struct RemoteClockHost(Result<u64, String>);
 
-    impl Place for Far {
+    impl WorkerHost for RemoteClockHost {
         fn name(&self) -> &str {
             "far"
         }
@@ -197,19 +202,19 @@ mod tests {
             Err(io::ErrorKind::Unsupported.into())
         }
 
-        fn clock(&self) -> io::Result<Option<ClockOffset>> {
+        fn clock_offset(&self) -> io::Result<Option<ClockOffset>> {
             Ok(Some(ClockOffset::default()))
         }
 
-        fn clock_since(&self, _first: ClockOffset) -> Result<u64, String> {
+        fn clock_error_since(&self, _first: ClockOffset) -> Result<u64, String> {
             self.0.clone()
         }
     }
 
     /// A host with this process's clock.
-    struct Near;
+    struct LocalClockHost;
 
-    impl Place for Near {
+    impl WorkerHost for LocalClockHost {
         fn name(&self) -> &str {
             "near"
         }
@@ -219,23 +224,37 @@ mod tests {
         }
     }
 
-    fn gap(connector: &dyn Place, listener: &dyn Place) -> ClockGap {
-        let between = Between {
+    fn gap(connector: &dyn WorkerHost, listener: &dyn WorkerHost) -> ClockUncertainty {
+        let host_pair = HostPair {
             name: String::new(),
             connector,
             listener,
         };
-        Clocks::read(&between).expect("a reading").gap(&between)
+        ClockOffsets::read(&host_pair)
+            .expect("a reading")
+            .uncertainty(&host_pair)
     }
 
     #[test]
-    fn the_clocks_of_both_sides_count_and_a_lost_reading_fails_nothing() {
-        assert_eq!(gap(&Near, &Near), ClockGap::Same);
-        assert_eq!(gap(&Near, &Far(Ok(7))), ClockGap::Within(7));
-        assert_eq!(gap(&Far(Ok(5)), &Far(Ok(7))), ClockGap::Within(12));
-        let lost = Far(Err("no answer".into()));
-        let unknown = ClockGap::Unknown("far: no answer".into());
-        assert_eq!(gap(&Far(Ok(5)), &lost), unknown);
-        assert_eq!(ClockGap::Within(3).or_worse(unknown.clone()), unknown);
+    fn uncertainty_adds_both_clocks_and_survives_lost_reading() {
+        assert_eq!(
+            gap(&LocalClockHost, &LocalClockHost),
+            ClockUncertainty::Same
+        );
+        assert_eq!(
+            gap(&LocalClockHost, &RemoteClockHost(Ok(7))),
+            ClockUncertainty::Within(7)
+        );
+        assert_eq!(
+            gap(&RemoteClockHost(Ok(5)), &RemoteClockHost(Ok(7))),
+            ClockUncertainty::Within(12)
+        );
+        let lost = RemoteClockHost(Err("no answer".into()));
+        let unknown = ClockUncertainty::Unknown("far: no answer".into());
+        assert_eq!(gap(&RemoteClockHost(Ok(5)), &lost), unknown);
+        assert_eq!(
+            ClockUncertainty::Within(3).or_worse(unknown.clone()),
+            unknown
+        );
     }
 }

@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 
 /// Goes to a processor and a priority.
-pub(super) fn place(pin: Option<u32>, priority: Option<i32>) -> Result<(), String> {
+pub(super) fn pin_and_renice(pin: Option<u32>, priority: Option<i32>) -> Result<(), String> {
     if let Some(cpu) = pin {
         let mut set = CpuSet::new();
         if cpu as usize >= CpuSet::MAX_CPU {

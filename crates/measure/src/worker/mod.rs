@@ -7,20 +7,20 @@ mod cpu;
 mod setup;
 mod threads;
 
-use crate::workload::Flags;
+use crate::workload::WorkerFlags;
 use crate::workload::meter::Allowance;
 use control::{
-    Account, Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport,
+    ByteAccount, Channel, ChannelError, CircuitReport, FromWorker, Job, ToWorker, WorkerReport,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
-use threads::{Circuits, Wakers};
+use threads::{BlockedReceivers, CircuitSlots};
 
 /// How long the controller may take between two steps. It gives up sooner itself.
-const STEP_LIMIT: Duration = Duration::from_secs(60);
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a worker on `socket` until the controller closes it.
 pub fn main(socket: OwnedFd) {
@@ -30,86 +30,87 @@ pub fn main(socket: OwnedFd) {
         let _ = channel.send(&FromWorker::Failed(failure.0), &[]);
     }
     // Circuits stay until the controller has both reports and closes the channel.
-    let _ = channel.receive::<ToWorker>(STEP_LIMIT);
+    let _ = channel.receive::<ToWorker>(STEP_TIMEOUT);
 }
 
 /// Why a job cannot be done, in words for the user.
-struct Failure(String);
+struct JobError(String);
 
-impl From<ChannelError> for Failure {
+impl From<ChannelError> for JobError {
     fn from(error: ChannelError) -> Self {
-        Failure(error.to_string())
+        JobError(error.to_string())
     }
 }
 
-fn serve(channel: &mut Channel) -> Result<(), Failure> {
-    let (first, mut descriptors) = channel.receive::<ToWorker>(STEP_LIMIT)?;
+fn serve(channel: &mut Channel) -> Result<(), JobError> {
+    let (first, mut descriptors) = channel.receive::<ToWorker>(STEP_TIMEOUT)?;
     match first {
         ToWorker::Listen(job) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
-            let listeners = setup::listen(&job).map_err(Failure)?;
-            let (frames, descriptors) = setup::frames(&listeners).map_err(Failure)?;
+            let listeners = setup::listen(&job).map_err(JobError)?;
+            let (frames, descriptors) = setup::frames(&listeners).map_err(JobError)?;
             let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             channel.send(&FromWorker::Listening(frames), &borrowed)?;
             drop(borrowed);
             // The end of a pipe is seen only when no copy of its other end is open.
             drop(descriptors);
-            let circuits = setup::accept(&job, listeners).map_err(Failure)?;
+            let circuits = setup::accept(&job, listeners).map_err(JobError)?;
             channel.send(&FromWorker::Accepted, &[])?;
             measure(channel, &job, circuits, allowance)
         }
         ToWorker::Connect(job, frames) => {
             let allowance = allowance(&job, &mut descriptors)?;
             prepare(&job)?;
-            let circuits = setup::connect(&job, frames, descriptors).map_err(Failure)?;
+            let circuits = setup::connect(&job, frames, descriptors).map_err(JobError)?;
             channel.send(&FromWorker::Connected, &[])?;
             measure(channel, &job, circuits, allowance)
         }
-        _ => Err(Failure("the controller began out of order".into())),
+        _ => Err(JobError("the controller began out of order".into())),
     }
 }
 
 /// What a job with a limit of bytes may move; its account is the last descriptor that came with it.
-fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowance>, Failure> {
+fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowance>, JobError> {
     let Some(most) = job.allowance_bytes else {
         return Ok(None);
     };
     let account = descriptors.pop();
-    let account = account.ok_or_else(|| Failure("an allowance came without an account".into()))?;
-    Ok(Some(Allowance::new(most, Account::from(account))))
+    let account = account.ok_or_else(|| JobError("an allowance came without an account".into()))?;
+    Ok(Some(Allowance::new(most, ByteAccount::from(account))))
 }
 
 /// Goes to its processor and priority before anything else, so that helper threads follow.
-fn prepare(job: &Job) -> Result<(), Failure> {
-    cpu::place(job.pin, job.priority).map_err(Failure)
+fn prepare(job: &Job) -> Result<(), JobError> {
+    cpu::pin_and_renice(job.pin, job.priority).map_err(JobError)
 }
 
 fn measure(
     channel: &mut Channel,
     job: &Job,
-    circuits: Circuits,
+    circuits: CircuitSlots,
     allowance: Option<Allowance>,
-) -> Result<(), Failure> {
-    match channel.receive::<ToWorker>(STEP_LIMIT)?.0 {
+) -> Result<(), JobError> {
+    match channel.receive::<ToWorker>(STEP_TIMEOUT)?.0 {
         ToWorker::Go(at_ns) => sleep_until(at_ns),
         ToWorker::Stop => return Ok(()),
-        _ => return Err(Failure("the controller went on out of order".into())),
+        _ => return Err(JobError("the controller went on out of order".into())),
     }
     let before = cpu::used();
-    let flags = Arc::new(Flags::new(allowance));
-    let (bell, ring) = UnixStream::pair().map_err(|error| Failure(error.to_string()))?;
-    let wakers = Wakers::of(&circuits, job);
-    let running = threads::start(circuits, job, &flags, ring);
+    let flags = Arc::new(WorkerFlags::new(allowance));
+    let (done_receiver, done_sender) =
+        UnixStream::pair().map_err(|error| JobError(error.to_string()))?;
+    let wakers = BlockedReceivers::of(&circuits, job);
+    let running = threads::start(circuits, job, &flags, done_sender);
     channel.send(&FromWorker::Running, &[])?;
-    watch(channel, &flags, &bell, &wakers)?;
+    relay_control(channel, &flags, &done_receiver, &wakers)?;
     let (reports, circuits) = running.join();
     let sent: u64 = reports.iter().map(|report| report.sent).sum();
     channel.send(&FromWorker::SourceDone(sent), &[])?;
     let report = WorkerReport {
         effective: cpu::effective(&reports),
         cpu: cpu::since(&before, &reports),
-        moved_bytes: flags.allowance().map_or(0, Allowance::moved),
+        moved_bytes: flags.allowance().map_or(0, Allowance::moved_bytes),
         circuits: reports,
     };
     channel.send(&FromWorker::Finished(Box::new(report)), &[])?;
@@ -120,40 +121,40 @@ fn measure(
 
 /// The longest a start may be put off: several hosts that begin together agree on a time some round
 /// trips ahead.
-const HEAD_START_NS: u64 = 5_000_000_000;
+const START_DELAY_MAX_NS: u64 = 5_000_000_000;
 
 fn sleep_until(at_ns: u64) {
     let left_ns = at_ns.saturating_sub(crate::clock::now_ns());
-    std::thread::sleep(Duration::from_nanos(left_ns.min(HEAD_START_NS)));
+    std::thread::sleep(Duration::from_nanos(left_ns.min(START_DELAY_MAX_NS)));
 }
 
 /// Passes on what the controller says until all threads are done.
-fn watch(
+fn relay_control(
     channel: &mut Channel,
-    flags: &Flags,
-    bell: &UnixStream,
-    wakers: &Wakers,
-) -> Result<(), Failure> {
+    flags: &WorkerFlags,
+    done_receiver: &UnixStream,
+    wakers: &BlockedReceivers,
+) -> Result<(), JobError> {
     loop {
         let control = channel.descriptor();
         let mut ready = [
             PollFd::new(&control, PollFlags::IN),
-            PollFd::new(bell, PollFlags::IN),
+            PollFd::new(done_receiver, PollFlags::IN),
         ];
         match poll(&mut ready, None) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Failure(error.to_string())),
+            Err(error) => return Err(JobError(error.to_string())),
         }
-        let (spoken, done) = (
+        let (readable, done) = (
             !ready[0].revents().is_empty(),
             !ready[1].revents().is_empty(),
         );
         if done {
             return Ok(());
         }
-        if spoken {
-            match channel.receive::<ToWorker>(STEP_LIMIT) {
-                Ok((ToWorker::PeerDone(sent), _)) => flags.peer_is_done(sent),
+        if readable {
+            match channel.receive::<ToWorker>(STEP_TIMEOUT) {
+                Ok((ToWorker::PeerDone(sent), _)) => flags.set_peer_done(sent),
                 Ok(_) => flags.stop(),
                 Err(error) => {
                     flags.stop();
@@ -166,9 +167,9 @@ fn watch(
 }
 
 /// An empty report of a circuit that could not be measured.
-fn failed(leg: String, error: String) -> CircuitReport {
+fn failed(component: String, error: String) -> CircuitReport {
     CircuitReport {
-        transport: leg,
+        transport: component,
         error: Some(error),
         ..Default::default()
     }

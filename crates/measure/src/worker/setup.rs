@@ -1,51 +1,51 @@
 //! From a job to circuits.
 
-use super::threads::{CircuitSlot, Circuits, Task};
-use crate::contestant::Leg;
-use control::{Job, RendezvousFrame, Settings, Side, Workload};
+use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
+use crate::contestant::Component;
+use control::{CircuitOptions, Job, RendezvousFrame, Side, Workload};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
-use towpath::contract::PATIENCE;
+use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport};
 
 /// How long peers may take to meet.
-const MEET_LIMIT: Duration = Duration::from_secs(10);
+const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Messages that open a circuit of a connectionless transport: from the first a listener learns
 /// its peer, at the second a connecting one is sure of it.
-const PRIMES: usize = 2;
+const OPENING_MESSAGES: usize = 2;
 
 /// Octets of the message that opens a circuit of a connectionless transport.
-const PRIME: [u8; 1] = [0x5a];
+const OPENING_MESSAGE: [u8; 1] = [0x5a];
 
 /// A listener and what it listens for.
-pub(super) struct Listening {
+pub(super) struct ComponentListener {
     transport: &'static dyn Transport,
-    leg: String,
+    component: String,
     options: Options,
     listener: Box<dyn Listener>,
 }
 
 /// The listeners of a job, one a leg.
-pub(super) fn listen(job: &Job) -> Result<Vec<Listening>, String> {
-    let listen_one = |leg: &control::Leg| {
-        let (transport, options) = prepare(job, leg)?;
+pub(super) fn listen(job: &Job) -> Result<Vec<ComponentListener>, String> {
+    let listen_one = |component: &control::ComponentSpec| {
+        let (transport, options) = prepare(job, component)?;
         let listener = transport
             .listen(&options)
-            .map_err(|error| format!("{} cannot listen: {error}", leg.transport))?;
-        Ok(Listening {
+            .map_err(|error| format!("{} cannot listen: {error}", component.transport))?;
+        Ok(ComponentListener {
             transport,
-            leg: leg.transport.clone(),
+            component: component.transport.clone(),
             options,
             listener,
         })
     };
-    job.legs.iter().map(listen_one).collect()
+    job.components.iter().map(listen_one).collect()
 }
 
 /// The rendezvous of the listeners, and their descriptors in order.
 pub(super) fn frames(
-    listeners: &[Listening],
+    listeners: &[ComponentListener],
 ) -> Result<(Vec<RendezvousFrame>, Vec<OwnedFd>), String> {
     let mut frames = Vec::new();
     let mut descriptors = Vec::new();
@@ -65,7 +65,7 @@ pub(super) fn frames(
 }
 
 /// Waits for the peer's circuits.
-pub(super) fn accept(job: &Job, listeners: Vec<Listening>) -> Result<Circuits, String> {
+pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<CircuitSlots, String> {
     let mut circuits = Vec::new();
     for mut listening in listeners {
         let transport = listening.transport;
@@ -73,26 +73,26 @@ pub(super) fn accept(job: &Job, listeners: Vec<Listening>) -> Result<Circuits, S
             let listener = listening.listener;
             circuits.push(CircuitSlot {
                 transport,
-                leg: listening.leg.clone(),
-                task: Task::Serve(listener),
+                component: listening.component.clone(),
+                task: CircuitTask::Serve(listener),
             });
             continue;
         }
         for _ in 0..listening.options.circuits {
-            let accepted = listening.listener.accept(Instant::now() + MEET_LIMIT);
+            let accepted = listening.listener.accept(Instant::now() + SETUP_TIMEOUT);
             let mut circuit =
                 accepted.map_err(|error| format!("{}: no peer came: {error}", transport.name()))?;
             if transport.class().connectionless {
-                receive_prime(circuit.as_mut(), transport.name())?;
+                receive_opening(circuit.as_mut(), transport.name())?;
             }
             circuits.push(CircuitSlot {
                 transport,
-                leg: listening.leg.clone(),
-                task: Task::Move(circuit),
+                component: listening.component.clone(),
+                task: CircuitTask::Move(circuit),
             });
         }
     }
-    Ok(Circuits { slots: circuits })
+    Ok(CircuitSlots { slots: circuits })
 }
 
 /// Makes circuits to the peer's listeners.
@@ -100,15 +100,15 @@ pub(super) fn connect(
     job: &Job,
     frames: Vec<RendezvousFrame>,
     descriptors: Vec<OwnedFd>,
-) -> Result<Circuits, String> {
+) -> Result<CircuitSlots, String> {
     debug_assert_eq!(job.side, Side::Connect);
-    if frames.len() != job.legs.len() {
+    if frames.len() != job.components.len() {
         return Err("the listener tells of another number of legs".into());
     }
     let mut descriptors = descriptors.into_iter();
     let mut slots = Vec::new();
-    for (leg, frame) in job.legs.iter().zip(frames) {
-        let (transport, options) = prepare(job, leg)?;
+    for (component, frame) in job.components.iter().zip(frames) {
+        let (transport, options) = prepare(job, component)?;
         let rendezvous = Rendezvous {
             reach: reach(frame.reach),
             bytes: frame.bytes,
@@ -120,44 +120,48 @@ pub(super) fn connect(
         if job.workload == Workload::Connect {
             slots.push(CircuitSlot {
                 transport,
-                leg: leg.transport.clone(),
-                task: Task::Connect(rendezvous, Box::new(options)),
+                component: component.transport.clone(),
+                task: CircuitTask::Connect(rendezvous, Box::new(options)),
             });
             continue;
         }
-        for index in 0..leg.circuits as usize {
+        for index in 0..component.circuits as usize {
             let connected = transport.connect(&rendezvous, index, &options);
-            let mut circuit =
-                connected.map_err(|error| format!("{} cannot connect: {error}", leg.transport))?;
+            let mut circuit = connected
+                .map_err(|error| format!("{} cannot connect: {error}", component.transport))?;
             if transport.class().connectionless {
-                send_prime(circuit.as_mut(), transport.name())?;
+                send_opening(circuit.as_mut(), transport.name())?;
             }
             slots.push(CircuitSlot {
                 transport,
-                leg: leg.transport.clone(),
-                task: Task::Move(circuit),
+                component: component.transport.clone(),
+                task: CircuitTask::Move(circuit),
             });
         }
     }
-    Ok(Circuits { slots })
+    Ok(CircuitSlots { slots })
 }
 
 /// A connectionless circuit is opened by its first messages, which are not measured.
-fn send_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
-    let send = |_| circuit.send(&PRIME).and_then(|()| circuit.flush());
-    (0..PRIMES)
+fn send_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
+    let send = |_| {
+        circuit
+            .send(&OPENING_MESSAGE)
+            .and_then(|()| circuit.flush())
+    };
+    (0..OPENING_MESSAGES)
         .try_for_each(send)
         .map_err(|error| format!("{name}: the opening message was not sent: {error}"))
 }
 
-fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
-    let end = Instant::now() + MEET_LIMIT;
+fn receive_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
+    let end = Instant::now() + SETUP_TIMEOUT;
     let mut buffer = vec![0; 65_536];
     let mut received = 0;
-    while received < PRIMES {
+    while received < OPENING_MESSAGES {
         match circuit.recv(&mut buffer) {
             Ok(_) => received += 1,
-            Err(error) if crate::workload::is_pause(&error) && Instant::now() < end => {}
+            Err(error) if crate::workload::is_retryable(&error) && Instant::now() < end => {}
             Err(error) => return Err(format!("{name}: the opening message did not come: {error}")),
         }
     }
@@ -165,16 +169,19 @@ fn receive_prime(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> {
 }
 
 /// The transport of a leg, and the options it gets.
-fn prepare(job: &Job, leg: &control::Leg) -> Result<(&'static dyn Transport, Options), String> {
+fn prepare(
+    job: &Job,
+    component: &control::ComponentSpec,
+) -> Result<(&'static dyn Transport, Options), String> {
     // Connections come and go one after another, all through the first door.
     let circuits = match job.workload {
         Workload::Connect => 1,
-        _ => leg.circuits as usize,
+        _ => component.circuits as usize,
     };
-    let leg = Leg::parse(&leg.transport)?;
+    let component = Component::parse(&component.transport)?;
     let mut options = options(job, circuits);
-    leg.apply(&mut options);
-    Ok((leg.transport(), options))
+    component.apply(&mut options);
+    Ok((component.transport(), options))
 }
 
 fn reach(code: u8) -> Reach {
@@ -187,7 +194,7 @@ fn reach(code: u8) -> Reach {
 
 /// The library's options from a job.
 pub(crate) fn options(job: &Job, circuits: usize) -> Options {
-    let Settings {
+    let CircuitOptions {
         ipv6,
         read_len,
         buffers,
@@ -196,12 +203,12 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         batch,
         interface,
         ethertype,
-    } = job.settings.clone();
+    } = job.circuit_options.clone();
     Options {
         family: if ipv6 { Family::V6 } else { Family::V4 },
         bind: job.bind,
         only_from: job.peer,
-        message_len: job.longest() as usize,
+        message_len: job.message_len_max() as usize,
         circuits,
         one_peer: job.workload != Workload::Connect,
         read_len: read_len as usize,
@@ -211,7 +218,7 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
         batch: batch.map(|count| count as usize),
         interface,
         ethertype,
-        patience: patience(job),
+        blocking_timeout: blocking_timeout(job),
         ..Options::default()
     }
 }
@@ -221,6 +228,6 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
 ///
 /// On a link that loses, an answer may never come: there the limit is needed, and is small beside
 /// the link's own delay.
-fn patience(job: &Job) -> Option<Duration> {
-    (job.workload != Workload::Delay || !job.is_within_host()).then_some(PATIENCE)
+fn blocking_timeout(job: &Job) -> Option<Duration> {
+    (job.workload != Workload::Delay || !job.is_within_host()).then_some(BLOCKING_TIMEOUT)
 }

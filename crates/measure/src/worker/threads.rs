@@ -1,10 +1,10 @@
 //! The measuring threads.
 
 use super::{cpu, failed};
-use crate::contestant::Leg;
-use crate::workload::meter::{Meter, Metered};
-use crate::workload::{Flags, both, client, connect, offered, server, sink, source};
-use control::caps::SPENT;
+use crate::contestant::Component;
+use crate::workload::meter::{Meter, MeteredCircuit};
+use crate::workload::{WorkerFlags, bidirectional, client, connect, offered, server, sink, source};
+use control::caps::QUOTA_EXCEEDED;
 use control::{CircuitReport, Job, Role, Workload};
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use towpath::{Circuit, Listener, Options, Rendezvous, Transport};
 
 /// Circuits ready to be measured.
-pub(super) struct Circuits {
+pub(super) struct CircuitSlots {
     pub(super) slots: Vec<CircuitSlot>,
 }
 
@@ -22,11 +22,11 @@ pub(super) struct Circuits {
 pub(super) struct CircuitSlot {
     pub(super) transport: &'static dyn Transport,
     /// How the job writes it.
-    pub(super) leg: String,
-    pub(super) task: Task,
+    pub(super) component: String,
+    pub(super) task: CircuitTask,
 }
 
-pub(super) enum Task {
+pub(super) enum CircuitTask {
     /// Move messages on a circuit that is there.
     Move(Box<dyn Circuit>),
     /// Make circuits again and again.
@@ -34,25 +34,25 @@ pub(super) enum Task {
     /// Accept circuits again and again.
     Serve(Box<dyn Listener>),
     /// Nothing more: its peer is to notice.
-    Over,
+    Finished,
 }
 
 /// Sockets whose readers wait without a limit, to end their wait.
-pub(super) struct Wakers(Vec<OwnedFd>);
+pub(super) struct BlockedReceivers(Vec<OwnedFd>);
 
-impl Wakers {
+impl BlockedReceivers {
     /// Those of `circuits`, for a job that waits without a limit.
-    pub(super) fn of(circuits: &Circuits, job: &Job) -> Wakers {
+    pub(super) fn of(circuits: &CircuitSlots, job: &Job) -> BlockedReceivers {
         if job.workload != Workload::Delay {
-            return Wakers(Vec::new());
+            return BlockedReceivers(Vec::new());
         }
         let socket = |slot: &CircuitSlot| match &slot.task {
-            Task::Move(circuit) if slot.transport.class().kernel => {
+            CircuitTask::Move(circuit) if slot.transport.class().kernel => {
                 circuit.descriptor()?.try_clone_to_owned().ok()
             }
             _ => None,
         };
-        Wakers(circuits.slots.iter().filter_map(socket).collect())
+        BlockedReceivers(circuits.slots.iter().filter_map(socket).collect())
     }
 
     /// Ends all waits: a receive that finds nothing more says so at once from now on.
@@ -65,51 +65,51 @@ impl Wakers {
 }
 
 /// Threads at work.
-pub(super) struct Running {
+pub(super) struct RunningThreads {
     threads: Vec<(String, JoinHandle<(CircuitReport, CircuitSlot)>)>,
 }
 
 /// Starts a thread for each circuit. `ring` closes when the last one is done.
 pub(super) fn start(
-    circuits: Circuits,
+    circuits: CircuitSlots,
     job: &Job,
-    flags: &Arc<Flags>,
-    ring: UnixStream,
-) -> Running {
+    flags: &Arc<WorkerFlags>,
+    done_sender: UnixStream,
+) -> RunningThreads {
     // Closed, and so readable at the other end, when the last thread drops its share.
-    let ring = Arc::new(ring);
+    let done_sender = Arc::new(done_sender);
     let threads = circuits.slots.len() as u64;
     let spawn = |(index, slot): (usize, CircuitSlot)| {
-        let (flags, ring) = (Arc::clone(flags), Arc::clone(&ring));
+        let (flags, done_sender) = (Arc::clone(flags), Arc::clone(&done_sender));
         let mut job = job.clone();
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
         job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
-        let leg = slot.leg.clone();
+        let component = slot.component.clone();
         // Read before the peer may begin: a thread may start late, and drops count from here on.
         let before = counts(&slot);
         let work = move || {
             let result = measure_one(slot, &before, &job, &flags);
-            drop(ring);
+            drop(done_sender);
             result
         };
-        (leg, std::thread::spawn(work))
+        (component, std::thread::spawn(work))
     };
     let threads = circuits.slots.into_iter().enumerate().map(spawn).collect();
-    Running { threads }
+    RunningThreads { threads }
 }
 
-impl Running {
+impl RunningThreads {
     /// Waits for all threads; their circuits come back so that they outlive the measurement.
     pub(super) fn join(self) -> (Vec<CircuitReport>, Vec<CircuitSlot>) {
         let mut reports = Vec::new();
         let mut slots = Vec::new();
-        for (leg, thread) in self.threads {
+        for (component, thread) in self.threads {
             match thread.join() {
                 Ok((report, slot)) => {
                     reports.push(report);
                     slots.push(slot);
                 }
-                Err(_) => reports.push(failed(leg, "the measuring thread panicked".into())),
+                Err(_) => reports.push(failed(component, "the measuring thread panicked".into())),
             }
         }
         (reports, slots)
@@ -119,7 +119,7 @@ impl Running {
 /// What a circuit has counted so far.
 fn counts(slot: &CircuitSlot) -> BTreeMap<String, u64> {
     match &slot.task {
-        Task::Move(circuit) => circuit.counts(),
+        CircuitTask::Move(circuit) => circuit.counts(),
         _ => BTreeMap::new(),
     }
 }
@@ -128,18 +128,19 @@ fn measure_one(
     mut slot: CircuitSlot,
     earlier: &BTreeMap<String, u64>,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
 ) -> (CircuitReport, CircuitSlot) {
     // Options may change what a transport promises.
-    let class = Leg::parse(&slot.leg).map_or_else(|_| slot.transport.class(), |leg| leg.class());
+    let class = Component::parse(&slot.component)
+        .map_or_else(|_| slot.transport.class(), |component| component.class());
     let before = cpu::thread_switches();
     let meter = Meter::new(job, flags);
     let meter = meter.as_ref();
     let mut report = match &mut slot.task {
-        Task::Connect(rendezvous, options) => {
+        CircuitTask::Connect(rendezvous, options) => {
             connect::client(slot.transport, rendezvous, options, job, flags, meter)
         }
-        Task::Serve(listener) => connect::server(
+        CircuitTask::Serve(listener) => connect::server(
             listener.as_mut(),
             job,
             flags,
@@ -147,9 +148,9 @@ fn measure_one(
             class.stream,
             class.connectionless,
         ),
-        Task::Move(circuit) => {
-            let mut room = None;
-            let circuit = Metered::wrap(circuit.as_mut(), meter, &mut room);
+        CircuitTask::Move(circuit) => {
+            let mut storage = None;
+            let circuit = MeteredCircuit::wrap(circuit.as_mut(), meter, &mut storage);
             let mut report = match (job.workload, job.role) {
                 (Workload::Offered, Role::Source) => offered::source(circuit, job, flags),
                 (Workload::Offered, _) => {
@@ -159,7 +160,7 @@ fn measure_one(
                 (_, Role::Sink) => {
                     sink::run(circuit, job, flags, class.stream, class.connectionless)
                 }
-                (_, Role::Both) => both::run(circuit, job, flags, class.connectionless),
+                (_, Role::Both) => bidirectional::run(circuit, job, flags, class.connectionless),
                 (_, Role::Client) => {
                     client::run(circuit, job, flags, meter, class.stream, class.reliable)
                 }
@@ -172,10 +173,10 @@ fn measure_one(
             }
             report
         }
-        Task::Over => CircuitReport::default(),
+        CircuitTask::Finished => CircuitReport::default(),
     };
-    if report.error.as_deref() == Some(SPENT) {
-        slot.task = Task::Over;
+    if report.error.as_deref() == Some(QUOTA_EXCEEDED) {
+        slot.task = CircuitTask::Finished;
     }
     let after = cpu::thread_switches();
     report
@@ -184,6 +185,6 @@ fn measure_one(
     report
         .counts
         .insert(cpu::INVOLUNTARY.into(), after.1 - before.1);
-    report.transport = slot.leg.clone();
+    report.transport = slot.component.clone();
     (report, slot)
 }

@@ -2,9 +2,9 @@
 
 use super::message::Messages;
 use super::meter::Meter;
-use super::server::Exchange;
-use super::slices::Slices;
-use super::{Flags, source};
+use super::server::MessageExchange;
+use super::slices::SliceRecorder;
+use super::{WorkerFlags, source};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
 use hdrhistogram::Histogram as Hdr;
@@ -18,10 +18,10 @@ const SAMPLES_MAX: usize = 8 << 20;
 
 /// An answer that takes longer than this and the way there and back is lost, on a transport that
 /// loses.
-pub(super) const LOST_NS: u64 = 200_000_000;
+pub(super) const REPLY_LOST_NS: u64 = 200_000_000;
 
 /// Longest wait on one that does not: what a busy host and a few losses in a row may take.
-pub(super) const GIVE_UP_NS: u64 = 8_000_000_000;
+pub(super) const REPLY_TIMEOUT_NS: u64 = 8_000_000_000;
 
 /// Samples of one batch whose mean enters the test for steady state.
 const BATCHES: usize = 100;
@@ -30,41 +30,45 @@ const BATCHES: usize = 100;
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
     meter: Option<&Meter<'_>>,
     stream: bool,
     reliable: bool,
 ) -> CircuitReport {
     let mut messages = Messages::new(job);
     let mut buffer = vec![0; super::sink::buffer_len(job)];
-    let exchange = Exchange::new(job, stream);
+    let exchange = MessageExchange::new(job, stream);
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
-    let mut delays = Delays::new(job.limits.messages);
+    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut delays = DelayRecorder::new(job.limits.messages);
     let mut report = CircuitReport {
         first_ns: start_ns,
         ..Default::default()
     };
-    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
+    let reply_timeout_ns = if reliable {
+        REPLY_TIMEOUT_NS
+    } else {
+        REPLY_LOST_NS
+    } + 2 * job.path_delay_ns;
     let mut lost = 0u64;
     while report.sent < job.limits.messages {
         let message = messages.next();
         // Before the clock is read: what an agent allows is no delay of the transport's.
-        if !meter.is_none_or(|meter| meter.hold(message.len())) {
+        if !meter.is_none_or(|meter| meter.wait_until_due(message.len())) {
             break;
         }
-        let asked_ns = now_ns();
-        let late = || now_ns() > asked_ns + patience_ns || flags.is_stopped();
+        let sent_ns = now_ns();
+        let timed_out = || now_ns() > sent_ns + reply_timeout_ns || flags.is_stopped();
         let answer = exchange
-            .send(circuit, message, late)
-            .and_then(|()| exchange.receive(circuit, &mut buffer, late));
+            .send(circuit, message, timed_out)
+            .and_then(|()| exchange.receive(circuit, &mut buffer, timed_out));
         report.last_ns = now_ns();
         report.sent += 1;
         match answer {
             Ok(Some(0)) if flags.is_stopped() => break,
             Ok(Some(len)) => {
-                delays.record(report.last_ns - asked_ns);
+                delays.record(report.last_ns - sent_ns);
                 report.received += 1;
                 report.received_bytes += len as u64;
             }
@@ -93,18 +97,18 @@ pub(crate) fn run(
 
 /// Delays, one by one while there is room.
 #[derive(Debug)]
-pub(crate) struct Delays {
+pub(crate) struct DelayRecorder {
     samples: Vec<u32>,
     histogram: Hdr<u64>,
 }
 
-impl Delays {
-    pub(crate) fn new(expected: u64) -> Delays {
-        let room = usize::try_from(expected)
+impl DelayRecorder {
+    pub(crate) fn new(expected: u64) -> DelayRecorder {
+        let capacity = usize::try_from(expected)
             .unwrap_or(SAMPLES_MAX)
             .min(SAMPLES_MAX);
-        Delays {
-            samples: Vec::with_capacity(room),
+        DelayRecorder {
+            samples: Vec::with_capacity(capacity),
             histogram: new_histogram(),
         }
     }

@@ -1,11 +1,11 @@
 //! connect: set-up, one request, one reply, tear-down, again and again.
 
-use super::client::{Delays, GIVE_UP_NS, LOST_NS};
+use super::client::{DelayRecorder, REPLY_LOST_NS, REPLY_TIMEOUT_NS};
 use super::message::Messages;
-use super::meter::{Meter, Metered};
-use super::server::Exchange;
-use super::slices::Slices;
-use super::{Flags, is_pause, sink};
+use super::meter::{Meter, MeteredCircuit};
+use super::server::MessageExchange;
+use super::slices::SliceRecorder;
+use super::{WorkerFlags, is_retryable, sink};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
 use std::io;
@@ -18,36 +18,40 @@ pub(crate) fn client(
     rendezvous: &Rendezvous,
     options: &Options,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
     meter: Option<&Meter<'_>>,
 ) -> CircuitReport {
     let mut messages = Messages::new(job);
     let mut buffer = vec![0; sink::buffer_len(job)];
-    let exchange = Exchange::new(job, transport.class().stream);
+    let exchange = MessageExchange::new(job, transport.class().stream);
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
-    let mut delays = Delays::new(job.limits.messages);
+    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut delays = DelayRecorder::new(job.limits.messages);
     let mut report = CircuitReport {
         first_ns: start_ns,
         last_ns: start_ns,
         ..Default::default()
     };
     let reliable = transport.class().reliable;
-    let patience_ns = if reliable { GIVE_UP_NS } else { LOST_NS } + 2 * job.path_ns;
+    let reply_timeout_ns = if reliable {
+        REPLY_TIMEOUT_NS
+    } else {
+        REPLY_LOST_NS
+    } + 2 * job.path_delay_ns;
     while report.sent < job.limits.messages && report.last_ns < end_ns && !flags.is_stopped() {
         let message = messages.next();
-        if !meter.is_none_or(|meter| meter.hold(message.len())) {
+        if !meter.is_none_or(|meter| meter.wait_until_due(message.len())) {
             break;
         }
         let began_ns = now_ns();
-        let late = || now_ns() > began_ns + patience_ns || flags.is_stopped();
+        let timed_out = || now_ns() > began_ns + reply_timeout_ns || flags.is_stopped();
         let once = || -> io::Result<Option<usize>> {
             let mut made = transport.connect(rendezvous, 0, options)?;
-            let mut room = None;
-            let circuit = Metered::wrap(made.as_mut(), meter, &mut room);
-            exchange.send(circuit, message, late)?;
-            exchange.receive(circuit, &mut buffer, late)
+            let mut storage = None;
+            let circuit = MeteredCircuit::wrap(made.as_mut(), meter, &mut storage);
+            exchange.send(circuit, message, timed_out)?;
+            exchange.receive(circuit, &mut buffer, timed_out)
         };
         let result = { once }();
         report.last_ns = now_ns();
@@ -91,13 +95,13 @@ fn fail(report: &mut CircuitReport, error: &io::Error) {
 pub(crate) fn server(
     listener: &mut dyn Listener,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
     meter: Option<&Meter<'_>>,
     stream: bool,
     connectionless: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
-    let exchange = Exchange::new(job, stream);
+    let exchange = MessageExchange::new(job, stream);
     let mut report = CircuitReport {
         first_ns: now_ns(),
         ..Default::default()
@@ -106,14 +110,16 @@ pub(crate) fn server(
     while !is_over() {
         let mut made = match listener.accept(Instant::now() + Duration::from_millis(20)) {
             Ok(circuit) => circuit,
-            Err(error) if is_pause(&error) || error.kind() == io::ErrorKind::TimedOut => continue,
+            Err(error) if is_retryable(&error) || error.kind() == io::ErrorKind::TimedOut => {
+                continue;
+            }
             Err(error) => {
                 report.error = Some(error.to_string());
                 break;
             }
         };
-        let mut room = None;
-        let circuit = Metered::wrap(made.as_mut(), meter, &mut room);
+        let mut storage = None;
+        let circuit = MeteredCircuit::wrap(made.as_mut(), meter, &mut storage);
         let served = exchange
             .receive(circuit, &mut buffer, is_over)
             .and_then(|len| {

@@ -10,11 +10,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct Messages {
     only: Arc<[u8]>,
-    mix: Option<Mixed>,
+    mix: Option<MixedMessages>,
 }
 
 #[derive(Debug)]
-struct Mixed {
+struct MixedMessages {
     mix: Mix,
     small: Arc<[u8]>,
     full: Arc<[u8]>,
@@ -23,7 +23,7 @@ struct Mixed {
 
 impl Messages {
     pub(crate) fn new(job: &Job) -> Messages {
-        let mix = job.mix.map(|mix| Mixed {
+        let mix = job.mix.map(|mix| MixedMessages {
             mix,
             small: octets(mix.small),
             full: octets(mix.full),

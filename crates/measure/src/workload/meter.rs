@@ -3,32 +3,32 @@
 //! A job with a limit has its circuits wrapped in [`Metered`], so that whatever a loop does passes one
 //! place. A job without one gets its circuits as they are.
 
-use super::Flags;
+use super::WorkerFlags;
 use crate::clock::now_ns;
-use control::caps::SPENT;
-use control::{Account, Job};
+use control::caps::QUOTA_EXCEEDED;
+use control::{ByteAccount, Job};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use towpath::contract::Arrived;
+use towpath::contract::ReceiveCounts;
 use towpath::{Circuit, Interest};
 
 /// Circuits take their part of an allowance in pieces of at most so many bytes, and of so small a part of
 /// what is left: what they share is touched seldom, and none takes what another needs.
-const PIECE_MAX: u64 = 1 << 20;
-const PIECES: u64 = 256;
+const GRANT_MAX: u64 = 1 << 20;
+const GRANTS: u64 = 256;
 
 /// Sleeps are cut into pieces, so that a loop that was stopped notices.
-const NAP: Duration = Duration::from_millis(20);
+const SLEEP_MAX: Duration = Duration::from_millis(20);
 
 /// What is due sooner is waited for this long, so that a sleep is worth its while, ns.
-const AHEAD_NS: u64 = 500_000;
+const SLEEP_MIN_NS: u64 = 500_000;
 
 /// A loop that was held up makes up for so much of it at most, ns.
-const BEHIND_NS: u64 = 100_000_000;
+const BURST_MAX_NS: u64 = 100_000_000;
 
 /// Bytes that all circuits of a worker together may move, in both directions.
 #[derive(Debug)]
@@ -36,24 +36,24 @@ pub(crate) struct Allowance {
     most: u64,
     left: AtomicU64,
     /// What the last reads brought more than was left.
-    beyond: AtomicU64,
-    account: Account,
+    excess: AtomicU64,
+    account: ByteAccount,
 }
 
 impl Allowance {
     /// Of `most` bytes, booked on `account` before they are moved.
-    pub(crate) fn new(most: u64, account: Account) -> Allowance {
+    pub(crate) fn new(most: u64, account: ByteAccount) -> Allowance {
         Allowance {
             most,
             left: AtomicU64::new(most),
-            beyond: AtomicU64::new(0),
+            excess: AtomicU64::new(0),
             account,
         }
     }
 
     /// Takes `want` bytes or some more, or all that are left.
     fn take(&self, want: u64) -> u64 {
-        let piece = |left: u64| want.max((left / PIECES).min(PIECE_MAX)).min(left);
+        let piece = |left: u64| want.max((left / GRANTS).min(GRANT_MAX)).min(left);
         let take = |left: u64| Some(left - piece(left));
         let Ok(left) = self
             .left
@@ -61,13 +61,13 @@ impl Allowance {
         else {
             return 0;
         };
-        let taken = piece(left);
-        if taken > 0 && self.account.add(taken).is_err() {
+        let granted = piece(left);
+        if granted > 0 && self.account.add(granted).is_err() {
             // What cannot be booked is not moved.
-            self.give_back(taken);
+            self.give_back(granted);
             return 0;
         }
-        taken
+        granted
     }
 
     fn give_back(&self, bytes: u64) {
@@ -75,21 +75,21 @@ impl Allowance {
     }
 
     /// What was moved by circuits whose meters are gone.
-    pub(crate) fn moved(&self) -> u64 {
+    pub(crate) fn moved_bytes(&self) -> u64 {
         let within = self.most - self.left.load(Ordering::Relaxed);
-        within.saturating_add(self.beyond.load(Ordering::Relaxed))
+        within.saturating_add(self.excess.load(Ordering::Relaxed))
     }
 }
 
 /// A circuit's part of a worker's limits. Only its own thread uses it.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
-    flags: &'a Flags,
+    flags: &'a WorkerFlags,
     pace: Option<Pace>,
     /// Taken from the allowance and not moved yet.
-    unspent: AtomicU64,
+    reserved: AtomicU64,
     /// Up to when what was sent is paid for with time.
-    paid_ns: AtomicU64,
+    pacing_release_ns: AtomicU64,
     end_ns: u64,
 }
 
@@ -107,7 +107,7 @@ impl Pace {
 
 impl<'a> Meter<'a> {
     /// The meter of a loop that starts now; None for a job without limits.
-    pub(crate) fn new(job: &Job, flags: &'a Flags) -> Option<Meter<'a>> {
+    pub(crate) fn new(job: &Job, flags: &'a WorkerFlags) -> Option<Meter<'a>> {
         if job.pace_bytes_per_s.is_none() && flags.allowance().is_none() {
             return None;
         }
@@ -115,14 +115,14 @@ impl<'a> Meter<'a> {
         Some(Meter {
             flags,
             pace: job.pace_bytes_per_s.map(Pace),
-            unspent: AtomicU64::new(0),
-            paid_ns: AtomicU64::new(start_ns),
+            reserved: AtomicU64::new(0),
+            pacing_release_ns: AtomicU64::new(start_ns),
             end_ns: start_ns.saturating_add(job.limits.time_ns),
         })
     }
 
     /// Sleeps until a message of `len` bytes may be sent; false when it is too late for it.
-    pub(crate) fn hold(&self, len: usize) -> bool {
+    pub(crate) fn wait_until_due(&self, len: usize) -> bool {
         while !self.flags.is_stopped() && now_ns() < self.end_ns {
             if self.due(len as u64, true) > 0 {
                 return true;
@@ -132,19 +132,19 @@ impl<'a> Meter<'a> {
     }
 
     /// How many of `count` messages of `len` bytes may be sent now, at least one.
-    fn ready(&self, len: usize, count: usize, block: bool) -> io::Result<usize> {
+    fn sends_allowed(&self, len: usize, count: usize, block: bool) -> io::Result<usize> {
         let (len, count) = (len as u64, count as u64);
         let due = self.due(len, block).min(count);
         if due == 0 {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        let want = len.saturating_mul(due).min(len.max(PIECE_MAX));
-        let count = match self.provide(want) {
+        let want = len.saturating_mul(due).min(len.max(GRANT_MAX));
+        let count = match self.reserve(want) {
             _ if len == 0 => due,
-            unspent => due.min(unspent / len),
+            reserved => due.min(reserved / len),
         };
         match count {
-            0 => Err(spent()),
+            0 => Err(quota_exceeded()),
             count => Ok(count as usize),
         }
     }
@@ -156,64 +156,64 @@ impl<'a> Meter<'a> {
         };
         let one_ns = pace.ns(len).max(1);
         let now = now_ns();
-        let earliest = now.saturating_sub(BEHIND_NS.max(one_ns));
-        let paid_ns = self.paid_ns.load(Ordering::Relaxed).max(earliest);
-        self.paid_ns.store(paid_ns, Ordering::Relaxed);
-        let saved_ns = now.saturating_sub(paid_ns);
+        let earliest = now.saturating_sub(BURST_MAX_NS.max(one_ns));
+        let release_ns = self.pacing_release_ns.load(Ordering::Relaxed).max(earliest);
+        self.pacing_release_ns.store(release_ns, Ordering::Relaxed);
+        let saved_ns = now.saturating_sub(release_ns);
         if saved_ns >= one_ns || !block {
             return saved_ns / one_ns;
         }
-        let wait_ns = paid_ns.saturating_add(one_ns) - now;
-        std::thread::sleep(Duration::from_nanos(wait_ns.max(AHEAD_NS)).min(NAP));
-        now_ns().saturating_sub(paid_ns) / one_ns
+        let wait_ns = release_ns.saturating_add(one_ns) - now;
+        std::thread::sleep(Duration::from_nanos(wait_ns.max(SLEEP_MIN_NS)).min(SLEEP_MAX));
+        now_ns().saturating_sub(release_ns) / one_ns
     }
 
     fn sent(&self, bytes: u64) {
-        self.spend(bytes);
+        self.consume(bytes);
         if let Some(pace) = self.pace {
-            let paid_ns = self.paid_ns.load(Ordering::Relaxed);
-            let paid_ns = paid_ns.saturating_add(pace.ns(bytes));
-            self.paid_ns.store(paid_ns, Ordering::Relaxed);
+            let release_ns = self.pacing_release_ns.load(Ordering::Relaxed);
+            let release_ns = release_ns.saturating_add(pace.ns(bytes));
+            self.pacing_release_ns.store(release_ns, Ordering::Relaxed);
         }
     }
 
     /// How many of `calls` receives into `len` bytes there may be, at least one; the last may bring more
     /// than is left.
-    fn expect(&self, len: usize, calls: usize) -> io::Result<usize> {
+    fn receives_allowed(&self, len: usize, calls: usize) -> io::Result<usize> {
         let len = len as u64;
-        let want = len.saturating_mul(calls as u64).min(len.max(PIECE_MAX));
-        match self.provide(want) {
-            0 if len > 0 => Err(spent()),
-            unspent if unspent < want => Ok(1),
+        let want = len.saturating_mul(calls as u64).min(len.max(GRANT_MAX));
+        match self.reserve(want) {
+            0 if len > 0 => Err(quota_exceeded()),
+            reserved if reserved < want => Ok(1),
             _ => Ok(calls),
         }
     }
 
     /// Takes from the allowance until `want` bytes may be moved; what may be then.
-    fn provide(&self, want: u64) -> u64 {
+    fn reserve(&self, want: u64) -> u64 {
         let Some(allowance) = self.flags.allowance() else {
             return u64::MAX;
         };
-        let unspent = self.unspent.load(Ordering::Relaxed);
-        if unspent >= want {
-            return unspent;
+        let reserved = self.reserved.load(Ordering::Relaxed);
+        if reserved >= want {
+            return reserved;
         }
-        let unspent = unspent + allowance.take(want - unspent);
-        self.unspent.store(unspent, Ordering::Relaxed);
-        unspent
+        let reserved = reserved + allowance.take(want - reserved);
+        self.reserved.store(reserved, Ordering::Relaxed);
+        reserved
     }
 
-    fn spend(&self, bytes: u64) {
+    fn consume(&self, bytes: u64) {
         let Some(allowance) = self.flags.allowance() else {
             return;
         };
-        let unspent = self.provide(bytes);
-        self.unspent
-            .store(unspent.saturating_sub(bytes), Ordering::Relaxed);
-        if bytes > unspent {
+        let reserved = self.reserve(bytes);
+        self.reserved
+            .store(reserved.saturating_sub(bytes), Ordering::Relaxed);
+        if bytes > reserved {
             allowance
-                .beyond
-                .fetch_add(bytes - unspent, Ordering::Relaxed);
+                .excess
+                .fetch_add(bytes - reserved, Ordering::Relaxed);
         }
     }
 }
@@ -221,34 +221,34 @@ impl<'a> Meter<'a> {
 impl Drop for Meter<'_> {
     fn drop(&mut self) {
         if let Some(allowance) = self.flags.allowance() {
-            allowance.give_back(*self.unspent.get_mut());
+            allowance.give_back(*self.reserved.get_mut());
         }
     }
 }
 
-fn spent() -> io::Error {
-    io::Error::new(io::ErrorKind::QuotaExceeded, SPENT)
+fn quota_exceeded() -> io::Error {
+    io::Error::new(io::ErrorKind::QuotaExceeded, QUOTA_EXCEEDED)
 }
 
 /// A circuit under a meter.
-pub(crate) struct Metered<'a> {
+pub(crate) struct MeteredCircuit<'a> {
     circuit: &'a mut dyn Circuit,
     meter: &'a Meter<'a>,
 }
 
-impl<'a> Metered<'a> {
+impl<'a> MeteredCircuit<'a> {
     /// `circuit` as `meter` allows; itself where there is none. `room` is where the other is kept.
     pub(crate) fn wrap<'b>(
         circuit: &'a mut dyn Circuit,
         meter: Option<&'a Meter<'a>>,
-        room: &'b mut Option<Metered<'a>>,
+        storage: &'b mut Option<MeteredCircuit<'a>>,
     ) -> &'b mut dyn Circuit
     where
         'a: 'b,
     {
         match meter {
             None => circuit,
-            Some(meter) => room.insert(Metered { circuit, meter }),
+            Some(meter) => storage.insert(MeteredCircuit { circuit, meter }),
         }
     }
 
@@ -261,7 +261,7 @@ impl<'a> Metered<'a> {
 
     fn received(&self, result: io::Result<Option<usize>>) -> io::Result<Option<usize>> {
         if let Ok(Some(len)) = result {
-            self.meter.spend(len as u64);
+            self.meter.consume(len as u64);
         }
         result
     }
@@ -274,48 +274,48 @@ impl<'a> Metered<'a> {
     }
 }
 
-impl Circuit for Metered<'_> {
+impl Circuit for MeteredCircuit<'_> {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.meter.ready(message.len(), 1, false)?;
+        self.meter.sends_allowed(message.len(), 1, false)?;
         let result = self.circuit.try_send(message);
         self.sent(result, message.len())
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.meter.expect(buffer.len(), 1)?;
+        self.meter.receives_allowed(buffer.len(), 1)?;
         let result = self.circuit.try_recv(buffer);
         self.received(result)
     }
 
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.meter.ready(message.len(), 1, true)?;
+        self.meter.sends_allowed(message.len(), 1, true)?;
         let result = self.circuit.send(message);
         self.sent(result, message.len())
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.meter.expect(buffer.len(), 1)?;
+        self.meter.receives_allowed(buffer.len(), 1)?;
         let result = self.circuit.recv(buffer);
         self.received(result)
     }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
-        let count = self.meter.ready(message.len(), count, true)?;
+        let count = self.meter.sends_allowed(message.len(), count, true)?;
         let result = self.circuit.send_run(message, count);
         self.sent_run(result, message.len())
     }
 
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
-        let count = self.meter.ready(message.len(), count, true)?;
+        let count = self.meter.sends_allowed(message.len(), count, true)?;
         let result = self.circuit.send_shared_run(message, count);
         self.sent_run(result, message.len())
     }
 
-    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
-        let calls = self.meter.expect(buffer.len(), calls)?;
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let calls = self.meter.receives_allowed(buffer.len(), calls)?;
         let result = self.circuit.recv_run(buffer, calls);
         if let Ok(Some(arrived)) = &result {
-            self.meter.spend(arrived.bytes);
+            self.meter.consume(arrived.bytes);
         }
         result
     }
@@ -352,83 +352,83 @@ impl Circuit for Metered<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Flags;
+    use crate::workload::WorkerFlags;
     use std::os::fd::AsFd;
 
-    fn allowance(most: u64) -> (Allowance, Account) {
-        let account = Account::new().expect("an account");
+    fn allowance(most: u64) -> (Allowance, ByteAccount) {
+        let account = ByteAccount::new().expect("an account");
         let copy = account.as_fd().try_clone_to_owned().expect("a descriptor");
-        (Allowance::new(most, Account::from(copy)), account)
+        (Allowance::new(most, ByteAccount::from(copy)), account)
     }
 
-    fn meter(flags: &Flags, pace: Option<u64>) -> Meter<'_> {
+    fn meter(flags: &WorkerFlags, pace: Option<u64>) -> Meter<'_> {
         Meter {
             flags,
             pace: pace.map(Pace),
-            unspent: AtomicU64::new(0),
-            paid_ns: AtomicU64::new(now_ns()),
+            reserved: AtomicU64::new(0),
+            pacing_release_ns: AtomicU64::new(now_ns()),
             end_ns: u64::MAX,
         }
     }
 
     #[test]
-    fn bytes_take_their_time() {
+    fn pace_delays_sends() {
         assert_eq!(Pace(1000).ns(10), 10_000_000);
         assert_eq!(Pace(3).ns(1), 333_333_334);
         assert_eq!(Pace(1).ns(u64::MAX), u64::MAX);
-        let flags = Flags::default();
+        let flags = WorkerFlags::default();
         let slow = meter(&flags, Some(1));
         let kind = |result: io::Result<usize>| result.map_err(|error| error.kind());
         // A message is paid for before it goes; this one takes a quarter of an hour.
-        let late = Err(io::ErrorKind::WouldBlock);
-        assert_eq!(kind(slow.ready(1000, 1, false)), late);
+        let would_block = Err(io::ErrorKind::WouldBlock);
+        assert_eq!(kind(slow.sends_allowed(1000, 1, false)), would_block);
         let free = meter(&flags, None);
-        assert_eq!(kind(free.ready(1000, 99, false)), Ok(99));
+        assert_eq!(kind(free.sends_allowed(1000, 99, false)), Ok(99));
     }
 
     #[test]
-    fn a_loop_that_was_held_up_makes_up_for_a_part() {
-        let flags = Flags::default();
+    fn pacing_catch_up_is_limited() {
+        let flags = WorkerFlags::default();
         let meter = meter(&flags, Some(1_000_000));
-        meter.paid_ns.store(1, Ordering::Relaxed);
+        meter.pacing_release_ns.store(1, Ordering::Relaxed);
         // A tenth of a second at a million a second.
         assert_eq!(meter.due(1000, false), 100);
         meter.sent(99_000);
         assert!(meter.due(1000, false) >= 1);
         // A message may be longer than that.
-        meter.paid_ns.store(1, Ordering::Relaxed);
+        meter.pacing_release_ns.store(1, Ordering::Relaxed);
         assert_eq!(meter.due(500_000, false), 1);
     }
 
     #[test]
-    fn what_is_moved_is_booked_before_and_never_more_than_allowed() {
+    fn allowance_is_booked_first_and_never_exceeded() {
         let (allowance, account) = allowance(10_000);
-        let flags = Flags::new(Some(allowance));
+        let flags = WorkerFlags::new(Some(allowance));
         let one = meter(&flags, None);
         let other = meter(&flags, None);
-        assert_eq!(one.ready(1000, 4, true).ok(), Some(4));
+        assert_eq!(one.sends_allowed(1000, 4, true).ok(), Some(4));
         one.sent(4000);
-        assert_eq!(other.ready(1000, 9, true).ok(), Some(6));
+        assert_eq!(other.sends_allowed(1000, 9, true).ok(), Some(6));
         assert_eq!(account.take(), 10_000);
         other.sent(2000);
-        assert!(one.ready(1, 1, true).is_err());
-        let moved = |flags: &Flags| flags.allowance().map(Allowance::moved);
+        assert!(one.sends_allowed(1, 1, true).is_err());
+        let moved = |flags: &WorkerFlags| flags.allowance().map(Allowance::moved_bytes);
         drop(other);
         assert_eq!(moved(&flags), Some(6000));
         // A receive may bring more than was left, and is the last.
-        assert_eq!(one.expect(5000, 7).ok(), Some(1));
-        one.spend(5000);
-        assert!(one.expect(5000, 1).is_err());
+        assert_eq!(one.receives_allowed(5000, 7).ok(), Some(1));
+        one.consume(5000);
+        assert!(one.receives_allowed(5000, 1).is_err());
         drop(one);
         assert_eq!(moved(&flags), Some(11_000));
     }
 
     #[test]
-    fn pieces_are_small_beside_what_is_left() {
+    fn grants_are_small_share_of_remaining() {
         let (allowance, account) = allowance(1 << 40);
-        assert_eq!(allowance.take(1), PIECE_MAX);
-        assert_eq!(allowance.take(PIECE_MAX + 1), PIECE_MAX + 1);
-        assert_eq!(account.take(), 2 * PIECE_MAX + 1);
+        assert_eq!(allowance.take(1), GRANT_MAX);
+        assert_eq!(allowance.take(GRANT_MAX + 1), GRANT_MAX + 1);
+        assert_eq!(account.take(), 2 * GRANT_MAX + 1);
         let (small, _account) = self::allowance(2560);
         assert_eq!(
             (small.take(1), small.take(9999), small.take(1)),

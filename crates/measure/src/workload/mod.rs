@@ -1,6 +1,6 @@
 //! The measuring loops.
 
-pub(crate) mod both;
+pub(crate) mod bidirectional;
 pub(crate) mod client;
 pub(crate) mod connect;
 pub(crate) mod message;
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What the worker's control thread tells its measuring threads.
 #[derive(Debug, Default)]
-pub(crate) struct Flags {
+pub(crate) struct WorkerFlags {
     stop: AtomicBool,
     peer_done: AtomicBool,
     peer_sent: AtomicU64,
     allowance: Option<Allowance>,
 }
 
-impl Flags {
+impl WorkerFlags {
     /// Those of a worker that may move so much; None for no limit.
-    pub(crate) fn new(allowance: Option<Allowance>) -> Flags {
-        Flags {
+    pub(crate) fn new(allowance: Option<Allowance>) -> WorkerFlags {
+        WorkerFlags {
             allowance,
-            ..Flags::default()
+            ..WorkerFlags::default()
         }
     }
 
@@ -45,7 +45,7 @@ impl Flags {
         self.stop.load(Ordering::Acquire)
     }
 
-    pub(crate) fn peer_is_done(&self, sent: u64) {
+    pub(crate) fn set_peer_done(&self, sent: u64) {
         self.peer_sent.store(sent, Ordering::Relaxed);
         self.peer_done.store(true, Ordering::Release);
     }
@@ -57,7 +57,7 @@ impl Flags {
     }
 }
 
-pub(crate) fn is_pause(error: &io::Error) -> bool {
+pub(crate) fn is_retryable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted

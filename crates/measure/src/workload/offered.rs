@@ -4,10 +4,10 @@
 //! sender back, the messages behind wait and their delay says so. When the loop itself is late,
 //! that is the generator's lag: it is measured, and a point it could not keep is invalid.
 
-use super::client::Delays;
+use super::client::DelayRecorder;
 use super::message::{Messages, put_stamp, stamp};
-use super::slices::Slices;
-use super::{Flags, is_pause, sink, source};
+use super::slices::SliceRecorder;
+use super::{WorkerFlags, is_retryable, sink, source};
 use crate::clock::now_ns;
 use control::{Arrivals, CircuitReport, Job, Rate};
 use engine::SplitMix64;
@@ -22,10 +22,10 @@ const SLEEP_ABOVE_NS: u64 = 300_000;
 const SPIN_NS: u64 = 150_000;
 
 /// The generator kept its pace if at the end it was not behind by more than this part of the span.
-const BEHIND_MAX: f64 = 0.01;
+const LAG_FRACTION_MAX: f64 = 0.01;
 
 /// Sends on schedule until a limit is reached.
-pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> CircuitReport {
+pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> CircuitReport {
     let Some(rate) = job.rate else {
         return CircuitReport {
             error: Some("no rate given".into()),
@@ -35,8 +35,8 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
     let mut messages = Messages::new(job);
     let mut schedule = Schedule::new(rate, job.seed);
     let start_ns = now_ns();
-    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
-    let mut lag = Delays::new(job.limits.messages.min(1 << 20));
+    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut lag = DelayRecorder::new(job.limits.messages.min(1 << 20));
     let mut report = CircuitReport {
         first_ns: start_ns,
         last_ns: start_ns,
@@ -52,7 +52,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
         if intended_ns >= start_ns + job.limits.time_ns || flags.is_stopped() {
             break;
         }
-        flush_if_early(circuit, intended_ns, &mut report);
+        flush_before_gap(circuit, intended_ns, &mut report);
         let at_ns = sleep_until(intended_ns);
         generator_behind_ns = at_ns.saturating_sub(intended_ns.max(free_ns));
         lag.record(generator_behind_ns);
@@ -79,7 +79,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
     let behind_ns = report.last_ns.saturating_sub(start_ns + job.limits.time_ns);
     report.slices = slices.finish(report.last_ns, report.sent, 0);
     report.error = report.error.or_else(|| source::finish(circuit, flags));
-    judge(
+    check_schedule(
         &mut report,
         rate,
         behind_ns.saturating_sub(blocked_ns),
@@ -88,19 +88,19 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Cir
     report
         .measures
         .insert("blocked_s".into(), blocked_ns as f64 * 1e-9);
-    lag_into(lag, &mut report);
+    insert_lag(lag, &mut report);
     report
 }
 
 /// Marks a point invalid that the generator could not keep.
-fn judge(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u64) {
+fn check_schedule(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u64) {
     let span_s = (report.last_ns - report.first_ns) as f64 * 1e-9;
     let reached_per_s = report.sent as f64 / span_s.max(1e-9);
     report
         .measures
         .insert("offered_per_s".into(), reached_per_s);
     let late_s = behind_ns.max(last_lag_ns) as f64 * 1e-9;
-    if late_s > BEHIND_MAX * span_s && late_s > 0.001 {
+    if late_s > LAG_FRACTION_MAX * span_s && late_s > 0.001 {
         report.invalid = Some(format!(
             "the generator reached {reached_per_s:.0} of {:.0} messages/s: a call takes too \
              long, or other work took the processor; \
@@ -110,7 +110,7 @@ fn judge(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u6
     }
 }
 
-fn lag_into(lag: Delays, report: &mut CircuitReport) {
+fn insert_lag(lag: DelayRecorder, report: &mut CircuitReport) {
     let mut lags = CircuitReport::default();
     lag.finish(&mut lags);
     if let Some(&p99) = lags.measures.get("delay_p99_us") {
@@ -122,14 +122,14 @@ fn lag_into(lag: Delays, report: &mut CircuitReport) {
 fn send_once(
     circuit: &mut dyn Circuit,
     message: &[u8],
-    flags: &Flags,
+    flags: &WorkerFlags,
     give_up_ns: u64,
 ) -> io::Result<Option<u64>> {
     let mut since_ns = None;
     loop {
         match circuit.try_send(message) {
             Ok(()) => return Ok(Some(since_ns.map_or(0, |since| now_ns() - since))),
-            Err(error) if is_pause(&error) => {
+            Err(error) if is_retryable(&error) => {
                 let now = now_ns();
                 since_ns.get_or_insert(now);
                 if flags.is_stopped() {
@@ -145,10 +145,10 @@ fn send_once(
 }
 
 /// A transport that gathers messages is made to send them when there is time until the next.
-fn flush_if_early(circuit: &mut dyn Circuit, next_ns: u64, report: &mut CircuitReport) {
+fn flush_before_gap(circuit: &mut dyn Circuit, next_ns: u64, report: &mut CircuitReport) {
     if now_ns() < next_ns
         && let Err(error) = circuit.flush()
-        && !is_pause(&error)
+        && !is_retryable(&error)
     {
         report.error = Some(error.to_string());
     }
@@ -198,35 +198,35 @@ impl Schedule {
 pub(crate) fn sink(
     circuit: &mut dyn Circuit,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
     stream: bool,
     connectionless: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
     let start_ns = now_ns();
-    let mut state = Receiving {
+    let mut state = SinkState {
         message_len: job.message_len as usize,
-        clock_ns: job.clock_ns,
-        delays: Delays::new(job.limits.messages),
-        slices: Slices::new(start_ns, job.limits.slice_ns),
-        front: Vec::new(),
+        clock_ns: job.clock_offset_ns,
+        delays: DelayRecorder::new(job.limits.messages),
+        slices: SliceRecorder::new(start_ns, job.limits.slice_ns),
+        partial_message: Vec::new(),
         report: CircuitReport {
             first_ns: start_ns,
             last_ns: start_ns,
             ..Default::default()
         },
     };
-    let mut quiet_since_ns = None;
+    let mut idle_since_ns = None;
     loop {
         match circuit.recv(&mut buffer) {
             Ok(Some(len)) => {
-                state.take(&buffer[..len], stream);
-                quiet_since_ns = None;
+                state.receive(&buffer[..len], stream);
+                idle_since_ns = None;
             }
             Ok(None) => break,
-            Err(error) if is_pause(&error) => {
-                let since = *quiet_since_ns.get_or_insert_with(now_ns);
-                let limit_ns = job.path_ns
+            Err(error) if is_retryable(&error) => {
+                let since = *idle_since_ns.get_or_insert_with(now_ns);
+                let limit_ns = job.path_delay_ns
                     + if connectionless {
                         15_000_000
                     } else {
@@ -252,24 +252,24 @@ pub(crate) fn sink(
     state.finish()
 }
 
-struct Receiving {
+struct SinkState {
     message_len: usize,
     /// From the sender's clock to this one's.
     clock_ns: i64,
-    delays: Delays,
-    slices: Slices,
+    delays: DelayRecorder,
+    slices: SliceRecorder,
     /// The front of a message whose rest has not come, on a byte stream.
-    front: Vec<u8>,
+    partial_message: Vec<u8>,
     report: CircuitReport,
 }
 
-impl Receiving {
-    fn take(&mut self, bytes: &[u8], stream: bool) {
+impl SinkState {
+    fn receive(&mut self, bytes: &[u8], stream: bool) {
         self.report.last_ns = now_ns();
         self.report.calls += 1;
         self.report.received_bytes += bytes.len() as u64;
         if stream {
-            self.take_stream(bytes);
+            self.receive_stream(bytes);
         } else {
             self.count(bytes);
         }
@@ -278,21 +278,21 @@ impl Receiving {
             .record(report.last_ns, report.received, report.received_bytes);
     }
 
-    fn take_stream(&mut self, mut bytes: &[u8]) {
-        while self.front.len() + bytes.len() >= self.message_len {
-            let (rest, after) = bytes.split_at(self.message_len - self.front.len());
-            if self.front.is_empty() {
+    fn receive_stream(&mut self, mut bytes: &[u8]) {
+        while self.partial_message.len() + bytes.len() >= self.message_len {
+            let (rest, after) = bytes.split_at(self.message_len - self.partial_message.len());
+            if self.partial_message.is_empty() {
                 self.count(rest);
             } else {
-                let mut front = std::mem::take(&mut self.front);
+                let mut front = std::mem::take(&mut self.partial_message);
                 front.extend_from_slice(rest);
                 self.count(&front);
                 front.clear();
-                self.front = front;
+                self.partial_message = front;
             }
             bytes = after;
         }
-        self.front.extend_from_slice(bytes);
+        self.partial_message.extend_from_slice(bytes);
     }
 
     fn count(&mut self, message: &[u8]) {
@@ -305,7 +305,7 @@ impl Receiving {
     }
 
     fn finish(self) -> CircuitReport {
-        let Receiving {
+        let SinkState {
             delays,
             slices,
             mut report,

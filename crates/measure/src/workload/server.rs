@@ -1,6 +1,6 @@
 //! server: sends back every message it gets.
 
-use super::{Flags, is_pause, sink};
+use super::{WorkerFlags, is_retryable, sink};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
 use std::io;
@@ -10,7 +10,7 @@ use towpath::Circuit;
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
-    flags: &Flags,
+    flags: &WorkerFlags,
     stream: bool,
 ) -> CircuitReport {
     let mut buffer = vec![0; sink::buffer_len(job)];
@@ -18,7 +18,7 @@ pub(crate) fn run(
         first_ns: now_ns(),
         ..Default::default()
     };
-    let call = Exchange::new(job, stream);
+    let call = MessageExchange::new(job, stream);
     loop {
         let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
             // A wait that was ended brings a message of no bytes.
@@ -47,18 +47,18 @@ pub(crate) fn run(
 
 /// Sending and receiving whole messages of one length, sleeping or spinning.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct MessageExchange {
     message_len: usize,
     stream: bool,
     spin: bool,
 }
 
 /// Failed tries of a spinning loop between two looks at the flags.
-const SPINS: u32 = 4096;
+const SPINS_PER_CHECK: u32 = 4096;
 
-impl Exchange {
-    pub(crate) fn new(job: &Job, stream: bool) -> Exchange {
-        Exchange {
+impl MessageExchange {
+    pub(crate) fn new(job: &Job, stream: bool) -> MessageExchange {
+        MessageExchange {
             message_len: job.message_len as usize,
             stream,
             spin: job.busy_poll,
@@ -82,9 +82,9 @@ impl Exchange {
             };
             match result {
                 Ok(()) => return circuit.flush(),
-                Err(error) if is_pause(&error) => {
+                Err(error) if is_retryable(&error) => {
                     spins += 1;
-                    if (!self.spin || spins % SPINS == 0) && is_over() {
+                    if (!self.spin || spins % SPINS_PER_CHECK == 0) && is_over() {
                         return Err(error);
                     }
                 }
@@ -122,9 +122,9 @@ impl Exchange {
                     }
                 }
                 Ok(None) => return Ok(None),
-                Err(error) if is_pause(&error) => {
+                Err(error) if is_retryable(&error) => {
                     spins = spins.wrapping_add(1);
-                    if (!self.spin || spins.is_multiple_of(SPINS)) && is_over() {
+                    if (!self.spin || spins.is_multiple_of(SPINS_PER_CHECK)) && is_over() {
                         return Ok(None);
                     }
                 }

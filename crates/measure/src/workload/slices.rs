@@ -7,18 +7,18 @@ const SLICES_MAX: usize = 4096;
 
 /// Cumulative counts, taken at most once every `every_ns`.
 #[derive(Debug)]
-pub(crate) struct Slices {
+pub(crate) struct SliceRecorder {
     every_ns: u64,
     next_ns: u64,
-    taken: Vec<Slice>,
+    slices: Vec<Slice>,
 }
 
-impl Slices {
-    pub(crate) fn new(start_ns: u64, every_ns: u64) -> Slices {
-        Slices {
+impl SliceRecorder {
+    pub(crate) fn new(start_ns: u64, every_ns: u64) -> SliceRecorder {
+        SliceRecorder {
             every_ns: every_ns.max(1),
             next_ns: start_ns,
-            taken: Vec::with_capacity(SLICES_MAX),
+            slices: Vec::with_capacity(SLICES_MAX),
         }
     }
 
@@ -32,8 +32,8 @@ impl Slices {
     #[cold]
     fn take(&mut self, at_ns: u64, messages: u64, bytes: u64) {
         self.next_ns = at_ns + self.every_ns;
-        if self.taken.len() < SLICES_MAX {
-            self.taken.push(Slice {
+        if self.slices.len() < SLICES_MAX {
+            self.slices.push(Slice {
                 at_ns,
                 messages,
                 bytes,
@@ -43,11 +43,11 @@ impl Slices {
 
     /// The series, with the counts at the end as its last slice.
     pub(crate) fn finish(mut self, at_ns: u64, messages: u64, bytes: u64) -> Vec<Slice> {
-        self.taken.push(Slice {
+        self.slices.push(Slice {
             at_ns,
             messages,
             bytes,
         });
-        self.taken
+        self.slices
     }
 }

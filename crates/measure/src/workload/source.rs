@@ -1,8 +1,8 @@
 //! source: as many messages as will go, one call a message.
 
 use super::message::Messages;
-use super::slices::Slices;
-use super::{Flags, RunLength, is_pause};
+use super::slices::SliceRecorder;
+use super::{RunLength, WorkerFlags, is_retryable};
 use crate::clock::now_ns;
 use control::{CircuitReport, Job};
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use std::io;
 use towpath::Circuit;
 
 /// Sends until a limit is reached or it is stopped.
-pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> CircuitReport {
+pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> CircuitReport {
     let mut messages = Messages::new(job);
     let start_ns = now_ns();
     let end_ns = start_ns + job.limits.time_ns;
-    let mut slices = Slices::new(start_ns, job.limits.slice_ns);
+    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
     let mut length = RunLength::new(start_ns);
     let (mut sent, mut bytes, mut error, mut last_ns) = (0u64, 0u64, None, start_ns);
     while sent < job.limits.messages {
@@ -24,7 +24,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &Flags) -> Circui
                 sent += count as u64;
                 bytes += len;
             }
-            Err(failed) if is_pause(&failed) => {}
+            Err(failed) if is_retryable(&failed) => {}
             Err(failed) => {
                 error = Some(failed.to_string());
                 break;
@@ -64,11 +64,11 @@ fn send(
 }
 
 /// Ends the circuit's direction; what is held back may need room first.
-pub(crate) fn finish(circuit: &mut dyn Circuit, flags: &Flags) -> Option<String> {
+pub(crate) fn finish(circuit: &mut dyn Circuit, flags: &WorkerFlags) -> Option<String> {
     loop {
         match circuit.finish() {
             Ok(()) => return None,
-            Err(error) if is_pause(&error) && !flags.is_stopped() => {}
+            Err(error) if is_retryable(&error) && !flags.is_stopped() => {}
             Err(error) => return Some(error.to_string()),
         }
     }

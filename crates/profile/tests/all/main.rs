@@ -1,8 +1,8 @@
 //! Sampling this process.
 
-use profile::fold::Tree;
-use profile::table::{Column, Measured, Side, Tally};
-use profile::{KernelSymbols, Namer, ProfileError, Recorder, available, count};
+use profile::folded_stacks::FoldedStacks;
+use profile::table::{Column, MeasuredSize, SampleTally, SideProfile};
+use profile::{KernelSymbols, ProfileError, Sampler, Symbolizer, available, tracepoint};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Read;
@@ -21,7 +21,7 @@ fn read_zeros() {
 }
 
 #[test]
-fn a_thread_is_sampled_in_the_kernel_and_in_its_own_procedures() {
+fn sampler_sees_kernel_and_user_frames() {
     let clock = match available() {
         Ok(clock) => clock,
         Err(error @ (ProfileError::Privilege(_) | ProfileError::Absent(_))) => {
@@ -39,17 +39,17 @@ fn a_thread_is_sampled_in_the_kernel_and_in_its_own_procedures() {
     };
     // A thread started from here on is sampled: this one started the harness' others before.
     let own = thread_id();
-    let mut recorder = Recorder::watch(clock, &[own]).expect("it may be sampled");
-    recorder.start().expect("it begins");
+    let mut sampler = Sampler::attach(clock, &[own]).expect("it may be sampled");
+    sampler.start().expect("it begins");
     std::thread::spawn(read_zeros).join().expect("it ends");
-    let recording = recorder.stop();
-    let mut namer = Namer::new(symbols);
-    namer.learn(std::process::id());
-    let (mut tree, mut tally) = (Tree::default(), Tally::default());
+    let recording = sampler.stop();
+    let mut symbolizer = Symbolizer::new(symbols);
+    symbolizer.load_process(std::process::id());
+    let (mut tree, mut tally) = (FoldedStacks::default(), SampleTally::default());
     let mut inside = 0;
     for sample in &recording.samples {
         assert_eq!(sample.process, std::process::id());
-        let frames = namer.frames(sample);
+        let frames = symbolizer.frames(sample);
         inside += usize::from(frames.iter().any(|frame| frame.name.contains("read_zeros")));
         tree.add(&frames, sample.weight as f64);
         tally.add(&frames, sample.weight as f64);
@@ -63,16 +63,16 @@ fn a_thread_is_sampled_in_the_kernel_and_in_its_own_procedures() {
     let weight: f64 = recording.samples.iter().map(|one| one.weight as f64).sum();
     assert!((tree.root.weight - weight).abs() < 1.0);
     assert!((tally.weight() - weight).abs() < 1.0);
-    let side = Side::of(
+    let side = SideProfile::of(
         "reader",
-        &[Measured {
+        &[MeasuredSize {
             column: Column {
                 messages: 10_000,
                 cpu_s: 1.0,
                 ..Column::default()
             },
             tally,
-            ..Measured::default()
+            ..MeasuredSize::default()
         }],
     );
     let sum: f64 = side
@@ -85,12 +85,12 @@ fn a_thread_is_sampled_in_the_kernel_and_in_its_own_procedures() {
 
 #[test]
 fn system_calls_are_counted() {
-    let points = count::tracepoints();
+    let points = tracepoint::tracepoints();
     if !points.contains_key("system calls") {
         eprintln!("SKIPPED: this user sees no tracepoints; run as root");
         return;
     }
-    let counters = count::Counters::watch(thread_id(), &points);
+    let counters = tracepoint::TracepointCounters::attach(thread_id(), &points);
     counters.start().expect("they begin");
     let mut zeros = File::open("/dev/zero").expect("it is everywhere");
     for _ in 0..1000 {

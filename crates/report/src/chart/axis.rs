@@ -96,12 +96,12 @@ impl Axis {
     }
 
     /// Whether the axis can show the value.
-    pub fn takes(&self, value: f64) -> bool {
+    pub fn can_show(&self, value: f64) -> bool {
         value.is_finite() && (!self.log || value > 0.0)
     }
 
     /// Where a value lies between the ends, 0 to 1; values beyond stay at the edge.
-    fn place(&self, value: f64) -> f64 {
+    fn position(&self, value: f64) -> f64 {
         let place = if self.log {
             (value / self.from).ln() / (self.to / self.from).ln()
         } else {
@@ -115,7 +115,7 @@ impl Axis {
     }
 
     /// The value `fraction` of the axis beside `value`.
-    pub fn beside(&self, value: f64, fraction: f64) -> f64 {
+    pub fn offset(&self, value: f64, fraction: f64) -> f64 {
         if self.log {
             value * (self.to / self.from).powf(fraction)
         } else {
@@ -130,7 +130,7 @@ impl Ranged for Axis {
 
     fn map(&self, value: &f64, limit: (i32, i32)) -> i32 {
         let length = f64::from(limit.1 - limit.0);
-        limit.0 + (self.place(*value) * length).round() as i32
+        limit.0 + (self.position(*value) * length).round() as i32
     }
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round() {
+    fn axis_ticks_are_round_numbers() {
         assert_eq!(
             log_ticks(0.9, 110.0),
             [1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0]
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_span_still_have_an_axis() {
+    fn axis_of_constant_or_empty_values_has_span() {
         for values in [&[][..], &[f64::NAN], &[0.0], &[7.0, 7.0]] {
             for axis in [
                 Axis::log("x", values, |v| v.to_string()),
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn crowded_sizes_lose_ticks() {
+    fn dense_size_axis_drops_ticks() {
         let sizes: Vec<u64> = (0..15).map(|power| 1 << power).collect();
         let axis = Axis::sizes(&sizes);
         assert!(axis.ticks.len() < 9 && axis.ticks.len() > 3, "{axis:?}");

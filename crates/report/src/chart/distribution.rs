@@ -26,7 +26,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
         .flat_map(|line| &line.points)
         .map(|p| p.0)
         .collect();
-    let what = quantity::words(name);
+    let what = quantity::spaced(name);
     let x = Axis::log(&format!("{what}, bytes"), &bytes, |v| sizes::tick("", v));
     let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, format!("{} %", share * 100.0)));
     let y = Axis::new("share up to this size", false, (0.0, 1.03), ticks.to_vec());

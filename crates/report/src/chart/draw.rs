@@ -14,9 +14,9 @@ const ABOVE: i32 = 26;
 /// Units below the frame, for ticks and the name of the x axis.
 const BELOW: i32 = 40;
 /// Units of a letter of a name at most.
-const LETTER: i32 = 7;
+const CHAR_WIDTH: i32 = 7;
 /// Letters of a name at most.
-const LETTERS_MAX: usize = 18;
+const NAME_CHARS_MAX: usize = 18;
 
 type Chart<'a, 'b> = ChartContext<'a, Backend<'b>, Cartesian2d<Axis, Axis>>;
 type Drawn = Result<(), DrawingAreaErrorKind<Infallible>>;
@@ -73,7 +73,7 @@ fn draw_into(body: &mut String, above: &mut String, plot: &Plot, height: i32) ->
 fn right_room(plot: &Plot) -> i32 {
     let longest = plot.names.iter().map(|name| name.1.chars().count()).max();
     match longest {
-        Some(letters) => 18 + LETTER * letters.min(LETTERS_MAX + 1) as i32,
+        Some(chars) => 18 + CHAR_WIDTH * chars.min(NAME_CHARS_MAX + 1) as i32,
         None if plot.bars.is_empty() => 22,
         None => 62,
     }
@@ -112,7 +112,7 @@ fn lines(chart: &mut Chart, plot: &Plot) -> Drawn {
             true => Role::Model(line.contestant),
             false => Role::Line(line.contestant),
         };
-        let shown = |point: &&(f64, f64)| plot.x.takes(point.0) && plot.y.takes(point.1);
+        let shown = |point: &&(f64, f64)| plot.x.can_show(point.0) && plot.y.can_show(point.1);
         let points = line.points.iter().filter(shown).copied();
         chart.draw_series(LineSeries::new(points, role.colour()))?;
     }
@@ -121,7 +121,10 @@ fn lines(chart: &mut Chart, plot: &Plot) -> Drawn {
 
 fn whiskers(chart: &mut Chart, plot: &Plot) -> Drawn {
     for whisker in &plot.whiskers {
-        if plot.x.takes(whisker.x) && plot.y.takes(whisker.low) && plot.y.takes(whisker.high) {
+        if plot.x.can_show(whisker.x)
+            && plot.y.can_show(whisker.low)
+            && plot.y.can_show(whisker.high)
+        {
             let ends = [(whisker.x, whisker.low), (whisker.x, whisker.high)];
             let role = Role::Whisker(whisker.contestant);
             chart.draw_series(LineSeries::new(ends, role.colour()))?;
@@ -141,16 +144,16 @@ fn overlay(chart: &Chart, plot: &Plot, text: &mut String) {
     // Raw marks first, so that no median hides under them.
     for raw in [true, false] {
         for mark in plot.marks.iter().filter(|mark| mark.raw == raw) {
-            if plot.x.takes(mark.at.0) && plot.y.takes(mark.at.1) {
+            if plot.x.can_show(mark.at.0) && plot.y.can_show(mark.at.1) {
                 let (x, y) = chart.backend_coord(&mark.at);
                 text.push_str(&marks::mark(mark, x, y));
             }
         }
     }
-    let wanted = plot.names.iter().filter(|name| plot.y.takes(name.2));
+    let wanted = plot.names.iter().filter(|name| plot.y.can_show(name.2));
     let wanted = wanted.map(|(contestant, name, height)| {
         let (_, y) = chart.backend_coord(&(plot.x.range().end, *height));
-        (*contestant, crate::quantity::clean(name, LETTERS_MAX), y)
+        (*contestant, crate::quantity::clean(name, NAME_CHARS_MAX), y)
     });
     let room = (frame.1.start, frame.1.end);
     text.push_str(&labels::names(wanted.collect(), frame.0.end, room));
@@ -160,7 +163,7 @@ fn bars(chart: &Chart, plot: &Plot, text: &mut String) {
     for bar in &plot.bars {
         let (left, y) = chart.backend_coord(&(bar.from, bar.row));
         let (right, _) = chart.backend_coord(&(bar.to, bar.row));
-        let kind = if bar.pale { "bar pale" } else { "bar" };
+        let kind = if bar.is_receiver { "bar pale" } else { "bar" };
         text.push_str(&format!(
             "<rect class=\"{kind} {}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"14\">\
              <title>{}</title></rect>",

@@ -2,7 +2,7 @@
 
 use super::{Axis, Line, Mark, Plot, Whisker, sizes};
 use crate::view::{Entry, Setting, View, geometric_mean};
-use crate::{quantity, words};
+use crate::{phrasing, quantity};
 use results::metric;
 
 /// Draws the ratios to `baseline`; None when there is nothing to compare.
@@ -16,14 +16,14 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
     sizes.sort_unstable();
     sizes.dedup();
     let name = view.label(baseline);
-    let better = if words::more_is_better(metric) {
+    let better = if phrasing::more_is_better(metric) {
         "up"
     } else {
         "down"
     };
     let title = format!(
         "{} against {name}; {better} is better",
-        words::thing(metric)
+        phrasing::metric_noun(metric)
     );
     let mut plot = Plot::new(
         format!("{title}, in per cent, by message size"),
@@ -134,7 +134,7 @@ fn y_axis(title: &str, ratios: &[Ratio]) -> Axis {
 fn marks(plot: &mut Plot, view: &View, ratio: &Ratio, raw: bool) {
     let contestant = ratio.entry.contestant;
     let size = ratio.entry.cell.size().unwrap_or(1);
-    let x = sizes::aside(&plot.x, view, contestant, size);
+    let x = sizes::offset_by_contestant(&plot.x, view, contestant, size);
     let place = format!(
         "{} at {}",
         view.label(contestant),
@@ -143,7 +143,7 @@ fn marks(plot: &mut Plot, view: &View, ratio: &Ratio, raw: bool) {
     for (block, value) in ratio.blocks.iter().filter(|_| raw) {
         plot.marks.push(Mark {
             contestant,
-            at: (plot.x.beside(x, sizes::RAW_ASIDE), *value),
+            at: (plot.x.offset(x, sizes::RAW_OFFSET), *value),
             raw: true,
             hint: format!("{place}, block {block}: {}", quantity::change(*value)),
         });
@@ -177,7 +177,10 @@ fn lines(plot: &mut Plot, view: &View, ratios: &[Ratio]) {
         let points: Vec<(f64, f64)> = own
             .map(|r| {
                 let size = r.entry.cell.size().unwrap_or(1);
-                (sizes::aside(&plot.x, view, contestant, size), r.middle)
+                (
+                    sizes::offset_by_contestant(&plot.x, view, contestant, size),
+                    r.middle,
+                )
             })
             .collect();
         if let Some(last) = points.last() {

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_keep_their_distance() {
+    fn line_end_names_do_not_overlap() {
         let heights = spread(vec![1000, 1001, 1002, 2900], (0, 3000));
         assert!(heights.windows(2).all(|pair| pair[1] - pair[0] >= DISTANCE));
         assert_eq!(heights[1..], [1001, 1001 + DISTANCE, 2900]);

@@ -6,7 +6,7 @@
 
 mod axis;
 mod backend;
-pub(crate) mod bars;
+pub(crate) mod cpu_time;
 pub(crate) mod distribution;
 mod draw;
 pub(crate) mod improvement;
@@ -81,7 +81,7 @@ pub(crate) struct Bar {
     /// Where it ends.
     pub to: f64,
     /// Drawn paler: the second of two pieces.
-    pub pale: bool,
+    pub is_receiver: bool,
     /// Text at its end, empty for none.
     pub label: String,
     /// What a pointer resting on it reads.

@@ -11,7 +11,7 @@ const OFFERED: &str = "offered_per_s";
 /// The curves of a setting at one size, as far as their measures are there.
 pub(crate) fn charts(view: &View, setting: &Setting, column: &Column) -> Vec<Plot> {
     let delay = ["delay_p99_us", metric::DELAY_P50_US];
-    let delay = delay.into_iter().find(|name| setting.has(name));
+    let delay = delay.into_iter().find(|name| setting.has_metric(name));
     let wanted = [
         (Some(metric::DELIVERED_PER_S), "messages delivered a second"),
         (
@@ -67,7 +67,7 @@ fn raw(plot: &mut Plot, view: &View, setting: &Setting, column: &Column, name: &
         .filter(|entry| entry.column() == *column);
     for entry in entries {
         let label = view.label(entry.contestant);
-        for trial in entry.good() {
+        for trial in entry.valid_trials() {
             let measures = (trial.metrics.get(OFFERED), trial.metrics.get(name));
             if let (Some(offered), Some(value)) = measures {
                 plot.marks.push(Mark {
@@ -87,7 +87,7 @@ fn raw(plot: &mut Plot, view: &View, setting: &Setting, column: &Column, name: &
 
 fn curve(setting: &Setting, contestant: usize, column: &Column, name: &str) -> Vec<(f64, f64)> {
     let own = setting
-        .of(contestant)
+        .entries_of(contestant)
         .filter(|entry| entry.column() == *column);
     let mut points: Vec<(f64, f64)> = own
         .filter_map(|entry| {

@@ -35,7 +35,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
     let all = || lines.iter().flat_map(|line| &line.points);
     let right = all().map(|point| point.0).fold(10.0, f64::max);
     let values: Vec<f64> = all().map(|point| point.1).collect();
-    let what = quantity::words(name);
+    let what = quantity::spaced(name);
     let y = Axis::log(&format!("{what} (log)"), &values, |ns| {
         sizes::tick("delay_p50_us", ns / 1e3)
     });
@@ -51,7 +51,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
 /// The histograms of all trials that count, added up.
 pub(crate) fn merged(entry: &Entry, name: &str) -> Option<Histogram<u64>> {
     let mut sum: Option<Histogram<u64>> = None;
-    for trial in entry.good() {
+    for trial in entry.valid_trials() {
         let Some(Ok(one)) = trial.histograms.get(name).map(results::Histogram::decode) else {
             continue;
         };

@@ -19,7 +19,7 @@ pub(crate) struct Shape {
 }
 
 /// How far beside the median single trials stand, as a share of the axis.
-pub(crate) const RAW_ASIDE: f64 = 0.022;
+pub(crate) const RAW_OFFSET: f64 = 0.022;
 
 /// Names stand at the lines up to this many; beyond, the legend has to do.
 pub(crate) const NAMES_MAX: usize = 9;
@@ -85,11 +85,11 @@ pub(crate) fn tick(metric: &str, value: f64) -> String {
 }
 
 /// The place of a size, a little apart for each contestant, so that equals do not hide one another.
-pub(crate) fn aside(x: &Axis, view: &View, contestant: usize, size: u64) -> f64 {
+pub(crate) fn offset_by_contestant(x: &Axis, view: &View, contestant: usize, size: u64) -> f64 {
     let count = view.contestants.len() as f64;
     let middle = (count - 1.0) / 2.0;
     let step = (0.06 / count).min(0.008);
-    x.beside(size.max(1) as f64, (contestant as f64 - middle) * step)
+    x.offset(size.max(1) as f64, (contestant as f64 - middle) * step)
 }
 
 fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
@@ -97,13 +97,13 @@ fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
         return;
     };
     let contestant = entry.contestant;
-    let x = aside(&plot.x, view, contestant, size);
+    let x = offset_by_contestant(&plot.x, view, contestant, size);
     let label = view.label(contestant);
     let place = format!("{label} at {}", entry.column().label);
     for (block, value) in entry.points(shape.metric) {
         plot.marks.push(Mark {
             contestant,
-            at: (plot.x.beside(x, RAW_ASIDE), value),
+            at: (plot.x.offset(x, RAW_OFFSET), value),
             raw: true,
             hint: format!(
                 "{place}, block {block}: {}",
@@ -133,9 +133,9 @@ fn marks(plot: &mut Plot, view: &View, entry: &Entry, shape: &Shape) {
 
 fn line(plot: &mut Plot, view: &View, setting: &Setting, contestant: usize, shape: &Shape) {
     let medians: Vec<(f64, f64)> = setting
-        .of(contestant)
+        .entries_of(contestant)
         .filter_map(|entry| {
-            let x = aside(&plot.x, view, contestant, entry.cell.size()?);
+            let x = offset_by_contestant(&plot.x, view, contestant, entry.cell.size()?);
             Some((x, entry.estimate(shape.metric)?.median))
         })
         .collect();

@@ -29,7 +29,7 @@ pub(crate) fn chart(name: &str, series: &Series, contestant: usize) -> Option<Pl
 /// A series' name with its unit.
 pub(crate) fn title(name: &str, series: &Series) -> String {
     let unit = quantity::clean(&series.unit, 20);
-    let name = quantity::words(name);
+    let name = quantity::spaced(name);
     if unit.is_empty() {
         name
     } else {

@@ -1,7 +1,7 @@
 //! Two runs side by side: verdicts as text, and as a page of their own.
 
-use crate::findings::{Line, kind, line};
-use crate::{quantity, words};
+use crate::verdict_summary::{VerdictLine, kind, verdict_line};
+use crate::{phrasing, quantity};
 use results::{Verdict, VerdictKind};
 use serde::Serialize;
 
@@ -10,13 +10,13 @@ struct Page {
     old: String,
     new: String,
     sum: String,
-    lines: Vec<Line>,
-    rows: Vec<Row>,
+    lines: Vec<VerdictLine>,
+    rows: Vec<ComparisonRow>,
     style: &'static str,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct ComparisonRow {
     place: String,
     measure: String,
     contestant: String,
@@ -30,22 +30,25 @@ struct Row {
 /// Verdicts of a comparison as lines of text, worst news first, with a sum at the end.
 pub fn compare_text(verdicts: &[Verdict]) -> String {
     let mut text = String::new();
-    for verdict in ordered(verdicts) {
+    for verdict in sorted_by_severity(verdicts) {
         let (_, sign) = kind(verdict.kind);
-        text.push_str(&format!("{sign} {}\n", words::sentence(verdict)));
+        text.push_str(&format!("{sign} {}\n", phrasing::sentence(verdict)));
     }
-    text.push_str(&format!("{}\n", sum(verdicts)));
+    text.push_str(&format!("{}\n", totals_line(verdicts)));
     text
 }
 
 /// Verdicts of a comparison as a complete HTML document; `old` and `new` name the two runs.
 pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
-    let lines: Vec<Line> = ordered(verdicts).into_iter().map(line).collect();
-    let rows: Vec<Row> = ordered(verdicts).into_iter().map(row).collect();
+    let lines: Vec<VerdictLine> = sorted_by_severity(verdicts)
+        .into_iter()
+        .map(verdict_line)
+        .collect();
+    let rows: Vec<ComparisonRow> = sorted_by_severity(verdicts).into_iter().map(row).collect();
     let page = Page {
         old: quantity::clean(old, 120),
         new: quantity::clean(new, 120),
-        sum: sum(verdicts),
+        sum: totals_line(verdicts),
         lines,
         rows,
         style: super::STYLE,
@@ -53,7 +56,7 @@ pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
     super::render("compare.html", &page)
 }
 
-fn ordered(verdicts: &[Verdict]) -> Vec<&Verdict> {
+fn sorted_by_severity(verdicts: &[Verdict]) -> Vec<&Verdict> {
     let mut sorted: Vec<&Verdict> = verdicts.iter().collect();
     sorted.sort_by_key(|verdict| match verdict.kind {
         VerdictKind::Slower => 0,
@@ -64,7 +67,7 @@ fn ordered(verdicts: &[Verdict]) -> Vec<&Verdict> {
     sorted
 }
 
-fn sum(verdicts: &[Verdict]) -> String {
+fn totals_line(verdicts: &[Verdict]) -> String {
     let count = |kind| {
         verdicts
             .iter()
@@ -81,12 +84,12 @@ fn sum(verdicts: &[Verdict]) -> String {
     )
 }
 
-fn row(verdict: &Verdict) -> Row {
+fn row(verdict: &Verdict) -> ComparisonRow {
     let (kind, sign) = kind(verdict.kind);
-    let workload = quantity::words(&verdict.contest.workload());
-    Row {
-        place: format!("{workload} {}", words::place(&verdict.contest)),
-        measure: words::thing(&verdict.metric),
+    let workload = quantity::spaced(&verdict.contest.workload());
+    ComparisonRow {
+        place: format!("{workload} {}", phrasing::place(&verdict.contest)),
+        measure: phrasing::metric_noun(&verdict.metric),
         contestant: quantity::label(&verdict.contestant),
         ratio: quantity::ratio(verdict.ratio),
         change: quantity::change(verdict.ratio),

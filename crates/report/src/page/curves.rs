@@ -64,19 +64,19 @@ struct Page {
     kind: String,
     title: String,
     lead: Vec<String>,
-    legend: Vec<Item>,
-    rows: Vec<Row>,
+    legend: Vec<CurveLegendItem>,
+    rows: Vec<FigureRow>,
     style: &'static str,
 }
 
 #[derive(Serialize)]
-struct Item {
+struct CurveLegendItem {
     label: String,
     glyph: String,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct FigureRow {
     title: String,
     note: String,
     figures: Vec<Figure>,
@@ -88,11 +88,15 @@ const TEXT_MAX: usize = 300;
 /// Curves as a complete HTML document: no network, no script, no file beside it.
 pub fn curves_html(curves: &Curves) -> String {
     let clean = |text: &String| quantity::clean(text, TEXT_MAX);
-    let legend = curves.names.iter().enumerate().map(|(place, name)| Item {
-        label: clean(name),
-        glyph: glyph(place),
-    });
-    let rows = curves.rows.iter().map(|row| Row {
+    let legend = curves
+        .names
+        .iter()
+        .enumerate()
+        .map(|(place, name)| CurveLegendItem {
+            label: clean(name),
+            glyph: glyph(place),
+        });
+    let rows = curves.rows.iter().map(|row| FigureRow {
         title: clean(&row.title),
         note: row.note.clone(),
         figures: row
@@ -191,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_has_its_lines_its_marks_and_its_names() {
+    fn curves_page_has_lines_marks_and_legend() {
         let html = page("ours");
         assert_eq!(html.matches("<svg class=\"chart\"").count(), 1);
         // A line of three points, and a mark for the one point that is a number.
@@ -202,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn names_from_a_strangers_scenario_are_escaped() {
+    fn scenario_names_are_escaped() {
         let html = page("<script>alert(1)</script>");
         assert!(!html.contains("<script>"), "{html}");
     }

@@ -22,11 +22,11 @@ const MATRICES_MAX: usize = 60;
 pub(super) struct Matrix {
     title: String,
     columns: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<LoadRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct LoadRow {
     label: String,
     glyph: String,
     cells: Vec<CellText>,
@@ -54,14 +54,14 @@ pub(super) fn matrices(view: &View) -> Vec<Matrix> {
 }
 
 /// Cells that differ in transport and one load only, by the value of the load.
-struct Place<'a> {
+struct LoadSweep<'a> {
     title: String,
     cells: BTreeMap<i64, Vec<&'a CellSummary>>,
 }
 
 /// The places where `factor` was varied and every other load was zero.
-fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<Place<'a>> {
-    let mut places: BTreeMap<String, Place<'a>> = BTreeMap::new();
+fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<LoadSweep<'a>> {
+    let mut places: BTreeMap<String, LoadSweep<'a>> = BTreeMap::new();
     for cell in cells {
         let Some(load) = cell.cell.integer(factor) else {
             continue;
@@ -78,10 +78,10 @@ fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<Place<'a>> {
             .fold(cell.cell.without("transport"), |rest, (name, _)| {
                 rest.without(name)
             });
-        let workload = quantity::words(&rest.workload());
-        let place = crate::words::place(&rest);
+        let workload = quantity::spaced(&rest.workload());
+        let place = crate::phrasing::place(&rest);
         let title = format!("{workload} {place}");
-        let place = places.entry(title.clone()).or_insert_with(|| Place {
+        let place = places.entry(title.clone()).or_insert_with(|| LoadSweep {
             title,
             cells: BTreeMap::new(),
         });
@@ -91,7 +91,7 @@ fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<Place<'a>> {
     varied.filter(|place| place.cells.len() > 1).collect()
 }
 
-fn matrix(view: &View, place: &Place<'_>, words: &str) -> Option<Matrix> {
+fn matrix(view: &View, place: &LoadSweep<'_>, words: &str) -> Option<Matrix> {
     let present: BTreeSet<String> = place
         .cells
         .values()
@@ -101,7 +101,7 @@ fn matrix(view: &View, place: &Place<'_>, words: &str) -> Option<Matrix> {
     let all = view.contestants.iter().enumerate();
     let rows = all
         .filter(|(_, contestant)| present.contains(&contestant.name))
-        .map(|(index, contestant)| Row {
+        .map(|(index, contestant)| LoadRow {
             label: contestant.label.clone(),
             glyph: crate::chart::glyph(index),
             cells: place
@@ -114,7 +114,7 @@ fn matrix(view: &View, place: &Place<'_>, words: &str) -> Option<Matrix> {
                 })
                 .collect(),
         });
-    let rows: Vec<Row> = rows.collect();
+    let rows: Vec<LoadRow> = rows.collect();
     (!rows.is_empty()).then(|| Matrix {
         title: format!("{}: {words}", place.title),
         columns: place.cells.keys().map(i64::to_string).collect(),
@@ -146,7 +146,7 @@ fn text(cell: &CellSummary) -> CellText {
         }
     }
     CellText {
-        value: median(main).map_or(quantity::NOTHING.into(), |value| {
+        value: median(main).map_or(quantity::MISSING.into(), |value| {
             quantity::measure(main, value)
         }),
         notes,
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_a_place_where_the_others_are_none() {
+    fn load_sweep_excludes_cells_with_other_loads() {
         let cells = [
             cell("tcp", 0, 0, 1e3, 1e3),
             cell("tcp", 2, 0, 5e2, 5e2),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blind_sender_is_shown_beside_what_came_of_it() {
+    fn lossy_cell_shows_sent_rate_and_loss() {
         let lossy = text(&cell("udp", 0, 1, 100_000.0, 25_000.0));
         assert_eq!(lossy.value, quantity::measure("mbit_per_s", 204.8));
         assert_eq!(lossy.notes[1], "75 % of them lost");

@@ -33,7 +33,7 @@ pub(super) fn section(run: &RunData) -> Section {
     for fact in run.machine.facts.iter().take(ROWS_MAX) {
         let name = heading(&fact.group);
         let pair = (
-            quantity::words(&fact.name),
+            quantity::spaced(&fact.name),
             quantity::clean(&fact.value, 300),
         );
         match groups.iter_mut().find(|group| group.name == name) {
@@ -62,7 +62,7 @@ pub(super) fn section(run: &RunData) -> Section {
 fn heading(group: &str) -> String {
     match group {
         "cpu" => "CPU".into(),
-        other => capital(&quantity::words(other)),
+        other => capital(&quantity::spaced(other)),
     }
 }
 

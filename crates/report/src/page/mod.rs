@@ -4,17 +4,17 @@ mod charts;
 pub(crate) mod comparison;
 pub(crate) mod curves;
 mod data;
-mod how;
 mod loads;
 mod machine;
 mod model;
+mod reproduction;
 mod table;
 mod timeline;
 mod trials;
 mod workload;
 
 use crate::view::View;
-use crate::{findings, quantity};
+use crate::{quantity, verdict_summary};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment};
@@ -30,7 +30,7 @@ const CHART_STYLE: &str = include_str!("../../vendor/uPlot.min.css");
 struct Page {
     title: String,
     incomplete: Option<String>,
-    verdict: findings::Findings,
+    verdict: verdict_summary::VerdictSummary,
     legend: Vec<LegendItem>,
     workloads: Vec<workload::Section>,
     loads: Vec<loads::Matrix>,
@@ -38,7 +38,7 @@ struct Page {
     timeline: Option<timeline::Section>,
     trials: trials::Section,
     machine: machine::Section,
-    how: how::Section,
+    how: reproduction::Section,
     data: String,
     style: &'static str,
     chart_style: &'static str,
@@ -64,7 +64,7 @@ pub fn html(run: &RunData) -> String {
     let page = Page {
         title: title(&view),
         incomplete: incomplete(run),
-        verdict: findings::findings(&view),
+        verdict: verdict_summary::summarise(&view),
         legend: legend(&view),
         workloads: workload::sections(&view),
         loads: loads::matrices(&view),
@@ -72,7 +72,7 @@ pub fn html(run: &RunData) -> String {
         timeline: timeline::section(&view),
         trials: trials::section(&view),
         machine: machine::section(run),
-        how: how::section(run),
+        how: reproduction::section(run),
         data: data::embedded(&view),
         style: STYLE,
         chart_style: CHART_STYLE,

@@ -1,7 +1,7 @@
 //! The cost model: what a message costs by itself and by the byte, and where two change places.
 
 use crate::view::View;
-use crate::{quantity, words};
+use crate::{phrasing, quantity};
 use results::{Crossover, Fit, FitPiece};
 use serde::Serialize;
 
@@ -15,12 +15,12 @@ pub(super) struct Section {
 struct FitRow {
     label: String,
     what: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<FitPieceRow>,
     deviation: String,
 }
 
 #[derive(Serialize)]
-struct Piece {
+struct FitPieceRow {
     range: String,
     fixed: String,
     per_byte: String,
@@ -40,11 +40,11 @@ pub(super) fn section(view: &View) -> Section {
 }
 
 fn row(fit: &Fit) -> FitRow {
-    let rest = words::other_factors(&fit.cell);
+    let rest = phrasing::other_factors(&fit.cell);
     let what = match fit.metric.as_str() {
         "time_per_message_ns" => "time a message".to_owned(),
         "delay_p50_us" => "round trip".to_owned(),
-        other => quantity::words(other),
+        other => quantity::spaced(other),
     };
     FitRow {
         label: quantity::label(&fit.cell.transport()),
@@ -67,9 +67,9 @@ fn nanoseconds(metric: &str) -> f64 {
     if metric.ends_with("_us") { 1e3 } else { 1.0 }
 }
 
-fn piece(piece: &FitPiece, scale: f64) -> Piece {
+fn piece(piece: &FitPiece, scale: f64) -> FitPieceRow {
     let size = |value: f64| quantity::bytes(value.clamp(0.0, 1e15).round() as u64);
-    Piece {
+    FitPieceRow {
         range: format!("{} to {}", size(piece.from), size(piece.to)),
         fixed: quantity::time_ns(piece.fixed * scale),
         per_byte: quantity::time_ns(piece.per_byte * scale),
@@ -78,8 +78,8 @@ fn piece(piece: &FitPiece, scale: f64) -> Piece {
 
 fn crossover(crossover: &Crossover) -> String {
     let size = quantity::grouped(crossover.size);
-    let rest = words::other_factors(&crossover.contest);
-    let workload = quantity::words(&crossover.contest.workload());
+    let rest = phrasing::other_factors(&crossover.contest);
+    let workload = quantity::spaced(&crossover.contest.workload());
     let place = if rest.is_empty() {
         workload
     } else {

@@ -1,18 +1,18 @@
 //! A setting's table: a row a transport, a column a size.
 
 use crate::view::{Column, Entry, Setting, View};
-use crate::{findings, quantity};
+use crate::{quantity, verdict_summary};
 use results::metric;
 use serde::Serialize;
 
 #[derive(Serialize)]
 pub(super) struct Table {
     columns: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<TransportRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct TransportRow {
     label: String,
     class: String,
     glyph: String,
@@ -33,7 +33,7 @@ struct CellText {
 
 pub(super) fn table(view: &View, setting: &Setting) -> Table {
     let columns = setting.columns();
-    let present = (0..view.contestants.len()).filter(|c| setting.of(*c).next().is_some());
+    let present = (0..view.contestants.len()).filter(|c| setting.entries_of(*c).next().is_some());
     Table {
         rows: present
             .map(|contestant| row(view, setting, contestant, &columns))
@@ -42,15 +42,15 @@ pub(super) fn table(view: &View, setting: &Setting) -> Table {
     }
 }
 
-fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) -> Row {
+fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) -> TransportRow {
     let metric = metric::primary(&setting.workload);
     let cells = columns.iter().map(|column| {
-        let entry = setting.best(contestant, column, metric);
+        let entry = setting.best_entry(contestant, column, metric);
         entry
             .map(|entry| cell(view, setting, entry, metric))
             .unwrap_or_default()
     });
-    Row {
+    TransportRow {
         label: view.label(contestant).to_owned(),
         class: view.contestants[contestant].class.clone(),
         glyph: crate::chart::glyph(contestant),
@@ -71,7 +71,7 @@ fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText
     let ratio = view.ratio(setting, entry, metric);
     let (kind, sign) = view
         .verdict(entry, metric)
-        .map_or(("", ""), |v| findings::kind(v.kind));
+        .map_or(("", ""), |v| verdict_summary::kind(v.kind));
     let bad = entry.summary.trials_bad;
     CellText {
         median: quantity::measure(metric, estimate.median),

@@ -55,8 +55,8 @@ pub(super) fn shown<'v, 'a>(
 pub(super) fn label(trial: &Trial) -> String {
     let cell = &trial.cell;
     let name = quantity::label(&cell.transport());
-    let workload = quantity::words(&cell.workload());
-    let place = crate::words::place(&cell.without(Cell::TRANSPORT));
+    let workload = quantity::spaced(&cell.workload());
+    let place = crate::phrasing::place(&cell.without(Cell::TRANSPORT));
     let control = if trial.control { ", control" } else { "" };
     let status = match trial.status {
         Status::Ok => "",

@@ -10,13 +10,13 @@ use serde::Serialize;
 pub(super) struct Section {
     total: usize,
     good: usize,
-    marked: Vec<Row>,
+    marked: Vec<MarkedTrialRow>,
     more: usize,
     ledger: Vec<LedgerRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct MarkedTrialRow {
     index: u64,
     label: String,
     status: &'static str,
@@ -34,11 +34,11 @@ const ROWS_MAX: usize = 200;
 
 pub(super) fn section(view: &View) -> Section {
     let trials = &view.run.trials;
-    let marked: Vec<Row> = view.marked_trials().map(row).collect();
+    let marked: Vec<MarkedTrialRow> = view.marked_trials().map(row).collect();
     let lossy = trials
         .iter()
         .filter_map(|trial| Some((trial, trial.ledger.as_ref()?)));
-    let lossy = lossy.filter(|(_, ledger)| ledger.delivered != ledger.sent || !closes(ledger));
+    let lossy = lossy.filter(|(_, ledger)| ledger.delivered != ledger.sent || !balances(ledger));
     Section {
         total: trials.len(),
         good: trials
@@ -54,11 +54,11 @@ pub(super) fn section(view: &View) -> Section {
     }
 }
 
-fn closes(ledger: &Ledger) -> bool {
+fn balances(ledger: &Ledger) -> bool {
     ledger.unaccounted == 0
 }
 
-fn row(trial: &Trial) -> Row {
+fn row(trial: &Trial) -> MarkedTrialRow {
     let status = match trial.status {
         Status::Ok => "disturbed",
         Status::Invalid => "invalid",
@@ -76,7 +76,7 @@ fn row(trial: &Trial) -> Row {
             .take(8)
             .map(|what| quantity::clean(what, 200)),
     );
-    Row {
+    MarkedTrialRow {
         index: trial.index,
         label: label(trial),
         status,

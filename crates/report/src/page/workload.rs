@@ -3,10 +3,10 @@
 use super::charts::Figure;
 use super::table::{Table, table};
 use crate::chart::sizes::{self, Shape};
-use crate::chart::{bars, distribution, draw, improvement, offered, percentiles};
+use crate::chart::{cpu_time, distribution, draw, improvement, offered, percentiles};
+use crate::phrasing;
 use crate::quantity;
 use crate::view::{Setting, View};
-use crate::words;
 use results::metric;
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -53,8 +53,8 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
     Section {
         id: format!("w{place}"),
         title: capital(&setting.title()),
-        explained: explained(&setting.workload),
-        measure: words::thing(metric::primary(&setting.workload)),
+        explained: workload_description(&setting.workload),
+        measure: phrasing::metric_noun(metric::primary(&setting.workload)),
         table: table(view, setting),
         figures: figures(view, setting),
         improvements: improvements(view, setting),
@@ -65,7 +65,7 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
     }
 }
 
-fn explained(workload: &str) -> &'static str {
+fn workload_description(workload: &str) -> &'static str {
     match workload {
         "throughput" => {
             "One side sends messages of one size as fast as it can. Counted is what the receiver got: more is better."
@@ -159,7 +159,10 @@ fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
     if setting.is_swept() {
         return Vec::new();
     }
-    let trials = setting.entries.iter().flat_map(|entry| entry.good());
+    let trials = setting
+        .entries
+        .iter()
+        .flat_map(|entry| entry.valid_trials());
     let named = trials.flat_map(|trial| &trial.histograms);
     let names: BTreeSet<&String> = named
         .filter(|(_, h)| h.unit == unit)
@@ -172,7 +175,7 @@ fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
                 "ns" => percentiles::chart(view, setting, &column, name),
                 _ => distribution::chart(view, setting, &column, name),
             };
-            let caption = format!("{} at {}", capital(&quantity::words(name)), column.label);
+            let caption = format!("{} at {}", capital(&quantity::spaced(name)), column.label);
             figures.extend(plot.map(|plot| Figure::new(&caption, &plot)));
         }
     }
@@ -186,13 +189,16 @@ fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
     let columns = setting.columns();
     let drawn = columns.iter().filter_map(|column| {
         let caption = format!("At {}", column.label);
-        Some(Figure::new(&caption, &bars::chart(view, setting, column)?))
+        Some(Figure::new(
+            &caption,
+            &cpu_time::chart(view, setting, column)?,
+        ))
     });
     drawn.collect()
 }
 
 /// The evidence that explains most, in this order; the rest follows by name.
-const FIRST: [&str; 6] = [
+const LEADING_EVIDENCE: [&str; 6] = [
     "calls_per_message",
     "wakeups_per_message",
     "packets_per_message",
@@ -216,24 +222,24 @@ fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
         let keys = keys.filter(|key| metric::find(key).is_none());
         let mut keys: Vec<&String> = keys.collect::<BTreeSet<_>>().into_iter().collect();
         keys.sort_by_key(|key| {
-            FIRST
+            LEADING_EVIDENCE
                 .iter()
                 .position(|first| first == key)
-                .unwrap_or(FIRST.len())
+                .unwrap_or(LEADING_EVIDENCE.len())
         });
         let rows = entries.iter().map(|entry| {
             let texts = keys
                 .iter()
                 .map(|key| match entry.summary.evidence.get(*key) {
                     Some(value) => quantity::digits(*value),
-                    None => quantity::NOTHING.to_owned(),
+                    None => quantity::MISSING.to_owned(),
                 });
             (view.label(entry.contestant).to_owned(), texts.collect())
         });
         EvidenceTable {
             place: column.label.clone(),
             rows: rows.collect(),
-            columns: keys.iter().map(|key| quantity::words(key)).collect(),
+            columns: keys.iter().map(|key| quantity::spaced(key)).collect(),
         }
     });
     tables.filter(|table| !table.columns.is_empty()).collect()
@@ -241,9 +247,9 @@ fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
 
 /// The text with its first letter large.
 pub(super) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    match letters.next() {
-        Some(first) => first.to_uppercase().chain(letters).collect(),
+    let mut characters = text.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
         None => String::new(),
     }
 }

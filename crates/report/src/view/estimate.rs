@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_is_found_and_rubbish_left_out() {
+    fn median_and_geometric_mean_skip_invalid_values() {
         assert_eq!(median(&[3.0, f64::NAN, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[1.0, 2.0]), Some(1.5));
         assert_eq!(median(&[f64::NAN]), None);

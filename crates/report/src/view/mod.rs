@@ -57,7 +57,7 @@ impl<'a> View<'a> {
     }
 
     /// Whether a contestant may lose messages, as far as the run says what it promises.
-    pub fn loses(&self, name: &str) -> Option<bool> {
+    pub fn may_lose(&self, name: &str) -> Option<bool> {
         let contestant = self.contestants.iter().find(|c| c.name == name)?;
         let class = contestant.class.to_lowercase();
         let loses = ["unreliable", "may lose", "not reliable"];
@@ -86,7 +86,7 @@ impl<'a> View<'a> {
         let ratio = match self.verdict(entry, metric) {
             Some(verdict) => verdict.ratio,
             None => {
-                let base = setting.best(baseline, &entry.column(), metric)?;
+                let base = setting.best_entry(baseline, &entry.column(), metric)?;
                 entry.estimate(metric)?.median / base.estimate(metric)?.median
             }
         };

@@ -1,7 +1,7 @@
 //! Settings: what one table and one set of charts is about.
 
 use super::{Contestant, estimate};
-use crate::{quantity, words};
+use crate::{phrasing, quantity};
 use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,13 +38,13 @@ pub(crate) struct Column {
 }
 
 /// Factor of the open-loop workload: messages offered a second, or how they were chosen.
-const RATES: [&str; 2] = ["rate_per_s", "load_percent"];
+const RATE_FACTORS: [&str; 2] = ["rate_per_s", "load_percent"];
 
 impl<'a> Setting<'a> {
     /// What it is called: the workload, with the factors it was run under.
     pub fn title(&self) -> String {
-        let rest = words::other_factors(&self.cell);
-        let name = quantity::words(&self.workload);
+        let rest = phrasing::other_factors(&self.cell);
+        let name = quantity::spaced(&self.workload);
         match (name.is_empty(), rest.is_empty()) {
             (true, _) => rest,
             (false, true) => name,
@@ -61,21 +61,27 @@ impl<'a> Setting<'a> {
     }
 
     /// The entries of a contestant.
-    pub fn of(&self, contestant: usize) -> impl Iterator<Item = &Entry<'a>> {
+    pub fn entries_of(&self, contestant: usize) -> impl Iterator<Item = &Entry<'a>> {
         let entries = self.entries.iter();
         entries.filter(move |entry| entry.contestant == contestant)
     }
 
     /// The entry of a contestant in a column.
     pub fn entry(&self, contestant: usize, column: &Column) -> Option<&Entry<'a>> {
-        self.of(contestant).find(|entry| entry.column() == *column)
+        self.entries_of(contestant)
+            .find(|entry| entry.column() == *column)
     }
 
     /// The entry that stands in a table's cell: of several offered rates, the one that brought
     /// most.
-    pub fn best(&self, contestant: usize, column: &Column, metric: &str) -> Option<&Entry<'a>> {
+    pub fn best_entry(
+        &self,
+        contestant: usize,
+        column: &Column,
+        metric: &str,
+    ) -> Option<&Entry<'a>> {
         let here = self
-            .of(contestant)
+            .entries_of(contestant)
             .filter(|entry| entry.column() == *column);
         let value = |entry: &Entry| {
             entry
@@ -97,7 +103,7 @@ impl<'a> Setting<'a> {
     }
 
     /// Whether any entry has the measure.
-    pub fn has(&self, metric: &str) -> bool {
+    pub fn has_metric(&self, metric: &str) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| entry.estimate(metric).is_some())
     }
@@ -121,14 +127,14 @@ impl<'a> Entry<'a> {
     }
 
     /// Trials that count.
-    pub fn good(&self) -> impl Iterator<Item = &'a Trial> {
+    pub fn valid_trials(&self) -> impl Iterator<Item = &'a Trial> {
         let trials = self.trials.iter().copied();
         trials.filter(|trial| trial.status == Status::Ok)
     }
 
     /// A measure of every trial that counts, with its block.
     pub fn points(&self, metric: &str) -> Vec<(u32, f64)> {
-        let values = self.good().filter_map(|trial| {
+        let values = self.valid_trials().filter_map(|trial| {
             let value = trial.metrics.get(metric).copied()?;
             value.is_finite().then_some((trial.block, value))
         });
@@ -202,7 +208,9 @@ fn summary<'a>(run: &'a RunData, cell: &Cell, trials: &[&Trial]) -> Cow<'a, Cell
 fn shared_factors(cell: &Cell) -> Cell {
     let mut shared = cell.without(Cell::TRANSPORT).without(Cell::SIZE);
     if cell.workload() == "offered" {
-        shared = RATES.iter().fold(shared, |cell, rate| cell.without(rate));
+        shared = RATE_FACTORS
+            .iter()
+            .fold(shared, |cell, rate| cell.without(rate));
     }
     shared
 }

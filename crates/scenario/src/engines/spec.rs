@@ -1,6 +1,6 @@
 //! A protocol and its options as they stand in a scenario.
 
-use crate::units::{Bytes, Rate, Time};
+use crate::units::{BitRate, ByteCount, SimTime};
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -12,9 +12,9 @@ pub struct EngineSpec {
     /// to many) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
     /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
-    pub packet: Option<Bytes>,
+    pub packet: Option<ByteCount>,
     /// `bare`: bytes on their way; `xtp`: receive buffer.
-    pub window: Option<Bytes>,
+    pub window: Option<ByteCount>,
     /// `xtp`, `xtp-group`: how losses are made good: `selective`, `go-back-n` or `none`.
     pub error: Option<Spanned<String>>,
     /// `xtp`, `xtp-group`: data packets are summed whole.
@@ -26,25 +26,25 @@ pub struct EngineSpec {
     /// `xtp`: `off`, `loss`, `delay` or `rate`.
     pub congestion: Option<Spanned<String>>,
     /// `xtp`, `xtp-group`: rate of packets.
-    pub rate: Option<Rate>,
+    pub rate: Option<BitRate>,
     /// `xtp`, `xtp-group`: bytes at once under `rate`; 8 full packets if not given.
-    pub burst: Option<Bytes>,
+    pub burst: Option<ByteCount>,
     /// `xtp`: circuits are opened by a handshake before data.
     pub explicit: Option<bool>,
     /// `xtp`, `xtp-group`: bytes between two status requests.
-    pub status_every: Option<Bytes>,
+    pub status_every: Option<ByteCount>,
     /// `xtp`, `xtp-group`: time data is on its way before its status is asked for.
-    pub status_delay: Option<Time>,
+    pub status_delay: Option<SimTime>,
     /// `xtp`, `xtp-group`: shortest wait for an answer (WTIMER).
-    pub wait_min: Option<Time>,
+    pub wait_min: Option<SimTime>,
     /// `xtp`, `xtp-group`: longest wait for an answer.
-    pub wait_max: Option<Time>,
+    pub wait_max: Option<SimTime>,
     /// `xtp`, `xtp-group`: wait for an answer before a round trip was measured.
-    pub wait_initial: Option<Time>,
+    pub wait_initial: Option<SimTime>,
     /// `xtp`, `xtp-group`: requests without an answer before a circuit is given up.
     pub retries: Option<u32>,
     /// `xtp`, `xtp-group`: silence after which a peer is asked whether it is there; 0 for never.
-    pub keep_alive: Option<Time>,
+    pub keep_alive: Option<SimTime>,
     /// `xtp`: which revision: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
@@ -58,7 +58,7 @@ pub struct EngineSpec {
     /// `xtp`, 3.6: the station that passes packets on.
     pub gateway: Option<u64>,
     /// `xtp-forwarder`: octets that may wait in it.
-    pub queue: Option<Bytes>,
+    pub queue: Option<ByteCount>,
     /// `xtp-group`: `counted`, `buckets` or `none`.
     pub reliability: Option<Spanned<String>>,
     /// `xtp-group`: receivers that must have joined before the sender begins.
@@ -82,36 +82,36 @@ pub struct EngineSpec {
     /// `xtp3`: answers the sender to a group waits for; 1 if not given.
     pub answerers: Option<u64>,
     /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
-    pub hold: Option<Time>,
+    pub hold: Option<SimTime>,
     /// `xtp3`, `xtp-group`: answers to a group wait a random time below this (slotting).
-    pub slot: Option<Time>,
+    pub slot: Option<SimTime>,
     /// `xtp3`, `xtp-group`: answers that another receiver was heard to give are left out.
     pub damping: Option<bool>,
     /// `xtp3`: receive buffer.
-    pub alloc: Option<Bytes>,
+    pub alloc: Option<ByteCount>,
     /// `xtp3`: bytes at once in 1/60 s.
-    pub credit: Option<Bytes>,
+    pub credit: Option<ByteCount>,
     /// `xtp3`: wait for an answer before asking again.
-    pub wtimer: Option<Time>,
+    pub wtimer: Option<SimTime>,
     /// `xtp3`: wait for an answer before giving up.
-    pub ctimer: Option<Time>,
+    pub ctimer: Option<SimTime>,
 }
 
 /// Which protocols know an option.
-type Known = &'static [&'static str];
+type Protocols = &'static [&'static str];
 
-const BARE: Known = &["bare", "xtp", "xtp-group"];
-const XTP: Known = &["xtp"];
-const PACED: Known = &["xtp", "xtp-forwarder", "xtp-group"];
-const FORWARDER: Known = &["xtp-forwarder"];
-const XTPS: Known = &["xtp", "xtp-group"];
-const GROUP: Known = &["xtp-group"];
-const GROUPS: Known = &["xtp3", "xtp-group"];
-const XTP3: Known = &["xtp3"];
+const BARE: Protocols = &["bare", "xtp", "xtp-group"];
+const XTP: Protocols = &["xtp"];
+const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
+const ROUTER: Protocols = &["xtp-forwarder"];
+const XTPS: Protocols = &["xtp", "xtp-group"];
+const GROUP: Protocols = &["xtp-group"];
+const GROUPS: Protocols = &["xtp3", "xtp-group"];
+const XTP3: Protocols = &["xtp3"];
 
 impl EngineSpec {
     /// An option that is given although the protocol does not have it.
-    pub(super) fn misplaced(&self) -> Option<&'static str> {
+    pub(super) fn unsupported_option(&self) -> Option<&'static str> {
         let protocol = self.protocol.get_ref().as_str();
         let given = [
             ("packet", self.packet.is_some(), BARE),
@@ -143,7 +143,7 @@ impl EngineSpec {
             ("fixed_pairs", self.fixed_pairs.is_some(), XTP),
             ("routes", self.routes.is_some(), XTP),
             ("gateway", self.gateway.is_some(), XTP),
-            ("queue", self.queue.is_some(), FORWARDER),
+            ("queue", self.queue.is_some(), ROUTER),
             ("revision", self.revision.is_some(), XTP3),
             ("resend_pairs", self.resend_pairs.is_some(), XTP3),
             ("multicast", self.multicast.is_some(), XTP3),
@@ -157,9 +157,9 @@ impl EngineSpec {
             ("wtimer", self.wtimer.is_some(), XTP3),
             ("ctimer", self.ctimer.is_some(), XTP3),
         ];
-        let wrong = given
+        let unsupported = given
             .iter()
-            .find(|(_, is_given, known)| *is_given && !known.contains(&protocol));
-        wrong.map(|(name, ..)| *name)
+            .find(|(_, is_given, protocols)| *is_given && !protocols.contains(&protocol));
+        unsupported.map(|(name, ..)| *name)
     }
 }

@@ -1,16 +1,16 @@
 //! Engines with a fault planted in them, one for each invariant.
 
 use super::check::Invariant;
-use crate::engines::Boxed;
+use crate::engines::BoxedEngine;
 use engine::{
-    Address, Batch, Bytes, AssociationId, CommandError, Counters, Delivery, Engine, Event, Framing,
+    Address, AssociationId, Batch, Bytes, CommandError, Counters, Delivery, Engine, Event, Framing,
     Instant, SegmentLayout,
 };
 use std::collections::VecDeque;
 
 /// A fault to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
+pub enum PlantedFault {
     /// A byte is turned over.
     Damage,
     /// A delivery comes twice.
@@ -34,60 +34,63 @@ pub enum Plant {
 }
 
 /// Each fault and the invariants that may find it.
-pub const PLANTS: [(Plant, &[Invariant]); 10] = [
-    (Plant::Damage, &[Invariant::Undamaged]),
-    (Plant::Double, &[Invariant::NotDoubled]),
-    (Plant::Misorder, &[Invariant::InOrder]),
-    (Plant::Drop, &[Invariant::InOrder, Invariant::NotLost]),
-    (Plant::EndEarly, &[Invariant::WholeMessages]),
-    (Plant::Forget, &[Invariant::NotLost]),
-    (Plant::GiveUp, &[Invariant::NotGivenUp]),
-    (Plant::Stick, &[Invariant::NotStuck]),
-    (Plant::Spin, &[Invariant::NotSpinning]),
-    (Plant::Panic, &[Invariant::NoPanic]),
+pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
+    (PlantedFault::Damage, &[Invariant::Undamaged]),
+    (PlantedFault::Double, &[Invariant::NotDoubled]),
+    (PlantedFault::Misorder, &[Invariant::InOrder]),
+    (
+        PlantedFault::Drop,
+        &[Invariant::InOrder, Invariant::NotLost],
+    ),
+    (PlantedFault::EndEarly, &[Invariant::WholeMessages]),
+    (PlantedFault::Forget, &[Invariant::NotLost]),
+    (PlantedFault::GiveUp, &[Invariant::NotGivenUp]),
+    (PlantedFault::Stick, &[Invariant::NotStuck]),
+    (PlantedFault::Spin, &[Invariant::NotSpinning]),
+    (PlantedFault::Panic, &[Invariant::NoPanic]),
 ];
 
 /// Deliveries, packets or calls before the fault shows.
-const BEFORE: u64 = 3;
+const FAULT_AFTER: u64 = 3;
 
 /// An engine with a fault.
-struct Saboteur {
-    inner: Boxed,
-    plant: Plant,
+struct FaultyEngine {
+    inner: BoxedEngine,
+    fault: PlantedFault,
     /// Deliveries with bytes so far.
     deliveries: u64,
     packets: u64,
     /// A delivery that waits for the next one to pass it.
-    held: Option<Delivery>,
+    delayed: Option<Delivery>,
     events: VecDeque<Event>,
-    last: Instant,
+    last_now: Instant,
 }
 
 /// Plants a fault in an engine.
-pub fn plant(inner: Boxed, plant: Plant) -> Boxed {
-    Boxed::new(Saboteur {
+pub fn plant(inner: BoxedEngine, fault: PlantedFault) -> BoxedEngine {
+    BoxedEngine::new(FaultyEngine {
         inner,
-        plant,
+        fault,
         deliveries: 0,
         packets: 0,
-        held: None,
+        delayed: None,
         events: VecDeque::new(),
-        last: Instant::from_nanos(0),
+        last_now: Instant::from_nanos(0),
     })
 }
 
 /// The same delivery with its bytes on their own.
-fn on_its_own(mut delivery: Delivery, packet: &[u8]) -> Delivery {
+fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
     if let Bytes::Packet(range) = &delivery.bytes {
         delivery.bytes = Bytes::Reassembled(packet[range.clone()].to_vec());
     }
     delivery
 }
 
-impl Saboteur {
+impl FaultyEngine {
     /// Spoils a delivery, if its time has come.
-    fn spoil(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
-        let delivery = on_its_own(delivery, packet);
+    fn inject_fault(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
+        let delivery = into_owned(delivery, packet);
         let Bytes::Reassembled(bytes) = &delivery.bytes else {
             return;
         };
@@ -96,35 +99,35 @@ impl Saboteur {
             return;
         }
         self.deliveries += 1;
-        if self.deliveries != BEFORE {
+        if self.deliveries != FAULT_AFTER {
             out.push(delivery);
-            out.extend(self.held.take());
+            out.extend(self.delayed.take());
             return;
         }
-        self.spoil_now(delivery, out);
+        self.apply_fault(delivery, out);
     }
 
-    fn spoil_now(&mut self, mut delivery: Delivery, out: &mut Vec<Delivery>) {
-        match self.plant {
-            Plant::Damage => {
+    fn apply_fault(&mut self, mut delivery: Delivery, out: &mut Vec<Delivery>) {
+        match self.fault {
+            PlantedFault::Damage => {
                 if let Bytes::Reassembled(bytes) = &mut delivery.bytes {
                     bytes[7] ^= 0x10;
                 }
                 out.push(delivery);
             }
-            Plant::Double => {
+            PlantedFault::Double => {
                 let mut first = delivery.clone();
-                first.end = false;
+                first.end_of_message = false;
                 out.extend([first, delivery]);
             }
-            Plant::Misorder => self.held = Some(delivery),
-            Plant::Drop => {}
-            Plant::EndEarly => {
+            PlantedFault::Misorder => self.delayed = Some(delivery),
+            PlantedFault::Drop => {}
+            PlantedFault::EndEarly => {
                 if let Bytes::Reassembled(bytes) = &mut delivery.bytes {
                     let rest = bytes.split_off(5);
                     let mut second = delivery.clone();
                     second.bytes = Bytes::Reassembled(rest);
-                    delivery.end = true;
+                    delivery.end_of_message = true;
                     out.extend([delivery, second]);
                 }
             }
@@ -133,7 +136,7 @@ impl Saboteur {
     }
 }
 
-impl Engine for Saboteur {
+impl Engine for FaultyEngine {
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -141,23 +144,23 @@ impl Engine for Saboteur {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) {
-        self.last = now;
+        self.last_now = now;
         self.packets += 1;
-        if self.plant == Plant::Panic {
-            assert!(self.packets < BEFORE, "a planted panic");
+        if self.fault == PlantedFault::Panic {
+            assert!(self.packets < FAULT_AFTER, "a planted panic");
         }
         let mut found = Vec::new();
         self.inner.handle_packet(now, from, packet, &mut found);
         for delivery in found {
-            self.spoil(delivery, packet, deliveries);
+            self.inject_fault(delivery, packet, deliveries);
         }
     }
 
     fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool) {
         self.inner.submit(now, circuit, end, push);
-        match self.plant {
-            Plant::Forget => self.events.push_back(Event::Released(circuit, end)),
-            Plant::GiveUp if self.packets >= BEFORE => self.inner.abort(now, circuit),
+        match self.fault {
+            PlantedFault::Forget => self.events.push_back(Event::Released(circuit, end)),
+            PlantedFault::GiveUp if self.packets >= FAULT_AFTER => self.inner.abort(now, circuit),
             _ => {}
         }
     }
@@ -167,22 +170,22 @@ impl Engine for Saboteur {
     }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.last = now;
-        if self.plant == Plant::Stick && self.packets >= BEFORE {
+        self.last_now = now;
+        if self.fault == PlantedFault::Stick && self.packets >= FAULT_AFTER {
             return;
         }
         self.inner.poll_transmit(now, batch);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        match self.plant {
-            Plant::Spin if self.packets >= BEFORE => Some(self.last),
+        match self.fault {
+            PlantedFault::Spin if self.packets >= FAULT_AFTER => Some(self.last_now),
             _ => self.inner.poll_timeout(),
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.last = now;
+        self.last_now = now;
         self.inner.handle_timeout(now);
     }
 

@@ -2,10 +2,10 @@
 
 use super::draw;
 use super::draw::RETRIES;
-use crate::engines::Boxed;
+use crate::engines::BoxedEngine;
 use crate::file::Scenario;
 use crate::{build, parse};
-use sim::{Ending, FlowReport, NetworkReport, ReceiverReport};
+use sim::{FlowReport, NetworkReport, ReceiverReport, StopReason};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What must hold.
@@ -41,7 +41,7 @@ pub struct Violation {
     /// Which invariant.
     pub invariant: Invariant,
     /// Where, and by how much.
-    pub what: String,
+    pub detail: String,
 }
 
 /// What a scenario did.
@@ -86,45 +86,48 @@ pub fn check(seed: u64) -> Result<Tally, Violation> {
 /// # Errors
 ///
 /// As for [`check`].
-pub fn check_with(seed: u64, wrap: &dyn Fn(Boxed) -> Boxed) -> Result<Tally, Violation> {
-    let violated = |(invariant, what)| Violation {
+pub fn check_with(
+    seed: u64,
+    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+) -> Result<Tally, Violation> {
+    let violated = |(invariant, detail)| Violation {
         seed,
         invariant,
-        what,
+        detail,
     };
     let ran = catch_unwind(AssertUnwindSafe(|| run(seed, wrap)));
     let panicked = (Invariant::NoPanic, "it panicked, see above".to_owned());
     ran.unwrap_or(Err(panicked)).map_err(violated)
 }
 
-type Found = (Invariant, String);
+type InvariantFailure = (Invariant, String);
 
-fn run(seed: u64, wrap: &dyn Fn(Boxed) -> Boxed) -> Result<Tally, Found> {
+fn run(seed: u64, wrap: &dyn Fn(BoxedEngine) -> BoxedEngine) -> Result<Tally, InvariantFailure> {
     let text = draw(seed);
-    let refused = |what| (Invariant::NoPanic, format!("it is no scenario: {what}"));
+    let refused = |detail| (Invariant::NoPanic, format!("it is no scenario: {detail}"));
     let scenario = parse(&text).map_err(refused)?;
     let network = build::build_with(&scenario, scenario.seed, wrap);
-    let mut network = network.map_err(|(_, what)| refused(what))?;
+    let mut network = network.map_err(|(_, detail)| refused(detail))?;
     network.limit_steps(STEPS_MAX);
     let ending = network.run(scenario.time_limit.0);
     let report = network.report(ending);
     for (number, flow) in report.flows.iter().enumerate() {
         for receiver in &flow.receivers {
-            contents(receiver).map_err(|(invariant, what)| {
-                let where_ = format!("circuit {number} at station {}: {what}", receiver.station);
+            check_contents(receiver).map_err(|(invariant, detail)| {
+                let where_ = format!("circuit {number} at station {}: {detail}", receiver.station);
                 (invariant, where_)
             })?;
         }
-        let all = |(invariant, what)| (invariant, format!("circuit {number}: {what}"));
-        kept(&scenario, flow).map_err(all)?;
+        let all = |(invariant, detail)| (invariant, format!("circuit {number}: {detail}"));
+        check_sender(&scenario, flow).map_err(all)?;
     }
-    ended(&report)?;
-    accounted(&report)?;
+    check_stop_reason(&report)?;
+    check_accounting(&report)?;
     Ok(tally(&report))
 }
 
 /// What a receiver got.
-fn contents(receiver: &ReceiverReport) -> Result<(), Found> {
+fn check_contents(receiver: &ReceiverReport) -> Result<(), InvariantFailure> {
     let ReceiverReport {
         wrong_bytes,
         repeated_bytes,
@@ -132,9 +135,9 @@ fn contents(receiver: &ReceiverReport) -> Result<(), Found> {
         wrong_ends,
         ..
     } = *receiver;
-    let fault = |invariant, count: u64, what: &str| match count {
+    let fault = |invariant, count: u64, detail: &str| match count {
         0 => Ok(()),
-        _ => Err((invariant, format!("{count} {what}"))),
+        _ => Err((invariant, format!("{count} {detail}"))),
     };
     // What is left out and comes later has changed places; what comes again only is doubled.
     if skipped_bytes > 0 {
@@ -146,14 +149,14 @@ fn contents(receiver: &ReceiverReport) -> Result<(), Found> {
 }
 
 /// What its sender remembers of a circuit.
-fn kept(scenario: &Scenario, flow: &FlowReport) -> Result<(), Found> {
+fn check_sender(scenario: &Scenario, flow: &FlowReport) -> Result<(), InvariantFailure> {
     if flow.lost_bytes > 0 {
-        let what = format!("{} bytes forgotten too early", flow.lost_bytes);
-        return Err((Invariant::NotLost, what));
+        let detail = format!("{} bytes forgotten too early", flow.lost_bytes);
+        return Err((Invariant::NotLost, detail));
     }
     if flow.given_up > 0 && !may_give_up(scenario) {
-        let what = format!("{} messages given up for no reason", flow.given_up);
-        return Err((Invariant::NotGivenUp, what));
+        let detail = format!("{} messages given up for no reason", flow.given_up);
+        return Err((Invariant::NotGivenUp, detail));
     }
     let crashes = scenario
         .disturbance
@@ -162,8 +165,8 @@ fn kept(scenario: &Scenario, flow: &FlowReport) -> Result<(), Found> {
     let lossy = scenario.station[0].engine.protocol.get_ref() == "bare";
     let mut received = flow.receivers.iter().map(|receiver| receiver.messages);
     if !crashes && !lossy && received.any(|received| received < flow.settled) {
-        let what = format!("{} messages settled that did not arrive", flow.settled);
-        return Err((Invariant::NotLost, what));
+        let detail = format!("{} messages settled that did not arrive", flow.settled);
+        return Err((Invariant::NotLost, detail));
     }
     Ok(())
 }
@@ -180,26 +183,26 @@ fn may_give_up(scenario: &Scenario) -> bool {
     !scenario.disturbance.is_empty() || runs || scenario.station.iter().any(few)
 }
 
-fn ended(report: &NetworkReport) -> Result<(), Found> {
+fn check_stop_reason(report: &NetworkReport) -> Result<(), InvariantFailure> {
     let (offered, done) = report.flows.iter().fold((0, 0), |(offered, done), flow| {
         (offered + flow.offered, done + flow.settled + flow.given_up)
     });
     let left = format!("{} of {offered} messages are left", offered - done);
     match report.ending {
-        Ending::Complete => Ok(()),
-        Ending::Exhausted => Err((Invariant::NotSpinning, left)),
-        Ending::TimeLimit | Ending::Stuck => Err((Invariant::NotStuck, left)),
+        StopReason::Complete => Ok(()),
+        StopReason::Exhausted => Err((Invariant::NotSpinning, left)),
+        StopReason::TimeLimit | StopReason::Stuck => Err((Invariant::NotStuck, left)),
     }
 }
 
-fn accounted(report: &NetworkReport) -> Result<(), Found> {
+fn check_accounting(report: &NetworkReport) -> Result<(), InvariantFailure> {
     // Little: the number of frames at a controller, summed over time, is the time each was there,
     // summed over frames.
     for (number, station) in report.stations.iter().enumerate() {
-        if report.ending == Ending::Complete && station.controller_ps != station.sojourn_ps {
+        if report.ending == StopReason::Complete && station.controller_ps != station.sojourn_ps {
             let (present, each) = (station.controller_ps, station.sojourn_ps);
-            let what = format!("station {number}: {present} frame ps present, {each} by frame");
-            return Err((Invariant::Accounted, what));
+            let detail = format!("station {number}: {present} frame ps present, {each} by frame");
+            return Err((Invariant::Accounted, detail));
         }
     }
     let Some((counters, time)) = report.ether else {
@@ -208,22 +211,22 @@ fn accounted(report: &NetworkReport) -> Result<(), Found> {
     let sum = time.carrying_ps + time.collided_ps + time.idle_ps;
     let frames = counters.sent + counters.dropped;
     if sum != report.elapsed_ps || counters.offered < frames {
-        let what = format!(
+        let detail = format!(
             "{sum} of {} ps, {frames} of {} frames",
             report.elapsed_ps, counters.offered
         );
-        return Err((Invariant::Accounted, what));
+        return Err((Invariant::Accounted, detail));
     }
     Ok(())
 }
 
 fn tally(report: &NetworkReport) -> Tally {
-    let again = |station: &sim::StationReport| station.counters.retransmissions;
+    let retransmissions = |station: &sim::StationReport| station.counters.retransmissions;
     Tally {
         scenarios: 1,
         messages: report.flows.iter().map(|flow| flow.settled).sum(),
         given_up: report.flows.iter().map(|flow| flow.given_up).sum(),
-        retransmissions: report.stations.iter().map(again).sum(),
+        retransmissions: report.stations.iter().map(retransmissions).sum(),
         events: report.events,
     }
 }

@@ -47,20 +47,20 @@ pub fn draw(seed: u64) -> String {
         "name = \"swarm {seed}\"\nseed = {seed}\ntime_limit = \"{} s\"\n\n",
         HEALED_S + GRACE_S
     );
-    let shared = medium(&mut dice, &mut text, stations);
-    let corrupt = faults(&mut dice, &mut text, protocol, shared);
+    let is_ether = medium(&mut dice, &mut text, stations);
+    let corrupt = faults(&mut dice, &mut text, protocol, is_ether);
     disturbances(&mut dice, &mut text, protocol, stations);
     // Both ends must agree on the length of control packets, and speak the same revision.
-    let pairs = dice.once_in(2);
-    let dialect = dialect(seed);
-    let patient = !dice.once_in(4);
+    let resend_pairs = dice.once_in(2);
+    let version = version_option(seed);
+    let many_retries = !dice.once_in(4);
     for _ in 0..stations {
         station(
             &mut dice,
             &mut text,
             protocol,
-            (corrupt, pairs, patient),
-            &dialect,
+            (corrupt, resend_pairs, many_retries),
+            &version,
         );
     }
     for _ in 0..dice.among(1, 3) {
@@ -71,17 +71,17 @@ pub fn draw(seed: u64) -> String {
 
 /// Which revision all stations speak, as words: 4.0 half the time. A stream of its own, so that the
 /// rest of a seed's scenario is the same whatever it is.
-fn dialect(seed: u64) -> String {
+fn version_option(seed: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xd1a1, seed)));
-    let dialect = dice.one_of(&["4.0", "4.0", "4.0", "3.6", "3.5", "3.3"]);
-    let mut words = match dialect {
+    let version = dice.one_of(&["4.0", "4.0", "4.0", "3.6", "3.5", "3.3"]);
+    let mut words = match version {
         "4.0" => return String::new(),
-        three => format!(", dialect = \"{three}\""),
+        v3 => format!(", dialect = \"{v3}\""),
     };
     if dice.once_in(4) {
         words.push_str(", fixed_pairs = true");
     }
-    if dialect == "3.6" && dice.once_in(2) {
+    if version == "3.6" && dice.once_in(2) {
         words.push_str(", routes = true");
     }
     words
@@ -99,8 +99,11 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
     let _ = writeln!(text, "kind = \"{kind}\"");
     if kind.starts_with("ether") {
         if dice.once_in(2) {
-            let far = dice.among(0, 25);
-            let _ = writeln!(text, "positions = [\"0 us\", \"{far} us\", \"3 us\"]");
+            let position_us = dice.among(0, 25);
+            let _ = writeln!(
+                text,
+                "positions = [\"0 us\", \"{position_us} us\", \"3 us\"]"
+            );
         }
         text.push('\n');
         return true;
@@ -120,7 +123,7 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
 }
 
 /// Whether frames are damaged.
-fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, shared: bool) -> bool {
+fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, is_ether: bool) -> bool {
     if protocol == Protocol::Bare || dice.once_in(3) {
         return false;
     }
@@ -131,7 +134,7 @@ fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, shared: bool) 
             let _ = writeln!(text, "loss_run = {}.0", dice.among(2, 8));
         }
     }
-    if dice.once_in(3) && !shared {
+    if dice.once_in(3) && !is_ether {
         let _ = writeln!(text, "duplicate = \"{}%\"", dice.among(1, 20));
     }
     if dice.once_in(3) {
@@ -182,8 +185,8 @@ fn station(
     dice: &mut Dice,
     text: &mut String,
     protocol: Protocol,
-    (corrupt, pairs, patient): (bool, bool, bool),
-    dialect: &str,
+    (corrupt, resend_pairs, many_retries): (bool, bool, bool),
+    version: &str,
 ) {
     text.push_str("[[station]]\nengine = { protocol = ");
     text.push_str(match protocol {
@@ -193,11 +196,11 @@ fn station(
     });
     match protocol {
         Protocol::Xtp => {
-            text.push_str(dialect);
-            xtp(dice, text, (corrupt, patient));
+            text.push_str(version);
+            xtp_options(dice, text, (corrupt, many_retries));
         }
         Protocol::Xtp3 => {
-            let _ = write!(text, ", resend_pairs = {pairs}");
+            let _ = write!(text, ", resend_pairs = {resend_pairs}");
             if dice.once_in(3) {
                 text.push_str(", alloc = \"16 KiB\"");
             }
@@ -224,8 +227,8 @@ fn station(
 /// Retries with which no circuit ends for loss alone: with half of all frames lost, one in 10^12.
 pub(super) const RETRIES: u32 = 40;
 
-fn xtp(dice: &mut Dice, text: &mut String, (corrupt, patient): (bool, bool)) {
-    if patient {
+fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
+    if many_retries {
         let _ = write!(text, ", retries = {RETRIES}");
     }
     if dice.once_in(4) {
@@ -265,10 +268,10 @@ fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
     let from = dice.among(0, stations - 1);
     let to = (from + dice.among(1, stations - 1)) % stations;
     // Everybody to one, one to everybody, or one to one.
-    let everybody: Vec<u64> = (0..stations).collect();
+    let all_stations: Vec<u64> = (0..stations).collect();
     let (from, to) = match dice.among(0, 3) {
-        0 => (everybody, vec![from, to]),
-        1 => (vec![from], everybody),
+        0 => (all_stations, vec![from, to]),
+        1 => (vec![from], all_stations),
         _ => (vec![from], vec![to]),
     };
     let length = dice.one_of(&[

@@ -1,11 +1,11 @@
 //! XTP's congestion controllers on paths that lose, and on paths they share.
 
-use scenario::{Outcome, parse, run};
+use scenario::{RunOutcome, parse, run};
 
 /// Mbit/s of user bytes that arrived for each circuit, in the order of their senders.
 fn mbps(text: &str) -> Vec<f64> {
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let outcome: Outcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
+    let outcome: RunOutcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
     let mut circuits: Vec<(usize, f64)> = outcome
         .circuits
         .iter()
@@ -48,7 +48,7 @@ fn shared(controllers: &[&str], rate: &str, loss: &str, span_s: u32) -> Vec<f64>
 }
 
 #[test]
-fn a_controller_by_rate_fills_a_long_path_that_loses() {
+fn rate_controller_fills_lossy_long_path() {
     let of = |kind: &str| shared(&[kind], "100 Mbit/s", "0.5%", 8)[0];
     let (rate, loss) = (of("rate"), of("loss"));
     eprintln!("rate {rate:.1} loss {loss:.1} Mbit/s");
@@ -57,7 +57,7 @@ fn a_controller_by_rate_fills_a_long_path_that_loses() {
 }
 
 #[test]
-fn controllers_share_a_link() {
+fn controllers_share_a_bottleneck_link() {
     for kinds in [["rate", "rate"], ["rate", "loss"], ["loss", "loss"]] {
         let shares = shared(&kinds, "20 Mbit/s", "0%", 30);
         let total: f64 = shares.iter().sum();
@@ -69,7 +69,7 @@ fn controllers_share_a_link() {
 }
 
 #[test]
-fn a_controller_by_rate_finds_slow_and_fast_links_in_every_dialect() {
+fn rate_controller_finds_slow_and_fast_bottlenecks() {
     for (rate, most) in [
         ("1 Mbit/s", 1.0),
         ("10 Mbit/s", 10.0),

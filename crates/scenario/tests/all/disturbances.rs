@@ -1,17 +1,17 @@
 //! Crashes, cuts, flaps, bad spells and clocks that are wrong.
 
-use scenario::{Outcome, parse, run};
+use scenario::{RunOutcome, parse, run};
 
 /// Two stations on a link, a message every 10 ms for 4 s, and `more`.
-fn outcome(engine: &str, more: &str) -> Outcome {
-    long(400, engine, more)
+fn outcome(engine: &str, more: &str) -> RunOutcome {
+    outcome_of(400, engine, more)
 }
 
-fn long(messages: u64, engine: &str, more: &str) -> Outcome {
-    seeded(1, messages, engine, more)
+fn outcome_of(messages: u64, engine: &str, more: &str) -> RunOutcome {
+    outcome_with_seed(1, messages, engine, more)
 }
 
-fn seeded(seed: u64, messages: u64, engine: &str, more: &str) -> Outcome {
+fn outcome_with_seed(seed: u64, messages: u64, engine: &str, more: &str) -> RunOutcome {
     let text = format!(
         r#"
 time_limit = "200 s"
@@ -40,12 +40,12 @@ const XTP: &str = "protocol = \"xtp\"";
 
 /// Gives nobody up for loss: with two packets in five lost each way, eight questions in a row without
 /// an answer are not rare.
-const TENACIOUS: &str = "protocol = \"xtp\", retries = 100";
+const MANY_RETRIES: &str = "protocol = \"xtp\", retries = 100";
 
 /// Gives a peer up that is silent for some 0.7 s.
-const IMPATIENT: &str = "protocol = \"xtp\", retries = 3, wait_max = \"200 ms\"";
+const FEW_RETRIES: &str = "protocol = \"xtp\", retries = 3, wait_max = \"200 ms\"";
 
-fn damaged(outcome: &Outcome) -> u64 {
+fn damaged(outcome: &RunOutcome) -> u64 {
     let receivers = outcome
         .circuits
         .iter()
@@ -54,7 +54,7 @@ fn damaged(outcome: &Outcome) -> u64 {
 }
 
 #[test]
-fn a_short_partition_delays_and_loses_nothing() {
+fn short_partition_delays_without_loss() {
     let calm = outcome(XTP, "");
     let cut = outcome(
         XTP,
@@ -64,7 +64,7 @@ fn a_short_partition_delays_and_loses_nothing() {
         assert_eq!((outcome.ending, outcome.total.received), ("complete", 400));
         assert_eq!((outcome.total.given_up, damaged(outcome)), (0, 0));
     }
-    let slowest = |outcome: &Outcome| outcome.total.delay.as_ref().map_or(0.0, |d| d.max_us);
+    let slowest = |outcome: &RunOutcome| outcome.total.delay.as_ref().map_or(0.0, |d| d.max_us);
     assert!(slowest(&calm) < 20_000.0, "{}", slowest(&calm));
     // Whoever wrote just after the cut waited for all of it.
     assert!(slowest(&cut) > 450_000.0, "{}", slowest(&cut));
@@ -72,10 +72,10 @@ fn a_short_partition_delays_and_loses_nothing() {
 }
 
 #[test]
-fn a_partition_longer_than_the_protocols_patience_ends_its_circuit_and_another_takes_over() {
-    let outcome = long(
+fn long_partition_closes_circuit_and_user_reopens() {
+    let outcome = outcome_of(
         1000,
-        IMPATIENT,
+        FEW_RETRIES,
         "[[disturbance]]\nkind = \"partition\"\nstations = [0]\nat = \"1 s\"\nlasts = \"2 s\"",
     );
     assert_eq!(outcome.ending, "complete");
@@ -87,7 +87,7 @@ fn a_partition_longer_than_the_protocols_patience_ends_its_circuit_and_another_t
 }
 
 #[test]
-fn a_flap_is_several_cuts() {
+fn flap_repeats_partition() {
     let flap = |times: u64| {
         outcome(
             XTP,
@@ -99,45 +99,52 @@ fn a_flap_is_several_cuts() {
     };
     let (once, often) = (flap(1), flap(5));
     assert_eq!((once.total.received, often.total.received), (400, 400));
-    let again = |outcome: &Outcome| outcome.stations[0].retransmissions;
+    let retransmissions = |outcome: &RunOutcome| outcome.stations[0].retransmissions;
     assert!(
-        again(&often) > 3 * again(&once).max(1),
+        retransmissions(&often) > 3 * retransmissions(&once).max(1),
         "{} {}",
-        again(&once),
-        again(&often)
+        retransmissions(&once),
+        retransmissions(&often)
     );
 }
 
 #[test]
-fn a_bad_spell_ends_when_it_is_over() {
-    let of = |more: &str| seeded(7, 400, TENACIOUS, more);
-    let spell = of(
+fn loss_period_and_faults_end_on_time() {
+    let of = |more: &str| outcome_with_seed(7, 400, MANY_RETRIES, more);
+    let loss_period = of(
         "[[disturbance]]\nkind = \"loss\"\nloss = \"40%\"\nloss_run = 1.7\nat = \"1 s\"\n\
          lasts = \"1 s\"",
     );
-    assert_eq!((spell.ending, spell.total.received), ("complete", 400));
+    assert_eq!(
+        (loss_period.ending, loss_period.total.received),
+        ("complete", 400)
+    );
     let all = of("[faults]\nloss = \"40%\"\nloss_run = 1.7");
-    let again = |outcome: &Outcome| outcome.stations[0].retransmissions;
-    assert!(again(&spell) > 10, "{}", again(&spell));
+    let retransmissions = |outcome: &RunOutcome| outcome.stations[0].retransmissions;
     assert!(
-        again(&all) > 2 * again(&spell),
+        retransmissions(&loss_period) > 10,
+        "{}",
+        retransmissions(&loss_period)
+    );
+    assert!(
+        retransmissions(&all) > 2 * retransmissions(&loss_period),
         "{} {}",
-        again(&all),
-        again(&spell)
+        retransmissions(&all),
+        retransmissions(&loss_period)
     );
     // The same for faults that end.
     let ended = outcome(
-        TENACIOUS,
+        MANY_RETRIES,
         "[faults]\nloss = \"40%\"\nloss_run = 1.7\nuntil = \"1 s\"",
     );
-    assert!(again(&ended) > 10 && again(&all) > 2 * again(&ended));
+    assert!(retransmissions(&ended) > 10 && retransmissions(&all) > 2 * retransmissions(&ended));
 }
 
 #[test]
-fn a_receiver_that_crashed_is_spoken_to_anew() {
-    let outcome = long(
+fn crashed_receiver_gets_new_circuit() {
+    let outcome = outcome_of(
         1000,
-        IMPATIENT,
+        FEW_RETRIES,
         "[[disturbance]]\nkind = \"crash\"\nstations = [1]\nat = \"1 s\"\nlasts = \"300 ms\"",
     );
     assert_eq!(outcome.ending, "complete");
@@ -150,7 +157,7 @@ fn a_receiver_that_crashed_is_spoken_to_anew() {
 }
 
 #[test]
-fn a_sender_that_crashed_begins_anew() {
+fn crashed_sender_opens_new_circuit() {
     let outcome = outcome(
         XTP,
         "[[disturbance]]\nkind = \"crash\"\nstations = [0]\nat = \"1 s\"\nlasts = \"300 ms\"",
@@ -167,7 +174,7 @@ fn a_sender_that_crashed_begins_anew() {
 }
 
 #[test]
-fn a_clock_that_is_fast_rings_early() {
+fn fast_clock_expires_timers_early() {
     // The only packet of a message is lost: it is sent again when the sender's timer rings.
     let wait = |ppm: i64| {
         let text = format!(
@@ -211,7 +218,7 @@ lasts = "500 ms"
 }
 
 #[test]
-fn what_is_no_disturbance_is_refused_with_its_place() {
+fn invalid_disturbance_error_names_line_and_column() {
     let text = |disturbance: &str| {
         format!(
             "time_limit = \"1 s\"\n[medium]\nkind = \"ether10\"\n[[station]]\ncount = 2\n\
@@ -220,7 +227,7 @@ fn what_is_no_disturbance_is_refused_with_its_place() {
              [[disturbance]]\nat = \"0 s\"\nlasts = \"1 s\"\n{disturbance}\n"
         )
     };
-    for (disturbance, told) in [
+    for (disturbance, expected_error) in [
         (
             "kind = \"fire\"",
             "15:8: no disturbance \"fire\"; use crash, partition",
@@ -248,6 +255,9 @@ fn what_is_no_disturbance_is_refused_with_its_place() {
         ),
     ] {
         let refusal = parse(&text(disturbance)).expect_err(disturbance);
-        assert!(refusal.starts_with(told), "{disturbance}: {refusal}");
+        assert!(
+            refusal.starts_with(expected_error),
+            "{disturbance}: {refusal}"
+        );
     }
 }

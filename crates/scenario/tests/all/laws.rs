@@ -1,7 +1,7 @@
 //! Laws that hold whatever the protocol: expected transmissions, Little, the account of the cable.
 
 use scenario::{build, parse};
-use sim::{Happening, NetworkReport};
+use sim::{NetworkReport, PacketEvent};
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -12,7 +12,7 @@ fn report(text: &str, longer: usize) -> (NetworkReport, u64) {
     let count = Rc::new(RefCell::new(0));
     let counted = Rc::clone(&count);
     network.observe(move |observation| {
-        let is_one = observation.what == Happening::Offered
+        let is_one = observation.event == PacketEvent::Offered
             && observation.from == 0
             && observation.packet.len() > longer;
         *counted.borrow_mut() += u64::from(is_one);
@@ -24,7 +24,7 @@ fn report(text: &str, longer: usize) -> (NetworkReport, u64) {
 }
 
 #[test]
-fn a_group_needs_as_many_transmissions_as_its_unluckiest_receiver() {
+fn group_transmissions_match_expected_maximum() {
     // E = sum over m of 1 - (1 - p^m)^R: each of R receivers loses a share p on its own.
     for (receivers, percent, messages) in
         [(1, 5, 2000), (10, 5, 1500), (10, 10, 1000), (50, 1, 800)]
@@ -66,7 +66,7 @@ messages = {messages}
 }
 
 #[test]
-fn little_and_the_cable_are_accounted_for_in_every_scenario_of_the_repository() {
+fn repository_scenarios_account_for_queues_and_cable() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/scenarios");
     for entry in std::fs::read_dir(folder).expect("the folder is there") {
         let path = entry.expect("a readable entry").path();
@@ -88,7 +88,7 @@ fn little_and_the_cable_are_accounted_for_in_every_scenario_of_the_repository() 
 }
 
 #[test]
-fn littles_law_is_exact_at_every_controller_of_a_run_that_came_to_its_end() {
+fn littles_law_exact_at_controllers_of_complete_run() {
     let text = r#"
 time_limit = "1000 s"
 [medium]

@@ -8,18 +8,18 @@ use engine_xtp::pdu::Packet;
 use link::Path;
 use scenario::engines::xtp_config;
 use scenario::{Scenario, parse};
-use sim::Happening;
+use sim::PacketEvent;
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use testbed::{LinkPlan, Plan, Testbed, TestbedError};
+use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
 use wire::{Arrival, Capabilities, Receiver, Wire};
 use wire_udp::UdpWire;
 
 /// A packet as both sides must have it.
-type Seen = (usize, String, u64, usize, u32);
+type PacketRecord = (usize, String, u64, usize, u32);
 
 const SEED: u64 = 11;
 const MESSAGES: u64 = 12;
@@ -55,22 +55,22 @@ outstanding = 1
 }
 
 /// Direction, type, sequence, length and flags.
-fn seen(from: usize, packet: &[u8]) -> Seen {
+fn packet_record(from: usize, packet: &[u8]) -> PacketRecord {
     let parsed = Packet::parse(packet).expect("an engine's own packet");
     let header = &parsed.header;
     let format = format!("{:?}", parsed.body.format());
     (from, format, header.seq, packet.len(), header.options.0)
 }
 
-fn simulated() -> Vec<Seen> {
+fn simulated() -> Vec<PacketRecord> {
     let scenario = scenario();
     let packets = Arc::new(Mutex::new(Vec::new()));
     let writer = Arc::clone(&packets);
     let outcome = scenario::run(&scenario, &[], SEED, move |network| {
         network.observe(move |observation| {
-            if observation.what == Happening::Offered {
+            if observation.event == PacketEvent::Offered {
                 let mut packets = writer.lock().expect("nobody panicked");
-                packets.push(seen(observation.from, observation.packet));
+                packets.push(packet_record(observation.from, observation.packet));
             }
         });
     })
@@ -85,7 +85,7 @@ fn simulated() -> Vec<Seen> {
 struct Recorder {
     wire: UdpWire,
     from: usize,
-    packets: Arc<Mutex<Vec<(Instant, Seen)>>>,
+    packets: Arc<Mutex<Vec<(Instant, PacketRecord)>>>,
 }
 
 impl Wire for Recorder {
@@ -99,7 +99,7 @@ impl Wire for Recorder {
         self.wire.send(to, slices, size)?;
         let mut packets = self.packets.lock().expect("nobody panicked");
         for packet in octets.chunks(size.max(1)) {
-            packets.push((at, seen(self.from, packet)));
+            packets.push((at, packet_record(self.from, packet)));
         }
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Wire for Recorder {
 /// An emulated link; None, said aloud, where this user may have none.
 fn testbed() -> Option<Testbed> {
     let path: Path = LINK.parse().expect("a path");
-    let plan = Plan::pair(LinkPlan::Emulated(path, testbed::Frames::True), SEED);
+    let plan = TestbedPlan::pair(LinkPlan::Emulated(path, testbed::FrameMode::Single), SEED);
     match Testbed::up(&plan) {
         Ok(testbed) => Some(testbed),
         Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
@@ -131,7 +131,7 @@ fn testbed() -> Option<Testbed> {
     }
 }
 
-fn real(testbed: &Testbed) -> Vec<Seen> {
+fn emulated(testbed: &Testbed) -> Vec<PacketRecord> {
     let packets = Arc::new(Mutex::new(Vec::new()));
     let spec = scenario().station[0].engine.clone();
     let [left, right] = [0, 1].map(|from| {
@@ -175,15 +175,15 @@ fn real(testbed: &Testbed) -> Vec<Seen> {
 }
 
 #[test]
-fn the_same_packets_simulated_and_on_an_emulated_link() {
+fn simulated_and_emulated_link_carry_same_packets() {
     let simulated = simulated();
     let Some(testbed) = testbed() else {
         return;
     };
-    let real = real(&testbed);
-    for (place, (simulated, real)) in simulated.iter().zip(&real).enumerate() {
-        assert_eq!(simulated, real, "packet {place}");
+    let emulated = emulated(&testbed);
+    for (index, (simulated, emulated)) in simulated.iter().zip(&emulated).enumerate() {
+        assert_eq!(simulated, emulated, "packet {index}");
     }
-    assert_eq!(simulated.len(), real.len());
+    assert_eq!(simulated.len(), emulated.len());
     assert!(simulated.len() as u64 > 4 * MESSAGES, "{}", simulated.len());
 }

@@ -1,7 +1,6 @@
 //! Scenarios: what they give, what befalls them, that they repeat, and that they are as on a wire.
 
 mod congestion;
-mod dialects;
 mod disturbances;
 mod golden;
 mod laws;
@@ -9,3 +8,4 @@ mod lockstep;
 mod options;
 mod scenarios;
 mod swarm;
+mod versions;

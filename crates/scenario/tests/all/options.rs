@@ -1,6 +1,6 @@
 //! Options of protocols: that they are known, that they do something, that others are refused.
 
-use scenario::{Outcome, parse, run};
+use scenario::{RunOutcome, parse, run};
 
 fn text(engine: &str, faults: &str) -> String {
     format!(
@@ -24,7 +24,7 @@ messages = 60
     )
 }
 
-fn outcome(engine: &str, faults: &str) -> Outcome {
+fn outcome(engine: &str, faults: &str) -> RunOutcome {
     let text = text(engine, faults);
     let scenario = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     run(&scenario, &[], 1, |_| {}).expect("it builds")
@@ -33,7 +33,7 @@ fn outcome(engine: &str, faults: &str) -> Outcome {
 const LOSS: &str = "[faults]\nloss = \"5%\"";
 
 #[test]
-fn every_option_of_xtp_delivers_whole_messages_through_loss() {
+fn every_xtp_option_delivers_whole_messages_despite_loss() {
     for option in [
         "error = \"selective\"",
         "error = \"go-back-n\"",
@@ -64,15 +64,15 @@ fn every_option_of_xtp_delivers_whole_messages_through_loss() {
 }
 
 #[test]
-fn options_change_what_they_are_for() {
-    let again = |option: &str| {
+fn options_have_their_effect() {
+    let retransmissions = |option: &str| {
         let outcome = outcome(&format!("protocol = \"xtp\", {option}"), LOSS);
         outcome.stations[0].retransmissions
     };
     // Going back sends again what had arrived.
     let (selective, back) = (
-        again("error = \"selective\""),
-        again("error = \"go-back-n\""),
+        retransmissions("error = \"selective\""),
+        retransmissions("error = \"go-back-n\""),
     );
     assert!(back * 2 > selective * 3, "{selective} {back}");
     // Without error control nothing is sent again, and gaps are gaps.
@@ -99,7 +99,7 @@ fn options_change_what_they_are_for() {
 }
 
 /// A sender and ten receivers on an Ethernet where each receiver loses 2 % of the frames.
-fn group_outcome(option: &str) -> Outcome {
+fn group_outcome(option: &str) -> RunOutcome {
     let text = format!(
         r#"
 time_limit = "300 s"
@@ -125,8 +125,8 @@ messages = 100
 }
 
 #[test]
-fn the_group_engine_of_the_wire_delivers_everything_to_everybody_in_the_simulator() {
-    let mut again = Vec::new();
+fn group_engine_delivers_everything_to_all_receivers() {
+    let mut retransmissions = Vec::new();
     for option in [
         "",
         ", error = \"go-back-n\"",
@@ -141,15 +141,21 @@ fn the_group_engine_of_the_wire_delivers_everything_to_everybody_in_the_simulato
             let faults = (receiver.gaps, receiver.wrong_bytes);
             assert_eq!((receiver.messages, faults), (100, (0, 0)), "{option}");
         }
-        again.push(outcome.stations[0].retransmissions);
+        retransmissions.push(outcome.stations[0].retransmissions);
     }
-    assert!(again.iter().all(|count| *count > 0), "{again:?}");
-    assert!(again[0] * 2 < again[1], "{again:?}");
+    assert!(
+        retransmissions.iter().all(|count| *count > 0),
+        "{retransmissions:?}"
+    );
+    assert!(
+        retransmissions[0] * 2 < retransmissions[1],
+        "{retransmissions:?}"
+    );
 }
 
 #[test]
-fn what_a_protocol_does_not_have_is_refused() {
-    for (engine, told) in [
+fn unsupported_option_refused() {
+    for (engine, expected_error) in [
         (
             "protocol = \"bare\", damping = true",
             "bare has no option damping",
@@ -188,12 +194,12 @@ fn what_a_protocol_does_not_have_is_refused() {
         ),
     ] {
         let refusal = parse(&text(engine, "")).expect_err(engine);
-        assert!(refusal.contains(told), "{engine}: {refusal}");
+        assert!(refusal.contains(expected_error), "{engine}: {refusal}");
     }
 }
 
 #[test]
-fn a_pattern_with_one_message_outstanding_waits_for_each() {
+fn outstanding_one_sends_one_message_at_a_time() {
     let text =
         text("protocol = \"xtp\"", "").replace("messages = 60", "messages = 60\noutstanding = 1");
     let scenario = parse(&text).expect("good");

@@ -1,7 +1,7 @@
 //! Scenarios from their text to their rows.
 
 use scenario::sweep::{self, Axis};
-use scenario::{Outcome, parse, run, trace};
+use scenario::{RunOutcome, parse, run, trace};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ interarrival = { exponential = "10 ms" }
 messages = 200
 "#;
 
-fn outcome(text: &str) -> Outcome {
+fn outcome(text: &str) -> RunOutcome {
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     run(&scenario, &[], scenario.seed, |_| {}).expect("it builds")
 }
@@ -65,7 +65,7 @@ fn every_engine_delivers_over_every_medium() {
 }
 
 #[test]
-fn reliable_engines_repair_loss_and_damage() {
+fn reliable_engines_recover_from_loss_and_reordering() {
     let medium = "kind = \"direct\"\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"";
     let faults = "\n[faults]\nloss = \"3%\"\nduplicate = \"1%\"\nreorder = \"1%\"\n\
                   reorder_by = \"3 ms\"\n";
@@ -83,7 +83,7 @@ fn reliable_engines_repair_loss_and_damage() {
 }
 
 #[test]
-fn a_switch_that_cuts_through_saves_the_rest_of_a_frame() {
+fn switch_cut_through_saves_serialisation_time() {
     let one = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"1 ms\" }\nmessages = 1";
     let delay = |extra: &str| {
         let medium = format!("kind = \"switch\"\nrate = \"10 Mbit/s\"\n{extra}");
@@ -98,7 +98,7 @@ fn a_switch_that_cuts_through_saves_the_rest_of_a_frame() {
 }
 
 #[test]
-fn a_host_that_takes_time_bounds_the_rate_by_its_slowest_chip() {
+fn host_cost_limits_throughput() {
     // 1 ms for a message's copy at either end, and the link takes 0.1 ms: 1000 messages a second.
     let medium = "kind = \"direct\"\nrate = \"100 Mbit/s\"";
     let traffic = "length = { fixed = \"1000 B\" }\ninterarrival = { fixed = \"10 us\" }\n\
@@ -120,7 +120,7 @@ fn a_host_that_takes_time_bounds_the_rate_by_its_slowest_chip() {
 }
 
 #[test]
-fn everybody_in_a_group_gets_everything() {
+fn multicast_delivers_to_all_receivers() {
     let text = r#"
 time_limit = "100 s"
 [medium]
@@ -152,7 +152,7 @@ messages = 50
 }
 
 /// One sender, `count` receivers of which each loses 2 % on its own, and `options` of theirs.
-fn lossy_group(count: u64, sender: &str, receiver: &str) -> Outcome {
+fn lossy_group(count: u64, sender: &str, receiver: &str) -> RunOutcome {
     outcome(&format!(
         r#"
 time_limit = "100 s"
@@ -176,7 +176,7 @@ messages = 100
 }
 
 #[test]
-fn a_group_with_loss_is_served_by_waiting_for_all_and_by_slotting_and_damping() {
+fn lossy_group_recovers_with_and_without_damping() {
     let all = lossy_group(20, ", answerers = 20", "");
     let slotted = lossy_group(
         20,
@@ -189,36 +189,36 @@ fn a_group_with_loss_is_served_by_waiting_for_all_and_by_slotting_and_damping() 
     }
     assert_eq!(all.total.received, 2000, "everybody gets everything");
     assert!(slotted.total.received >= 1900, "{}", slotted.total.received);
-    let answers = |outcome: &Outcome| -> u64 {
+    let answers = |outcome: &RunOutcome| -> u64 {
         let receivers = outcome.stations[1..].iter();
         receivers.map(|station| station.packets_built).sum()
     };
     // Twenty answers a question against the few that nobody was quicker than.
     assert!(answers(&all) > 2000, "{}", answers(&all));
     assert!(answers(&slotted) < 800, "{}", answers(&slotted));
-    let collisions = |outcome: &Outcome| outcome.ether.as_ref().map_or(0, |e| e.collisions);
+    let collisions = |outcome: &RunOutcome| outcome.ether.as_ref().map_or(0, |e| e.collisions);
     assert!(collisions(&slotted) * 10 < collisions(&all));
 }
 
 /// A hash of everything that happens.
 fn trace_hash(text: &str, seed: u64) -> (u64, usize) {
     let scenario = parse(text).expect("a good scenario");
-    let seen = Arc::new(Mutex::new((trace::HASH_START, 0)));
-    let watcher = Arc::clone(&seen);
+    let observed = Arc::new(Mutex::new((trace::HASH_START, 0)));
+    let watcher = Arc::clone(&observed);
     run(&scenario, &[], seed, move |network| {
         network.observe(move |observation| {
-            let mut seen = watcher.lock().expect("nobody panicked");
-            seen.0 = trace::hash(seen.0, trace::line(observation).as_bytes());
-            seen.1 += 1;
+            let mut observed = watcher.lock().expect("nobody panicked");
+            observed.0 = trace::hash(observed.0, trace::line(observation).as_bytes());
+            observed.1 += 1;
         });
     })
     .expect("it builds");
-    let seen = seen.lock().expect("nobody panicked");
-    *seen
+    let observed = observed.lock().expect("nobody panicked");
+    *observed
 }
 
 #[test]
-fn the_same_seed_gives_the_same_trace_whatever_runs_beside_it() {
+fn same_seed_gives_same_trace_in_parallel_runs() {
     let text = text(r#"kind = "ether10""#, r#"protocol = "xtp""#, STEADY)
         .replace("from = [0]\nto = [1]", "from = [0, 1]\nto = [0, 1]");
     let alone = trace_hash(&text, 3);
@@ -235,7 +235,7 @@ fn the_same_seed_gives_the_same_trace_whatever_runs_beside_it() {
 }
 
 #[test]
-fn a_sweep_gives_the_same_rows_with_any_number_of_threads_and_goes_on_where_it_stopped() {
+fn sweep_rows_independent_of_threads_and_resumable() {
     let text = text(r#"kind = "ether10""#, r#"protocol = "xtp3""#, STEADY);
     let axes = [Axis {
         key: "traffic.0.messages".to_owned(),
@@ -262,9 +262,9 @@ fn a_sweep_gives_the_same_rows_with_any_number_of_threads_and_goes_on_where_it_s
 }
 
 #[test]
-fn faults_in_a_file_are_told_with_their_place() {
+fn scenario_error_names_line_and_column() {
     let good = text(r#"kind = "ether10""#, r#"protocol = "xtp3""#, STEADY);
-    for (old, new, told) in [
+    for (old, new, expected_error) in [
         ("\"ether10\"", "\"ether100\"", "7:8: no medium"),
         (
             "\"100 s\"",
@@ -305,15 +305,15 @@ fn faults_in_a_file_are_told_with_their_place() {
         ("[medium]", "[medium", "6:8: "),
     ] {
         let refusal = parse(&good.replace(old, new)).expect_err(new);
-        assert!(refusal.starts_with(told), "{new}: {refusal}");
+        assert!(refusal.starts_with(expected_error), "{new}: {refusal}");
         assert_eq!(refusal.lines().count(), 1, "{refusal}");
     }
-    let nowhere = sweep::changed(&good, &["traffic.3.length=1".to_owned()]).expect_err("no 3");
-    assert!(nowhere.contains("leads nowhere"), "{nowhere}");
+    let error = sweep::apply_changes(&good, &["traffic.3.length=1".to_owned()]).expect_err("no 3");
+    assert!(error.contains("leads nowhere"), "{error}");
 }
 
 #[test]
-fn the_scenarios_of_the_repository_run() {
+fn repository_scenarios_run() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/scenarios");
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the folder is there") {

@@ -1,6 +1,6 @@
 //! Drawn scenarios: the invariants hold, and a planted fault is found.
 
-use scenario::swarm::canary::{PLANTS, plant};
+use scenario::swarm::canary::{PLANTED_FAULTS, plant};
 use scenario::swarm::{Tally, check, check_with, draw};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SCENARIOS: u64 = 2000;
 
 #[test]
-fn the_invariants_hold_in_every_drawn_scenario() {
+fn invariants_hold_in_drawn_scenarios() {
     let wanted = std::env::var("TOWPATH_SEEDS").ok();
     let count = wanted.and_then(|text| text.parse().ok());
     let count = count.unwrap_or(SCENARIOS);
@@ -48,7 +48,7 @@ fn the_invariants_hold_in_every_drawn_scenario() {
 }
 
 #[test]
-fn a_seed_is_a_scenario_that_repeats() {
+fn drawn_scenario_is_reproducible() {
     for seed in [0, 1, 77, u64::MAX] {
         assert_eq!(draw(seed), draw(seed));
         assert_eq!(check(seed), check(seed));
@@ -57,8 +57,8 @@ fn a_seed_is_a_scenario_that_repeats() {
 }
 
 #[test]
-fn each_planted_fault_is_found_as_what_it_is() {
-    for (fault, invariants) in PLANTS {
+fn planted_fault_violates_its_invariant() {
+    for (fault, invariants) in PLANTED_FAULTS {
         let found = (0..40).any(|seed| {
             let violation = check_with(seed, &|engine| plant(engine, fault)).err();
             violation.is_some_and(|violation| invariants.contains(&violation.invariant))
@@ -68,7 +68,7 @@ fn each_planted_fault_is_found_as_what_it_is() {
 }
 
 #[test]
-fn every_revision_is_drawn() {
+fn every_version_is_drawn() {
     for words in [
         "dialect = \"3.6\"",
         "dialect = \"3.5\"",

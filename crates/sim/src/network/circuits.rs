@@ -1,12 +1,12 @@
 //! Circuits and timers: what engines say of them.
 
-use super::{Due, Network};
+use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
 use engine::{AssociationId, CommandError, Engine, Event};
 
 impl<E: Engine> Network<E> {
-    pub(super) fn open(
+    pub(super) fn open_flow(
         &mut self,
         from: usize,
         to: Target,
@@ -14,7 +14,7 @@ impl<E: Engine> Network<E> {
     ) -> Result<usize, CommandError> {
         let index = self.flows.len();
         let host = &mut self.hosts[from];
-        let now = host.clock(self.now_ps);
+        let now = host.local_time(self.now_ps);
         let (framing, layout) = (host.engine.framing(), host.engine.layout());
         let mut flow = Flow::new((from, to, source), framing, layout.payload);
         let circuit = host.engine.connect(now, address(to))?;
@@ -38,8 +38,8 @@ impl<E: Engine> Network<E> {
     pub(super) fn drain_events(&mut self, station: usize, at_ps: u64) {
         while let Some(event) = self.hosts[station].engine.poll_event() {
             match event {
-                Event::Connected(circuit) => self.connected(station, circuit),
-                Event::Accepted(circuit, _) => self.accepted(station, circuit),
+                Event::Connected(circuit) => self.handle_connected(station, circuit),
+                Event::Accepted(circuit, _) => self.handle_accepted(station, circuit),
                 Event::Released(circuit, position) => {
                     let role = self.hosts[station].circuits.get(&circuit);
                     if let Some(&Role::Sends(flow)) = role {
@@ -49,11 +49,11 @@ impl<E: Engine> Network<E> {
                         let (settled, source) = (flow.report.settled - before, flow.source);
                         self.unsettled -= settled;
                         self.settled += settled;
-                        self.room_for_more(source, settled);
+                        self.release_outstanding(source, settled);
                     }
                 }
                 Event::Closed(circuit, _) => match self.hosts[station].circuits.remove(&circuit) {
-                    Some(Role::Sends(flow)) => self.ended(flow),
+                    Some(Role::Sends(flow)) => self.handle_closed(flow),
                     Some(Role::Receives { .. }) | None => {}
                 },
                 Event::Finished(_) => {}
@@ -61,47 +61,48 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    pub(super) fn connected(&mut self, station: usize, circuit: AssociationId) {
+    pub(super) fn handle_connected(&mut self, station: usize, circuit: AssociationId) {
         let role = self.hosts[station].circuits.get(&circuit);
         let Some(&Role::Sends(flow)) = role else {
             return;
         };
         self.flows[flow].connected = true;
-        while let Some(length) = self.flows[flow].early.pop_front() {
-            self.write(flow, length);
+        while let Some(length) = self.flows[flow].queued_lengths.pop_front() {
+            self.queue_message(flow, length);
         }
     }
 
     /// A circuit a peer opened belongs to the flow whose packet opened it.
-    pub(super) fn accepted(&mut self, station: usize, circuit: AssociationId) {
-        let Some(flow) = self.arriving else {
+    pub(super) fn handle_accepted(&mut self, station: usize, circuit: AssociationId) {
+        let Some(flow) = self.arriving_flow else {
             return;
         };
-        if let Some(place) = self.flows[flow].place_for(station) {
-            self.flows[flow].bind(place);
-            let role = Role::Receives { flow, place };
+        if let Some(receiver) = self.flows[flow].unbound_receiver(station) {
+            self.flows[flow].bind(receiver);
+            let role = Role::Receives { flow, receiver };
             self.hosts[station].circuits.insert(circuit, role);
         }
     }
 
     /// Sees to it that the timer chip wakes when the engine wants.
-    pub(super) fn arm(&mut self, station: usize) {
+    pub(super) fn arm_timer(&mut self, station: usize) {
         let host = &mut self.hosts[station];
         let Some(deadline) = host.engine.poll_timeout().filter(|_| host.is_up) else {
             return;
         };
-        let at_ps = host.time_of(deadline).max(self.now_ps);
+        let at_ps = host.simulated_ps(deadline).max(self.now_ps);
         if host.timer_at_ps.is_none_or(|known| at_ps < known) {
             host.timer_at_ps = Some(at_ps);
-            self.queue.push(at_ps, 2, Due::Timer { station });
+            self.queue
+                .push(at_ps, 2, ScheduledEvent::TimerExpired { station });
         }
     }
 
     /// The timer chip's moment has come; false when it was set to an earlier one since.
-    pub(super) fn ring(&mut self, station: usize) -> bool {
+    pub(super) fn handle_timer(&mut self, station: usize) -> bool {
         let now_ps = self.now_ps;
         let host = &mut self.hosts[station];
-        let now = host.clock(now_ps);
+        let now = host.local_time(now_ps);
         if host.timer_at_ps != Some(now_ps) {
             return false;
         }
@@ -111,13 +112,15 @@ impl<E: Engine> Network<E> {
             if host.engine.poll_timeout().is_some_and(|at| at <= now) {
                 // An engine that asks for the same moment again must not stop the clock.
                 host.timer_at_ps = Some(now_ps + 1000);
-                self.queue.push(now_ps + 1000, 2, Due::Timer { station });
+                self.queue
+                    .push(now_ps + 1000, 2, ScheduledEvent::TimerExpired { station });
             }
             let served_ps = now_ps + host.cost.timer_ps;
             self.drain_events(station, now_ps);
-            self.queue.push(served_ps, 0, Due::TimerServed { station });
+            self.queue
+                .push(served_ps, 0, ScheduledEvent::TimerServiceDone { station });
         }
-        self.arm(station);
+        self.arm_timer(station);
         true
     }
 }

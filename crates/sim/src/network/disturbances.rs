@@ -1,15 +1,15 @@
 //! Crashes, cuts, and circuits that end before their time.
 
-use super::{Due, Network};
-use crate::disturbance::{CUTS_MAX, Disturbance};
+use super::{Network, ScheduledEvent};
+use crate::disturbance::{Disturbance, PARTITIONS_MAX};
 use crate::host::{Host, Role};
 use engine::Engine;
 
 /// How long users wait before they open a circuit again that ended before its time: 1 s, ps.
-const AGAIN_PS: u64 = 1_000_000_000_000;
+const REOPEN_DELAY_PS: u64 = 1_000_000_000_000;
 
 /// Circuits a run opens again at most, so that a peer that is away for good costs a bounded time.
-const AGAIN_MAX: u64 = 100_000;
+const REOPENS_MAX: u64 = 100_000;
 
 impl<E: Engine> Network<E> {
     /// Lets something happen at `at_ps`.
@@ -22,39 +22,44 @@ impl<E: Engine> Network<E> {
             Disturbance::Crash(station) | Disturbance::Restart(station, _) => {
                 assert!(*station < self.hosts.len(), "station {station}");
             }
-            Disturbance::Cut(_, stations) | Disturbance::Join(_, stations) => {
+            Disturbance::Partition(_, stations) | Disturbance::Heal(_, stations) => {
                 assert!(stations.iter().all(|&station| station < self.hosts.len()));
             }
             Disturbance::Faults(_) => {}
         }
         let index = self.disturbances.len();
         self.disturbances.push(Some(what));
-        self.queue.push(at_ps, 0, Due::Disturbed { index });
+        self.queue
+            .push(at_ps, 0, ScheduledEvent::Disturbance { index });
     }
 
-    pub(super) fn happen(&mut self, index: usize) {
+    pub(super) fn apply_disturbance(&mut self, index: usize) {
         match self.disturbances[index].take() {
             Some(Disturbance::Crash(station)) => self.crash(station),
             Some(Disturbance::Restart(station, engine)) => self.restart(station, engine),
-            Some(Disturbance::Cut(cut, stations)) => self.move_apart(cut, &stations, true),
-            Some(Disturbance::Join(cut, stations)) => self.move_apart(cut, &stations, false),
-            Some(Disturbance::Faults(config)) => self.medium.change(config),
+            Some(Disturbance::Partition(cut, stations)) => self.set_partition(cut, &stations, true),
+            Some(Disturbance::Heal(cut, stations)) => self.set_partition(cut, &stations, false),
+            Some(Disturbance::Faults(config)) => self.medium.set_faults(config),
             None => {}
         }
     }
 
-    fn move_apart(&mut self, cut: u32, stations: &[usize], apart: bool) {
-        let bit = 1u64 << (cut % CUTS_MAX);
+    fn set_partition(&mut self, cut: u32, stations: &[usize], apart: bool) {
+        let bit = 1u64 << (cut % PARTITIONS_MAX);
         for &station in stations {
-            let side = &mut self.hosts[station].side;
-            *side = if apart { *side | bit } else { *side & !bit };
+            let partitions = &mut self.hosts[station].partitions;
+            *partitions = if apart {
+                *partitions | bit
+            } else {
+                *partitions & !bit
+            };
         }
     }
 
     /// Whether frames pass from one station to another.
-    pub(super) fn passes(&self, from: usize, to: usize) -> bool {
+    pub(super) fn is_reachable(&self, from: usize, to: usize) -> bool {
         let (from, to) = (&self.hosts[from], &self.hosts[to]);
-        to.is_up && from.side == to.side
+        to.is_up && from.partitions == to.partitions
     }
 
     fn crash(&mut self, station: usize) {
@@ -70,7 +75,7 @@ impl<E: Engine> Network<E> {
                     self.give_up(flow);
                     self.hosts[station].interrupted.push(flow);
                 }
-                Role::Receives { flow, place } => self.flows[flow].forget(place),
+                Role::Receives { flow, receiver } => self.flows[flow].mark_receiver_lost(receiver),
             }
         }
     }
@@ -83,43 +88,43 @@ impl<E: Engine> Network<E> {
         let old = &mut self.hosts[station];
         old.restart(engine);
         for flow in std::mem::take(&mut old.interrupted) {
-            self.open_again(flow);
+            self.reopen_flow(flow);
         }
-        self.serve(station);
+        self.run_processes(station);
     }
 
     /// The circuit of `flow` ended before its time: what is not settled never will be.
     pub(super) fn give_up(&mut self, flow: usize) {
         let given_up = self.flows[flow].give_up();
         self.unsettled -= given_up;
-        self.room_for_more(self.flows[flow].source, given_up);
+        self.release_outstanding(self.flows[flow].source, given_up);
     }
 
     /// The user of a circuit that ended opens another one after a pause.
-    pub(super) fn ended(&mut self, flow: usize) {
+    pub(super) fn handle_closed(&mut self, flow: usize) {
         self.give_up(flow);
-        let at_ps = self.now_ps + AGAIN_PS;
-        self.queue.push(at_ps, 1, Due::Again { flow });
+        let at_ps = self.now_ps + REOPEN_DELAY_PS;
+        self.queue.push(at_ps, 1, ScheduledEvent::Reopen { flow });
     }
 
     /// Opens a circuit in the place of `flow`.
-    pub(super) fn open_again(&mut self, flow: usize) {
+    pub(super) fn reopen_flow(&mut self, flow: usize) {
         let (from, to) = (self.flows[flow].from, self.flows[flow].to);
-        if !self.hosts[from].is_up || self.opened_again >= AGAIN_MAX {
+        if !self.hosts[from].is_up || self.reopened >= REOPENS_MAX {
             return;
         }
-        self.opened_again += 1;
+        self.reopened += 1;
         let source = self.flows[flow].source;
-        let Ok(new) = self.open(from, to, source) else {
+        let Ok(new) = self.open_flow(from, to, source) else {
             return;
         };
         let sources = self.sources.iter_mut();
-        let places = sources.flat_map(|source| source.flows.iter_mut().flatten());
-        for place in places.filter(|place| **place == flow) {
-            *place = new;
+        let slots = sources.flat_map(|source| source.flows.iter_mut().flatten());
+        for receiver in slots.filter(|receiver| **receiver == flow) {
+            *receiver = new;
         }
         self.hosts[from].signal(crate::host::Process::Sender);
-        self.serve(from);
+        self.run_processes(from);
     }
 }
 
@@ -132,7 +137,7 @@ impl<E: Engine> Host<E> {
         self.halt();
         self.writer.clear();
         self.reader.clear();
-        self.found.clear();
+        self.read_jobs.clear();
         self.batch.clear();
         self.timer_at_ps = None;
         tags

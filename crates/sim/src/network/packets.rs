@@ -2,18 +2,18 @@
 
 use super::Network;
 use crate::flow::{Flow, records_in};
-use crate::host::{GROUP, Reading, Role};
-use crate::store::Pattern;
+use crate::host::{GROUP, ReadJob, Role};
+use crate::store::BytePattern;
 use engine::{Address, Bytes, Delivery, Engine, Framing};
-use link::EtherTo;
+use link::EtherDestination;
 use std::collections::VecDeque;
 
 impl<E: Engine> Network<E> {
     /// The sender asks the engine for a packet.
-    pub(super) fn build(&mut self, station: usize) -> u64 {
+    pub(super) fn build_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
-        let now = host.clock(self.now_ps);
-        let before = host.counted();
+        let now = host.local_time(self.now_ps);
+        let before = host.charged_counters();
         host.batch.clear();
         host.engine.poll_transmit(now, &mut host.batch);
         let Some((circuit, destination)) = host.batch.destination() else {
@@ -23,9 +23,9 @@ impl<E: Engine> Network<E> {
             return 0;
         }
         let to = match destination {
-            GROUP => EtherTo::All,
-            Address::Station(to) => EtherTo::Station(to as usize),
-            Address::Socket(_) | Address::Ether(_) => EtherTo::Station(usize::MAX),
+            GROUP => EtherDestination::All,
+            Address::Station(to) => EtherDestination::Station(to as usize),
+            Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
         };
         let tag = self.frames.add(station, to);
         self.scratch.clear();
@@ -39,7 +39,7 @@ impl<E: Engine> Network<E> {
                 frame.carries = Some((flow, payload.start, payload.end));
             }
         } else if let Some(arrival) = host.engine.forwarded_from() {
-            self.frames.get_mut(tag).flow = passed(&mut host.passing, arrival);
+            self.frames.get_mut(tag).flow = forwarded_flow(&mut host.forwardable, arrival);
         }
         let sum = &self.scratch;
         host.batch.extend_checksums(|_| engine::checksum::sum(sum));
@@ -50,93 +50,93 @@ impl<E: Engine> Network<E> {
         host.batch
             .write(segment, packet, |_, out| out.extend_from_slice(scratch));
         host.built = Some(tag);
-        host.worked(before)
+        host.work_since_ps(before)
     }
 
     /// The receiver gives a packet to the engine.
-    pub(super) fn parse(&mut self, station: usize) -> u64 {
+    pub(super) fn parse_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
-        let now = host.clock(self.now_ps);
+        let now = host.local_time(self.now_ps);
         let Some(arrived) = host.receiver.pop_front() else {
             return 0;
         };
         let frame = self.frames.get_mut(arrived.tag);
         if let Some(bit) = arrived.corrupt_bit {
-            damage(&mut frame.packet, bit);
+            flip_bit(&mut frame.packet, bit);
         }
         let from = Address::Station(frame.from as u32);
-        let before = host.counted();
+        let before = host.charged_counters();
         let deliveries = &mut host.deliveries;
         host.engine
             .handle_packet(now, from, &frame.packet, deliveries);
-        let service = host.cost.interrupt_ps + host.worked(before);
-        self.arriving = self.frames.get(arrived.tag).flow;
-        if let (Some(flow), Some(_)) = (self.arriving, host.engine.forwarded_from()) {
+        let service = host.cost.interrupt_ps + host.work_since_ps(before);
+        self.arriving_flow = self.frames.get(arrived.tag).flow;
+        if let (Some(flow), Some(_)) = (self.arriving_flow, host.engine.forwarded_from()) {
             let arrival = host.engine.counters().packets_parsed;
-            note_passing(&mut host.passing, arrival, flow);
+            note_forwardable(&mut host.forwardable, arrival, flow);
         }
         self.drain_events(station, arrived.at_ps);
-        self.arriving = None;
-        self.sort_deliveries(station, arrived.tag);
+        self.arriving_flow = None;
+        self.queue_deliveries(station, arrived.tag);
         if let Some(bit) = arrived.corrupt_bit {
             // Other receivers got it whole.
-            damage(&mut self.frames.get_mut(arrived.tag).packet, bit);
+            flip_bit(&mut self.frames.get_mut(arrived.tag).packet, bit);
         }
         self.frames.release(arrived.tag);
         service
     }
 
     /// Turns the deliveries of a packet into work for the reader.
-    pub(super) fn sort_deliveries(&mut self, station: usize, tag: u64) {
+    pub(super) fn queue_deliveries(&mut self, station: usize, tag: u64) {
         let mut deliveries = std::mem::take(&mut self.hosts[station].deliveries);
         let mut counted = false;
         for delivery in deliveries.drain(..) {
             let packet = &self.frames.get(tag).packet;
             let octets = packet.len() as u64;
-            let held;
+            let reassembled;
             let bytes = match &delivery.bytes {
                 Bytes::Packet(range) => &packet[range.clone()],
                 Bytes::Reassembled(bytes) => {
-                    held = bytes;
-                    held.as_slice()
+                    reassembled = bytes;
+                    reassembled.as_slice()
                 }
             };
             let role = self.hosts[station].circuits.get(&delivery.association);
-            let of = match role {
-                Some(&Role::Receives { flow, place }) => Some((flow, place)),
+            let target = match role {
+                Some(&Role::Receives { flow, receiver }) => Some((flow, receiver)),
                 _ => None,
             };
-            let flow = of.map(|(flow, place)| (&mut self.flows[flow], place));
-            let mut reading = read(&delivery, bytes, flow, &self.pattern);
-            reading.of = of;
-            if let (Some((flow, place)), false, true) = (of, counted, reading.stream > 0) {
-                self.flows[flow].report.receivers[place].packet_bytes += octets;
+            let flow = target.map(|(flow, receiver)| (&mut self.flows[flow], receiver));
+            let mut job = read_job(&delivery, bytes, flow, &self.pattern);
+            job.target = target;
+            if let (Some((flow, receiver)), false, true) = (target, counted, job.stream > 0) {
+                self.flows[flow].report.receivers[receiver].packet_bytes += octets;
                 counted = true;
             }
-            self.hosts[station].found.push(reading);
+            self.hosts[station].read_jobs.push(job);
         }
         self.hosts[station].deliveries = deliveries;
     }
 }
 
 /// Arrivals an engine may still pass on, at most: more than a queue of a mebibyte holds.
-const PASSING_MAX: usize = 1 << 16;
+const FORWARDABLE_MAX: usize = 1 << 16;
 
-fn note_passing(passing: &mut VecDeque<(u64, usize)>, arrival: u64, flow: usize) {
-    if passing.back().is_some_and(|&(last, _)| last >= arrival) {
+fn note_forwardable(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64, flow: usize) {
+    if forwardable.back().is_some_and(|&(last, _)| last >= arrival) {
         // The station began anew.
-        passing.clear();
+        forwardable.clear();
     }
-    if passing.len() >= PASSING_MAX {
-        passing.pop_front();
+    if forwardable.len() >= FORWARDABLE_MAX {
+        forwardable.pop_front();
     }
-    passing.push_back((arrival, flow));
+    forwardable.push_back((arrival, flow));
 }
 
 /// The flow of an arrival that is passed on. Those before it were dropped.
-fn passed(passing: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
-    while let Some(&(known, flow)) = passing.front().filter(|(known, _)| *known <= arrival) {
-        passing.pop_front();
+fn forwarded_flow(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
+    while let Some(&(known, flow)) = forwardable.front().filter(|(known, _)| *known <= arrival) {
+        forwardable.pop_front();
         if known == arrival {
             return Some(flow);
         }
@@ -145,26 +145,26 @@ fn passed(passing: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
 }
 
 /// What a delivery means to the reader.
-fn read(
+fn read_job(
     delivery: &Delivery,
     bytes: &[u8],
-    of: Option<(&mut Flow, usize)>,
-    pattern: &Pattern,
-) -> Reading {
+    target: Option<(&mut Flow, usize)>,
+    pattern: &BytePattern,
+) -> ReadJob {
     let stream = bytes.len() as u64;
-    let (mut user, mut ends) = (stream, u64::from(delivery.end));
-    if let Some((flow, place)) = of {
-        flow.check(place, bytes, delivery.gap, pattern);
+    let (mut user, mut ends) = (stream, u64::from(delivery.end_of_message));
+    if let Some((flow, receiver)) = target {
+        flow.check(receiver, bytes, delivery.gap, pattern);
         match flow.framing {
             Framing::Records => (user, ends) = records_in(bytes),
-            Framing::Stream => ends = flow.ends_below(place, stream),
-            Framing::Messages if delivery.end => flow.check_end(place),
+            Framing::Stream => ends = flow.ends_below(receiver, stream),
+            Framing::Messages if delivery.end_of_message => flow.check_end(receiver),
             Framing::Messages => {}
         }
     }
-    Reading {
+    ReadJob {
         circuit: delivery.association,
-        of: None,
+        target: None,
         stream,
         user,
         ends,
@@ -172,7 +172,7 @@ fn read(
 }
 
 /// Turns a bit of a frame over; bits of the frame around the packet are not kept.
-fn damage(packet: &mut [u8], bit: u64) {
+fn flip_bit(packet: &mut [u8], bit: u64) {
     if let Some(octet) = packet.get_mut((bit / 8) as usize) {
         *octet ^= 1 << (bit % 8);
     }

@@ -1,20 +1,20 @@
 //! The main processor: what is served, for how long, and what comes of it.
 
-use super::{Due, Network};
-use crate::host::{Piece, Process};
+use super::{Network, ScheduledEvent};
+use crate::host::{Process, WriteJob};
 use engine::{Engine, Framing};
 
 impl<E: Engine> Network<E> {
     /// Hands a message to the writer, in pieces as long as a packet's payload.
-    pub(super) fn write(&mut self, flow: usize, length: u64) {
+    pub(super) fn queue_message(&mut self, flow: usize, length: u64) {
         let host = &mut self.hosts[self.flows[flow].from];
         let payload = host.engine.layout().payload as u64;
         let report = &self.flows[flow].report;
-        let index = report.offered - 1 - self.flows[flow].early.len() as u64;
+        let index = report.offered - 1 - self.flows[flow].queued_lengths.len() as u64;
         let mut done = 0;
         loop {
             let len = (length - done).min(payload);
-            host.writer.push_back(Piece {
+            host.writer.push_back(WriteJob {
                 flow,
                 len,
                 first: done == 0,
@@ -30,44 +30,45 @@ impl<E: Engine> Network<E> {
     }
 
     /// Lets the main processor of `station` work until something takes time.
-    pub(super) fn serve(&mut self, station: usize) {
-        while self.hosts[station].serving.is_none() {
-            let Some(process) = self.hosts[station].next() else {
+    pub(super) fn run_processes(&mut self, station: usize) {
+        while self.hosts[station].in_service.is_none() {
+            let Some(process) = self.hosts[station].next_process() else {
                 break;
             };
-            let service_ps = self.start(station, process);
+            let service_ps = self.start_service(station, process);
             if service_ps == 0 {
-                self.finish(station, process);
+                self.finish_service(station, process);
                 continue;
             }
             let host = &mut self.hosts[station];
             host.report.busy_ps[process as usize] += service_ps;
             let done_ps = self.now_ps + service_ps;
-            host.serving = Some((process, done_ps));
-            self.queue.push(done_ps, 0, Due::Served { station });
+            host.in_service = Some((process, done_ps));
+            self.queue
+                .push(done_ps, 0, ScheduledEvent::ServiceDone { station });
         }
-        self.arm(station);
+        self.arm_timer(station);
     }
 
     /// Begins a service: the engine gets its input now. Says how long the service takes.
-    pub(super) fn start(&mut self, station: usize, process: Process) -> u64 {
+    pub(super) fn start_service(&mut self, station: usize, process: Process) -> u64 {
         let host = &self.hosts[station];
         match process {
             Process::Writer => host
                 .writer
                 .front()
-                .map_or(0, |piece| host.cost.copying(piece.len)),
-            Process::Reader => host.reader.front().map_or(0, |reading| match reading.user {
+                .map_or(0, |job| host.cost.copy_ps(job.len)),
+            Process::Reader => host.reader.front().map_or(0, |job| match job.user {
                 0 => 0,
-                user => host.cost.copying(user),
+                user => host.cost.copy_ps(user),
             }),
-            Process::Sender => self.build(station),
-            Process::Receiver => self.parse(station),
+            Process::Sender => self.build_packet(station),
+            Process::Receiver => self.parse_packet(station),
         }
     }
 
     /// Ends a service: its outputs leave now.
-    pub(super) fn finish(&mut self, station: usize, process: Process) {
+    pub(super) fn finish_service(&mut self, station: usize, process: Process) {
         match process {
             Process::Writer => self.finish_writer(station),
             Process::Reader => self.finish_reader(station),
@@ -78,16 +79,16 @@ impl<E: Engine> Network<E> {
 
     pub(super) fn finish_writer(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let now = host.clock(self.now_ps);
-        let Some(piece) = host.writer.pop_front() else {
+        let now = host.local_time(self.now_ps);
+        let Some(job) = host.writer.pop_front() else {
             return;
         };
-        let flow = &mut self.flows[piece.flow];
+        let flow = &mut self.flows[job.flow];
         flow.store
-            .append(&self.pattern, piece.len, piece.first, piece.last);
+            .append(&self.pattern, job.len, job.first, job.last);
         // The protocol gets a message when all of it is copied.
-        if let Some(circuit) = flow.circuit.filter(|_| piece.last) {
-            let end = flow.note_written(piece.index);
+        if let Some(circuit) = flow.circuit.filter(|_| job.last) {
+            let end = flow.note_written(job.index);
             if flow.framing == Framing::Messages {
                 host.engine.end_message(circuit, end);
             }
@@ -101,15 +102,15 @@ impl<E: Engine> Network<E> {
 
     pub(super) fn finish_reader(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let now = host.clock(self.now_ps);
-        let Some(reading) = host.reader.pop_front() else {
+        let now = host.local_time(self.now_ps);
+        let Some(job) = host.reader.pop_front() else {
             return;
         };
-        if reading.stream > 0 {
-            host.engine.consume(now, reading.circuit, reading.stream);
+        if job.stream > 0 {
+            host.engine.consume(now, job.circuit, job.stream);
         }
-        if let Some((flow, place)) = reading.of {
-            self.flows[flow].note_read(self.now_ps, place, reading.user, reading.ends);
+        if let Some((flow, receiver)) = job.target {
+            self.flows[flow].note_read(self.now_ps, receiver, job.user, job.ends);
         }
         host.signal(Process::Sender);
         if !host.reader.is_empty() {
@@ -128,21 +129,22 @@ impl<E: Engine> Network<E> {
         let leave_ps = host.rate_free_ps.max(self.now_ps);
         host.rate_free_ps = leave_ps + host.cost.separation_ps;
         if leave_ps > self.now_ps {
-            self.queue.push(leave_ps, 0, Due::Leave { tag });
+            self.queue
+                .push(leave_ps, 0, ScheduledEvent::PacketDeparture { tag });
         } else {
-            self.offer(tag);
+            self.offer_to_controller(tag);
         }
     }
 
     pub(super) fn finish_receiver(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let found = std::mem::take(&mut host.found);
-        if !found.is_empty() {
-            host.reader.extend(&found);
+        let read_jobs = std::mem::take(&mut host.read_jobs);
+        if !read_jobs.is_empty() {
+            host.reader.extend(&read_jobs);
             host.signal(Process::Reader);
         }
-        host.found = found;
-        host.found.clear();
+        host.read_jobs = read_jobs;
+        host.read_jobs.clear();
         host.signal(Process::Sender);
         if !host.receiver.is_empty() {
             host.signal(Process::Receiver);

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// A point of the plan as it stands in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct PointRow {
     /// Revision of the protocol.
     pub revision: &'static str,
     /// `unicast` or `multicast`.
@@ -90,9 +90,9 @@ pub struct Cell {
 }
 
 /// The row of a point.
-pub fn row(result: &PointResult) -> Row {
+pub fn row(result: &PointResult) -> PointRow {
     let point = &result.point;
-    Row {
+    PointRow {
         revision: point.variant.revision_name(),
         mode: mode(point.variant),
         resend_pairs: point.variant.resend_pairs,
@@ -189,7 +189,7 @@ pub fn cells(result: &PointResult) -> Vec<Cell> {
 }
 
 /// 0.5 % where the medium alone limits, 2 % where the load or a host does.
-fn throughput_limit(row: &Row) -> f64 {
+fn throughput_limit(row: &PointRow) -> f64 {
     let saturated = row.generated_bps > row.throughput_bps * 1.03;
     if saturated && !row.host_delays {
         0.005

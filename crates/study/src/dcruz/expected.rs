@@ -7,7 +7,7 @@
 use super::plan::{self, SIZES, Variant};
 use crate::protocol::Revision;
 use serde::Serialize;
-use sim::{Happening, HostCost, Law, Traffic};
+use sim::{Distribution, HostCost, PacketEvent, Traffic};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -46,7 +46,7 @@ pub fn expected(variant: Variant, bytes: u64) -> Expected {
     let mut network = plan::network(variant, HostCost::FREE, 1);
     let seen = Rc::clone(&counts);
     network.observe(move |observation| {
-        if observation.what == Happening::Offered {
+        if observation.event == PacketEvent::Offered {
             let packet = observation.packet.len() as u64;
             let octets = (packet + FRAME_OCTETS).max(frame_min) + PREAMBLE_OCTETS;
             let (frames, total) = seen.get();
@@ -55,7 +55,7 @@ pub fn expected(variant: Variant, bytes: u64) -> Expected {
     });
     let traffic = Traffic {
         messages: 1,
-        interarrival_ps: Law::Fixed(0),
+        interarrival_ps: Distribution::Fixed(0),
         ..plan::traffic(variant, bytes, 1)
     };
     if network.add_traffic(traffic).is_ok() {

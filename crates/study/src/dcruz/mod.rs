@@ -28,7 +28,7 @@ pub mod plan;
 pub mod printed;
 pub mod run;
 
-pub use compare::{Cell, Row, Standing};
+pub use compare::{Cell, PointRow, Standing};
 pub use expected::Expected;
 
 use serde::Serialize;
@@ -43,7 +43,7 @@ pub struct Report {
     /// Seeds of every point; none was chosen.
     pub seeds: Vec<u64>,
     /// Every point of the plan.
-    pub rows: Vec<Row>,
+    pub rows: Vec<PointRow>,
     /// What tables 17 to 21 are made from.
     pub expected: Vec<Expected>,
     /// Every figure the paper prints, beside ours.

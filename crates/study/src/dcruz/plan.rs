@@ -1,8 +1,10 @@
 //! The study's plan: sizes, loads, hosts, modes.
 
-use crate::protocol::{Config, Multicast, Revision, StudyXtp};
+use crate::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 use link::EtherConfig;
-use sim::{HostCost, Law, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic};
+use sim::{
+    Distribution, HostCost, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic,
+};
 
 /// A time unit of the study: one bit at 10 Mbit/s.
 pub const TU_PS: u64 = 100_000;
@@ -11,7 +13,7 @@ pub const TU_PS: u64 = 100_000;
 ///
 /// The study does not give it. Its minimum delay of a 6-byte message is 1,607 time units: 576 and
 /// 912 bits of frames, one gap of 96, and two ways. That leaves 23 for both.
-const WAY_TENTHS: u64 = 115;
+const PROPAGATION_TENTHS_TU: u64 = 115;
 
 /// User bytes of a message, and the loads it is offered at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,22 +165,22 @@ fn stations(variant: Variant) -> usize {
 
 /// The network of a variant without traffic.
 pub fn network(variant: Variant, cost: HostCost, seed: u64) -> Network<StudyXtp> {
-    let way_ps = WAY_TENTHS * TU_PS / 10;
+    let propagation_ps = PROPAGATION_TENTHS_TU * TU_PS / 10;
     let config = NetworkConfig {
         medium: MediumConfig::Ether {
             ether: ether(variant.revision),
-            positions_ps: vec![0, way_ps, way_ps / 2],
+            positions_ps: vec![0, propagation_ps, propagation_ps / 2],
         },
         faults: None,
         seed,
     };
     let engine = |station: usize| {
-        StudyXtp::new(Config {
+        StudyXtp::new(StudyConfig {
             revision: variant.revision,
             resend_pairs: variant.resend_pairs,
             multicast: variant.multicast.then_some(Multicast::new(station == 1)),
             seed: seed * 1000 + station as u64,
-            ..Config::default()
+            ..StudyConfig::default()
         })
     };
     let hosts = (0..stations(variant)).map(|station| (engine(station), cost));
@@ -197,8 +199,8 @@ pub fn traffic(variant: Variant, bytes: u64, interarrival_tu: u64) -> Traffic {
         } else {
             Receivers::One(vec![1])
         },
-        length: Law::Fixed(bytes),
-        interarrival_ps: Law::Exponential(interarrival_tu * TU_PS),
+        length: Distribution::Fixed(bytes),
+        interarrival_ps: Distribution::Exponential(interarrival_tu * TU_PS),
         messages: u64::MAX,
         outstanding: None,
         start_ps: 0,

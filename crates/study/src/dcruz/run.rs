@@ -1,7 +1,7 @@
 //! The study's runs, on as many threads as asked for.
 
 use super::plan::{self, SIMULATED, SIZES, SizePlan, TU_PS, Variant};
-use sim::{Ending, NetworkReport};
+use sim::{NetworkReport, StopReason};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,7 +40,7 @@ impl Point {
 
 /// What one run gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct PointRun {
     /// Octets of data packets a second up to the last settled message: the study's effective
     /// throughput.
     pub throughput_bps: f64,
@@ -72,12 +72,12 @@ pub struct PointResult {
     /// The point.
     pub point: Point,
     /// A run for each seed.
-    pub runs: Vec<Outcome>,
+    pub runs: Vec<PointRun>,
 }
 
 impl PointResult {
     /// The mean of a figure over the seeds.
-    pub fn mean(&self, figure: impl Fn(&Outcome) -> f64) -> f64 {
+    pub fn mean(&self, figure: impl Fn(&PointRun) -> f64) -> f64 {
         self.runs.iter().map(figure).sum::<f64>() / self.runs.len().max(1) as f64
     }
 
@@ -150,21 +150,21 @@ pub fn run(
 }
 
 /// One run of a point.
-pub fn run_once(point: &Point, messages: u64, seed: u64) -> Outcome {
+pub fn run_once(point: &Point, messages: u64, seed: u64) -> PointRun {
     let size = point.size_plan();
     let cost = plan::host(size, point.with_delays);
     let mut network = plan::network(point.variant, cost, seed);
     let traffic = plan::traffic(point.variant, size.bytes, point.interarrival_tu());
     if network.add_traffic(traffic).is_err() {
-        return Outcome::nothing();
+        return PointRun::nothing();
     }
     let ending = network.run_until(LIMIT_PS, messages);
-    Outcome::from(&network.report(ending))
+    PointRun::from(&network.report(ending))
 }
 
-impl Outcome {
-    fn nothing() -> Outcome {
-        Outcome {
+impl PointRun {
+    fn nothing() -> PointRun {
+        PointRun {
             throughput_bps: 0.0,
             user_bps: 0.0,
             generated_bps: 0.0,
@@ -179,12 +179,12 @@ impl Outcome {
         }
     }
 
-    fn from(report: &NetworkReport) -> Outcome {
+    fn from(report: &NetworkReport) -> PointRun {
         let Some(flow) = report.flows.first() else {
-            return Outcome::nothing();
+            return PointRun::nothing();
         };
         let Some(receiver) = flow.receivers.iter().min_by_key(|receiver| receiver.bytes) else {
-            return Outcome::nothing();
+            return PointRun::nothing();
         };
         let seconds = |ps: u64| ps as f64 / 1e12;
         let units = |ps: f64| ps / TU_PS as f64;
@@ -195,7 +195,7 @@ impl Outcome {
         let per_message = receiver.packet_bytes as f64 / receiver.messages.max(1) as f64;
         let busy: u64 = report.stations[0].busy_ps.iter().sum();
         let elapsed = report.elapsed_ps.max(1) as f64;
-        Outcome {
+        PointRun {
             throughput_bps: receiver.packet_bytes as f64 / time,
             user_bps: receiver.bytes as f64 / time,
             generated_bps: per_message * flow.offered as f64 / seconds(flow.last_offered_ps.max(1)),
@@ -206,7 +206,7 @@ impl Outcome {
             utilisation: carrying as f64 / elapsed,
             sender_busy: busy as f64 / elapsed,
             events: report.events,
-            complete: report.ending == Ending::Complete && receiver.wrong_bytes == 0,
+            complete: report.ending == StopReason::Complete && receiver.wrong_bytes == 0,
         }
     }
 }

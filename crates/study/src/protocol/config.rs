@@ -39,11 +39,11 @@ pub const PACKET_MAX: usize = 1500;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Multicast {
     /// This station answers status requests. In the study one of the receivers does.
-    pub answers: bool,
+    pub responds: bool,
     /// Receivers the sender waits for before it acts on a bucket, unless `hold` says when.
-    pub answerers: u32,
+    pub responders: u32,
     /// The sender acts on a bucket this long after its request if anybody answered.
-    pub hold: Option<Duration>,
+    pub bucket_delay: Option<Duration>,
     /// Slotting: an answer waits a random time below this.
     pub slot: Option<Duration>,
     /// Damping: an answer is left out when another receiver is heard to say the same or less.
@@ -56,11 +56,11 @@ pub struct Multicast {
 
 impl Multicast {
     /// The study's: one answer, N = 1, E = 0.
-    pub const fn new(answers: bool) -> Multicast {
+    pub const fn new(responds: bool) -> Multicast {
         Multicast {
-            answers,
-            answerers: 1,
-            hold: None,
+            responds,
+            responders: 1,
+            bucket_delay: None,
             slot: None,
             damping: false,
             requests: 1,
@@ -70,7 +70,7 @@ impl Multicast {
 
     /// Whether anything of it needs a timer.
     pub const fn is_timed(&self) -> bool {
-        self.hold.is_some() || self.slot.is_some()
+        self.bucket_delay.is_some() || self.slot.is_some()
     }
 
     /// Buckets of the sender: N + E + 1.
@@ -84,7 +84,7 @@ impl Multicast {
 /// Of the study's seven tunables, `alloc`, `credit`, `wtimer` and `ctimer` are here; `separation`,
 /// `copy_delay` and `checksum_delay` are costs of the host ([`sim::HostCost`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
+pub struct StudyConfig {
     /// Which revision.
     pub revision: Revision,
     /// Control packets carry 128 octets of resend pairs, needed or not.
@@ -103,11 +103,11 @@ pub struct Config {
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for StudyConfig {
     /// Revision 3.5 as the study ran it: no resend pairs, timers off, credit and buffer so large
     /// that they never hold anything back.
     fn default() -> Self {
-        Config {
+        StudyConfig {
             revision: Revision::V35,
             resend_pairs: false,
             multicast: None,

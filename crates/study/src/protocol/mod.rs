@@ -15,30 +15,30 @@
 //! What is not: resend pairs are carried but empty, since the study has no errors.
 
 mod config;
-mod outgoing;
 mod packet;
-mod receiving;
-mod sending;
+mod receiver;
+mod sender;
+mod transmit;
 
-pub use config::{Config, Multicast, PACKET_MAX, PAIRS_LEN, Revision};
-pub use packet::{Control, Format, Header, options};
+pub use config::{Multicast, PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
+pub use packet::{ControlSegment, PacketFormat, StudyHeader, options};
 
 use engine::{
-    Address, Batch, Bytes, AssociationId, CloseReason, CommandError, Counters, Delivery, Engine, Event,
-    Framing, Instant, SegmentLayout, SplitMix64,
+    Address, AssociationId, Batch, Bytes, CloseReason, CommandError, Counters, Delivery, Engine,
+    Event, Framing, Instant, SegmentLayout, SplitMix64,
 };
-use receiving::Receiving;
-use sending::Sending;
+use receiver::ReceiverState;
+use sender::SenderState;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Circuits of an endpoint at most; each takes some 300 bytes.
-const CIRCUITS_MAX: usize = 65_536;
+const ASSOCIATIONS_MAX: usize = 65_536;
 
 /// An endpoint of the study's XTP.
 #[derive(Debug)]
 pub struct StudyXtp {
-    config: Config,
-    circuits: Vec<Circuit>,
+    config: StudyConfig,
+    associations: Vec<Association>,
     /// Circuits by the peer's address and key, or by our own key.
     accepted: BTreeMap<(Address, u32), usize>,
     opened: BTreeMap<u32, usize>,
@@ -49,22 +49,22 @@ pub struct StudyXtp {
     random: SplitMix64,
     listening: bool,
     /// Circuits with a timer running; none in the study's own runs.
-    timed: bool,
+    has_timers: bool,
 }
 
 #[derive(Debug)]
-enum Circuit {
-    Out(Box<Sending>),
-    In(Receiving),
-    Gone,
+enum Association {
+    Sender(Box<SenderState>),
+    Receiver(ReceiverState),
+    Closed,
 }
 
 impl StudyXtp {
     /// An endpoint without circuits.
-    pub fn new(config: Config) -> StudyXtp {
+    pub fn new(config: StudyConfig) -> StudyXtp {
         StudyXtp {
             config,
-            circuits: Vec::new(),
+            associations: Vec::new(),
             accepted: BTreeMap::new(),
             opened: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -72,24 +72,24 @@ impl StudyXtp {
             counters: Counters::default(),
             random: SplitMix64::new(config.seed),
             listening: false,
-            timed: config.credit.is_some()
+            has_timers: config.credit.is_some()
                 || config.wtimer.is_some()
                 || config.ctimer.is_some()
                 || config.multicast.is_some_and(|group| group.is_timed()),
         }
     }
 
-    fn add(&mut self, circuit: Circuit) -> Result<usize, CommandError> {
-        if self.circuits.len() >= CIRCUITS_MAX {
+    fn add(&mut self, circuit: Association) -> Result<usize, CommandError> {
+        if self.associations.len() >= ASSOCIATIONS_MAX {
             return Err(CommandError::TooManyAssociations);
         }
-        self.circuits.push(circuit);
-        Ok(self.circuits.len() - 1)
+        self.associations.push(circuit);
+        Ok(self.associations.len() - 1)
     }
 
-    fn sending(&mut self, circuit: AssociationId) -> Option<&mut Sending> {
-        match self.circuits.get_mut(circuit.0 as usize)? {
-            Circuit::Out(sending) => Some(sending),
+    fn sending(&mut self, circuit: AssociationId) -> Option<&mut SenderState> {
+        match self.associations.get_mut(circuit.0 as usize)? {
+            Association::Sender(sending) => Some(sending),
             _ => None,
         }
     }
@@ -105,28 +105,28 @@ impl StudyXtp {
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Option<()> {
-        let (header, control) = Header::parse(&self.config, packet)?;
+        let (header, control) = StudyHeader::parse(&self.config, packet)?;
         self.counters.bytes_summed += match control {
             None => self.config.revision.header_len() as u64,
             Some(_) => packet.len() as u64,
         };
         match control {
-            Some(control) if header.has(options::RTN) => self.handle_answer(&header, &control),
+            Some(control) if header.has(options::RTN) => self.handle_control(&header, &control),
             _ => self.handle_forward(now, from, &header, packet, deliveries),
         }
     }
 
     /// A control packet from a receiver.
-    fn handle_answer(&mut self, header: &Header, control: &Control) -> Option<()> {
+    fn handle_control(&mut self, header: &StudyHeader, control: &ControlSegment) -> Option<()> {
         let Some(&index) = self.opened.get(&header.key) else {
             // Answers to a group reach its other receivers too.
             return self.overhear(header, control);
         };
-        let Circuit::Out(sending) = &mut self.circuits[index] else {
+        let Association::Sender(sending) = &mut self.associations[index] else {
             return None;
         };
-        if sending.answered(control) {
-            let released = Event::Released(AssociationId(index as u32), sending.una);
+        if sending.handle_status(control) {
+            let released = Event::Released(AssociationId(index as u32), sending.acknowledged);
             self.events.push_back(released);
         }
         if sending.finishing && sending.is_done() {
@@ -136,10 +136,10 @@ impl StudyXtp {
         Some(())
     }
 
-    fn overhear(&mut self, header: &Header, control: &Control) -> Option<()> {
+    fn overhear(&mut self, header: &StudyHeader, control: &ControlSegment) -> Option<()> {
         let damps = self.config.multicast?.damping;
-        for circuit in &mut self.circuits {
-            if let Circuit::In(receiving) = circuit
+        for circuit in &mut self.associations {
+            if let Association::Receiver(receiving) = circuit
                 && damps
                 && receiving.key == header.key
             {
@@ -154,26 +154,26 @@ impl StudyXtp {
         &mut self,
         now: Instant,
         from: Address,
-        header: &Header,
+        header: &StudyHeader,
         packet: &[u8],
         deliveries: &mut Vec<Delivery>,
     ) -> Option<()> {
         let index = self.find_or_accept(from, header)?;
-        let head = self.config.revision.header_len();
+        let header_len = self.config.revision.header_len();
         let alloc = u64::from(self.config.alloc);
-        let Circuit::In(receiving) = &mut self.circuits[index] else {
+        let Association::Receiver(receiving) = &mut self.associations[index] else {
             return None;
         };
         let start = packet::unwrap(header.seq, receiving.rseq);
-        let mut bytes = head..head;
+        let mut bytes = header_len..header_len;
         let mut end = start;
-        if header.format == Format::Data {
-            let len = (packet.len() - head) as u64;
+        if header.format == PacketFormat::Data {
+            let len = (packet.len() - header_len) as u64;
             end = start + len;
             if end <= receiving.dseq + alloc
-                && let Some(old) = receiving.accept(start, len)
+                && let Some(duplicate) = receiving.accept_data(start, len)
             {
-                bytes = head + old as usize..packet.len();
+                bytes = header_len + duplicate as usize..packet.len();
             }
         }
         let ends = header.has(options::EOM) && receiving.end_message(end);
@@ -182,17 +182,17 @@ impl StudyXtp {
             deliveries.push(Delivery {
                 association: AssociationId(index as u32),
                 bytes: Bytes::Packet(bytes),
-                tag: false,
+                begin_tag: false,
                 end_tag: false,
                 gap: false,
-                end: ends,
+                end_of_message: ends,
             });
         }
-        let answers = self.config.multicast.is_none_or(|group| group.answers);
+        let answers = self.config.multicast.is_none_or(|group| group.responds);
         if header.has(options::SREQ) && answers {
-            receiving.due = Some(header.sync);
+            receiving.control_due = Some(header.sync);
             let slot = self.config.multicast.and_then(|group| group.slot);
-            receiving.due_at = slot.map(|slot| {
+            receiving.control_at = slot.map(|slot| {
                 self.counters.timers_set += 1;
                 let wait = self.random.below(slot.as_nanos() as u64);
                 Instant::from_nanos(now.as_nanos().saturating_add(wait))
@@ -202,15 +202,15 @@ impl StudyXtp {
         Some(())
     }
 
-    fn find_or_accept(&mut self, from: Address, header: &Header) -> Option<usize> {
+    fn find_or_accept(&mut self, from: Address, header: &StudyHeader) -> Option<usize> {
         if let Some(&index) = self.accepted.get(&(from, header.key)) {
             return Some(index);
         }
         if !self.listening {
             return None;
         }
-        let receiving = Receiving::new(from, header.key, header.has(options::MULTI));
-        let index = self.add(Circuit::In(receiving)).ok()?;
+        let receiving = ReceiverState::new(from, header.key, header.has(options::MULTI));
+        let index = self.add(Association::Receiver(receiving)).ok()?;
         self.accepted.insert((from, header.key), index);
         let accepted = Event::Accepted(AssociationId(index as u32), from);
         self.events.push_back(accepted);
@@ -218,14 +218,14 @@ impl StudyXtp {
     }
 
     fn close(&mut self, index: usize, reason: CloseReason) {
-        match std::mem::replace(&mut self.circuits[index], Circuit::Gone) {
-            Circuit::Out(sending) => {
+        match std::mem::replace(&mut self.associations[index], Association::Closed) {
+            Association::Sender(sending) => {
                 self.opened.remove(&sending.key);
             }
-            Circuit::In(receiving) => {
+            Association::Receiver(receiving) => {
                 self.accepted.remove(&(receiving.peer, receiving.key));
             }
-            Circuit::Gone => return,
+            Association::Closed => return,
         }
         let closed = Event::Closed(AssociationId(index as u32), reason);
         self.events.push_back(closed);
@@ -251,8 +251,8 @@ impl Engine for StudyXtp {
                 break key;
             }
         };
-        let sending = Box::new(Sending::new(&self.config, to, key));
-        let index = self.add(Circuit::Out(sending))?;
+        let sending = Box::new(SenderState::new(&self.config, to, key));
+        let index = self.add(Association::Sender(sending))?;
         self.opened.insert(key, index);
         let circuit = AssociationId(index as u32);
         self.events.push_back(Event::Connected(circuit));
@@ -277,7 +277,9 @@ impl Engine for StudyXtp {
     }
 
     fn consume(&mut self, _now: Instant, circuit: AssociationId, bytes: u64) {
-        if let Some(Circuit::In(receiving)) = self.circuits.get_mut(circuit.0 as usize) {
+        if let Some(Association::Receiver(receiving)) =
+            self.associations.get_mut(circuit.0 as usize)
+        {
             receiving.dseq = (receiving.dseq + bytes).min(receiving.rseq);
         }
     }
@@ -292,7 +294,7 @@ impl Engine for StudyXtp {
     }
 
     fn abort(&mut self, _now: Instant, circuit: AssociationId) {
-        if (circuit.0 as usize) < self.circuits.len() {
+        if (circuit.0 as usize) < self.associations.len() {
             self.close(circuit.0 as usize, CloseReason::Aborted);
         }
     }
@@ -311,19 +313,19 @@ impl Engine for StudyXtp {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if self.timed {
-            for index in 0..self.circuits.len() {
-                self.ring(now, index);
+        if self.has_timers {
+            for index in 0..self.associations.len() {
+                self.handle_timers(now, index);
             }
         }
     }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         while let Some(index) = self.ready.pop_front() {
-            match &self.circuits[index] {
-                Circuit::Out(_) => self.transmit_data(now, index, batch),
-                Circuit::In(_) => self.transmit_answer(now, index, batch),
-                Circuit::Gone => {}
+            match &self.associations[index] {
+                Association::Sender(_) => self.transmit_data(now, index, batch),
+                Association::Receiver(_) => self.transmit_control(now, index, batch),
+                Association::Closed => {}
             }
             if !batch.is_empty() {
                 return;
@@ -336,25 +338,27 @@ impl Engine for StudyXtp {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        if !self.timed {
+        if !self.has_timers {
             return None;
         }
-        let timers = self.circuits.iter().flat_map(|circuit| match circuit {
-            Circuit::Out(sending) => [
+        let timers = self.associations.iter().flat_map(|circuit| match circuit {
+            Association::Sender(sending) => [
                 sending.credit_at,
                 sending.wait_at,
                 sending.give_up_at,
-                sending.act_at,
+                sending.bucket_act_at,
             ],
-            Circuit::In(receiving) => [receiving.due_at, None, None, None],
-            Circuit::Gone => [None; 4],
+            Association::Receiver(receiving) => [receiving.control_at, None, None, None],
+            Association::Closed => [None; 4],
         });
         timers.flatten().min()
     }
 
     fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
-        match self.circuits.get(circuit.0 as usize) {
-            Some(Circuit::Out(sending)) => sending.nxt.saturating_sub(sending.una),
+        match self.associations.get(circuit.0 as usize) {
+            Some(Association::Sender(sending)) => {
+                sending.next_seq.saturating_sub(sending.acknowledged)
+            }
             _ => 0,
         }
     }

@@ -12,12 +12,12 @@
 //! A control segment: rseq, dseq, alloc, echo, rate, burst, pairs, time (four octets each), in 3.5
 //! sixteen more, then the resend pairs if they are fixed.
 
-use super::config::{Config, PACKET_MAX, PAIRS_LEN, Revision};
+use super::config::{PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
 use engine::checksum;
 
 /// What a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum PacketFormat {
     /// User data.
     Data,
     /// Control.
@@ -38,9 +38,9 @@ pub mod options {
 
 /// The fields of a header that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct StudyHeader {
     /// What it is.
-    pub format: Format,
+    pub format: PacketFormat,
     /// Option bits, see [`options`].
     pub options: u16,
     /// The sender's context.
@@ -55,7 +55,7 @@ pub struct Header {
 
 /// What a control segment says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Control {
+pub struct ControlSegment {
     /// Received in order up to here.
     pub rseq: u32,
     /// Read by the user up to here.
@@ -81,7 +81,7 @@ impl Octets {
     }
 }
 
-impl Config {
+impl StudyConfig {
     /// User bytes of a full packet.
     pub const fn payload(&self) -> usize {
         PACKET_MAX - self.revision.header_len()
@@ -94,7 +94,7 @@ impl Config {
     }
 }
 
-const fn number(revision: Revision) -> u8 {
+const fn version_octet(revision: Revision) -> u8 {
     match revision {
         Revision::V33 => 0x33,
         Revision::V35 => 0x35,
@@ -110,35 +110,35 @@ fn get(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(word.try_into().ok()?))
 }
 
-impl Header {
+impl StudyHeader {
     /// A data packet's header; `len` bytes of user data follow.
-    pub(crate) fn emit_data(&self, config: &Config, len: usize) -> Octets {
+    pub(crate) fn emit_data(&self, config: &StudyConfig, len: usize) -> Octets {
         self.emit(config, len, None)
     }
 
     /// A whole control packet.
-    pub(crate) fn emit_control(&self, config: &Config, control: &Control) -> Octets {
+    pub(crate) fn emit_control(&self, config: &StudyConfig, control: &ControlSegment) -> Octets {
         let len = config.control_packet() - config.revision.header_len();
         self.emit(config, len, Some(control))
     }
 
-    fn emit(&self, config: &Config, len: usize, control: Option<&Control>) -> Octets {
+    fn emit(&self, config: &StudyConfig, len: usize, control: Option<&ControlSegment>) -> Octets {
         let mut bytes = [0; CONTROL_MAX];
-        let head = config.revision.header_len();
-        bytes[0] = number(config.revision);
-        bytes[1] = u8::from(self.format == Format::Cntl);
+        let header_len = config.revision.header_len();
+        bytes[0] = version_octet(config.revision);
+        bytes[1] = u8::from(self.format == PacketFormat::Cntl);
         bytes[2..4].copy_from_slice(&self.options.to_be_bytes());
         put(&mut bytes, 4, self.key);
         put(&mut bytes, 8, self.seq);
         put(&mut bytes, 12, self.dseq);
         put(&mut bytes, 16, self.sync);
         put(&mut bytes, 20, len as u32);
-        let mut total = head;
+        let mut total = header_len;
         if let Some(control) = control {
-            put(&mut bytes, head, control.rseq);
-            put(&mut bytes, head + 4, control.dseq);
-            put(&mut bytes, head + 8, control.alloc);
-            put(&mut bytes, head + 12, control.echo);
+            put(&mut bytes, header_len, control.rseq);
+            put(&mut bytes, header_len + 4, control.dseq);
+            put(&mut bytes, header_len + 8, control.alloc);
+            put(&mut bytes, header_len + 12, control.echo);
             total += len;
         }
         // Data is not summed: the study ran without errors, and its check cost is the host's.
@@ -148,36 +148,39 @@ impl Header {
     }
 
     /// Reads a packet of `config`'s revision; None when it is none.
-    pub(crate) fn parse(config: &Config, packet: &[u8]) -> Option<(Header, Option<Control>)> {
-        let head = config.revision.header_len();
+    pub(crate) fn parse(
+        config: &StudyConfig,
+        packet: &[u8],
+    ) -> Option<(StudyHeader, Option<ControlSegment>)> {
+        let header_len = config.revision.header_len();
         let len = get(packet, 20)? as usize;
-        if packet[0] != number(config.revision) || packet.len() != head + len {
+        if packet[0] != version_octet(config.revision) || packet.len() != header_len + len {
             return None;
         }
         let format = match packet[1] {
-            0 => Format::Data,
-            1 => Format::Cntl,
+            0 => PacketFormat::Data,
+            1 => PacketFormat::Cntl,
             _ => return None,
         };
-        let summed = if format == Format::Data {
-            head
+        let check_len = if format == PacketFormat::Data {
+            header_len
         } else {
-            head + len
+            header_len + len
         };
-        if checksum::checksum(packet.get(..summed)?) != 0 {
+        if checksum::checksum(packet.get(..check_len)?) != 0 {
             return None;
         }
         let control = match format {
-            Format::Data => None,
-            Format::Cntl if packet.len() != config.control_packet() => return None,
-            Format::Cntl => Some(Control {
-                rseq: get(packet, head)?,
-                dseq: get(packet, head + 4)?,
-                alloc: get(packet, head + 8)?,
-                echo: get(packet, head + 12)?,
+            PacketFormat::Data => None,
+            PacketFormat::Cntl if packet.len() != config.control_packet() => return None,
+            PacketFormat::Cntl => Some(ControlSegment {
+                rseq: get(packet, header_len)?,
+                dseq: get(packet, header_len + 4)?,
+                alloc: get(packet, header_len + 8)?,
+                echo: get(packet, header_len + 12)?,
             }),
         };
-        let header = Header {
+        let header = StudyHeader {
             format,
             options: u16::from_be_bytes([packet[2], packet[3]]),
             key: get(packet, 4)?,
@@ -196,27 +199,27 @@ impl Header {
 
 /// The position with sequence number `seq` that is nearest to `near`.
 pub(crate) fn unwrap(seq: u32, near: u64) -> u64 {
-    let ahead = seq.wrapping_sub(near as u32) as i32;
-    near.saturating_add_signed(i64::from(ahead))
+    let offset = seq.wrapping_sub(near as u32) as i32;
+    near.saturating_add_signed(i64::from(offset))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn configs() -> impl Iterator<Item = Config> {
+    fn configs() -> impl Iterator<Item = StudyConfig> {
         let revisions = [Revision::V33, Revision::V35].into_iter();
         revisions.flat_map(|revision| {
-            [false, true].map(|resend_pairs| Config {
+            [false, true].map(|resend_pairs| StudyConfig {
                 revision,
                 resend_pairs,
-                ..Config::default()
+                ..StudyConfig::default()
             })
         })
     }
 
     #[test]
-    fn lengths_are_those_of_the_study() {
+    fn packet_lengths_match_study() {
         let lengths: Vec<_> = configs()
             .map(|config| (config.payload(), config.control_packet()))
             .collect();
@@ -224,16 +227,16 @@ mod tests {
     }
 
     #[test]
-    fn packets_read_back_as_written_and_damage_is_seen() {
-        let header = Header {
-            format: Format::Cntl,
+    fn control_packet_round_trips_and_bit_errors_rejected() {
+        let header = StudyHeader {
+            format: PacketFormat::Cntl,
             options: options::SREQ | options::EOM,
             key: 7,
             seq: 0xffff_fff0,
             dseq: 3,
             sync: 9,
         };
-        let control = Control {
+        let control = ControlSegment {
             rseq: 1,
             dseq: 2,
             alloc: 3,
@@ -241,15 +244,15 @@ mod tests {
         };
         for config in configs() {
             let octets = header.emit_control(&config, &control);
-            let parsed = Header::parse(&config, octets.as_slice());
+            let parsed = StudyHeader::parse(&config, octets.as_slice());
             assert_eq!(parsed, Some((header, Some(control))));
             for bit in 0..octets.len * 8 {
                 let mut bytes = octets.as_slice().to_vec();
                 bytes[bit / 8] ^= 1 << (bit % 8);
-                assert_eq!(Header::parse(&config, &bytes), None, "bit {bit}");
+                assert_eq!(StudyHeader::parse(&config, &bytes), None, "bit {bit}");
             }
-            assert_eq!(Header::parse(&config, &octets.as_slice()[..30]), None);
-            assert_eq!(Header::parse(&config, &[]), None);
+            assert_eq!(StudyHeader::parse(&config, &octets.as_slice()[..30]), None);
+            assert_eq!(StudyHeader::parse(&config, &[]), None);
         }
     }
 

@@ -4,13 +4,13 @@
 //! * `train` - the rate, by more traffic than it carries.
 //! * `losses` - what does not arrive, against the emulator's own count.
 
-mod losses;
+mod loss;
 mod ping;
-mod train;
+mod rate;
 
-pub use losses::Losses;
-pub use ping::RoundTrip;
-pub use train::Rate;
+pub use loss::MeasuredLoss;
+pub use ping::MeasuredRtt;
+pub use rate::MeasuredRate;
 
 use crate::host::Host;
 use crate::testbed::Testbed;
@@ -30,11 +30,11 @@ const RATE_PART: f64 = 0.01;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     /// Between the first two hosts, there and back.
-    pub round_trip: RoundTrip,
+    pub round_trip: MeasuredRtt,
     /// In each direction.
-    pub rates: [Rate; 2],
+    pub rates: [MeasuredRate; 2],
     /// In each direction; None where the link is to lose nothing.
-    pub losses: [Option<Losses>; 2],
+    pub losses: [Option<MeasuredLoss>; 2],
 }
 
 /// Measures the link between the first two hosts of `testbed`, in a few seconds at most.
@@ -44,8 +44,8 @@ pub struct Calibration {
 /// When a socket cannot be had, or nothing comes through at all.
 pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
     let round_trip = ping::measure(testbed)?;
-    let rates = [train::measure(testbed, 0)?, train::measure(testbed, 1)?];
-    let losses = [0, 1].map(|direction| losses::measure(testbed, direction, seed));
+    let rates = [rate::measure(testbed, 0)?, rate::measure(testbed, 1)?];
+    let losses = [0, 1].map(|direction| loss::measure(testbed, direction, seed));
     let [there, back] = losses;
     Ok(Calibration {
         round_trip,
@@ -56,7 +56,7 @@ pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
 
 impl Calibration {
     /// What is not as configured, one sentence each; empty when the link is what it should be.
-    pub fn complaints(&self) -> Vec<String> {
+    pub fn deviations(&self) -> Vec<String> {
         let trip = &self.round_trip;
         let mut found = Vec::new();
         let allowed = (trip.configured_us * ROUND_TRIP_PART).max(ROUND_TRIP_US);
@@ -66,7 +66,7 @@ impl Calibration {
                 trip.median_us, trip.configured_us
             ));
         }
-        for (rate, way) in self.rates.iter().zip(WAYS) {
+        for (rate, way) in self.rates.iter().zip(DIRECTION_NAMES) {
             let Some(wanted) = rate.configured_bps else {
                 continue;
             };
@@ -78,8 +78,8 @@ impl Calibration {
                 ));
             }
         }
-        for (losses, way) in self.losses.iter().zip(WAYS) {
-            let faults = losses.iter().filter_map(Losses::complaint);
+        for (losses, way) in self.losses.iter().zip(DIRECTION_NAMES) {
+            let faults = losses.iter().filter_map(MeasuredLoss::deviation);
             found.extend(faults.map(|fault| format!("{fault} {way}")));
         }
         found
@@ -95,7 +95,7 @@ impl Calibration {
                 trip.median_us, trip.samples, trip.low_us, trip.high_us, trip.configured_us
             ),
         )];
-        for (rate, way) in self.rates.iter().zip(WAYS) {
+        for (rate, way) in self.rates.iter().zip(DIRECTION_NAMES) {
             let configured = rate
                 .configured_bps
                 .map_or("without a limit".to_owned(), |bps| {
@@ -104,8 +104,8 @@ impl Calibration {
             let value = format!("{}, {configured}", rate_text(rate.measured_bps));
             facts.push((format!("rate {way}"), value));
         }
-        for (losses, way) in self.losses.iter().zip(WAYS) {
-            let value = losses.as_ref().map(Losses::text);
+        for (losses, way) in self.losses.iter().zip(DIRECTION_NAMES) {
+            let value = losses.as_ref().map(MeasuredLoss::text);
             facts.extend(value.map(|value| (format!("loss {way}"), value)));
         }
         facts
@@ -113,7 +113,7 @@ impl Calibration {
 }
 
 /// Directions in words.
-const WAYS: [&str; 2] = ["there", "back"];
+const DIRECTION_NAMES: [&str; 2] = ["there", "back"];
 
 /// Bits a second in the unit that fits.
 pub fn rate_text(bps: f64) -> String {
@@ -126,13 +126,13 @@ pub fn rate_text(bps: f64) -> String {
 }
 
 /// The sending and the receiving host of a direction.
-fn ends(testbed: &Testbed, direction: usize) -> [&Host; 2] {
+fn sender_and_receiver(testbed: &Testbed, direction: usize) -> [&Host; 2] {
     [direction, 1 - direction].map(|at| &testbed.hosts()[at])
 }
 
 /// The longest that a frame may be under way by the link's delay, both directions together.
-fn delay(testbed: &Testbed) -> Duration {
-    let directions = testbed.plan().link.alone(testbed.plan().mtu);
+fn max_delay(testbed: &Testbed) -> Duration {
+    let directions = testbed.plan().link.uncontended(testbed.plan().mtu);
     let ps: u64 = directions
         .iter()
         .map(|config| config.delay_ps + config.jitter_ps + config.reorder_ps)

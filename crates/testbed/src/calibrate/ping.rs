@@ -17,22 +17,22 @@ const SPAN: Duration = Duration::from_millis(600);
 const SAMPLES_MIN: usize = 5;
 
 /// Time between two on an ether: the longest gap there is 1 ms.
-const APART: Duration = Duration::from_millis(3);
+const ETHER_PAUSE: Duration = Duration::from_millis(3);
 
 /// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Octets of an echo's Ethernet, IP and ICMP headers, and what it carries.
 const HEADERS: u64 = 14 + 20 + 8;
 const PAYLOAD: usize = 8;
 
 /// Octets of an IP header without options, which a raw socket hands over too.
-const IP: usize = 20;
+const IP_HEADER_LEN: usize = 20;
 
 /// Round trips between two hosts over an empty link, answered by the other's kernel, so that no
 /// process has to be woken there.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RoundTrip {
+pub struct MeasuredRtt {
     /// Both delays and the time the frames take at both rates.
     pub configured_us: f64,
     /// The median measured.
@@ -45,7 +45,7 @@ pub struct RoundTrip {
     pub samples: usize,
 }
 
-pub(super) fn measure(testbed: &Testbed) -> io::Result<RoundTrip> {
+pub(super) fn measure(testbed: &Testbed) -> io::Result<MeasuredRtt> {
     let [first, second] = [&testbed.hosts()[0], &testbed.hosts()[1]];
     let to = SocketAddr::new(second.address(), 0);
     let socket = first.run(move || open(to))??;
@@ -53,7 +53,7 @@ pub(super) fn measure(testbed: &Testbed) -> io::Result<RoundTrip> {
     let end = Instant::now() + SPAN;
     // An ether may hold a frame back for the one before it to the same host.
     let pause = match testbed.plan().link {
-        LinkPlan::Ether(kind) if kind.config().destination_gap_ps > 0 => APART,
+        LinkPlan::Ether(kind) if kind.config().destination_gap_ps > 0 => ETHER_PAUSE,
         _ => Duration::ZERO,
     };
     while spans.len() < SAMPLES && (spans.len() < SAMPLES_MIN || Instant::now() < end) {
@@ -62,7 +62,7 @@ pub(super) fn measure(testbed: &Testbed) -> io::Result<RoundTrip> {
     }
     spans.sort_unstable_by(f64::total_cmp);
     let at = |part: f64| spans[((spans.len() - 1) as f64 * part).round() as usize];
-    Ok(RoundTrip {
+    Ok(MeasuredRtt {
         configured_us: configured_us(testbed),
         median_us: at(0.5),
         low_us: at(0.05),
@@ -78,7 +78,7 @@ fn open(to: SocketAddr) -> io::Result<OwnedFd> {
         SocketFlags::CLOEXEC,
         Some(ipproto::ICMP),
     )?;
-    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+    sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(REPLY_TIMEOUT))?;
     rustix::net::connect(&socket, &to)?;
     Ok(socket)
 }
@@ -98,7 +98,7 @@ fn echo(socket: &OwnedFd, number: u16) -> io::Result<Duration> {
                 "the empty link carries no echo in 3 s",
             )
         })?;
-        let answer = buffer[..len].get(IP..).unwrap_or_default();
+        let answer = buffer[..len].get(IP_HEADER_LEN..).unwrap_or_default();
         // Type 0 is the reply, and the number says to which request.
         if answer.first() == Some(&0) && answer.get(6..8) == Some(&number.to_be_bytes()) {
             return Ok(span);
@@ -120,7 +120,7 @@ fn request(number: u16) -> [u8; 8 + PAYLOAD] {
 
 fn configured_us(testbed: &Testbed) -> f64 {
     let bits = (HEADERS + PAYLOAD as u64) * 8;
-    let directions = testbed.plan().link.alone(testbed.plan().mtu);
+    let directions = testbed.plan().link.uncontended(testbed.plan().mtu);
     let one = |config: link::LinkConfig| {
         let on_link = config
             .rate_bps

@@ -12,22 +12,22 @@
 //! written is reported as lag. The processor time of the lanes is measured by itself; no host is
 //! charged for it.
 
-pub mod carrier;
+pub mod delay_queue;
 pub mod ether;
-pub mod lane;
-pub mod store;
+pub mod link_thread;
+pub mod path_model;
 pub mod superframe;
 
 use crate::error::TestbedError;
-use carrier::PathCarrier;
-use ether::{EtherCarrier, EtherKind};
-use lane::{Lane, LaneReport, Port};
+use ether::{EtherKind, EtherModel};
 use link::Path;
+use link_thread::{LinkReport, LinkThread, Port};
+use path_model::PathModel;
 
 /// An emulated link at work.
 #[derive(Debug)]
 pub struct Emulator {
-    lanes: Vec<Lane>,
+    lanes: Vec<LinkThread>,
 }
 
 impl Emulator {
@@ -46,14 +46,14 @@ impl Emulator {
         };
         let mut lanes = Vec::new();
         for direction in 0..2 {
-            let carrier = PathCarrier::new(path.clone(), direction, seed, super_frames);
+            let model = PathModel::new(path.clone(), direction, seed, super_frames);
             let (from, to) = (side(direction)?, side(1 - direction)?);
             let name = if direction == 0 {
                 "link-there"
             } else {
                 "link-back"
             };
-            lanes.push(Lane::start(name, from, to, carrier)?);
+            lanes.push(LinkThread::start(name, from, to, model)?);
         }
         Ok(Emulator { lanes })
     }
@@ -64,19 +64,19 @@ impl Emulator {
         kind: EtherKind,
         seed: u64,
     ) -> Result<Emulator, TestbedError> {
-        let carrier = EtherCarrier::new(kind, ports.len(), seed);
-        let outlets = ports.iter().map(|port| port.try_clone().map(Some));
-        let outlets = outlets
+        let model = EtherModel::new(kind, ports.len(), seed);
+        let outputs = ports.iter().map(|port| port.try_clone().map(Some));
+        let outputs = outputs
             .collect::<std::io::Result<_>>()
             .map_err(TestbedError::kernel("a second descriptor of a device"))?;
         let from = ports.into_iter().map(Some).collect();
-        let lanes = vec![Lane::start("ether", from, outlets, carrier)?];
+        let lanes = vec![LinkThread::start("ether", from, outputs, model)?];
         Ok(Emulator { lanes })
     }
 
     /// Learns how long its lanes take to wake, while nothing else is to do.
-    pub(crate) fn learn(&self) {
-        self.lanes.iter().for_each(Lane::learn);
+    pub(crate) fn measure_wakeup(&self) {
+        self.lanes.iter().for_each(LinkThread::measure_wakeup);
     }
 
     /// Begins a measurement: counts start from zero, the schedule at its beginning, and the i-th
@@ -88,12 +88,12 @@ impl Emulator {
 
     /// Ends it; what each direction did since [`Emulator::begin`]; a shared ether is one
     /// lane.
-    pub fn end(&self) -> Vec<LaneReport> {
-        self.lanes.iter().map(Lane::end).collect()
+    pub fn end(&self) -> Vec<LinkReport> {
+        self.lanes.iter().map(LinkThread::end).collect()
     }
 
     /// What each direction did since [`Emulator::begin`] so far.
-    pub fn report(&self) -> Vec<LaneReport> {
-        self.lanes.iter().map(Lane::report).collect()
+    pub fn report(&self) -> Vec<LinkReport> {
+        self.lanes.iter().map(LinkThread::report).collect()
     }
 }

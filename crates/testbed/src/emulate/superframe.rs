@@ -4,19 +4,19 @@
 //! segments are. It goes to the receiving host as it came, so that nobody cuts or sums anything.
 
 /// Octets of the header in front of a frame.
-pub(crate) const VNET_HEADER: usize = 10;
+pub(crate) const VNET_HEADER_LEN: usize = 10;
 
 /// Octets of an Ethernet header.
-const ETHER: usize = 14;
+const ETHER_HEADER_LEN: usize = 14;
 
 /// Frames and octets that a frame would be on a wire; `octets` begin with the header in front.
-pub(crate) fn on_wire(octets: &[u8]) -> (u64, usize) {
-    let len = octets.len().saturating_sub(VNET_HEADER);
+pub(crate) fn wire_frames(octets: &[u8]) -> (u64, usize) {
+    let len = octets.len().saturating_sub(VNET_HEADER_LEN);
     let segment = u16_at(octets, 4);
     if octets.get(1).is_none_or(|kind| *kind == 0) || segment == 0 {
         return (1, len);
     }
-    let header = header_len(octets).clamp(ETHER, len);
+    let header = header_len(octets).clamp(ETHER_HEADER_LEN, len);
     let segments = (len - header).div_ceil(segment).max(1);
     (segments as u64, len + (segments - 1) * header)
 }
@@ -28,7 +28,7 @@ fn header_len(octets: &[u8]) -> usize {
     const UDP: usize = 8;
     let start = u16_at(octets, 6);
     let kind = octets.get(1).copied().unwrap_or(0) & 0x7f;
-    let frame = octets.get(VNET_HEADER..).unwrap_or_default();
+    let frame = octets.get(VNET_HEADER_LEN..).unwrap_or_default();
     let transport = if TCP.contains(&kind) {
         let word = frame.get(start + OFFSET_IN_TCP).copied().unwrap_or(0x50);
         usize::from(word >> 4) * 4
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     fn frame(kind: u8, segment: u16, start: u16, len: usize) -> Vec<u8> {
-        let mut octets = vec![0; VNET_HEADER + len];
+        let mut octets = vec![0; VNET_HEADER_LEN + len];
         octets[1] = kind;
         octets[4..6].copy_from_slice(&segment.to_ne_bytes());
         octets[6..8].copy_from_slice(&start.to_ne_bytes());
@@ -59,23 +59,23 @@ mod tests {
     }
 
     #[test]
-    fn a_super_frame_of_tcp_is_its_segments_with_a_header_each() {
+    fn tcp_super_frame_counts_segment_headers() {
         let mut octets = frame(1, 1448, 34, 66 + 3 * 1448);
-        octets[VNET_HEADER + 34 + 12] = 0x80;
-        assert_eq!(on_wire(&octets), (3, 3 * 1514));
+        octets[VNET_HEADER_LEN + 34 + 12] = 0x80;
+        assert_eq!(wire_frames(&octets), (3, 3 * 1514));
     }
 
     #[test]
-    fn one_of_udp_too_and_the_last_may_be_short() {
+    fn udp_super_frame_with_short_last_segment() {
         let octets = frame(5, 1000, 34, 42 + 2500);
-        assert_eq!(on_wire(&octets), (3, 2500 + 3 * 42));
+        assert_eq!(wire_frames(&octets), (3, 2500 + 3 * 42));
     }
 
     #[test]
-    fn others_are_what_they_are_and_lies_are_harmless() {
-        assert_eq!(on_wire(&frame(0, 0, 0, 60)), (1, 60));
-        assert_eq!(on_wire(&[]), (1, 0));
-        let (frames, _) = on_wire(&frame(1, 1, 60_000, 100));
+    fn non_gso_and_malformed_headers_count_one_frame() {
+        assert_eq!(wire_frames(&frame(0, 0, 0, 60)), (1, 60));
+        assert_eq!(wire_frames(&[]), (1, 0));
+        let (frames, _) = wire_frames(&frame(1, 1, 60_000, 100));
         assert_eq!(frames, 1);
     }
 }

@@ -1,6 +1,6 @@
 //! Copies of the artificial workload in a host.
 
-use super::task::Part;
+use super::task::LoadTask;
 use crate::host::Host;
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -12,26 +12,26 @@ use std::time::{Duration, Instant};
 pub const COPIES_MAX: u32 = 64;
 
 /// How long a copy may take to end once its input has: the part it is at.
-const END_LIMIT: Duration = Duration::from_secs(3);
+const END_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// How far a load is.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct LoadProgress {
     /// Processor seconds of all copies and the programs they ran.
     pub cpu_s: f64,
     /// How often each part was done, all copies together.
     pub done: BTreeMap<String, u64>,
 }
 
-impl Progress {
+impl LoadProgress {
     /// What was done since `earlier`.
     #[must_use]
-    pub fn since(&self, earlier: &Progress) -> Progress {
+    pub fn since(&self, earlier: &LoadProgress) -> LoadProgress {
         let done = self.done.iter().map(|(part, count)| {
             let before = earlier.done.get(part).copied().unwrap_or(0);
             (part.clone(), count - before.min(*count))
         });
-        Progress {
+        LoadProgress {
             cpu_s: (self.cpu_s - earlier.cpu_s).max(0.0),
             done: done.collect(),
         }
@@ -41,13 +41,13 @@ impl Progress {
 /// A load at work. It ends with this value.
 #[derive(Debug)]
 pub struct HostLoad {
-    copies: Vec<Copy>,
+    copies: Vec<LoadProcess>,
 }
 
 #[derive(Debug)]
-struct Copy {
+struct LoadProcess {
     child: Child,
-    questions: Option<ChildStdin>,
+    queries: Option<ChildStdin>,
     answers: BufReader<ChildStdout>,
 }
 
@@ -63,7 +63,7 @@ impl HostLoad {
         copies: u32,
         program: &Path,
         arguments: &[String],
-        parts: &[Part],
+        parts: &[LoadTask],
     ) -> io::Result<HostLoad> {
         let mut load = HostLoad { copies: Vec::new() };
         for _ in 0..copies.min(COPIES_MAX) {
@@ -77,7 +77,7 @@ impl HostLoad {
                 Some(host) => host.spawn(command),
                 None => command.spawn(),
             };
-            load.copies.push(Copy::of(child?)?);
+            load.copies.push(LoadProcess::new(child?)?);
         }
         // The first answer comes from a copy that has begun.
         load.progress()?;
@@ -89,10 +89,10 @@ impl HostLoad {
     /// # Errors
     ///
     /// When a copy has ended.
-    pub fn progress(&mut self) -> io::Result<Progress> {
-        let mut progress = Progress::default();
+    pub fn progress(&mut self) -> io::Result<LoadProgress> {
+        let mut progress = LoadProgress::default();
         for copy in &mut self.copies {
-            copy.ask(&mut progress)?;
+            copy.query(&mut progress)?;
         }
         Ok(progress)
     }
@@ -101,7 +101,7 @@ impl HostLoad {
 impl Drop for HostLoad {
     fn drop(&mut self) {
         for copy in &mut self.copies {
-            copy.questions = None;
+            copy.queries = None;
         }
         for copy in &mut self.copies {
             copy.end();
@@ -109,23 +109,23 @@ impl Drop for HostLoad {
     }
 }
 
-impl Copy {
-    fn of(mut child: Child) -> io::Result<Copy> {
+impl LoadProcess {
+    fn new(mut child: Child) -> io::Result<LoadProcess> {
         let questions = child.stdin.take();
         let answers = child.stdout.take();
         let answers =
             answers.ok_or_else(|| io::Error::other("a copy of the load cannot answer"))?;
-        Ok(Copy {
+        Ok(LoadProcess {
             child,
-            questions,
+            queries: questions,
             answers: BufReader::new(answers),
         })
     }
 
     /// Adds what this copy has done.
-    fn ask(&mut self, into: &mut Progress) -> io::Result<()> {
+    fn query(&mut self, into: &mut LoadProgress) -> io::Result<()> {
         let gone = |_| io::Error::other("a copy of the host load has ended");
-        if let Some(questions) = &mut self.questions {
+        if let Some(questions) = &mut self.queries {
             questions.write_all(b"?\n").map_err(gone)?;
         }
         let mut line = String::new();
@@ -147,7 +147,7 @@ impl Copy {
     }
 
     fn end(&mut self) {
-        let end = Instant::now() + END_LIMIT;
+        let end = Instant::now() + END_TIMEOUT;
         while Instant::now() < end {
             match self.child.try_wait() {
                 Ok(None) => std::thread::sleep(Duration::from_millis(1)),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MESSAGE: usize = 1024;
 
 /// How long a connection may take to be made, and its first message to arrive.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pairs of hosts that send. They stop with this value.
 #[derive(Debug)]
@@ -44,9 +44,9 @@ impl LinkLoad {
                     "the testbed has too few hosts for this link load",
                 ));
             };
-            load.join(from, to)?;
+            load.connect_pair(from, to)?;
         }
-        load.await_first()?;
+        load.await_first_bytes()?;
         Ok(load)
     }
 
@@ -56,11 +56,11 @@ impl LinkLoad {
         all.map(|received| received.load(Ordering::Relaxed)).sum()
     }
 
-    fn await_first(&self) -> io::Result<()> {
+    fn await_first_bytes(&self) -> io::Result<()> {
         let begun = Instant::now();
         let silent = |received: &Arc<AtomicU64>| received.load(Ordering::Relaxed) == 0;
         while self.received.iter().any(silent) {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > CONNECT_TIMEOUT {
                 return Err(io::Error::new(
                     io::ErrorKind::TimedOut,
                     "nothing of the link load arrives within 10 s",
@@ -71,11 +71,11 @@ impl LinkLoad {
         Ok(())
     }
 
-    fn join(&mut self, from: &Host, to: &Host) -> io::Result<()> {
+    fn connect_pair(&mut self, from: &Host, to: &Host) -> io::Result<()> {
         let address = to.address();
         let listener = to.run(move || TcpListener::bind((address, 0)))??;
         let there: SocketAddr = listener.local_addr()?;
-        let sender = from.run(move || TcpStream::connect_timeout(&there, PATIENCE))??;
+        let sender = from.run(move || TcpStream::connect_timeout(&there, CONNECT_TIMEOUT))??;
         let (receiver, _) = listener.accept()?;
         self.sockets.push(sender.try_clone()?);
         self.sockets.push(receiver.try_clone()?);

@@ -10,12 +10,12 @@
 //! a processor job, text formatting, an editing session, the copying of a file of 60,000 octets,
 //! and programs that tell the system's status.
 
-pub mod folder;
 pub mod host_load;
 pub mod link_load;
+pub mod scratch_folder;
 pub mod task;
 pub mod worker;
 
-pub use host_load::{HostLoad, Progress};
+pub use host_load::{HostLoad, LoadProgress};
 pub use link_load::LinkLoad;
-pub use task::Part;
+pub use task::LoadTask;

@@ -10,7 +10,7 @@ use std::str::FromStr;
 
 /// A piece of work of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum LoadTask {
     /// A C file is compiled; nothing where there is no compiler.
     Compile,
     /// Arithmetic in registers.
@@ -32,25 +32,25 @@ pub enum Part {
 }
 
 /// The workload of 1984, in its order.
-pub const SCRIPT: [Part; 6] = [
-    Part::Compile,
-    Part::Cpu,
-    Part::Format,
-    Part::Edit,
-    Part::Copy,
-    Part::Status,
+pub const SCRIPT: [LoadTask; 6] = [
+    LoadTask::Compile,
+    LoadTask::Cpu,
+    LoadTask::Format,
+    LoadTask::Edit,
+    LoadTask::Copy,
+    LoadTask::Status,
 ];
 
-const ALL: [(Part, &str); 9] = [
-    (Part::Compile, "compile"),
-    (Part::Cpu, "cpu"),
-    (Part::Format, "format"),
-    (Part::Edit, "edit"),
-    (Part::Copy, "copy"),
-    (Part::Status, "status"),
-    (Part::Memory, "memory"),
-    (Part::Disk, "disk"),
-    (Part::Calls, "calls"),
+const ALL: [(LoadTask, &str); 9] = [
+    (LoadTask::Compile, "compile"),
+    (LoadTask::Cpu, "cpu"),
+    (LoadTask::Format, "format"),
+    (LoadTask::Edit, "edit"),
+    (LoadTask::Copy, "copy"),
+    (LoadTask::Status, "status"),
+    (LoadTask::Memory, "memory"),
+    (LoadTask::Disk, "disk"),
+    (LoadTask::Calls, "calls"),
 ];
 
 /// Octets of the file that is copied: the study's.
@@ -75,7 +75,7 @@ const COLUMNS: usize = 72;
 /// Functions of the C file: about 700 lines.
 const FUNCTIONS: usize = 100;
 
-impl Part {
+impl LoadTask {
     /// Its name.
     pub fn name(self) -> &'static str {
         let found = ALL.iter().find(|(part, _)| *part == self);
@@ -89,21 +89,21 @@ impl Part {
     /// When a file cannot be written or a program not be run; the work counts as not done.
     pub fn run(self, folder: &Path) -> io::Result<()> {
         match self {
-            Part::Compile => compile(folder),
-            Part::Cpu => {
+            LoadTask::Compile => compile(folder),
+            LoadTask::Cpu => {
                 arithmetic();
                 Ok(())
             }
-            Part::Format => fs::write(folder.join("formatted"), format_text(&text())),
-            Part::Edit => edit(folder),
-            Part::Copy => copy(folder),
-            Part::Status => status(),
-            Part::Memory => {
+            LoadTask::Format => fs::write(folder.join("formatted"), format_text(&text())),
+            LoadTask::Edit => edit(folder),
+            LoadTask::Copy => copy(folder),
+            LoadTask::Status => status(),
+            LoadTask::Memory => {
                 memory();
                 Ok(())
             }
-            Part::Disk => disk(folder),
-            Part::Calls => {
+            LoadTask::Disk => disk(folder),
+            LoadTask::Calls => {
                 calls();
                 Ok(())
             }
@@ -111,10 +111,10 @@ impl Part {
     }
 }
 
-impl FromStr for Part {
+impl FromStr for LoadTask {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Part, String> {
+    fn from_str(text: &str) -> Result<LoadTask, String> {
         let found = ALL.iter().find(|(_, name)| *name == text);
         found.map(|(part, _)| *part).ok_or_else(|| {
             let names: Vec<&str> = ALL.iter().map(|(_, name)| *name).collect();
@@ -280,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_filled_and_flush_right() {
+    fn format_task_justifies_lines() {
         let out = format_text(&text());
         let lines: Vec<&str> = out.lines().collect();
         assert!(lines.len() > 1000);
@@ -293,12 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn every_part_can_be_done_twice_and_has_a_name() {
-        let folder = crate::load::folder::Folder::create().expect("a folder");
+    fn every_load_task_runs_twice_and_has_name() {
+        let folder = crate::load::scratch_folder::ScratchFolder::create().expect("a folder");
         for (part, name) in ALL {
             assert_eq!(name.parse(), Ok(part));
             assert_eq!(part.name(), name);
-            if part == Part::Compile && !has_compiler() {
+            if part == LoadTask::Compile && !has_compiler() {
                 continue;
             }
             for _ in 0..2 {
@@ -308,7 +308,7 @@ mod tests {
         }
         assert!(
             "coffee"
-                .parse::<Part>()
+                .parse::<LoadTask>()
                 .expect_err("no part")
                 .contains("choose from compile")
         );

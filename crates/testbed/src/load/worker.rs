@@ -3,28 +3,28 @@
 //! It goes round its parts until its standard input ends. For each line it reads there it writes
 //! one: `cpu SECONDS compile COUNT cpu COUNT ...`.
 
-use super::folder::Folder;
-use super::task::Part;
+use super::scratch_folder::ScratchFolder;
+use super::task::LoadTask;
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How often each part was done.
-struct Counts(Vec<(Part, AtomicU64)>);
+struct TaskCounts(Vec<(LoadTask, AtomicU64)>);
 
 /// Goes round `parts` in a folder of its own until standard input ends.
 ///
 /// # Errors
 ///
 /// When there is no folder to work in, or no part can be done.
-pub fn main(parts: &[Part]) -> io::Result<()> {
-    let folder = Folder::create()?;
+pub fn main(parts: &[LoadTask]) -> io::Result<()> {
+    let folder = ScratchFolder::create()?;
     let counts = parts.iter().map(|&part| (part, AtomicU64::new(0)));
-    let counts = Arc::new(Counts(counts.collect()));
+    let counts = Arc::new(TaskCounts(counts.collect()));
     let stop = Arc::new(AtomicBool::new(false));
-    let (told, flag) = (Arc::clone(&counts), Arc::clone(&stop));
+    let (shared, flag) = (Arc::clone(&counts), Arc::clone(&stop));
     std::thread::spawn(move || {
-        tell(&told);
+        answer_queries(&shared);
         flag.store(true, Ordering::Relaxed);
     });
     while !stop.load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ pub fn main(parts: &[Part]) -> io::Result<()> {
 }
 
 /// Answers until the questions end.
-fn tell(counts: &Counts) {
+fn answer_queries(counts: &TaskCounts) {
     for line in io::stdin().lock().lines() {
         if line.is_err() {
             return;

@@ -39,7 +39,7 @@ pub(crate) fn add_address(
     let mut request = Request::create(RTM_NEWADDR, &fixed);
     request.attribute(IFA_LOCAL, &octets);
     request.attribute(IFA_ADDRESS, &octets);
-    netlink.ask(request)
+    netlink.request(request)
 }
 
 /// Says once for all that `address` is reached at `hardware` through interface `index`, so that no
@@ -59,5 +59,5 @@ pub(crate) fn add_neighbour(
     let mut request = Request::replace(RTM_NEWNEIGH, &fixed);
     request.attribute(NDA_DST, &octets);
     request.attribute(NDA_LLADDR, &hardware);
-    netlink.ask(request)
+    netlink.request(request)
 }

@@ -23,11 +23,11 @@ const FLAGS_AT: usize = 16 + 8;
 
 /// What an interface is to be. What is None stays.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct InterfaceConfig {
     /// Octets of the largest packet.
     pub(crate) mtu: Option<u32>,
     /// Its hardware address.
-    pub(crate) hardware: Option<[u8; 6]>,
+    pub(crate) mac_address: Option<[u8; 6]>,
     /// Packets that may wait in it.
     pub(crate) queue_len: Option<u32>,
 }
@@ -61,31 +61,35 @@ pub(crate) fn add_veth(
     request.close(second);
     request.close(data);
     request.close(info);
-    netlink.ask(request)
+    netlink.request(request)
 }
 
 /// Makes the interface called `name` what `settings` say, and switches it on.
-pub(crate) fn set(netlink: &mut Netlink, name: &str, settings: Settings) -> io::Result<()> {
+pub(crate) fn configure_interface(
+    netlink: &mut Netlink,
+    name: &str,
+    settings: InterfaceConfig,
+) -> io::Result<()> {
     let mut request = Request::change(RTM_NEWLINK, &fixed(0, true));
     request.text(IFLA_IFNAME, name);
     if let Some(mtu) = settings.mtu {
         request.number(IFLA_MTU, mtu);
     }
-    if let Some(hardware) = settings.hardware {
+    if let Some(hardware) = settings.mac_address {
         request.attribute(IFLA_ADDRESS, &hardware);
     }
     if let Some(len) = settings.queue_len {
         request.number(IFLA_TXQLEN, len);
     }
-    netlink.ask(request)
+    netlink.request(request)
 }
 
 /// Whether the interface called `name` carries frames: on, and its other end too.
 pub(crate) fn is_running(netlink: &mut Netlink, name: &str) -> io::Result<bool> {
     let mut request = Request::change(RTM_GETLINK, &fixed(0, false));
     request.text(IFLA_IFNAME, name);
-    let said = netlink.fetch(request)?;
-    let flags = said.get(FLAGS_AT..FLAGS_AT + 4);
+    let reply = netlink.request_reply(request)?;
+    let flags = reply.get(FLAGS_AT..FLAGS_AT + 4);
     let flags = flags.and_then(|octets| octets.try_into().ok());
     Ok(u32::from_ne_bytes(flags.unwrap_or_default()) & IFF_RUNNING != 0)
 }

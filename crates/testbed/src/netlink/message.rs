@@ -24,7 +24,7 @@ pub(super) struct Request {
 /// Attributes inside an attribute that is still open.
 #[derive(Debug)]
 #[must_use]
-pub(super) struct Open {
+pub(super) struct OpenAttribute {
     at: usize,
 }
 
@@ -74,11 +74,11 @@ impl Request {
     }
 
     /// Begins an attribute that holds others.
-    pub(super) fn open(&mut self, kind: u16) -> Open {
+    pub(super) fn open(&mut self, kind: u16) -> OpenAttribute {
         let at = self.octets.len();
         self.octets.extend_from_slice(&[0; 2]);
         self.octets.extend_from_slice(&kind.to_ne_bytes());
-        Open { at }
+        OpenAttribute { at }
     }
 
     /// Octets of an attribute that are no attributes themselves.
@@ -88,7 +88,7 @@ impl Request {
     }
 
     /// Ends it.
-    pub(super) fn close(&mut self, open: Open) {
+    pub(super) fn close(&mut self, open: OpenAttribute) {
         let len = (self.octets.len() - open.at) as u16;
         self.octets[open.at..open.at + 2].copy_from_slice(&len.to_ne_bytes());
         self.align();
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attributes_nest_and_are_aligned() {
+    fn netlink_attributes_nest_and_align() {
         let mut request = Request::create(16, &[1, 2, 3]);
         let open = request.open(18);
         request.text(1, "veth");
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_from_other_messages() {
+    fn netlink_ack_recognised() {
         let mut octets = vec![0; 36];
         octets[4] = 2;
         octets[8] = 5;

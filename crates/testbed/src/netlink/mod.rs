@@ -11,8 +11,8 @@ mod message;
 mod qdisc;
 
 pub(crate) use address::{add_address, add_neighbour};
-pub(crate) use link::{Settings, add_veth, is_running, set};
-pub(crate) use qdisc::{TokenBucket, add_emulator, add_token_bucket};
+pub(crate) use link::{InterfaceConfig, add_veth, configure_interface, is_running};
+pub(crate) use qdisc::{TokenBucket, add_netem, add_token_bucket};
 
 use message::Request;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 /// The kernel answers at once; a minute means it never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// An answer is an error code and the front of the request.
 const ANSWER_MAX: usize = 8192;
@@ -45,7 +45,7 @@ impl Netlink {
             None,
         )?;
         rustix::net::bind(&socket, &SocketAddrNetlink::new(0, 0))?;
-        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
+        sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(REPLY_TIMEOUT))?;
         Ok(Netlink {
             socket,
             sequence: 0,
@@ -53,23 +53,23 @@ impl Netlink {
     }
 
     /// Sends a request and waits for the kernel to say that it is done.
-    fn ask(&mut self, request: Request) -> io::Result<()> {
-        self.fetch(request).map(drop)
+    fn request(&mut self, request: Request) -> io::Result<()> {
+        self.request_reply(request).map(drop)
     }
 
     /// The same; gives what the kernel said before it was done.
-    fn fetch(&mut self, request: Request) -> io::Result<Vec<u8>> {
+    fn request_reply(&mut self, request: Request) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let octets = request.finish(self.sequence);
         rustix::net::send(&self.socket, &octets, SendFlags::empty())?;
         let mut answer = [0; ANSWER_MAX];
-        let mut said = Vec::new();
+        let mut reply = Vec::new();
         loop {
             let (len, _) = rustix::net::recv(&self.socket, &mut answer[..], RecvFlags::empty())?;
             match message::acknowledgement(&answer[..len], self.sequence) {
-                Some(0) => return Ok(said),
+                Some(0) => return Ok(reply),
                 Some(code) => return Err(io::Error::from_raw_os_error(-code)),
-                None => said = answer[..len].to_vec(),
+                None => reply = answer[..len].to_vec(),
             }
         }
     }

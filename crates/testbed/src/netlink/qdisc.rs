@@ -37,18 +37,18 @@ pub(crate) fn add_token_bucket(
     index: u32,
     bucket: TokenBucket,
 ) -> io::Result<()> {
-    let mut request = root(index, "tbf");
+    let mut request = root_qdisc(index, "tbf");
     let options = request.open(TCA_OPTIONS);
     let rate = bucket.rate_bps / 8;
-    request.attribute(TCA_TBF_PARMS, &parameters(rate, &bucket));
+    request.attribute(TCA_TBF_PARMS, &tbf_parameters(rate, &bucket));
     request.attribute(TCA_TBF_RATE64, &rate.to_ne_bytes());
     request.number(TCA_TBF_BURST, bucket.burst_bytes);
     request.close(options);
-    netlink.ask(request)
+    netlink.request(request)
 }
 
 /// `struct tc_tbf_qopt`: rate, peak rate (none), limit, buffer and mtu (both given elsewhere).
-fn parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
+fn tbf_parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
     let mut octets = [0; 36];
     octets[1] = LINKLAYER_ETHERNET;
     let short = u32::try_from(rate).unwrap_or(u32::MAX);
@@ -63,15 +63,15 @@ fn parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
 /// # Errors
 ///
 /// `NotFound` where the kernel has none.
-pub(crate) fn add_emulator(
+pub(crate) fn add_netem(
     netlink: &mut Netlink,
     index: u32,
     config: &LinkConfig,
     packets: u32,
 ) -> io::Result<()> {
-    let mut request = root(index, "netem");
+    let mut request = root_qdisc(index, "netem");
     let options = request.open(TCA_OPTIONS);
-    request.raw(&emulator(config, packets));
+    request.raw(&netem_parameters(config, packets));
     if let Some(rate_bps) = config.rate_bps {
         let rate = rate_bps / 8;
         let mut octets = [0; 16];
@@ -87,15 +87,15 @@ pub(crate) fn add_emulator(
         request.attribute(kind, &(ps / 1000).to_ne_bytes());
     }
     let mut corrupt = [0; 8];
-    corrupt[..4].copy_from_slice(&chance(config.corrupt_ppm).to_ne_bytes());
+    corrupt[..4].copy_from_slice(&netem_probability(config.corrupt_ppm).to_ne_bytes());
     request.attribute(TCA_NETEM_CORRUPT, &corrupt);
     request.close(options);
-    netlink.ask(request)
+    netlink.request(request)
 }
 
 /// A discipline at the root of interface `index`: `struct tcmsg` with family and padding, index,
 /// handle, parent, info.
-fn root(index: u32, kind: &str) -> Request {
+fn root_qdisc(index: u32, kind: &str) -> Request {
     let mut fixed = [0; 20];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
     fixed[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
@@ -106,16 +106,16 @@ fn root(index: u32, kind: &str) -> Request {
 
 /// `struct tc_netem_qopt`: latency (given elsewhere), limit, loss, gap (none), duplicate, jitter
 /// (given elsewhere).
-fn emulator(config: &LinkConfig, packets: u32) -> [u8; 24] {
+fn netem_parameters(config: &LinkConfig, packets: u32) -> [u8; 24] {
     let mut octets = [0; 24];
     octets[4..8].copy_from_slice(&packets.to_ne_bytes());
-    octets[8..12].copy_from_slice(&chance(config.loss_ppm).to_ne_bytes());
-    octets[16..20].copy_from_slice(&chance(config.duplicate_ppm).to_ne_bytes());
+    octets[8..12].copy_from_slice(&netem_probability(config.loss_ppm).to_ne_bytes());
+    octets[16..20].copy_from_slice(&netem_probability(config.duplicate_ppm).to_ne_bytes());
     octets
 }
 
 /// Parts of a million as parts of 2^32 - 1.
-fn chance(ppm: u32) -> u32 {
+fn netem_probability(ppm: u32) -> u32 {
     (u64::from(ppm) * u64::from(u32::MAX) / 1_000_000) as u32
 }
 
@@ -124,16 +124,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn chances_are_parts_of_all_a_word_holds() {
-        assert_eq!(chance(0), 0);
-        assert_eq!(chance(500_000), u32::MAX / 2);
-        assert_eq!(chance(1_000_000), u32::MAX);
+    fn netem_probability_scales_to_u32() {
+        assert_eq!(netem_probability(0), 0);
+        assert_eq!(netem_probability(500_000), u32::MAX / 2);
+        assert_eq!(netem_probability(1_000_000), u32::MAX);
         let config = LinkConfig {
             loss_ppm: 10_000,
             duplicate_ppm: 1_000_000,
             ..LinkConfig::default()
         };
-        let octets = emulator(&config, 7);
+        let octets = netem_parameters(&config, 7);
         assert_eq!(octets[4..8], 7u32.to_ne_bytes());
         assert_eq!(octets[8..12], 42_949_672u32.to_ne_bytes());
         assert_eq!(octets[16..20], u32::MAX.to_ne_bytes());

@@ -1,14 +1,14 @@
 //! The system calls, behind safe functions.
 #![allow(unsafe_code)]
 
+mod ethtool;
 mod namespace;
-mod offload;
-mod segments;
-mod steer;
+mod rps;
 mod tap;
+mod udp_offload;
 
-pub(crate) use namespace::{leave_network, leave_users};
-pub(crate) use offload::single_frames;
-pub(crate) use segments::{receive_segments, send_segments};
-pub(crate) use steer::steer_receiving;
-pub(crate) use tap::{Offloads, open_tap};
+pub(crate) use ethtool::disable_offloads;
+pub(crate) use namespace::{unshare_network, unshare_user};
+pub(crate) use rps::set_rps_cpus;
+pub(crate) use tap::{TapOffloads, open_tap};
+pub(crate) use udp_offload::{enable_udp_gro, enable_udp_segment};

@@ -3,12 +3,12 @@
 use std::io;
 
 /// Puts the calling thread into a new network namespace.
-pub(crate) fn leave_network() -> io::Result<()> {
+pub(crate) fn unshare_network() -> io::Result<()> {
     unshare(libc::CLONE_NEWNET)
 }
 
 /// Puts the process, which must have one thread only, into a new user namespace.
-pub(crate) fn leave_users() -> io::Result<()> {
+pub(crate) fn unshare_user() -> io::Result<()> {
     unshare(libc::CLONE_NEWUSER)
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What the device takes from the kernel undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Offloads {
+pub(crate) enum TapOffloads {
     /// Nothing: frames as on a wire.
     None,
     /// Checksums and segmentation, said in a header in front of each frame.
@@ -18,7 +18,7 @@ const TUN_F_USO: u32 = 0x20 | 0x40;
 
 /// Opens a new TAP device called `name` in the calling thread's network namespace, without
 /// blocking. It goes away with the descriptor.
-pub(crate) fn open_tap(name: &str, offloads: Offloads) -> io::Result<OwnedFd> {
+pub(crate) fn open_tap(name: &str, offloads: TapOffloads) -> io::Result<OwnedFd> {
     let path = c"/dev/net/tun";
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
     // SAFETY: the path is a constant string with its zero.
@@ -29,13 +29,13 @@ pub(crate) fn open_tap(name: &str, offloads: Offloads) -> io::Result<OwnedFd> {
     // SAFETY: a new descriptor, owned from here on.
     let tap = unsafe { OwnedFd::from_raw_fd(raw) };
     attach(&tap, name, offloads)?;
-    if offloads == Offloads::Full {
-        take_offloads(&tap)?;
+    if offloads == TapOffloads::Full {
+        enable_offloads(&tap)?;
     }
     Ok(tap)
 }
 
-fn attach(tap: &OwnedFd, name: &str, offloads: Offloads) -> io::Result<()> {
+fn attach(tap: &OwnedFd, name: &str, offloads: TapOffloads) -> io::Result<()> {
     // SAFETY: ifreq is plain data for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     let room = request.ifr_name.len() - 1;
@@ -43,8 +43,8 @@ fn attach(tap: &OwnedFd, name: &str, offloads: Offloads) -> io::Result<()> {
         *to = from as libc::c_char;
     }
     let header = match offloads {
-        Offloads::None => 0,
-        Offloads::Full => libc::IFF_VNET_HDR,
+        TapOffloads::None => 0,
+        TapOffloads::Full => libc::IFF_VNET_HDR,
     };
     request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI | header) as libc::c_short;
     // SAFETY: the request is a live ifreq, which the kernel reads and writes.
@@ -53,7 +53,7 @@ fn attach(tap: &OwnedFd, name: &str, offloads: Offloads) -> io::Result<()> {
 }
 
 /// Older kernels know no segmentation of UDP.
-fn take_offloads(tap: &OwnedFd) -> io::Result<()> {
+fn enable_offloads(tap: &OwnedFd) -> io::Result<()> {
     let known = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     let take = |flags: u32| {
         // SAFETY: this request takes a number and no pointer.

@@ -4,7 +4,7 @@ use crate::common::up;
 use testbed::calibrate;
 
 #[test]
-fn what_is_configured_is_found() {
+fn calibration_measures_configured_link() {
     let text = "rate=20mbit/10mbit,delay=3ms,loss=2%/0%";
     let Some(testbed) = up(text) else {
         return;
@@ -33,7 +33,7 @@ fn what_is_configured_is_found() {
 }
 
 #[test]
-fn a_link_without_a_rate_tells_what_it_carries() {
+fn calibration_measures_unlimited_link() {
     let Some(testbed) = up("super") else {
         return;
     };

@@ -2,17 +2,17 @@
 
 use std::net::UdpSocket;
 use std::time::Duration;
-use testbed::{Host, LinkPlan, Plan, Testbed, TestbedError};
+use testbed::{Host, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
 /// No test waits longer for anything.
-pub const LIMIT: Duration = Duration::from_secs(10);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A testbed of two hosts over `link`; None, said aloud, where this user may have none.
 pub fn up(link: &str) -> Option<Testbed> {
-    up_plan(&Plan::pair(parse(link), 1))
+    up_plan(&TestbedPlan::pair(parse(link), 1))
 }
 
-pub fn up_plan(plan: &Plan) -> Option<Testbed> {
+pub fn up_plan(plan: &TestbedPlan) -> Option<Testbed> {
     match Testbed::up(plan) {
         Ok(testbed) => Some(testbed),
         Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
@@ -33,6 +33,8 @@ pub fn socket(host: &Host) -> UdpSocket {
     let address = host.address();
     let socket = host.run(move || UdpSocket::bind((address, 0)));
     let socket = socket.expect("the host lives").expect("a socket");
-    socket.set_read_timeout(Some(LIMIT)).expect("a limit");
+    socket
+        .set_read_timeout(Some(TEST_TIMEOUT))
+        .expect("a limit");
     socket
 }

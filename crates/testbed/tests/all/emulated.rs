@@ -18,10 +18,10 @@ fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket, SocketAddr) {
 }
 
 /// Datagrams under way at most: a receiver's buffer holds twice as many.
-const AHEAD: usize = 100;
+const IN_FLIGHT_MAX: usize = 100;
 
 /// How long a sender waits for those under way; damaged ones never come.
-const PATIENCE: Duration = Duration::from_millis(50);
+const IN_FLIGHT_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// Sends `count` numbered datagrams a little apart; gives the numbers that arrived, in order.
 /// Neither the device's queue nor the receiver's buffer may fill: their losses are not the link's.
@@ -61,22 +61,22 @@ fn await_room(
     sent: usize,
     given_up: usize,
 ) -> usize {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + IN_FLIGHT_TIMEOUT;
     loop {
         let known = arrived.load(Ordering::Acquire) + lost();
         let gone = known.max(given_up);
-        if gone + AHEAD >= sent {
+        if gone + IN_FLIGHT_MAX >= sent {
             return given_up;
         }
         if Instant::now() > end {
-            return sent - AHEAD;
+            return sent - IN_FLIGHT_MAX;
         }
         std::thread::sleep(Duration::from_micros(200));
     }
 }
 
 #[test]
-fn the_count_of_losses_is_exactly_what_does_not_arrive() {
+fn loss_count_equals_missing_datagrams() {
     for link in [
         "loss=5%",
         "loss=5%,burst=6",
@@ -100,7 +100,7 @@ fn the_count_of_losses_is_exactly_what_does_not_arrive() {
 }
 
 #[test]
-fn the_same_seed_takes_the_same_frames() {
+fn same_seed_loses_same_frames() {
     let Some(testbed) = up("loss=10%") else {
         return;
     };
@@ -116,7 +116,7 @@ fn the_same_seed_takes_the_same_frames() {
 }
 
 #[test]
-fn copies_late_frames_and_damage_are_counted_as_they_arrive() {
+fn duplicates_reordering_corruption_counted() {
     let Some(testbed) = up("duplicate=5%,delay=1ms") else {
         return;
     };
@@ -146,7 +146,7 @@ fn copies_late_frames_and_damage_are_counted_as_they_arrive() {
 }
 
 #[test]
-fn nothing_is_lost_between_measurements() {
+fn no_faults_between_measurements() {
     let Some(testbed) = up("loss=50%") else {
         return;
     };
@@ -158,7 +158,7 @@ fn nothing_is_lost_between_measurements() {
 }
 
 #[test]
-fn round_trips_take_the_delay_and_trains_the_rate() {
+fn rtt_and_train_match_delay_and_rate() {
     let Some(testbed) = up("rate=10mbit/20mbit,delay=4ms/2ms") else {
         return;
     };
@@ -187,7 +187,7 @@ fn round_trips_take_the_delay_and_trains_the_rate() {
 }
 
 #[test]
-fn the_queue_is_as_long_as_it_says() {
+fn queue_limit_enforced() {
     let Some(testbed) = up("rate=1mbit,queue=10kB") else {
         return;
     };
@@ -206,7 +206,7 @@ fn the_queue_is_as_long_as_it_says() {
 }
 
 #[test]
-fn a_schedule_cuts_and_restores() {
+fn schedule_cuts_and_restores_link() {
     let Some(testbed) = up("delay=1ms;100ms:cut;300ms:up") else {
         return;
     };
@@ -228,7 +228,7 @@ fn a_schedule_cuts_and_restores() {
 }
 
 #[test]
-fn an_ether_carries_frames_one_after_the_other_and_counts_collisions() {
+fn ether_serialises_frames_and_counts_collisions() {
     let Some(testbed) = up("ether10") else {
         return;
     };

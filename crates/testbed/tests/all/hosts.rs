@@ -2,7 +2,7 @@
 
 use crate::common::{parse, socket, up, up_plan};
 use std::process::{Command, Stdio};
-use testbed::{HostPlan, Plan, Testbed};
+use testbed::{HostPlan, Testbed, TestbedPlan};
 
 fn echo(testbed: &Testbed) {
     let [a, b, ..] = testbed.hosts() else {
@@ -24,7 +24,7 @@ fn echo(testbed: &Testbed) {
 }
 
 #[test]
-fn every_kind_of_link_carries_packets() {
+fn every_link_kind_carries_packets() {
     for link in [
         "",
         "true",
@@ -43,7 +43,7 @@ fn every_kind_of_link_carries_packets() {
 }
 
 #[test]
-fn two_testbeds_do_not_meet() {
+fn testbeds_are_isolated() {
     let (Some(first), Some(second)) = (up(""), up("")) else {
         return;
     };
@@ -57,8 +57,8 @@ fn two_testbeds_do_not_meet() {
 }
 
 #[test]
-fn more_than_two_hosts_share_the_link() {
-    let mut plan = Plan::pair(parse("rate=100mbit"), 1);
+fn link_shared_by_more_than_two_hosts() {
+    let mut plan = TestbedPlan::pair(parse("rate=100mbit"), 1);
     for name in ["c", "d"] {
         plan.hosts.push(HostPlan::new(name));
     }
@@ -80,7 +80,7 @@ fn more_than_two_hosts_share_the_link() {
 }
 
 #[test]
-fn processes_run_in_the_host() {
+fn spawned_process_runs_in_host() {
     let Some(testbed) = up("") else {
         return;
     };
@@ -95,9 +95,9 @@ fn processes_run_in_the_host() {
 }
 
 #[test]
-fn faults_in_a_plan_are_named() {
-    let fault = |plan: &Plan| Testbed::up(plan).expect_err("a fault").to_string();
-    let mut plan = Plan::pair(parse("kernel,delay=5ms"), 1);
+fn invalid_plan_error_names_fault() {
+    let fault = |plan: &TestbedPlan| Testbed::up(plan).expect_err("a fault").to_string();
+    let mut plan = TestbedPlan::pair(parse("kernel,delay=5ms"), 1);
     assert!(fault(&plan).contains("leave out 'kernel'"));
     plan.link = parse("super,loss=1%");
     assert!(fault(&plan).contains("leave out 'super'"));

@@ -38,7 +38,7 @@ const UNITS: [(&str, f64); 15] = [
 ];
 
 /// One row, as far as it is drawn.
-struct Row {
+struct RunRow {
     name: String,
     changes: BTreeMap<String, String>,
     value: Value,
@@ -50,14 +50,14 @@ struct Row {
 ///
 /// When no key takes several numbers, so that nothing runs along an axis.
 pub fn page(lines: &str) -> Result<Curves, CliError> {
-    let rows: Vec<Row> = lines.lines().filter_map(row).collect();
+    let rows: Vec<RunRow> = lines.lines().filter_map(row).collect();
     let axis = axis(&rows).ok_or_else(|| {
         CliError::usage(
             "no key takes several numbers in these rows; sweep one, for example with \
              --points traffic.0.length.fixed=6,128,1024",
         )
     })?;
-    let mut groups: BTreeMap<String, Vec<(f64, &Row)>> = BTreeMap::new();
+    let mut groups: BTreeMap<String, Vec<(f64, &RunRow)>> = BTreeMap::new();
     for row in &rows {
         let at = row.changes.get(&axis).and_then(|text| number(text));
         let others = row.changes.iter().filter(|(key, _)| **key != axis);
@@ -72,7 +72,7 @@ pub fn page(lines: &str) -> Result<Curves, CliError> {
         _ => axis.clone(),
     };
     let left_out = groups.len().saturating_sub(CURVES_MAX);
-    let groups: Vec<(String, Vec<(f64, &Row)>)> = groups.into_iter().take(CURVES_MAX).collect();
+    let groups: Vec<(String, Vec<(f64, &RunRow)>)> = groups.into_iter().take(CURVES_MAX).collect();
     let figures = MEASURES
         .iter()
         .filter_map(|measure| figure(&along, &groups, measure));
@@ -97,14 +97,14 @@ pub fn page(lines: &str) -> Result<Curves, CliError> {
     })
 }
 
-fn row(line: &str) -> Option<Row> {
+fn row(line: &str) -> Option<RunRow> {
     let value: Value = serde_json::from_str(line).ok()?;
     let changes = value.get("changes")?.as_array()?.iter();
     let pair = |change: &Value| {
         let (key, text) = change.as_str()?.split_once('=')?;
         Some((key.to_owned(), text.to_owned()))
     };
-    Some(Row {
+    Some(RunRow {
         name: value.get("scenario")?.as_str()?.to_owned(),
         changes: changes.filter_map(pair).collect(),
         value,
@@ -112,7 +112,7 @@ fn row(line: &str) -> Option<Row> {
 }
 
 /// The key with the most different numbers.
-fn axis(rows: &[Row]) -> Option<String> {
+fn axis(rows: &[RunRow]) -> Option<String> {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (key, text) in rows.iter().flat_map(|row| &row.changes) {
         let seen = values.entry(key).or_default();
@@ -146,8 +146,8 @@ fn unit(text: &str) -> Option<&'static str> {
     })
 }
 
-fn lead(rows: &[Row], left_out: usize) -> String {
-    let complete = |row: &&Row| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
+fn lead(rows: &[RunRow], left_out: usize) -> String {
+    let complete = |row: &&RunRow| row.value.get("ending").and_then(Value::as_str) != Some("stuck");
     let mut text = format!("{} runs; a point is the mean over its seeds.", rows.len());
     let stuck = rows.len() - rows.iter().filter(complete).count();
     if stuck > 0 {
@@ -164,7 +164,7 @@ fn lead(rows: &[Row], left_out: usize) -> String {
 /// None when no row has the measure.
 fn figure(
     axis: &str,
-    groups: &[(String, Vec<(f64, &Row)>)],
+    groups: &[(String, Vec<(f64, &RunRow)>)],
     &(path, title, factor): &(&str, &str, f64),
 ) -> Option<CurveFigure> {
     let curves: Vec<Curve> = groups
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_the_mean_of_its_seeds_and_the_key_with_most_numbers_the_axis() {
+    fn points_are_seed_means_and_most_varied_key_is_axis() {
         let lines = [
             line("1%", 6, 1, 10.0),
             line("1%", 6, 2, 20.0),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_an_axis_are_refused_with_the_remedy() {
+    fn rows_without_varied_key_are_refused_with_remedy() {
         let refusal = page(&line("1%", 6, 1, 1.0)).expect_err("one point");
         assert!(refusal.message.contains("--points"), "{}", refusal.message);
     }

@@ -1,10 +1,10 @@
 //! One scenario at many points and seeds.
 
-use super::pace::Pace;
+use super::eta::EtaReporter;
 use super::{SweepArgs, parse, read, write_page};
 use crate::print;
-use crate::{CliError, DONE};
-use scenario::Outcome;
+use crate::{CliError, EXIT_OK};
+use scenario::RunOutcome;
 use scenario::sweep::{self, Axis};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
@@ -39,16 +39,16 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
             out.display()
         )));
     }
-    let known = known(args.out.as_deref())?;
+    let known = finished_keys(args.out.as_deref())?;
     let left = jobs.iter().filter(|job| !known.contains(&job.key)).count();
-    let file = args.out.as_deref().map(append).transpose()?;
-    let mut rows = Rows {
+    let file = args.out.as_deref().map(open_for_append).transpose()?;
+    let mut rows = RowSink {
         file,
         csv: args.csv,
-        kept: args.html.is_some().then(String::new),
+        page_rows: args.html.is_some().then(String::new),
         done: 0,
-        left,
-        pace: Pace::begin(),
+        total: left,
+        eta: EtaReporter::begin(),
     };
     if args.csv {
         print::line(CSV_HEAD)?;
@@ -57,35 +57,35 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         || std::thread::available_parallelism().map_or(1, usize::from),
         usize::from,
     );
-    sweep::run_all(&jobs, &known, threads, |row| rows.take(&row)).map_err(CliError::failed)?;
-    if let (Some(html), Some(kept)) = (&args.html, rows.kept) {
+    sweep::run_all(&jobs, &known, threads, |row| rows.write(&row)).map_err(CliError::failed)?;
+    if let (Some(html), Some(kept)) = (&args.html, rows.page_rows) {
         let all = match &args.out {
             Some(path) => read(path)?,
             None => kept,
         };
         write_page(&all, html)?;
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
 /// Where rows go.
-struct Rows {
+struct RowSink {
     file: Option<File>,
     csv: bool,
     /// Rows for the curves.
-    kept: Option<String>,
+    page_rows: Option<String>,
     done: usize,
-    left: usize,
-    pace: Pace,
+    total: usize,
+    eta: EtaReporter,
 }
 
 const CSV_HEAD: &str = "changes,seed,ending,elapsed_s,offered,settled,received,throughput_bps,\
 delay_mean_us,delay_p99_us,utilisation,collisions";
 
-impl Rows {
-    fn take(&mut self, row: &sweep::Row) -> Result<(), String> {
+impl RowSink {
+    fn write(&mut self, row: &sweep::Row) -> Result<(), String> {
         let json = serde_json::to_string(row).map_err(|error| error.to_string())?;
-        if let Some(kept) = &mut self.kept {
+        if let Some(kept) = &mut self.page_rows {
             kept.push_str(&json);
             kept.push('\n');
         }
@@ -95,14 +95,14 @@ impl Rows {
             None => print::line(line).map_err(|error| error.message)?,
         }
         self.done += 1;
-        let share = self.done as f64 / self.left.max(1) as f64;
-        self.pace
-            .say(share, || format!("{} of {} runs", self.done, self.left));
+        let share = self.done as f64 / self.total.max(1) as f64;
+        self.eta
+            .update(share, || format!("{} of {} runs", self.done, self.total));
         Ok(())
     }
 }
 
-fn csv(outcome: &Outcome) -> String {
+fn csv(outcome: &RunOutcome) -> String {
     let total = &outcome.total;
     let delay = total.delay.as_ref();
     let shown = |value: Option<f64>| value.map_or(String::new(), |value| format!("{value}"));
@@ -159,7 +159,7 @@ fn shard(text: &str) -> Result<(usize, usize), CliError> {
 }
 
 /// Keys of the rows that are in a file already. A line cut off by an interruption has none.
-fn known(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
+fn finished_keys(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
     let Some(path) = path.filter(|path| path.exists()) else {
         return Ok(BTreeSet::new());
     };
@@ -172,7 +172,7 @@ fn known(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
 }
 
 /// Opens a file to add rows; a line cut off is ended first.
-fn append(path: &Path) -> Result<File, CliError> {
+fn open_for_append(path: &Path) -> Result<File, CliError> {
     let refuse = |error: std::io::Error| {
         CliError::failed(format!("cannot write {}: {error}", path.display()))
     };

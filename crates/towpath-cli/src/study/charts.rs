@@ -1,7 +1,7 @@
 //! The study's figures 1 to 16 as a page.
 
 use report::{Curve, CurveFigure, CurveRow, Curves};
-use study::dcruz::{Report, Row};
+use study::dcruz::{PointRow, Report};
 
 /// Revision, mode and host delays of each curve, with the name it has on the page.
 const CURVES: [(&str, &str, bool, &str); 6] = [
@@ -63,27 +63,28 @@ fn row(
         4 => "unicast",
         _ => "unicast and multicast",
     };
-    let figure = |number: usize, y: &str, what: &str, ours: fn(&Row) -> f64, name: &str, scale| {
-        let lines = curves.iter().enumerate().map(|(place, curve)| Curve {
-            name: place,
-            line: true,
-            marks: false,
-            points: points(report, size, curve, ours),
-        });
-        let printed = curves.iter().enumerate().map(|(place, curve)| Curve {
-            name: place,
-            line: false,
-            marks: true,
-            points: printed(report, size, curve, name, scale),
-        });
-        CurveFigure {
-            caption: format!("Figure {number}: {what}, {size} B"),
-            x: "offered load, B/s".to_owned(),
-            y: y.to_owned(),
-            linear: true,
-            curves: lines.chain(printed).collect(),
-        }
-    };
+    let figure =
+        |number: usize, y: &str, what: &str, ours: fn(&PointRow) -> f64, name: &str, scale| {
+            let lines = curves.iter().enumerate().map(|(place, curve)| Curve {
+                name: place,
+                line: true,
+                marks: false,
+                points: points(report, size, curve, ours),
+            });
+            let printed = curves.iter().enumerate().map(|(place, curve)| Curve {
+                name: place,
+                line: false,
+                marks: true,
+                points: printed(report, size, curve, name, scale),
+            });
+            CurveFigure {
+                caption: format!("Figure {number}: {what}, {size} B"),
+                x: "offered load, B/s".to_owned(),
+                y: y.to_owned(),
+                linear: true,
+                curves: lines.chain(printed).collect(),
+            }
+        };
     CurveRow {
         title: format!("Messages of {size} B, {mode}"),
         note: String::new(),
@@ -112,7 +113,7 @@ fn points(
     report: &Report,
     size: u64,
     &(revision, mode, host_delays, _): &(&str, &str, bool, &str),
-    figure: fn(&Row) -> f64,
+    figure: fn(&PointRow) -> f64,
 ) -> Vec<(f64, f64)> {
     let own = report.rows.iter().filter(|row| {
         row.size_bytes == size

@@ -1,22 +1,22 @@
 //! The process that holds a testbed.
 
 use super::{UpArgs, channel, registry};
-use crate::{CliError, DONE, print};
+use crate::{CliError, EXIT_OK, print};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-use testbed::{HostPlan, LinkPlan, Plan, Testbed};
+use testbed::{HostPlan, LinkPlan, Testbed, TestbedPlan};
 
 /// What a holder prints when its testbed is up; anything else is why it is not.
 pub const READY: &str = "ready";
 
 /// How long somebody who asks may take to do so.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A question to a holder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Ask {
+pub enum HolderRequest {
     /// The namespaces of a host.
     Enter(String),
     /// What there is.
@@ -27,7 +27,7 @@ pub enum Ask {
 
 /// The answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Answer {
+pub enum HolderReply {
     /// The host's network namespace comes with this, after a user namespace where the holder has
     /// its own.
     Entered {
@@ -87,8 +87,8 @@ pub fn hold(args: &UpArgs) -> Result<u8, CliError> {
     let _ = rustix::process::setsid();
     // Before the user namespace, in which this user is called root.
     let listening = registry::listen(&args.name.name);
-    let up = listening.and_then(|listening| Ok((Held::up(args)?, listening)));
-    let (held, (listener, path)) = match up {
+    let up = listening.and_then(|listening| Ok((TestbedHolder::up(args)?, listening)));
+    let (holder, (listener, path)) = match up {
         Ok(up) => up,
         Err(error) => {
             print::line(&error.message)?;
@@ -97,73 +97,73 @@ pub fn hold(args: &UpArgs) -> Result<u8, CliError> {
     };
     print::line(READY)?;
     for stream in listener.incoming().flatten() {
-        if !held.answer(stream.into()) {
+        if !holder.serve_request(stream.into()) {
             break;
         }
     }
     // What is left is swept by the next command.
     let _ = std::fs::remove_file(path);
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
-struct Held {
+struct TestbedHolder {
     testbed: Testbed,
-    users: Option<OwnedFd>,
+    user_namespace: Option<OwnedFd>,
     link: String,
     ipv6: bool,
 }
 
-impl Held {
-    fn up(args: &UpArgs) -> Result<Held, CliError> {
+impl TestbedHolder {
+    fn up(args: &UpArgs) -> Result<TestbedHolder, CliError> {
         let link: Result<LinkPlan, _> = args.link.parse();
         let link = link.map_err(|error| CliError::usage(error.to_string()))?;
         let privileged = testbed::is_privileged();
         testbed::enter_user_namespace().map_err(CliError::failed)?;
         let users = (!privileged).then(|| File::open("/proc/self/ns/user").map(OwnedFd::from));
-        let letters = ('a'..='z').take(args.hosts as usize);
-        let hosts = letters.map(HostPlan::new);
-        let plan = Plan {
+        let names = ('a'..='z').take(args.hosts as usize);
+        let hosts = names.map(HostPlan::new);
+        let plan = TestbedPlan {
             hosts: hosts.collect(),
             mtu: args.mtu,
             ipv6: args.ipv6,
-            ..Plan::pair(link, args.seed)
+            ..TestbedPlan::pair(link, args.seed)
         };
         let testbed = Testbed::up(&plan).map_err(CliError::failed)?;
         // Here faults and schedule hold from the beginning: the programs are the user's own.
         testbed.begin(args.seed);
-        Ok(Held {
+        Ok(TestbedHolder {
             testbed,
-            users: users.transpose().map_err(CliError::failed)?,
+            user_namespace: users.transpose().map_err(CliError::failed)?,
             link: args.link.clone(),
             ipv6: args.ipv6,
         })
     }
 
     /// Answers one question; false when it was the last.
-    fn answer(&self, socket: OwnedFd) -> bool {
+    fn serve_request(&self, socket: OwnedFd) -> bool {
         let mut channel = channel(socket);
         // Who says nothing, or nonsense, gets no answer.
-        let Ok((ask, _)) = channel.receive::<Ask>(PATIENCE) else {
+        let Ok((ask, _)) = channel.receive::<HolderRequest>(REQUEST_TIMEOUT) else {
             return true;
         };
         let mut descriptors: Vec<BorrowedFd<'_>> = Vec::new();
         let answer = match &ask {
-            Ask::Enter(name) => match self.testbed.host(name) {
+            HolderRequest::Enter(name) => match self.testbed.host(name) {
                 Some(host) => {
-                    descriptors.extend(self.users.as_ref().map(AsFd::as_fd));
+                    descriptors.extend(self.user_namespace.as_ref().map(AsFd::as_fd));
                     descriptors.push(host.namespace());
-                    Answer::Entered {
-                        own_users: self.users.is_some(),
+                    HolderReply::Entered {
+                        own_users: self.user_namespace.is_some(),
                     }
                 }
-                None => Answer::Refused(self.no_host(name)),
+                None => HolderReply::Refused(self.no_host(name)),
             },
-            Ask::Describe => Answer::Described(self.describe()),
-            Ask::Down => Answer::Down,
+            HolderRequest::Describe => HolderReply::Described(self.describe()),
+            HolderRequest::Down => HolderReply::Down,
         };
         // Who has gone meanwhile hears nothing.
         let _ = channel.send(&answer, &descriptors);
-        !matches!(ask, Ask::Down)
+        !matches!(ask, HolderRequest::Down)
     }
 
     fn no_host(&self, name: &str) -> String {
@@ -206,7 +206,7 @@ impl Held {
         });
         Description {
             link: self.link.clone(),
-            frames: crate::stage::frames_text(&plan.link, plan.mtu),
+            frames: crate::environment::framing_text(&plan.link, plan.mtu),
             hosts: hosts.collect(),
             counts: counts.collect(),
         }

@@ -8,10 +8,10 @@ pub mod registry;
 
 use crate::args::OutputArgs;
 use crate::print;
-use crate::{CliError, DONE};
+use crate::{CliError, EXIT_OK};
 use clap::{Args, Subcommand};
 use control::Channel;
-use holder::{Answer, Ask, Description};
+use holder::{Description, HolderReply, HolderRequest};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, OwnedFd};
@@ -93,7 +93,7 @@ pub struct ExecArgs {
 }
 
 /// How long a holder may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
 ///
@@ -148,16 +148,16 @@ fn up(args: &UpArgs) -> Result<u8, CliError> {
             why
         }));
     }
-    print::line(describe(name, &ask_description(name)?))?;
-    Ok(DONE)
+    print::line(describe(name, &request_description(name)?))?;
+    Ok(EXIT_OK)
 }
 
 fn exec(args: &ExecArgs) -> Result<u8, CliError> {
-    let ask = Ask::Enter(args.host.clone());
-    let (answer, descriptors) = registry::ask(&args.name.name, &ask, PATIENCE)?;
+    let ask = HolderRequest::Enter(args.host.clone());
+    let (answer, descriptors) = registry::request(&args.name.name, &ask, REPLY_TIMEOUT)?;
     match answer {
-        Answer::Entered { own_users } => enter(own_users, descriptors)?,
-        other => return Err(unexpected(&other)),
+        HolderReply::Entered { own_users } => enter_namespaces(own_users, descriptors)?,
+        other => return Err(reply_error(&other)),
     }
     let error = Command::new(&args.command[0])
         .args(&args.command[1..])
@@ -169,7 +169,7 @@ fn exec(args: &ExecArgs) -> Result<u8, CliError> {
 }
 
 /// Goes into the namespaces a holder sent: that of its user where it has one, then the host's.
-fn enter(own_users: bool, descriptors: Vec<OwnedFd>) -> Result<(), CliError> {
+fn enter_namespaces(own_users: bool, descriptors: Vec<OwnedFd>) -> Result<(), CliError> {
     let fault = |error| CliError::failed(format!("cannot enter the host: {error}"));
     let mut descriptors = descriptors.into_iter();
     if own_users {
@@ -187,13 +187,13 @@ fn list(as_json: bool) -> Result<u8, CliError> {
     let described: Vec<(String, Description)> = names
         .into_iter()
         .filter_map(|name| {
-            let description = ask_description(&name).ok()?;
+            let description = request_description(&name).ok()?;
             Some((name, description))
         })
         .collect();
     if as_json {
         print::json(&described)?;
-        return Ok(DONE);
+        return Ok(EXIT_OK);
     }
     if described.is_empty() {
         print::line("no testbed is up; make one with `towpath testbed up`")?;
@@ -201,13 +201,13 @@ fn list(as_json: bool) -> Result<u8, CliError> {
     for (name, description) in &described {
         print::line(describe(name, description))?;
     }
-    Ok(DONE)
+    Ok(EXIT_OK)
 }
 
-fn ask_description(name: &str) -> Result<Description, CliError> {
-    match registry::ask(name, &Ask::Describe, PATIENCE)?.0 {
-        Answer::Described(description) => Ok(description),
-        other => Err(unexpected(&other)),
+fn request_description(name: &str) -> Result<Description, CliError> {
+    match registry::request(name, &HolderRequest::Describe, REPLY_TIMEOUT)?.0 {
+        HolderReply::Described(description) => Ok(description),
+        other => Err(reply_error(&other)),
     }
 }
 
@@ -226,15 +226,15 @@ fn describe(name: &str, description: &Description) -> String {
 }
 
 fn down(name: &str) -> Result<u8, CliError> {
-    match registry::ask(name, &Ask::Down, PATIENCE)?.0 {
-        Answer::Down => Ok(DONE),
-        other => Err(unexpected(&other)),
+    match registry::request(name, &HolderRequest::Down, REPLY_TIMEOUT)?.0 {
+        HolderReply::Down => Ok(EXIT_OK),
+        other => Err(reply_error(&other)),
     }
 }
 
-fn unexpected(answer: &Answer) -> CliError {
+fn reply_error(answer: &HolderReply) -> CliError {
     match answer {
-        Answer::Refused(why) => CliError::failed(why),
+        HolderReply::Refused(why) => CliError::failed(why),
         other => CliError::failed(format!("the holder answered out of order: {other:?}")),
     }
 }

@@ -4,7 +4,7 @@
 //! a holder that was killed, whose hosts went with it; it is removed by whoever finds it.
 
 use super::channel;
-use super::holder::{Answer, Ask};
+use super::holder::{HolderReply, HolderRequest};
 use crate::CliError;
 use std::fs;
 use std::io;
@@ -109,14 +109,14 @@ pub(super) fn names() -> Result<Vec<String>, CliError> {
 }
 
 /// Asks the holder of the testbed called `name`.
-pub(super) fn ask(
+pub(super) fn request(
     name: &str,
-    ask: &Ask,
+    request: &HolderRequest,
     limit: Duration,
-) -> Result<(Answer, Vec<OwnedFd>), CliError> {
+) -> Result<(HolderReply, Vec<OwnedFd>), CliError> {
     let mut channel = channel(connect(name)?.into());
     let fault = |error| CliError::failed(format!("testbed '{name}': {error}"));
-    channel.send(ask, &[]).map_err(fault)?;
+    channel.send(request, &[]).map_err(fault)?;
     channel.receive(limit).map_err(fault)
 }
 
@@ -125,7 +125,7 @@ mod tests {
     use super::name;
 
     #[test]
-    fn names_are_names_of_files() {
+    fn testbed_name_must_be_valid_file_name() {
         assert_eq!(name("lab-1"), Ok("lab-1".into()));
         for bad in ["", "../x", "a b", &"x".repeat(41)] {
             assert!(name(bad).expect_err("no name").contains("letters"));

@@ -1,6 +1,6 @@
 //! Keys, agents, and races against them, as a user meets them.
 
-use crate::support::{Scratch, await_that, finish, program, signal, towpath};
+use crate::support::{Scratch, finish, program, signal, towpath, wait_until};
 use results::{RunData, Status};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -70,7 +70,7 @@ impl Drop for Agent {
     }
 }
 
-pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
+pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::CommandOutput {
     let mut command = program();
     command.env("TOWPATH_KEYS", keys).args(arguments);
     command
@@ -81,7 +81,7 @@ pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::Said {
 }
 
 /// Makes keys that trust each other; the far one.
-pub fn friends(near: &str, far: &str) -> String {
+pub fn exchange_keys(near: &str, far: &str) -> String {
     let key_of = |keys: &str| {
         let made = with_keys(keys, &["key", "new"]);
         assert_eq!(made.code, 0, "{}", made.err);
@@ -98,7 +98,7 @@ pub fn friends(near: &str, far: &str) -> String {
 }
 
 /// The agent tells its counts to whoever asks.
-fn told(agent: &Agent) {
+fn assert_metrics_served(agent: &Agent) {
     let metrics = agent.lines[2]
         .strip_prefix("metrics on http://")
         .and_then(|rest| rest.split_once('/'));
@@ -115,10 +115,10 @@ fn told(agent: &Agent) {
 }
 
 #[test]
-fn two_machines_in_five_lines() {
+fn race_between_two_hosts_takes_five_commands() {
     let scratch = Scratch::new();
     let (near, far) = (scratch.text("near"), scratch.text("far"));
-    let far_key = friends(&near, &far);
+    let far_key = exchange_keys(&near, &far);
     let agent = Agent::start(&far, &["--metrics", "127.0.0.1:0"], 3);
     assert_eq!(agent.lines[1], format!("key {far_key}"));
     // It has given up what it was started with.
@@ -169,13 +169,13 @@ fn two_machines_in_five_lines() {
         groups.contains(&"cpu") && groups.contains(&theirs.as_str()),
         "{groups:?}"
     );
-    told(&agent);
+    assert_metrics_served(&agent);
     let trusted = with_keys(&near, &["key", "show", "--trusted"]);
     assert_eq!(trusted.out, format!("127.0.0.1 {far_key}\n"));
 }
 
 #[test]
-fn one_sender_reaches_several_agents_at_once() {
+fn together_races_against_several_agents_at_once() {
     let scratch = Scratch::new();
     let none = scratch.text("none");
     let agents = [0; 4].map(|_| Agent::start(&none, &[], 1));
@@ -208,8 +208,8 @@ fn one_sender_reaches_several_agents_at_once() {
         }
     }
     let first = all[..2].iter().min().expect("two");
-    let told = said.out.contains(&format!("by host {first} "));
-    assert!(told, "{}", said.out);
+    let named = said.out.contains(&format!("by host {first} "));
+    assert!(named, "{}", said.out);
     // One after another each is a cell of its own.
     let alone = scratch.text("alone");
     assert_eq!(race(&["--out", &alone]).code, 0);
@@ -244,7 +244,7 @@ fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().expect("the program starts");
     let trials = scratch.path(name).join("trials.jsonl");
-    await_that("nothing is measured", || {
+    wait_until("nothing is measured", || {
         std::fs::read_to_string(&trials).is_ok_and(|text| text.lines().count() > 2)
     });
     child
@@ -252,7 +252,7 @@ fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
 
 /// It ended with this line, and what it had measured is there.
 #[track_caller]
-fn kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
+fn assert_trials_kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
     let said = finish(race);
     let lines = said
         .err
@@ -270,7 +270,7 @@ fn kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
 }
 
 #[test]
-fn a_race_that_is_cut_short_keeps_what_it_has() {
+fn interrupted_remote_race_keeps_finished_trials() {
     let scratch = Scratch::new();
     let agent = Agent::start(&scratch.text("none"), &[], 1);
     let interrupt = |race: &Child| signal(race.id(), rustix::process::Signal::INT);
@@ -288,7 +288,7 @@ fn a_race_that_is_cut_short_keeps_what_it_has() {
     assert!(line().contains("stopped by the user while waiting for it"));
     assert_eq!(second.wait().expect("it ends").code(), Some(1));
     interrupt(&first);
-    kept(
+    assert_trials_kept(
         &scratch,
         "first",
         first,
@@ -302,11 +302,11 @@ fn a_race_that_is_cut_short_keeps_what_it_has() {
         "see that it still runs",
         "is kept in",
     ];
-    kept(&scratch, "third", third, &words);
+    assert_trials_kept(&scratch, "third", third, &words);
 }
 
 #[test]
-fn an_agent_by_two_names_is_one() {
+fn agent_given_by_two_names_is_one_session() {
     let scratch = Scratch::new();
     let none = scratch.text("none");
     let agent = Agent::start(&none, &[], 1);
@@ -323,7 +323,7 @@ fn an_agent_by_two_names_is_one() {
 }
 
 #[test]
-fn the_unit_for_systemd_is_one() {
+fn systemd_unit_file_is_valid() {
     let scratch = Scratch::new();
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -358,7 +358,7 @@ fn the_unit_for_systemd_is_one() {
 }
 
 #[test]
-fn without_keys_a_host_races_with_itself_only() {
+fn agent_without_keys_accepts_loopback_only() {
     let scratch = Scratch::new();
     let none = scratch.text("none");
     let agent = Agent::start(&none, &["--max-circuits", "2"], 1);
@@ -399,7 +399,7 @@ fn without_keys_a_host_races_with_itself_only() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_in_a_line() {
+fn invalid_remote_options_are_refused_in_one_line() {
     let scratch = Scratch::new();
     let keys = scratch.text("keys");
     let refused = |arguments: &[&str], code: i32, words: &str| {

@@ -1,7 +1,7 @@
 //! What links of each kind do to the transports that cross them.
 
-use crate::support::{Scratch, await_that, program, runs, signal, trials_of};
-use crate::testbeds::{evidence, linked, may_have_hosts, towpath_in};
+use crate::support::{Scratch, is_running, program, signal, trials_of, wait_until};
+use crate::testbeds::{can_create_hosts, evidence, linked, towpath_in};
 use results::{Status, Trial};
 use rustix::process::Signal;
 use std::process::Stdio;
@@ -11,8 +11,8 @@ fn metric(trial: &Trial, name: &str) -> f64 {
 }
 
 #[test]
-fn packet_sockets_do_where_there_are_no_tap_devices() {
-    if !may_have_hosts() {
+fn link_falls_back_to_packet_sockets_without_tap() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -30,8 +30,8 @@ fn packet_sockets_do_where_there_are_no_tap_devices() {
 }
 
 #[test]
-fn xtp_crosses_a_lossy_link_without_udp_below_it() {
-    if !may_have_hosts() {
+fn raw_xtp_crosses_lossy_link() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -49,8 +49,8 @@ fn xtp_crosses_a_lossy_link_without_udp_below_it() {
 }
 
 #[test]
-fn super_frames_carry_many_segments_and_true_frames_one() {
-    if !may_have_hosts() {
+fn super_frames_carry_many_segments_true_frames_one() {
+    if !can_create_hosts() {
         return;
     }
     let mean = |link: &str| {
@@ -75,8 +75,8 @@ fn super_frames_carry_many_segments_and_true_frames_one() {
 }
 
 #[test]
-fn directions_have_their_own_rates() {
-    if !may_have_hosts() {
+fn asymmetric_link_rates_apply_per_direction() {
+    if !can_create_hosts() {
         return;
     }
     let rate = |more: &[&str]| {
@@ -99,8 +99,8 @@ fn directions_have_their_own_rates() {
 }
 
 #[test]
-fn a_link_may_be_cut_while_a_race_runs() {
-    if !may_have_hosts() {
+fn race_survives_scheduled_link_cut() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -126,8 +126,8 @@ fn a_link_may_be_cut_while_a_race_runs() {
 }
 
 #[test]
-fn a_quota_slows_the_host_it_is_of() {
-    if !may_have_hosts() {
+fn cpu_quota_slows_its_host() {
+    if !can_create_hosts() {
         return;
     }
     let rate = |more: &[&str]| {
@@ -157,7 +157,7 @@ fn a_quota_slows_the_host_it_is_of() {
             .stdin(Stdio::null())
             .output()
             .expect("the program starts");
-        let said: crate::support::Said = output.into();
+        let said: crate::support::CommandOutput = output.into();
         if said.err.contains("control groups") {
             eprintln!("SKIPPED: {}", said.err);
             return None;
@@ -181,8 +181,8 @@ fn a_quota_slows_the_host_it_is_of() {
 }
 
 #[test]
-fn a_host_may_talk_to_itself_and_a_killed_testbed_is_forgotten() {
-    if !may_have_hosts() {
+fn host_loopback_works_and_killed_testbed_is_swept() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -223,7 +223,7 @@ fn a_host_may_talk_to_itself_and_a_killed_testbed_is_forgotten() {
     // The holder is the process that listens; it is killed, and nothing is up any more.
     let holder = holder_of("self").expect("somebody holds it");
     signal(holder, Signal::KILL);
-    await_that("the holder lives", || !runs(holder));
+    wait_until("the holder lives", || !is_running(holder));
     let listed = run(&["list"]);
     assert!(listed.out.contains("no testbed is up"), "{}", listed.out);
     let again = run(&["up", "--name", "self"]);

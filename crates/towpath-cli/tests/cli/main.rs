@@ -14,18 +14,18 @@
 //! * `surface` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
-mod endings;
+mod doctor_paths;
+mod help_and_output;
+mod interruptions;
 mod links;
 mod options;
-mod ordinary;
 mod profiles;
-mod reading;
 mod refusals;
+mod result_commands;
 mod schema;
 mod simulations;
 mod support;
-mod surface;
 mod testbeds;
-mod tools;
-mod ways;
+mod unprivileged;
 mod workloads;
+mod xtp_tools;

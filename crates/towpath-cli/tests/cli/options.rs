@@ -1,6 +1,6 @@
 //! What options change, and that it is stored and read back.
 
-use crate::support::{Scratch, counts, race, trials_of};
+use crate::support::{Scratch, is_valid_trial, race, trials_of};
 use results::RunData;
 
 fn quick(arguments: &[&str]) -> RunData {
@@ -11,18 +11,18 @@ fn quick(arguments: &[&str]) -> RunData {
 }
 
 #[track_caller]
-fn all_count(run: &RunData, names: &[&str]) {
+fn assert_all_valid(run: &RunData, names: &[&str]) {
     for name in names {
         let trials = trials_of(run, name);
         assert!(!trials.is_empty(), "{name} did not run");
         for trial in trials {
-            counts(trial);
+            is_valid_trial(trial);
         }
     }
 }
 
 #[track_caller]
-fn effective(run: &RunData, key: &str, value: &str) {
+fn assert_effective(run: &RunData, key: &str, value: &str) {
     for trial in run.trials.iter().filter(|trial| trial.block > 0) {
         assert_eq!(
             trial.effective.get(key).map(String::as_str),
@@ -33,36 +33,36 @@ fn effective(run: &RunData, key: &str, value: &str) {
 }
 
 #[test]
-fn what_is_asked_for_twice_is_measured_once() {
+fn duplicate_cells_are_measured_once() {
     let run = quick(&["tcp", "udp", "tcp", "-w", "delay,delay"]);
     assert_eq!(run.plan.transports, ["tcp", "udp"]);
     assert_eq!(trials_of(&run, "tcp").len(), 1);
 }
 
 #[test]
-fn ipv6() {
+fn option_6_races_over_ipv6() {
     let names = ["tcp", "udp", "udp-segmented", "quic", "bare"];
     let mut arguments = names.to_vec();
     arguments.extend(["-6", "-w", "throughput,delay"]);
     let run = quick(&arguments);
-    all_count(&run, &names);
+    assert_all_valid(&run, &names);
     assert_eq!(run.plan.options["family"], "IPv6");
 }
 
 #[test]
-fn directions() {
+fn reverse_and_bidir_change_senders() {
     let names = ["tcp", "unix-stream", "udp"];
     for (flag, name) in [("--reverse", "reverse"), ("--bidir", "both")] {
         let mut arguments = names.to_vec();
         arguments.extend([flag, "-w", "throughput,delay"]);
         let run = quick(&arguments);
-        all_count(&run, &names);
+        assert_all_valid(&run, &names);
         assert_eq!(run.plan.options["direction"], name);
     }
 }
 
 #[test]
-fn circuits_share_and_the_shares_add_up() {
+fn circuit_shares_add_up_to_one() {
     let run = quick(&[
         "tcp",
         "unix-stream",
@@ -71,7 +71,7 @@ fn circuits_share_and_the_shares_add_up() {
         "-w",
         "throughput,delay",
     ]);
-    all_count(&run, &["tcp", "unix-stream"]);
+    assert_all_valid(&run, &["tcp", "unix-stream"]);
     for trial in trials_of(&run, "tcp") {
         assert_eq!(trial.cell.integer("circuits"), Some(3));
         if trial.cell.workload() == "throughput" {
@@ -85,9 +85,9 @@ fn circuits_share_and_the_shares_add_up() {
 }
 
 #[test]
-fn unlike_transports_share_one_trial() {
+fn joined_transports_share_one_trial() {
     let run = quick(&["tcp+udp", "tcp", "-w", "throughput"]);
-    all_count(&run, &["tcp+udp", "tcp"]);
+    assert_all_valid(&run, &["tcp+udp", "tcp"]);
     let metrics = &trials_of(&run, "tcp+udp")[0].metrics;
     let sum = metrics["share.tcp"] + metrics["share.udp"];
     assert!((sum - 1.0).abs() < 1e-9, "{sum}");
@@ -95,9 +95,9 @@ fn unlike_transports_share_one_trial() {
 }
 
 #[test]
-fn a_mix_of_sizes_stands_beside_single_sizes() {
+fn size_mix_is_measured_beside_single_sizes() {
     let run = quick(&["tcp", "udp", "--mix", "64,1400,70%", "-w", "throughput"]);
-    all_count(&run, &["tcp", "udp"]);
+    assert_all_valid(&run, &["tcp", "udp"]);
     let mixes = run.trials.iter().map(|trial| trial.cell.text("mix"));
     let mixes: Vec<String> = mixes.filter(|mix| !mix.is_empty()).collect();
     assert!(!mixes.is_empty());
@@ -109,7 +109,7 @@ fn a_mix_of_sizes_stands_beside_single_sizes() {
 }
 
 #[test]
-fn sizes_of_packets_are_sampled_in_the_pilots() {
+fn packet_sizes_are_sampled_in_pilots() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: watching packets needs root");
         return;
@@ -150,9 +150,9 @@ fn sizes_of_packets_are_sampled_in_the_pilots() {
 }
 
 #[test]
-fn a_sweep_of_buffers_is_read_back() {
+fn buffer_sweep_is_effective_and_recorded() {
     let run = quick(&["udp", "--buffers", "32KiB,64KiB", "-w", "throughput"]);
-    all_count(&run, &["udp"]);
+    assert_all_valid(&run, &["udp"]);
     for trial in trials_of(&run, "udp") {
         let asked = trial.cell.integer("buffers").expect("a factor");
         let granted: i64 = trial.effective["receiver.receive_buffer"]
@@ -163,10 +163,10 @@ fn a_sweep_of_buffers_is_read_back() {
 }
 
 #[test]
-fn pins_are_where_they_were_put() {
+fn pinned_workers_run_on_given_cpus() {
     let run = quick(&["tcp", "--pin", "0", "-w", "delay"]);
-    effective(&run, "sender.cpus", "0");
-    effective(&run, "receiver.cpus", "0");
+    assert_effective(&run, "sender.cpus", "0");
+    assert_effective(&run, "receiver.cpus", "0");
     let free = quick(&["tcp", "--pin", "none", "-w", "delay"]);
     assert_eq!(free.plan.options["pin.sender"], "none");
     let cpus = &free.trials[0].effective["sender.cpus"];
@@ -175,19 +175,19 @@ fn pins_are_where_they_were_put() {
 }
 
 #[test]
-fn swapped_ends_change_their_processors() {
+fn swap_exchanges_cpus() {
     let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
     if !several {
         eprintln!("SKIPPED: swapping needs two processors");
         return;
     }
     let run = quick(&["tcp", "--pin", "0,1", "--swap", "-w", "throughput"]);
-    effective(&run, "sender.cpus", "1");
-    effective(&run, "receiver.cpus", "0");
+    assert_effective(&run, "sender.cpus", "1");
+    assert_effective(&run, "receiver.cpus", "0");
 }
 
 #[test]
-fn tcp_options_take_effect() {
+fn tcp_options_are_effective() {
     let on = [
         "tcp",
         "--nodelay",
@@ -198,23 +198,23 @@ fn tcp_options_take_effect() {
         "throughput",
     ];
     let run = quick(&on);
-    effective(&run, "sender.nodelay", "true");
-    effective(&run, "sender.congestion", "reno");
-    effective(&run, "receiver.congestion", "reno");
+    assert_effective(&run, "sender.nodelay", "true");
+    assert_effective(&run, "sender.congestion", "reno");
+    assert_effective(&run, "receiver.congestion", "reno");
     assert_eq!(run.plan.options["congestion"], "reno");
     let off = quick(&["tcp", "--nodelay", "off", "-w", "delay"]);
-    effective(&off, "sender.nodelay", "false");
+    assert_effective(&off, "sender.nodelay", "false");
 }
 
 #[test]
-fn one_transport_takes_part_with_options_of_its_own() {
+fn contestant_options_are_effective_per_contestant() {
     let own = "tcp,nodelay=on,buffers=64k";
     let label = "tcp,buffers=64k,nodelay=on";
     let arguments = ["tcp", own, label, "--nodelay", "off", "--baseline", own];
     let run = quick(&[&arguments[..], &["-w", "throughput,connect"]].concat());
     assert_eq!(run.plan.transports, ["tcp", label]);
     assert_eq!(run.plan.baseline, label);
-    all_count(&run, &["tcp", label]);
+    assert_all_valid(&run, &["tcp", label]);
     for (name, nodelay) in [("tcp", "false"), (label, "true")] {
         let trials = trials_of(&run, name);
         let moved = trials
@@ -239,7 +239,7 @@ fn one_transport_takes_part_with_options_of_its_own() {
 }
 
 #[test]
-fn congestion_control_is_chosen_for_one_contestant() {
+fn congestion_option_applies_to_one_contestant() {
     let allowed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
     let allowed = allowed.expect("every Linux has it");
     let Some(other) = allowed.split_whitespace().find(|name| *name != "cubic") else {
@@ -280,10 +280,10 @@ fn congestion_control_is_chosen_for_one_contestant() {
 }
 
 #[test]
-fn circuits_of_one_transport_with_different_options_share_a_trial() {
+fn same_transport_with_different_options_shares_one_trial() {
     let label = "tcp,nodelay=off+tcp,nodelay=on";
     let run = quick(&["tcp", label, "-w", "throughput,delay"]);
-    all_count(&run, &["tcp", label]);
+    assert_all_valid(&run, &["tcp", label]);
     for trial in trials_of(&run, label) {
         let names = match trial.cell.workload().as_str() {
             "throughput" => ["share.tcp,nodelay=off", "share.tcp,nodelay=on"],
@@ -299,7 +299,7 @@ fn circuits_of_one_transport_with_different_options_share_a_trial() {
 }
 
 #[test]
-fn labels_with_options_are_shown_whole_and_exported() {
+fn labels_with_options_are_printed_and_exported_whole() {
     let scratch = Scratch::new();
     let label = "tcp,buffers=64k,nodelay=on";
     let run = [
@@ -325,7 +325,7 @@ fn labels_with_options_are_shown_whole_and_exported() {
 }
 
 #[test]
-fn priorities_take_effect() {
+fn nice_values_are_effective() {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED: raising a priority needs root");
         return;
@@ -337,12 +337,12 @@ fn priorities_take_effect() {
         "-w",
         "throughput",
     ]);
-    effective(&run, "sender.priority", "-5");
-    effective(&run, "receiver.priority", "7");
+    assert_effective(&run, "sender.priority", "-5");
+    assert_effective(&run, "receiver.priority", "7");
 }
 
 #[test]
-fn a_plan_is_enough_to_repeat_the_race() {
+fn plan_suffices_to_repeat_race() {
     let arguments = [
         "udp",
         "tcp",

@@ -1,6 +1,6 @@
 //! `towpath profile`: layers, sizes side by side, counts, the picture; and who may not.
 
-use crate::support::{Said, Scratch, program, towpath};
+use crate::support::{CommandOutput, Scratch, program, towpath};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -37,7 +37,7 @@ fn layer<'a>(side: &'a Value, name: &str) -> Option<&'a Value> {
 }
 
 #[test]
-fn copying_grows_with_the_size_of_a_tcp_message() {
+fn profile_shows_tcp_copy_time_growing_with_size() {
     let scratch = Scratch::new();
     let Some(found) = profile(&scratch, &["tcp", "--size", "64,64KiB", "--time", "500ms"]) else {
         return;
@@ -73,7 +73,7 @@ fn copying_grows_with_the_size_of_a_tcp_message() {
 }
 
 #[test]
-fn an_engine_shows_its_procedures_and_its_counts() {
+fn profile_of_engine_lists_procedures_and_counts() {
     let scratch = Scratch::new();
     let found = profile(&scratch, &["xtp", "--size", "1000", "--time", "500ms"]);
     let Some(found) = found else {
@@ -96,7 +96,7 @@ fn an_engine_shows_its_procedures_and_its_counts() {
 }
 
 #[test]
-fn over_a_link_the_hosts_are_profiled_and_the_link_is_not() {
+fn profile_over_link_excludes_link_process() {
     let scratch = Scratch::new();
     let more = [
         "udp", "--size", "1000", "--time", "300ms", "-w", "delay", "--link", "delay=0",
@@ -123,7 +123,7 @@ fn over_a_link_the_hosts_are_profiled_and_the_link_is_not() {
 }
 
 #[test]
-fn who_may_not_hears_it_in_a_line() {
+fn unprivileged_profile_gives_one_line_error() {
     /// Nobody in particular.
     const NOBODY: u32 = 65_534;
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
@@ -148,7 +148,7 @@ fn who_may_not_hears_it_in_a_line() {
         .gid(NOBODY)
         .stdin(Stdio::null())
         .output();
-    let said: Said = output.expect("the program starts").into();
+    let said: CommandOutput = output.expect("the program starts").into();
     fs::remove_dir_all(&folder).expect("it is removed");
     assert_eq!(said.code, 1);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
@@ -160,7 +160,7 @@ fn who_may_not_hears_it_in_a_line() {
 }
 
 #[test]
-fn what_cannot_be_profiled_is_refused_in_a_line() {
+fn invalid_profile_options_are_refused_in_one_line() {
     let refused = |arguments: &[&str], words: &str| {
         let mut command = program();
         let output = command
@@ -168,7 +168,7 @@ fn what_cannot_be_profiled_is_refused_in_a_line() {
             .args(arguments)
             .stdin(Stdio::null())
             .output();
-        let said: Said = output.expect("the program starts").into();
+        let said: CommandOutput = output.expect("the program starts").into();
         assert_eq!(said.code, 2, "{}", said.err);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
         assert!(said.err.contains(words), "{}", said.err);

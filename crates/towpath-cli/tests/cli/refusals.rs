@@ -1,12 +1,12 @@
 //! Wrong input: one line that names the thing and the remedy, and no folder that looks whole.
 
-use crate::support::{Said, Scratch, towpath};
+use crate::support::{CommandOutput, Scratch, towpath};
 use std::fs;
 use std::path::Path;
 
 /// What stands in the last line of the errors, which must be the only one of the program's own.
 #[track_caller]
-fn refused(said: &Said, code: i32, words: &[&str]) {
+fn assert_refused(said: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(said.code, code, "{}", said.err);
     let own = said
         .err
@@ -21,21 +21,21 @@ fn refused(said: &Said, code: i32, words: &[&str]) {
 }
 
 #[track_caller]
-fn refused_before_it_begins(arguments: &[&str], code: i32, words: &[&str]) {
+fn assert_refused_before_start(arguments: &[&str], code: i32, words: &[&str]) {
     let scratch = Scratch::new();
     let out = scratch.text("run");
     let mut all = vec!["race"];
     all.extend(arguments);
     all.extend(["--out", &out]);
     let said = towpath(&all);
-    refused(&said, code, words);
+    assert_refused(&said, code, words);
     assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     assert_eq!(said.out, "");
     assert!(!scratch.path("run").exists(), "a folder was left");
 }
 
 #[test]
-fn words_that_mean_nothing() {
+fn invalid_option_values_are_refused() {
     for (arguments, words) in [
         (
             &["tcpp"][..],
@@ -77,12 +77,12 @@ fn words_that_mean_nothing() {
             &["offered", "at least 16 B"],
         ),
     ] {
-        refused_before_it_begins(arguments, 2, words);
+        assert_refused_before_start(arguments, 2, words);
     }
 }
 
 #[test]
-fn options_that_a_contestant_cannot_have() {
+fn invalid_contestant_options_are_refused() {
     for (arguments, words) in [
         (
             &["tcp,turbo=on"][..],
@@ -119,28 +119,28 @@ fn options_that_a_contestant_cannot_have() {
             &["--buffers sweeps", "tcp,buffers=64k"],
         ),
     ] {
-        refused_before_it_begins(arguments, 2, words);
+        assert_refused_before_start(arguments, 2, words);
     }
 }
 
 #[test]
-fn what_is_not_here() {
-    refused_before_it_begins(
+fn unavailable_transport_is_refused_with_remedy() {
+    assert_refused_before_start(
         &["tcp", "--congestion", "nosuch"],
         1,
         &["tcp cannot be used", "'nosuch'", "--congestion"],
     );
-    refused_before_it_begins(
+    assert_refused_before_start(
         &["tcp,congestion=nosuch"],
         1,
         &["tcp,congestion=nosuch cannot be used", "'nosuch'"],
     );
-    refused_before_it_begins(
+    assert_refused_before_start(
         &["raw-ether"],
         1,
         &["raw-ether cannot be used", "--interface"],
     );
-    refused_before_it_begins(
+    assert_refused_before_start(
         &["raw-ether", "--interface", "nosuch0"],
         1,
         &["raw-ether cannot be used", "nosuch0"],
@@ -148,12 +148,12 @@ fn what_is_not_here() {
 }
 
 #[test]
-fn a_folder_that_holds_something_is_left_as_it_is() {
+fn non_empty_output_folder_is_left_untouched() {
     let scratch = Scratch::new();
     fs::create_dir(scratch.path("run")).expect("a folder");
     fs::write(scratch.path("run/mine"), "mine").expect("a file");
     let said = towpath(&["race", "tcp", "--out", &scratch.text("run")]);
-    refused(&said, 1, &["exists and is not empty", "--out"]);
+    assert_refused(&said, 1, &["exists and is not empty", "--out"]);
     let left: Vec<_> = fs::read_dir(scratch.path("run"))
         .expect("it is there")
         .collect();
@@ -161,11 +161,11 @@ fn a_folder_that_holds_something_is_left_as_it_is() {
 }
 
 #[test]
-fn a_file_where_a_folder_should_be() {
+fn file_in_place_of_output_folder_is_refused() {
     let scratch = Scratch::new();
     fs::write(scratch.path("file"), "mine").expect("a file");
     let said = towpath(&["race", "tcp", "--out", &scratch.text("file/run")]);
-    refused(&said, 1, &["cannot write", "file/run", "--out"]);
+    assert_refused(&said, 1, &["cannot write", "file/run", "--out"]);
     assert_eq!(
         fs::read_to_string(scratch.path("file")).expect("it is there"),
         "mine"
@@ -173,21 +173,21 @@ fn a_file_where_a_folder_should_be() {
 }
 
 /// A file system of a few pages, which needs root.
-struct Tiny<'a>(&'a Path);
+struct TinyFilesystem<'a>(&'a Path);
 
-impl Tiny<'_> {
-    fn mount(at: &Path) -> Option<Tiny<'_>> {
+impl TinyFilesystem<'_> {
+    fn mount(at: &Path) -> Option<TinyFilesystem<'_>> {
         fs::create_dir_all(at).expect("a folder");
         let mut mount = std::process::Command::new("mount");
         let mount = mount
             .args(["-t", "tmpfs", "-o", "size=48k", "tmpfs"])
             .arg(at);
         let done = mount.output().is_ok_and(|output| output.status.success());
-        done.then_some(Tiny(at))
+        done.then_some(TinyFilesystem(at))
     }
 }
 
-impl Drop for Tiny<'_> {
+impl Drop for TinyFilesystem<'_> {
     fn drop(&mut self) {
         let unmounted = std::process::Command::new("umount").arg(self.0).status();
         assert!(unmounted.is_ok_and(|status| status.success()));
@@ -195,10 +195,10 @@ impl Drop for Tiny<'_> {
 }
 
 #[test]
-fn a_full_disk() {
+fn full_disk_fails_without_valid_result() {
     let scratch = Scratch::new();
     let at = scratch.path("tiny");
-    let Some(_tiny) = Tiny::mount(&at) else {
+    let Some(_tiny) = TinyFilesystem::mount(&at) else {
         eprintln!("SKIPPED: a small file system needs root");
         return;
     };
@@ -207,18 +207,18 @@ fn a_full_disk() {
         "race", "tcp", "udp", "--trial", "20ms", "--blocks", "9", "--out", &out,
     ];
     let said = towpath(&arguments);
-    refused(&said, 1, &["cannot write", "No space left", "--out"]);
+    assert_refused(&said, 1, &["cannot write", "No space left", "--out"]);
     assert!(!scratch.path("tiny/run/summary.json").exists());
     assert!(!scratch.path("tiny/run/report.html").exists());
 }
 
 #[test]
-fn a_race_in_which_nothing_works_fails() {
+fn race_without_valid_trial_exits_1() {
     let scratch = Scratch::new();
     let out = scratch.text("run");
     let said = towpath(&[
         "race", "udp", "--sizes", "1MiB", "--trial", "20ms", "--out", &out,
     ]);
-    refused(&said, 1, &["the race failed", "1048576"]);
+    assert_refused(&said, 1, &["the race failed", "1048576"]);
     crate::schema::accepts_folder(&scratch.path("run"));
 }

@@ -29,7 +29,7 @@ interarrival = { exponential = "5 ms" }
 }
 
 #[test]
-fn a_run_tells_its_figures_and_leaves_its_files() {
+fn sim_run_prints_figures_and_writes_trace_and_pcap() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let (trace, pcap) = (scratch.text("a.trace"), scratch.text("a.pcapng"));
@@ -44,7 +44,7 @@ fn a_run_tells_its_figures_and_leaves_its_files() {
 }
 
 #[test]
-fn traces_are_equal_for_equal_seeds_and_part_for_others() {
+fn sim_traces_equal_iff_seeds_equal() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let trace = |name: &str, seed: &str| {
@@ -61,7 +61,7 @@ fn traces_are_equal_for_equal_seeds_and_part_for_others() {
 }
 
 #[test]
-fn a_sweep_goes_on_where_it_stopped_and_shards_make_the_whole() {
+fn sim_sweep_resumes_and_shards_cover_all_jobs() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let sweep = |out: &str, more: &[&str]| {
@@ -96,12 +96,12 @@ fn a_sweep_goes_on_where_it_stopped_and_shards_make_the_whole() {
 }
 
 #[test]
-fn what_is_wrong_with_a_scenario_is_said_in_one_line() {
+fn scenario_errors_are_one_line() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let text = fs::read_to_string(&file).expect("it was written");
     fs::write(&file, text.replace("5 ms", "5 fortnights")).expect("a file");
-    for (words, told) in [
+    for (words, expected) in [
         (
             vec!["sim", "run", &file],
             ":17:32: \"5 fortnights\" has no unit",
@@ -119,13 +119,13 @@ fn what_is_wrong_with_a_scenario_is_said_in_one_line() {
     ] {
         let said = towpath(&words);
         assert_eq!(said.code, 2, "{words:?}: {}", said.err);
-        assert!(said.err.contains(told), "{words:?}: {}", said.err);
+        assert!(said.err.contains(expected), "{words:?}: {}", said.err);
         assert_eq!(said.err.lines().count(), 1, "{}", said.err);
     }
 }
 
 #[test]
-fn the_study_runs_and_is_compared() {
+fn study_compare_prints_paper_beside_ours() {
     assert!(towpath(&["study", "list"]).out.contains("dcruz-1992"));
     let words = [
         "study",
@@ -146,7 +146,7 @@ fn the_study_runs_and_is_compared() {
 }
 
 #[test]
-fn the_study_draws_its_sixteen_figures() {
+fn study_html_has_sixteen_figures() {
     let scratch = Scratch::new();
     let html = scratch.text("study.html");
     let words = ["study", "run", "dcruz-1992", "--messages", "20"];
@@ -164,7 +164,7 @@ fn the_study_draws_its_sixteen_figures() {
 }
 
 #[test]
-fn a_sweep_is_drawn_at_once_or_from_its_rows() {
+fn sweep_html_equals_report_from_rows() {
     let scratch = Scratch::new();
     let file = scenario(&scratch);
     let (rows, now, later) = (

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A command that takes this long hangs.
-const HANG: Duration = Duration::from_secs(90);
+const HANG_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// A folder of a test's own, gone with it.
 pub struct Scratch(pub PathBuf);
@@ -46,15 +46,15 @@ pub fn program() -> Command {
 }
 
 /// What a finished command said.
-pub struct Said {
+pub struct CommandOutput {
     pub code: i32,
     pub out: String,
     pub err: String,
 }
 
-impl From<Output> for Said {
-    fn from(output: Output) -> Said {
-        Said {
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> CommandOutput {
+        CommandOutput {
             code: output.status.code().unwrap_or(-1),
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -73,10 +73,10 @@ pub fn start(arguments: &[&str]) -> Child {
 /// Waits for it; one that hangs is ended and fails the test. What it says is less than a pipe
 /// holds only for commands that print little, so it is read meanwhile.
 #[track_caller]
-pub fn finish(child: Child) -> Said {
+pub fn finish(child: Child) -> CommandOutput {
     let id = child.id();
     let waiting = std::thread::spawn(move || child.wait_with_output());
-    let end = Instant::now() + HANG;
+    let end = Instant::now() + HANG_TIMEOUT;
     while !waiting.is_finished() {
         if Instant::now() > end {
             signal(id, rustix::process::Signal::KILL);
@@ -89,7 +89,7 @@ pub fn finish(child: Child) -> Said {
 }
 
 #[track_caller]
-pub fn towpath(arguments: &[&str]) -> Said {
+pub fn towpath(arguments: &[&str]) -> CommandOutput {
     finish(start(arguments))
 }
 
@@ -129,7 +129,7 @@ pub fn trials_of<'a>(run: &'a RunData, transport: &str) -> Vec<&'a Trial> {
 }
 
 /// The trial failed for no fault of the program's: a loaded machine cannot keep a schedule.
-pub fn counts(trial: &Trial) -> bool {
+pub fn is_valid_trial(trial: &Trial) -> bool {
     let excused = trial.status == Status::Invalid && trial.reason.starts_with("the generator");
     assert!(
         trial.status == Status::Ok || excused,
@@ -156,7 +156,7 @@ fn parent_of(process: u32) -> Option<u32> {
 }
 
 /// Whether a process runs; one that ended and was not waited for does not.
-pub fn runs(process: u32) -> bool {
+pub fn is_running(process: u32) -> bool {
     state_of(process).is_some_and(|(state, _)| state != 'Z' && state != 'X')
 }
 
@@ -168,8 +168,8 @@ fn state_of(process: u32) -> Option<(char, u32)> {
 
 /// Waits until `done`, or fails the test with `what`.
 #[track_caller]
-pub fn await_that(what: &str, mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + HANG;
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + HANG_TIMEOUT;
     while !done() {
         assert!(Instant::now() < end, "{what}");
         std::thread::sleep(Duration::from_millis(2));

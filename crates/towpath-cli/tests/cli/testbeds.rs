@@ -1,8 +1,8 @@
 //! Hosts, links and loads: races over them, testbeds that stay, and that nothing stays behind.
 
 use crate::support::{
-    Said, Scratch, await_that, children, finish, program, race, runs, signal, start, towpath,
-    trials_of,
+    CommandOutput, Scratch, children, finish, is_running, program, race, signal, start, towpath,
+    trials_of, wait_until,
 };
 use results::{RunData, Status, Trial};
 use rustix::process::Signal;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 /// Whether this user may have testbeds; said aloud when not.
-pub fn may_have_hosts() -> bool {
+pub fn can_create_hosts() -> bool {
     let scratch = Scratch::new();
     let said = towpath_in(&scratch, &["testbed", "up", "--name", "probe"]);
     if said.code != 0 {
@@ -26,7 +26,7 @@ pub fn may_have_hosts() -> bool {
 }
 
 /// The program, with its testbeds' sockets in a folder of the test's own.
-pub fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> Said {
+pub fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> CommandOutput {
     let mut command = program();
     command.env("XDG_RUNTIME_DIR", &scratch.0).args(arguments);
     let output = command.stdin(Stdio::null()).output();
@@ -47,8 +47,8 @@ pub fn evidence(trial: &Trial, name: &str) -> f64 {
 }
 
 #[test]
-fn what_a_link_loses_is_what_the_ledger_misses() {
-    if !may_have_hosts() {
+fn link_loss_equals_ledger_loss() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -89,8 +89,8 @@ fn what_a_link_loses_is_what_the_ledger_misses() {
 }
 
 #[test]
-fn reliable_transports_cross_a_link_that_loses() {
-    if !may_have_hosts() {
+fn reliable_transports_survive_lossy_link() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -119,8 +119,8 @@ fn reliable_transports_cross_a_link_that_loses() {
 }
 
 #[test]
-fn links_and_loads_are_factors() {
-    if !may_have_hosts() {
+fn links_and_loads_become_factors_of_cells() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -167,8 +167,8 @@ fn links_and_loads_are_factors() {
 }
 
 #[test]
-fn a_capture_is_read_by_tshark() {
-    if !may_have_hosts() {
+fn capture_file_is_readable_by_tshark() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -197,8 +197,8 @@ fn a_capture_is_read_by_tshark() {
 }
 
 #[test]
-fn a_race_that_is_killed_leaves_nothing() {
-    if !may_have_hosts() {
+fn killed_race_leaves_no_namespaces_or_processes() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -226,12 +226,12 @@ fn a_race_that_is_killed_leaves_nothing() {
     };
     let mut race = begin(&out);
     let trials = Path::new(&out).join("trials.jsonl");
-    await_that("no trial ends", || {
+    wait_until("no trial ends", || {
         fs::metadata(&trials).is_ok_and(|file| file.len() > 0)
     });
     // Two workers and a unit of load, in namespaces of their own.
     let mut all = Vec::new();
-    await_that("there are no workers", || {
+    wait_until("there are no workers", || {
         all = children(race.id());
         all.len() == 3
     });
@@ -240,7 +240,9 @@ fn a_race_that_is_killed_leaves_nothing() {
     assert!(spaces.iter().all(|space| Some(space) != ours.as_ref()));
     signal(race.id(), Signal::KILL);
     race.wait().expect("it was waited for");
-    await_that("a process was left", || !all.iter().any(|&id| runs(id)));
+    wait_until("a process was left", || {
+        !all.iter().any(|&id| is_running(id))
+    });
     let left = || fs::read_dir(&temporary).expect("a folder").count();
     // A unit of load may have had the time to remove its folder; this one of a process that never
     // was had not.
@@ -250,7 +252,7 @@ fn a_race_that_is_killed_leaves_nothing() {
     let again = scratch.text("again");
     let mut race = begin(&again);
     let trials = Path::new(&again).join("trials.jsonl");
-    await_that("no trial ends", || {
+    wait_until("no trial ends", || {
         fs::metadata(&trials).is_ok_and(|file| file.len() > 0)
     });
     signal(race.id(), Signal::INT);
@@ -264,8 +266,8 @@ fn namespace(process: u32) -> Option<std::path::PathBuf> {
 }
 
 #[test]
-fn a_testbed_stays_until_it_is_taken_down() {
-    if !may_have_hosts() {
+fn testbed_stays_up_until_down() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -313,8 +315,8 @@ fn a_testbed_stays_until_it_is_taken_down() {
 }
 
 #[test]
-fn two_races_over_links_do_not_meet() {
-    if !may_have_hosts() {
+fn concurrent_races_over_links_are_isolated() {
+    if !can_create_hosts() {
         return;
     }
     let scratch = Scratch::new();
@@ -356,7 +358,7 @@ fn two_races_over_links_do_not_meet() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_a_line() {
+fn invalid_testbed_options_are_refused_in_one_line() {
     let refused = |arguments: &[&str], code: i32, words: &str| {
         let scratch = Scratch::new();
         let out = scratch.text("run");
@@ -381,7 +383,7 @@ fn what_cannot_be_is_refused_in_a_line() {
         "no part of a load",
     );
     refused(&["--capture", "x.pcapng@nobody"], 2, "sender or receiver");
-    if may_have_hosts() {
+    if can_create_hosts() {
         refused(
             &["unix-stream", "--link", "delay=1ms"],
             2,

@@ -1,11 +1,11 @@
 //! Each workload with each transport this host has.
 
-use crate::support::{Scratch, counts, race, towpath, trials_of};
+use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 use results::{RunData, Trial};
 use serde_json::Value;
 
 /// The transports that are here, and a loud word on the others.
-fn here() -> Vec<(String, Value)> {
+fn available_transports() -> Vec<(String, Value)> {
     let said = towpath(&["transports", "--json"]);
     let all: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
     let mut here = Vec::new();
@@ -30,7 +30,7 @@ fn race_all(names: &[&str], arguments: &[&str]) -> RunData {
 }
 
 #[track_caller]
-fn closes(trial: &Trial, reliable: bool) {
+fn assert_ledger_balances(trial: &Trial, reliable: bool) {
     let Some(ledger) = trial.ledger else {
         assert_eq!(trial.cell.transport(), "null", "only null has no ledger");
         return;
@@ -44,7 +44,7 @@ fn closes(trial: &Trial, reliable: bool) {
 }
 
 fn workload(arguments: &[&str], metric: &str, takes_part: impl Fn(&str, &Value) -> bool) {
-    let here = here();
+    let here = available_transports();
     let part: Vec<&(String, Value)> = here
         .iter()
         .filter(|(name, class)| takes_part(name, class))
@@ -58,9 +58,9 @@ fn workload(arguments: &[&str], metric: &str, takes_part: impl Fn(&str, &Value) 
             "{name} did not run: {:?}",
             reasons(&run)
         );
-        for trial in trials.into_iter().filter(|trial| counts(trial)) {
+        for trial in trials.into_iter().filter(|trial| is_valid_trial(trial)) {
             assert!(trial.metrics[metric] > 0.0, "{name}: {metric}");
-            closes(trial, class["reliable"] == true);
+            assert_ledger_balances(trial, class["reliable"] == true);
         }
     }
 }
@@ -70,57 +70,57 @@ fn reasons(run: &RunData) -> Vec<&str> {
     reasons.filter(|reason| !reason.is_empty()).collect()
 }
 
-fn everyone(_: &str, _: &Value) -> bool {
+fn all_transports(_: &str, _: &Value) -> bool {
     true
 }
 
 /// Those with two directions.
-fn both_ways(_: &str, class: &Value) -> bool {
+fn bidirectional(_: &str, class: &Value) -> bool {
     class["one_to_many"] != true
 }
 
 /// The null transport moves nothing, so nothing can be timed on its way.
-fn all_that_move(name: &str, _: &Value) -> bool {
+fn all_but_null(name: &str, _: &Value) -> bool {
     name != "null"
 }
 
 #[test]
-fn throughput() {
-    workload(&["-w", "throughput"], "messages_per_s", everyone);
+fn throughput_on_every_transport() {
+    workload(&["-w", "throughput"], "messages_per_s", all_transports);
 }
 
 #[test]
-fn delay() {
-    workload(&["-w", "delay"], "delay_p50_us", both_ways);
+fn delay_on_every_transport() {
+    workload(&["-w", "delay"], "delay_p50_us", bidirectional);
 }
 
 #[test]
-fn delay_spinning() {
+fn delay_with_busy_poll_on_every_transport() {
     let arguments = ["-w", "delay", "--busy-poll"];
-    workload(&arguments, "delay_p50_us", both_ways);
+    workload(&arguments, "delay_p50_us", bidirectional);
 }
 
 #[test]
-fn offered_at_fixed_times() {
+fn offered_load_with_fixed_arrivals() {
     let arguments = ["-w", "offered", "--rate", "500,1k", "--arrivals", "fixed"];
-    workload(&arguments, "delivered_per_s", all_that_move);
+    workload(&arguments, "delivered_per_s", all_but_null);
 }
 
 #[test]
-fn offered_at_random_times() {
+fn offered_load_with_exponential_arrivals() {
     let arguments = ["-w", "offered", "--rate", "1000"];
-    workload(&arguments, "delivered_per_s", all_that_move);
+    workload(&arguments, "delivered_per_s", all_but_null);
 }
 
 #[test]
-fn connect() {
+fn connect_on_every_connecting_transport() {
     workload(&["-w", "connect"], "connections_per_s", |_, class| {
         class["connects"] == true
     });
 }
 
 #[test]
-fn what_makes_no_connections_says_so() {
+fn connect_on_connectionless_transport_is_refused() {
     let run = race_all(&["tcp", "pipe"], &["-w", "connect"]);
     assert!(trials_of(&run, "pipe").is_empty());
     let reasons = reasons(&run);
@@ -133,16 +133,16 @@ fn what_makes_no_connections_says_so() {
 }
 
 #[test]
-fn what_goes_to_many_is_at_the_pace_of_the_slowest_and_has_no_way_back() {
+fn multicast_rate_is_slowest_receivers_and_has_no_reverse() {
     let run = race_all(&["tcp", "xtp-multicast,receivers=3"], &["-w", "throughput"]);
     let trial = trials_of(&run, "xtp-multicast,receivers=3")[0];
-    counts(trial);
-    closes(trial, true);
+    is_valid_trial(trial);
+    assert_ledger_balances(trial, true);
     let effective: Vec<&String> = trial.effective.values().collect();
-    let told = effective
+    let says_spread = effective
         .iter()
         .any(|text| text.contains("the fastest has"));
-    assert!(told, "{effective:?}");
+    assert!(says_spread, "{effective:?}");
     let run = race_all(&["tcp", "xtp-multicast"], &["-w", "delay"]);
     assert!(trials_of(&run, "xtp-multicast").is_empty());
     assert!(
@@ -153,7 +153,7 @@ fn what_goes_to_many_is_at_the_pace_of_the_slowest_and_has_no_way_back() {
 }
 
 #[test]
-fn a_sweep_has_its_loads_and_says_when_the_generator_fell_behind() {
+fn load_sweep_marks_trials_where_generator_fell_behind() {
     // One so slow that a busy machine keeps it, and one that none keeps.
     let rates = ["-w", "offered", "--rate", "20,500M", "--trial", "500ms"];
     let run = race_all(&["tcp"], &rates);
@@ -164,7 +164,7 @@ fn a_sweep_has_its_loads_and_says_when_the_generator_fell_behind() {
             .find(|trial| trial.cell.text("rate_per_s") == rate);
         found.unwrap_or_else(|| panic!("no trial at {rate}"))
     };
-    counts(at("20"));
+    is_valid_trial(at("20"));
     let beyond = at("500000000");
     assert_eq!(beyond.status, results::Status::Invalid);
     assert!(
@@ -175,7 +175,7 @@ fn a_sweep_has_its_loads_and_says_when_the_generator_fell_behind() {
 }
 
 #[test]
-fn an_automatic_sweep_is_of_one_capacity() {
+fn auto_load_sweep_uses_one_capacity() {
     let run = race_all(&["unix-stream"], &["-w", "offered"]);
     let pilots = run.trials.iter().filter(|trial| trial.block == 0).count();
     assert_eq!(pilots, 1);
@@ -188,7 +188,7 @@ fn an_automatic_sweep_is_of_one_capacity() {
 }
 
 #[test]
-fn messages_of_a_mebibyte_go_where_they_fit_and_are_named_where_not() {
+fn mebibyte_messages_work_or_fail_with_reason() {
     let scratch = Scratch::new();
     let arguments = [
         "udp",
@@ -201,7 +201,7 @@ fn messages_of_a_mebibyte_go_where_they_fit_and_are_named_where_not() {
     ];
     let run = race(&scratch, "large", &arguments);
     let trial = trials_of(&run, "tcp")[0];
-    closes(trial, true);
+    assert_ledger_balances(trial, true);
     assert!(trial.metrics["mbit_per_s"] > 0.0);
     assert!(trials_of(&run, "udp").is_empty());
     assert!(reasons(&run)[0].contains("1048576"), "{:?}", reasons(&run));

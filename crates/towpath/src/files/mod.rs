@@ -13,33 +13,33 @@
 //! A receiver takes nothing of a peer's path: a name is reduced to its last part without leading dots
 //! and without characters that do not print. What is there is never overwritten unless asked for.
 
-mod part;
+mod partial_file;
+mod protocol;
 pub mod receive;
 pub mod send;
-mod talk;
 
-pub use receive::{Inbox, Received};
-pub use send::{Sent, send, send_to_group};
+pub use receive::{FileReceiver, ReceivedFile};
+pub use send::{SentFile, send, send_to_group};
 
 use std::time::Duration;
 
 /// How long either side waits for the other to go on.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a side may take to read what it has of a file and sum it: 100 GB at 170 MB a second.
-const SUM_PATIENCE: Duration = Duration::from_secs(600);
+const HASH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// How long a side waits for the other to hear the end, when all is said.
-const LINGER: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Bytes read, sent and written at once.
 const CHUNK: usize = 64 << 10;
 
 /// How far a transfer is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct TransferProgress {
     /// Bytes that the receiver had already.
-    pub from: u64,
+    pub resumed_from: u64,
     /// Bytes that are there now.
     pub done: u64,
     /// Bytes of the file.

@@ -1,8 +1,8 @@
 //! The receiving side.
 
-use super::part::{Part, plain_name};
-use super::talk::{self, Have, Hello, ID_LEN};
-use super::{CHUNK, LINGER, PATIENCE, Progress, SUM_PATIENCE};
+use super::partial_file::{PartialFile, plain_name};
+use super::protocol::{self, ID_LEN, Offer, ResumePoint};
+use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::xtp::group::{self, Receiver, Stream};
 use crate::xtp::{Circuit, Endpoint};
 use std::io::{self, ErrorKind};
@@ -15,10 +15,10 @@ use std::time::{Duration, Instant};
 const TRANSFERS_MAX: usize = 32;
 
 /// How often a transfer looks whether to stop.
-const LOOK: Duration = Duration::from_millis(200);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A folder that files are received into.
-pub struct Inbox {
+pub struct FileReceiver {
     /// Where peers reach it.
     pub endpoint: Endpoint,
     /// The folder.
@@ -29,34 +29,38 @@ pub struct Inbox {
 
 /// What became of a transfer.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedFile {
     /// Who sent it.
     pub peer: SocketAddr,
     /// The name it has here, or should have had; empty when the peer never said one.
     pub name: String,
     /// How far it got: all of it, if it is there.
-    pub progress: Progress,
+    pub progress: TransferProgress,
     /// Where the file is, or why it is not.
     pub result: io::Result<PathBuf>,
 }
 
-impl Inbox {
+impl FileReceiver {
     /// Receives files until `stop` is set; `tell` hears of each that came or failed. Senders are
     /// refused before this begins, unless the endpoint listens already.
     ///
     /// # Errors
     ///
     /// The kernel's, about the endpoint; what happens to one transfer ends only that one.
-    pub fn run(&self, stop: &AtomicBool, tell: &(dyn Fn(Received) + Sync)) -> io::Result<()> {
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        on_received: &(dyn Fn(ReceivedFile) + Sync),
+    ) -> io::Result<()> {
         self.endpoint.listen(true);
         let busy = AtomicUsize::new(0);
         let result = std::thread::scope(|scope| {
             while !stop.load(Ordering::Relaxed) {
                 if busy.load(Ordering::Relaxed) >= TRANSFERS_MAX {
-                    std::thread::sleep(LOOK);
+                    std::thread::sleep(STOP_POLL_INTERVAL);
                     continue;
                 }
-                let circuit = match self.endpoint.accept(LOOK) {
+                let circuit = match self.endpoint.accept(STOP_POLL_INTERVAL) {
                     Ok(circuit) => circuit,
                     Err(error) if error.kind() == ErrorKind::TimedOut => continue,
                     Err(error) => return Err(error),
@@ -64,7 +68,7 @@ impl Inbox {
                 busy.fetch_add(1, Ordering::Relaxed);
                 let busy = &busy;
                 scope.spawn(move || {
-                    self.take(circuit, stop, tell);
+                    self.serve_transfer(circuit, stop, on_received);
                     busy.fetch_sub(1, Ordering::Relaxed);
                 });
             }
@@ -74,90 +78,99 @@ impl Inbox {
         result
     }
 
-    fn take(&self, mut circuit: Circuit, stop: &AtomicBool, tell: &(dyn Fn(Received) + Sync)) {
-        let mut received = Received {
+    fn serve_transfer(
+        &self,
+        mut circuit: Circuit,
+        stop: &AtomicBool,
+        on_received: &(dyn Fn(ReceivedFile) + Sync),
+    ) {
+        let mut received = ReceivedFile {
             peer: circuit.peer(),
             name: String::new(),
-            progress: Progress::default(),
+            progress: TransferProgress::default(),
             result: Err(ErrorKind::Interrupted.into()),
         };
-        received.result = self.try_take(&mut circuit, &mut received, stop);
+        received.result = self.receive_file(&mut circuit, &mut received, stop);
         let refusal = received.result.as_ref().err().map(ToString::to_string);
         // A peer that is gone needs no answer.
-        let answered = talk::answer(&mut circuit, refusal.as_deref());
-        tell(received);
+        let answered = protocol::send_status(&mut circuit, refusal.as_deref());
+        on_received(received);
         if answered.is_ok() {
-            let _ = circuit.close(LINGER);
+            let _ = circuit.close(CLOSE_TIMEOUT);
         }
     }
 
-    fn try_take(
+    fn receive_file(
         &self,
         circuit: &mut Circuit,
-        received: &mut Received,
+        received: &mut ReceivedFile,
         stop: &AtomicBool,
     ) -> io::Result<PathBuf> {
-        let hello = Hello::receive(circuit)?;
-        received.progress.size = hello.size;
-        received.name = plain_name(&hello.name).ok_or_else(|| {
-            let text = format!("'{}' is no name of a file", hello.name);
+        let offer = Offer::receive(circuit)?;
+        received.progress.size = offer.size;
+        received.name = plain_name(&offer.name).ok_or_else(|| {
+            let text = format!("'{}' is no name of a file", offer.name);
             io::Error::new(ErrorKind::InvalidInput, text)
         })?;
-        let mut part = Part::open(&self.folder, &received.name, hello.size, self.overwrite)?;
+        let mut partial =
+            PartialFile::open(&self.folder, &received.name, offer.size, self.overwrite)?;
         // Joined before it is said, so that the sender does not wait for it.
-        let group = hello.group.map(|group| self.join(group)).transpose()?;
-        let have = Have {
-            len: part.len(),
-            sum: part.sum(),
+        let group = offer
+            .group
+            .map(|group| self.join_group(group))
+            .transpose()?;
+        let resume_point = ResumePoint {
+            len: partial.len(),
+            sha256: partial.digest(),
         };
-        have.send(circuit)?;
-        let from = u64::from_be_bytes(talk::array(circuit, SUM_PATIENCE)?);
-        if from > part.len() {
+        resume_point.send(circuit)?;
+        let from = u64::from_be_bytes(protocol::recv_array(circuit, HASH_TIMEOUT)?);
+        if from > partial.len() {
             let text = "the peer goes on from where nothing is";
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
-        part.keep(from)?;
-        received.progress.from = from;
+        partial.truncate_to(from)?;
+        received.progress.resumed_from = from;
         received.progress.done = from;
-        let mut progress = |part: &Part| received.progress.done = part.len();
+        let mut progress = |partial: &PartialFile| received.progress.done = partial.len();
         match group {
             None => {
                 let receive = |room: &mut [u8], limit| circuit.recv(room, limit);
-                fill(&mut part, hello.size, stop, &mut progress, receive)?;
+                receive_into(&mut partial, offer.size, stop, &mut progress, receive)?;
             }
             Some(group) => {
-                let mut stream = find(&group, &hello.id, stop)?;
+                let mut stream = accept_stream(&group, &offer.id, stop)?;
                 let receive = |room: &mut [u8], limit| stream.recv(room, limit);
-                fill(&mut part, hello.size, stop, &mut progress, receive)?;
-                let ended = stream.recv(&mut [0], PATIENCE)?.is_none();
+                receive_into(&mut partial, offer.size, stop, &mut progress, receive)?;
+                let ended = stream.recv(&mut [0], PEER_TIMEOUT)?.is_none();
                 // All is here, whether or not the sender hears the goodbye.
-                let _ = stream.close(PATIENCE);
+                let _ = stream.close(PEER_TIMEOUT);
                 if !ended {
                     let text = "the peer sent more than it said";
                     return Err(io::Error::new(ErrorKind::InvalidData, text));
                 }
             }
         }
-        part.finish(&talk::array(circuit, SUM_PATIENCE)?)
+        partial.finish(&protocol::recv_array(circuit, HASH_TIMEOUT)?)
     }
 
-    fn join(&self, group: SocketAddr) -> io::Result<Receiver> {
+    fn join_group(&self, group: SocketAddr) -> io::Result<Receiver> {
         let local = self.endpoint.local_addr().ip();
-        Receiver::join(group, local, &group::Settings::default())
+        Receiver::join(group, local, &group::GroupEndpointConfig::default())
     }
 }
 
 /// The stream of the transfer `id`: a group may carry several.
-fn find(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::Result<Stream> {
-    let end = Instant::now() + PATIENCE;
+fn accept_stream(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::Result<Stream> {
+    let end = Instant::now() + PEER_TIMEOUT;
     while !stop.load(Ordering::Relaxed) {
-        let mut stream = match group.accept(LOOK) {
+        let mut stream = match group.accept(STOP_POLL_INTERVAL) {
             Ok(stream) => stream,
             Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < end => continue,
             Err(error) => return Err(error),
         };
         let mut first = [0; ID_LEN];
-        let read = talk::fill(&mut first, |room| stream.recv(room, PATIENCE));
+        let read = protocol::recv_exact(&mut first, |room| stream.recv(room, PEER_TIMEOUT));
         if read.is_ok() && first == *id {
             return Ok(stream);
         }
@@ -166,30 +179,30 @@ fn find(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::Result<St
 }
 
 /// Adds bytes to `part` until it has `size`.
-fn fill(
-    part: &mut Part,
+fn receive_into(
+    partial: &mut PartialFile,
     size: u64,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Part),
+    progress: &mut dyn FnMut(&PartialFile),
     mut receive: impl FnMut(&mut [u8], Duration) -> io::Result<Option<usize>>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
-    let mut heard = Instant::now();
-    while part.len() < size {
-        let most = usize::try_from(size - part.len()).unwrap_or(usize::MAX);
+    let mut last_received_at = Instant::now();
+    while partial.len() < size {
+        let most = usize::try_from(size - partial.len()).unwrap_or(usize::MAX);
         let most = buffer.len().min(most);
-        match receive(&mut buffer[..most], LOOK) {
+        match receive(&mut buffer[..most], STOP_POLL_INTERVAL) {
             Ok(Some(len)) => {
-                part.write(&buffer[..len.min(most)])?;
-                heard = Instant::now();
-                progress(part);
+                partial.write(&buffer[..len.min(most)])?;
+                last_received_at = Instant::now();
+                progress(partial);
             }
             Ok(None) => {
                 let text = "the peer ended before the file did";
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => {
-                if heard.elapsed() >= PATIENCE {
+                if last_received_at.elapsed() >= PEER_TIMEOUT {
                     return Err(error);
                 }
             }

@@ -1,8 +1,8 @@
 //! The sending side.
 
-use super::part::Summing;
-use super::talk::{self, Have, Hello, ID_LEN};
-use super::{CHUNK, LINGER, PATIENCE, Progress, SUM_PATIENCE};
+use super::partial_file::FileHasher;
+use super::protocol::{self, ID_LEN, Offer, ResumePoint};
+use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::xtp::group::{self, Sender};
 use crate::xtp::{Circuit, Endpoint};
 use std::fs::File;
@@ -13,11 +13,11 @@ use std::path::Path;
 
 /// A file that arrived whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentFile {
     /// Bytes of the file.
     pub size: u64,
     /// Of these, bytes that were there from an earlier try.
-    pub from: u64,
+    pub resumed_from: u64,
 }
 
 /// Sends the file at `path` to the receiver at `to`; `progress` hears how far it is.
@@ -31,11 +31,11 @@ pub fn send(
     endpoint: &Endpoint,
     to: SocketAddr,
     path: &Path,
-    progress: &mut dyn FnMut(Progress),
-) -> io::Result<Sent> {
-    let (mut file, hello) = offer(path, None)?;
-    let mut circuit = endpoint.connect(to, PATIENCE)?;
-    let sent = send_on(&mut circuit, &mut file, &hello, progress);
+    progress: &mut dyn FnMut(TransferProgress),
+) -> io::Result<SentFile> {
+    let (mut file, offer) = open_offer(path, None)?;
+    let mut circuit = endpoint.connect(to, PEER_TIMEOUT)?;
+    let sent = send_over(&mut circuit, &mut file, &offer, progress);
     if sent.is_err() {
         // So that the receiver does not wait for more; if it is gone, so be it.
         let _ = circuit.abort();
@@ -43,23 +43,23 @@ pub fn send(
     sent
 }
 
-fn send_on(
+fn send_over(
     circuit: &mut Circuit,
     file: &mut File,
-    hello: &Hello,
-    progress: &mut dyn FnMut(Progress),
-) -> io::Result<Sent> {
-    hello.send(circuit)?;
-    let have = Have::receive(circuit, SUM_PATIENCE)?;
-    let (from, mut summing) = agree(file, &have, hello.size)?;
-    talk::say(circuit, &from.to_be_bytes())?;
-    pour(file, from, hello.size, &mut summing, progress, |bytes| {
-        circuit.send(bytes, PATIENCE)
+    offer: &Offer,
+    progress: &mut dyn FnMut(TransferProgress),
+) -> io::Result<SentFile> {
+    offer.send(circuit)?;
+    let resume_point = ResumePoint::receive(circuit, HASH_TIMEOUT)?;
+    let (from, mut hasher) = resume_offset(file, &resume_point, offer.size)?;
+    protocol::send_and_flush(circuit, &from.to_be_bytes())?;
+    send_content(file, from, offer.size, &mut hasher, progress, |bytes| {
+        circuit.send(bytes, PEER_TIMEOUT)
     })?;
-    end(circuit, &summing)?;
-    Ok(Sent {
-        size: hello.size,
-        from,
+    send_digest(circuit, &hasher)?;
+    Ok(SentFile {
+        size: offer.size,
+        resumed_from: from,
     })
 }
 
@@ -75,92 +75,95 @@ pub fn send_to_group(
     hosts: &[SocketAddr],
     group: SocketAddr,
     path: &Path,
-    progress: &mut dyn FnMut(Progress),
-) -> io::Result<Vec<io::Result<Sent>>> {
-    let (mut file, hello) = offer(path, Some(group))?;
-    let mut members: Vec<io::Result<(Circuit, Have)>> = hosts
+    progress: &mut dyn FnMut(TransferProgress),
+) -> io::Result<Vec<io::Result<SentFile>>> {
+    let (mut file, offer) = open_offer(path, Some(group))?;
+    let mut members: Vec<io::Result<(Circuit, ResumePoint)>> = hosts
         .iter()
         .map(|&host| {
-            let mut circuit = endpoint.connect(host, PATIENCE)?;
-            hello.send(&mut circuit)?;
-            let have = Have::receive(&mut circuit, SUM_PATIENCE)?;
-            Ok((circuit, have))
+            let mut circuit = endpoint.connect(host, PEER_TIMEOUT)?;
+            offer.send(&mut circuit)?;
+            let resume_point = ResumePoint::receive(&mut circuit, HASH_TIMEOUT)?;
+            Ok((circuit, resume_point))
         })
         .collect();
     // All begin where the first of them must.
-    let mut from = hello.size;
-    for (_, have) in members.iter().flatten() {
-        from = from.min(agree(&mut file, have, hello.size)?.0);
+    let mut from = offer.size;
+    for (_, resume_point) in members.iter().flatten() {
+        from = from.min(resume_offset(&mut file, resume_point, offer.size)?.0);
     }
     for member in &mut members {
         if let Ok((circuit, _)) = member
-            && let Err(error) = talk::say(circuit, &from.to_be_bytes())
+            && let Err(error) = protocol::send_and_flush(circuit, &from.to_be_bytes())
         {
             *member = Err(error);
         }
     }
-    let summing = send_bytes(&mut file, &hello, from, group, &members, progress)?;
-    let size = hello.size;
-    let finish = |member: io::Result<(Circuit, Have)>| {
+    let hasher = send_content_to_group(&mut file, &offer, from, group, &members, progress)?;
+    let size = offer.size;
+    let finish = |member: io::Result<(Circuit, ResumePoint)>| {
         let (mut circuit, _) = member?;
-        end(&mut circuit, &summing)?;
-        Ok(Sent { size, from })
+        send_digest(&mut circuit, &hasher)?;
+        Ok(SentFile {
+            size,
+            resumed_from: from,
+        })
     };
     Ok(members.into_iter().map(finish).collect())
 }
 
 /// Sends the bytes to those members that are there.
-fn send_bytes(
+fn send_content_to_group(
     file: &mut File,
-    hello: &Hello,
+    offer: &Offer,
     from: u64,
     group: SocketAddr,
-    members: &[io::Result<(Circuit, Have)>],
-    progress: &mut dyn FnMut(Progress),
-) -> io::Result<Summing> {
-    let mut summing = Summing::new();
+    members: &[io::Result<(Circuit, ResumePoint)>],
+    progress: &mut dyn FnMut(TransferProgress),
+) -> io::Result<FileHasher> {
+    let mut hasher = FileHasher::new();
     file.rewind()?;
-    if !summing.add_file(file, from)? {
-        return Err(shorter());
+    if !hasher.update_from_file(file, from)? {
+        return Err(file_shrunk());
     }
-    let there: Vec<&Circuit> = members
+    let reachable: Vec<&Circuit> = members
         .iter()
         .flatten()
         .map(|(circuit, _)| circuit)
         .collect();
-    let Some(first) = there.first() else {
-        return Ok(summing);
+    let Some(first) = reachable.first() else {
+        return Ok(hasher);
     };
-    let settings = group::Settings::for_members(there.len());
-    let mut sender = Sender::open(group, local_towards(first)?, &settings)?;
-    match sender.wait_ready(PATIENCE) {
+    let settings = group::GroupEndpointConfig::for_members(reachable.len());
+    let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
+    match sender.wait_ready(PEER_TIMEOUT) {
         // Those who did not join miss the stream, and say so themselves.
         Err(error) if error.kind() == ErrorKind::TimedOut && !sender.members().is_empty() => {}
         other => other?,
     }
-    sender.send(&hello.id, PATIENCE)?;
-    pour(file, from, hello.size, &mut summing, progress, |bytes| {
-        sender.send(bytes, PATIENCE)
+    sender.send(&offer.id, PEER_TIMEOUT)?;
+    send_content(file, from, offer.size, &mut hasher, progress, |bytes| {
+        sender.send(bytes, PEER_TIMEOUT)
     })?;
-    match sender.close(PATIENCE) {
+    match sender.close(PEER_TIMEOUT) {
         // Each says on its circuit whether the file is whole.
         Err(error) if error.kind() == ErrorKind::TimedOut => {}
         other => drop(other?),
     }
-    Ok(summing)
+    Ok(hasher)
 }
 
 /// The address from which this host speaks to a circuit's peer.
-fn local_towards(circuit: &Circuit) -> io::Result<IpAddr> {
+fn source_address_to(circuit: &Circuit) -> io::Result<IpAddr> {
     let peer = circuit.peer();
-    let socket = std::net::UdpSocket::bind(crate::socket::unspecified(&peer))?;
+    let socket = std::net::UdpSocket::bind(crate::socket::wildcard_address(&peer))?;
     // Nothing is sent.
     socket.connect(peer)?;
     Ok(socket.local_addr()?.ip())
 }
 
 /// Opens a file and says what comes.
-fn offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Hello)> {
+fn open_offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Offer)> {
     let file = File::open(path)?;
     let about = file.metadata()?;
     if !about.is_file() {
@@ -172,64 +175,79 @@ fn offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Hello)> {
     for part in id.chunks_exact_mut(8) {
         part.copy_from_slice(&RandomState::new().build_hasher().finish().to_be_bytes());
     }
-    let hello = Hello {
+    let offer = Offer {
         name: name.into_owned(),
         size: about.len(),
         id,
         group,
     };
-    Ok((file, hello))
+    Ok((file, offer))
 }
 
 /// From where to go on, and the sum up to there.
-fn agree(file: &mut File, have: &Have, size: u64) -> io::Result<(u64, Summing)> {
-    let mut summing = Summing::new();
+fn resume_offset(
+    file: &mut File,
+    resume_point: &ResumePoint,
+    size: u64,
+) -> io::Result<(u64, FileHasher)> {
+    let mut hasher = FileHasher::new();
     file.rewind()?;
-    if have.len <= size && summing.add_file(file, have.len)? && summing.sum() == have.sum {
-        return Ok((have.len, summing));
+    if resume_point.len <= size
+        && hasher.update_from_file(file, resume_point.len)?
+        && hasher.digest() == resume_point.sha256
+    {
+        return Ok((resume_point.len, hasher));
     }
-    Ok((0, Summing::new()))
+    Ok((0, FileHasher::new()))
 }
 
 /// Sends the bytes of a file from `from` to `size`.
-fn pour(
+fn send_content(
     file: &mut File,
     from: u64,
     size: u64,
-    summing: &mut Summing,
-    progress: &mut dyn FnMut(Progress),
+    hasher: &mut FileHasher,
+    progress: &mut dyn FnMut(TransferProgress),
     mut send: impl FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<()> {
     file.seek(SeekFrom::Start(from))?;
     let mut buffer = vec![0; CHUNK];
     let mut done = from;
-    progress(Progress { from, done, size });
+    progress(TransferProgress {
+        resumed_from: from,
+        done,
+        size,
+    });
     while done < size {
         let most = buffer
             .len()
             .min(usize::try_from(size - done).unwrap_or(usize::MAX));
         let len = file.read(&mut buffer[..most])?;
         if len == 0 {
-            return Err(shorter());
+            return Err(file_shrunk());
         }
-        summing.add(&buffer[..len]);
+        hasher.update(&buffer[..len]);
         send(&buffer[..len])?;
         done += len as u64;
-        progress(Progress { from, done, size });
+        progress(TransferProgress {
+            resumed_from: from,
+            done,
+            size,
+        });
     }
     Ok(())
 }
 
-fn shorter() -> io::Error {
+fn file_shrunk() -> io::Error {
     let text = "the file got shorter while it was sent; send it again";
     io::Error::new(ErrorKind::UnexpectedEof, text)
 }
 
 /// Sends the sum of all bytes and hears whether it is that of the file that arrived.
-fn end(circuit: &mut Circuit, summing: &Summing) -> io::Result<()> {
-    circuit.send_last(&summing.sum(), PATIENCE)?;
-    talk::agreed(circuit, SUM_PATIENCE)?;
+fn send_digest(circuit: &mut Circuit, hasher: &FileHasher) -> io::Result<()> {
+    circuit.send_last(&hasher.digest(), PEER_TIMEOUT)?;
+    protocol::recv_status(circuit, HASH_TIMEOUT)?;
     // It is there; whether the peer hears the end changes nothing.
-    let _ = circuit.drain(LINGER);
+    let _ = circuit.drain(CLOSE_TIMEOUT);
     Ok(())
 }

@@ -14,22 +14,22 @@ pub(crate) struct TcpInfo {
     /// Segments received, acknowledgements included.
     pub(crate) segments_received: u32,
     /// The round trip as it smooths it, microseconds.
-    pub(crate) round_trip_us: u32,
+    pub(crate) rtt_us: u32,
     /// Largest segment this end sends, octets.
-    pub(crate) segment_max: u32,
+    pub(crate) mss: u32,
 }
 
 /// Reads TCP_INFO; fields an older kernel lacks are 0.
 pub(crate) fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
     // SAFETY: tcp_info is plain data for which all zeros is a value.
     let mut info: libc::tcp_info = unsafe { mem::zeroed() };
-    get(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
+    getsockopt(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info)?;
     Ok(TcpInfo {
         retransmissions: info.tcpi_total_retrans,
         segments_sent: info.tcpi_segs_out,
         segments_received: info.tcpi_segs_in,
-        segment_max: info.tcpi_snd_mss,
-        round_trip_us: info.tcpi_rtt,
+        mss: info.tcpi_snd_mss,
+        rtt_us: info.tcpi_rtt,
     })
 }
 
@@ -54,26 +54,31 @@ const SOL_MPTCP: i32 = 284;
 /// MPTCP_INFO of linux/mptcp.h.
 const MPTCP_INFO: i32 = 1;
 /// MPTCP_INFO_FLAG_FALLBACK of linux/mptcp.h.
-const FLAG_FALLBACK: u32 = 1;
+const MPTCP_INFO_FLAG_FALLBACK: u32 = 1;
 
 impl MptcpInfo {
     /// Whether the connection went on as plain TCP.
     pub(crate) fn fell_back(&self) -> bool {
-        self.flags & FLAG_FALLBACK != 0
+        self.flags & MPTCP_INFO_FLAG_FALLBACK != 0
     }
 }
 
 /// Reads MPTCP_INFO. A connection that is plain TCP has none: the error then is the answer.
 pub(crate) fn mptcp_info(socket: BorrowedFd<'_>) -> io::Result<MptcpInfo> {
     let mut info = MptcpInfo::default();
-    get(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
+    getsockopt(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
     Ok(info)
 }
 
 /// Fills the front of `value` with what the kernel gives, at most its size.
 ///
 /// Private to this file: `T` must be plain data that holds any bytes.
-fn get<T: Copy>(socket: BorrowedFd<'_>, level: i32, name: i32, value: &mut T) -> io::Result<()> {
+fn getsockopt<T: Copy>(
+    socket: BorrowedFd<'_>,
+    level: i32,
+    name: i32,
+    value: &mut T,
+) -> io::Result<()> {
     let mut len = mem::size_of::<T>() as libc::socklen_t;
     // SAFETY: the pointers describe the live value and its length, and both types this is called
     // with are plain integers that hold any bytes.

@@ -5,10 +5,10 @@
 //! others; a flush sends it on.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::hosted::{self, Setup, Sight};
-use crate::medium::Udp;
+use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::medium::UdpMedium;
 use crate::options::Options;
-use engine_bare::{Bare as Engine, Config};
+use engine_bare::{Bare as Engine, BareConfig};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -18,7 +18,7 @@ pub struct Bare;
 
 /// Bytes of a circuit's send store: what is sent is forgotten at once, so this is room for the
 /// largest message (half of it, 128 KiB and a little) and stays in a second-level cache.
-const STORE_LEN: usize = 288 << 10;
+const SEND_BUFFER_LEN: usize = 288 << 10;
 
 impl Transport for Bare {
     fn name(&self) -> &'static str {
@@ -51,7 +51,7 @@ impl Transport for Bare {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        hosted::listen::<Udp, _>(options, |_| setup(options))
+        engine_circuit::listen::<UdpMedium, _>(options, |_| setup(options))
     }
 
     fn connect(
@@ -60,25 +60,25 @@ impl Transport for Bare {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        hosted::connect::<Udp, _>(rendezvous, index, options, |_| setup(options))
+        engine_circuit::connect::<UdpMedium, _>(rendezvous, index, options, |_| setup(options))
     }
 }
 
-fn setup(options: &Options) -> Setup<Engine> {
-    let usual = Config::default();
-    let config = Config {
-        seed: hosted::seed(),
-        packet_len: hosted::packet_len(usual.packet_len, options),
+fn setup(options: &Options) -> EngineSetup<Engine> {
+    let usual = BareConfig::default();
+    let config = BareConfig {
+        seed: engine_circuit::random_seed(),
+        packet_len: engine_circuit::packet_len_for_family(usual.packet_len, options),
         ..usual
     };
-    Setup {
+    EngineSetup {
         effective: BTreeMap::from([("window".into(), config.window.to_string())]),
         engine: Engine::new(config),
-        store_len: STORE_LEN,
-        segmented: true,
-        no_empty: None,
-        sight: Sight::default(),
-        posting: None,
-        lends: false,
+        send_buffer_len: SEND_BUFFER_LEN,
+        use_segmentation: true,
+        empty_message_error: None,
+        introspection: Introspection::default(),
+        buffer_posting: None,
+        zero_copy: false,
     }
 }

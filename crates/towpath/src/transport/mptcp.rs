@@ -6,9 +6,9 @@
 use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::socket;
-use crate::stream::{Look, StreamEnd};
+use crate::stream::{SocketReadback, StreamCircuit};
 use crate::sys;
-use crate::transport::tcp::{self, TcpListening};
+use crate::transport::tcp::{self, TcpCircuitListener};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -43,10 +43,10 @@ impl Transport for Mptcp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let listening = TcpListening::bind(options, Protocol::MPTCP)?;
+        let listening = TcpCircuitListener::bind(options, Protocol::MPTCP)?;
         // Unlike TCP's, a blocking accept knows no time limit and would wait for ever.
         listening.socket.set_nonblocking(true)?;
-        Ok(Box::new(MptcpListening(listening)))
+        Ok(Box::new(MptcpListener(listening)))
     }
 
     fn connect(
@@ -56,26 +56,26 @@ impl Transport for Mptcp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let end = tcp::connect(rendezvous, options, Protocol::MPTCP)?;
-        Ok(Box::new(multipath(end)?))
+        Ok(Box::new(require_mptcp(end)?))
     }
 }
 
 #[derive(Debug)]
-struct MptcpListening(TcpListening);
+struct MptcpListener(TcpCircuitListener);
 
-impl Listener for MptcpListening {
+impl Listener for MptcpListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         self.0.rendezvous()
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         socket::wait(self.0.socket.as_fd(), Interest::Read, deadline)?;
-        Ok(Box::new(multipath(self.0.accept_circuit(deadline)?)?))
+        Ok(Box::new(require_mptcp(self.0.accept_circuit(deadline)?)?))
     }
 }
 
 /// Makes sure that the connection speaks Multipath TCP.
-fn multipath(end: StreamEnd) -> io::Result<StreamEnd> {
+fn require_mptcp(end: StreamCircuit) -> io::Result<StreamCircuit> {
     if fell_back(&end.socket) {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
@@ -83,7 +83,7 @@ fn multipath(end: StreamEnd) -> io::Result<StreamEnd> {
              race tcp instead",
         ));
     }
-    Ok(end.with_look(Look { effective, counts }))
+    Ok(end.with_readback(SocketReadback { effective, counts }))
 }
 
 fn fell_back(socket: &Socket) -> bool {

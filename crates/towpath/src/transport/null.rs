@@ -15,7 +15,7 @@ use std::time::Instant;
 pub struct Null;
 
 #[derive(Debug)]
-struct NullEnd {
+struct NullCircuit {
     message_len: usize,
 }
 
@@ -50,7 +50,7 @@ impl Transport for Null {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(NullEnd {
+        Ok(Box::new(NullCircuit {
             message_len: options.message_len,
         }))
     }
@@ -61,13 +61,13 @@ impl Transport for Null {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        Ok(Box::new(NullEnd {
+        Ok(Box::new(NullCircuit {
             message_len: options.message_len,
         }))
     }
 }
 
-impl Listener for NullEnd {
+impl Listener for NullCircuit {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         Ok(Rendezvous {
             reach: Reach::Network,
@@ -77,13 +77,13 @@ impl Listener for NullEnd {
     }
 
     fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        Ok(Box::new(NullEnd {
+        Ok(Box::new(NullCircuit {
             message_len: self.message_len,
         }))
     }
 }
 
-impl Circuit for NullEnd {
+impl Circuit for NullCircuit {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         std::hint::black_box(message);
         Ok(())

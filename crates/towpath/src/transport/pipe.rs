@@ -4,7 +4,7 @@
 //! when every copy of the writing end is closed, so drop the rendezvous once all are connected.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
 use crate::socket;
@@ -50,16 +50,16 @@ impl Transport for Pipe {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let mut listening = PipeListening {
-            near: VecDeque::new(),
-            far: Vec::new(),
+        let mut listening = PipeListener {
+            accept_fds: VecDeque::new(),
+            connect_fds: Vec::new(),
             options: options.clone(),
         };
         for _ in 0..options.circuits.max(1) {
-            let (far_reads, near_writes) = new_pipe(options)?;
-            let (near_reads, far_writes) = new_pipe(options)?;
-            listening.near.push_back((near_reads, near_writes));
-            listening.far.push((far_reads, far_writes));
+            let (connect_read, accept_write) = new_pipe(options)?;
+            let (accept_read, connect_write) = new_pipe(options)?;
+            listening.accept_fds.push_back((accept_read, accept_write));
+            listening.connect_fds.push((connect_read, connect_write));
         }
         Ok(Box::new(listening))
     }
@@ -78,18 +78,18 @@ impl Transport for Pipe {
             ));
         };
         let ends = (reads.try_clone()?, writes.try_clone()?);
-        Ok(Box::new(PipeEnd::new(ends, options)))
+        Ok(Box::new(PipeCircuit::new(ends, options)))
     }
 }
 
 /// How often a blocking receive asks before reading, after reading at once found nothing. A reader
 /// that always waits so saves most of the vain reads, one that need not finds out soon.
-const ASK_FIRST: u32 = 16;
+const POLL_FIRST_CALLS: u32 = 16;
 
 /// A pipe's reading and writing end.
-type Ends = (OwnedFd, OwnedFd);
+type PipeFds = (OwnedFd, OwnedFd);
 
-fn new_pipe(options: &Options) -> io::Result<Ends> {
+fn new_pipe(options: &Options) -> io::Result<PipeFds> {
     let (reads, writes) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
     if let Some(len) = options.buffers {
         fcntl_setpipe_size(&writes, len).map_err(|error| {
@@ -102,16 +102,16 @@ fn new_pipe(options: &Options) -> io::Result<Ends> {
     Ok((reads, writes))
 }
 
-struct PipeListening {
-    near: VecDeque<Ends>,
-    far: Vec<Ends>,
+struct PipeListener {
+    accept_fds: VecDeque<PipeFds>,
+    connect_fds: Vec<PipeFds>,
     options: Options,
 }
 
-impl Listener for PipeListening {
+impl Listener for PipeListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let mut descriptors = Vec::new();
-        for (reads, writes) in &self.far {
+        for (reads, writes) in &self.connect_fds {
             descriptors.push(reads.try_clone()?);
             descriptors.push(writes.try_clone()?);
         }
@@ -123,41 +123,41 @@ impl Listener for PipeListening {
     }
 
     fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        let ends = self.near.pop_front().ok_or_else(|| {
+        let ends = self.accept_fds.pop_front().ok_or_else(|| {
             let text = "every pipe is taken; pipes are made when the listener is";
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
-        if self.near.is_empty() {
+        if self.accept_fds.is_empty() {
             // The far ends have left with the rendezvous; a copy here would hide their closing.
-            self.far.clear();
+            self.connect_fds.clear();
         }
-        Ok(Box::new(PipeEnd::new(ends, &self.options)))
+        Ok(Box::new(PipeCircuit::new(ends, &self.options)))
     }
 }
 
 #[derive(Debug)]
-struct PipeEnd {
-    reads: OwnedFd,
+struct PipeCircuit {
+    read_fd: OwnedFd,
     /// None once this direction was finished.
-    writes: Option<OwnedFd>,
-    rest: Vec<u8>,
-    rest_sent: usize,
+    write_fd: Option<OwnedFd>,
+    unsent: Vec<u8>,
+    unsent_offset: usize,
     read_len: usize,
     /// Blocking receives to come that ask before they read, because reading at once found nothing.
-    ask_first: u32,
+    poll_first: u32,
     send_calls: u64,
     receive_calls: u64,
 }
 
-impl PipeEnd {
-    fn new((reads, writes): Ends, options: &Options) -> PipeEnd {
-        PipeEnd {
-            reads,
-            writes: Some(writes),
-            rest: Vec::new(),
-            rest_sent: 0,
+impl PipeCircuit {
+    fn new((reads, writes): PipeFds, options: &Options) -> PipeCircuit {
+        PipeCircuit {
+            read_fd: reads,
+            write_fd: Some(writes),
+            unsent: Vec::new(),
+            unsent_offset: 0,
             read_len: options.read_len,
-            ask_first: 0,
+            poll_first: 0,
             send_calls: 0,
             receive_calls: 0,
         }
@@ -166,41 +166,41 @@ impl PipeEnd {
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_calls += 1;
-        let Some(writes) = &self.writes else {
+        let Some(writes) = &self.write_fd else {
             return Err(io::ErrorKind::BrokenPipe.into());
         };
-        rustix::io::write(writes, bytes).map_err(socket::error_of)
+        rustix::io::write(writes, bytes).map_err(socket::to_io_error)
     }
 
     #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.receive_calls += 1;
         let len = buffer.len().min(self.read_len);
-        match rustix::io::read(&self.reads, &mut buffer[..len]) {
+        match rustix::io::read(&self.read_fd, &mut buffer[..len]) {
             Ok(got) => Ok((got > 0 || len == 0).then_some(got)),
             Err(Errno::AGAIN) => Err(io::ErrorKind::WouldBlock.into()),
-            Err(errno) => Err(socket::error_of(errno)),
+            Err(errno) => Err(socket::to_io_error(errno)),
         }
     }
 
     /// Writes what is left of the message before.
-    fn push(&mut self) -> io::Result<()> {
-        while self.rest_sent < self.rest.len() {
-            let rest = std::mem::take(&mut self.rest);
-            let sent = self.write(&rest[self.rest_sent..]);
-            self.rest = rest;
-            self.rest_sent += sent?;
+    fn flush_unsent(&mut self) -> io::Result<()> {
+        while self.unsent_offset < self.unsent.len() {
+            let rest = std::mem::take(&mut self.unsent);
+            let sent = self.write(&rest[self.unsent_offset..]);
+            self.unsent = rest;
+            self.unsent_offset += sent?;
         }
-        self.rest.clear();
-        self.rest_sent = 0;
+        self.unsent.clear();
+        self.unsent_offset = 0;
         Ok(())
     }
 
     /// As push, waiting for room up to [`PATIENCE`].
-    fn push_waiting(&mut self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+    fn flush_unsent_blocking(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
         loop {
-            match self.push() {
+            match self.flush_unsent() {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if Instant::now() >= deadline {
                         return Err(error);
@@ -213,32 +213,32 @@ impl PipeEnd {
     }
 
     #[cold]
-    fn keep(&mut self, rest: &[u8]) {
-        self.rest.extend_from_slice(rest);
+    fn queue_unsent(&mut self, rest: &[u8]) {
+        self.unsent.extend_from_slice(rest);
     }
 
     #[cold]
-    fn send_waiting(&mut self, message: &[u8]) -> io::Result<()> {
-        self.wait(Interest::Write, Instant::now() + PATIENCE)?;
+    fn send_blocking(&mut self, message: &[u8]) -> io::Result<()> {
+        self.wait(Interest::Write, Instant::now() + BLOCKING_TIMEOUT)?;
         self.try_send(message)
     }
 
     #[cold]
-    fn recv_asking(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.wait(Interest::Read, Instant::now() + PATIENCE)?;
+    fn recv_polled(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.wait(Interest::Read, Instant::now() + BLOCKING_TIMEOUT)?;
         self.read(buffer)
     }
 }
 
-impl Circuit for PipeEnd {
+impl Circuit for PipeCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        if !self.rest.is_empty() {
-            self.push()?;
+        if !self.unsent.is_empty() {
+            self.flush_unsent()?;
         }
         let sent = self.write(message)?;
         if sent < message.len() {
-            self.keep(&message[sent..]);
+            self.queue_unsent(&message[sent..]);
         }
         Ok(())
     }
@@ -251,57 +251,57 @@ impl Circuit for PipeEnd {
     #[inline]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self.try_send(message) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_waiting(message),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_blocking(message),
             other => other,
         }
     }
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        if self.ask_first > 0 {
-            self.ask_first -= 1;
-            return self.recv_asking(buffer);
+        if self.poll_first > 0 {
+            self.poll_first -= 1;
+            return self.recv_polled(buffer);
         }
         match self.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.ask_first = ASK_FIRST;
-                self.recv_asking(buffer)
+                self.poll_first = POLL_FIRST_CALLS;
+                self.recv_polled(buffer)
             }
             other => other,
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.push_waiting()
+        self.flush_unsent_blocking()
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.push_waiting()?;
+        self.flush_unsent_blocking()?;
         // There is no half-close: closing the writing end is the end.
-        self.writes = None;
+        self.write_fd = None;
         Ok(())
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        let descriptor = match (interest, &self.writes) {
+        let descriptor = match (interest, &self.write_fd) {
             (Interest::Write, Some(writes)) => writes.as_fd(),
             (Interest::Write, None) => return Ok(()),
-            (Interest::Read, _) => self.reads.as_fd(),
+            (Interest::Read, _) => self.read_fd.as_fd(),
         };
         socket::wait(descriptor, interest, deadline)
     }
 
     /// The reading end; room to write shows on another descriptor, for which there is `wait`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.reads.as_fd())
+        Some(self.read_fd.as_fd())
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
-        if let Ok(len) = fcntl_getpipe_size(&self.reads) {
+        if let Ok(len) = fcntl_getpipe_size(&self.read_fd) {
             effective.insert("receive_buffer".into(), len.to_string());
         }
-        if let Some(Ok(len)) = self.writes.as_ref().map(fcntl_getpipe_size) {
+        if let Some(Ok(len)) = self.write_fd.as_ref().map(fcntl_getpipe_size) {
             effective.insert("send_buffer".into(), len.to_string());
         }
         effective.insert("read_len".into(), self.read_len.to_string());

@@ -15,7 +15,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
-use wire_ether::{Address, EtherSocket, Frame, Interface};
+use wire_ether::{EtherAddress, EtherSocket, FrameHeader, Interface};
 
 /// The transport.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Transport for RawEther {
             reason: error.to_string(),
             remedy: "name another with --interface".into(),
         })?;
-        let probe = EtherSocket::open(interface, options.ethertype, free_port());
+        let probe = EtherSocket::open(interface, options.ethertype, random_port());
         probe.map(drop).map_err(|error| Unavailable {
             reason: format!("no packet socket on {name}: {error}"),
             remedy: "run as root, or give the program the capability cap_net_raw".into(),
@@ -67,7 +67,7 @@ impl Transport for RawEther {
         let sockets = (0..options.circuits.max(1))
             .map(|_| open(options))
             .collect::<io::Result<_>>()?;
-        Ok(Box::new(RawListening {
+        Ok(Box::new(RawEtherListener {
             sockets,
             accepted: 0,
         }))
@@ -79,15 +79,15 @@ impl Transport for RawEther {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let line = socket::line(&rendezvous.bytes, index)?;
+        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let text = std::str::from_utf8(line).ok();
-        let peer: Address = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        let peer: EtherAddress = text.and_then(|text| text.parse().ok()).ok_or_else(|| {
             let text = "the rendezvous is no Ethernet address";
             io::Error::new(io::ErrorKind::InvalidData, text)
         })?;
         let socket = open(options)?;
         let header = Some(socket.header(peer));
-        Ok(Box::new(RawCircuit::new(socket, header)))
+        Ok(Box::new(RawEtherCircuit::new(socket, header)))
     }
 }
 
@@ -96,10 +96,10 @@ fn open(options: &Options) -> io::Result<EtherSocket> {
         let text = "no network interface is named; name one with --interface";
         io::Error::new(io::ErrorKind::InvalidInput, text)
     })?;
-    let socket = EtherSocket::open(Interface::find(name)?, options.ethertype, free_port())?;
-    let look = SockRef::from(&socket);
-    look.set_read_timeout(Some(crate::contract::PATIENCE))?;
-    look.set_write_timeout(Some(crate::contract::PATIENCE))?;
+    let socket = EtherSocket::open(Interface::find(name)?, options.ethertype, random_port())?;
+    let timeouts = SockRef::from(&socket);
+    timeouts.set_read_timeout(Some(crate::contract::BLOCKING_TIMEOUT))?;
+    timeouts.set_write_timeout(Some(crate::contract::BLOCKING_TIMEOUT))?;
     if let Some(len) = options.buffers {
         wire_udp::sys::set_buffers(socket.as_fd(), len);
     }
@@ -107,16 +107,16 @@ fn open(options: &Options) -> io::Result<EtherSocket> {
 }
 
 /// A port that is likely nobody else's: nothing hands them out, so it is drawn from 65,535.
-fn free_port() -> u16 {
+fn random_port() -> u16 {
     (RandomState::new().build_hasher().finish() % 65_535) as u16 + 1
 }
 
-struct RawListening {
+struct RawEtherListener {
     sockets: Vec<EtherSocket>,
     accepted: usize,
 }
 
-impl Listener for RawListening {
+impl Listener for RawEtherListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<String> = self
             .sockets
@@ -133,30 +133,30 @@ impl Listener for RawListening {
     fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let socket = self.sockets[self.accepted % self.sockets.len()].try_clone()?;
         self.accepted += 1;
-        Ok(Box::new(RawCircuit::new(socket, None)))
+        Ok(Box::new(RawEtherCircuit::new(socket, None)))
     }
 }
 
 #[derive(Debug)]
-struct RawCircuit {
+struct RawEtherCircuit {
     socket: EtherSocket,
     /// The header of frames to the peer, once it is known.
-    header: Option<Frame>,
+    header: Option<FrameHeader>,
     send_calls: u64,
     receive_calls: u64,
     no_buffers: u64,
-    discarded: u64,
+    frames_discarded: u64,
 }
 
-impl RawCircuit {
-    fn new(socket: EtherSocket, header: Option<Frame>) -> RawCircuit {
-        RawCircuit {
+impl RawEtherCircuit {
+    fn new(socket: EtherSocket, header: Option<FrameHeader>) -> RawEtherCircuit {
+        RawEtherCircuit {
             socket,
             header,
             send_calls: 0,
             receive_calls: 0,
             no_buffers: 0,
-            discarded: 0,
+            frames_discarded: 0,
         }
     }
 
@@ -164,17 +164,17 @@ impl RawCircuit {
     fn write(&mut self, message: &[u8], block: bool) -> io::Result<()> {
         self.send_calls += 1;
         let Some(header) = self.header.as_mut() else {
-            return Err(self.explain(Errno::DESTADDRREQ, message.len()));
+            return Err(self.send_error(Errno::DESTADDRREQ, message.len()));
         };
         match self.socket.send(header, message, block) {
             Ok(()) => Ok(()),
-            Err(errno) => Err(self.explain(errno, message.len())),
+            Err(errno) => Err(self.send_error(errno, message.len())),
         }
     }
 
     #[cold]
-    fn explain(&mut self, errno: Errno, len: usize) -> io::Error {
-        let limit = self.socket.interface().len_max();
+    fn send_error(&mut self, errno: Errno, len: usize) -> io::Error {
+        let limit = self.socket.interface().payload_max();
         match errno {
             Errno::NOBUFS => {
                 self.no_buffers += 1;
@@ -191,16 +191,19 @@ impl RawCircuit {
                 io::ErrorKind::NotConnected,
                 "no message has arrived yet that told where the peer is; let it send first",
             ),
-            other => socket::error_of(other),
+            other => socket::to_io_error(other),
         }
     }
 
     #[inline]
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
         self.receive_calls += 1;
-        let frame = self.socket.recv(buffer, block).map_err(socket::error_of)?;
+        let frame = self
+            .socket
+            .recv(buffer, block)
+            .map_err(socket::to_io_error)?;
         let Some(frame) = frame else {
-            self.discarded += 1;
+            self.frames_discarded += 1;
             return Err(io::ErrorKind::WouldBlock.into());
         };
         if self.header.is_none() {
@@ -210,7 +213,7 @@ impl RawCircuit {
     }
 }
 
-impl Circuit for RawCircuit {
+impl Circuit for RawEtherCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.write(message, false)
@@ -245,8 +248,8 @@ impl Circuit for RawCircuit {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
-        socket::effective_buffers(self.socket.as_fd(), &mut effective);
-        let limit = self.socket.interface().len_max();
+        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
+        let limit = self.socket.interface().payload_max();
         effective.insert("message_max".into(), limit.to_string());
         effective
     }
@@ -256,7 +259,7 @@ impl Circuit for RawCircuit {
             ("send_calls".into(), self.send_calls),
             ("receive_calls".into(), self.receive_calls),
             ("no_buffers".into(), self.no_buffers),
-            ("packets_discarded".into(), self.discarded),
+            ("packets_discarded".into(), self.frames_discarded),
         ]);
         if let Ok(drops) = wire_udp::sys::receive_drops(self.socket.as_fd()) {
             counts.insert("receive_drops".into(), drops);

@@ -1,11 +1,11 @@
 //! tcp: the kernel's TCP, one call a message.
 
 use crate::contract::{
-    Circuit, Class, Listener, PATIENCE, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::doorkeeper::{hear_only_if_allowed, is_welcome};
 use crate::options::Options;
-use crate::stream::{Look, StreamEnd};
+use crate::source_filter;
+use crate::stream::{SocketReadback, StreamCircuit};
 use crate::{socket, sys};
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub struct Tcp;
 
 /// A listening TCP socket.
 #[derive(Debug)]
-pub(crate) struct TcpListening {
+pub(crate) struct TcpCircuitListener {
     pub(crate) socket: Socket,
     options: Options,
 }
@@ -43,7 +43,7 @@ impl Transport for Tcp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(TcpListening::bind(options, Protocol::TCP)?))
+        Ok(Box::new(TcpCircuitListener::bind(options, Protocol::TCP)?))
     }
 
     fn connect(
@@ -86,38 +86,38 @@ fn new_socket(address: SocketAddr, options: &Options, protocol: Protocol) -> io:
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(protocol))?;
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
     socket::set_buffers(&socket, options.buffers);
-    hear_only_if_allowed(socket.as_fd(), options.only_from)?;
+    source_filter::attach_if_permitted(socket.as_fd(), options.only_from)?;
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
     Ok(socket)
 }
 
-impl TcpListening {
-    pub(crate) fn bind(options: &Options, protocol: Protocol) -> io::Result<TcpListening> {
+impl TcpCircuitListener {
+    pub(crate) fn bind(options: &Options, protocol: Protocol) -> io::Result<TcpCircuitListener> {
         let address = SocketAddr::new(options.bind_address(), 0);
         let socket = new_socket(address, options, protocol)?;
         socket.bind(&SockAddr::from(address))?;
-        socket::set_patience(&socket, Some(PATIENCE))?;
+        socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
         // Enough for a connect workload that the listener falls behind in for a moment.
         socket.listen(1024)?;
-        Ok(TcpListening {
+        Ok(TcpCircuitListener {
             socket,
             options: options.clone(),
         })
     }
 
-    pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<StreamEnd> {
+    pub(crate) fn accept_circuit(&mut self, deadline: Instant) -> io::Result<StreamCircuit> {
         loop {
             let socket = socket::accept(&self.socket, deadline)?;
-            if is_welcome(&socket, self.options.only_from) {
+            if source_filter::accepts_source(&socket, self.options.only_from) {
                 return accepted(socket, &self.options);
             }
         }
     }
 }
 
-impl Listener for TcpListening {
+impl Listener for TcpCircuitListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let address = self.socket.local_addr()?.as_socket();
         let address = address.ok_or(io::ErrorKind::AddrNotAvailable)?;
@@ -138,23 +138,23 @@ pub(crate) fn connect(
     rendezvous: &Rendezvous,
     options: &Options,
     protocol: Protocol,
-) -> io::Result<StreamEnd> {
+) -> io::Result<StreamCircuit> {
     let address = socket::decode_address(&rendezvous.bytes)?;
     let socket = new_socket(address, options, protocol)?;
-    socket::connect(&socket, &SockAddr::from(address), options.patience)?;
-    Ok(StreamEnd::new(socket, options, LOOK))
+    socket::connect(&socket, &SockAddr::from(address), options.blocking_timeout)?;
+    Ok(StreamCircuit::new(socket, options, READBACK))
 }
 
-fn accepted(socket: Socket, options: &Options) -> io::Result<StreamEnd> {
+fn accepted(socket: Socket, options: &Options) -> io::Result<StreamCircuit> {
     socket.set_tcp_congestion(options.congestion.as_bytes())?;
     if let Some(nodelay) = options.nodelay {
         socket.set_tcp_nodelay(nodelay)?;
     }
-    socket::set_patience(&socket, options.patience)?;
-    Ok(StreamEnd::new(socket, options, LOOK))
+    socket::set_blocking_timeout(&socket, options.blocking_timeout)?;
+    Ok(StreamCircuit::new(socket, options, READBACK))
 }
 
-const LOOK: Look = Look { effective, counts };
+const READBACK: SocketReadback = SocketReadback { effective, counts };
 
 pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
     if let Ok(name) = socket.tcp_congestion() {
@@ -165,7 +165,7 @@ pub(crate) fn effective(socket: &Socket, into: &mut BTreeMap<String, String>) {
         into.insert("nodelay".into(), nodelay.to_string());
     }
     if let Ok(info) = sys::tcp_info(socket.as_fd()) {
-        into.insert("segment_max".into(), info.segment_max.to_string());
+        into.insert("segment_max".into(), info.mss.to_string());
     }
 }
 
@@ -174,6 +174,6 @@ pub(crate) fn counts(socket: &Socket, into: &mut BTreeMap<String, u64>) {
         into.insert("retransmissions".into(), info.retransmissions.into());
         into.insert("packets_sent".into(), info.segments_sent.into());
         into.insert("packets_received".into(), info.segments_received.into());
-        into.insert("round_trip_us".into(), info.round_trip_us.into());
+        into.insert("round_trip_us".into(), info.rtt_us.into());
     }
 }

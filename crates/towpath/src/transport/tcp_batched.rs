@@ -7,8 +7,8 @@ use crate::contract::{
     Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
 };
 use crate::options::Options;
-use crate::stream::StreamEnd;
-use crate::transport::tcp::{self, TcpListening};
+use crate::stream::StreamCircuit;
+use crate::transport::tcp::{self, TcpCircuitListener};
 use socket2::Protocol;
 use std::collections::BTreeMap;
 use std::io;
@@ -44,7 +44,7 @@ impl Transport for TcpBatched {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Ok(Box::new(BatchedListening(TcpListening::bind(
+        Ok(Box::new(TcpBatchedListener(TcpCircuitListener::bind(
             options,
             Protocol::TCP,
         )?)))
@@ -57,37 +57,37 @@ impl Transport for TcpBatched {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let end = tcp::connect(rendezvous, options, Protocol::TCP)?;
-        Ok(Box::new(BatchedCircuit::new(end)))
+        Ok(Box::new(TcpBatchedCircuit::new(end)))
     }
 }
 
 #[derive(Debug)]
-struct BatchedListening(TcpListening);
+struct TcpBatchedListener(TcpCircuitListener);
 
-impl Listener for BatchedListening {
+impl Listener for TcpBatchedListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         self.0.rendezvous()
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        Ok(Box::new(BatchedCircuit::new(
+        Ok(Box::new(TcpBatchedCircuit::new(
             self.0.accept_circuit(deadline)?,
         )))
     }
 }
 
 #[derive(Debug)]
-struct BatchedCircuit {
-    end: StreamEnd,
+struct TcpBatchedCircuit {
+    inner: StreamCircuit,
     buffer: Vec<u8>,
     /// Bytes of the buffer that were written.
     written: usize,
 }
 
-impl BatchedCircuit {
-    fn new(end: StreamEnd) -> Self {
-        BatchedCircuit {
-            end,
+impl TcpBatchedCircuit {
+    fn new(end: StreamCircuit) -> Self {
+        TcpBatchedCircuit {
+            inner: end,
             buffer: Vec::with_capacity(BUFFER_LEN),
             written: 0,
         }
@@ -110,15 +110,15 @@ impl BatchedCircuit {
             return Ok(());
         }
         if block {
-            self.end.send(message)
+            self.inner.send(message)
         } else {
-            self.end.try_send(message)
+            self.inner.try_send(message)
         }
     }
 
     fn write_out(&mut self, block: bool) -> io::Result<()> {
         while self.written < self.buffer.len() {
-            self.written += self.end.write(&self.buffer[self.written..], block)?;
+            self.written += self.inner.write(&self.buffer[self.written..], block)?;
         }
         self.buffer.clear();
         self.written = 0;
@@ -127,7 +127,7 @@ impl BatchedCircuit {
 
     /// Writes out what it can before the user turns to receiving.
     #[inline]
-    fn let_go(&mut self) -> io::Result<()> {
+    fn flush_nonblocking(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {
             return Ok(());
         }
@@ -138,7 +138,7 @@ impl BatchedCircuit {
     }
 }
 
-impl Circuit for BatchedCircuit {
+impl Circuit for TcpBatchedCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.append(message, false)
@@ -146,8 +146,8 @@ impl Circuit for BatchedCircuit {
 
     #[inline]
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.let_go()?;
-        self.end.try_recv(buffer)
+        self.flush_nonblocking()?;
+        self.inner.try_recv(buffer)
     }
 
     #[inline]
@@ -157,36 +157,36 @@ impl Circuit for BatchedCircuit {
 
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.let_go()?;
-        self.end.recv(buffer)
+        self.flush_nonblocking()?;
+        self.inner.recv(buffer)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.write_out(true)?;
-        self.end.flush()
+        self.inner.flush()
     }
 
     fn finish(&mut self) -> io::Result<()> {
         self.write_out(true)?;
-        self.end.finish()
+        self.inner.finish()
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        self.let_go()?;
-        self.end.wait(interest, deadline)
+        self.flush_nonblocking()?;
+        self.inner.wait(interest, deadline)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.end.descriptor()
+        self.inner.descriptor()
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
-        let mut effective = self.end.effective();
+        let mut effective = self.inner.effective();
         effective.insert("batch_bytes".into(), BUFFER_LEN.to_string());
         effective
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        self.end.counts()
+        self.inner.counts()
     }
 }

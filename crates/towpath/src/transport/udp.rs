@@ -1,7 +1,9 @@
 //! udp: the kernel's UDP, one sendto a message.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::datagram::{Flavour, Listening, Port, Space, dress_plain, plain};
+use crate::datagram::{
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing, plain_circuit,
+};
 use crate::options::Options;
 use socket2::Protocol;
 use std::io;
@@ -10,10 +12,10 @@ use std::io;
 #[derive(Debug)]
 pub struct Udp;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDP),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDP),
     connected: false,
-    prepare: plain,
+    configure: configure_nothing,
 };
 
 impl Transport for Udp {
@@ -34,7 +36,7 @@ impl Transport for Udp {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress_plain)
+        DatagramListener::bind(&KIND, options, plain_circuit)
     }
 
     fn connect(
@@ -43,8 +45,8 @@ impl Transport for Udp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress_plain(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        plain_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }

@@ -4,9 +4,11 @@
 //! kernel. Single sends and receives are one datagram a call, as in `udp-connected`.
 
 use crate::contract::{
-    Arrived, Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
 };
-use crate::datagram::{Flavour, Listening, Port, Space, plain};
+use crate::datagram::{
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
+};
 use crate::options::Options;
 use crate::transport::udp;
 use rustix::io::Errno;
@@ -15,16 +17,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
-use wire_udp::sys::{ManyReceiver, ManySender};
+use wire_udp::sys::{MmsgReceiver, MmsgSender};
 
 /// The transport.
 #[derive(Debug)]
 pub struct UdpBatched;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDP),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDP),
     connected: true,
-    prepare: plain,
+    configure: configure_nothing,
 };
 
 /// Datagrams a call carries unless told otherwise. Beyond about 32 the saving flattens: the entry
@@ -59,7 +61,7 @@ impl Transport for UdpBatched {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress)
+        DatagramListener::bind(&KIND, options, batched_circuit)
     }
 
     fn connect(
@@ -68,35 +70,35 @@ impl Transport for UdpBatched {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        batched_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }
 }
 
-fn dress(port: Port, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn batched_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
     let batch = options.batch.unwrap_or(BATCH).clamp(1, BATCH_MAX);
-    Ok(Box::new(BatchedCircuit {
-        port,
-        sender: ManySender::new(batch),
+    Ok(Box::new(UdpBatchedCircuit {
+        port: socket,
+        sender: MmsgSender::new(batch),
         receiver: None,
         message_len: options.message_len.max(MESSAGE_MIN),
     }))
 }
 
-struct BatchedCircuit {
-    port: Port,
-    sender: ManySender,
+struct UdpBatchedCircuit {
+    port: DatagramSocket,
+    sender: MmsgSender,
     /// Made by the first batched receive: circuits that only send need no buffers.
-    receiver: Option<ManyReceiver>,
+    receiver: Option<MmsgReceiver>,
     message_len: usize,
 }
 
-impl BatchedCircuit {
+impl UdpBatchedCircuit {
     fn send_many(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
-        self.port.calls.send += 1;
-        let socket = self.port.socket.as_fd();
+        self.port.call_counts.send += 1;
+        let socket = self.port.inner.as_fd();
         let sent = match self.sender.send(socket, message, count, 0) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 self.sender.send(socket, message, count, 0)
@@ -109,14 +111,14 @@ impl BatchedCircuit {
         })
     }
 
-    fn recv_many(&mut self) -> io::Result<Arrived> {
+    fn recv_many(&mut self) -> io::Result<ReceiveCounts> {
         let batch = self.sender.capacity();
         let len = self.message_len;
         let receiver = self
             .receiver
-            .get_or_insert_with(|| ManyReceiver::new(len, batch));
-        let socket = self.port.socket.as_fd();
-        self.port.calls.receive += 1;
+            .get_or_insert_with(|| MmsgReceiver::new(len, batch));
+        let socket = self.port.inner.as_fd();
+        self.port.call_counts.receive += 1;
         let got = match receiver.receive(socket, batch, 0) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 receiver.receive(socket, batch, 0)?
@@ -125,13 +127,13 @@ impl BatchedCircuit {
         };
         let mut bytes = 0;
         for index in 0..got {
-            let (len, cut) = receiver.arrived(index);
+            let (len, cut) = receiver.datagram_len(index);
             if cut {
-                return Err(cut_off(self.message_len));
+                return Err(truncated_message(self.message_len));
             }
             bytes += len as u64;
         }
-        Ok(Arrived {
+        Ok(ReceiveCounts {
             messages: got as u64,
             bytes,
             calls: 1,
@@ -140,7 +142,7 @@ impl BatchedCircuit {
 }
 
 #[cold]
-fn cut_off(limit: usize) -> io::Error {
+fn truncated_message(limit: usize) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!(
@@ -149,7 +151,7 @@ fn cut_off(limit: usize) -> io::Error {
     )
 }
 
-impl Circuit for BatchedCircuit {
+impl Circuit for UdpBatchedCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.port.send(message, false)
@@ -187,9 +189,9 @@ impl Circuit for BatchedCircuit {
     }
 
     /// Messages arrive in buffers of the circuit's own; `buffer` stays as it is.
-    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
-        let mut arrived = Arrived::default();
-        if !self.port.is_settled() {
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
+        if !self.port.has_final_peer() {
             arrived.add(self.port.recv(buffer, true)?);
             return Ok(Some(arrived));
         }
@@ -212,7 +214,7 @@ impl Circuit for BatchedCircuit {
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.socket.as_fd())
+        Some(self.port.inner.as_fd())
     }
 
     fn effective(&self) -> BTreeMap<String, String> {

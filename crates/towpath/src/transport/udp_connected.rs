@@ -3,7 +3,9 @@
 //! The kernel looks up the route and the peer once instead of at every call.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::datagram::{Flavour, Listening, Port, Space, dress_plain, plain};
+use crate::datagram::{
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing, plain_circuit,
+};
 use crate::options::Options;
 use crate::transport::udp;
 use socket2::Protocol;
@@ -13,10 +15,10 @@ use std::io;
 #[derive(Debug)]
 pub struct UdpConnected;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDP),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDP),
     connected: true,
-    prepare: plain,
+    configure: configure_nothing,
 };
 
 impl Transport for UdpConnected {
@@ -37,7 +39,7 @@ impl Transport for UdpConnected {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress_plain)
+        DatagramListener::bind(&KIND, options, plain_circuit)
     }
 
     fn connect(
@@ -46,8 +48,8 @@ impl Transport for UdpConnected {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress_plain(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        plain_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }

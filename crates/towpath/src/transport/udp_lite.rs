@@ -3,7 +3,7 @@
 //! Kernels may be built without it, and Linux has announced its removal.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::datagram::{Flavour, Listening, PlainCircuit, Port, Space};
+use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, PlainCircuit, SocketKind};
 use crate::options::Options;
 use crate::transport::udp;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -15,10 +15,10 @@ use std::os::fd::AsFd;
 #[derive(Debug)]
 pub struct UdpLite;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDPLITE),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDPLITE),
     connected: false,
-    prepare,
+    configure: set_checksum_coverage,
 };
 
 impl Transport for UdpLite {
@@ -41,7 +41,7 @@ impl Transport for UdpLite {
         let domain = Domain::for_address(SocketAddr::new(options.bind_address(), 0));
         let probe = Socket::new(domain, Type::DGRAM, Some(Protocol::UDPLITE));
         probe
-            .and_then(|socket| prepare(&socket))
+            .and_then(|socket| set_checksum_coverage(&socket))
             .map_err(|error| Unavailable {
                 reason: format!("this kernel has no UDP-Lite: {error}"),
                 remedy: "none on this kernel; udp-nochecksum is the nearest".into(),
@@ -49,7 +49,7 @@ impl Transport for UdpLite {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress)
+        DatagramListener::bind(&KIND, options, lite_circuit)
     }
 
     fn connect(
@@ -58,8 +58,8 @@ impl Transport for UdpLite {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        lite_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }
@@ -71,14 +71,14 @@ const COVERAGE: i32 = 8;
 const UDPLITE_SEND_CSCOV: i32 = 10;
 const UDPLITE_RECV_CSCOV: i32 = 11;
 
-fn prepare(socket: &Socket) -> io::Result<()> {
+fn set_checksum_coverage(socket: &Socket) -> io::Result<()> {
     for option in [UDPLITE_SEND_CSCOV, UDPLITE_RECV_CSCOV] {
         wire_udp::sys::set_option(socket.as_fd(), libc::IPPROTO_UDPLITE, option, COVERAGE)?;
     }
     Ok(())
 }
 
-fn dress(port: Port, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn lite_circuit(port: DatagramSocket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
     let checksum = &[("checksum", "Internet, 16 bit, over 8 octets")];
     Ok(Box::new(PlainCircuit::new(port, checksum)))
 }

@@ -4,7 +4,7 @@
 //! A loopback never computes checksums, so there only the saved preparation shows.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
-use crate::datagram::{Flavour, Listening, PlainCircuit, Port, Space};
+use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, PlainCircuit, SocketKind};
 use crate::options::Options;
 use crate::transport::udp;
 use socket2::{Protocol, Socket};
@@ -16,10 +16,10 @@ use std::os::fd::AsFd;
 #[derive(Debug)]
 pub struct UdpNochecksum;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDP),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDP),
     connected: false,
-    prepare,
+    configure: disable_checksum,
 };
 
 impl Transport for UdpNochecksum {
@@ -49,7 +49,7 @@ impl Transport for UdpNochecksum {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress)
+        DatagramListener::bind(&KIND, options, nochecksum_circuit)
     }
 
     fn connect(
@@ -58,19 +58,19 @@ impl Transport for UdpNochecksum {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        nochecksum_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }
 }
 
-fn prepare(socket: &Socket) -> io::Result<()> {
+fn disable_checksum(socket: &Socket) -> io::Result<()> {
     wire_udp::sys::set_option(socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK, 1)
 }
 
-fn dress(port: Port, _options: &Options) -> io::Result<Box<dyn Circuit>> {
-    let set = wire_udp::sys::option(port.socket.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK)?;
+fn nochecksum_circuit(port: DatagramSocket, _options: &Options) -> io::Result<Box<dyn Circuit>> {
+    let set = wire_udp::sys::option(port.inner.as_fd(), libc::SOL_SOCKET, libc::SO_NO_CHECK)?;
     let checksum: &[_] = if set != 0 {
         &[("checksum", "none")]
     } else {

@@ -5,9 +5,9 @@
 //! datagram a call.
 
 use crate::contract::{
-    Arrived, Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
 };
-use crate::datagram::{Flavour, Listening, Port, Space};
+use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, SocketKind};
 use crate::options::Options;
 use crate::transport::udp;
 use rustix::io::Errno;
@@ -23,19 +23,19 @@ use wire_udp::{UDP_PAYLOAD_MAX, sys};
 #[derive(Debug)]
 pub struct UdpSegmented;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Internet(Protocol::UDP),
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Internet(Protocol::UDP),
     connected: true,
-    prepare,
+    configure: enable_coalescing,
 };
 
 /// Datagrams one segmented send may hold (UDP_MAX_SEGMENTS; 128 since Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 
 /// Octets of the largest arrival.
-const ARRIVAL_MAX: usize = 65_536;
+const COALESCED_LEN_MAX: usize = 65_536;
 
-fn prepare(socket: &Socket) -> io::Result<()> {
+fn enable_coalescing(socket: &Socket) -> io::Result<()> {
     sys::set_coalescing(socket.as_fd(), true)
 }
 
@@ -57,8 +57,9 @@ impl Transport for UdpSegmented {
 
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         let probe = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP));
-        let known =
-            probe.is_ok_and(|socket| prepare(&socket).is_ok() && sys::can_segment(socket.as_fd()));
+        let known = probe.is_ok_and(|socket| {
+            enable_coalescing(&socket).is_ok() && sys::can_segment(socket.as_fd())
+        });
         known.then_some(()).ok_or_else(|| Unavailable {
             reason: "this kernel has no UDP segmentation".into(),
             remedy: "use Linux 5.0 or newer; udp-batched works without".into(),
@@ -66,7 +67,7 @@ impl Transport for UdpSegmented {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress)
+        DatagramListener::bind(&KIND, options, segmented_circuit)
     }
 
     fn connect(
@@ -75,23 +76,23 @@ impl Transport for UdpSegmented {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        segmented_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }
 }
 
-fn dress(port: Port, options: &Options) -> io::Result<Box<dyn Circuit>> {
+fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Box<dyn Circuit>> {
     let segments_max = options.batch.unwrap_or(SEGMENTS_MAX).clamp(1, SEGMENTS_MAX);
     Ok(Box::new(SegmentedCircuit {
-        port,
+        port: socket,
         segments_max,
-        refused: false,
+        segmentation_refused: false,
         segments: segments_for(segments_max, options.message_len),
-        together: Vec::new(),
-        arrival: Vec::new(),
-        left: 0..0,
+        send_buffer: Vec::new(),
+        receive_buffer: Vec::new(),
+        unread: 0..0,
         segment_size: 1,
     }))
 }
@@ -102,39 +103,44 @@ fn segments_for(segments_max: usize, len: usize) -> usize {
 }
 
 struct SegmentedCircuit {
-    port: Port,
+    port: DatagramSocket,
     segments_max: usize,
     /// The path took no segmented send: a device without it, or messages over its packet size.
-    refused: bool,
+    segmentation_refused: bool,
     /// Messages the last run sent in a call.
     segments: usize,
     /// Messages put together for one call. Naming each apart saves the copy, but costs the kernel
     /// more than that for short ones (a quarter of the rate at 64 bytes).
-    together: Vec<u8>,
+    send_buffer: Vec<u8>,
     /// An arrival of which single receives have not taken all.
-    arrival: Vec<u8>,
-    left: Range<usize>,
+    receive_buffer: Vec<u8>,
+    unread: Range<usize>,
     segment_size: usize,
 }
 
 impl SegmentedCircuit {
     /// Sends `count` copies of `message` in one call.
     fn send_segments(&mut self, message: &[u8], count: usize) -> io::Result<()> {
-        self.port.calls.send += 1;
-        self.together.clear();
+        self.port.call_counts.send += 1;
+        self.send_buffer.clear();
         for _ in 0..count {
-            self.together.extend_from_slice(message);
+            self.send_buffer.extend_from_slice(message);
         }
         let size = (count > 1).then_some(message.len());
-        let socket = self.port.socket.as_fd();
-        sys::send_segmented_with(socket, None, &[IoSlice::new(&self.together)], size, 0)
+        let socket = self.port.inner.as_fd();
+        sys::send_segmented_with(socket, None, &[IoSlice::new(&self.send_buffer)], size, 0)
     }
 
     #[cold]
-    fn explain(&mut self, error: io::Error, message: &[u8], count: usize) -> io::Result<()> {
+    fn handle_send_error(
+        &mut self,
+        error: io::Error,
+        message: &[u8],
+        count: usize,
+    ) -> io::Result<()> {
         match Errno::from_io_error(&error) {
             Some(Errno::INVAL | Errno::MSGSIZE | Errno::IO) if count > 1 => {
-                self.refused = true;
+                self.segmentation_refused = true;
                 self.segments_max = 1;
                 Ok(())
             }
@@ -144,62 +150,62 @@ impl SegmentedCircuit {
     }
 
     /// Receives what arrived together into `buffer`.
-    fn recv_together(&mut self, buffer: &mut [u8], block: bool) -> io::Result<(usize, usize)> {
-        self.port.calls.receive += 1;
+    fn recv_coalesced(&mut self, buffer: &mut [u8], block: bool) -> io::Result<(usize, usize)> {
+        self.port.call_counts.receive += 1;
         let flags = if block { 0 } else { libc::MSG_DONTWAIT };
-        let socket = self.port.socket.as_fd();
+        let socket = self.port.inner.as_fd();
         let got = match sys::receive_coalesced_with(socket, buffer, None, flags) {
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 sys::receive_coalesced_with(socket, buffer, None, flags)?
             }
             got => got?,
         };
-        if !self.port.is_settled() {
-            self.port.learn(got.from.into())?;
+        if !self.port.has_final_peer() {
+            self.port.learn_peer(got.from.into())?;
         }
         Ok((got.len, got.segment_size))
     }
 
     fn recv_one(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
-        if self.left.is_empty() {
-            let mut arrival = std::mem::take(&mut self.arrival);
-            arrival.resize(ARRIVAL_MAX, 0);
-            let got = self.recv_together(&mut arrival, block);
-            self.arrival = arrival;
+        if self.unread.is_empty() {
+            let mut arrival = std::mem::take(&mut self.receive_buffer);
+            arrival.resize(COALESCED_LEN_MAX, 0);
+            let got = self.recv_coalesced(&mut arrival, block);
+            self.receive_buffer = arrival;
             let (len, segment_size) = got?;
-            self.left = 0..len;
+            self.unread = 0..len;
             self.segment_size = segment_size;
         }
-        let end = self.left.end.min(self.left.start + self.segment_size);
-        let message = &self.arrival[self.left.start..end];
+        let end = self.unread.end.min(self.unread.start + self.segment_size);
+        let message = &self.receive_buffer[self.unread.start..end];
         let len = message.len().min(buffer.len());
         buffer[..len].copy_from_slice(&message[..len]);
-        self.left.start = end;
+        self.unread.start = end;
         Ok(Some(len))
     }
 
     /// Counts what single receives left, then one more call.
-    fn recv_counted(&mut self, buffer: &mut [u8]) -> io::Result<Arrived> {
-        let (len, segment_size) = if self.left.is_empty() {
-            self.recv_into_either(buffer)?
+    fn recv_counted(&mut self, buffer: &mut [u8]) -> io::Result<ReceiveCounts> {
+        let (len, segment_size) = if self.unread.is_empty() {
+            self.recv_into_large_enough(buffer)?
         } else {
-            (std::mem::take(&mut self.left).len(), self.segment_size)
+            (std::mem::take(&mut self.unread).len(), self.segment_size)
         };
-        Ok(Arrived {
+        Ok(ReceiveCounts {
             messages: len.div_ceil(segment_size).max(1) as u64,
             bytes: len as u64,
             calls: 1,
         })
     }
 
-    fn recv_into_either(&mut self, buffer: &mut [u8]) -> io::Result<(usize, usize)> {
-        if buffer.len() >= ARRIVAL_MAX {
-            return self.recv_together(buffer, true);
+    fn recv_into_large_enough(&mut self, buffer: &mut [u8]) -> io::Result<(usize, usize)> {
+        if buffer.len() >= COALESCED_LEN_MAX {
+            return self.recv_coalesced(buffer, true);
         }
-        let mut arrival = std::mem::take(&mut self.arrival);
-        arrival.resize(ARRIVAL_MAX, 0);
-        let got = self.recv_together(&mut arrival, true);
-        self.arrival = arrival;
+        let mut arrival = std::mem::take(&mut self.receive_buffer);
+        arrival.resize(COALESCED_LEN_MAX, 0);
+        let got = self.recv_coalesced(&mut arrival, true);
+        self.receive_buffer = arrival;
         got
     }
 }
@@ -236,7 +242,7 @@ impl Circuit for SegmentedCircuit {
             let together = self.segments.min(count - done);
             let sent = match self.send_segments(message, together) {
                 Ok(()) => Ok(together),
-                Err(error) => self.explain(error, message, together).map(|()| 0),
+                Err(error) => self.handle_send_error(error, message, together).map(|()| 0),
             };
             match sent {
                 Ok(sent) => done += sent,
@@ -248,8 +254,8 @@ impl Circuit for SegmentedCircuit {
     }
 
     /// With a `buffer` under 64 KiB, messages arrive in one of the circuit's own.
-    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<Arrived>> {
-        let mut arrived = Arrived::default();
+    fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
+        let mut arrived = ReceiveCounts::default();
         for _ in 0..calls {
             match self.recv_counted(buffer) {
                 Ok(more) => arrived.merge(more),
@@ -265,19 +271,19 @@ impl Circuit for SegmentedCircuit {
     }
 
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()> {
-        if interest == Interest::Read && !self.left.is_empty() {
+        if interest == Interest::Read && !self.unread.is_empty() {
             return Ok(());
         }
         self.port.wait(interest, deadline)
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.port.socket.as_fd())
+        Some(self.port.inner.as_fd())
     }
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = self.port.effective();
-        let segmentation = match (self.refused, self.segments) {
+        let segmentation = match (self.segmentation_refused, self.segments) {
             (true, _) => "off: refused by the path".to_owned(),
             (false, 1) => "off: one message fills a call".to_owned(),
             (false, segments) => format!("on, {segments} segments"),

@@ -5,7 +5,9 @@
 //! the sender's buffer is the limit.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::datagram::{Flavour, Listening, Port, Space, dress_plain, plain};
+use crate::datagram::{
+    AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing, plain_circuit,
+};
 use crate::options::Options;
 use crate::transport::udp;
 use std::io;
@@ -14,10 +16,10 @@ use std::io;
 #[derive(Debug)]
 pub struct UnixDgram;
 
-static FLAVOUR: Flavour = Flavour {
-    space: Space::Unix,
+static KIND: SocketKind = SocketKind {
+    family: AddressFamily::Unix,
     connected: true,
-    prepare: plain,
+    configure: configure_nothing,
 };
 
 impl Transport for UnixDgram {
@@ -45,7 +47,7 @@ impl Transport for UnixDgram {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        Listening::bind(&FLAVOUR, options, dress_plain)
+        DatagramListener::bind(&KIND, options, plain_circuit)
     }
 
     fn connect(
@@ -54,8 +56,8 @@ impl Transport for UnixDgram {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        dress_plain(
-            Port::connect(&FLAVOUR, rendezvous, index, options)?,
+        plain_circuit(
+            DatagramSocket::connect(&KIND, rendezvous, index, options)?,
             options,
         )
     }

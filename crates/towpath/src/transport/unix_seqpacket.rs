@@ -3,10 +3,10 @@
 //! A message of no bytes looks like the end to its receiver, so none can be sent.
 
 use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
-use crate::local::{self, LocalListening};
 use crate::options::Options;
 use crate::socket;
 use crate::transport::unix_stream;
+use crate::unix_socket::{self, UnixSocketListener};
 use socket2::{Socket, Type};
 use std::collections::BTreeMap;
 use std::io;
@@ -38,7 +38,7 @@ impl Transport for UnixSeqpacket {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        LocalListening::bind(Type::SEQPACKET, options, dress)
+        UnixSocketListener::bind(Type::SEQPACKET, options, seqpacket_circuit)
     }
 
     fn connect(
@@ -47,13 +47,13 @@ impl Transport for UnixSeqpacket {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let socket = local::connect(Type::SEQPACKET, rendezvous, options)?;
-        Ok(dress(socket, options))
+        let socket = unix_socket::connect(Type::SEQPACKET, rendezvous, options)?;
+        Ok(seqpacket_circuit(socket, options))
     }
 }
 
-fn dress(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
-    Box::new(PacketEnd {
+fn seqpacket_circuit(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
+    Box::new(SeqpacketCircuit {
         socket,
         send_calls: 0,
         receive_calls: 0,
@@ -61,27 +61,27 @@ fn dress(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
 }
 
 #[derive(Debug)]
-struct PacketEnd {
+struct SeqpacketCircuit {
     socket: Socket,
     send_calls: u64,
     receive_calls: u64,
 }
 
-impl PacketEnd {
+impl SeqpacketCircuit {
     #[inline]
     fn write(&mut self, message: &[u8], block: bool) -> io::Result<()> {
         if message.is_empty() {
-            return Err(empty());
+            return Err(empty_message_error());
         }
         self.send_calls += 1;
         match socket::send(self.socket.as_fd(), message, block) {
             Ok(_) => Ok(()),
-            Err(error) => Err(self.explain(error, message.len())),
+            Err(error) => Err(self.send_error(error, message.len())),
         }
     }
 
     #[cold]
-    fn explain(&self, error: io::Error, len: usize) -> io::Error {
+    fn send_error(&self, error: io::Error, len: usize) -> io::Error {
         if error.raw_os_error() != Some(libc::EMSGSIZE) {
             return error;
         }
@@ -104,14 +104,14 @@ impl PacketEnd {
 }
 
 #[cold]
-fn empty() -> io::Error {
+fn empty_message_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
         "a message of 0 bytes would look like the end; send at least 1 byte",
     )
 }
 
-impl Circuit for PacketEnd {
+impl Circuit for SeqpacketCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.write(message, false)
@@ -146,7 +146,7 @@ impl Circuit for PacketEnd {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
-        socket::effective_buffers(self.socket.as_fd(), &mut effective);
+        socket::read_buffer_sizes(self.socket.as_fd(), &mut effective);
         effective
     }
 

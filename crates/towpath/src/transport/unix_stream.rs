@@ -1,9 +1,9 @@
 //! unix-stream: byte streams between local sockets, one send a message.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
-use crate::local::{self, LocalListening};
 use crate::options::Options;
-use crate::stream::{Look, StreamEnd};
+use crate::stream::{SocketReadback, StreamCircuit};
+use crate::unix_socket::{self, UnixSocketListener};
 use socket2::{Socket, Type};
 use std::io;
 
@@ -45,7 +45,7 @@ impl Transport for UnixStream {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        LocalListening::bind(Type::STREAM, options, dress)
+        UnixSocketListener::bind(Type::STREAM, options, stream_circuit)
     }
 
     fn connect(
@@ -54,15 +54,15 @@ impl Transport for UnixStream {
         _index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let socket = local::connect(Type::STREAM, rendezvous, options)?;
-        Ok(dress(socket, options))
+        let socket = unix_socket::connect(Type::STREAM, rendezvous, options)?;
+        Ok(stream_circuit(socket, options))
     }
 }
 
-fn dress(socket: Socket, options: &Options) -> Box<dyn Circuit> {
-    let nothing_more = Look {
+fn stream_circuit(socket: Socket, options: &Options) -> Box<dyn Circuit> {
+    let nothing_more = SocketReadback {
         effective: |_, _| {},
         counts: |_, _| {},
     };
-    Box::new(StreamEnd::new(socket, options, nothing_more))
+    Box::new(StreamCircuit::new(socket, options, nothing_more))
 }

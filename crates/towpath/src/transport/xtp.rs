@@ -9,11 +9,11 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::hosted::{self, Setup, Sight};
-use crate::medium::Udp;
+use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::medium::UdpMedium;
 use crate::options::Options;
 use crate::socket;
-use crate::xtp::Settings;
+use crate::xtp::EndpointConfig;
 use engine::Framing;
 use engine_xtp::{Congestion, Xtp as Engine};
 use std::collections::BTreeMap;
@@ -25,19 +25,19 @@ use std::sync::LazyLock;
 #[derive(Debug)]
 pub struct Xtp {
     framing: Framing,
-    lends: bool,
+    zero_copy: bool,
 }
 
 /// The byte stream.
 pub const STREAM: Xtp = Xtp {
     framing: Framing::Stream,
-    lends: false,
+    zero_copy: false,
 };
 
 /// One packet a message, or more for long ones; the last is marked.
 pub const MESSAGES: Xtp = Xtp {
     framing: Framing::Messages,
-    lends: false,
+    zero_copy: false,
 };
 
 /// The byte stream, sent without a copy: what a user shares is lent until the peer has it. Messages
@@ -47,14 +47,14 @@ pub const MESSAGES: Xtp = Xtp {
 /// of an Ethernet frame's worth. On the loopback packets are as long as it carries, as TCP's are.
 pub const LENT: Xtp = Xtp {
     framing: Framing::Stream,
-    lends: true,
+    zero_copy: true,
 };
 
 impl Transport for Xtp {
     fn name(&self) -> &'static str {
         match self.framing {
             Framing::Messages => "xtp-message",
-            _ if self.lends => "xtp-lent",
+            _ if self.zero_copy => "xtp-lent",
             _ => "xtp",
         }
     }
@@ -62,7 +62,7 @@ impl Transport for Xtp {
     fn summary(&self) -> &'static str {
         match self.framing {
             Framing::Messages => "XTP 4.0 over segmented UDP, a packet or more for each message",
-            _ if self.lends => {
+            _ if self.zero_copy => {
                 "XTP 4.0 over segmented UDP, a byte stream from buffers lent until the peer has them"
             }
             _ => "XTP 4.0 over segmented UDP, a byte stream",
@@ -70,15 +70,15 @@ impl Transport for Xtp {
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        if self.lends {
+        if self.zero_copy {
             &LENT_HELP
         } else {
-            Settings::HELP
+            EndpointConfig::HELP
         }
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        Settings::parse(own).map(|_| ())
+        EndpointConfig::parse(own).map(|_| ())
     }
 
     fn class(&self) -> Class {
@@ -100,7 +100,7 @@ impl Transport for Xtp {
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
         let class = self.class();
-        let Ok(settings) = Settings::parse(own) else {
+        let Ok(settings) = EndpointConfig::parse(own) else {
             return class;
         };
         Class {
@@ -126,7 +126,7 @@ impl Transport for Xtp {
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let settings = settings(options)?;
         let host = options.bind_address();
-        hosted::listen::<Udp, _>(options, |_| self.setup(&settings, options, host))
+        engine_circuit::listen::<UdpMedium, _>(options, |_| self.setup(&settings, options, host))
     }
 
     fn connect(
@@ -136,9 +136,9 @@ impl Transport for Xtp {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let settings = settings(options)?;
-        let line = socket::line(&rendezvous.bytes, index)?;
+        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let host = socket::decode_address(line)?.ip();
-        hosted::connect::<Udp, _>(rendezvous, index, options, |_| {
+        engine_circuit::connect::<UdpMedium, _>(rendezvous, index, options, |_| {
             self.setup(&settings, options, host)
         })
     }
@@ -154,33 +154,39 @@ static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
         },
         _ => *word,
     };
-    Settings::HELP.iter().map(own).collect()
+    EndpointConfig::HELP.iter().map(own).collect()
 });
 
-fn settings(options: &Options) -> io::Result<Settings> {
-    Settings::parse(&options.own).map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
+fn settings(options: &Options) -> io::Result<EndpointConfig> {
+    EndpointConfig::parse(&options.transport_specific)
+        .map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 impl Xtp {
     /// For circuits to or from `host`.
-    fn setup(&self, settings: &Settings, options: &Options, host: IpAddr) -> Setup<Engine> {
-        let no_empty = "xtp-message carries no empty messages; send at least one byte";
+    fn setup(
+        &self,
+        settings: &EndpointConfig,
+        options: &Options,
+        host: IpAddr,
+    ) -> EngineSetup<Engine> {
+        let empty_message_error = "xtp-message carries no empty messages; send at least one byte";
         let mut config = settings.config(self.framing);
-        config.packet_len = hosted::packet_len(config.packet_len, options);
-        if self.lends && !options.own.contains_key("packet") {
-            let long = hosted::loopback_packet_len(host);
+        config.packet_len = engine_circuit::packet_len_for_family(config.packet_len, options);
+        if self.zero_copy && !options.transport_specific.contains_key("packet") {
+            let long = engine_circuit::loopback_packet_len(host);
             config.packet_len = long.unwrap_or(config.packet_len);
         }
-        Setup {
+        EngineSetup {
             effective: settings.effective(),
             engine: Engine::new(config),
-            store_len: settings.send_queue_len,
-            segmented: settings.segmentation,
-            lends: self.lends,
+            send_buffer_len: settings.send_buffer_len,
+            use_segmentation: settings.segmentation,
+            zero_copy: self.zero_copy,
             // The end of a message travels with its last byte.
-            no_empty: (self.framing == Framing::Messages).then_some(no_empty),
-            sight: Sight::of(settings),
-            posting: settings.posting(),
+            empty_message_error: (self.framing == Framing::Messages).then_some(empty_message_error),
+            introspection: Introspection::from_config(settings),
+            buffer_posting: settings.buffer_posting(),
         }
     }
 }

@@ -6,13 +6,13 @@
 //! the message. The sender waits at the beginning until all have joined.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, OptionHelp, PATIENCE, Reach, Rendezvous, Transport,
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,
     Unavailable,
 };
-use crate::medium::local_towards;
+use crate::medium::source_address_to;
 use crate::options::{Family, Options};
 use crate::socket;
-use crate::xtp::group::{Receiver, Sender, Settings, Stream, example_group};
+use crate::xtp::group::{GroupEndpointConfig, Receiver, Sender, Stream, example_group};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -22,16 +22,16 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How long receivers may take to join.
-const JOIN_LIMIT: Duration = Duration::from_secs(5);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a sender that goes away waits for its receivers.
-const LINGER: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// How often a receiver's thread looks whether it should end.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Receivers unless told otherwise, and at most: each takes two threads.
-const RECEIVERS: usize = 8;
+const RECEIVERS_DEFAULT: usize = 8;
 const RECEIVERS_MAX: usize = 100;
 
 /// A receiver's window. 2 MiB: receivers share processors, and while one takes what came, the others
@@ -40,7 +40,7 @@ const RECEIVERS_MAX: usize = 100;
 const WINDOW: u64 = 2 << 20;
 
 /// Bytes the sender keeps. Two windows, so that the user writes one while the other is under way.
-const STORE_LEN: usize = 4 << 20;
+const SEND_BUFFER_LEN: usize = 4 << 20;
 
 const HELP: &[OptionHelp] = &[OptionHelp {
     name: "receivers",
@@ -52,9 +52,9 @@ const HELP: &[OptionHelp] = &[OptionHelp {
 #[derive(Debug)]
 pub struct XtpMulticast;
 
-fn receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
+fn parse_receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
     let Some(text) = own.get("receivers") else {
-        return Ok(RECEIVERS);
+        return Ok(RECEIVERS_DEFAULT);
     };
     let count = text.parse().ok();
     count
@@ -62,13 +62,13 @@ fn receivers(own: &BTreeMap<String, String>) -> Result<usize, String> {
         .ok_or_else(|| format!("receivers of '{text}' are out of range, from 1 to {RECEIVERS_MAX}"))
 }
 
-fn settings(options: &Options) -> io::Result<(usize, Settings)> {
+fn settings(options: &Options) -> io::Result<(usize, GroupEndpointConfig)> {
     let wrong = |text| io::Error::new(io::ErrorKind::InvalidInput, text);
-    let count = receivers(&options.own).map_err(wrong)?;
-    let mut settings = Settings::for_members(count);
+    let count = parse_receivers(&options.transport_specific).map_err(wrong)?;
+    let mut settings = GroupEndpointConfig::for_members(count);
     settings.config.window = WINDOW;
-    settings.config.status_every = WINDOW / 4;
-    settings.send_queue_len = STORE_LEN;
+    settings.config.status_interval_bytes = WINDOW / 4;
+    settings.send_buffer_len = SEND_BUFFER_LEN;
     if let Some(len) = options.buffers {
         settings.socket_buffer_len = len;
     }
@@ -91,7 +91,7 @@ impl Transport for XtpMulticast {
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         match own.keys().find(|key| *key != "receivers") {
             Some(key) => Err(format!("xtp-multicast has no option '{key}'")),
-            None => receivers(own).map(|_| ()),
+            None => parse_receivers(own).map(|_| ()),
         }
     }
 
@@ -139,7 +139,7 @@ impl Transport for XtpMulticast {
         groups.reverse();
         let line = |(group, _): &(SocketAddr, _)| format!("{group} {local}");
         let lines: Vec<String> = groups.iter().rev().map(line).collect();
-        Ok(Box::new(Listening { groups, lines }))
+        Ok(Box::new(GroupListener { groups, lines }))
     }
 
     fn connect(
@@ -149,26 +149,26 @@ impl Transport for XtpMulticast {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         let (_, settings) = settings(options)?;
-        let line = socket::line(&rendezvous.bytes, index)?;
+        let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
         let unclear = || io::Error::new(io::ErrorKind::InvalidData, "the rendezvous is no group");
         let text = std::str::from_utf8(line).map_err(|_| unclear())?;
         let (group, listener) = text.split_once(' ').ok_or_else(unclear)?;
         let group = group.parse().map_err(|_| unclear())?;
         let listener = listener.parse().map_err(|_| unclear())?;
-        let local = local_towards(SocketAddr::new(listener, 0))?;
+        let local = source_address_to(SocketAddr::new(listener, 0))?;
         let mut sender = Sender::open(group, local, &settings)?;
-        sender.wait_ready(JOIN_LIMIT)?;
-        Ok(Box::new(Sending { sender }))
+        sender.wait_ready(JOIN_TIMEOUT)?;
+        Ok(Box::new(GroupSenderCircuit { sender }))
     }
 }
 
-struct Listening {
+struct GroupListener {
     /// Groups nobody accepted yet, the first last.
     groups: Vec<(SocketAddr, Vec<Receiver>)>,
     lines: Vec<String>,
 }
 
-impl Listener for Listening {
+impl Listener for GroupListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         Ok(Rendezvous {
             reach: Reach::Network,
@@ -181,18 +181,18 @@ impl Listener for Listening {
         let none = || io::Error::new(io::ErrorKind::TimedOut, "every group has its sender");
         let (_, mut receivers) = self.groups.pop().ok_or_else(none)?;
         let limit = deadline.saturating_duration_since(Instant::now());
-        let own = receivers.swap_remove(0);
-        let others = Arc::new(Others::new(receivers.len()));
+        let first_receiver = receivers.swap_remove(0);
+        let others = Arc::new(OtherReceivers::new(receivers.len()));
         for (index, receiver) in receivers.into_iter().enumerate() {
             let others = Arc::clone(&others);
             std::thread::Builder::new()
                 .name("towpath-receiver".into())
                 .spawn(move || others.receive(index, &receiver, limit))?;
         }
-        let stream = own.accept(limit)?;
-        Ok(Box::new(Receiving {
+        let stream = first_receiver.accept(limit)?;
+        Ok(Box::new(GroupReceiverCircuit {
             stream,
-            own,
+            first_receiver,
             others,
             received: 0,
         }))
@@ -200,37 +200,37 @@ impl Listener for Listening {
 }
 
 /// The receivers beside the one whose bytes the user gets.
-struct Others {
+struct OtherReceivers {
     /// Bytes each has; all that can ever be at the end.
     received: Vec<AtomicU64>,
     bytes: Vec<AtomicU64>,
     failed: Mutex<Option<String>>,
-    ended: AtomicBool,
+    stopped: AtomicBool,
     /// The position somebody waits for all to reach; 0 for nobody.
-    awaited: AtomicU64,
-    bell: (Mutex<()>, Condvar),
+    awaited_position: AtomicU64,
+    all_received: (Mutex<()>, Condvar),
 }
 
-impl Others {
-    fn new(count: usize) -> Others {
+impl OtherReceivers {
+    fn new(count: usize) -> OtherReceivers {
         let zeros = || (0..count).map(|_| AtomicU64::new(0)).collect();
-        Others {
+        OtherReceivers {
             received: zeros(),
             bytes: zeros(),
             failed: Mutex::new(None),
-            ended: AtomicBool::new(false),
-            awaited: AtomicU64::new(0),
-            bell: (Mutex::new(()), Condvar::new()),
+            stopped: AtomicBool::new(false),
+            awaited_position: AtomicU64::new(0),
+            all_received: (Mutex::new(()), Condvar::new()),
         }
     }
 
     /// One receiver's thread, to the end of its stream or of the circuit.
     fn receive(&self, index: usize, receiver: &Receiver, limit: Duration) {
         let done = receiver.accept(limit).and_then(|mut stream| {
-            while !self.ended.load(Ordering::Relaxed) {
-                match stream.recv_in_place(|_| (), LOOK) {
-                    Ok(Some(len)) => self.note(index, len as u64),
-                    Ok(None) => return stream.close(LINGER).or(Ok(())),
+            while !self.stopped.load(Ordering::Relaxed) {
+                match stream.recv_in_place(|_| (), STOP_POLL_INTERVAL) {
+                    Ok(Some(len)) => self.record_received(index, len as u64),
+                    Ok(None) => return stream.close(CLOSE_TIMEOUT).or(Ok(())),
                     Err(error) if error.kind() == io::ErrorKind::TimedOut => {}
                     Err(error) => return Err(error),
                 }
@@ -243,27 +243,34 @@ impl Others {
             failed.get_or_insert(text);
         }
         self.received[index].store(u64::MAX, Ordering::SeqCst);
-        self.ring();
+        self.notify_waiter();
     }
 
-    fn note(&self, index: usize, len: u64) {
+    fn record_received(&self, index: usize, len: u64) {
         let bytes = self.bytes[index].fetch_add(len, Ordering::Relaxed) + len;
         self.received[index].store(bytes, Ordering::SeqCst);
-        self.ring();
+        self.notify_waiter();
     }
 
     /// Wakes who waits, if this was the last one waited for: with each of them on the same
     /// processor, a wake-up for every one would take as long as their work.
-    fn ring(&self) {
-        let awaited = self.awaited.load(Ordering::SeqCst);
-        if awaited != 0 && self.least() >= awaited && self.awaited.swap(0, Ordering::AcqRel) != 0 {
-            let _lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
-            self.bell.1.notify_all();
+    fn notify_waiter(&self) {
+        let awaited = self.awaited_position.load(Ordering::SeqCst);
+        if awaited != 0
+            && self.min_received() >= awaited
+            && self.awaited_position.swap(0, Ordering::AcqRel) != 0
+        {
+            let _lock = self
+                .all_received
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            self.all_received.1.notify_all();
         }
     }
 
     /// What all of them have.
-    fn least(&self) -> u64 {
+    fn min_received(&self) -> u64 {
         let received = self.received.iter();
         let least = received.map(|bytes| bytes.load(Ordering::SeqCst)).min();
         least.unwrap_or(u64::MAX)
@@ -271,15 +278,19 @@ impl Others {
 
     /// Waits until all of them have more than `position`, a millisecond at most.
     fn wait(&self, position: u64) {
-        let lock = self.bell.0.lock().unwrap_or_else(PoisonError::into_inner);
-        self.awaited.store(position + 1, Ordering::SeqCst);
-        if self.least() <= position {
+        let lock = self
+            .all_received
+            .0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.awaited_position.store(position + 1, Ordering::SeqCst);
+        if self.min_received() <= position {
             let short = Duration::from_millis(1);
-            drop(self.bell.1.wait_timeout(lock, short));
+            drop(self.all_received.1.wait_timeout(lock, short));
         }
     }
 
-    fn check(&self) -> io::Result<()> {
+    fn check_failed(&self) -> io::Result<()> {
         let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         match &*failed {
             Some(text) => Err(io::Error::other(text.clone())),
@@ -288,52 +299,52 @@ impl Others {
     }
 }
 
-struct Receiving {
+struct GroupReceiverCircuit {
     stream: Stream,
-    own: Receiver,
-    others: Arc<Others>,
+    first_receiver: Receiver,
+    others: Arc<OtherReceivers>,
     /// Bytes the user has, and so all receivers.
     received: u64,
 }
 
-impl Receiving {
+impl GroupReceiverCircuit {
     /// The part of `buffer` that may be filled: what all others have.
-    fn room<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
-        let ahead = self.others.least().saturating_sub(self.received);
+    fn readable_part<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
+        let ahead = self.others.min_received().saturating_sub(self.received);
         let len = usize::try_from(ahead)
             .unwrap_or(usize::MAX)
             .min(buffer.len());
         if len == 0 && !buffer.is_empty() {
-            self.others.check()?;
+            self.others.check_failed()?;
             return Err(io::ErrorKind::WouldBlock.into());
         }
         Ok(&mut buffer[..len])
     }
 
-    fn note(&mut self, got: Option<usize>) -> io::Result<Option<usize>> {
+    fn record_read(&mut self, got: Option<usize>) -> io::Result<Option<usize>> {
         match got {
             Some(len) => self.received += len as u64,
-            None => self.others.check()?,
+            None => self.others.check_failed()?,
         }
         Ok(got)
     }
 }
 
-impl Circuit for Receiving {
+impl Circuit for GroupReceiverCircuit {
     fn try_send(&mut self, _message: &[u8]) -> io::Result<()> {
-        Err(one_way("a receiver of a group sends nothing"))
+        Err(one_way_error("a receiver of a group sends nothing"))
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let room = self.room(buffer)?;
+        let room = self.readable_part(buffer)?;
         let got = self.stream.try_recv(room)?;
-        self.note(got)
+        self.record_read(got)
     }
 
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
         loop {
-            match self.room(buffer) {
+            match self.readable_part(buffer) {
                 Ok(room) => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     return match self.stream.recv(room, left) {
@@ -341,7 +352,7 @@ impl Circuit for Receiving {
                             Err(io::ErrorKind::WouldBlock.into())
                         }
                         Err(error) => Err(error),
-                        Ok(got) => self.note(got),
+                        Ok(got) => self.record_read(got),
                     };
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -361,7 +372,7 @@ impl Circuit for Receiving {
     }
 
     fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
-        if self.others.least() <= self.received {
+        if self.others.min_received() <= self.received {
             self.others.wait(self.received);
             return Ok(());
         }
@@ -376,7 +387,7 @@ impl Circuit for Receiving {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(descriptor) = self.stream.descriptor() {
-            socket::effective_buffers(descriptor, &mut effective);
+            socket::read_buffer_sizes(descriptor, &mut effective);
         }
         let others = self.others.bytes.iter();
         let others = others.map(|bytes| bytes.load(Ordering::Relaxed));
@@ -391,8 +402,8 @@ impl Circuit for Receiving {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let counters = self.own.counters();
-        let (answers, damped) = self.own.answers();
+        let counters = self.first_receiver.counters();
+        let (answers, damped) = self.first_receiver.control_packet_counts();
         BTreeMap::from([
             ("packets_received".into(), counters.packets_parsed),
             ("packets_discarded".into(), counters.packets_discarded),
@@ -403,17 +414,17 @@ impl Circuit for Receiving {
     }
 }
 
-impl Drop for Receiving {
+impl Drop for GroupReceiverCircuit {
     fn drop(&mut self) {
-        self.others.ended.store(true, Ordering::Relaxed);
+        self.others.stopped.store(true, Ordering::Relaxed);
     }
 }
 
-struct Sending {
+struct GroupSenderCircuit {
     sender: Sender,
 }
 
-impl Circuit for Sending {
+impl Circuit for GroupSenderCircuit {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.sender.try_send(message)
@@ -421,7 +432,7 @@ impl Circuit for Sending {
 
     #[inline]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        match self.sender.send(message, PATIENCE) {
+        match self.sender.send(message, BLOCKING_TIMEOUT) {
             Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                 Err(io::ErrorKind::WouldBlock.into())
             }
@@ -430,7 +441,7 @@ impl Circuit for Sending {
     }
 
     fn try_recv(&mut self, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        Err(one_way("the sender to a group receives nothing"))
+        Err(one_way_error("the sender to a group receives nothing"))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -453,7 +464,7 @@ impl Circuit for Sending {
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
         if let Some(descriptor) = self.sender.descriptor() {
-            socket::effective_buffers(descriptor, &mut effective);
+            socket::read_buffer_sizes(descriptor, &mut effective);
         }
         effective
     }
@@ -470,13 +481,13 @@ impl Circuit for Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for GroupSenderCircuit {
     fn drop(&mut self) {
         // The helper thread goes with the circuit, and with it what is still on its way.
-        let _ = self.sender.close(LINGER);
+        let _ = self.sender.close(CLOSE_TIMEOUT);
     }
 }
 
-fn one_way(text: &str) -> io::Error {
+fn one_way_error(text: &str) -> io::Error {
     io::Error::new(io::ErrorKind::Unsupported, text)
 }

@@ -7,10 +7,10 @@
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
 };
-use crate::hosted::{self, Setup, Sight};
-use crate::medium::{ETHER_PACKET_MAX, Ether, Ip};
+use crate::engine_circuit::{self, EngineSetup, Introspection};
+use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium};
 use crate::options::{Family, Options};
-use crate::xtp::Settings;
+use crate::xtp::EndpointConfig;
 use engine::Framing;
 use engine_xtp::{Config, Congestion, Xtp as Engine};
 use std::collections::BTreeMap;
@@ -25,8 +25,8 @@ const V4_PACKET_LEN: usize = 1480;
 const V6_PACKET_LEN: usize = 1460;
 
 /// The words of XTP over Ethernet.
-static ETHER_WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
-    let words = Settings::HELP.iter().copied();
+static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let words = EndpointConfig::HELP.iter().copied();
     let words = words.filter(|word| word.name != "segmentation");
     let own = |word: OptionHelp| match word.name {
         "checksum" => OptionHelp {
@@ -48,8 +48,8 @@ static ETHER_WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
 });
 
 /// The words of XTP but those that mean something to UDP alone.
-static WORDS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
-    let words = Settings::HELP.iter().copied();
+static IP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
+    let words = EndpointConfig::HELP.iter().copied();
     let words = words.filter(|word| word.name != "segmentation");
     let own = |word: OptionHelp| match word.name {
         "checksum" => OptionHelp {
@@ -81,11 +81,11 @@ impl Transport for RawIp {
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        &WORDS
+        &IP_OPTIONS
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        ip_settings(Family::V4, own).map(|_| ())
+        ip_config(Family::V4, own).map(|_| ())
     }
 
     fn class(&self) -> Class {
@@ -107,23 +107,23 @@ impl Transport for RawIp {
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
         let class = self.class();
-        let Ok(settings) = ip_settings(Family::V4, own) else {
+        let Ok(settings) = ip_config(Family::V4, own) else {
             return class;
         };
-        class_of(class, &settings)
+        class_with_config(class, &settings)
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
         let probe = IpWire::bind(options.bind_address(), wire_ip::XTP);
         probe.map(drop).map_err(|error| Unavailable {
-            reason: format!("no raw IP socket: {}", plain(&error)),
+            reason: format!("no raw IP socket: {}", error_cause(&error)),
             remedy: "run as root, or give the program the capability cap_net_raw".into(),
         })
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = checked(ip_settings(options.family, &options.own))?;
-        hosted::listen::<Ip, _>(options, |port| setup(&settings, port))
+        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        engine_circuit::listen::<IpMedium, _>(options, |port| setup(&settings, port))
     }
 
     fn connect(
@@ -132,8 +132,10 @@ impl Transport for RawIp {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let settings = checked(ip_settings(options.family, &options.own))?;
-        hosted::connect::<Ip, _>(rendezvous, index, options, |port| setup(&settings, port))
+        let settings = to_io_result(ip_config(options.family, &options.transport_specific))?;
+        engine_circuit::connect::<IpMedium, _>(rendezvous, index, options, |port| {
+            setup(&settings, port)
+        })
     }
 }
 
@@ -151,11 +153,11 @@ impl Transport for Ethernet {
     }
 
     fn options(&self) -> &'static [OptionHelp] {
-        &ETHER_WORDS
+        &ETHER_OPTIONS
     }
 
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
-        ether_settings(own).map(|_| ())
+        ether_config(own).map(|_| ())
     }
 
     fn class(&self) -> Class {
@@ -169,17 +171,17 @@ impl Transport for Ethernet {
 
     fn class_with(&self, own: &BTreeMap<String, String>) -> Class {
         let class = self.class();
-        let Ok(settings) = ether_settings(own) else {
+        let Ok(settings) = ether_config(own) else {
             return class;
         };
         Class {
             checksum: class.checksum,
-            ..class_of(class, &settings)
+            ..class_with_config(class, &settings)
         }
     }
 
     fn available(&self, options: &Options) -> Result<(), Unavailable> {
-        let found = Ether::interface(options).map_err(|error| match &options.interface {
+        let found = EtherMedium::interface(options).map_err(|error| match &options.interface {
             None => Unavailable {
                 reason: "no network interface is named".into(),
                 remedy: "name one with --interface, for example lo".into(),
@@ -190,8 +192,8 @@ impl Transport for Ethernet {
             },
         });
         let probe = found.and_then(|_| {
-            Ether::wire(options).map_err(|error| Unavailable {
-                reason: format!("no packet socket: {}", plain(&error)),
+            EtherMedium::open_wire(options).map_err(|error| Unavailable {
+                reason: format!("no packet socket: {}", error_cause(&error)),
                 remedy: "run as root, or give the program the capability cap_net_raw".into(),
             })
         });
@@ -199,8 +201,8 @@ impl Transport for Ethernet {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let settings = checked(ether_settings(&options.own))?;
-        hosted::listen::<Ether, _>(options, |port| setup(&settings, port))
+        let settings = to_io_result(ether_config(&options.transport_specific))?;
+        engine_circuit::listen::<EtherMedium, _>(options, |port| setup(&settings, port))
     }
 
     fn connect(
@@ -209,13 +211,15 @@ impl Transport for Ethernet {
         index: usize,
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
-        let settings = checked(ether_settings(&options.own))?;
-        hosted::connect::<Ether, _>(rendezvous, index, options, |port| setup(&settings, port))
+        let settings = to_io_result(ether_config(&options.transport_specific))?;
+        engine_circuit::connect::<EtherMedium, _>(rendezvous, index, options, |port| {
+            setup(&settings, port)
+        })
     }
 }
 
 /// What `settings` change of a class.
-fn class_of(class: Class, settings: &Settings) -> Class {
+fn class_with_config(class: Class, settings: &EndpointConfig) -> Class {
     Class {
         reliable: settings.is_reliable(),
         congestion: match settings.config.congestion {
@@ -233,10 +237,10 @@ fn class_of(class: Class, settings: &Settings) -> Class {
 }
 
 /// An engine that shares its address with others and is told apart by `port`.
-fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
+fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
     let config = Config {
         port,
-        shares_address: true,
+        shared_address: true,
         ..settings.config(Framing::Stream)
     };
     let mut effective = settings.effective();
@@ -245,32 +249,32 @@ fn setup(settings: &Settings, port: u16) -> Setup<Engine> {
         false => "off: XTP sums headers alone",
     };
     effective.insert("checksum".into(), checksum.into());
-    Setup {
+    EngineSetup {
         effective,
         engine: Engine::new(config),
-        store_len: settings.send_queue_len,
-        segmented: false,
-        no_empty: None,
-        sight: Sight::of(settings),
-        posting: settings.posting(),
-        lends: false,
+        send_buffer_len: settings.send_buffer_len,
+        use_segmentation: false,
+        empty_message_error: None,
+        introspection: Introspection::from_config(settings),
+        buffer_posting: settings.buffer_posting(),
+        zero_copy: false,
     }
 }
 
-fn checked(settings: Result<Settings, String>) -> io::Result<Settings> {
+fn to_io_result(settings: Result<EndpointConfig, String>) -> io::Result<EndpointConfig> {
     settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
 /// Settings from words, for packets of up to `packet_max` octets.
-fn within(
-    base: Settings,
+fn parse_options(
+    base: EndpointConfig,
     own: &BTreeMap<String, String>,
     packet_max: usize,
-) -> Result<Settings, String> {
+) -> Result<EndpointConfig, String> {
     if own.contains_key("segmentation") {
         return Err("there is no option segmentation here: the kernel cuts UDP only".into());
     }
-    let settings = base.with(own)?;
+    let settings = base.with_options(own)?;
     let len = settings.config.packet_len;
     if len > packet_max {
         return Err(format!(
@@ -280,30 +284,30 @@ fn within(
     Ok(settings)
 }
 
-fn ip_settings(family: Family, own: &BTreeMap<String, String>) -> Result<Settings, String> {
-    let mut settings = Settings::default();
+fn ip_config(family: Family, own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+    let mut settings = EndpointConfig::default();
     settings.config.checksum = true;
     settings.config.packet_len = match family {
         Family::V4 => V4_PACKET_LEN,
         Family::V6 => V6_PACKET_LEN,
     };
-    within(settings, own, wire_ip::PAYLOAD_MAX)
+    parse_options(settings, own, wire_ip::PAYLOAD_MAX)
 }
 
-fn ether_settings(own: &BTreeMap<String, String>) -> Result<Settings, String> {
+fn ether_config(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
     let mut own = own.clone();
     if let Some(value) = own.remove("bypass")
         && !["on", "off"].contains(&value.as_str())
     {
         return Err(format!("bypass={value} is not possible; choose off, on"));
     }
-    let mut settings = Settings::default();
+    let mut settings = EndpointConfig::default();
     settings.config.packet_len = ETHER_PACKET_MAX;
-    within(settings, &own, ETHER_PACKET_MAX)
+    parse_options(settings, &own, ETHER_PACKET_MAX)
 }
 
 /// What the system said, without the remedy that follows it.
-fn plain(error: &io::Error) -> String {
+fn error_cause(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
             "the right to raw sockets (CAP_NET_RAW) is missing".into()

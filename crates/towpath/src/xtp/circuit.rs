@@ -236,8 +236,8 @@ impl Circuit {
     }
 
     /// Lets answers wait a little for the next request.
-    pub(super) fn set_patient(&mut self) {
-        self.inner.set_patient();
+    pub(super) fn set_delayed_ack(&mut self) {
+        self.inner.set_delayed_ack();
     }
 
     /// Sends everything handed over so far, as far as the peer lets it.
@@ -288,6 +288,6 @@ impl Circuit {
 
     /// Messages that were dropped because bytes of them were lost (without error control).
     pub fn damaged(&self) -> u64 {
-        self.inner.damaged()
+        self.inner.messages_damaged()
     }
 }

@@ -1,8 +1,8 @@
 //! A port with any number of circuits.
 
 use super::circuit::Circuit;
-use super::contexts::{self, Facts};
-use super::settings::Settings;
+use super::config::EndpointConfig;
+use super::contexts::{self, EndpointIdentity};
 use engine::{Address, AssociationId, Counters, Engine, Framing};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
@@ -18,11 +18,11 @@ use wire_udp::UdpWire;
 pub struct Endpoint {
     inner: driver::Endpoint<Xtp, Traced<UdpWire>>,
     address: SocketAddr,
-    facts: Facts,
+    identity: EndpointIdentity,
 }
 
 /// The readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
-pub type Watch = driver::Watch<Xtp, Traced<UdpWire>>;
+pub type EndpointWatch = driver::Watch<Xtp, Traced<UdpWire>>;
 
 impl Endpoint {
     /// Binds a port, 0 for one the kernel picks, whose circuits are byte streams.
@@ -30,8 +30,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// What the kernel says about the address.
-    pub fn bind(local: SocketAddr, settings: &Settings) -> io::Result<Endpoint> {
-        Endpoint::bind_as(local, settings, Framing::Stream)
+    pub fn bind(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
+        Endpoint::bind_as(local, config, Framing::Stream)
     }
 
     /// Binds a port whose circuits keep messages apart.
@@ -39,33 +39,37 @@ impl Endpoint {
     /// # Errors
     ///
     /// What the kernel says about the address.
-    pub fn bind_messages(local: SocketAddr, settings: &Settings) -> io::Result<Endpoint> {
-        Endpoint::bind_as(local, settings, Framing::Messages)
+    pub fn bind_messages(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
+        Endpoint::bind_as(local, config, Framing::Messages)
     }
 
-    fn bind_as(local: SocketAddr, settings: &Settings, framing: Framing) -> io::Result<Endpoint> {
+    fn bind_as(
+        local: SocketAddr,
+        config: &EndpointConfig,
+        framing: Framing,
+    ) -> io::Result<Endpoint> {
         let mut wire = UdpWire::bind(local)?;
         // The endpoint's helper ends waits whose time is over.
-        wire.set_patience(None)?;
-        wire.set_spin(settings.spin);
+        wire.set_max_wait(None)?;
+        wire.set_spin(config.spin);
         if let Some(socket) = wire::Wire::descriptor(&wire) {
-            wire_udp::sys::set_buffers(socket, settings.socket_buffer_len);
+            wire_udp::sys::set_buffers(socket, config.socket_buffer_len);
         }
-        if !settings.segmentation {
+        if !config.segmentation {
             wire.disable_segmentation()?;
         }
         let address = wire.local_addr()?;
-        let wire = Traced::new(wire, settings.log()?, Address::Socket(address));
-        let engine = Xtp::new(settings.config(framing));
-        let inner = driver::Endpoint::new(engine, wire, settings.send_queue_len)?;
-        let facts = settings.facts(address.to_string());
+        let wire = Traced::new(wire, config.log()?, Address::Socket(address));
+        let engine = Xtp::new(config.config(framing));
+        let inner = driver::Endpoint::new(engine, wire, config.send_buffer_len)?;
+        let identity = config.identity(address.to_string());
         let endpoint = Endpoint {
             inner,
             address,
-            facts,
+            identity,
         };
-        if settings.answers_contexts() {
-            endpoint.answer_contexts()?;
+        if config.serves_contexts() {
+            endpoint.serve_contexts()?;
         }
         Ok(endpoint)
     }
@@ -77,8 +81,8 @@ impl Endpoint {
     /// # Errors
     ///
     /// A folder for sockets that is not the user's alone, or the system's.
-    pub fn answer_contexts(&self) -> io::Result<PathBuf> {
-        contexts::answer(&self.inner, self.facts.clone(), contexts::look_at_xtp)
+    pub fn serve_contexts(&self) -> io::Result<PathBuf> {
+        contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)
     }
 
     /// The address it is bound to.
@@ -160,7 +164,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// When the endpoint holds as many circuits as it may, or the kernel's.
-    pub fn begin(&self, to: SocketAddr) -> io::Result<Circuit> {
+    pub fn begin_connect(&self, to: SocketAddr) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::Stream)?;
         circuit.flush()?;
         Ok(circuit)
@@ -182,7 +186,7 @@ impl Endpoint {
         limit: Duration,
     ) -> io::Result<usize> {
         let mut circuit = self.open(to, Service::Transaction)?;
-        circuit.set_patient();
+        circuit.set_delayed_ack();
         circuit.send_last(request, limit)?;
         circuit.recv_all(reply, limit)
     }
@@ -242,7 +246,7 @@ impl Endpoint {
     /// # Errors
     ///
     /// `AlreadyExists` for a second one, or out of descriptors.
-    pub fn watch(&self) -> io::Result<Watch> {
+    pub fn watch(&self) -> io::Result<EndpointWatch> {
         self.inner.watch()
     }
 

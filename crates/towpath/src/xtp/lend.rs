@@ -1,7 +1,7 @@
 //! Sending and receiving without a copy.
 
 use super::Circuit;
-pub use driver::lent::{Buffer, LEND_FROM, LENT_MAX, Lent, Refused, Returned};
+pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
 use std::io;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use std::time::Duration;
 /// circuit.lend(vec![7; 40_000], limit)?;
 /// circuit.finish()?;
 /// let returned = circuit.reclaim(limit)?.expect("a buffer is lent");
-/// assert!(returned.is_done);
+/// assert!(returned.is_complete);
 /// assert_eq!(returned.buffer.len(), 40_000);
 /// circuit.close(limit)?;
 /// assert_eq!(serving.join().expect("the server does not panic")?, 40_000);
@@ -46,7 +46,11 @@ impl Circuit {
     /// As [`send`](Circuit::send), with the buffer. `WouldBlock` when [`LENT_MAX`] are lent and some
     /// of them can be reclaimed.
     #[inline]
-    pub fn lend(&mut self, buffer: impl Into<Buffer>, limit: Duration) -> Result<Lent, Refused> {
+    pub fn lend(
+        &mut self,
+        buffer: impl Into<Buffer>,
+        limit: Duration,
+    ) -> Result<LendOutcome, LendError> {
         self.inner.lend(buffer, limit)
     }
 
@@ -57,7 +61,7 @@ impl Circuit {
     /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LENT_MAX`]
     /// are lent and not reclaimed.
     #[inline]
-    pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<Lent, Refused> {
+    pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         self.inner.try_lend(buffer)
     }
 
@@ -81,19 +85,19 @@ impl Circuit {
     /// # Errors
     ///
     /// `TimedOut`, or the kernel's; the buffers stay lent.
-    pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<Returned>> {
+    pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
         self.inner.reclaim(limit)
     }
 
     /// The next buffer that came back already, if any.
     #[inline]
-    pub fn try_reclaim(&mut self) -> Option<Returned> {
+    pub fn try_reclaim(&mut self) -> Option<ReturnedBuffer> {
         self.inner.try_reclaim()
     }
 
     /// Buffers lent and not reclaimed.
     pub fn lent(&self) -> usize {
-        self.inner.lent()
+        self.inner.loans()
     }
 
     /// Ends this direction, waits up to `limit` until the peer has all of it, and gives back what is
@@ -102,7 +106,7 @@ impl Circuit {
     /// # Errors
     ///
     /// As [`close`](Circuit::close), beside the buffers.
-    pub fn close_lent(mut self, limit: Duration) -> (Vec<Returned>, io::Result<()>) {
+    pub fn close_lent(mut self, limit: Duration) -> (Vec<ReturnedBuffer>, io::Result<()>) {
         let mut back = Vec::new();
         let closed = self.finish_lent(limit, &mut back);
         if closed.is_err() {
@@ -111,7 +115,7 @@ impl Circuit {
         (back, closed)
     }
 
-    fn finish_lent(&mut self, limit: Duration, back: &mut Vec<Returned>) -> io::Result<()> {
+    fn finish_lent(&mut self, limit: Duration, back: &mut Vec<ReturnedBuffer>) -> io::Result<()> {
         self.inner.finish()?;
         self.inner.drain(limit)?;
         while let Some(returned) = self.inner.reclaim(limit)? {
@@ -121,9 +125,9 @@ impl Circuit {
     }
 
     /// As [`abort`](Circuit::abort), and gives back what is still lent.
-    pub fn abort_lent(mut self) -> Vec<Returned> {
+    pub fn abort_lent(mut self) -> Vec<ReturnedBuffer> {
         // An error of the wire keeps the peer from being told, and the buffers from nobody.
         let _ = self.inner.abort();
-        self.inner.take_back()
+        self.inner.reclaim_all()
     }
 }

@@ -70,19 +70,19 @@
 //! descriptor.
 
 pub mod circuit;
+pub mod config;
 pub mod contexts;
 pub mod endpoint;
-pub mod forwarder;
 pub mod group;
 pub mod lend;
-pub mod settings;
+mod option_values;
+pub mod router;
 pub mod tracing;
-mod words;
 
 pub use circuit::{Circuit, Tags};
-pub use endpoint::{Endpoint, Watch};
+pub use config::EndpointConfig;
+pub use endpoint::{Endpoint, EndpointWatch};
 pub use engine::AssociationId;
-pub use engine_xtp::{Ask, Config, Congestion, ErrorControl, FlowControl, RateLimit};
-pub use lend::{Buffer, Lent, Refused, Returned};
-pub use settings::Settings;
-pub use wire::trace::Log as TraceLog;
+pub use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, RateLimit, StatusRequestKind};
+pub use lend::{Buffer, LendError, LendOutcome, ReturnedBuffer};
+pub use wire::trace::TraceLog;

@@ -8,19 +8,19 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use wire::trace::Log;
+use wire::trace::TraceLog;
 
 /// The environment variable that names a file for the endpoints of a process.
 pub const VARIABLE: &str = "TOWPATH_TRACE";
 
 /// What was asked for, for all endpoints of this process.
 #[derive(Default)]
-struct OfAll {
+struct ProcessTrace {
     path: Option<PathBuf>,
-    log: Option<Arc<Log>>,
+    log: Option<Arc<TraceLog>>,
 }
 
-static OF_ALL: Mutex<OfAll> = Mutex::new(OfAll {
+static PROCESS_TRACE: Mutex<ProcessTrace> = Mutex::new(ProcessTrace {
     path: None,
     log: None,
 });
@@ -29,21 +29,21 @@ static OF_ALL: Mutex<OfAll> = Mutex::new(OfAll {
 /// at `path`. The first of them makes it: beside those that are there, with `.2` and so on behind
 /// its name. When there are 64, nothing is written.
 pub fn trace_all(path: &Path) {
-    let mut of_all = OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    *of_all = OfAll {
+    let mut trace = PROCESS_TRACE.lock().unwrap_or_else(PoisonError::into_inner);
+    *trace = ProcessTrace {
         path: Some(path.to_owned()),
         log: None,
     };
 }
 
 /// The file of this process, if one was asked for.
-pub(crate) fn log() -> io::Result<Option<Arc<Log>>> {
-    let mut of_all = OF_ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    if of_all.log.is_none()
-        && let Some(path) = of_all.path.clone().or_else(named)
+pub(crate) fn process_log() -> io::Result<Option<Arc<TraceLog>>> {
+    let mut trace = PROCESS_TRACE.lock().unwrap_or_else(PoisonError::into_inner);
+    if trace.log.is_none()
+        && let Some(path) = trace.path.clone().or_else(path_from_environment)
     {
-        match Log::create_beside(&path) {
-            Ok(log) => of_all.log = Some(Arc::new(log)),
+        match TraceLog::create_beside(&path) {
+            Ok(log) => trace.log = Some(Arc::new(log)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => {
                 let text = format!("cannot write the trace {}: {error}", path.display());
@@ -51,12 +51,12 @@ pub(crate) fn log() -> io::Result<Option<Arc<Log>>> {
             }
         }
     }
-    Ok(of_all.log.clone())
+    Ok(trace.log.clone())
 }
 
 /// What the environment names. A program with more rights than its user heeds it not, so that it
 /// writes no files where that one likes.
-fn named() -> Option<PathBuf> {
+fn path_from_environment() -> Option<PathBuf> {
     let own = rustix::process::getuid() == rustix::process::geteuid();
     let path = std::env::var_os(VARIABLE).filter(|path| own && !path.is_empty());
     path.map(PathBuf::from)

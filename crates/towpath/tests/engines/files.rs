@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use towpath::files::{Inbox, Progress, Received, Sent, send, send_to_group};
-use towpath::xtp::{Endpoint, Settings, group::example_group};
+use towpath::files::{FileReceiver, ReceivedFile, SentFile, TransferProgress, send, send_to_group};
+use towpath::xtp::{Endpoint, EndpointConfig, group::example_group};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
@@ -54,14 +54,14 @@ impl Drop for Scratch {
 
 fn endpoint() -> Endpoint {
     let local = "127.0.0.1:0".parse().expect("a literal address");
-    Endpoint::bind(local, &Settings::default()).expect("a free port")
+    Endpoint::bind(local, &EndpointConfig::default()).expect("a free port")
 }
 
 /// A receiver at work. It stops when it goes out of scope.
 struct Host {
     folder: Scratch,
     address: SocketAddr,
-    heard: Receiver<Received>,
+    received_files: Receiver<ReceivedFile>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -69,7 +69,7 @@ struct Host {
 impl Host {
     fn new(overwrite: bool) -> Host {
         let folder = Scratch::new();
-        let inbox = Inbox {
+        let inbox = FileReceiver {
             endpoint: endpoint(),
             folder: folder.0.clone(),
             overwrite,
@@ -79,7 +79,7 @@ impl Host {
         inbox.endpoint.listen(true);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let (say, heard) = channel();
+        let (say, received_files) = channel();
         let say = Mutex::new(say);
         let thread = std::thread::spawn(move || {
             let tell = |received| {
@@ -91,14 +91,16 @@ impl Host {
         Host {
             folder,
             address,
-            heard,
+            received_files,
             stop,
             thread: Some(thread),
         }
     }
 
-    fn received(&self) -> Received {
-        self.heard.recv_timeout(LIMIT).expect("something came")
+    fn received(&self) -> ReceivedFile {
+        self.received_files
+            .recv_timeout(LIMIT)
+            .expect("something came")
     }
 }
 
@@ -117,7 +119,7 @@ fn bytes(len: usize, salt: u64) -> Vec<u8> {
 }
 
 #[test]
-fn files_of_every_size_arrive_under_their_plain_names() {
+fn files_of_every_size_arrive_under_plain_names() {
     let (host, here) = (Host::new(false), Scratch::new());
     for (name, len) in [
         ("empty", 0),
@@ -127,18 +129,24 @@ fn files_of_every_size_arrive_under_their_plain_names() {
     ] {
         let content = bytes(len, 5);
         let path = here.file(name, &content);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         let sent = send(&endpoint(), host.address, &path, &mut |progress| {
-            told.push(progress)
+            reported.push(progress)
         });
         let size = len as u64;
-        assert_eq!(sent.expect("it arrives"), Sent { size, from: 0 });
-        let last = Progress {
-            from: 0,
+        assert_eq!(
+            sent.expect("it arrives"),
+            SentFile {
+                size,
+                resumed_from: 0
+            }
+        );
+        let last = TransferProgress {
+            resumed_from: 0,
             done: size,
             size,
         };
-        assert_eq!(told.last(), Some(&last));
+        assert_eq!(reported.last(), Some(&last));
         let received = host.received();
         let name = name.trim_start_matches('.');
         assert_eq!((&*received.name, received.progress), (name, last));
@@ -152,28 +160,28 @@ fn files_of_every_size_arrive_under_their_plain_names() {
 }
 
 #[test]
-fn a_transfer_goes_on_where_an_earlier_one_broke_off() {
+fn transfer_resumes_from_matching_partial_file() {
     let (host, here) = (Host::new(false), Scratch::new());
     let content = bytes(2 << 20, 6);
     let path = here.file("data", &content);
     // As an earlier receiver left it.
     host.folder.file(".data.part", &content[..1_500_000]);
     let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
-    assert_eq!(sent.from, 1_500_000);
+    assert_eq!(sent.resumed_from, 1_500_000);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
     // What was left of another file is of no use, nor what is longer.
     for (name, left) in [("b", bytes(1000, 7)), ("c", bytes(3 << 20, 6))] {
         let path = here.file(name, &content);
         host.folder.file(&format!(".{name}.part"), &left);
         let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
-        assert_eq!(sent.from, 0);
+        assert_eq!(sent.resumed_from, 0);
         assert!(fs::read(host.folder.path(name)).expect("it is there") == content);
     }
     assert_eq!(host.folder.names(), ["b", "c", "data"]);
 }
 
 #[test]
-fn a_sender_that_breaks_off_leaves_a_part_and_no_file() {
+fn aborted_transfer_leaves_only_partial_file() {
     let (host, here) = (Host::new(false), Scratch::new());
     let content = bytes(8 << 20, 8);
     let path = here.file("data", &content);
@@ -193,12 +201,12 @@ fn a_sender_that_breaks_off_leaves_a_part_and_no_file() {
     assert_eq!(host.folder.names(), [".data.part"]);
     fs::write(&path, &content).expect("room");
     let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
-    assert_eq!(sent.from, received.progress.done);
+    assert_eq!(sent.resumed_from, received.progress.done);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
 }
 
 #[test]
-fn what_is_there_is_overwritten_only_where_that_is_allowed() {
+fn existing_file_is_overwritten_only_when_allowed() {
     let here = Scratch::new();
     let path = here.file("data", b"new");
     let careful = Host::new(false);
@@ -225,7 +233,7 @@ fn what_is_there_is_overwritten_only_where_that_is_allowed() {
 }
 
 #[test]
-fn a_peer_that_speaks_of_something_else_is_turned_away() {
+fn unknown_protocol_is_refused() {
     let host = Host::new(false);
     let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");
     circuit.send(&[b'x'; 200], LIMIT).expect("room");
@@ -235,7 +243,7 @@ fn a_peer_that_speaks_of_something_else_is_turned_away() {
 }
 
 #[test]
-fn many_hosts_get_a_file_at_once() {
+fn file_is_sent_to_many_hosts_at_once() {
     let here = Scratch::new();
     let content = bytes(3_000_000, 9);
     let path = here.file("data", &content);
@@ -253,9 +261,9 @@ fn many_hosts_get_a_file_at_once() {
         sent => sent.expect("the group is there"),
     };
     for (host, sent) in hosts.iter().zip(sent).take(2) {
-        let whole = Sent {
+        let whole = SentFile {
             size: 3_000_000,
-            from: 0,
+            resumed_from: 0,
         };
         assert_eq!(sent.expect("it arrives"), whole);
         assert!(fs::read(host.folder.path("data")).expect("it is there") == content);

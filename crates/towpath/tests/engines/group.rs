@@ -9,7 +9,9 @@ use std::os::fd::AsFd;
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use towpath::xtp::group::{Receiver, Sender, Settings, Standing, Stream, example_group};
+use towpath::xtp::group::{
+    GroupEndpointConfig, MemberState, Receiver, Sender, Stream, example_group,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -34,7 +36,11 @@ fn read_all(stream: &mut Stream) -> io::Result<Vec<u8>> {
 }
 
 /// A receiver in a thread: what it got.
-fn receive(group: SocketAddr, local: IpAddr, settings: &Settings) -> JoinHandle<Vec<u8>> {
+fn receive(
+    group: SocketAddr,
+    local: IpAddr,
+    settings: &GroupEndpointConfig,
+) -> JoinHandle<Vec<u8>> {
     let receiver = Receiver::join(group, local, settings).expect("it joins");
     thread::spawn(move || {
         let mut stream = receiver.accept(LIMIT).expect("a sender comes");
@@ -53,10 +59,10 @@ fn send_all(sender: &mut Sender, bytes: &[u8]) {
 }
 
 #[test]
-fn eight_receivers_of_a_host_get_every_byte() {
+fn eight_receivers_on_one_host_get_every_byte() {
     let bytes = pattern(4 << 20);
     let group = example_group();
-    let settings = Settings::for_members(8);
+    let settings = GroupEndpointConfig::for_members(8);
     let receivers: Vec<_> = (0..8).map(|_| receive(group, LOCAL, &settings)).collect();
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     send_all(&mut sender, &bytes);
@@ -64,8 +70,8 @@ fn eight_receivers_of_a_host_get_every_byte() {
     assert_eq!(report.len(), 8);
     for member in report {
         assert_eq!(
-            (member.standing, member.received),
-            (Standing::Done, bytes.len() as u64)
+            (member.state, member.received),
+            (MemberState::Done, bytes.len() as u64)
         );
     }
     for receiver in receivers {
@@ -74,10 +80,10 @@ fn eight_receivers_of_a_host_get_every_byte() {
 }
 
 #[test]
-fn messages_stay_apart_and_answers_may_go_to_the_group() {
+fn group_messages_keep_boundaries_with_control_sent_to_group() {
     let group = example_group();
-    let mut settings = Settings::for_members(3).messages();
-    settings.answer_to_group = true;
+    let mut settings = GroupEndpointConfig::for_members(3).messages();
+    settings.ack_to_group = true;
     let receivers: Vec<_> = (0..3)
         .map(|_| Receiver::join(group, LOCAL, &settings).expect("it joins"))
         .collect();
@@ -99,15 +105,15 @@ fn messages_stay_apart_and_answers_may_go_to_the_group() {
 }
 
 #[test]
-fn buckets_carry_a_stream_to_receivers_nobody_counts() {
-    use towpath::xtp::group::{Buckets, Reliability};
+fn bucket_reliability_delivers_to_uncounted_receivers() {
+    use towpath::xtp::group::{BucketConfig, Reliability};
     let bytes = pattern(300_000);
     let group = example_group();
-    let mut settings = Settings::default();
-    settings.config.reliability = Reliability::Buckets(Buckets::default());
+    let mut settings = GroupEndpointConfig::default();
+    settings.config.reliability = Reliability::Buckets(BucketConfig::default());
     settings.config.damping = true;
     settings.config.slot = Duration::from_millis(2);
-    settings.answer_to_group = true;
+    settings.ack_to_group = true;
     let receivers: Vec<_> = (0..4).map(|_| receive(group, LOCAL, &settings)).collect();
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     send_all(&mut sender, &bytes);
@@ -121,10 +127,10 @@ fn buckets_carry_a_stream_to_receivers_nobody_counts() {
 }
 
 #[test]
-fn one_that_leaves_is_named_and_the_others_get_everything() {
+fn leaving_member_is_reported_and_others_get_all_data() {
     let bytes = pattern(3 << 20);
     let group = example_group();
-    let settings = Settings::for_members(3);
+    let settings = GroupEndpointConfig::for_members(3);
     let leaver = Receiver::join(group, LOCAL, &settings).expect("it joins");
     let leaver_address = leaver.local_addr();
     let others: Vec<_> = (0..2).map(|_| receive(group, LOCAL, &settings)).collect();
@@ -140,11 +146,11 @@ fn one_that_leaves_is_named_and_the_others_get_everything() {
     leaving.join().expect("no panic");
     let gone = report.first().expect("those that are gone come first");
     assert_eq!(gone.address, engine::Address::Socket(leaver_address));
-    assert_eq!(gone.standing, Standing::Left);
+    assert_eq!(gone.state, MemberState::Left);
     assert!(
         report[1..]
             .iter()
-            .all(|member| member.standing == Standing::Done)
+            .all(|member| member.state == MemberState::Done)
     );
     for other in others {
         assert!(other.join().expect("no panic") == bytes);
@@ -152,9 +158,9 @@ fn one_that_leaves_is_named_and_the_others_get_everything() {
 }
 
 #[test]
-fn without_multicast_packets_are_repeated_to_each() {
+fn replicated_packets_reach_receivers_without_multicast() {
     let bytes = pattern(1 << 20);
-    let mut settings = Settings::for_members(3);
+    let mut settings = GroupEndpointConfig::for_members(3);
     let any: SocketAddr = "127.0.0.1:0".parse().expect("a literal address");
     let receivers: Vec<_> = (0..3)
         .map(|_| Receiver::listen(any, &settings).expect("a free port"))
@@ -183,9 +189,9 @@ fn without_multicast_packets_are_repeated_to_each() {
 }
 
 #[test]
-fn who_is_not_there_is_not_waited_for_for_ever_and_hosts_may_be_named() {
+fn wait_ready_times_out_and_admission_list_is_enforced() {
     let group = example_group();
-    let mut settings = Settings::for_members(2);
+    let mut settings = GroupEndpointConfig::for_members(2);
     let receiver = receive(group, LOCAL, &settings);
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     let error = sender
@@ -199,17 +205,17 @@ fn who_is_not_there_is_not_waited_for_for_ever_and_hosts_may_be_named() {
         assert_eq!(receiver.join().expect("no panic"), b"now both are there");
     }
     settings.config.admitted = Some(vec!["127.9.9.9".parse().expect("a literal address")]);
-    let stranger = Receiver::join(group, LOCAL, &settings).expect("it joins");
+    let excluded = Receiver::join(group, LOCAL, &settings).expect("it joins");
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     assert!(sender.wait_ready(Duration::from_millis(300)).is_err());
     assert!(sender.members().is_empty());
-    assert!(stranger.accept(Duration::from_millis(50)).is_err());
+    assert!(excluded.accept(Duration::from_millis(50)).is_err());
 }
 
 #[test]
-fn what_is_no_group_is_refused_with_a_remedy() {
+fn unicast_address_is_refused_with_remedy() {
     let wrong: SocketAddr = "10.0.0.1:5000".parse().expect("a literal address");
-    let settings = Settings::default();
+    let settings = GroupEndpointConfig::default();
     let sent = Sender::open(wrong, LOCAL, &settings)
         .err()
         .expect("refused");
@@ -224,16 +230,22 @@ fn what_is_no_group_is_refused_with_a_remedy() {
 
 /// The contestant of races, beside the conformance tests: one direction only.
 #[test]
-fn a_circuit_to_many_gives_what_all_of_them_have() {
+fn multicast_circuit_delivers_only_what_all_receivers_have() {
     let transport = towpath::find("xtp-multicast").expect("it is registered");
     assert!(transport.is_one_to_many());
     let mut options = towpath::Options::default();
     for wrong in ["0", "101", "many"] {
-        options.own.insert("receivers".into(), wrong.into());
-        let why = transport.check_options(&options.own).expect_err("refused");
+        options
+            .transport_specific
+            .insert("receivers".into(), wrong.into());
+        let why = transport
+            .check_options(&options.transport_specific)
+            .expect_err("refused");
         assert!(why.contains("from 1 to 100"), "{why}");
     }
-    options.own.insert("receivers".into(), "4".into());
+    options
+        .transport_specific
+        .insert("receivers".into(), "4".into());
     options.circuits = 2;
     let mut listener = transport.listen(&options).expect("groups are there");
     let rendezvous = listener.rendezvous().expect("addresses");
@@ -296,7 +308,7 @@ fn receiving_process() {
         return;
     };
     let group: SocketAddr = group.parse().expect("the parent's group");
-    let receiver = Receiver::join(group, LOCAL, &Settings::default()).expect("it joins");
+    let receiver = Receiver::join(group, LOCAL, &GroupEndpointConfig::default()).expect("it joins");
     let mut stream = receiver.accept(LIMIT).expect("a sender comes");
     let all = read_all(&mut stream).expect("a whole stream");
     let right = all == pattern(all.len());
@@ -325,23 +337,24 @@ impl Drop for Ended {
 }
 
 #[test]
-fn a_process_sends_to_five_processes() {
+fn one_process_sends_to_five_processes() {
     let group = example_group();
     let mut children: Vec<_> = (0..5).map(|_| Ended(child(group))).collect();
     let bytes = pattern(2 << 20);
-    let mut sender = Sender::open(group, LOCAL, &Settings::for_members(5)).expect("it opens");
+    let mut sender =
+        Sender::open(group, LOCAL, &GroupEndpointConfig::for_members(5)).expect("it opens");
     send_all(&mut sender, &bytes);
     let report = sender.close(LIMIT).expect("all have everything");
     assert!(
         report
             .iter()
-            .all(|member| member.standing == Standing::Done)
+            .all(|member| member.state == MemberState::Done)
     );
     for child in &mut children {
         let output = child.0.stdout.take().expect("a pipe");
         let mut lines = BufReader::new(output).lines().map_while(Result::ok);
-        let told = lines.find(|line| line.starts_with("received"));
-        assert_eq!(told, Some(format!("received {} true", bytes.len())));
+        let line_printed = lines.find(|line| line.starts_with("received"));
+        assert_eq!(line_printed, Some(format!("received {} true", bytes.len())));
         let _ = lines.by_ref().count();
     }
 }
@@ -377,13 +390,13 @@ fn with_ipv6(test: impl FnOnce(u32) + Send) {
 }
 
 #[test]
-fn a_group_of_ipv6_is_no_different() {
+fn ipv6_group_receives_every_byte() {
     with_ipv6(|index| {
         let address = Ipv6Addr::new(0xff15, 0, 0, 0, 0, 0, 0x77, 1);
         let group = SocketAddr::from(SocketAddrV6::new(address, 5577, 0, index));
         let local: IpAddr = "fd00:7::1".parse().expect("a literal address");
         let bytes = pattern(500_000);
-        let settings = Settings::for_members(3);
+        let settings = GroupEndpointConfig::for_members(3);
         let receivers: Vec<_> = (0..3).map(|_| receive(group, local, &settings)).collect();
         let mut sender = Sender::open(group, local, &settings).expect("it opens");
         send_all(&mut sender, &bytes);
@@ -391,7 +404,7 @@ fn a_group_of_ipv6_is_no_different() {
         assert!(
             report
                 .iter()
-                .all(|member| member.standing == Standing::Done)
+                .all(|member| member.state == MemberState::Done)
         );
         for receiver in receivers {
             assert!(receiver.join().expect("no panic") == bytes);

@@ -1,12 +1,12 @@
 //! Engines of this project on a real wire.
 
+mod endpoint;
 mod files;
-mod forward;
 mod group;
-mod hosts;
-mod lending;
-mod library;
-mod looking;
+mod introspection;
+mod lend;
 mod relay;
 mod services;
-mod skeleton;
+mod testbed_hosts;
+mod tunnel;
+mod two_processes;

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
-use towpath::xtp::group::{Receiver, Relay, Sender, Settings, Standing, Stream, example_group};
+use towpath::xtp::group::{
+    GroupEndpointConfig, MemberState, Receiver, Relay, Sender, Stream, example_group,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -34,14 +36,15 @@ fn start(mut relay: Relay) -> (Arc<AtomicBool>, JoinHandle<Relay>) {
 }
 
 #[test]
-fn receivers_behind_a_relay_are_members_like_others() {
+fn receivers_behind_relay_are_group_members() {
     let group = example_group();
-    let listen = || Receiver::listen((HERE, 0).into(), &Settings::default());
+    let listen = || Receiver::listen((HERE, 0).into(), &GroupEndpointConfig::default());
     let behind: Vec<Receiver> = (0..3).map(|_| listen().expect("a port")).collect();
     let members: Vec<SocketAddr> = behind.iter().map(Receiver::local_addr).collect();
-    let near = Receiver::join(group, HERE, &Settings::default()).expect("the loopback has groups");
+    let near = Receiver::join(group, HERE, &GroupEndpointConfig::default())
+        .expect("the loopback has groups");
     let relay = Relay::join(group, HERE, &members).expect("the loopback has groups");
-    let stand_ins = relay.stand_ins().expect("they are bound");
+    let stand_ins = relay.proxy_addresses().expect("they are bound");
     let (stop, running) = start(relay);
     let bytes = pattern(1_000_000);
     let receiving: Vec<_> = behind
@@ -60,7 +63,7 @@ fn receivers_behind_a_relay_are_members_like_others() {
     let sending = [0, 1].map(|salt| {
         let sent = bytes[salt..].to_vec();
         thread::spawn(move || {
-            let mut sender = Sender::open(group, HERE, &Settings::for_members(4))?;
+            let mut sender = Sender::open(group, HERE, &GroupEndpointConfig::for_members(4))?;
             sender.wait_ready(LIMIT)?;
             for part in sent.chunks(30_000) {
                 sender.send(part, LIMIT)?;
@@ -76,7 +79,7 @@ fn receivers_behind_a_relay_are_members_like_others() {
         assert!(
             report
                 .iter()
-                .all(|member| member.standing == Standing::Done),
+                .all(|member| member.state == MemberState::Done),
             "{report:?}"
         );
         for stand_in in &stand_ins {
@@ -96,7 +99,7 @@ fn receivers_behind_a_relay_are_members_like_others() {
         assert!(all[0] == bytes[1..] && all[1] == bytes);
     }
     stop.store(true, Ordering::Relaxed);
-    let relayed = running.join().expect("no panic").relayed();
+    let relayed = running.join().expect("no panic").counters();
     assert!(
         relayed.repeated > 3 * 2 * 600 && relayed.returned > 6,
         "{relayed:?}"
@@ -104,7 +107,7 @@ fn receivers_behind_a_relay_are_members_like_others() {
 }
 
 #[test]
-fn what_is_no_group_or_has_no_members_is_refused() {
+fn relay_refuses_unicast_address_and_wrong_member_count() {
     let member = SocketAddr::from((HERE, 9));
     let wrong = [
         (
@@ -115,10 +118,10 @@ fn what_is_no_group_or_has_no_members_is_refused() {
         (example_group(), vec![], "1 to 500 members, not 0"),
         (example_group(), vec![member; 501], "not 501"),
     ];
-    for (group, members, told) in wrong {
+    for (group, members, expected) in wrong {
         let error = Relay::join(group, HERE, &members)
             .map(drop)
-            .expect_err(told);
-        assert!(error.to_string().contains(told), "{error}");
+            .expect_err(expected);
+        assert!(error.to_string().contains(expected), "{error}");
     }
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 use towpath::Options;
-use towpath::xtp::{Circuit, Endpoint, Settings, Tags};
+use towpath::xtp::{Circuit, Endpoint, EndpointConfig, Tags};
 
 const LIMIT: Duration = Duration::from_secs(20);
 
@@ -16,11 +16,11 @@ fn local() -> SocketAddr {
 }
 
 fn endpoint() -> Endpoint {
-    Endpoint::bind(local(), &Settings::default()).expect("a free port")
+    Endpoint::bind(local(), &EndpointConfig::default()).expect("a free port")
 }
 
 fn messages() -> Endpoint {
-    Endpoint::bind_messages(local(), &Settings::default()).expect("a free port")
+    Endpoint::bind_messages(local(), &EndpointConfig::default()).expect("a free port")
 }
 
 /// Sends messages with their tags from one end to the other.
@@ -39,10 +39,10 @@ pub fn carry_tagged(from: &mut Circuit, to: &mut Circuit, sent: &[(Tags, &[u8])]
 }
 
 #[test]
-fn tags_stand_at_both_ends_of_messages_in_the_third_revision() {
+fn xtp3_messages_carry_btag_and_etag() {
     for dialect in ["3.6", "3.5", "3.3"] {
         let words = BTreeMap::from([("dialect".to_owned(), dialect.to_owned())]);
-        let settings = Settings::parse(&words).expect("known words");
+        let settings = EndpointConfig::parse(&words).expect("known words");
         let bind = || Endpoint::bind_messages(local(), &settings).expect("a free port");
         let (server, client) = (bind(), bind());
         server.listen(true);
@@ -68,7 +68,7 @@ fn tags_stand_at_both_ends_of_messages_in_the_third_revision() {
 }
 
 #[test]
-fn a_bulk_goes_into_buffers_that_are_posted() {
+fn bulk_service_fills_posted_buffers() {
     let (server, client) = (endpoint(), endpoint());
     server.listen(true);
     let mut there = client
@@ -94,7 +94,7 @@ fn a_bulk_goes_into_buffers_that_are_posted() {
 }
 
 #[test]
-fn an_isochronous_stream_keeps_its_order_and_never_waits_for_its_receiver() {
+fn isochronous_sender_keeps_order_and_never_blocks() {
     let (server, client) = (messages(), messages());
     server.listen(true);
     let rate = towpath::xtp::RateLimit {
@@ -129,7 +129,7 @@ fn xtp_pair(
     let words = words.iter();
     let own = words.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     let options = Options {
-        own: own.collect(),
+        transport_specific: own.collect(),
         ..Options::default()
     };
     let transport = towpath::find(name).expect("its name");
@@ -141,7 +141,7 @@ fn xtp_pair(
 }
 
 #[test]
-fn a_bulk_of_xtp_arrives_whole_in_posted_buffers() {
+fn xtp_transport_bulk_service_arrives_whole() {
     for name in ["xtp", "xtp-message"] {
         let (mut client, mut server) = xtp_pair(name, &[("service", "bulk"), ("queue", "64k")]);
         assert_eq!(client.effective()["service"], "bulk");
@@ -162,7 +162,7 @@ fn a_bulk_of_xtp_arrives_whole_in_posted_buffers() {
 }
 
 #[test]
-fn an_isochronous_service_of_xtp_is_not_reliable_and_keeps_its_order() {
+fn xtp_transport_isochronous_is_unreliable_but_ordered() {
     let words = [("service", "isochronous"), ("rate", "1gbit")];
     let (mut client, mut server) = xtp_pair("xtp-message", &words);
     let own = words.map(|(key, value)| (key.to_owned(), value.to_owned()));

@@ -91,7 +91,7 @@ impl Subject {
     }
 
     /// Opens one circuit on which the listening side knows its peer.
-    pub fn met_pair(&self) -> Pair {
+    pub fn introduced_pair(&self) -> Pair {
         let mut pair = self.pair();
         send(&mut *pair.client, b"hello");
         // Where the listening side connects its socket, it does so at the second message.

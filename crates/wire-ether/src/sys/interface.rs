@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Looks up an interface by name.
 pub(crate) fn interface(name: &str) -> io::Result<Interface> {
-    let mut request = named(name)?;
+    let mut request = request_for(name)?;
     // SAFETY: creates a descriptor that nobody else owns.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if raw < 0 {
@@ -15,13 +15,13 @@ pub(crate) fn interface(name: &str) -> io::Result<Interface> {
     }
     // SAFETY: a new descriptor, owned from here on.
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
-    ask(&socket, libc::SIOCGIFINDEX as _, &mut request)?;
+    query(&socket, libc::SIOCGIFINDEX as _, &mut request)?;
     // SAFETY: after SIOCGIFINDEX the union holds the index.
     let index = unsafe { request.ifr_ifru.ifru_ifindex } as u32;
-    ask(&socket, libc::SIOCGIFMTU as _, &mut request)?;
+    query(&socket, libc::SIOCGIFMTU as _, &mut request)?;
     // SAFETY: after SIOCGIFMTU the union holds the size.
     let packet_max = unsafe { request.ifr_ifru.ifru_mtu } as usize;
-    ask(&socket, libc::SIOCGIFHWADDR as _, &mut request)?;
+    query(&socket, libc::SIOCGIFHWADDR as _, &mut request)?;
     // SAFETY: after SIOCGIFHWADDR the union holds the address.
     let data = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
     let mut hardware = [0; 6];
@@ -31,11 +31,11 @@ pub(crate) fn interface(name: &str) -> io::Result<Interface> {
     Ok(Interface {
         index,
         hardware,
-        packet_max,
+        mtu: packet_max,
     })
 }
 
-fn named(name: &str) -> io::Result<libc::ifreq> {
+fn request_for(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
     // The last byte stays zero, the end of the name.
@@ -48,7 +48,7 @@ fn named(name: &str) -> io::Result<libc::ifreq> {
     Ok(request)
 }
 
-fn ask(socket: &OwnedFd, what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+fn query(socket: &OwnedFd, what: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: these requests read and write one live ifreq.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), what, &raw mut *request) };
     if result == 0 {
@@ -73,10 +73,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_loopback_is_found_and_others_are_named() {
+    fn loopback_is_found_and_unknown_interface_named() {
         let loopback = interface("lo").expect("every host has one");
         assert_eq!(loopback.hardware, [0; 6]);
-        assert!(loopback.packet_max >= 1500);
+        assert!(loopback.mtu >= 1500);
         for name in ["", "no-such-one", "a-name-that-is-far-too-long"] {
             let error = interface(name).expect_err("no interface");
             assert_eq!(error.kind(), io::ErrorKind::NotFound);

@@ -7,4 +7,4 @@ mod ring;
 
 pub(crate) use interface::interface;
 pub(crate) use packet::{drops, join, open};
-pub(crate) use ring::{Received, SLOT_OVERHEAD, Sending, Shape, open_rings};
+pub(crate) use ring::{ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing, open_rings};

@@ -1,17 +1,20 @@
 //! Packet sockets.
 
 use crate::frame::PORT_OFFSET;
-use crate::packet::{Hardware, Opening, Outgoing};
+use crate::packet::{HardwareType, OutgoingFrames, PacketSocketOptions};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Opens a packet socket on interface number `index`.
-pub(crate) fn open(index: u32, opening: &Opening) -> io::Result<(OwnedFd, Hardware)> {
-    let socket = prepare(opening)?;
+pub(crate) fn open(
+    index: u32,
+    opening: &PacketSocketOptions,
+) -> io::Result<(OwnedFd, HardwareType)> {
+    let socket = open_unbound(opening)?;
     let hardware = bind(socket.as_fd(), index, opening.ethertype)?;
     let ignored = match opening.outgoing {
-        Outgoing::SeenOnce => hardware.0 == libc::ARPHRD_LOOPBACK,
+        OutgoingFrames::ReceivedOnce => hardware.0 == libc::ARPHRD_LOOPBACK,
         _ => false,
     };
     if ignored {
@@ -22,7 +25,7 @@ pub(crate) fn open(index: u32, opening: &Opening) -> io::Result<(OwnedFd, Hardwa
 
 /// A socket that receives nothing before it is bound, so that nothing can come before its filter
 /// is in place.
-pub(super) fn prepare(opening: &Opening) -> io::Result<OwnedFd> {
+pub(super) fn open_unbound(opening: &PacketSocketOptions) -> io::Result<OwnedFd> {
     let waits = if opening.nonblocking {
         libc::SOCK_NONBLOCK
     } else {
@@ -38,23 +41,23 @@ pub(super) fn prepare(opening: &Opening) -> io::Result<OwnedFd> {
     if let Some(port) = opening.port {
         attach_filter(fd, port)?;
     }
-    if opening.stamped {
-        set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
+    if opening.timestamped {
+        set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, &1i32)?;
     }
-    if opening.outgoing == Outgoing::Ignored {
+    if opening.outgoing == OutgoingFrames::Ignored {
         ignore_outgoing(fd)?;
     }
     if let Some(len) = opening.receive_buffer {
         let len = i32::try_from(len).unwrap_or(i32::MAX);
         // The larger room needs a right; without it the usual room has to do.
-        set(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &len)
-            .or_else(|_| set(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &len))?;
+        set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &len)
+            .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &len))?;
     }
     Ok(socket)
 }
 
 fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
-    set(
+    set_option(
         socket,
         libc::SOL_PACKET,
         libc::PACKET_IGNORE_OUTGOING,
@@ -91,11 +94,11 @@ fn attach_filter(socket: BorrowedFd<'_>, port: u16) -> io::Result<()> {
         filter: program.as_mut_ptr(),
     };
     // The kernel copies the program during the call.
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
 /// Starts to receive on the interface, and tells what it is.
-pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<Hardware> {
+pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<HardwareType> {
     // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
     let mut len = mem::size_of_val(&address) as libc::socklen_t;
@@ -109,7 +112,7 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Re
     let result =
         unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut len) };
     check(result)?;
-    Ok(Hardware(address.sll_hatype))
+    Ok(HardwareType(address.sll_hatype))
 }
 
 /// Receives frames to the group `group` of hardware addresses too.
@@ -122,7 +125,7 @@ pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Re
         mr_alen: 6,
         mr_address: address,
     };
-    set(
+    set_option(
         socket,
         libc::SOL_PACKET,
         libc::PACKET_ADD_MEMBERSHIP,
@@ -150,7 +153,7 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// Sets an option to a value of plain data.
-pub(super) fn set<T: Copy>(
+pub(super) fn set_option<T: Copy>(
     socket: BorrowedFd<'_>,
     level: i32,
     name: i32,

@@ -5,7 +5,7 @@
 //! waits for an answer can afford.
 
 use super::packet::{self, check};
-use crate::packet::{Opening, Outgoing};
+use crate::packet::{OutgoingFrames, PacketSocketOptions};
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -23,11 +23,11 @@ pub(crate) const SLOT_OVERHEAD: usize = 96;
 const BLOCK_LEN: usize = 64 << 10;
 
 /// Kinds of packets (`<linux/if_packet.h>`) that are not for this socket.
-const FOREIGN: [u8; 2] = [libc::PACKET_OTHERHOST, libc::PACKET_OUTGOING];
+const IGNORED_TYPES: [u8; 2] = [libc::PACKET_OTHERHOST, libc::PACKET_OUTGOING];
 
 /// How large the rings are.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct RingSizes {
     /// Octets of a slot, a power of two.
     pub(crate) slot_len: usize,
     /// Slots of received frames.
@@ -36,7 +36,7 @@ pub(crate) struct Shape {
     pub(crate) sending: usize,
 }
 
-impl Shape {
+impl RingSizes {
     fn request(&self, slots: usize) -> libc::tpacket_req {
         let block = BLOCK_LEN.max(self.slot_len);
         libc::tpacket_req {
@@ -49,7 +49,7 @@ impl Shape {
 }
 
 /// The memory both rings lie in.
-struct Map {
+struct RingMapping {
     start: NonNull<u8>,
     len: usize,
     slot_len: usize,
@@ -57,12 +57,12 @@ struct Map {
 
 // SAFETY: the memory belongs to the kernel and to whoever holds a ring; each slot has one owner at
 // a time, which its status says.
-unsafe impl Send for Map {}
+unsafe impl Send for RingMapping {}
 // SAFETY: as above.
-unsafe impl Sync for Map {}
+unsafe impl Sync for RingMapping {}
 
-impl Map {
-    fn new(socket: BorrowedFd<'_>, shape: &Shape) -> io::Result<Map> {
+impl RingMapping {
+    fn new(socket: BorrowedFd<'_>, shape: &RingSizes) -> io::Result<RingMapping> {
         let len = (shape.received + shape.sending) * shape.slot_len;
         // SAFETY: a new mapping at an address the kernel chooses touches no other memory.
         let start = unsafe {
@@ -79,7 +79,7 @@ impl Map {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Map {
+        Ok(RingMapping {
             start,
             len,
             slot_len: shape.slot_len,
@@ -100,7 +100,7 @@ impl Map {
     }
 }
 
-impl Drop for Map {
+impl Drop for RingMapping {
     fn drop(&mut self) {
         // SAFETY: the mapping of this value, which nobody else holds.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
@@ -111,37 +111,37 @@ impl Drop for Map {
 pub(crate) fn open_rings(
     index: u32,
     ethertype: u16,
-    shape: &Shape,
+    shape: &RingSizes,
     bypass: bool,
-) -> io::Result<(OwnedFd, Received, Sending)> {
-    let socket = packet::prepare(&Opening {
+) -> io::Result<(OwnedFd, ReceiveRing, SendRing)> {
+    let socket = packet::open_unbound(&PacketSocketOptions {
         ethertype,
         port: None,
-        outgoing: Outgoing::Ignored,
-        stamped: false,
+        outgoing: OutgoingFrames::Ignored,
+        timestamped: false,
         receive_buffer: None,
         nonblocking: true,
     })?;
     let fd = socket.as_fd();
     let level = libc::SOL_PACKET;
     let version = libc::tpacket_versions::TPACKET_V2 as i32;
-    packet::set(fd, level, libc::PACKET_VERSION, &version)?;
+    packet::set_option(fd, level, libc::PACKET_VERSION, &version)?;
     // A frame the kernel cannot send does not stop those behind it.
-    packet::set(fd, level, libc::PACKET_LOSS, &1i32)?;
+    packet::set_option(fd, level, libc::PACKET_LOSS, &1i32)?;
     if bypass {
-        packet::set(fd, level, libc::PACKET_QDISC_BYPASS, &1i32)?;
+        packet::set_option(fd, level, libc::PACKET_QDISC_BYPASS, &1i32)?;
     }
-    let ring = |name, slots| packet::set(fd, level, name, &shape.request(slots));
+    let ring = |name, slots| packet::set_option(fd, level, name, &shape.request(slots));
     ring(libc::PACKET_RX_RING, shape.received)?;
     ring(libc::PACKET_TX_RING, shape.sending)?;
-    let map = Arc::new(Map::new(fd, shape)?);
+    let map = Arc::new(RingMapping::new(fd, shape)?);
     packet::bind(fd, index, ethertype)?;
-    let received = Received {
+    let received = ReceiveRing {
         map: Arc::clone(&map),
         slots: shape.received,
         next: 0,
     };
-    let sending = Sending {
+    let sending = SendRing {
         map,
         first: shape.received,
         slots: shape.sending,
@@ -152,13 +152,13 @@ pub(crate) fn open_rings(
 }
 
 /// The ring of received frames.
-pub(crate) struct Received {
-    map: Arc<Map>,
+pub(crate) struct ReceiveRing {
+    map: Arc<RingMapping>,
     slots: usize,
     next: usize,
 }
 
-impl Received {
+impl ReceiveRing {
     /// The next frame for this socket, Ethernet header included, as it lies in the ring. Frames
     /// that were longer than a slot are skipped.
     pub(crate) fn front(&mut self) -> Option<&[u8]> {
@@ -167,8 +167,8 @@ impl Received {
             if status & libc::TP_STATUS_USER == 0 {
                 return None;
             }
-            if let Some((offset, len)) = self.look() {
-                // SAFETY: `look` found the frame inside the slot, which is this process's until
+            if let Some((offset, len)) = self.frame_bounds() {
+                // SAFETY: `frame_bounds` found the frame inside the slot, which is this process's until
                 // `release`; the borrow of self ends before that.
                 let octets = unsafe {
                     let start = self.map.slot(self.next).add(offset);
@@ -182,7 +182,7 @@ impl Received {
     }
 
     /// Where in its slot the next frame lies, if it is whole and for this socket.
-    fn look(&self) -> Option<(usize, usize)> {
+    fn frame_bounds(&self) -> Option<(usize, usize)> {
         let slot = self.map.slot(self.next);
         // SAFETY: a slot of this process begins with a header and an address behind it, both
         // written by the kernel; a slot is longer than both.
@@ -193,7 +193,7 @@ impl Received {
         };
         let (offset, len) = (usize::from(header.tp_mac), header.tp_snaplen as usize);
         let whole = header.tp_snaplen == header.tp_len && offset + len <= self.map.slot_len;
-        (whole && !FOREIGN.contains(&address.sll_pkttype)).then_some((offset, len))
+        (whole && !IGNORED_TYPES.contains(&address.sll_pkttype)).then_some((offset, len))
     }
 
     /// Gives the slot of the frame that [`front`](Received::front) showed back to the kernel.
@@ -205,8 +205,8 @@ impl Received {
 }
 
 /// The ring of frames to send.
-pub(crate) struct Sending {
-    map: Arc<Map>,
+pub(crate) struct SendRing {
+    map: Arc<RingMapping>,
     /// Where its slots begin, behind those of the other ring.
     first: usize,
     slots: usize,
@@ -215,7 +215,7 @@ pub(crate) struct Sending {
     last: Option<usize>,
 }
 
-impl Sending {
+impl SendRing {
     /// Whether `count` more frames fit. Slots are freed in order.
     pub(crate) fn has_room(&self, count: usize) -> bool {
         let is_free = |index: usize| {
@@ -232,7 +232,7 @@ impl Sending {
 
     /// Writes a frame into the next slot, which must be free: `write` gets the slot and says how
     /// long the frame is.
-    pub(crate) fn put(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
+    pub(crate) fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         let index = self.index(0);
         let slot = self.map.slot(index);
         let room = self.map.slot_len - SEND_OFFSET;
@@ -255,7 +255,7 @@ impl Sending {
     }
 
     /// Has the kernel send what is in the ring, without waiting.
-    pub(crate) fn kick(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: no memory is passed; the frames are in the ring.
         let sent = unsafe { libc::send(socket.as_raw_fd(), std::ptr::null(), 0, flags) };
@@ -263,7 +263,7 @@ impl Sending {
     }
 
     /// Whether frames in the ring wait for another kick.
-    pub(crate) fn is_waiting(&mut self) -> bool {
+    pub(crate) fn has_unsent(&mut self) -> bool {
         let Some(last) = self.last else {
             return false;
         };

@@ -1,8 +1,8 @@
 //! The system calls, behind safe functions.
 #![allow(unsafe_code)]
 
-mod incoming;
-mod outgoing;
+mod recvmmsg;
+mod sendmmsg;
 
-pub(crate) use incoming::Incoming;
-pub(crate) use outgoing::Outgoing;
+pub(crate) use recvmmsg::ReceiveBuffers;
+pub(crate) use sendmmsg::SendTables;

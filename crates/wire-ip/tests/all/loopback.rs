@@ -13,7 +13,7 @@ fn numbered(count: usize, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_batch_arrives_in_order_with_a_shorter_last_packet() {
+fn batch_arrives_in_order_with_shorter_last_packet() {
     for (near, far) in [("127.8.1.1", "127.8.1.2"), ("::1", "::1")] {
         let (Some(mut near), Some(mut far)) = (wire(near, EXPERIMENT), wire(far, EXPERIMENT))
         else {
@@ -31,12 +31,12 @@ fn a_batch_arrives_in_order_with_a_shorter_last_packet() {
         }
         let sent: Vec<&[u8]> = octets.chunks(1000).collect();
         assert!(got == sent, "{to:?}");
-        assert!(!far.holds());
+        assert!(!far.has_buffered());
     }
 }
 
 #[test]
-fn what_two_senders_sent_is_told_apart_and_nothing_is_left_unseen() {
+fn packets_of_two_senders_are_not_merged_or_left_buffered() {
     let wires = ["127.8.2.1", "127.8.2.2", "127.8.2.3"].map(|local| wire(local, EXPERIMENT));
     let [Some(mut one), Some(mut two), Some(mut far)] = wires else {
         return;
@@ -62,7 +62,7 @@ fn what_two_senders_sent_is_told_apart_and_nothing_is_left_unseen() {
 }
 
 #[test]
-fn a_receiver_waits_and_gives_up() {
+fn receiver_waits_and_times_out() {
     let wires = ["127.8.3.1", "127.8.3.2"].map(|local| wire(local, EXPERIMENT));
     let [Some(mut near), Some(mut far)] = wires else {
         return;
@@ -71,7 +71,7 @@ fn a_receiver_waits_and_gives_up() {
     let receiver = far.receiver().expect("a wire without groups has one");
     let error = receiver.receive(&mut buffer).expect_err("nothing comes");
     assert_eq!(error.kind(), ErrorKind::WouldBlock);
-    far.set_patience(Some(LIMIT)).expect("a limit");
+    far.set_max_wait(Some(LIMIT)).expect("a limit");
     let receiver = far.receiver().expect("a wire without groups has one");
     let to = address(&far);
     let sending = std::thread::spawn(move || {
@@ -84,7 +84,7 @@ fn a_receiver_waits_and_gives_up() {
 }
 
 #[test]
-fn an_address_of_another_kind_is_refused() {
+fn send_rejects_non_internet_address() {
     let Some(mut near) = wire("127.8.4.1", EXPERIMENT) else {
         return;
     };

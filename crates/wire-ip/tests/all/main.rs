@@ -1,7 +1,7 @@
 //! The wire on the loopback and between two hosts.
 
-mod groups;
 mod loopback;
+mod multicast;
 mod tshark;
 
 use engine::Address;

@@ -2,7 +2,7 @@
 
 use crate::LIMIT;
 use capture::Capture;
-use capture::socket::Settings;
+use capture::socket::CaptureConfig;
 use driver::Endpoint;
 use engine::Address;
 use engine_xtp::{Config, Xtp};
@@ -10,16 +10,16 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use testbed::{Host, INTERFACE, Plan, Testbed, TestbedError};
+use testbed::{Host, INTERFACE, Testbed, TestbedError, TestbedPlan};
 use wire_ip::{IpWire, XTP};
 
 /// User bytes: more than a window, so that acknowledgements of every kind are seen.
 const LEN: usize = 3 << 20;
 
 #[test]
-fn a_conversation_between_two_hosts_is_good_xtp() {
+fn tshark_reads_xtp_over_raw_ip_without_errors() {
     for ipv6 in [false, true] {
-        let mut plan = Plan::pair("rate=100mbit,delay=1ms".parse().expect("a link"), 1);
+        let mut plan = TestbedPlan::pair("rate=100mbit,delay=1ms".parse().expect("a link"), 1);
         plan.ipv6 = ipv6;
         let testbed = match Testbed::up(&plan) {
             Ok(testbed) => testbed,
@@ -32,7 +32,7 @@ fn a_conversation_between_two_hosts_is_good_xtp() {
         let file = Scratch::new(ipv6);
         let out = File::create(&file.0).expect("room for a file");
         let capture = testbed.hosts()[1].run(move || {
-            let capture = Capture::start(&[INTERFACE], out, &Settings::default());
+            let capture = Capture::start(&[INTERFACE], out, &CaptureConfig::default());
             capture.expect("whoever made the host may capture in it")
         });
         let capture = capture.expect("the host lives");
@@ -69,7 +69,7 @@ fn endpoint(host: &Host, ipv6: bool) -> (Endpoint<Xtp, IpWire>, Address) {
     let config = Config {
         packet_len: 1460,
         port: 7,
-        shares_address: true,
+        shared_address: true,
         ..Config::default()
     };
     let endpoint = Endpoint::new(Xtp::new(config), wire, 512 << 10).expect("a thread");

@@ -26,7 +26,7 @@ impl RawAddress {
     pub fn new(address: SocketAddr) -> RawAddress {
         let mut raw = RawAddress::zeroed();
         match address {
-            SocketAddr::V4(v4) => raw.put(libc::sockaddr_in {
+            SocketAddr::V4(v4) => raw.write(libc::sockaddr_in {
                 sin_family: libc::AF_INET as libc::sa_family_t,
                 sin_port: v4.port().to_be(),
                 sin_addr: libc::in_addr {
@@ -34,7 +34,7 @@ impl RawAddress {
                 },
                 sin_zero: [0; 8],
             }),
-            SocketAddr::V6(v6) => raw.put(libc::sockaddr_in6 {
+            SocketAddr::V6(v6) => raw.write(libc::sockaddr_in6 {
                 sin6_family: libc::AF_INET6 as libc::sa_family_t,
                 sin6_port: v6.port().to_be(),
                 sin6_flowinfo: v6.flowinfo(),
@@ -47,7 +47,7 @@ impl RawAddress {
         raw
     }
 
-    fn put<T: Copy>(&mut self, value: T) {
+    fn write<T: Copy>(&mut self, value: T) {
         const { assert!(mem::size_of::<T>() <= mem::size_of::<libc::sockaddr_storage>()) };
         // SAFETY: the storage is larger than T and aligned for every socket address.
         unsafe { (&raw mut self.storage).cast::<T>().write(value) };

@@ -141,7 +141,7 @@ fn client(plain: bool) -> Outcome<ClientConfig> {
         false => {
             let crypto = rustls::ClientConfig::builder()
                 .dangerous()
-                .with_custom_certificate_verifier(Arc::new(Anyone))
+                .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate))
                 .with_no_client_auth();
             let crypto = quinn::crypto::rustls::QuicClientConfig::try_from(crypto)?;
             ClientConfig::new(Arc::new(crypto))
@@ -173,9 +173,9 @@ fn pin(cpu: usize) -> Outcome<()> {
 
 /// Trusts every server: the loopback's other end is this program.
 #[derive(Debug)]
-struct Anyone;
+struct AcceptAnyCertificate;
 
-impl rustls::client::danger::ServerCertVerifier for Anyone {
+impl rustls::client::danger::ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _end_entity: &rustls::pki_types::CertificateDer<'_>,

@@ -1,6 +1,6 @@
 //! ns-3 as Debian has it, and a small program of ours around it.
 
-use super::scenarios::Load;
+use super::scenarios::OfferedLoad;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 pub struct Ns3(PathBuf);
 
 /// A run of it.
-pub struct Ran {
+pub struct Ns3Run {
     /// Packets that arrived in a second of the wall.
     pub packets_per_s: f64,
     /// How ns-3 was built.
@@ -40,7 +40,7 @@ impl Ns3 {
     }
 
     /// Runs it.
-    pub fn run(&self, load: &Load) -> Result<Ran, String> {
+    pub fn run(&self, load: &OfferedLoad) -> Result<Ns3Run, String> {
         let words = [
             load.pairs as u64,
             load.messages,
@@ -58,7 +58,7 @@ impl Ns3 {
             return Err(format!("ns-3 says {text:?}"));
         };
         let number = |word: &str| word.parse::<f64>().map_err(|error| error.to_string());
-        Ok(Ran {
+        Ok(Ns3Run {
             packets_per_s: number(arrived)? / number(wall_s)?,
             profile: (*profile).to_owned(),
         })

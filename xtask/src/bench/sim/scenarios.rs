@@ -74,7 +74,7 @@ messages = 100000
 }
 
 /// What ns-3 and we are asked to do alike.
-pub struct Load {
+pub struct OfferedLoad {
     /// Senders, and as many receivers.
     pub pairs: usize,
     /// Messages, a packet each.
@@ -87,16 +87,16 @@ pub struct Load {
 
 /// Ten senders and ten receivers; 1472 B fill a packet. With the answers 70 % of what 10 Mbit/s
 /// carry.
-pub const LOAD: Load = Load {
+pub const LOAD: OfferedLoad = OfferedLoad {
     pairs: 10,
     messages: 300_000,
     bytes: 1472,
     mean_us: 1_900,
 };
 
-impl Load {
+impl OfferedLoad {
     /// In words.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         format!(
             "{} senders and as many receivers at 10 Mbit/s, {} B every {} us in the mean:",
             self.pairs, self.bytes, self.mean_us
@@ -105,9 +105,9 @@ impl Load {
 }
 
 /// The load as a scenario.
-pub fn poisson(load: &Load) -> String {
+pub fn poisson(load: &OfferedLoad) -> String {
     let (from, to) = halves(2 * load.pairs);
-    let Load {
+    let OfferedLoad {
         pairs,
         messages,
         bytes,

@@ -1,9 +1,9 @@
 //! Counted groups: joins, leaves, who is late, who is gone.
 
+use super::network::GroupNetwork;
 use super::plan::{MS, Station, clean};
-use super::world::World;
 use engine::{Address, CloseReason, Engine};
-use engine_xtp::group::{Config, Late, Standing};
+use engine_xtp::group::{Config, LateJoin, MemberState};
 use link::LinkConfig;
 
 const LONG: u64 = 100_000 * MS;
@@ -26,10 +26,10 @@ fn group(config: &Config, bytes: u64, receivers: usize) -> Vec<Station> {
     stations
 }
 
-fn check_all(world: &World, bytes: u64) {
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
-    for station in 1..world.hosts.len() {
-        let stream = world.stream(station).expect("it joined");
+fn check_all(network: &GroupNetwork, bytes: u64) {
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
+    for station in 1..network.hosts.len() {
+        let stream = network.stream(station).expect("it joined");
         assert_eq!(
             (stream.bytes, stream.wrong, stream.gaps),
             (bytes, 0, 0),
@@ -41,168 +41,174 @@ fn check_all(world: &World, bytes: u64) {
 }
 
 #[test]
-fn eight_receivers_get_a_stream_and_are_reported_done() {
-    let mut world = World::new(group(&config(), 500_000, 8), 1);
-    world.run(LONG);
-    check_all(&world, 500_000);
-    let id = world.hosts[0].sending.expect("it sends");
-    let members = world.hosts[0].engine.members(id);
+fn eight_members_receive_and_are_reported_done() {
+    let mut network = GroupNetwork::new(group(&config(), 500_000, 8), 1);
+    network.run(LONG);
+    check_all(&network, 500_000);
+    let id = network.hosts[0].sending.expect("it sends");
+    let members = network.hosts[0].engine.members(id);
     assert_eq!(members.len(), 8);
     for member in members {
-        assert_eq!(member.standing, Standing::Done);
+        assert_eq!(member.state, MemberState::Done);
         assert_eq!(member.received, 500_000);
     }
-    let sent = world.hosts[0].engine.counters().bytes_sent;
+    let sent = network.hosts[0].engine.counters().bytes_sent;
     assert_eq!(sent, 500_000, "each byte was sent once for all");
 }
 
 #[test]
-fn an_empty_stream_ends_too() {
-    let mut world = World::new(group(&config(), 0, 3), 1);
-    world.run(LONG);
-    check_all(&world, 0);
+fn empty_stream_ends() {
+    let mut network = GroupNetwork::new(group(&config(), 0, 3), 1);
+    network.run(LONG);
+    check_all(&network, 0);
 }
 
 #[test]
-fn a_loss_of_one_is_repaired_for_it_alone_and_goes_back_if_told_to() {
+fn one_members_loss_repaired_selectively_or_go_back_n() {
     use engine_xtp::ErrorControl::{GoBackN, Selective};
     let mut repeats = Vec::new();
     for error in [Selective, GoBackN] {
         let config = Config { error, ..config() };
         let mut stations = group(&config, 2_000_000, 5);
         stations[3].link.loss_ppm = 10_000;
-        let mut world = World::new(stations, 4);
-        world.run(LONG);
-        check_all(&world, 2_000_000);
-        repeats.push(world.hosts[0].engine.counters().retransmissions);
+        let mut network = GroupNetwork::new(stations, 4);
+        network.run(LONG);
+        check_all(&network, 2_000_000);
+        repeats.push(network.hosts[0].engine.counters().retransmissions);
     }
     assert!(repeats[0] > 0 && repeats[0] * 3 < repeats[1], "{repeats:?}");
 }
 
 #[test]
-fn a_late_receiver_gets_what_there_still_is_or_what_comes_next_or_nothing() {
-    for late in [Late::Earliest, Late::Next, Late::Never] {
-        let config = Config { late, ..config() };
+fn late_join_earliest_next_or_never() {
+    for late in [LateJoin::Earliest, LateJoin::Next, LateJoin::Never] {
+        let config = Config {
+            late_join: late,
+            ..config()
+        };
         let mut stations = group(&config, 3_000_000, 2);
         let mut third = Station::receiver(&config);
-        third.from_ps = 100 * MS;
+        third.start_ps = 100 * MS;
         stations.push(third);
-        let mut world = World::new(stations, 2);
-        world.run(LONG);
-        assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
-        let Some(stream) = world.stream(3) else {
-            assert_eq!(late, Late::Never);
+        let mut network = GroupNetwork::new(stations, 2);
+        network.run(LONG);
+        assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
+        let Some(stream) = network.stream(3) else {
+            assert_eq!(late, LateJoin::Never);
             continue;
         };
-        let from = stream.from.expect("it got something");
+        let from = stream.start.expect("it got something");
         assert!(from > 0 && from < 3_000_000, "{from}");
         assert_eq!((from + stream.bytes, stream.wrong), (3_000_000, 0));
         assert_eq!((stream.gaps, stream.finished), (1, true));
-        let id = world.hosts[0].sending.expect("it sends");
-        let members = world.hosts[0].engine.members(id);
-        assert_eq!(members[2].from, from);
-        assert_eq!(members[2].standing, Standing::Done);
+        let id = network.hosts[0].sending.expect("it sends");
+        let members = network.hosts[0].engine.members(id);
+        assert_eq!(members[2].start, from);
+        assert_eq!(members[2].state, MemberState::Done);
     }
 }
 
 #[test]
-fn a_member_that_crashes_is_reported_and_the_others_go_on() {
+fn crashed_member_reported_silent() {
     let mut stations = group(&config(), 3_000_000, 4);
     stations[2].crash_ps = Some(50 * MS);
-    let mut world = World::new(stations, 3);
-    world.run(LONG);
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(LONG);
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
     for station in [1, 3, 4] {
-        assert_eq!(world.stream(station).expect("it joined").bytes, 3_000_000);
+        assert_eq!(network.stream(station).expect("it joined").bytes, 3_000_000);
     }
-    let id = world.hosts[0].sending.expect("it sends");
-    let members = world.hosts[0].engine.members(id);
+    let id = network.hosts[0].sending.expect("it sends");
+    let members = network.hosts[0].engine.members(id);
     let silent: Vec<_> = members
         .iter()
-        .filter(|member| member.standing == Standing::Silent)
+        .filter(|member| member.state == MemberState::Silent)
         .collect();
     assert_eq!(silent.len(), 1);
     assert_eq!(silent[0].address, Address::Station(2));
     assert!(silent[0].received < 3_000_000);
-    assert!(world.hosts[0].news.contains(silent[0]));
+    assert!(network.hosts[0].member_events.contains(silent[0]));
 }
 
 #[test]
-fn a_member_that_comes_back_with_nothing_joins_anew() {
+fn restarted_member_joins_anew() {
     let mut stations = group(&config(), 3_000_000, 2);
     stations[1].crash_ps = Some(50 * MS);
-    stations[1].again_ps = Some(60 * MS);
-    let mut world = World::new(stations, 3);
-    world.run(LONG);
-    let id = world.hosts[0].sending.expect("it sends");
-    let members = world.hosts[0].engine.members(id);
-    let standings: Vec<_> = members.iter().map(|member| member.standing).collect();
+    stations[1].restart_ps = Some(60 * MS);
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(LONG);
+    let id = network.hosts[0].sending.expect("it sends");
+    let members = network.hosts[0].engine.members(id);
+    let states: Vec<_> = members.iter().map(|member| member.state).collect();
     assert_eq!(
-        standings,
-        [Standing::Restarted, Standing::Done, Standing::Done]
+        states,
+        [MemberState::Restarted, MemberState::Done, MemberState::Done]
     );
-    let stream = world.stream(1).expect("it joined again");
-    assert_eq!(stream.from.map(|from| from + stream.bytes), Some(3_000_000));
+    let stream = network.stream(1).expect("it joined again");
+    assert_eq!(
+        stream.start.map(|from| from + stream.bytes),
+        Some(3_000_000)
+    );
 }
 
 #[test]
-fn all_or_nothing_ends_with_the_first_that_is_gone() {
+fn all_or_nothing_group_ends_at_first_departure() {
     let config = Config {
         members_keep: 3,
         ..config()
     };
     let mut stations = group(&config, 3_000_000, 3);
     stations[2].crash_ps = Some(50 * MS);
-    let mut world = World::new(stations, 3);
-    world.run(LONG);
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Aborted));
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(LONG);
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Aborted));
     for station in [1, 3] {
-        let stream = world.stream(station).expect("it joined");
+        let stream = network.stream(station).expect("it joined");
         assert_eq!(stream.closed, Some(CloseReason::Aborted));
         assert!(stream.wrong == 0 && !stream.finished);
     }
 }
 
 #[test]
-fn a_receiver_that_leaves_is_told_from_one_that_fell_silent() {
-    let mut world = World::new(group(&config(), 3_000_000, 3), 3);
-    world.run(50 * MS);
-    let now = engine::Instant::from_nanos(world.now_ps / 1000);
-    let id = *world.hosts[2].streams.keys().next().expect("it joined");
-    engine::Engine::finish(&mut world.hosts[2].engine, now, id);
-    world.run(LONG);
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
-    let id = world.hosts[0].sending.expect("it sends");
-    let members = world.hosts[0].engine.members(id);
-    assert_eq!(members[0].standing, Standing::Left);
+fn leave_and_silence_reported_differently() {
+    let mut network = GroupNetwork::new(group(&config(), 3_000_000, 3), 3);
+    network.run(50 * MS);
+    let now = engine::Instant::from_nanos(network.now_ps / 1000);
+    let id = *network.hosts[2].streams.keys().next().expect("it joined");
+    engine::Engine::finish(&mut network.hosts[2].engine, now, id);
+    network.run(LONG);
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
+    let id = network.hosts[0].sending.expect("it sends");
+    let members = network.hosts[0].engine.members(id);
+    assert_eq!(members[0].state, MemberState::Left);
     assert_eq!(members[0].address, Address::Station(2));
-    let id = world.hosts[0].sending.expect("it sends");
-    assert_eq!(world.hosts[0].engine.members(id).len(), 3);
+    let id = network.hosts[0].sending.expect("it sends");
+    assert_eq!(network.hosts[0].engine.members(id).len(), 3);
 }
 
 #[test]
-fn a_slow_member_holds_the_group_until_it_is_expelled() {
+fn slow_member_blocks_group_until_expelled() {
     let config = Config {
         window: 20_000,
         ..config()
     };
     let mut stations = group(&config, 400_000, 3);
     stations[2].pause = core::time::Duration::from_secs(3600);
-    let mut world = World::new(stations, 3);
-    world.run(5_000 * MS);
-    assert_eq!(world.stream(1).expect("it joined").bytes, 20_000);
-    let now = engine::Instant::from_nanos(world.now_ps / 1000);
-    let id = world.hosts[0].sending.expect("it sends");
-    world.hosts[0].engine.expel(now, id, Address::Station(2));
-    world.run(1_000_000 * MS);
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
-    assert_eq!(world.stream(3).expect("it joined").bytes, 400_000);
-    let slow = world.stream(2).expect("it joined");
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(5_000 * MS);
+    assert_eq!(network.stream(1).expect("it joined").bytes, 20_000);
+    let now = engine::Instant::from_nanos(network.now_ps / 1000);
+    let id = network.hosts[0].sending.expect("it sends");
+    network.hosts[0].engine.expel(now, id, Address::Station(2));
+    network.run(1_000_000 * MS);
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
+    assert_eq!(network.stream(3).expect("it joined").bytes, 400_000);
+    let slow = network.stream(2).expect("it joined");
     assert_eq!(slow.closed, Some(CloseReason::Aborted));
 }
 
 #[test]
-fn no_more_join_than_there_is_room_for() {
+fn members_max_enforced() {
     let config = Config {
         members_max: 2,
         members_min: 2,
@@ -210,16 +216,16 @@ fn no_more_join_than_there_is_room_for() {
     };
     let mut stations = vec![Station::sender(&config, 100_000)];
     stations.extend((0..4).map(|_| Station::receiver(&config)));
-    let mut world = World::new(stations, 3);
-    world.run(LONG);
-    assert_eq!(world.hosts[0].closed, Some(CloseReason::Graceful));
-    let got = (1..5).filter(|&station| world.stream(station).is_some());
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(LONG);
+    assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
+    let got = (1..5).filter(|&station| network.stream(station).is_some());
     assert_eq!(got.count(), 2);
-    assert!(world.most.members <= 2);
+    assert!(network.holdings_max.members <= 2);
 }
 
 #[test]
-fn many_senders_reach_one_receiver_each_in_a_stream_of_its_own() {
+fn one_receiver_many_senders_one_stream_each() {
     let config = Config {
         packet_len: 500,
         ..config()
@@ -229,9 +235,9 @@ fn many_senders_reach_one_receiver_each_in_a_stream_of_its_own() {
     for station in &mut stations {
         station.link.loss_ppm = 5_000;
     }
-    let mut world = World::new(stations, 5);
-    world.run(LONG);
-    let receiver = &world.hosts[40];
+    let mut network = GroupNetwork::new(stations, 5);
+    network.run(LONG);
+    let receiver = &network.hosts[40];
     assert_eq!(receiver.streams.len(), 40);
     for stream in receiver.streams.values() {
         assert_eq!((stream.bytes, stream.wrong), (20_000, 0));
@@ -240,29 +246,29 @@ fn many_senders_reach_one_receiver_each_in_a_stream_of_its_own() {
 }
 
 #[test]
-fn without_multicast_the_sender_repeats_each_packet_to_each() {
+fn replicate_sends_each_packet_to_each_receiver() {
     let receivers = 5;
     let mut stations = group(&config(), 300_000, receivers);
     let each = 1..=receivers as u32;
     stations[0].config.replicate = each.map(Address::Station).collect();
     stations[1].link.loss_ppm = 20_000;
     stations[4].out.loss_ppm = 20_000;
-    let mut world = World::new(stations, 6);
-    world.run(LONG);
-    check_all(&world, 300_000);
+    let mut network = GroupNetwork::new(stations, 6);
+    network.run(LONG);
+    check_all(&network, 300_000);
 }
 
 #[test]
-fn a_cut_that_heals_in_time_costs_nobody_anything() {
+fn short_partition_loses_no_member() {
     let mut stations = group(&config(), 3_000_000, 3);
     stations[2].cut_ps = 50 * MS..900 * MS;
-    let mut world = World::new(stations, 3);
-    world.run(LONG);
-    check_all(&world, 3_000_000);
+    let mut network = GroupNetwork::new(stations, 3);
+    network.run(LONG);
+    check_all(&network, 3_000_000);
 }
 
 #[test]
-fn messages_of_nobody_are_lost_on_a_bad_path_shared_by_all() {
+fn shared_loss_loses_no_message() {
     let mut stations = group(&config(), 500_000, 10);
     stations[0].out = LinkConfig {
         loss_ppm: 100_000,
@@ -271,7 +277,7 @@ fn messages_of_nobody_are_lost_on_a_bad_path_shared_by_all() {
         reorder_ps: 3 * MS,
         ..clean()
     };
-    let mut world = World::new(stations, 8);
-    world.run(LONG);
-    check_all(&world, 500_000);
+    let mut network = GroupNetwork::new(stations, 8);
+    network.run(LONG);
+    check_all(&network, 500_000);
 }

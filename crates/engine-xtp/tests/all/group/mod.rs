@@ -1,23 +1,23 @@
 //! Groups in virtual time: one sender or many, up to a hundred receivers, and what the medium and
 //! the hosts do to them.
 
+mod control_traffic;
 mod members;
+mod network;
 mod plan;
-mod queues;
+mod queueing_delay;
 mod relay;
-mod silence;
 mod swarm;
-mod world;
 
-use engine_xtp::group::{Buckets, Config, Reliability};
+use engine_xtp::group::{BucketConfig, Config, Reliability};
+use network::GroupNetwork;
 use plan::{MS, Station};
-use world::World;
 
 /// Packets of groups that lost some, both counted and not.
 pub fn recorded() -> Vec<Vec<u8>> {
     let kinds = [
         Reliability::Counted,
-        Reliability::Buckets(Buckets::default()),
+        Reliability::Buckets(BucketConfig::default()),
     ];
     let of_kind = |reliability| {
         let config = Config {
@@ -28,9 +28,9 @@ pub fn recorded() -> Vec<Vec<u8>> {
         let mut stations = vec![Station::sender(&config, 6000)];
         stations.extend((0..2).map(|_| Station::receiver(&config)));
         stations[1].link.loss_ppm = 50_000;
-        let mut world = World::new(stations, 3);
-        world.run(10_000 * MS);
-        world.trace.into_iter().map(|(_, _, packet)| packet)
+        let mut network = GroupNetwork::new(stations, 3);
+        network.run(10_000 * MS);
+        network.trace.into_iter().map(|(_, _, packet)| packet)
     };
     kinds.into_iter().flat_map(of_kind).collect()
 }

@@ -14,11 +14,11 @@ pub struct Station {
     /// Bytes its user sends to the group; None for a receiver.
     pub sends: Option<u64>,
     /// When it begins, ps.
-    pub from_ps: u64,
+    pub start_ps: u64,
     /// When it crashes, ps.
     pub crash_ps: Option<u64>,
     /// When it is there again with nothing of what it had, ps.
-    pub again_ps: Option<u64>,
+    pub restart_ps: Option<u64>,
     /// Its user takes what came this much later.
     pub pause: Duration,
     /// What befalls packets on their way in.
@@ -34,9 +34,9 @@ impl Station {
         Station {
             config: config.clone(),
             sends: None,
-            from_ps: 0,
+            start_ps: 0,
             crash_ps: None,
-            again_ps: None,
+            restart_ps: None,
             pause: Duration::ZERO,
             link: LinkConfig::default(),
             out: clean(),

@@ -1,10 +1,12 @@
 //! Groups with members behind a relay, in virtual time, with loss on every way.
 
-use super::world::ALL;
+use super::network::ALL;
 use crate::pair::seeds;
-use engine::{Address, Batch, Bytes, AssociationId, CloseReason, Engine, Event, Instant, SplitMix64};
-use engine_xtp::group::relay::{Heard, Relay, RelayConfig};
-use engine_xtp::group::{Config, Group, Standing};
+use engine::{
+    Address, AssociationId, Batch, Bytes, CloseReason, Engine, Event, Instant, SplitMix64,
+};
+use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
+use engine_xtp::group::{Config, GroupEndpoint, MemberState};
 use std::collections::BTreeMap;
 
 /// Where the stand-ins' addresses begin.
@@ -15,15 +17,15 @@ const LIMIT_NS: u64 = 400_000_000_000;
 /// Bytes a sender's user writes before some are released.
 const STORE_LEN: u64 = 100_000;
 
-/// A stream as one receiver got it.
+/// A stream as one receiver received it.
 #[derive(Default)]
-struct Got {
+struct Received {
     bytes: Vec<u8>,
     finished: bool,
 }
 
 struct Node {
-    engine: Group,
+    engine: GroupEndpoint,
     /// What it sends, if it is a sender.
     sends: Option<Vec<u8>>,
     stream: Option<AssociationId>,
@@ -32,13 +34,13 @@ struct Node {
     closed: Option<CloseReason>,
     written: u64,
     released: u64,
-    got: BTreeMap<AssociationId, Got>,
+    received: BTreeMap<AssociationId, Received>,
 }
 
 /// Senders, then receivers of the group, then members behind the relay.
-struct World {
+struct RelayNetwork {
     nodes: Vec<Node>,
-    far: u32,
+    behind_relay: u32,
     relay: Relay,
     now_ns: u64,
     made: u64,
@@ -47,24 +49,24 @@ struct World {
     loss_ppm: u64,
 }
 
-/// What stands for the relay's own ear in the group.
-const EAR: u32 = 999;
+/// What stands for the relay's own receiver in the group.
+const RELAY: u32 = 999;
 
-impl World {
-    fn new(seed: u64, counts: [u32; 3], loss_ppm: u64) -> World {
-        let [senders, near, far] = counts;
-        let first_far = senders + near;
+impl RelayNetwork {
+    fn new(seed: u64, counts: [u32; 3], loss_ppm: u64) -> RelayNetwork {
+        let [senders, direct, behind_relay] = counts;
+        let first_far = senders + direct;
         let node = |index: u32| {
             let config = Config {
                 packet_len: 500,
-                members_min: (near + far) as usize,
+                members_min: (direct + behind_relay) as usize,
                 // Four ways lead to an answer: a third of them fail when one in ten packets is lost.
                 retries_max: 20,
                 seed: seed * 100 + u64::from(index),
                 ..Config::default()
             };
-            let mut engine = Group::new(config);
-            let sends = (index < senders).then(|| pattern(index));
+            let mut engine = GroupEndpoint::new(config);
+            let sends = (index < senders).then(|| stream_bytes(index));
             let mut stream = None;
             match &sends {
                 Some(_) => stream = engine.connect(Instant::from_nanos(0), ALL).ok(),
@@ -79,13 +81,13 @@ impl World {
                 closed: None,
                 written: 0,
                 released: 0,
-                got: BTreeMap::new(),
+                received: BTreeMap::new(),
             }
         };
-        let members = (first_far..first_far + far).map(Address::Station);
-        World {
-            nodes: (0..first_far + far).map(node).collect(),
-            far: first_far,
+        let members = (first_far..first_far + behind_relay).map(Address::Station);
+        RelayNetwork {
+            nodes: (0..first_far + behind_relay).map(node).collect(),
+            behind_relay: first_far,
             relay: Relay::new(RelayConfig {
                 members: members.collect(),
                 ..RelayConfig::default()
@@ -101,7 +103,10 @@ impl World {
     fn run(&mut self) {
         loop {
             (0..self.nodes.len()).for_each(|index| self.serve(index));
-            let deadlines = self.nodes.iter().filter_map(|node| node.engine.poll_timeout());
+            let deadlines = self
+                .nodes
+                .iter()
+                .filter_map(|node| node.engine.poll_timeout());
             let deadlines = deadlines.map(|at| at.as_nanos());
             let arrival = self.air.keys().next().map(|key| key.0);
             let Some(next) = deadlines.chain(arrival).min() else {
@@ -166,13 +171,13 @@ impl World {
     /// To everybody on the group's network, or to one address.
     fn send(&mut self, from: u32, to: Address, packet: &[u8]) {
         if to == ALL {
-            let near = (0..self.far).filter(|index| *index != from);
-            let ears: Vec<u32> = near.chain([EAR]).collect();
-            for ear in ears {
-                self.carry(from, ear, packet);
+            let direct = (0..self.behind_relay).filter(|index| *index != from);
+            let receivers: Vec<u32> = direct.chain([RELAY]).collect();
+            for receiver in receivers {
+                self.carry(from, receiver, packet);
             }
         } else if let Address::Station(to) = to {
-            let is_far = |station: u32| (self.far..EAR).contains(&station);
+            let is_far = |station: u32| (self.behind_relay..RELAY).contains(&station);
             assert!(
                 !is_far(to) || from >= STAND_INS,
                 "only stand-ins reach members"
@@ -197,16 +202,16 @@ impl World {
     fn arrive(&mut self, from: u32, to: u32, packet: &[u8]) {
         let now = Instant::from_nanos(self.now_ns);
         let source = Address::Station(from);
-        if to >= EAR {
-            let heard = match to.checked_sub(STAND_INS) {
-                Some(place) => Heard::StandIn(place as usize),
-                None => Heard::Group,
+        if to >= RELAY {
+            let arrival = match to.checked_sub(STAND_INS) {
+                Some(index) => ArrivalAddress::StandIn(index as usize),
+                None => ArrivalAddress::Group,
             };
             let mut out = Vec::new();
-            let send = |place: usize, to: Address| out.push((place, to));
-            self.relay.handle_packet(now, heard, source, packet, send);
-            for (place, to) in out {
-                self.send(STAND_INS + place as u32, to, packet);
+            let send = |index: usize, to: Address| out.push((index, to));
+            self.relay.handle_packet(now, arrival, source, packet, send);
+            for (index, to) in out {
+                self.send(STAND_INS + index as u32, to, packet);
             }
             return;
         }
@@ -218,10 +223,10 @@ impl World {
             assert!(!delivery.gap);
             let bytes = match delivery.bytes {
                 Bytes::Packet(range) => packet[range].to_vec(),
-                Bytes::Reassembled(held) => held,
+                Bytes::Reassembled(bytes) => bytes,
             };
-            let got = node.got.entry(delivery.association).or_default();
-            got.bytes.extend_from_slice(&bytes);
+            let received = node.received.entry(delivery.association).or_default();
+            received.bytes.extend_from_slice(&bytes);
             node.engine
                 .consume(now, delivery.association, bytes.len() as u64);
         }
@@ -232,18 +237,18 @@ fn take_events(node: &mut Node) {
     while let Some(event) = node.engine.poll_event() {
         match event {
             Event::Connected(_) => node.connected = true,
-            Event::Accepted(id, _) => drop(node.got.entry(id).or_default()),
+            Event::Accepted(id, _) => drop(node.received.entry(id).or_default()),
             Event::Released(_, position) => node.released = position,
-            Event::Finished(id) => node.got.entry(id).or_default().finished = true,
+            Event::Finished(id) => node.received.entry(id).or_default().finished = true,
             Event::Closed(id, reason) if Some(id) == node.stream => node.closed = Some(reason),
             Event::Closed(..) => {}
         }
     }
-    while node.engine.poll_news().is_some() {}
+    while node.engine.poll_member_event().is_some() {}
 }
 
 /// What sender `index` sends; no two send as much.
-fn pattern(index: u32) -> Vec<u8> {
+fn stream_bytes(index: u32) -> Vec<u8> {
     let len = 60_000 + u64::from(index) * 7;
     (0..len)
         .map(|at| (at * 31 % 251 + u64::from(index)) as u8)
@@ -251,73 +256,91 @@ fn pattern(index: u32) -> Vec<u8> {
 }
 
 #[test]
-fn members_behind_a_relay_get_every_byte_of_every_sender_through_loss() {
+fn relay_members_receive_all_senders_under_loss() {
     let mut repaired = 0;
     for seed in seeds(20) {
         let mut random = SplitMix64::new(seed);
         let counts = [1 + random.below(3), random.below(3), 1 + random.below(8)].map(|n| n as u32);
         let loss_ppm = [0, 10_000, 50_000, 100_000][random.below(4) as usize];
-        let mut world = World::new(seed, counts, loss_ppm);
-        world.run();
+        let mut network = RelayNetwork::new(seed, counts, loss_ppm);
+        network.run();
         let about = format!("seed {seed}, {counts:?}, loss {loss_ppm}");
-        let [senders, near, far] = counts;
-        let mut expected: Vec<Vec<u8>> = (0..senders).map(pattern).collect();
+        let [senders, direct, behind_relay] = counts;
+        let mut expected: Vec<Vec<u8>> = (0..senders).map(stream_bytes).collect();
         expected.sort();
-        for node in &world.nodes[..senders as usize] {
+        for node in &network.nodes[..senders as usize] {
             assert_eq!(node.closed, Some(CloseReason::Graceful), "{about}");
             let id = node.stream.expect("it sends");
             let report = node.engine.members(id);
-            assert_eq!(report.len() as u32, near + far, "{about}: {report:?}");
-            for place in 0..far {
-                let stand_in = Address::Station(STAND_INS + place);
+            assert_eq!(
+                report.len() as u32,
+                direct + behind_relay,
+                "{about}: {report:?}"
+            );
+            for index in 0..behind_relay {
+                let stand_in = Address::Station(STAND_INS + index);
                 let done = |member: &engine_xtp::group::Member| {
-                    member.address == stand_in && member.standing == Standing::Done
+                    member.address == stand_in && member.state == MemberState::Done
                 };
                 assert!(report.iter().any(done), "{about}: {report:?}");
             }
             repaired += node.engine.counters().retransmissions;
         }
-        for node in &world.nodes[senders as usize..] {
-            assert!(node.got.values().all(|got| got.finished), "{about}");
-            let mut got: Vec<_> = node.got.values().map(|got| got.bytes.clone()).collect();
-            got.sort();
-            assert!(got == expected, "{about}");
+        for node in &network.nodes[senders as usize..] {
+            assert!(
+                node.received.values().all(|received| received.finished),
+                "{about}"
+            );
+            let mut received: Vec<_> = node
+                .received
+                .values()
+                .map(|received| received.bytes.clone())
+                .collect();
+            received.sort();
+            assert!(received == expected, "{about}");
         }
-        assert_eq!(world.relay.streams() as u32, senders);
+        assert_eq!(network.relay.streams() as u32, senders);
     }
     assert!(repaired > 100 || seeds(20).count() == 1, "{repaired}");
 }
 
 #[test]
-fn a_member_that_dies_behind_a_relay_is_named_and_the_others_go_on() {
-    let mut world = World::new(3, [1, 1, 3], 0);
+fn dead_member_behind_relay_reported_silent() {
+    let mut network = RelayNetwork::new(3, [1, 1, 3], 0);
     // It joins, and then it is gone.
-    while !world.nodes[0].connected {
-        (0..world.nodes.len()).for_each(|index| world.serve(index));
-        let Some((&key, _)) = world.air.iter().next() else {
+    while !network.nodes[0].connected {
+        (0..network.nodes.len()).for_each(|index| network.serve(index));
+        let Some((&key, _)) = network.air.iter().next() else {
             break;
         };
-        world.now_ns = key.0;
-        let (from, to, packet) = world.air.remove(&key).expect("it is the first");
-        world.arrive(from, to, &packet);
+        network.now_ns = key.0;
+        let (from, to, packet) = network.air.remove(&key).expect("it is the first");
+        network.arrive(from, to, &packet);
     }
-    let silent = world.nodes.len() - 1;
-    world.nodes[silent].engine = Group::new(Config::default());
-    world.nodes[silent].got.clear();
-    world.run();
-    let report = world.nodes[0]
+    let silent = network.nodes.len() - 1;
+    network.nodes[silent].engine = GroupEndpoint::new(Config::default());
+    network.nodes[silent].received.clear();
+    network.run();
+    let report = network.nodes[0]
         .engine
-        .members(world.nodes[0].stream.expect("it sends"));
-    let standing = |place: u32| {
-        let at = Address::Station(STAND_INS + place);
+        .members(network.nodes[0].stream.expect("it sends"));
+    let state_of = |index: u32| {
+        let at = Address::Station(STAND_INS + index);
         let known = report.iter().find(|member| member.address == at);
-        known.map(|member| member.standing)
+        known.map(|member| member.state)
     };
-    let [one, two, three] = [0, 1, 2].map(standing);
-    assert_eq!((one, two), (Some(Standing::Done), Some(Standing::Done)));
-    assert_eq!(three, Some(Standing::Silent), "{report:?}");
-    for node in &world.nodes[1..silent] {
-        assert!(node.got.values().any(|got| got.bytes == pattern(0)));
+    let [one, two, three] = [0, 1, 2].map(state_of);
+    assert_eq!(
+        (one, two),
+        (Some(MemberState::Done), Some(MemberState::Done))
+    );
+    assert_eq!(three, Some(MemberState::Silent), "{report:?}");
+    for node in &network.nodes[1..silent] {
+        assert!(
+            node.received
+                .values()
+                .any(|received| received.bytes == stream_bytes(0))
+        );
     }
 }
 
@@ -327,7 +350,7 @@ fn opening(seed: u64) -> Vec<u8> {
         seed,
         ..Config::default()
     };
-    let (mut engine, now) = (Group::new(config), Instant::from_nanos(0));
+    let (mut engine, now) = (GroupEndpoint::new(config), Instant::from_nanos(0));
     engine.connect(now, ALL).expect("there is room");
     let mut batch = Batch::new(1);
     engine.poll_transmit(now, &mut batch);
@@ -335,7 +358,7 @@ fn opening(seed: u64) -> Vec<u8> {
 }
 
 #[test]
-fn a_relay_passes_on_what_belongs_to_a_stream_it_heard_and_nothing_else() {
+fn relay_forwards_only_known_streams() {
     let packets = super::recorded();
     let members = [Address::Station(1), Address::Station(2)];
     let mut relay = Relay::new(RelayConfig {
@@ -344,32 +367,37 @@ fn a_relay_passes_on_what_belongs_to_a_stream_it_heard_and_nothing_else() {
         ..RelayConfig::default()
     });
     let now = Instant::from_nanos(0);
-    let mut count = |heard: Heard, from: u32, packet: &[u8]| {
+    let mut count = |arrival: ArrivalAddress, from: u32, packet: &[u8]| {
         let mut sent = Vec::new();
         let from = Address::Station(from);
-        relay.handle_packet(now, heard, from, packet, |place, to| sent.push((place, to)));
+        relay.handle_packet(now, arrival, from, packet, |index, to| {
+            sent.push((index, to))
+        });
         sent
     };
     let first = &packets[0];
     // An answer before anything was heard leads nowhere, and strangers do not reach members.
     let answer = packets.iter().find(|packet| packet[0] & 0x80 != 0);
     let answer = answer.expect("receivers answer");
-    assert!(count(Heard::StandIn(0), 1, answer).is_empty());
-    assert!(count(Heard::StandIn(0), 77, first).is_empty());
+    assert!(count(ArrivalAddress::StandIn(0), 1, answer).is_empty());
+    assert!(count(ArrivalAddress::StandIn(0), 77, first).is_empty());
     assert_eq!(
-        count(Heard::Group, 50, first),
+        count(ArrivalAddress::Group, 50, first),
         [(0, members[0]), (1, members[1])]
     );
     // The same key from elsewhere, one stream too many, an answer to the group, a damaged packet.
-    assert!(count(Heard::Group, 51, first).is_empty());
-    assert!(count(Heard::Group, 50, &opening(9)).is_empty());
-    assert!(count(Heard::Group, 50, answer).is_empty());
+    assert!(count(ArrivalAddress::Group, 51, first).is_empty());
+    assert!(count(ArrivalAddress::Group, 50, &opening(9)).is_empty());
+    assert!(count(ArrivalAddress::Group, 50, answer).is_empty());
     let mut damaged = first.clone();
     damaged[20] ^= 1;
-    assert!(count(Heard::Group, 50, &damaged).is_empty());
-    assert!(count(Heard::Group, 50, &first[..20]).is_empty());
-    // The sender's word to one member, and a place that is none.
-    assert_eq!(count(Heard::StandIn(1), 50, first), [(1, members[1])]);
-    assert!(count(Heard::StandIn(2), 50, first).is_empty());
+    assert!(count(ArrivalAddress::Group, 50, &damaged).is_empty());
+    assert!(count(ArrivalAddress::Group, 50, &first[..20]).is_empty());
+    // The sender's word to one member, and a index that is none.
+    assert_eq!(
+        count(ArrivalAddress::StandIn(1), 50, first),
+        [(1, members[1])]
+    );
+    assert!(count(ArrivalAddress::StandIn(2), 50, first).is_empty());
     assert_eq!(relay.streams(), 1);
 }

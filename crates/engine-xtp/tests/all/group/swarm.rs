@@ -1,12 +1,12 @@
 //! Groups drawn from seeds: what no fault may do.
 
+use super::network::{ALL, GroupNetwork};
 use super::plan::{MS, Station, clean};
-use super::world::{ALL, World};
 use crate::pair::seeds;
 use core::time::Duration;
 use engine::{CloseReason, SplitMix64};
 use engine_xtp::ErrorControl;
-use engine_xtp::group::{Buckets, Config, Late, Reliability, Standing};
+use engine_xtp::group::{BucketConfig, Config, LateJoin, MemberState, Reliability};
 use link::LinkConfig;
 
 const LONG: u64 = 400_000 * MS;
@@ -27,7 +27,7 @@ fn faults(random: &mut SplitMix64) -> LinkConfig {
 }
 
 fn config(random: &mut SplitMix64, receivers: usize, counted: bool) -> Config {
-    let buckets = Buckets {
+    let buckets = BucketConfig {
         requests: any(random, &[1, 2, 4]),
         tolerated: any(random, &[0, 1, 2, 4]),
     };
@@ -41,11 +41,14 @@ fn config(random: &mut SplitMix64, receivers: usize, counted: bool) -> Config {
         error: any(random, &[ErrorControl::Selective, ErrorControl::GoBackN]),
         fastnak: random.below(3) == 0,
         members_min: 1 + random.below(receivers as u64) as usize,
-        late: any(random, &[Late::Earliest, Late::Earliest, Late::Next]),
+        late_join: any(
+            random,
+            &[LateJoin::Earliest, LateJoin::Earliest, LateJoin::Next],
+        ),
         answer_to: any(random, &[None, Some(ALL)]),
         slot: any(random, &[Duration::ZERO, Duration::from_millis(3)]),
         damping: random.below(3) == 0,
-        status_every: any(random, &[5_000, 240 << 10]),
+        status_interval_bytes: any(random, &[5_000, 240 << 10]),
         ..Config::default()
     }
 }
@@ -75,13 +78,13 @@ fn draw(seed: u64, counted: bool) -> Vec<Station> {
             station.link = faults(&mut random);
         }
         station.pause = Duration::from_micros(any(&mut random, &[0, 0, 100, 5_000]));
-        let troubled = counted && index >= config.members_min;
+        let may_fail = counted && index >= config.members_min;
         match random.below(6) {
-            0 if troubled => station.crash_ps = Some(random.below(80 * MS)),
-            1 if troubled => station.from_ps = random.below(60 * MS),
-            2 if troubled => {
+            0 if may_fail => station.crash_ps = Some(random.below(80 * MS)),
+            1 if may_fail => station.start_ps = random.below(60 * MS),
+            2 if may_fail => {
                 station.crash_ps = Some(random.below(40 * MS));
-                station.again_ps = Some((40 + random.below(40)) * MS);
+                station.restart_ps = Some((40 + random.below(40)) * MS);
             }
             3 => {
                 let from = random.below(60 * MS);
@@ -94,54 +97,59 @@ fn draw(seed: u64, counted: bool) -> Vec<Station> {
     stations
 }
 
-fn run(seed: u64, counted: bool) -> World {
-    let mut world = World::new(draw(seed, counted), seed);
-    world.run(LONG);
-    world
+fn run(seed: u64, counted: bool) -> GroupNetwork {
+    let mut network = GroupNetwork::new(draw(seed, counted), seed);
+    network.run(LONG);
+    network
 }
 
 /// What holds for every receiver of any group.
-fn check_bytes(world: &World, about: &str) {
-    for (station, host) in world.hosts.iter().enumerate().skip(1) {
-        for stream in host.streams.values().chain(&host.past) {
+fn check_bytes(network: &GroupNetwork, about: &str) {
+    for (station, host) in network.hosts.iter().enumerate().skip(1) {
+        for stream in host.streams.values().chain(&host.earlier_streams) {
             assert_eq!(stream.wrong, 0, "{about}: wrong bytes at {station}");
             assert!(stream.gaps <= 1, "{about}: a gap within at {station}");
         }
     }
 }
 
-fn check_state(world: &World, about: &str) {
-    let config = &world.hosts[0].plan.config;
-    let most = world.most;
+fn check_state(network: &GroupNetwork, about: &str) {
+    let config = &network.hosts[0].plan.config;
+    let most = network.holdings_max;
     let window = config.window.max(config.initial_window);
     assert!(most.unreleased <= window, "{about}: {most:?}");
     assert!(most.entries <= 2 * 256 + 64 + 16, "{about}: {most:?}");
-    assert!(most.members < world.hosts.len(), "{about}: {most:?}");
+    assert!(most.members < network.hosts.len(), "{about}: {most:?}");
 }
 
 #[test]
-fn counted_groups_lose_no_byte_and_name_who_is_gone() {
+fn counted_group_loses_no_byte_and_reports_departures() {
     let mut repaired = 0;
     for seed in seeds(60) {
-        let world = run(seed, true);
-        let about = format!("seed {seed}, {} receivers", world.hosts.len() - 1);
-        check_bytes(&world, &about);
-        check_state(&world, &about);
-        let sender = &world.hosts[0];
+        let network = run(seed, true);
+        let about = format!("seed {seed}, {} receivers", network.hosts.len() - 1);
+        check_bytes(&network, &about);
+        check_state(&network, &about);
+        let sender = &network.hosts[0];
         let total = sender.plan.sends.unwrap_or(0);
         let ended = sender.closed == Some(CloseReason::Graceful);
-        assert!(ended, "{about}: {:?}\n{}", sender.closed, world.story(100));
+        assert!(
+            ended,
+            "{about}: {:?}\n{}",
+            sender.closed,
+            network.packet_log(100)
+        );
         let id = sender.sending.expect("it sends");
         let members = sender.engine.members(id);
-        for (station, host) in world.hosts.iter().enumerate().skip(1) {
+        for (station, host) in network.hosts.iter().enumerate().skip(1) {
             let address = engine::Address::Station(station as u32);
-            let mine = || members.iter().filter(|member| member.address == address);
-            let last = mine().next_back();
+            let of_address = || members.iter().filter(|member| member.address == address);
+            let last = of_address().next_back();
             let Some(stream) = host.streams.values().next_back() else {
                 continue;
             };
-            match last.map(|member| (member.standing, member.from)) {
-                Some((Standing::Done, from)) => {
+            match last.map(|member| (member.state, member.start)) {
+                Some((MemberState::Done, from)) => {
                     assert!(stream.finished, "{about}: {station} {stream:?}");
                     assert_eq!(from + stream.bytes, total, "{about}: {station}");
                     assert!(
@@ -149,9 +157,9 @@ fn counted_groups_lose_no_byte_and_name_who_is_gone() {
                         "{about}"
                     );
                 }
-                Some((Standing::Silent, _)) => {
-                    let troubled = host.plan.crash_ps.is_some() || !host.plan.cut_ps.is_empty();
-                    assert!(troubled, "{about}: {station} was dropped");
+                Some((MemberState::Silent, _)) => {
+                    let may_fail = host.plan.crash_ps.is_some() || !host.plan.cut_ps.is_empty();
+                    assert!(may_fail, "{about}: {station} was dropped");
                 }
                 other => panic!("{about}: {station} stands {other:?}, {stream:?}"),
             }
@@ -165,20 +173,20 @@ fn counted_groups_lose_no_byte_and_name_who_is_gone() {
 }
 
 #[test]
-fn buckets_lose_no_byte_within_the_tolerance_and_the_rest_drop_out() {
+fn bucket_group_loses_no_byte_within_tolerance() {
     let (mut repaired, mut lost) = (0, 0);
     for seed in seeds(60) {
-        let world = run(seed, false);
-        let about = format!("seed {seed}, {} receivers", world.hosts.len() - 1);
-        check_bytes(&world, &about);
-        check_state(&world, &about);
-        let sender = &world.hosts[0];
+        let network = run(seed, false);
+        let about = format!("seed {seed}, {} receivers", network.hosts.len() - 1);
+        check_bytes(&network, &about);
+        check_state(&network, &about);
+        let sender = &network.hosts[0];
         let total = sender.plan.sends.unwrap_or(0);
         let Reliability::Buckets(buckets) = sender.plan.config.reliability else {
             continue;
         };
-        for (station, host) in world.hosts.iter().enumerate().skip(1) {
-            let silence = world.longest_silence(station);
+        for (station, host) in network.hosts.iter().enumerate().skip(1) {
+            let silence = network.longest_silence(station);
             let Some(stream) = host.streams.values().next_back() else {
                 assert!(
                     silence > buckets.tolerated as usize,
@@ -189,9 +197,9 @@ fn buckets_lose_no_byte_within_the_tolerance_and_the_rest_drop_out() {
             let damped = sender.plan.config.damping && sender.plan.config.answer_to.is_some();
             let excused = damped || silence > buckets.tolerated as usize;
             if stream.finished {
-                let from = stream.from.unwrap_or(total);
+                let from = stream.start.unwrap_or(total);
                 assert_eq!(from + stream.bytes, total, "{about}: {station}");
-                let next = sender.plan.config.late == Late::Next;
+                let next = sender.plan.config.late_join == LateJoin::Next;
                 assert!(
                     from == 0 || next || excused,
                     "{about}: {station} began at {from}"
@@ -219,7 +227,7 @@ fn buckets_lose_no_byte_within_the_tolerance_and_the_rest_drop_out() {
 }
 
 #[test]
-fn equal_seeds_give_equal_traces() {
+fn same_seed_gives_same_trace() {
     for counted in [false, true] {
         assert!(run(5, counted).trace == run(5, counted).trace);
         assert!(run(5, counted).trace != run(6, counted).trace);

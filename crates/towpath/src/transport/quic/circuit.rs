@@ -1,9 +1,9 @@
 //! One connection and its two streams.
 
-use super::hub::{Hub, Slot};
+use super::endpoint::{ConnectionState, QuicEndpoint};
 use super::keys;
-use super::shared::Shared;
-use crate::contract::{Circuit, Interest, PATIENCE};
+use super::shared_endpoint::SharedEndpoint;
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest};
 use crate::options::Options;
 use crate::socket;
 use bytes::Bytes;
@@ -20,41 +20,45 @@ use std::time::{Duration, Instant};
 const BATCH_LEN: usize = 64 << 10;
 
 /// How long a circuit that goes away waits until its peer has everything.
-const LINGER: Duration = Duration::from_millis(500);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The code of an orderly close.
-const DONE: VarInt = VarInt::from_u32(0);
+const ORDERLY_CLOSE: VarInt = VarInt::from_u32(0);
 
 pub(super) struct QuicCircuit {
-    shared: Arc<Shared>,
+    shared: Arc<SharedEndpoint>,
     handle: ConnectionHandle,
     /// The stream this end writes.
-    writes: Option<StreamId>,
+    send_stream_id: Option<StreamId>,
     /// The stream the peer writes, once heard of.
-    reads: Option<StreamId>,
+    recv_stream_id: Option<StreamId>,
     /// The end of the peer's stream was read.
-    ended: bool,
+    recv_finished: bool,
     /// The tail of a message of which the library took only the front.
-    rest: Vec<u8>,
+    unsent: Vec<u8>,
     /// Bytes written, or read and to be told of, since the last turn to the network.
-    pending: usize,
+    pending_bytes: usize,
     /// Arrivals when this circuit last looked.
-    seen: u64,
+    arrivals_seen: u64,
     read_len: usize,
     congestion: String,
 }
 
 impl QuicCircuit {
-    pub(super) fn new(shared: Arc<Shared>, handle: ConnectionHandle, options: &Options) -> Self {
+    pub(super) fn new(
+        shared: Arc<SharedEndpoint>,
+        handle: ConnectionHandle,
+        options: &Options,
+    ) -> Self {
         QuicCircuit {
             shared,
             handle,
-            writes: None,
-            reads: None,
-            ended: false,
-            rest: Vec::new(),
-            pending: 0,
-            seen: 0,
+            send_stream_id: None,
+            recv_stream_id: None,
+            recv_finished: false,
+            unsent: Vec::new(),
+            pending_bytes: 0,
+            arrivals_seen: 0,
             read_len: options.read_len,
             congestion: options.congestion.clone(),
         }
@@ -63,8 +67,8 @@ impl QuicCircuit {
     /// Completes the opening; false when `deadline` comes first, and it can be tried again.
     pub(super) fn establish(&mut self, deadline: Instant) -> io::Result<bool> {
         loop {
-            if let Some(stream) = self.turn(true, open_stream)? {
-                self.writes = Some(stream);
+            if let Some(stream) = self.drive(true, open_stream)? {
+                self.send_stream_id = Some(stream);
                 return Ok(true);
             }
             if Instant::now() >= deadline {
@@ -76,38 +80,39 @@ impl QuicCircuit {
 
     /// Turns to the network: takes in what arrived if `receive`, sends what there is to send. Then
     /// looks at the connection while still alone with it.
-    fn turn<R>(
+    fn drive<R>(
         &mut self,
         receive: bool,
-        look: impl FnOnce(&mut Slot) -> io::Result<R>,
+        inspect: impl FnOnce(&mut ConnectionState) -> io::Result<R>,
     ) -> io::Result<R> {
-        let mut hub = self.shared.lock();
+        let mut endpoint = self.shared.lock();
         if receive {
-            hub.receive_all()?;
+            endpoint.receive_pending()?;
         }
-        hub.serve(self.handle)?;
-        self.pending = 0;
-        self.seen = hub.arrivals();
-        look(hub.slot(self.handle)?)
+        endpoint.serve(self.handle)?;
+        self.pending_bytes = 0;
+        self.arrivals_seen = endpoint.arrivals();
+        inspect(endpoint.slot(self.handle)?)
     }
 
     fn sleep(&self, deadline: Instant) -> io::Result<()> {
-        self.shared.sleep(Some(self.handle), self.seen, deadline)
+        self.shared
+            .sleep(Some(self.handle), self.arrivals_seen, deadline)
     }
 
     /// Writes what fits of `bytes` to the stream.
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let stream = self.writes.ok_or(io::ErrorKind::NotConnected)?;
-        let mut hub = self.shared.lock();
-        let slot = hub.slot(self.handle)?;
-        let written = match &slot.lost {
+        let stream = self.send_stream_id.ok_or(io::ErrorKind::NotConnected)?;
+        let mut endpoint = self.shared.lock();
+        let slot = endpoint.slot(self.handle)?;
+        let written = match &slot.close_reason {
             None => slot.connection.send_stream(stream).write(bytes),
-            Some(lost) => return Err(lost_while_writing(lost)),
+            Some(close_reason) => return Err(write_error(close_reason)),
         };
         match written {
             Ok(len) => {
-                self.pending += len;
+                self.pending_bytes += len;
                 Ok(len)
             }
             Err(WriteError::Blocked) => Err(io::ErrorKind::WouldBlock.into()),
@@ -121,34 +126,34 @@ impl QuicCircuit {
         if message.is_empty() {
             return Ok(());
         }
-        if !self.rest.is_empty() {
-            self.push()?;
+        if !self.unsent.is_empty() {
+            self.flush_unsent()?;
         }
         let written = match self.write(message) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.turn(true, |_| Ok(()))?;
+                self.drive(true, |_| Ok(()))?;
                 self.write(message)?
             }
             written => written?,
         };
         if written < message.len() {
-            self.rest.extend_from_slice(&message[written..]);
+            self.unsent.extend_from_slice(&message[written..]);
         }
         Ok(())
     }
 
     /// Writes what is left of the message before.
-    fn push(&mut self) -> io::Result<()> {
-        let mut turned = false;
-        while !self.rest.is_empty() {
-            let rest = std::mem::take(&mut self.rest);
-            let written = self.write(&rest);
-            self.rest = rest;
+    fn flush_unsent(&mut self) -> io::Result<()> {
+        let mut driven = false;
+        while !self.unsent.is_empty() {
+            let unsent = std::mem::take(&mut self.unsent);
+            let written = self.write(&unsent);
+            self.unsent = unsent;
             match written {
-                Ok(len) => drop(self.rest.drain(..len)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !turned => {
-                    self.turn(true, |_| Ok(()))?;
-                    turned = true;
+                Ok(len) => drop(self.unsent.drain(..len)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !driven => {
+                    self.drive(true, |_| Ok(()))?;
+                    driven = true;
                 }
                 Err(error) => return Err(error),
             }
@@ -156,17 +161,21 @@ impl QuicCircuit {
         Ok(())
     }
 
-    fn push_waiting(&mut self) -> io::Result<()> {
-        self.patiently(QuicCircuit::push)
+    fn flush_unsent_blocking(&mut self) -> io::Result<()> {
+        self.retry_until_timeout(QuicCircuit::flush_unsent)
     }
 
     /// Tries until it does not block, or [`PATIENCE`] is over.
-    fn patiently(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
+    fn retry_until_timeout(
+        &mut self,
+        mut act: impl FnMut(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
         let mut deadline = None;
         loop {
             match act(self) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let deadline = *deadline.get_or_insert_with(|| Instant::now() + PATIENCE);
+                    let deadline =
+                        *deadline.get_or_insert_with(|| Instant::now() + BLOCKING_TIMEOUT);
                     if Instant::now() >= deadline {
                         return Err(error);
                     }
@@ -179,40 +188,40 @@ impl QuicCircuit {
 
     /// Copies what the peer's stream has into `buffer`; None is its end, `WouldBlock` nothing yet.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        if self.ended {
+        if self.recv_finished {
             return Ok(None);
         }
         let shared = Arc::clone(&self.shared);
-        let mut hub = shared.lock();
-        let slot = hub.slot(self.handle)?;
-        if self.reads.is_none() {
-            self.reads = slot.connection.streams().accept(Dir::Uni);
+        let mut endpoint = shared.lock();
+        let slot = endpoint.slot(self.handle)?;
+        if self.recv_stream_id.is_none() {
+            self.recv_stream_id = slot.connection.streams().accept(Dir::Uni);
         }
         let limit = buffer.len().min(self.read_len);
-        let (filled, outcome) = match self.reads {
+        let (filled, outcome) = match self.recv_stream_id {
             Some(stream) => self.read_stream(slot, stream, &mut buffer[..limit]),
-            None => (0, Outcome::Nothing),
+            None => (0, ReadOutcome::Nothing),
         };
         match (filled, outcome) {
-            (0, Outcome::Nothing) => nothing(slot),
-            (0, Outcome::Reset) => Err(io::ErrorKind::ConnectionReset.into()),
-            (0, Outcome::End) => Ok(None),
+            (0, ReadOutcome::Nothing) => no_data(slot),
+            (0, ReadOutcome::Reset) => Err(io::ErrorKind::ConnectionReset.into()),
+            (0, ReadOutcome::End) => Ok(None),
             (filled, _) => Ok(Some(filled)),
         }
     }
 
     fn read_stream(
         &mut self,
-        slot: &mut Slot,
+        slot: &mut ConnectionState,
         stream: StreamId,
         buffer: &mut [u8],
-    ) -> (usize, Outcome) {
+    ) -> (usize, ReadOutcome) {
         let mut stream = slot.connection.recv_stream(stream);
         let Ok(mut chunks) = stream.read(true) else {
-            return (0, Outcome::End);
+            return (0, ReadOutcome::End);
         };
         let mut filled = 0;
-        let mut outcome = Outcome::Nothing;
+        let mut outcome = ReadOutcome::Nothing;
         while filled < buffer.len() {
             match chunks.next(buffer.len() - filled) {
                 Ok(Some(chunk)) => {
@@ -221,25 +230,26 @@ impl QuicCircuit {
                     continue;
                 }
                 Ok(None) => {
-                    self.ended = true;
-                    outcome = Outcome::End;
+                    self.recv_finished = true;
+                    outcome = ReadOutcome::End;
                 }
                 Err(ReadError::Blocked) => {}
-                Err(ReadError::Reset(_)) => outcome = Outcome::Reset,
+                Err(ReadError::Reset(_)) => outcome = ReadOutcome::Reset,
             }
             break;
         }
         if chunks.finalize().should_transmit() {
             // The peer may send on, and learns so at the next turn to the network.
-            self.pending = self.pending.max(1);
+            self.pending_bytes = self.pending_bytes.max(1);
         }
         (filled, outcome)
     }
 
-    fn linger(&mut self) {
-        let deadline = Instant::now() + LINGER;
-        let told = |slot: &mut Slot| Ok(slot.acknowledged || slot.lost.is_some());
-        while let Ok(false) = self.turn(true, told) {
+    fn drain(&mut self) {
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
+        let drained =
+            |slot: &mut ConnectionState| Ok(slot.acknowledged || slot.close_reason.is_some());
+        while let Ok(false) = self.drive(true, drained) {
             if Instant::now() >= deadline || self.sleep(deadline).is_err() {
                 return;
             }
@@ -248,16 +258,16 @@ impl QuicCircuit {
 }
 
 /// How a read of the stream ended.
-enum Outcome {
+enum ReadOutcome {
     Nothing,
     End,
     Reset,
 }
 
 /// Opens this end's stream once the connection is there.
-fn open_stream(slot: &mut Slot) -> io::Result<Option<StreamId>> {
-    if let Some(lost) = &slot.lost {
-        return Err(lost.clone().into());
+fn open_stream(slot: &mut ConnectionState) -> io::Result<Option<StreamId>> {
+    if let Some(close_reason) = &slot.close_reason {
+        return Err(close_reason.clone().into());
     }
     if !slot.connected {
         return Ok(None);
@@ -268,25 +278,25 @@ fn open_stream(slot: &mut Slot) -> io::Result<Option<StreamId>> {
 }
 
 #[cold]
-fn lost_while_writing(lost: &ConnectionError) -> io::Error {
-    if is_orderly(lost) {
+fn write_error(close_reason: &ConnectionError) -> io::Error {
+    if is_orderly(close_reason) {
         return io::ErrorKind::BrokenPipe.into();
     }
-    lost.clone().into()
+    close_reason.clone().into()
 }
 
 /// What a receive says when the stream has nothing.
-fn nothing(slot: &Slot) -> io::Result<Option<usize>> {
-    match &slot.lost {
+fn no_data(slot: &ConnectionState) -> io::Result<Option<usize>> {
+    match &slot.close_reason {
         None => Err(io::ErrorKind::WouldBlock.into()),
-        Some(lost) if is_orderly(lost) => Ok(None),
-        Some(lost) => Err(lost.clone().into()),
+        Some(close_reason) if is_orderly(close_reason) => Ok(None),
+        Some(close_reason) => Err(close_reason.clone().into()),
     }
 }
 
-fn is_orderly(lost: &ConnectionError) -> bool {
-    match lost {
-        ConnectionError::ApplicationClosed(close) => close.error_code == DONE,
+fn is_orderly(close_reason: &ConnectionError) -> bool {
+    match close_reason {
+        ConnectionError::ApplicationClosed(close) => close.error_code == ORDERLY_CLOSE,
         ConnectionError::LocallyClosed => true,
         _ => false,
     }
@@ -295,13 +305,13 @@ fn is_orderly(lost: &ConnectionError) -> bool {
 impl Circuit for QuicCircuit {
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.append(message)?;
-        self.turn(false, |_| Ok(()))
+        self.drive(false, |_| Ok(()))
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.read(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.turn(true, |_| Ok(()))?;
+                self.drive(true, |_| Ok(()))?;
                 self.read(buffer)
             }
             other => other,
@@ -312,37 +322,37 @@ impl Circuit for QuicCircuit {
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         match self.append(message) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                self.patiently(|circuit| circuit.append(message))?;
+                self.retry_until_timeout(|circuit| circuit.append(message))?;
             }
             other => other?,
         }
-        if self.pending >= BATCH_LEN {
-            self.turn(true, |_| Ok(()))?;
+        if self.pending_bytes >= BATCH_LEN {
+            self.drive(true, |_| Ok(()))?;
         }
         Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.push_waiting()?;
-        self.turn(true, |_| Ok(()))
+        self.flush_unsent_blocking()?;
+        self.drive(true, |_| Ok(()))
     }
 
     fn finish(&mut self) -> io::Result<()> {
-        self.push_waiting()?;
-        if let Some(stream) = self.writes.take() {
-            let mut hub = self.shared.lock();
-            let slot = hub.slot(self.handle)?;
+        self.flush_unsent_blocking()?;
+        if let Some(stream) = self.send_stream_id.take() {
+            let mut endpoint = self.shared.lock();
+            let slot = endpoint.slot(self.handle)?;
             let finished = slot.connection.send_stream(stream).finish();
             slot.acknowledged |= matches!(finished, Err(FinishError::Stopped(_)));
         }
-        self.turn(false, |_| Ok(()))
+        self.drive(false, |_| Ok(()))
     }
 
     fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
-        if self.pending > 0 {
-            let seen = self.seen;
-            self.turn(false, |_| Ok(()))?;
-            self.seen = seen;
+        if self.pending_bytes > 0 {
+            let arrivals_seen = self.arrivals_seen;
+            self.drive(false, |_| Ok(()))?;
+            self.arrivals_seen = arrivals_seen;
         }
         self.sleep(deadline)
     }
@@ -353,17 +363,17 @@ impl Circuit for QuicCircuit {
 
     fn effective(&self) -> BTreeMap<String, String> {
         let mut effective = BTreeMap::new();
-        let mut hub = self.shared.lock();
-        socket::effective_buffers(hub.socket().as_fd(), &mut effective);
+        let mut endpoint = self.shared.lock();
+        socket::read_buffer_sizes(endpoint.socket().as_fd(), &mut effective);
         effective.insert("cipher".into(), keys::CIPHER.into());
         effective.insert("congestion".into(), self.congestion.clone());
         effective.insert("read_len".into(), self.read_len.to_string());
-        let len = hub
+        let len = endpoint
             .slot(self.handle)
             .map(|slot| slot.connection.current_mtu());
         if let Ok(len) = len {
             effective.insert("packet_len".into(), len.to_string());
-            let segmentation = match hub.segments(len.into()) {
+            let segmentation = match endpoint.segments(len.into()) {
                 1 => "off".to_owned(),
                 segments => format!("on, {segments} segments"),
             };
@@ -373,20 +383,24 @@ impl Circuit for QuicCircuit {
     }
 
     fn counts(&self) -> BTreeMap<String, u64> {
-        let mut hub = self.shared.lock();
+        let mut endpoint = self.shared.lock();
         let mut counts = BTreeMap::new();
-        counts.insert("send_calls".into(), hub.sends);
-        counts.insert("receive_calls".into(), hub.receives);
-        if let Ok(drops) = wire_udp::sys::receive_drops(hub.socket().as_fd()) {
+        counts.insert("send_calls".into(), endpoint.sends);
+        counts.insert("receive_calls".into(), endpoint.receives);
+        if let Ok(drops) = wire_udp::sys::receive_drops(endpoint.socket().as_fd()) {
             counts.insert("receive_drops".into(), drops);
         }
-        count_packets(&mut hub, self.handle, &mut counts);
+        count_packets(&mut endpoint, self.handle, &mut counts);
         counts
     }
 }
 
-fn count_packets(hub: &mut Hub, handle: ConnectionHandle, counts: &mut BTreeMap<String, u64>) {
-    if let Ok(slot) = hub.slot(handle) {
+fn count_packets(
+    endpoint: &mut QuicEndpoint,
+    handle: ConnectionHandle,
+    counts: &mut BTreeMap<String, u64>,
+) {
+    if let Ok(slot) = endpoint.slot(handle) {
         let stats = slot.connection.stats();
         counts.insert("packets_sent".into(), stats.udp_tx.datagrams);
         counts.insert("packets_received".into(), stats.udp_rx.datagrams);
@@ -398,14 +412,15 @@ fn count_packets(hub: &mut Hub, handle: ConnectionHandle, counts: &mut BTreeMap<
 impl Drop for QuicCircuit {
     fn drop(&mut self) {
         if self.finish().is_ok() {
-            self.linger();
+            self.drain();
         }
-        let mut hub = self.shared.lock();
-        if let Ok(slot) = hub.slot(self.handle) {
-            slot.connection.close(Instant::now(), DONE, Bytes::new());
+        let mut endpoint = self.shared.lock();
+        if let Ok(slot) = endpoint.slot(self.handle) {
+            slot.connection
+                .close(Instant::now(), ORDERLY_CLOSE, Bytes::new());
         }
-        hub.orphan(self.handle);
+        endpoint.release(self.handle);
         // Tells the peer, as far as the socket takes it; nobody is left to hear of an error.
-        let _ = hub.serve(self.handle);
+        let _ = endpoint.serve(self.handle);
     }
 }

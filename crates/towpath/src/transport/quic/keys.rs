@@ -4,7 +4,7 @@
 //! exactly the key they were given, so the connection is authenticated, not just encrypted.
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use rawkeys::{AES_128, KeyPair, OneOf};
+use rawkeys::{AES_128, KeyPair, TrustedKeys};
 use std::io;
 use std::sync::Arc;
 
@@ -13,22 +13,25 @@ use std::sync::Arc;
 pub(super) const CIPHER: &str = "TLS13_AES_128_GCM_SHA256";
 
 /// A listener's key pair.
-pub(super) struct Keys(KeyPair);
+pub(super) struct ListenerKeys(KeyPair);
 
-impl Keys {
+impl ListenerKeys {
     /// Makes a new one.
-    pub(super) fn generate() -> io::Result<Keys> {
-        KeyPair::generate().map(Keys).map_err(io::Error::other)
+    pub(super) fn generate() -> io::Result<ListenerKeys> {
+        KeyPair::generate()
+            .map(ListenerKeys)
+            .map_err(io::Error::other)
     }
 
     /// The public key, as a SubjectPublicKeyInfo.
     pub(super) fn public(&self) -> Vec<u8> {
-        self.0.public()
+        self.0.public_key()
     }
 
     /// What a listener presents.
     pub(super) fn server(&self) -> io::Result<Arc<QuicServerConfig>> {
-        let config = rawkeys::server(&self.0, None, vec![AES_128]).map_err(io::Error::other)?;
+        let config =
+            rawkeys::server_config(&self.0, None, vec![AES_128]).map_err(io::Error::other)?;
         let config = QuicServerConfig::try_from(config).map_err(io::Error::other)?;
         Ok(Arc::new(config))
     }
@@ -36,7 +39,7 @@ impl Keys {
 
 /// A client that accepts a listener with this public key and no other.
 pub(super) fn client(key: Vec<u8>) -> io::Result<Arc<QuicClientConfig>> {
-    let config = rawkeys::client(None, OneOf::new([key]), vec![AES_128]);
+    let config = rawkeys::client_config(None, TrustedKeys::new([key]), vec![AES_128]);
     let config = QuicClientConfig::try_from(config.map_err(io::Error::other)?);
     Ok(Arc::new(config.map_err(io::Error::other)?))
 }
@@ -67,8 +70,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_survive_the_way_to_the_peer() {
-        let key = Keys::generate().expect("random numbers").public();
+    fn encoded_key_decodes_to_itself() {
+        let key = ListenerKeys::generate().expect("random numbers").public();
         assert_eq!(decode(&encode(&key)).expect("what was encoded"), key);
         for wrong in ["abc", "zz", "é"] {
             decode(wrong.as_bytes()).expect_err("no key");

@@ -14,19 +14,19 @@
 //! `try_send` lets it go at once.
 
 mod circuit;
-mod hub;
+mod endpoint;
 mod keys;
-mod shared;
+mod shared_endpoint;
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
 use crate::socket;
 use circuit::QuicCircuit;
-use hub::Hub;
-use keys::Keys;
+use endpoint::QuicEndpoint;
+use keys::ListenerKeys;
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use shared::Shared;
+use shared_endpoint::SharedEndpoint;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,13 +45,13 @@ const SEND_WINDOW: u64 = 512 << 10;
 
 /// A peer that was not heard for this long is gone. Longer than any pause between the phases of a
 /// measurement, during which nobody drives the connection.
-const IDLE_LIMIT: VarInt = VarInt::from_u32(60_000);
+const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
 
 /// How long a peer may take to answer a new connection.
-const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long a listener with several sockets waits at one of them.
-const ACCEPT_TURN: Duration = Duration::from_millis(1);
+const ACCEPT_SLICE: Duration = Duration::from_millis(1);
 
 impl Transport for Quic {
     fn name(&self) -> &'static str {
@@ -84,19 +84,25 @@ impl Transport for Quic {
     }
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
-        let keys = Keys::generate()?;
+        let keys = ListenerKeys::generate()?;
         let mut config = ServerConfig::with_crypto(keys.server()?);
         config.transport_config(Arc::new(transport_config(options)?));
         let config = Arc::new(config);
         let local = SocketAddr::new(options.bind_address(), 0);
-        let hubs = (0..options.circuits.max(1))
-            .map(|_| Shared::new(Hub::bind(local, Some(Arc::clone(&config)), options)?))
+        let endpoints = (0..options.circuits.max(1))
+            .map(|_| {
+                SharedEndpoint::new(QuicEndpoint::bind(
+                    local,
+                    Some(Arc::clone(&config)),
+                    options,
+                )?)
+            })
             .collect::<io::Result<_>>()?;
-        Ok(Box::new(QuicListening {
-            hubs,
+        Ok(Box::new(QuicListener {
+            endpoints,
             key: keys.public(),
             accepted: 0,
-            opening: None,
+            handshaking: None,
             options: options.clone(),
         }))
     }
@@ -108,15 +114,15 @@ impl Transport for Quic {
         options: &Options,
     ) -> io::Result<Box<dyn Circuit>> {
         // Line 0 is the key, the others are one address a circuit.
-        let key = keys::decode(socket::line(&rendezvous.bytes, 0)?)?;
-        let peer = socket::decode_address(socket::line(&rendezvous.bytes, index + 1)?)?;
+        let key = keys::decode(socket::rendezvous_entry(&rendezvous.bytes, 0)?)?;
+        let peer = socket::decode_address(socket::rendezvous_entry(&rendezvous.bytes, index + 1)?)?;
         let mut config = ClientConfig::new(keys::client(key)?);
         config.transport_config(Arc::new(transport_config(options)?));
-        let local = socket::unspecified(&peer);
-        let mut hub = Hub::bind(local, None, options)?;
-        let handle = hub.connect(config, peer)?;
-        let mut circuit = QuicCircuit::new(Shared::new(hub)?, handle, options);
-        if !circuit.establish(Instant::now() + CONNECT_LIMIT)? {
+        let local = socket::wildcard_address(&peer);
+        let mut endpoint = QuicEndpoint::bind(local, None, options)?;
+        let handle = endpoint.connect(config, peer)?;
+        let mut circuit = QuicCircuit::new(SharedEndpoint::new(endpoint)?, handle, options);
+        if !circuit.establish(Instant::now() + CONNECT_TIMEOUT)? {
             let text = "the peer did not answer the opening of a connection";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
@@ -142,26 +148,28 @@ fn transport_config(options: &Options) -> io::Result<TransportConfig> {
     let mut config = TransportConfig::default();
     config
         .congestion_controller_factory(controller)
-        .max_idle_timeout(Some(IdleTimeout::from(IDLE_LIMIT)))
+        .max_idle_timeout(Some(IdleTimeout::from(IDLE_TIMEOUT)))
         .send_window(SEND_WINDOW);
     Ok(config)
 }
 
 /// A hub for each circuit it prepares for, so that circuits in several threads share nothing.
-struct QuicListening {
-    hubs: Vec<Arc<Shared>>,
+struct QuicListener {
+    endpoints: Vec<Arc<SharedEndpoint>>,
     key: Vec<u8>,
     accepted: usize,
     /// One whose keys were not agreed on when the last accept ended.
-    opening: Option<QuicCircuit>,
+    handshaking: Option<QuicCircuit>,
     options: Options,
 }
 
-impl Listener for QuicListening {
+impl Listener for QuicListener {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let mut lines = vec![keys::encode(&self.key)];
-        for hub in &self.hubs {
-            lines.push(socket::encode_address(hub.lock().socket().local_addr()?));
+        for endpoint in &self.endpoints {
+            lines.push(socket::encode_address(
+                endpoint.lock().socket().local_addr()?,
+            ));
         }
         Ok(Rendezvous {
             reach: Reach::Network,
@@ -171,37 +179,37 @@ impl Listener for QuicListening {
     }
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
-        if let Some(opening) = self.opening.take() {
-            return self.establish(opening, deadline);
+        if let Some(handshaking) = self.handshaking.take() {
+            return self.establish(handshaking, deadline);
         }
-        let mut at = self.accepted % self.hubs.len();
+        let mut at = self.accepted % self.endpoints.len();
         loop {
-            let hub = &self.hubs[at];
+            let endpoint = &self.endpoints[at];
             let (opened, seen) = {
-                let mut hub = hub.lock();
-                hub.serve_all()?;
-                (hub.accept()?, hub.arrivals())
+                let mut endpoint = endpoint.lock();
+                endpoint.serve_all()?;
+                (endpoint.accept()?, endpoint.arrivals())
             };
             if let Some(handle) = opened {
-                let circuit = QuicCircuit::new(Arc::clone(hub), handle, &self.options);
+                let circuit = QuicCircuit::new(Arc::clone(endpoint), handle, &self.options);
                 return self.establish(circuit, deadline);
             }
             let now = Instant::now();
             if now >= deadline {
-                return Err(nobody());
+                return Err(accept_timeout());
             }
             // With several sockets, peers may come in any order: look at each in turn.
-            let turn = match self.hubs.len() {
+            let slice_end = match self.endpoints.len() {
                 1 => deadline,
-                _ => deadline.min(now + ACCEPT_TURN),
+                _ => deadline.min(now + ACCEPT_SLICE),
             };
-            hub.sleep(None, seen, turn)?;
-            at = (at + 1) % self.hubs.len();
+            endpoint.sleep(None, seen, slice_end)?;
+            at = (at + 1) % self.endpoints.len();
         }
     }
 }
 
-impl QuicListening {
+impl QuicListener {
     /// Completes what a peer opened, or keeps it for the next accept: to drop it would refuse a peer
     /// that is only slow.
     fn establish(
@@ -213,11 +221,11 @@ impl QuicListening {
             self.accepted += 1;
             return Ok(Box::new(circuit));
         }
-        self.opening = Some(circuit);
-        Err(nobody())
+        self.handshaking = Some(circuit);
+        Err(accept_timeout())
     }
 }
 
-fn nobody() -> io::Error {
+fn accept_timeout() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "no peer connected")
 }

@@ -10,19 +10,19 @@
 //! * `server` - the thread that answers.
 //! * [`reader`] - finds endpoints and asks them; sweeps what processes that were killed left.
 
-mod folder;
-pub mod reader;
+pub mod client;
 pub mod report;
 mod server;
+mod socket_dir;
 
-pub use reader::{Found, ask, find};
+pub use client::{QueriedEndpoint, query, query_all};
 pub use report::{AssociationReport, EndpointReport};
-pub(crate) use server::{Facts, Look, answer, look_at_xtp};
+pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_xtp};
 
 /// The environment variable that has every endpoint of a process answer, with the value `on`.
 pub const VARIABLE: &str = "TOWPATH_CONTEXTS";
 
 /// Whether the environment asks for it.
-pub(crate) fn is_asked_by_environment() -> bool {
+pub(crate) fn enabled_by_environment() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "on")
 }

@@ -1,6 +1,6 @@
 //! What an endpoint tells.
 
-use super::server::{Facts, Snapshot};
+use super::server::{EndpointIdentity, Snapshot};
 use engine::{Address, Counters};
 use engine_xtp::pdu::{Reject, Rejects};
 use engine_xtp::{AssociationView, Holdings, RateLimit};
@@ -94,18 +94,22 @@ pub struct AssociationReport {
 }
 
 impl EndpointReport {
-    pub(super) fn new(facts: &Facts, snapshot: Snapshot) -> EndpointReport {
+    pub(super) fn new(identity: &EndpointIdentity, snapshot: Snapshot) -> EndpointReport {
         EndpointReport {
             process: std::process::id(),
             program: program(),
-            address: facts.address.clone(),
-            dialect: facts.dialect.clone(),
+            address: identity.address.clone(),
+            dialect: identity.dialect.clone(),
             age_ns: snapshot.now.as_nanos(),
             associations_total: snapshot.holdings.associations,
-            associations: snapshot.associations.iter().map(of_one).collect(),
-            holdings: of_holdings(&snapshot.holdings),
-            counters: of_counters(&snapshot.counters),
-            rejects: of_rejects(&snapshot.rejects),
+            associations: snapshot
+                .associations
+                .iter()
+                .map(association_report)
+                .collect(),
+            holdings: holdings_map(&snapshot.holdings),
+            counters: counters_map(&snapshot.counters),
+            rejects: rejects_map(&snapshot.rejects),
         }
     }
 }
@@ -116,7 +120,7 @@ fn program() -> String {
     name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-fn of_one(view: &AssociationView) -> AssociationReport {
+fn association_report(view: &AssociationView) -> AssociationReport {
     let bits = [
         ("wclose sent", view.close.wclose_sent),
         ("rclose received", view.close.rclose_received),
@@ -129,10 +133,10 @@ fn of_one(view: &AssociationView) -> AssociationReport {
     let (sending, receiving) = (&view.sending, &view.receiving);
     let rate = |limit: RateLimit| limit.rate_bytes_per_s;
     AssociationReport {
-        circuit: view.circuit.0,
+        circuit: view.association.0,
         peer: address(view.peer),
         initiator: view.initiator,
-        state: view.standing.name().to_owned(),
+        state: view.state.name().to_owned(),
         close: set.map(|(name, _)| name.to_owned()).collect(),
         service: view.service.name().to_owned(),
         key: format!("{:016x}", view.key),
@@ -148,14 +152,14 @@ fn of_one(view: &AssociationView) -> AssociationReport {
         congestion_window: sending.congestion_window,
         rate_bytes_per_s: sending.rate.map(rate),
         sync: sending.sync,
-        requests: sending.requests,
+        requests: sending.outstanding_requests,
         receive_next: receiving.next,
         unread_bytes: receiving.unread_bytes,
-        held_bytes: receiving.held_bytes,
-        receive_allocation: receiving.allocated,
+        held_bytes: receiving.reassembly_bytes,
+        receive_allocation: receiving.advertised_alloc,
         rtt_ns: view.rtt.map(|rtt| rtt.as_nanos() as u64),
         rtt_variation_ns: view.rtt_variation.as_nanos() as u64,
-        silence_ns: view.silence.as_nanos() as u64,
+        silence_ns: view.since_last_received.as_nanos() as u64,
         timers_ns: timers.collect(),
     }
 }
@@ -170,26 +174,26 @@ pub(crate) fn address(address: Address) -> String {
     }
 }
 
-fn named<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
+fn to_map<const N: usize>(pairs: [(&str, u64); N]) -> BTreeMap<String, u64> {
     let pairs = pairs.into_iter();
     pairs
         .map(|(name, count)| (name.to_owned(), count))
         .collect()
 }
 
-fn of_holdings(holdings: &Holdings) -> BTreeMap<String, u64> {
-    named([
-        ("unproven", holdings.unproven as u64),
+fn holdings_map(holdings: &Holdings) -> BTreeMap<String, u64> {
+    to_map([
+        ("unproven", holdings.unvalidated as u64),
         ("quarantined", holdings.quarantined as u64),
-        ("held_bytes", holdings.held_bytes as u64),
+        ("held_bytes", holdings.reassembly_bytes as u64),
         ("timers", holdings.timers as u64),
         ("routes", holdings.routes as u64),
-        ("waiting", holdings.waiting as u64),
+        ("waiting", holdings.queued as u64),
     ])
 }
 
-fn of_counters(counters: &Counters) -> BTreeMap<String, u64> {
-    named([
+fn counters_map(counters: &Counters) -> BTreeMap<String, u64> {
+    to_map([
         ("packets_sent", counters.packets_built),
         ("packets_received", counters.packets_parsed),
         ("packets_discarded", counters.packets_discarded),
@@ -203,8 +207,8 @@ fn of_counters(counters: &Counters) -> BTreeMap<String, u64> {
     ])
 }
 
-fn of_rejects(rejects: &Rejects) -> BTreeMap<String, u64> {
+fn rejects_map(rejects: &Rejects) -> BTreeMap<String, u64> {
     let counts = Reject::ALL.iter();
-    let counts = counts.map(|reject| (reject.name().to_owned(), rejects.of(*reject)));
+    let counts = counts.map(|reject| (reject.name().to_owned(), rejects.count(*reject)));
     counts.filter(|(_, count)| *count > 0).collect()
 }

@@ -1,8 +1,8 @@
 //! The thread that answers.
 
-use super::folder;
 use super::report::EndpointReport;
-use driver::{Endpoint, Observer};
+use super::socket_dir;
+use driver::{Endpoint, EndpointObserver};
 use engine::{Counters, Engine, Instant};
 use engine_xtp::pdu::Rejects;
 use engine_xtp::{AssociationView, Holdings, Xtp};
@@ -21,13 +21,13 @@ use wire::Wire;
 const ASSOCIATIONS_MAX: usize = 500;
 
 /// How long an asker that does not read is waited for.
-const WRITE_LIMIT: Duration = Duration::from_secs(1);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Endpoints of a process that answer, at most.
 const ENDPOINTS_MAX: u32 = 10_000;
 
 /// Octets of stack: lists and text are on the heap.
-const STACK: usize = 256 << 10;
+const STACK_LEN: usize = 256 << 10;
 
 /// What an engine tells, copied while it is locked.
 pub(crate) struct Snapshot {
@@ -39,10 +39,10 @@ pub(crate) struct Snapshot {
 }
 
 /// How to look at an engine.
-pub(crate) type Look<E> = fn(&mut E, Instant) -> Snapshot;
+pub(crate) type SnapshotFn<E> = fn(&mut E, Instant) -> Snapshot;
 
 /// How to look at an engine of XTP.
-pub(crate) fn look_at_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
+pub(crate) fn snapshot_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
     Snapshot {
         now,
         associations: engine.associations(now, ASSOCIATIONS_MAX),
@@ -54,7 +54,7 @@ pub(crate) fn look_at_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
 
 /// What does not change about an endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts {
+pub(crate) struct EndpointIdentity {
     /// Where it is.
     pub(crate) address: String,
     /// The revision it speaks.
@@ -62,18 +62,18 @@ pub(crate) struct Facts {
 }
 
 /// A socket and the thread behind it; both end with this.
-struct Answering {
+struct ServerHandle {
     path: PathBuf,
     process: u32,
-    bell: OwnedFd,
+    stop_eventfd: OwnedFd,
 }
 
-impl Drop for Answering {
+impl Drop for ServerHandle {
     fn drop(&mut self) {
         if self.process == std::process::id() {
             // A child that was forked has neither. What cannot be removed is swept by a reader.
             let _ = std::fs::remove_file(&self.path);
-            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.stop_eventfd, &1u64.to_ne_bytes());
         }
     }
 }
@@ -83,25 +83,25 @@ impl Drop for Answering {
 /// # Errors
 ///
 /// A folder that is not the user's alone, or the system's.
-pub(crate) fn answer<E: Engine + Send + 'static, W: Wire + Send + 'static>(
+pub(crate) fn serve<E: Engine + Send + 'static, W: Wire + Send + 'static>(
     endpoint: &Endpoint<E, W>,
-    facts: Facts,
-    look: Look<E>,
+    identity: EndpointIdentity,
+    snapshot: SnapshotFn<E>,
 ) -> io::Result<PathBuf> {
-    let (listener, path) = listen(&folder::make()?)?;
+    let (listener, path) = listen(&socket_dir::create()?)?;
     listener.set_nonblocking(true)?;
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let answering = Answering {
+    let stop_eventfd = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let handle = ServerHandle {
         path: path.clone(),
         process: std::process::id(),
-        bell: bell.try_clone()?,
+        stop_eventfd: stop_eventfd.try_clone()?,
     };
     let observer = endpoint.observer();
     std::thread::Builder::new()
         .name("towpath-context".into())
-        .stack_size(STACK)
-        .spawn(move || run(&listener, &bell, &observer, &facts, look))?;
-    endpoint.keep(Box::new(answering));
+        .stack_size(STACK_LEN)
+        .spawn(move || run(&listener, &stop_eventfd, &observer, &identity, snapshot))?;
+    endpoint.keep(Box::new(handle));
     Ok(path)
 }
 
@@ -110,19 +110,19 @@ pub(crate) fn answer<E: Engine + Send + 'static, W: Wire + Send + 'static>(
 fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     let process = std::process::id();
     for _ in 0..ENDPOINTS_MAX {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let unborn = folder.join(format!(".{process}-{number}.new"));
+        let number = NEXT_SOCKET_NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!(".{process}-{number}.new"));
         let path = folder.join(format!("{process}-{number}.sock"));
-        let Ok(listener) = UnixListener::bind(&unborn) else {
+        let Ok(listener) = UnixListener::bind(&temporary) else {
             // A process that had this number before left it.
             continue;
         };
-        let free = !path.exists() || !is_alive(&path);
+        let free = !path.exists() || !has_listener(&path);
         if free {
-            std::fs::rename(&unborn, &path)?;
+            std::fs::rename(&temporary, &path)?;
             return Ok((listener, path));
         }
-        std::fs::remove_file(&unborn)?;
+        std::fs::remove_file(&temporary)?;
     }
     Err(io::Error::other(format!(
         "{} has no room for another socket; remove those that are old",
@@ -131,46 +131,46 @@ fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
 }
 
 /// The number of the next socket of this process.
-static NEXT: AtomicU32 = AtomicU32::new(1);
+static NEXT_SOCKET_NUMBER: AtomicU32 = AtomicU32::new(1);
 
-fn is_alive(path: &Path) -> bool {
+fn has_listener(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
 fn run<E: Engine, W: Wire>(
     listener: &UnixListener,
-    bell: &OwnedFd,
-    observer: &Observer<E, W>,
-    facts: &Facts,
-    look: Look<E>,
+    stop_eventfd: &OwnedFd,
+    observer: &EndpointObserver<E, W>,
+    identity: &EndpointIdentity,
+    snapshot: SnapshotFn<E>,
 ) {
     loop {
         let mut ready = [
             PollFd::new(listener, PollFlags::IN),
-            PollFd::new(bell, PollFlags::IN),
+            PollFd::new(stop_eventfd, PollFlags::IN),
         ];
         // An interrupted wait looks around once more than it must.
         let _ = poll(&mut ready, None);
         if !ready[1].revents().is_empty() {
             return;
         }
-        let Ok((asker, _)) = listener.accept() else {
+        let Ok((client, _)) = listener.accept() else {
             continue;
         };
-        let Some(snapshot) = observer.look(|pump, now| look(pump.engine(), now)) else {
+        let Some(copied) = observer.with_pump(|pump, now| snapshot(pump.engine(), now)) else {
             return;
         };
         // An asker that goes away, or does not read, asked for nothing.
-        let _ = tell(asker, &EndpointReport::new(facts, snapshot));
+        let _ = send_report(client, &EndpointReport::new(identity, copied));
     }
 }
 
-fn tell(mut asker: UnixStream, report: &EndpointReport) -> io::Result<()> {
-    let who = rustix::net::sockopt::socket_peercred(&asker)?;
-    if who.uid != geteuid() && who.uid != Uid::ROOT {
+fn send_report(mut client: UnixStream, report: &EndpointReport) -> io::Result<()> {
+    let credentials = rustix::net::sockopt::socket_peercred(&client)?;
+    if credentials.uid != geteuid() && credentials.uid != Uid::ROOT {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    asker.set_nonblocking(false)?;
-    asker.set_write_timeout(Some(WRITE_LIMIT))?;
-    asker.write_all(&serde_json::to_vec(report)?)
+    client.set_nonblocking(false)?;
+    client.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    client.write_all(&serde_json::to_vec(report)?)
 }

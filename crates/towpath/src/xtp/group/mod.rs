@@ -62,16 +62,16 @@
 //! * [`sender`], [`receiver`] - the two ends.
 //! * [`relay`] - a host between them.
 
+pub mod config;
 pub mod receiver;
 pub mod relay;
 pub mod sender;
-pub mod settings;
 
-pub use engine_xtp::group::{Buckets, Config, Late, Member, Reliability, Standing};
+pub use config::GroupEndpointConfig;
+pub use engine_xtp::group::{BucketConfig, Config, LateJoin, Member, MemberState, Reliability};
 pub use receiver::{Receiver, Stream};
 pub use relay::Relay;
 pub use sender::Sender;
-pub use settings::Settings;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,10 +1,10 @@
 //! The end that receives.
 
-use super::Settings;
-use super::settings::{answers_of, check, scope_of};
+use super::GroupEndpointConfig;
+use super::config::{ack_address, check_multicast, ipv6_scope};
 use driver::Endpoint;
 use engine::{Address, Counters};
-use engine_xtp::group::Group;
+use engine_xtp::group::GroupEndpoint;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -14,7 +14,7 @@ use wire_udp::UdpWire;
 
 /// A place in a group, with a stream from each sender that is heard.
 pub struct Receiver {
-    endpoint: Endpoint<Group, UdpWire>,
+    endpoint: Endpoint<GroupEndpoint, UdpWire>,
     address: SocketAddr,
 }
 
@@ -25,14 +25,21 @@ impl Receiver {
     /// # Errors
     ///
     /// `InvalidInput` when `group` is none, or the kernel's.
-    pub fn join(group: SocketAddr, local: IpAddr, settings: &Settings) -> io::Result<Receiver> {
-        check(group)?;
-        let mut wire = settings.wire(local, scope_of(group), 0)?;
+    pub fn join(
+        group: SocketAddr,
+        local: IpAddr,
+        settings: &GroupEndpointConfig,
+    ) -> io::Result<Receiver> {
+        check_multicast(group)?;
+        let mut wire = settings.bind_wire(local, ipv6_scope(group), 0)?;
         wire.join(Address::Socket(group))?;
-        if settings.answer_to_group && settings.config.damping {
-            wire.join(Address::Socket(answers_of(group)))?;
+        if settings.ack_to_group && settings.config.damping {
+            wire.join(Address::Socket(ack_address(group)))?;
         }
-        Receiver::new(wire, Group::new(settings.engine(Some(group))))
+        Receiver::new(
+            wire,
+            GroupEndpoint::new(settings.engine_config(Some(group))),
+        )
     }
 
     /// Listens at `local` for senders that repeat their packets to each receiver.
@@ -40,17 +47,17 @@ impl Receiver {
     /// # Errors
     ///
     /// The kernel's.
-    pub fn listen(local: SocketAddr, settings: &Settings) -> io::Result<Receiver> {
-        let wire = settings.wire(local.ip(), scope_of(local), local.port())?;
-        Receiver::new(wire, Group::new(settings.engine(None)))
+    pub fn listen(local: SocketAddr, settings: &GroupEndpointConfig) -> io::Result<Receiver> {
+        let wire = settings.bind_wire(local.ip(), ipv6_scope(local), local.port())?;
+        Receiver::new(wire, GroupEndpoint::new(settings.engine_config(None)))
     }
 
-    fn new(mut wire: UdpWire, engine: Group) -> io::Result<Receiver> {
+    fn new(mut wire: UdpWire, engine: GroupEndpoint) -> io::Result<Receiver> {
         let address = wire.local_addr()?;
         // The endpoint's helper ends waits whose time is over.
-        wire.set_patience(None)?;
+        wire.set_max_wait(None)?;
         // A receiver sends no user bytes; the store has no memory until somebody does.
-        let endpoint = Endpoint::new(engine, wire, STORE_LEN)?;
+        let endpoint = Endpoint::new(engine, wire, SEND_BUFFER_LEN)?;
         endpoint.listen(true);
         Ok(Receiver { endpoint, address })
     }
@@ -72,7 +79,7 @@ impl Receiver {
 
     /// The work done so far.
     pub fn counters(&self) -> Counters {
-        let count = |pump: &mut driver::Pump<Group, UdpWire>| {
+        let count = |pump: &mut driver::Pump<GroupEndpoint, UdpWire>| {
             let engine: &dyn engine::Engine = pump.engine();
             engine.counters()
         };
@@ -80,17 +87,18 @@ impl Receiver {
     }
 
     /// Answers sent, and answers left out because another receiver was heard to give them.
-    pub fn answers(&self) -> (u64, u64) {
-        self.endpoint.with_pump(|pump| pump.engine().answers())
+    pub fn control_packet_counts(&self) -> (u64, u64) {
+        self.endpoint
+            .with_pump(|pump| pump.engine().control_counts())
     }
 }
 
 /// Octets of the store of a receiver.
-const STORE_LEN: usize = 64 << 10;
+const SEND_BUFFER_LEN: usize = 64 << 10;
 
 /// What one sender sends.
 pub struct Stream {
-    circuit: driver::Circuit<Group, UdpWire>,
+    circuit: driver::Circuit<GroupEndpoint, UdpWire>,
 }
 
 impl Stream {
@@ -141,7 +149,7 @@ impl Stream {
     ///
     /// The kernel's.
     pub fn serve(&mut self) -> io::Result<()> {
-        self.circuit.serve()
+        self.circuit.drive()
     }
 
     /// Waits up to `limit` until something may have come.
@@ -172,7 +180,7 @@ impl Stream {
             return self.circuit.abort();
         }
         loop {
-            self.circuit.serve()?;
+            self.circuit.drive()?;
             if self.circuit.status().closed.is_some() {
                 return Ok(());
             }

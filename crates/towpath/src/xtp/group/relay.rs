@@ -1,8 +1,8 @@
 //! A host between a group and members that multicast does not reach.
 
-use super::settings::check;
+use super::config::check_multicast;
 use engine::{Address, Instant};
-use engine_xtp::group::relay::{Heard, Relay as Core, RelayConfig};
+use engine_xtp::group::relay::{ArrivalAddress, Relay as Core, RelayConfig};
 use rustix::event::{Timespec, epoll};
 use rustix::net::SocketType;
 use std::io;
@@ -15,14 +15,14 @@ use std::time::Duration;
 pub const MEMBERS_MAX: usize = 500;
 
 /// How often the loop looks whether to stop.
-const LOOK: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Packets taken from one socket before the others have their turn.
-const TURN: usize = 64;
+const PACKETS_PER_SOCKET: usize = 64;
 
 /// What a relay has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Relayed {
+pub struct RelayCounters {
     /// Packets sent to members.
     pub repeated: u64,
     /// Answers returned to senders.
@@ -40,9 +40,9 @@ pub struct Relay {
     core: Core,
     group: UdpSocket,
     /// One for each member.
-    stand_ins: Vec<UdpSocket>,
+    proxy_sockets: Vec<UdpSocket>,
     epoll: OwnedFd,
-    begun: std::time::Instant,
+    started_at: std::time::Instant,
     unsent: u64,
 }
 
@@ -54,7 +54,7 @@ impl Relay {
     ///
     /// `InvalidInput` when `group` is none or there are no members or too many, or the kernel's.
     pub fn join(group: SocketAddr, local: IpAddr, members: &[SocketAddr]) -> io::Result<Relay> {
-        check(group)?;
+        check_multicast(group)?;
         if !(1..=MEMBERS_MAX).contains(&members.len()) {
             let text = format!(
                 "a relay has 1 to {MEMBERS_MAX} members, not {}",
@@ -62,15 +62,15 @@ impl Relay {
             );
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
-        let heard = wire_udp::groups::listen(SocketType::DGRAM, None, group, local)?;
+        let heard = wire_udp::multicast::open_member_socket(SocketType::DGRAM, None, group, local)?;
         let group = UdpSocket::from(heard);
         let bind = |member: &SocketAddr| {
-            let own = SocketAddr::from((stand_in_host(local, *member), 0));
+            let own = SocketAddr::from((proxy_host(local, *member), 0));
             UdpSocket::bind(own)
         };
-        let stand_ins = members.iter().map(bind).collect::<io::Result<Vec<_>>>()?;
+        let proxy_sockets = members.iter().map(bind).collect::<io::Result<Vec<_>>>()?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        for (name, socket) in [&group].into_iter().chain(&stand_ins).enumerate() {
+        for (name, socket) in [&group].into_iter().chain(&proxy_sockets).enumerate() {
             socket.set_nonblocking(true)?;
             wire_udp::sys::set_buffers(socket.as_fd(), wire_udp::BUFFER_LEN);
             let name = epoll::EventData::new_u64(name as u64);
@@ -83,17 +83,17 @@ impl Relay {
         Ok(Relay {
             core,
             group,
-            stand_ins,
+            proxy_sockets,
             epoll,
-            begun: std::time::Instant::now(),
+            started_at: std::time::Instant::now(),
             unsent: 0,
         })
     }
 
     /// What it has done.
-    pub fn relayed(&self) -> Relayed {
-        let (repeated, returned) = self.core.passed();
-        Relayed {
+    pub fn counters(&self) -> RelayCounters {
+        let (repeated, returned) = self.core.forwarded_counts();
+        RelayCounters {
             repeated,
             returned,
             rejected: self.core.rejects().total(),
@@ -106,8 +106,11 @@ impl Relay {
     /// # Errors
     ///
     /// None are known for bound sockets.
-    pub fn stand_ins(&self) -> io::Result<Vec<SocketAddr>> {
-        self.stand_ins.iter().map(UdpSocket::local_addr).collect()
+    pub fn proxy_addresses(&self) -> io::Result<Vec<SocketAddr>> {
+        self.proxy_sockets
+            .iter()
+            .map(UdpSocket::local_addr)
+            .collect()
     }
 
     /// Passes packets on until `stop` is set, seen within a tenth of a second.
@@ -124,36 +127,36 @@ impl Relay {
             }; 64];
             let limit = Timespec {
                 tv_sec: 0,
-                tv_nsec: LOOK.as_nanos() as i64,
+                tv_nsec: STOP_POLL_INTERVAL.as_nanos() as i64,
             };
             let count = match epoll::wait(&self.epoll, &mut events, Some(&limit)) {
                 Err(rustix::io::Errno::INTR) => 0,
                 other => other?,
             };
             for event in &events[..count] {
-                self.pass(event.data.u64() as usize, &mut buffer);
+                self.relay_packets(event.data.u64() as usize, &mut buffer);
             }
         }
         Ok(())
     }
 
     /// Passes on what came to the group's socket, which is the first, or to a stand-in's.
-    fn pass(&mut self, name: usize, buffer: &mut [u8]) {
+    fn relay_packets(&mut self, name: usize, buffer: &mut [u8]) {
         let (heard, socket) = match name.checked_sub(1) {
-            None => (Heard::Group, &self.group),
-            Some(place) => (Heard::StandIn(place), &self.stand_ins[place]),
+            None => (ArrivalAddress::Group, &self.group),
+            Some(place) => (ArrivalAddress::StandIn(place), &self.proxy_sockets[place]),
         };
-        for _ in 0..TURN {
+        for _ in 0..PACKETS_PER_SOCKET {
             // An error is that of a packet sent before, which its sender will miss.
             let Ok((len, from)) = socket.recv_from(buffer) else {
                 return;
             };
-            let now = Instant::from_nanos(self.begun.elapsed().as_nanos() as u64);
-            let (packet, stand_ins) = (&buffer[..len], &self.stand_ins);
+            let now = Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64);
+            let (packet, proxy_sockets) = (&buffer[..len], &self.proxy_sockets);
             let mut unsent = 0;
             let send = |place: usize, to: Address| {
                 let done = match to {
-                    Address::Socket(to) => stand_ins[place].send_to(packet, to).is_ok(),
+                    Address::Socket(to) => proxy_sockets[place].send_to(packet, to).is_ok(),
                     _ => false,
                 };
                 unsent += u64::from(!done);
@@ -166,10 +169,10 @@ impl Relay {
 }
 
 /// The address a stand-in has: that of the interface, if it is one by which members can be reached.
-fn stand_in_host(local: IpAddr, member: SocketAddr) -> IpAddr {
+fn proxy_host(local: IpAddr, member: SocketAddr) -> IpAddr {
     let alike = local.is_ipv4() == member.is_ipv4();
     if alike && local.is_loopback() && member.ip().is_loopback() {
         return local;
     }
-    crate::socket::unspecified(&member).ip()
+    crate::socket::wildcard_address(&member).ip()
 }

@@ -1,10 +1,10 @@
 //! The end that sends.
 
-use super::settings::{answers_of, check, scope_of};
-use super::{Member, Settings};
+use super::config::{ack_address, check_multicast, ipv6_scope};
+use super::{GroupEndpointConfig, Member};
 use driver::Endpoint;
 use engine::{Address, Counters, Engine};
-use engine_xtp::group::{Group, Holdings};
+use engine_xtp::group::{GroupEndpoint, Holdings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -14,8 +14,8 @@ use wire_udp::UdpWire;
 
 /// A stream to a group.
 pub struct Sender {
-    endpoint: Endpoint<Group, UdpWire>,
-    circuit: driver::Circuit<Group, UdpWire>,
+    endpoint: Endpoint<GroupEndpoint, UdpWire>,
+    circuit: driver::Circuit<GroupEndpoint, UdpWire>,
     is_finished: bool,
 }
 
@@ -26,16 +26,20 @@ impl Sender {
     /// # Errors
     ///
     /// `InvalidInput` when `group` is none and nothing is replicated, or the kernel's.
-    pub fn open(group: SocketAddr, local: IpAddr, settings: &Settings) -> io::Result<Sender> {
+    pub fn open(
+        group: SocketAddr,
+        local: IpAddr,
+        settings: &GroupEndpointConfig,
+    ) -> io::Result<Sender> {
         if settings.config.replicate.is_empty() {
-            check(group)?;
+            check_multicast(group)?;
         }
-        let mut wire = settings.wire(local, scope_of(group), 0)?;
-        if settings.answer_to_group {
-            wire.join(Address::Socket(answers_of(group)))?;
+        let mut wire = settings.bind_wire(local, ipv6_scope(group), 0)?;
+        if settings.ack_to_group {
+            wire.join(Address::Socket(ack_address(group)))?;
         }
-        let engine = Group::new(settings.engine(Some(group)));
-        let endpoint = Endpoint::new(engine, wire, settings.send_queue_len)?;
+        let engine = GroupEndpoint::new(settings.engine_config(Some(group)));
+        let endpoint = Endpoint::new(engine, wire, settings.send_buffer_len)?;
         let to = Address::Socket(group);
         let mut circuit = endpoint.open(to, |engine, now| engine.connect(now, to))?;
         circuit.flush()?;
@@ -67,7 +71,7 @@ impl Sender {
                 let text = format!("{} members joined in time", self.members().len());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, text));
             }
-            self.serve(left.min(STEP))?;
+            self.serve(left.min(READY_POLL_INTERVAL))?;
         }
     }
 
@@ -131,9 +135,9 @@ impl Sender {
     }
 
     /// What happened to members since the last call: joins, leaves, losses.
-    pub fn news(&self) -> Vec<Member> {
+    pub fn member_events(&self) -> Vec<Member> {
         self.endpoint.with_pump(|pump| {
-            let news = std::iter::from_fn(|| pump.engine().poll_news());
+            let news = std::iter::from_fn(|| pump.engine().poll_member_event());
             news.map(|(_, member)| member).collect()
         })
     }
@@ -205,4 +209,4 @@ impl Sender {
 }
 
 /// The longest wait between two looks at whether a stream is ready.
-const STEP: Duration = Duration::from_millis(20);
+const READY_POLL_INTERVAL: Duration = Duration::from_millis(20);

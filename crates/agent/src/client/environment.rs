@@ -1,0 +1,345 @@
+//! Pairs of hosts, one of them an agent's at least, as what surrounds a race.
+
+use super::worker_host::LocalPeer;
+use super::{AgentHost, Session, SessionError};
+use crate::path;
+use control::session::{FromAgent, Intent, ToAgent};
+use control::validate;
+use measure::environment::{EnvironmentReport, HostPair};
+use measure::{Environment, LocalHost, WorkerHost};
+use results::{Cell, Fact, Finding, Machine, Severity};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The least a packet is said to be on its way over a network, beyond its round trip when nothing else
+/// is there: what waits in a queue counts as lost when it comes later still.
+const ONE_WAY_DELAY_MIN: Duration = Duration::from_millis(20);
+
+/// One end of a pair.
+#[derive(Clone)]
+pub enum PathEnd {
+    /// This host.
+    Local,
+    /// An agent's.
+    Agent(Arc<Session>),
+}
+
+impl PathEnd {
+    fn name(&self) -> String {
+        match self {
+            PathEnd::Local => "here".into(),
+            PathEnd::Agent(session) => session.target().to_string(),
+        }
+    }
+
+    fn session(&self) -> Option<&Arc<Session>> {
+        match self {
+            PathEnd::Local => None,
+            PathEnd::Agent(session) => Some(session),
+        }
+    }
+}
+
+/// A pair with its places: where circuits are opened, and where they are awaited.
+struct AgentPair {
+    ends: [PathEnd; 2],
+    places: [Box<dyn WorkerHost>; 2],
+    interface: String,
+    loopback_only: bool,
+}
+
+/// Pairs of hosts; each is a setting of the race, or all together are one.
+pub struct AgentEnvironment {
+    pairs: Vec<AgentPair>,
+    /// The pairs whose turn it is.
+    active: Range<usize>,
+    concurrent: bool,
+}
+
+impl AgentEnvironment {
+    /// The pairs, in order: who opens circuits, and who awaits them. `here` starts workers of this
+    /// host.
+    ///
+    /// # Errors
+    ///
+    /// When two agents cannot reach each other.
+    pub fn new(
+        pairs: Vec<[PathEnd; 2]>,
+        here: &LocalHost,
+    ) -> Result<AgentEnvironment, SessionError> {
+        let pairs: Result<Vec<AgentPair>, SessionError> = pairs
+            .into_iter()
+            .map(|ends| AgentPair::new(ends, here))
+            .collect();
+        Ok(AgentEnvironment {
+            pairs: pairs?,
+            active: 0..1,
+            concurrent: false,
+        })
+    }
+
+    /// All pairs at once in each trial, instead of one after another.
+    #[must_use]
+    pub fn concurrent(mut self) -> AgentEnvironment {
+        self.concurrent = true;
+        self.active = 0..self.pairs.len();
+        self
+    }
+
+    /// What the agents' hosts are and what doctor finds on them, added to what is known of this one.
+    ///
+    /// # Errors
+    ///
+    /// When an agent is gone.
+    pub fn describe(&self, intent: &Intent, machine: &mut Machine) -> Result<(), SessionError> {
+        for session in self.sessions() {
+            let host = session.target().to_string();
+            let found = describe_host(session, intent)?;
+            machine
+                .facts
+                .extend(found.facts.into_iter().map(|mut fact| {
+                    fact.group = format!("{host}: {}", fact.group);
+                    fact
+                }));
+            machine
+                .findings
+                .extend(found.findings.into_iter().map(|mut finding| {
+                    finding.what = format!("{host}: {}", finding.what);
+                    finding
+                }));
+        }
+        Ok(())
+    }
+
+    /// The agents, each once.
+    pub fn sessions(&self) -> Vec<&Arc<Session>> {
+        sessions(&self.pairs)
+    }
+
+    /// Those whose turn it is.
+    fn active_pairs(&self) -> &[AgentPair] {
+        &self.pairs[self.active.clone()]
+    }
+}
+
+/// The agents of some pairs, each once.
+fn sessions(pairs: &[AgentPair]) -> Vec<&Arc<Session>> {
+    let mut all: Vec<&Arc<Session>> = Vec::new();
+    let ends = pairs.iter().flat_map(|pair| &pair.ends);
+    for session in ends.filter_map(PathEnd::session) {
+        if !all.iter().any(|known| Arc::ptr_eq(known, session)) {
+            all.push(session);
+        }
+    }
+    all
+}
+
+/// What an agent's host is and what doctor finds on it.
+///
+/// # Errors
+///
+/// When the agent is gone.
+pub(super) fn describe_host(session: &Session, intent: &Intent) -> Result<Machine, SessionError> {
+    let FromAgent::Machine(found) = session.request(ToAgent::Machine(intent.clone()))? else {
+        return Ok(Machine::default());
+    };
+    let found = validate::description(found);
+    let fact = |(group, name, value)| Fact { group, name, value };
+    let finding = |found: control::session::RemoteFinding| Finding {
+        severity: match found.severity {
+            0 => Severity::Good,
+            1 => Severity::Note,
+            2 => Severity::Warning,
+            _ => Severity::Bad,
+        },
+        what: found.what,
+        effect: found.effect,
+        remedy: found.remedy,
+    };
+    Ok(Machine {
+        version: results::SCHEMA_VERSION,
+        facts: found.facts.into_iter().map(fact).collect(),
+        findings: found.findings.into_iter().map(finding).collect(),
+    })
+}
+
+impl AgentPair {
+    fn new(ends: [PathEnd; 2], here: &LocalHost) -> Result<AgentPair, SessionError> {
+        let within = ends
+            .iter()
+            .filter_map(PathEnd::session)
+            .all(|one| one.peer().ip().is_loopback());
+        let near = |session: &Session| {
+            Box::new(LocalPeer::new(here.clone(), session)) as Box<dyn WorkerHost>
+        };
+        let far = |session: &Arc<Session>| {
+            Box::new(AgentHost::new(Arc::clone(session))) as Box<dyn WorkerHost>
+        };
+        let places = match &ends {
+            [PathEnd::Local, PathEnd::Local] => [
+                Box::new(here.clone()) as Box<dyn WorkerHost>,
+                Box::new(here.clone()),
+            ],
+            [PathEnd::Local, PathEnd::Agent(session)] => [near(session), far(session)],
+            [PathEnd::Agent(session), PathEnd::Local] => [far(session), near(session)],
+            [PathEnd::Agent(one), PathEnd::Agent(other)] if Arc::ptr_eq(one, other) => {
+                [far(one), far(one)]
+            }
+            [PathEnd::Agent(one), PathEnd::Agent(other)] => check_agent_pair(one, other)?,
+        };
+        let session = ends.iter().find_map(PathEnd::session);
+        let interface = session.and_then(|session| interface_of(session.local()));
+        Ok(AgentPair {
+            ends,
+            places,
+            interface: interface.unwrap_or_else(|| "lo".into()),
+            loopback_only: within,
+        })
+    }
+}
+
+/// The name of this host's interface with an address.
+fn interface_of(local: SocketAddr) -> Option<String> {
+    let socket = std::net::UdpSocket::bind((local.ip(), 0)).ok()?;
+    let interface = path::path_facts(socket.as_fd()).interface;
+    (!interface.is_empty()).then_some(interface)
+}
+
+/// Makes two agents known to each other.
+fn check_agent_pair(
+    one: &Arc<Session>,
+    other: &Arc<Session>,
+) -> Result<[Box<dyn WorkerHost>; 2], SessionError> {
+    let odd = |session: &Session| SessionError {
+        agent: session.target().to_string(),
+        reason: "it does not greet as agents do".into(),
+    };
+    let FromAgent::ExpectingPeer(token) = other.request(ToAgent::ExpectPeer)? else {
+        return Err(odd(other));
+    };
+    let to = other.peer();
+    let FromAgent::PeerChecked(from) = one.request(ToAgent::CheckPeer(to, token))? else {
+        return Err(odd(one));
+    };
+    Ok([
+        Box::new(AgentHost::between(Arc::clone(one), from, to.ip())),
+        Box::new(AgentHost::between(Arc::clone(other), to.ip(), from)),
+    ])
+}
+
+impl AgentPair {
+    /// `lab1`, or `lab1>lab2` where it does not begin here.
+    fn name(&self) -> String {
+        match &self.ends {
+            [PathEnd::Local, to] => to.name(),
+            [from, to] => format!("{}>{}", from.name(), to.name()),
+        }
+    }
+
+    fn between(&self) -> HostPair<'_> {
+        HostPair {
+            name: self.name(),
+            connector: self.places[0].as_ref(),
+            listener: self.places[1].as_ref(),
+        }
+    }
+
+    /// The longest a packet may be on its way.
+    fn longest_way(&self) -> Duration {
+        if self.loopback_only {
+            return Duration::ZERO;
+        }
+        let trips = self.ends.iter().filter_map(PathEnd::session);
+        ONE_WAY_DELAY_MIN + trips.map(|one| one.min_rtt()).sum::<Duration>() * 2
+    }
+}
+
+impl Environment for AgentEnvironment {
+    fn settings(&self) -> Vec<Cell> {
+        let cell = |from: String, to: String| {
+            Cell::default()
+                .with("from", from.as_str())
+                .with("to", to.as_str())
+        };
+        if self.concurrent || self.pairs.len() == 1 {
+            return vec![Cell::default()];
+        }
+        let one = |pair: &AgentPair| cell(pair.ends[0].name(), pair.ends[1].name());
+        self.pairs.iter().map(one).collect()
+    }
+
+    fn apply_setting(&mut self, setting: usize) -> Result<(), String> {
+        if !self.concurrent {
+            let at = setting.min(self.pairs.len() - 1);
+            self.active = at..at + 1;
+        }
+        let gone = |session: &Arc<Session>| {
+            let why = session.closed_reason()?;
+            Some(format!("agent {}: {why}", session.target()))
+        };
+        match sessions(self.active_pairs()).into_iter().find_map(gone) {
+            Some(why) => Err(why),
+            None => Ok(()),
+        }
+    }
+
+    fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
+        let [from, to] = &self.pairs[self.active.start].places;
+        (from.as_ref(), to.as_ref())
+    }
+
+    fn host_pairs(&self) -> Vec<HostPair<'_>> {
+        self.active_pairs().iter().map(AgentPair::between).collect()
+    }
+
+    fn interface(&self) -> &str {
+        &self.pairs[self.active.start].interface
+    }
+
+    fn path_delay_max(&self) -> Duration {
+        let ways = self.active_pairs().iter().map(AgentPair::longest_way);
+        ways.max().unwrap_or_default()
+    }
+
+    fn begin(&mut self, _seed: u64) {
+        for session in sessions(self.active_pairs()) {
+            // One that is gone shows in the trial.
+            let _ = session.send(ToAgent::BeginTrial);
+        }
+    }
+
+    fn end(&mut self) -> EnvironmentReport {
+        let mut made = EnvironmentReport {
+            crosses_network: self.active_pairs().iter().any(|pair| !pair.loopback_only),
+            ..EnvironmentReport::default()
+        };
+        let sessions = sessions(self.active_pairs());
+        let several = sessions.len() > 1;
+        for session in sessions {
+            let Ok(FromAgent::TrialCounters(found)) = session.request(ToAgent::EndTrial) else {
+                continue;
+            };
+            let found = validate::counters(found);
+            let host = session.target();
+            // An agent on this host sees what is seen here, and takes this end's work for another's.
+            let own = session.peer().ip().is_loopback();
+            let disturbed = found.disturbed.into_iter().filter(|_| !own);
+            let disturbed = disturbed.map(|what| format!("{host}: {what}"));
+            made.disturbed.extend(disturbed);
+            let named = found.evidence.into_iter().filter_map(|(name, value)| {
+                let name = format!("agent_{}", name.strip_prefix("host_")?);
+                let name = if several {
+                    format!("{name}@{host}")
+                } else {
+                    name
+                };
+                Some((name, value))
+            });
+            made.evidence.extend(named);
+        }
+        made
+    }
+}

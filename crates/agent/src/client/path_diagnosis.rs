@@ -1,0 +1,472 @@
+//! What lies between two hosts, judged: what of it matters for a race, and what to do.
+
+use super::path_probe::{PathDirection, PathReport};
+use results::{Finding, Severity};
+
+/// The largest packet of Ethernet, octets; what is smaller is worth a word.
+const ETHERNET_MTU: u32 = 1500;
+
+/// A processor that is used less than this leaves room.
+const BUSY_PART: f64 = 0.7;
+
+/// The queue on the way that is worth a word: a round trip longer by this, and that many times as long
+/// as without traffic.
+const QUEUE_DELAY_NS: u64 = 2_000_000;
+const QUEUE_TIMES: u64 = 2;
+
+/// Packets of a thousand sent again that are worth a word.
+const RETRANSMITTED_PER_1000: u64 = 1;
+
+/// A direction that is this many times as fast as the other one.
+const ASYMMETRY_RATIO: f64 = 2.0;
+
+/// A beginning that is this many times as fast as the rest.
+const BURST_RATIO: f64 = 1.5;
+
+/// The part of an agent's cap that counts as all of it.
+const CAP_PART: f64 = 0.85;
+
+/// Offloads whose absence shows in a race.
+const EXPECTED_OFFLOADS: [&str; 4] = [
+    "TCP segmentation",
+    "generic segmentation",
+    "generic receive offload",
+    "receive checksums",
+];
+
+/// The findings, worst first.
+pub(super) fn diagnose(survey: &PathReport) -> Vec<Finding> {
+    let mut all = vec![check_clocks(survey)];
+    all.extend(check_mtu(survey));
+    for direction in DirectionCheck::both(survey) {
+        all.extend(direction.check_path_mtu());
+        all.extend(direction.check_offloads());
+        all.push(direction.check_rate(survey));
+        all.extend(direction.check_burst());
+        all.extend(direction.check_queue(survey));
+        all.extend(direction.check_losses());
+    }
+    all.extend(check_asymmetry(survey));
+    all.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    all
+}
+
+fn finding(severity: Severity, what: String, effect: &str, remedy: &str) -> Finding {
+    Finding {
+        severity,
+        what,
+        effect: effect.into(),
+        remedy: remedy.into(),
+    }
+}
+
+/// `12.3 us`, `4.56 ms`, `1.20 s`.
+fn time_text(ns: u64) -> String {
+    let ns = ns as f64;
+    match ns {
+        0.0..1e6 => format!("{:.1} us", ns / 1e3),
+        1e6..1e9 => format!("{:.2} ms", ns / 1e6),
+        _ => format!("{:.2} s", ns / 1e9),
+    }
+}
+
+/// `0.53 Mbit/s`, `94.2 Mbit/s`, `9410 Mbit/s`.
+fn rate_text(mbit_per_s: f64) -> String {
+    let digits = match mbit_per_s {
+        0.0..1.0 => 2,
+        1.0..1000.0 => 1,
+        _ => 0,
+    };
+    format!("{mbit_per_s:.digits$} Mbit/s")
+}
+
+fn check_clocks(survey: &PathReport) -> Finding {
+    let what = format!(
+        "the clocks of the two hosts are known within {}, by round trips of {} at best; one-way \
+         delays below {} are left out of results",
+        time_text(survey.clock_bound_ns),
+        time_text(survey.round_trip_ns),
+        time_text(survey.clock_bound_ns.saturating_mul(2)),
+    );
+    finding(Severity::Good, what, "", "")
+}
+
+/// The largest packet, both ways together.
+fn check_mtu(survey: &PathReport) -> Option<Finding> {
+    let (there, back) = (&survey.there, &survey.back);
+    if there.mtu == 0 || back.mtu == 0 {
+        return None;
+    }
+    if there.mtu != back.mtu {
+        let what = format!(
+            "packets of {} B may go to {} and of {} B come back",
+            there.mtu, survey.host, back.mtu
+        );
+        return Some(finding(
+            Severity::Warning,
+            what,
+            "the two directions differ in packets a message, and datagrams of the larger size may \
+             be lost or cut up",
+            "give the interfaces and routes of both hosts one MTU",
+        ));
+    }
+    let what = format!("packets of {} B pass in both directions", there.mtu);
+    if there.mtu >= ETHERNET_MTU {
+        return Some(finding(Severity::Good, what, "", ""));
+    }
+    Some(finding(
+        Severity::Note,
+        format!("{what}, fewer octets than Ethernet's {ETHERNET_MTU}"),
+        "messages take more packets than on a plain network; a tunnel or a link of another kind lies \
+         on the way, or an interface is set so",
+        "choose --sizes with this limit in mind",
+    ))
+}
+
+fn check_asymmetry(survey: &PathReport) -> Option<Finding> {
+    let (there, back) = (survey.there.tcp.mbit_per_s, survey.back.tcp.mbit_per_s);
+    let (least, most) = (there.min(back), there.max(back));
+    if most < least * ASYMMETRY_RATIO {
+        return None;
+    }
+    Some(finding(
+        Severity::Warning,
+        format!(
+            "the directions differ: {} to {}, {} back",
+            rate_text(there),
+            survey.host,
+            rate_text(back)
+        ),
+        "what is true of one direction is not of the other; acknowledgements may be what a transport \
+         waits for",
+        "race both, with and without --reverse",
+    ))
+}
+
+/// One direction with its words.
+struct DirectionCheck<'a> {
+    path: &'a PathDirection,
+    /// Whose interface it leaves by.
+    owner: String,
+    /// `from here to lab`.
+    label: String,
+    /// What the sending agent may send, Mbit/s.
+    cap_mbit: Option<f64>,
+}
+
+impl<'a> DirectionCheck<'a> {
+    fn both(survey: &'a PathReport) -> [DirectionCheck<'a>; 2] {
+        let host = &survey.host;
+        [
+            DirectionCheck {
+                path: &survey.there,
+                owner: "here".into(),
+                label: format!("from here to {host}"),
+                cap_mbit: None,
+            },
+            DirectionCheck {
+                path: &survey.back,
+                owner: format!("on {host}"),
+                label: format!("from {host} to here"),
+                cap_mbit: survey.agent_rate_bps.map(|bps| bps as f64 * 1e-6),
+            },
+        ]
+    }
+
+    /// The way takes less than the interface at its beginning.
+    fn check_path_mtu(&self) -> Option<Finding> {
+        let PathDirection {
+            mtu,
+            interface_mtu,
+            interface,
+            ..
+        } = self.path;
+        // IP's packets end at 65,535 octets, whatever the interface takes.
+        if *mtu == 0 || *mtu >= (*interface_mtu).min(65_535) {
+            return None;
+        }
+        Some(finding(
+            Severity::Warning,
+            format!(
+                "{}: packets of {mtu} B at most, although {interface} takes {interface_mtu} B",
+                self.label
+            ),
+            "a link on the way takes less: larger datagrams are cut up or lost, and TCP finds out by \
+             losing some",
+            "give that link the same MTU, or this interface the smaller one",
+        ))
+    }
+
+    fn check_offloads(&self) -> Option<Finding> {
+        let missing: Vec<&str> = EXPECTED_OFFLOADS
+            .into_iter()
+            .filter(|name| self.path.offloads.get(*name) == Some(&false))
+            .collect();
+        let interface = &self.path.interface;
+        if missing.is_empty() {
+            return None;
+        }
+        Some(finding(
+            Severity::Note,
+            format!(
+                "{interface} {} does without {}",
+                self.owner,
+                missing.join(", ")
+            ),
+            "the processor does that work for each packet; transports that send many a call gain less",
+            &format!("as root: ethtool -k {interface}, and -K to switch it on"),
+        ))
+    }
+
+    /// How fast TCP went and what set its pace.
+    fn check_rate(&self, survey: &PathReport) -> Finding {
+        let tcp = &self.path.tcp;
+        let got = format!(
+            "{}: {} in {:.1} s of TCP",
+            self.label,
+            rate_text(tcp.mbit_per_s),
+            tcp.span_s
+        );
+        if let Some(cap) = self.cap_mbit.filter(|cap| tcp.mbit_per_s > cap * CAP_PART) {
+            return finding(
+                Severity::Note,
+                format!("{got}, which the agent allows ({})", rate_text(cap)),
+                "with --reverse the agent's cap is measured and not the transport",
+                "raise --max-rate there, or race without --reverse",
+            );
+        }
+        if tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
+            return finding(
+                Severity::Good,
+                format!("{got}; a processor is busy with it, nothing in between is slower"),
+                "",
+                "",
+            );
+        }
+        if self.is_queued(survey) || self.is_lossy() {
+            return finding(
+                Severity::Note,
+                format!(
+                    "{got}, with both processors idle most of the time: a link in between sets the pace"
+                ),
+                "transports that could go faster come out alike in throughput; what differs is how \
+                 they share that link and what they cost",
+                "compare delays and processor time too, or offer less than this rate",
+            );
+        }
+        finding(
+            Severity::Good,
+            format!("{got}; no limit in between was seen"),
+            "",
+            "",
+        )
+    }
+
+    fn check_burst(&self) -> Option<Finding> {
+        let tcp = &self.path.tcp;
+        let (first, last) = (tcp.first_mbit_per_s, tcp.last_mbit_per_s);
+        if last <= 0.0 || first < last * BURST_RATIO {
+            return None;
+        }
+        Some(finding(
+            Severity::Warning,
+            format!(
+                "{}: {} in the first fifth and {} in the last half",
+                self.label,
+                rate_text(first),
+                rate_text(last)
+            ),
+            "a rate limit in between lets a burst pass first; short trials measure the burst",
+            &format!("give --trial {:.0}s or more", (tcp.span_s * 5.0).max(1.0)),
+        ))
+    }
+
+    fn is_queued(&self, survey: &PathReport) -> bool {
+        let idle_ns = survey.round_trip_ns;
+        let loaded_ns = self.path.tcp.round_trip_ns;
+        loaded_ns > idle_ns.saturating_add(QUEUE_DELAY_NS)
+            && loaded_ns > idle_ns.saturating_mul(QUEUE_TIMES)
+    }
+
+    fn check_queue(&self, survey: &PathReport) -> Option<Finding> {
+        // With a busy processor the answer may wait for that.
+        if !self.is_queued(survey) || self.path.tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
+            return None;
+        }
+        Some(finding(
+            Severity::Note,
+            format!(
+                "{}: round trips take {} while TCP sends, {} without traffic",
+                self.label,
+                time_text(self.path.tcp.round_trip_ns),
+                time_text(survey.round_trip_ns)
+            ),
+            "a queue on the way fills; the delay of whatever goes beside a bulk transfer is that \
+             queue's",
+            "measure delays by themselves, and offered loads below the rate of the link",
+        ))
+    }
+
+    fn is_lossy(&self) -> bool {
+        let tcp = &self.path.tcp;
+        tcp.retransmissions.saturating_mul(1000)
+            > tcp.packets.saturating_mul(RETRANSMITTED_PER_1000)
+    }
+
+    fn check_losses(&self) -> Option<Finding> {
+        let tcp = &self.path.tcp;
+        self.is_lossy().then(|| {
+            finding(
+                Severity::Note,
+                format!(
+                    "{}: {} of {} packets were sent again",
+                    self.label, tcp.retransmissions, tcp.packets
+                ),
+                "packets are lost or come out of order on the way; throughput is decided by how a \
+                 transport bears that",
+                "",
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::path_probe::TcpSample;
+    use super::*;
+    use results::Machine;
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// Two hosts with nothing odd between them.
+    fn good_path() -> PathReport {
+        let way = PathDirection {
+            mtu: 1500,
+            interface: "eth0".into(),
+            interface_mtu: 1500,
+            offloads: EXPECTED_OFFLOADS
+                .iter()
+                .map(|name| ((*name).into(), true))
+                .collect(),
+            tcp: TcpSample {
+                span_s: 2.0,
+                mbit_per_s: 940.0,
+                first_mbit_per_s: 930.0,
+                last_mbit_per_s: 941.0,
+                packets: 160_000,
+                retransmissions: 3,
+                segment_max: 1448,
+                busy: [0.2, 0.3],
+                round_trip_ns: 300_000,
+            },
+        };
+        let address = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 7));
+        PathReport {
+            host: "lab".into(),
+            address,
+            own_address: address,
+            round_trip_ns: 200_000,
+            clock_offset_ns: 5,
+            clock_bound_ns: 101_000,
+            agent_rate_bps: None,
+            there: way.clone(),
+            back: way,
+            findings: Vec::new(),
+            machine: Machine::default(),
+        }
+    }
+
+    #[track_caller]
+    fn assert_finding(change: impl Fn(&mut PathReport), severity: Severity, words: &str) {
+        let mut survey = good_path();
+        change(&mut survey);
+        let found = diagnose(&survey);
+        let matches = |one: &Finding| one.severity == severity && one.what.contains(words);
+        assert!(found.iter().any(matches), "{words}: {found:#?}");
+        assert!(found.is_sorted_by_key(|one| std::cmp::Reverse(one.severity)));
+    }
+
+    #[test]
+    fn good_path_has_only_good_findings() {
+        let found = diagnose(&good_path());
+        let is_good = |one: &Finding| one.severity == Severity::Good;
+        assert!(found.iter().all(is_good), "{found:#?}");
+        let what: Vec<&str> = found.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(
+            what[0],
+            "the clocks of the two hosts are known within 101.0 us, by round trips of 200.0 us at \
+             best; one-way delays below 202.0 us are left out of results"
+        );
+        assert_eq!(what[1], "packets of 1500 B pass in both directions");
+        assert_eq!(
+            what[2],
+            "from here to lab: 940.0 Mbit/s in 2.0 s of TCP; no limit in between was seen"
+        );
+        assert_eq!(what.len(), 4);
+    }
+
+    #[test]
+    fn mtu_findings_reported() {
+        assert_finding(
+            |survey| survey.back.mtu = 1280,
+            Severity::Warning,
+            "packets of 1500 B may go to lab and of 1280 B come back",
+        );
+        assert_finding(
+            |survey| (survey.there.mtu, survey.back.mtu) = (1400, 1400),
+            Severity::Warning,
+            "from lab to here: packets of 1400 B at most, although eth0 takes 1500 B",
+        );
+        let tunnel = |survey: &mut PathReport| {
+            for way in [&mut survey.there, &mut survey.back] {
+                (way.mtu, way.interface_mtu) = (1300, 1300);
+            }
+        };
+        assert_finding(tunnel, Severity::Note, "1300 B pass in both directions");
+    }
+
+    #[test]
+    fn rate_findings_reported() {
+        let queued = |survey: &mut PathReport| survey.there.tcp.round_trip_ns = 30_000_000;
+        assert_finding(queued, Severity::Note, "a link in between sets the pace");
+        assert_finding(queued, Severity::Note, "round trips take 30.00 ms");
+        assert_finding(
+            |survey| survey.back.tcp.retransmissions = 1000,
+            Severity::Note,
+            "from lab to here: 1000 of 160000 packets were sent again",
+        );
+        assert_finding(
+            |survey| survey.back.tcp.busy = [0.1, 0.95],
+            Severity::Good,
+            "a processor is busy with it",
+        );
+        assert_finding(
+            |survey| survey.agent_rate_bps = Some(1_000_000_000),
+            Severity::Note,
+            "from lab to here: 940.0 Mbit/s in 2.0 s of TCP, which the agent allows (1000 Mbit/s)",
+        );
+        assert_finding(
+            |survey| survey.there.tcp.first_mbit_per_s = 2000.0,
+            Severity::Warning,
+            "from here to lab: 2000 Mbit/s in the first fifth and 941.0 Mbit/s in the last half",
+        );
+        assert_finding(
+            |survey| survey.back.tcp.mbit_per_s = 0.5,
+            Severity::Warning,
+            "the directions differ: 940.0 Mbit/s to lab, 0.50 Mbit/s back",
+        );
+    }
+
+    #[test]
+    fn disabled_offload_reported() {
+        assert_finding(
+            |survey| {
+                survey
+                    .back
+                    .offloads
+                    .insert("TCP segmentation".into(), false);
+            },
+            Severity::Note,
+            "eth0 on lab does without TCP segmentation",
+        );
+    }
+}

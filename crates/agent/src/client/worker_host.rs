@@ -1,0 +1,111 @@
+//! An agent's host as a place for workers.
+
+use super::Session;
+use measure::{ClockOffset, LocalHost, WorkerHandle, WorkerHost};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// Workers on an agent's host.
+#[derive(Clone)]
+pub struct AgentHost {
+    session: Arc<Session>,
+    name: String,
+    /// Where its listeners are found.
+    address: IpAddr,
+    /// Whom its workers speak with; None for this session's own client.
+    peer: Option<IpAddr>,
+}
+
+impl AgentHost {
+    /// Workers that speak with this host.
+    pub fn new(session: Arc<Session>) -> AgentHost {
+        AgentHost {
+            name: format!("agent {}", session.target()),
+            address: session.peer().ip(),
+            session,
+            peer: None,
+        }
+    }
+
+    /// Workers that speak with the host at `peer`, as the agent sees it, and are found at `address`
+    /// from there.
+    pub fn between(session: Arc<Session>, address: IpAddr, peer: IpAddr) -> AgentHost {
+        AgentHost {
+            address,
+            peer: Some(peer),
+            ..AgentHost::new(session)
+        }
+    }
+}
+
+impl WorkerHost for AgentHost {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn spawn(&self) -> io::Result<WorkerHandle> {
+        let (number, channel) = self.session.spawn().map_err(io::Error::other)?;
+        let session = Arc::clone(&self.session);
+        let end = move || session.await_end(number);
+        Ok(WorkerHandle::remote(channel, Box::new(end)))
+    }
+
+    fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
+        Some(self.address)
+    }
+
+    fn allowed_peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    fn clock_offset(&self) -> io::Result<Option<ClockOffset>> {
+        self.session
+            .clock_offset()
+            .map(Some)
+            .map_err(io::Error::other)
+    }
+
+    fn clock_error_since(&self, first: ClockOffset) -> Result<u64, String> {
+        self.session
+            .clock_error_since(first)
+            .map_err(|error| error.reason)
+    }
+}
+
+/// Workers on this host that speak with an agent's.
+#[derive(Clone, Debug)]
+pub struct LocalPeer {
+    host: LocalHost,
+    address: IpAddr,
+    peer: IpAddr,
+}
+
+impl LocalPeer {
+    /// Workers of `host` that speak with the agent of `session`.
+    pub fn new(host: LocalHost, session: &Session) -> LocalPeer {
+        LocalPeer {
+            host,
+            address: session.local().ip(),
+            peer: session.peer().ip(),
+        }
+    }
+}
+
+impl WorkerHost for LocalPeer {
+    fn name(&self) -> &str {
+        "this host"
+    }
+
+    fn spawn(&self) -> io::Result<WorkerHandle> {
+        self.host.spawn()
+    }
+
+    fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
+        Some(self.address)
+    }
+
+    fn allowed_peer(&self) -> Option<IpAddr> {
+        Some(self.peer)
+    }
+}

@@ -1,0 +1,367 @@
+//! A connection after its preface: frames in both directions, through TLS where there are keys.
+//!
+//! Nothing here blocks but [`Link::wait`]; whoever owns a link polls it together with other things.
+//! A frame that has begun must end soon, and what is to be sent must go out soon: both ends are alive
+//! and the frames small.
+
+use crate::keys::TrustedKey;
+use control::frame::{FrameDecoder, FrameError, encode};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::Connection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+/// How long a frame may take from its first octet to its last, in either direction: a cut of five
+/// seconds, and what TCP takes to notice that it is over.
+pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(9);
+
+/// Octets that may wait to be sent: reports of two workers.
+const SEND_BUFFER_MAX: usize = 2 * control::frame::RESPONSE_MAX + (64 << 10);
+
+/// Octets handed to TLS at a time, and read at a time.
+const CHUNK_LEN: usize = 16 << 10;
+
+/// Octets read before others have their turn.
+const READ_QUOTA: usize = 16 * CHUNK_LEN;
+
+/// Why a link is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectionError {
+    /// The other end closed it.
+    #[error("the other end closed the connection")]
+    Closed,
+    /// The other end is silent.
+    #[error("the other end was not heard for {0:?}")]
+    TimedOut(Duration),
+    /// It proved no key that is trusted, or trusts none that was proved.
+    #[error("{0}")]
+    Refused(String),
+    /// What it sent is no message.
+    #[error("the other end sent {0}")]
+    Frame(#[from] FrameError),
+    /// The system refused.
+    #[error("the connection broke: {0}")]
+    Io(io::Error),
+}
+
+impl From<io::Error> for ConnectionError {
+    fn from(error: io::Error) -> ConnectionError {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+        match error.kind() {
+            BrokenPipe | ConnectionReset | UnexpectedEof => ConnectionError::Closed,
+            _ => ConnectionError::Io(error),
+        }
+    }
+}
+
+/// A connection that frames travel on.
+pub struct FramedConnection {
+    socket: TcpStream,
+    tls: Option<Connection>,
+    frames: FrameDecoder,
+    /// Octets of frames that TLS or the socket has not taken.
+    send_buffer: Vec<u8>,
+    last_received_at: Instant,
+    partial_since: Option<Instant>,
+    send_stalled_since: Option<Instant>,
+}
+
+impl FramedConnection {
+    /// A link on `socket` that takes frames of at most `limit` octets.
+    ///
+    /// # Errors
+    ///
+    /// What the system says.
+    pub fn new(
+        socket: TcpStream,
+        tls: Option<Connection>,
+        limit: usize,
+    ) -> io::Result<FramedConnection> {
+        socket.set_nonblocking(true)?;
+        socket.set_nodelay(true)?;
+        // Loss on the way back is found at a steady pace, so that a short cut stays short.
+        let _ = socket2::SockRef::from(&socket).set_tcp_thin_linear_timeouts(true);
+        Ok(FramedConnection {
+            socket,
+            tls,
+            frames: FrameDecoder::new(limit),
+            send_buffer: Vec::new(),
+            last_received_at: Instant::now(),
+            partial_since: None,
+            send_stalled_since: None,
+        })
+    }
+
+    /// The socket, to poll.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// What to poll it for.
+    pub fn poll_flags(&self) -> PollFlags {
+        let writes = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
+        if writes || (!self.send_buffer.is_empty() && !self.is_handshaking()) {
+            PollFlags::IN | PollFlags::OUT
+        } else {
+            PollFlags::IN
+        }
+    }
+
+    /// When something last came.
+    pub fn last_received_at(&self) -> Instant {
+        self.last_received_at
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
+    }
+
+    /// Proves keys, both ways, until `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Keys`] when either end does not trust the other.
+    pub fn handshake(&mut self, end: Instant) -> Result<(), ConnectionError> {
+        while self.is_handshaking() {
+            self.flush()?;
+            if !self.is_handshaking() {
+                break;
+            }
+            self.wait(end)?;
+            self.read_available()?;
+        }
+        self.flush()
+    }
+
+    /// Which of these keys the other end has proved; None where no keys were asked for.
+    pub(crate) fn authenticated_key(&self, trusted: &[TrustedKey]) -> Option<TrustedKey> {
+        let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
+        let is_shown = |one: &&TrustedKey| rawkeys::spki(one.key.octets()) == shown.as_ref();
+        trusted.iter().find(is_shown).cloned()
+    }
+
+    /// Puts a message into the queue and sends what can be sent.
+    ///
+    /// # Errors
+    ///
+    /// A [`LinkError`].
+    pub fn send(&mut self, message: &impl Serialize, limit: usize) -> Result<(), ConnectionError> {
+        let frame = encode(message, limit)?;
+        if self.send_buffer.len() + frame.len() > SEND_BUFFER_MAX {
+            return Err(ConnectionError::TimedOut(FRAME_TIMEOUT));
+        }
+        self.send_buffer.extend_from_slice(&frame);
+        self.flush()
+    }
+
+    /// Sends what can be sent now.
+    ///
+    /// # Errors
+    ///
+    /// A [`LinkError`].
+    pub fn flush(&mut self) -> Result<(), ConnectionError> {
+        let before = self.send_buffer.len();
+        let done = self.write_pending()?;
+        if done {
+            self.send_stalled_since = None;
+        } else if self.send_buffer.len() < before || self.send_stalled_since.is_none() {
+            self.send_stalled_since = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// True when nothing is left.
+    fn write_pending(&mut self) -> Result<bool, ConnectionError> {
+        let Some(tls) = &mut self.tls else {
+            while !self.send_buffer.is_empty() {
+                match self.socket.write(&self.send_buffer) {
+                    Ok(len) => drop(self.send_buffer.drain(..len)),
+                    Err(error) if is_retryable(&error) => return Ok(false),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            return Ok(true);
+        };
+        loop {
+            while tls.wants_write() {
+                match tls.write_tls(&mut self.socket) {
+                    Ok(_) => {}
+                    Err(error) if is_retryable(&error) => return Ok(false),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if self.send_buffer.is_empty() || tls.is_handshaking() {
+                return Ok(true);
+            }
+            let chunk = self.send_buffer.len().min(CHUNK_LEN);
+            let taken = tls.writer().write(&self.send_buffer[..chunk])?;
+            self.send_buffer.drain(..taken);
+        }
+    }
+
+    /// Takes in what has come.
+    ///
+    /// # Errors
+    ///
+    /// A [`LinkError`].
+    pub fn read_available(&mut self) -> Result<(), ConnectionError> {
+        let mut taken = 0;
+        while taken < READ_QUOTA {
+            match self.read_once() {
+                Ok(0) => break,
+                Ok(len) => taken += len,
+                // What came before the end is read first.
+                Err(ConnectionError::Closed) if taken > 0 => break,
+                Err(error) => return Err(error),
+            }
+        }
+        if taken > 0 {
+            self.last_received_at = Instant::now();
+        }
+        if !self.frames.is_partial() {
+            self.partial_since = None;
+        } else if self.partial_since.is_none() {
+            self.partial_since = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// One read; 0 when there is nothing more.
+    fn read_once(&mut self) -> Result<usize, ConnectionError> {
+        let Some(tls) = &mut self.tls else {
+            let mut chunk = [0; CHUNK_LEN];
+            return match self.socket.read(&mut chunk) {
+                Ok(0) => Err(ConnectionError::Closed),
+                Ok(len) => {
+                    self.frames.push(&chunk[..len]);
+                    Ok(len)
+                }
+                Err(error) if is_retryable(&error) => Ok(0),
+                Err(error) => Err(error.into()),
+            };
+        };
+        let len = match tls.read_tls(&mut self.socket) {
+            Ok(0) => return Err(ConnectionError::Closed),
+            Ok(len) => len,
+            Err(error) if is_retryable(&error) => return Ok(0),
+            Err(error) => return Err(error.into()),
+        };
+        if let Err(error) = tls.process_new_packets() {
+            // The other end hears why, if it still listens.
+            let _ = tls.write_tls(&mut self.socket);
+            return Err(tls_error(&error));
+        }
+        let mut chunk = [0; CHUNK_LEN];
+        loop {
+            match tls.reader().read(&mut chunk) {
+                Ok(0) => return Err(ConnectionError::Closed),
+                Ok(len) => self.frames.push(&chunk[..len]),
+                Err(error) if is_retryable(&error) => return Ok(len),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// The next message that came.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Frame`].
+    pub fn take_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ConnectionError> {
+        let next = self.frames.next_message()?;
+        if next.is_some() {
+            self.partial_since = self.frames.is_partial().then(Instant::now);
+        }
+        Ok(next)
+    }
+
+    /// Whether a frame hangs in either direction.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Silent`] when one does.
+    pub fn check_timeouts(&self) -> Result<(), ConnectionError> {
+        let hangs =
+            |since: Option<Instant>| since.is_some_and(|since| since.elapsed() > FRAME_TIMEOUT);
+        if hangs(self.partial_since) || hangs(self.send_stalled_since) {
+            return Err(ConnectionError::TimedOut(FRAME_TIMEOUT));
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something came or can be sent, at most until `end`.
+    ///
+    /// # Errors
+    ///
+    /// [`LinkError::Silent`] at `end`.
+    pub fn wait(&self, end: Instant) -> Result<(), ConnectionError> {
+        let left = end.saturating_duration_since(Instant::now());
+        let span = timespec(left);
+        let mut ready = [PollFd::new(&self.socket, self.poll_flags())];
+        match poll(&mut ready, Some(&span)) {
+            Ok(0) => Err(ConnectionError::TimedOut(left)),
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(ConnectionError::Io(error.into())),
+        }
+    }
+
+    /// Receives one message until `end`.
+    ///
+    /// # Errors
+    ///
+    /// A [`LinkError`].
+    pub fn receive<T: DeserializeOwned>(&mut self, end: Instant) -> Result<T, ConnectionError> {
+        loop {
+            if let Some(message) = self.take_message()? {
+                return Ok(message);
+            }
+            self.wait(end)?;
+            self.flush()?;
+            self.read_available()?;
+        }
+    }
+}
+
+impl Drop for FramedConnection {
+    fn drop(&mut self) {
+        // The other end is told where it still listens; else it notices by itself.
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            let _ = tls.write_tls(&mut self.socket);
+        }
+    }
+}
+
+/// A duration for poll.
+pub(crate) fn timespec(span: Duration) -> Timespec {
+    Timespec {
+        tv_sec: span.as_secs() as i64,
+        tv_nsec: i64::from(span.subsec_nanos()),
+    }
+}
+
+fn is_retryable(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}
+
+/// What is said of another end whose key nobody here has trusted.
+pub(crate) const UNTRUSTED: &str = "the other end's key is not trusted here; if it is the right one, run \
+     `towpath key trust` with what `towpath key show` prints there";
+
+fn tls_error(error: &rustls::Error) -> ConnectionError {
+    use rustls::Error::{AlertReceived, InvalidCertificate, NoCertificatesPresented};
+    ConnectionError::Refused(match error {
+        AlertReceived(_) => "the other end does not trust this one's key; on its host, run \
+             `towpath key trust` with what `towpath key show` prints here"
+            .into(),
+        InvalidCertificate(_) | NoCertificatesPresented => UNTRUSTED.into(),
+        other => format!("the other end speaks no TLS that can be used: {other}"),
+    })
+}

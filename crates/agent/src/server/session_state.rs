@@ -1,0 +1,382 @@
+//! What a client may ask when, apart from sockets and processes.
+//!
+//! Each request is held against what came before it and against the caps; what comes out is what is to
+//! be done. A client that breaks the rules is told and sent away; one that asks for too much is told.
+
+use control::session::{FromAgent, Intent, ToAgent, Token};
+use control::{Caps, FromWorker, Job, Side, ToWorker, WorkerQuota};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+/// Greetings of other agents in one session; each is a connection to where the client says.
+const PEER_CHECKS_MAX: u32 = 64;
+
+/// Octets of a rendezvous at most: an address for each of 64 circuits, and a key.
+const RENDEZVOUS_MAX: usize = 8 << 10;
+
+/// Names in an intent at most, and octets of each.
+const NAMES_MAX: usize = 64;
+const NAME_MAX: usize = 256;
+
+/// What is to be done about a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Answer at once.
+    Answer(FromAgent),
+    /// Tell the time under this number.
+    Clock(u32),
+    /// Describe the machine.
+    Describe(Intent),
+    /// Start a worker.
+    Spawn(u32),
+    /// Pass this on to a worker.
+    Forward(u32, ToWorker),
+    /// End a worker.
+    EndWorker(u32),
+    /// Note the host's counters.
+    BeginTrial,
+    /// Tell what they did.
+    EndTrial,
+    /// Make up a token for another agent.
+    IssueToken,
+    /// Greet another agent.
+    CheckPeer(SocketAddr, Token),
+    /// Tell of the connection.
+    Path,
+    /// The client goes.
+    Leave,
+}
+
+/// What the client did that no client does; the session ends with it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ProtocolViolation(pub String);
+
+/// How far a worker is.
+#[derive(Clone, Debug)]
+struct WorkerState {
+    job: Option<Job>,
+    started: bool,
+    peer_done: bool,
+    /// What it may move; nothing more once it has reported.
+    share: WorkerQuota,
+    reported: bool,
+}
+
+/// Why a leg's transport cannot be used by a client with these caps.
+pub type TransportCheck = fn(&str, &Caps) -> Result<(), String>;
+
+/// Two addresses that have spoken with each other: another host's and this one's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedPeer {
+    /// The other host, which has echoed a token.
+    pub peer: IpAddr,
+    /// The address of this one that it did so to.
+    pub local: IpAddr,
+}
+
+/// A session whose turn it is.
+#[derive(Debug)]
+pub struct SessionState {
+    caps: Caps,
+    /// The client itself first.
+    verified_peers: Vec<VerifiedPeer>,
+    workers: BTreeMap<u32, WorkerState>,
+    bytes_left: u64,
+    peer_checks: u32,
+    trial_running: bool,
+    check_transport: TransportCheck,
+}
+
+impl SessionState {
+    /// A session with `client`, which has proved to be there. `usable` says why a leg's transport
+    /// cannot be used here.
+    pub fn new(caps: Caps, client: VerifiedPeer, usable: TransportCheck) -> SessionState {
+        SessionState {
+            bytes_left: caps.bytes,
+            caps,
+            verified_peers: vec![client],
+            workers: BTreeMap::new(),
+            peer_checks: 0,
+            trial_running: false,
+            check_transport: usable,
+        }
+    }
+
+    /// Another agent has greeted, or was greeted.
+    pub fn add_verified_peer(&mut self, other: VerifiedPeer) {
+        if !self.verified_peers.contains(&other)
+            && self.verified_peers.len() <= PEER_CHECKS_MAX as usize
+        {
+            self.verified_peers.push(other);
+        }
+    }
+
+    /// Bytes the client may still move.
+    pub fn bytes_left(&self) -> u64 {
+        self.bytes_left
+    }
+
+    /// Workers that have not ended.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// The job a worker was given.
+    pub fn job(&self, worker: u32) -> Option<&Job> {
+        self.workers.get(&worker)?.job.as_ref()
+    }
+
+    /// The next request.
+    ///
+    /// # Errors
+    ///
+    /// A [`Fault`]; the session must end.
+    pub fn handle_request(&mut self, request: ToAgent) -> Result<Action, ProtocolViolation> {
+        match request {
+            ToAgent::Hello(_) => violation("a second hello"),
+            ToAgent::Clock(number) => Ok(Action::Clock(number)),
+            ToAgent::Machine(intent) => check_intent(intent),
+            ToAgent::Spawn(worker) => Ok(self.spawn(worker)),
+            ToAgent::ToWorker(worker, message) => self.forward(worker, *message),
+            // One that ended by itself meanwhile is gone already.
+            ToAgent::EndWorker(worker) => Ok(Action::EndWorker(worker)),
+            ToAgent::BeginTrial => {
+                self.trial_running = true;
+                Ok(Action::BeginTrial)
+            }
+            ToAgent::EndTrial if !std::mem::take(&mut self.trial_running) => {
+                violation("the end of a trial that never began")
+            }
+            ToAgent::EndTrial => Ok(Action::EndTrial),
+            ToAgent::ExpectPeer | ToAgent::CheckPeer(..) => Ok(self.peer_check(request)),
+            ToAgent::Probe(octets) => Ok(Action::Answer(FromAgent::Probe(octets))),
+            ToAgent::Path => Ok(Action::Path),
+            ToAgent::Leave => Ok(Action::Leave),
+        }
+    }
+
+    fn peer_check(&mut self, request: ToAgent) -> Action {
+        if self.peer_checks >= PEER_CHECKS_MAX {
+            let why = format!("a session greets {PEER_CHECKS_MAX} agents at most");
+            return Action::Answer(FromAgent::Refused(None, why));
+        }
+        self.peer_checks += 1;
+        match request {
+            ToAgent::CheckPeer(to, token) => Action::CheckPeer(to, token),
+            _ => Action::IssueToken,
+        }
+    }
+
+    fn spawn(&mut self, worker: u32) -> Action {
+        if self.workers.contains_key(&worker) {
+            return refuse(worker, "there is a worker of that number");
+        }
+        let most = self.caps.workers;
+        if self.workers.len() >= most as usize {
+            return refuse(worker, &format!("a client has {most} workers at most"));
+        }
+        let fresh = WorkerState {
+            job: None,
+            started: false,
+            peer_done: false,
+            share: WorkerQuota::default(),
+            reported: false,
+        };
+        self.workers.insert(worker, fresh);
+        Action::Spawn(worker)
+    }
+
+    fn forward(&mut self, number: u32, message: ToWorker) -> Result<Action, ProtocolViolation> {
+        let Some(worker) = self.workers.get(&number) else {
+            // It may have ended while the message was on its way.
+            return Ok(refuse(number, "there is no such worker any more"));
+        };
+        let (given, went, over) = (worker.job.is_some(), worker.started, worker.peer_done);
+        match message {
+            ToWorker::Listen(job) if !given => {
+                Ok(self.assign_job(number, Side::Listen, job, Vec::new()))
+            }
+            ToWorker::Connect(job, frames) if !given => {
+                Ok(self.assign_job(number, Side::Connect, job, frames))
+            }
+            ToWorker::Go(_) if given && !went => {
+                self.update_worker(number, |worker| worker.started = true);
+                Ok(Action::Forward(number, message))
+            }
+            ToWorker::PeerDone(_) if went && !over => {
+                self.update_worker(number, |worker| worker.peer_done = true);
+                Ok(Action::Forward(number, message))
+            }
+            ToWorker::Stop if given => Ok(Action::Forward(number, message)),
+            _ => violation("a worker's messages out of order"),
+        }
+    }
+
+    fn update_worker(&mut self, number: u32, change: impl FnOnce(&mut WorkerState)) {
+        if let Some(worker) = self.workers.get_mut(&number) {
+            change(worker);
+        }
+    }
+
+    /// A job for a worker, if it is within the caps, with what the agent decides: which address it
+    /// binds to and speaks with, and how much it may send.
+    fn assign_job(
+        &mut self,
+        number: u32,
+        side: Side,
+        job: Job,
+        frames: Vec<control::RendezvousFrame>,
+    ) -> Action {
+        let share = self.share(&job);
+        let checked = self.check_job(side, &job, &frames, share);
+        let known = match checked {
+            Ok(known) => known,
+            Err(why) => return refuse(number, &why),
+        };
+        let mut job = self.caps.limit_job(job, share);
+        job.bind = Some(known.local);
+        job.peer = Some(known.peer);
+        job.circuit_options.ipv6 = known.local.is_ipv6();
+        self.update_worker(number, |worker| {
+            worker.job = Some(job.clone());
+            worker.share = share;
+        });
+        Action::Forward(
+            number,
+            match side {
+                Side::Listen => ToWorker::Listen(job),
+                Side::Connect => {
+                    let there = |frame| with_address(frame, known.peer);
+                    ToWorker::Connect(job, frames.into_iter().map(there).collect())
+                }
+            },
+        )
+    }
+
+    /// What is left of the session's bytes and of its pace, divided among the workers that have no job
+    /// yet. One that only receives needs none of the pace.
+    fn share(&self, job: &Job) -> WorkerQuota {
+        let given = |of: fn(&WorkerQuota) -> u64| -> u64 {
+            let shares = self.workers.values().map(|one| of(&one.share));
+            shares.fold(0, u64::saturating_add)
+        };
+        let waiting = self.workers.values().filter(|one| one.job.is_none());
+        let waiting = (waiting.count() as u64).max(1);
+        let bytes = given(|share| share.bytes);
+        let paces = given(|share| share.pace_bytes_per_s.unwrap_or(0));
+        let pace = self.caps.bytes_per_s().filter(|_| job.sends());
+        WorkerQuota {
+            bytes: self.bytes_left.saturating_sub(bytes) / waiting,
+            pace_bytes_per_s: pace.map(|pace| pace.saturating_sub(paces) / waiting),
+        }
+    }
+
+    /// Whether all workers together stay within what the threads of two are.
+    fn check_totals(&self, job: &Job, share: WorkerQuota) -> Result<(), String> {
+        let jobs = self.workers.values().filter_map(|one| one.job.as_ref());
+        let most = 2 * u64::from(self.caps.circuits);
+        if jobs.chain([job]).map(Job::circuits).sum::<u64>() > most {
+            return Err(format!(
+                "a number of circuits of all workers together beyond {most} is more than this agent allows"
+            ));
+        }
+        if share.pace_bytes_per_s == Some(0) {
+            return Err("other workers send all that this agent allows".into());
+        }
+        Ok(())
+    }
+
+    fn check_job(
+        &self,
+        side: Side,
+        job: &Job,
+        frames: &[control::RendezvousFrame],
+        share: WorkerQuota,
+    ) -> Result<VerifiedPeer, String> {
+        if job.side != side {
+            return Err("a job for the other side".into());
+        }
+        self.caps.check(job, share)?;
+        self.check_totals(job, share)?;
+        for leg in &job.components {
+            (self.check_transport)(&leg.transport, &self.caps)?;
+        }
+        if side == Side::Connect && frames.len() != job.components.len() {
+            return Err("the listener tells of another number of legs".into());
+        }
+        let odd = |frame: &control::RendezvousFrame| {
+            frame.descriptors != 0 || frame.bytes.len() > RENDEZVOUS_MAX
+        };
+        if frames.iter().any(odd) {
+            return Err("an address that is none".into());
+        }
+        let Some(peer) = job.peer else {
+            return Ok(self.verified_peers[0]);
+        };
+        let known = self.verified_peers.iter().find(|known| known.peer == peer);
+        known.copied().ok_or_else(|| {
+            format!("{peer} has not shown that it is there; data goes to nobody else")
+        })
+    }
+
+    /// What a worker said, on its way to the client. A report ends what it may move.
+    pub fn handle_worker_message(&mut self, worker: u32, message: FromWorker) -> FromAgent {
+        if let FromWorker::Finished(report) = &message
+            && let Some(worker) = self.workers.get_mut(&worker)
+            && !std::mem::replace(&mut worker.reported, true)
+        {
+            worker.share = WorkerQuota::default();
+            self.bytes_left = self.bytes_left.saturating_sub(report.moved_bytes);
+        }
+        FromAgent::FromWorker(worker, message)
+    }
+
+    /// A worker is gone, whose account says `booked_bytes`: the bytes it moved, and some more that it was
+    /// about to. They count where it has not reported how many they were in the end.
+    pub fn worker_ended(&mut self, worker: u32, booked_bytes: u64) {
+        let gone = self.workers.remove(&worker);
+        if gone.is_some_and(|worker| !worker.reported) {
+            self.bytes_left = self.bytes_left.saturating_sub(booked_bytes);
+        }
+    }
+}
+
+/// A rendezvous at another address: what a peer names is never gone to.
+pub fn with_address(mut frame: control::RendezvousFrame, to: IpAddr) -> control::RendezvousFrame {
+    let line = |line: &[u8]| {
+        let text = std::str::from_utf8(line).ok();
+        let address = text.and_then(|text| text.parse::<SocketAddr>().ok());
+        match address {
+            Some(address) => SocketAddr::new(to, address.port()).to_string().into_bytes(),
+            // A key; a transport that looks for an address in it finds none.
+            None => line.to_vec(),
+        }
+    };
+    let lines: Vec<Vec<u8>> = frame
+        .bytes
+        .split(|&octet| octet == b'\n')
+        .map(line)
+        .collect();
+    frame.bytes = lines.join(&b'\n');
+    frame.reach = 2;
+    frame
+}
+
+fn check_intent(intent: Intent) -> Result<Action, ProtocolViolation> {
+    let long = |names: &[String]| {
+        names.len() > NAMES_MAX || names.iter().any(|name| name.len() > NAME_MAX)
+    };
+    if long(&intent.workloads) || long(&intent.transports) || intent.congestion.len() > NAME_MAX {
+        return violation("an intent that is too long");
+    }
+    Ok(Action::Describe(intent))
+}
+
+fn refuse(worker: u32, why: &str) -> Action {
+    Action::Answer(FromAgent::Refused(Some(worker), why.to_owned()))
+}
+
+fn violation<T>(what: &str) -> Result<T, ProtocolViolation> {
+    Err(ProtocolViolation(format!("the client sent {what}")))
+}

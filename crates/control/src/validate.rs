@@ -1,0 +1,389 @@
+//! Reports of a stranger, made safe to read: bounded, finite, in order, printable.
+
+use crate::session::{HostCounters, MachineDescription, PathFacts};
+use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, WorkerReport};
+use std::collections::BTreeMap;
+
+/// Counts beyond this are nonsense: exact as floating point, and a thousand of them can be added.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// Times beyond this are nonsense, ns: 73 years.
+const TIME_MAX_NS: u64 = 1 << 61;
+
+/// Slices a loop keeps, and the last.
+const SLICES_MAX: usize = 4097;
+
+/// Entries of a map of names.
+const NAMES_MAX: usize = 128;
+
+/// Characters of a name.
+const NAME_MAX: usize = 64;
+
+/// Characters of a sentence or a value.
+const TEXT_MAX: usize = 300;
+
+/// Histograms of a circuit, and characters of each; a full one has some 600,000.
+const HISTOGRAMS_MAX: usize = 4;
+const HISTOGRAM_MAX: usize = 1 << 20;
+
+/// Offloads of an interface.
+const OFFLOADS_MAX: usize = 32;
+
+/// Facts and findings of a machine.
+const FACTS_MAX: usize = 256;
+
+/// Text without control characters, cut off after `most` characters.
+pub fn printable(words: &str, most: usize) -> String {
+    let plain = words
+        .chars()
+        .map(|c| if is_unprintable(c) { ' ' } else { c });
+    plain.take(most).collect()
+}
+
+/// A sentence for a user.
+pub fn sentence(words: &str) -> String {
+    printable(words, TEXT_MAX)
+}
+
+/// Characters that move the cursor, change the direction of writing or hide others.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+}
+
+/// A message of a worker on another host, which did `job` if it was given one.
+///
+/// # Errors
+///
+/// A sentence when its numbers make no sense.
+pub fn message(mut message: FromWorker, job: Option<&Job>) -> Result<FromWorker, String> {
+    match &mut message {
+        FromWorker::Failed(why) => *why = sentence(why),
+        FromWorker::Listening(frames) => {
+            let legs = job.map_or(0, |job| job.components.len());
+            if frames.len() != legs || frames.iter().any(|frame| frame.descriptors != 0) {
+                return Err("it tells of listeners nobody asked for".into());
+            }
+        }
+        FromWorker::Finished(done) => {
+            let job = job.ok_or("it reports on a job nobody gave it")?;
+            report(done, job)?;
+        }
+        FromWorker::SourceDone(sent) => count("messages", *sent)?,
+        FromWorker::Connected | FromWorker::Accepted | FromWorker::Running => {}
+    }
+    Ok(message)
+}
+
+fn report(report: &mut WorkerReport, job: &Job) -> Result<(), String> {
+    let circuits: u64 = job
+        .components
+        .iter()
+        .map(|leg| u64::from(leg.circuits))
+        .sum();
+    if report.circuits.len() as u64 > circuits {
+        return Err("it reports on more circuits than there were".into());
+    }
+    for one in &mut report.circuits {
+        circuit(one, job)?;
+    }
+    count("bytes", report.moved_bytes)?;
+    let CpuUse {
+        task_ns,
+        user_ns,
+        system_ns,
+        voluntary_switches,
+        involuntary_switches,
+    } = report.cpu;
+    for value in [
+        task_ns,
+        user_ns,
+        system_ns,
+        voluntary_switches,
+        involuntary_switches,
+    ] {
+        count("processor time", value)?;
+    }
+    texts(&mut report.effective)
+}
+
+fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
+    if job
+        .components
+        .iter()
+        .all(|leg| leg.transport != report.transport)
+    {
+        return Err("it reports on a transport nobody asked for".into());
+    }
+    for value in [
+        report.sent,
+        report.received,
+        report.received_bytes,
+        report.calls,
+    ] {
+        count("messages", value)?;
+    }
+    time(report.first_ns)?;
+    time(report.last_ns)?;
+    if report.last_ns < report.first_ns && report.last_ns != 0 {
+        return Err("it ended before it began".into());
+    }
+    slices(&report.slices)?;
+    if report.histograms.len() > HISTOGRAMS_MAX {
+        return Err("it has too many histograms".into());
+    }
+    if report
+        .histograms
+        .values()
+        .any(|text| text.len() > HISTOGRAM_MAX)
+    {
+        return Err("a histogram is too long".into());
+    }
+    names(report.histograms.keys())?;
+    names(report.counts.keys())?;
+    names(report.measures.keys())?;
+    for value in report.counts.values() {
+        count("counts", *value)?;
+    }
+    if report
+        .measures
+        .values()
+        .any(|value| !value.is_finite() || value.abs() > COUNT_MAX as f64)
+    {
+        return Err("a measure is no number that can be".into());
+    }
+    texts(&mut report.effective)?;
+    for why in [&mut report.error, &mut report.invalid]
+        .into_iter()
+        .flatten()
+    {
+        *why = sentence(why);
+    }
+    Ok(())
+}
+
+fn slices(slices: &[Slice]) -> Result<(), String> {
+    if slices.len() > SLICES_MAX {
+        return Err("its time series is too long".into());
+    }
+    for slice in slices {
+        time(slice.at_ns)?;
+        count("messages", slice.messages)?;
+        count("bytes", slice.bytes)?;
+    }
+    let grows = |pair: &[Slice]| {
+        pair[0].at_ns <= pair[1].at_ns
+            && pair[0].messages <= pair[1].messages
+            && pair[0].bytes <= pair[1].bytes
+    };
+    if slices.windows(2).all(grows) {
+        Ok(())
+    } else {
+        Err("its time series runs backwards".into())
+    }
+}
+
+fn count(what: &str, value: u64) -> Result<(), String> {
+    if value > COUNT_MAX {
+        return Err(format!("its {what} are beyond all measure"));
+    }
+    Ok(())
+}
+
+fn time(at_ns: u64) -> Result<(), String> {
+    if at_ns > TIME_MAX_NS {
+        return Err("its clock is beyond all measure".into());
+    }
+    Ok(())
+}
+
+fn names<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> Result<(), String> {
+    if names.len() > NAMES_MAX {
+        return Err("it has too many values".into());
+    }
+    let is_name = |name: &String| {
+        name.len() <= NAME_MAX
+            && name.bytes().all(|byte| byte.is_ascii_graphic())
+            && !name.is_empty()
+    };
+    let mut names = names;
+    if names.all(is_name) {
+        Ok(())
+    } else {
+        Err("a value has no proper name".into())
+    }
+}
+
+fn texts(values: &mut BTreeMap<String, String>) -> Result<(), String> {
+    names(values.keys())?;
+    for value in values.values_mut() {
+        *value = sentence(value);
+    }
+    Ok(())
+}
+
+/// What another host is; what is too much is left out.
+pub fn description(mut found: MachineDescription) -> MachineDescription {
+    found.facts.truncate(FACTS_MAX);
+    found.findings.truncate(FACTS_MAX);
+    for (group, name, value) in &mut found.facts {
+        (*group, *name, *value) = (
+            printable(group, NAME_MAX),
+            printable(name, NAME_MAX),
+            sentence(value),
+        );
+    }
+    for finding in &mut found.findings {
+        for words in [&mut finding.what, &mut finding.effect, &mut finding.remedy] {
+            *words = sentence(words);
+        }
+    }
+    found
+}
+
+/// What another host did; what is no number is left out.
+pub fn counters(mut found: HostCounters) -> HostCounters {
+    found.disturbed.truncate(16);
+    for words in &mut found.disturbed {
+        *words = sentence(words);
+    }
+    let keys = std::mem::take(&mut found.evidence);
+    let sane = keys
+        .into_iter()
+        .filter(|(name, value)| value.is_finite() && names(std::iter::once(name)).is_ok());
+    found.evidence = sane.take(NAMES_MAX).collect();
+    found.datagrams_dropped = found.datagrams_dropped.min(COUNT_MAX);
+    found
+}
+
+/// What another host's kernel knows of the way; what is too much is left out.
+pub fn path(mut found: PathFacts) -> PathFacts {
+    found.interface = printable(&found.interface, NAME_MAX);
+    found.offloads.truncate(OFFLOADS_MAX);
+    for (name, _) in &mut found.offloads {
+        *name = printable(name, NAME_MAX);
+    }
+    found
+}
+
+/// Times of a report in another clock: each less `offset_ns`.
+pub fn shift_clock(report: &mut WorkerReport, offset_ns: i64) {
+    let moved = |at_ns: u64| at_ns.saturating_add_signed(offset_ns.saturating_neg());
+    for circuit in &mut report.circuits {
+        // 0 stands for never.
+        for at_ns in [&mut circuit.first_ns, &mut circuit.last_ns] {
+            if *at_ns > 0 {
+                *at_ns = moved(*at_ns).max(1);
+            }
+        }
+        for slice in &mut circuit.slices {
+            slice.at_ns = moved(slice.at_ns);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caps::tests::job;
+
+    fn valid_report() -> WorkerReport {
+        WorkerReport {
+            circuits: vec![CircuitReport {
+                transport: "tcp".into(),
+                sent: 5,
+                first_ns: 10,
+                last_ns: 20,
+                slices: vec![Slice::default(); 3],
+                measures: BTreeMap::from([("sent_bytes".into(), 5.0)]),
+                ..CircuitReport::default()
+            }],
+            ..WorkerReport::default()
+        }
+    }
+
+    fn validated(change: impl Fn(&mut WorkerReport)) -> Result<FromWorker, String> {
+        let mut report = valid_report();
+        change(&mut report);
+        message(FromWorker::Finished(Box::new(report)), Some(&job()))
+    }
+
+    #[test]
+    fn valid_report_is_unchanged() {
+        let same = validated(|_| {}).expect("an honest report");
+        assert_eq!(same, FromWorker::Finished(Box::new(valid_report())));
+    }
+
+    #[test]
+    fn invalid_reports_are_rejected() {
+        type Change = fn(&mut WorkerReport);
+        let nonsense: [Change; 13] = [
+            |report| report.circuits = vec![report.circuits[0].clone(); 3],
+            |report| report.circuits[0].transport = "udp".into(),
+            |report| report.circuits[0].sent = u64::MAX,
+            |report| report.circuits[0].last_ns = 5,
+            |report| report.circuits[0].last_ns = u64::MAX,
+            |report| report.circuits[0].slices = vec![Slice::default(); 5000],
+            |report| report.circuits[0].slices[0].messages = 7,
+            |report| {
+                let _ = report.circuits[0].measures.insert("x".into(), f64::NAN);
+            },
+            |report| {
+                let _ = report.circuits[0].measures.insert("<b>\u{1b}".into(), 1.0);
+            },
+            |report| {
+                let _ = report.circuits[0].counts.insert("x".into(), u64::MAX);
+            },
+            |report| {
+                let _ = report.circuits[0]
+                    .histograms
+                    .insert("delay".into(), "A".repeat(2 << 20));
+            },
+            |report| report.cpu.task_ns = u64::MAX,
+            |report| report.moved_bytes = u64::MAX,
+        ];
+        for (index, change) in nonsense.into_iter().enumerate() {
+            validated(change).expect_err(&format!("nonsense {index}"));
+        }
+        message(FromWorker::Finished(Box::new(valid_report())), None).expect_err("no job");
+    }
+
+    #[test]
+    fn texts_are_sanitized_and_truncated() {
+        assert_eq!(printable("a\u{1b}[2J\nb\u{202e}", 99), "a [2J b ");
+        assert_eq!(sentence(&"x".repeat(1000)).len(), TEXT_MAX);
+        let failed = FromWorker::Failed("no\n\u{7}".into());
+        assert_eq!(message(failed, None), Ok(FromWorker::Failed("no  ".into())));
+    }
+
+    #[test]
+    fn path_facts_are_sanitized_and_truncated() {
+        let found = path(PathFacts {
+            interface: "eth0\n\u{1b}[1m".into(),
+            offloads: vec![("x".repeat(500), true); 500],
+            ..PathFacts::default()
+        });
+        assert_eq!(found.interface, "eth0  [1m");
+        assert_eq!(found.offloads.len(), OFFLOADS_MAX);
+        assert!(
+            found
+                .offloads
+                .iter()
+                .all(|(name, _)| name.len() == NAME_MAX)
+        );
+    }
+
+    #[test]
+    fn shift_clock_moves_times() {
+        let mut report = valid_report();
+        shift_clock(&mut report, 4);
+        assert_eq!(
+            (report.circuits[0].first_ns, report.circuits[0].last_ns),
+            (6, 16)
+        );
+        shift_clock(&mut report, i64::MAX);
+        assert_eq!(report.circuits[0].first_ns, 1);
+        shift_clock(&mut report, i64::MIN);
+        assert!(report.circuits[0].first_ns > 1 << 62);
+    }
+}

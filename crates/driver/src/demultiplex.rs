@@ -1,0 +1,68 @@
+//! What one arrival brought, sorted by circuit.
+
+use crate::receive_queue::ChunkSpan;
+use engine::{AssociationId, Bytes, Delivery};
+use std::ops::Range;
+
+/// Pieces of one circuit that lie in one place: the arrival, or a copy the engine held.
+pub(crate) struct CircuitDeliveries {
+    pub(crate) id: AssociationId,
+    pub(crate) reassembled: Option<Vec<u8>>,
+    pub(crate) spans: Vec<ChunkSpan>,
+}
+
+/// Packets of a segmented send of 64 KiB, and so pieces of a usual arrival.
+const SPANS_USUAL: usize = 46;
+
+/// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
+/// where its packet begins in the arrival, `more` how many packets may follow. Lists of pieces
+/// come from `lists` as far as there are some.
+pub(crate) fn demultiplex(
+    by_circuit: &mut Vec<CircuitDeliveries>,
+    spare_lists: &mut Vec<Vec<ChunkSpan>>,
+    delivery: Delivery,
+    start: usize,
+    more: usize,
+) {
+    let Delivery {
+        association: id,
+        bytes,
+        gap,
+        begin_tag,
+        end_tag,
+        end_of_message,
+    } = delivery;
+    let span = |range: Range<usize>| ChunkSpan {
+        range: range.start as u32..range.end as u32,
+        gap,
+        begin_tag,
+        end_tag,
+        end_of_message,
+    };
+    match bytes {
+        Bytes::Packet(range) => {
+            let span = span(start + range.start..start + range.end);
+            match by_circuit.iter_mut().rev().find(|entry| entry.id == id) {
+                Some(entry) if entry.reassembled.is_none() => entry.spans.push(span),
+                _ => {
+                    let mut spans = spare_lists.pop().unwrap_or_default();
+                    spans.reserve((more + 1).min(SPANS_USUAL));
+                    spans.push(span);
+                    by_circuit.push(CircuitDeliveries {
+                        id,
+                        reassembled: None,
+                        spans,
+                    });
+                }
+            }
+        }
+        Bytes::Reassembled(bytes) => {
+            let spans = vec![span(0..bytes.len())];
+            by_circuit.push(CircuitDeliveries {
+                id,
+                reassembled: Some(bytes),
+                spans,
+            });
+        }
+    }
+}

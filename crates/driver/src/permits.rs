@@ -1,0 +1,243 @@
+//! Turns at filling send stores.
+//!
+//! When very many circuits of an endpoint send all they can, what they write is out of the caches
+//! before it leaves, and so is what the kernel holds of it: on a loopback a thousand circuits
+//! together got half of what one gets. Therefore only some fill their stores at a time. A circuit
+//! needs a turn to have more than a batch in its store; those with short messages never wait. Who
+//! has a turn and finds others waiting gives it up after one store's worth. When turns come back
+//! slowly, as over long paths or from readers that stopped, there are more of them.
+
+use engine::AssociationId;
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Turns before anybody waits for one. As many circuits never wait for each other.
+const PERMITS: usize = 16;
+
+/// Ticks of the helper within which as many turns are to come back as there are; else there may be
+/// more of them. Those in which nobody looked for answers do not count.
+const GROW_AFTER_TICKS: u32 = 8;
+
+/// How a circuit stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Permit {
+    /// It sends little, or nobody waits.
+    Idle,
+    /// It waits, or was called and does not know.
+    Queued,
+    /// It fills its store.
+    Held,
+    /// It had one until its store was empty.
+    Expired,
+}
+
+/// Who may fill stores.
+#[derive(Default)]
+pub(crate) struct SendPermits {
+    /// Whether circuits wait, and whether some were called and not told; for a look without the
+    /// lock.
+    has_queued: AtomicBool,
+    has_unnotified: AtomicBool,
+    state: Mutex<PermitState>,
+}
+
+struct PermitState {
+    in_use: usize,
+    limit: usize,
+    /// Ticks, and turns that came back, since their number was last looked at.
+    ticks: u32,
+    released: usize,
+    queue: VecDeque<AssociationId>,
+    /// Whose turn it is and who did not take it yet.
+    granted: BTreeSet<AssociationId>,
+    unnotified: Vec<AssociationId>,
+}
+
+impl Default for PermitState {
+    fn default() -> PermitState {
+        PermitState {
+            in_use: 0,
+            limit: PERMITS,
+            ticks: 0,
+            released: 0,
+            queue: VecDeque::new(),
+            granted: BTreeSet::new(),
+            unnotified: Vec::new(),
+        }
+    }
+}
+
+impl SendPermits {
+    /// Whether circuit `id`, which does not wait, has a turn now; if not, it waits and is called.
+    pub(crate) fn acquire_or_queue(&self, id: AssociationId) -> bool {
+        let mut state = self.lock();
+        let granted = state.queue.is_empty() && state.has_free_permit();
+        if granted {
+            state.in_use += 1;
+        } else {
+            state.queue.push_back(id);
+            self.publish_flags(&state);
+        }
+        granted
+    }
+
+    /// Whether circuit `id`, which waits, was called and has a turn now.
+    pub(crate) fn claim(&self, id: AssociationId) -> bool {
+        let mut state = self.lock();
+        let granted = state.granted.remove(&id);
+        state.in_use += usize::from(granted);
+        granted
+    }
+
+    /// A turn is over.
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        state.in_use -= 1;
+        state.released += 1;
+        state.grant_next();
+        self.publish_flags(&state);
+    }
+
+    /// Circuit `id`, which waits, is gone.
+    pub(crate) fn cancel(&self, id: AssociationId) {
+        let mut state = self.lock();
+        if state.granted.remove(&id) {
+            state.grant_next();
+        } else {
+            state.queue.retain(|&other| other != id);
+        }
+        self.publish_flags(&state);
+    }
+
+    /// Whether circuits wait for their turn.
+    #[inline]
+    pub(crate) fn has_waiters(&self) -> bool {
+        self.has_queued.load(Ordering::Relaxed)
+    }
+
+    /// Whether circuits were called and not told.
+    #[inline]
+    pub(crate) fn has_unnotified(&self) -> bool {
+        self.has_unnotified.load(Ordering::Relaxed)
+    }
+
+    /// The circuits called since the last call.
+    pub(crate) fn take_unnotified(&self) -> Vec<AssociationId> {
+        let mut state = self.lock();
+        let unnotified = std::mem::take(&mut state.unnotified);
+        self.publish_flags(&state);
+        unnotified
+    }
+
+    /// To be called about each millisecond in which somebody looked for arrivals: makes more turns if few came back.
+    pub(crate) fn tick(&self) {
+        if !self.has_waiters() {
+            return;
+        }
+        let mut state = self.lock();
+        state.ticks += 1;
+        if state.ticks < GROW_AFTER_TICKS {
+            return;
+        }
+        let out = state.in_use + state.granted.len();
+        if state.released < out {
+            state.limit = 2 * out.max(PERMITS);
+            state.grant_next();
+        }
+        (state.ticks, state.released) = (0, 0);
+        self.publish_flags(&state);
+    }
+
+    fn publish_flags(&self, state: &PermitState) {
+        self.has_queued
+            .store(!state.queue.is_empty(), Ordering::Relaxed);
+        self.has_unnotified
+            .store(!state.unnotified.is_empty(), Ordering::Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PermitState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PermitState {
+    fn has_free_permit(&self) -> bool {
+        self.in_use + self.granted.len() < self.limit
+    }
+
+    /// Calls those who waited longest, as far as there is room.
+    fn grant_next(&mut self) {
+        while self.has_free_permit()
+            && let Some(id) = self.queue.pop_front()
+        {
+            self.granted.insert(id);
+            self.unnotified.push(id);
+        }
+        if self.queue.is_empty() {
+            self.limit = PERMITS;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets circuits ask; how many got a turn.
+    fn acquire(permits: &SendPermits, circuits: std::ops::Range<usize>) -> usize {
+        let results = circuits.map(|number| permits.acquire_or_queue(AssociationId(number as u32)));
+        results.filter(|&granted| granted).count()
+    }
+
+    #[test]
+    fn permits_granted_in_queue_order() {
+        let permits = SendPermits::default();
+        assert_eq!(acquire(&permits, 0..PERMITS + 3), PERMITS);
+        assert!(permits.has_waiters() && !permits.has_unnotified());
+        permits.release();
+        // The one who gave it back is behind the others now.
+        assert_eq!(acquire(&permits, 0..1), 0);
+        let first = AssociationId(PERMITS as u32);
+        assert_eq!(permits.take_unnotified(), [first]);
+        assert!(permits.claim(first) && !permits.claim(first));
+        for expected in [PERMITS as u32 + 1, PERMITS as u32 + 2, 0] {
+            permits.release();
+            assert_eq!(permits.take_unnotified(), [AssociationId(expected)]);
+        }
+        assert!(!permits.has_waiters());
+    }
+
+    #[test]
+    fn cancelled_waiter_does_not_block_others() {
+        let permits = SendPermits::default();
+        acquire(&permits, 0..PERMITS + 3);
+        let waiting = |number| AssociationId((PERMITS + number) as u32);
+        permits.cancel(waiting(1));
+        permits.release();
+        permits.cancel(waiting(0));
+        assert_eq!(permits.take_unnotified(), [waiting(0), waiting(2)]);
+        assert!(!permits.claim(waiting(0)) && permits.claim(waiting(2)));
+        assert_eq!(permits.lock().in_use, PERMITS);
+    }
+
+    #[test]
+    fn limit_grows_when_no_permit_is_released() {
+        let permits = SendPermits::default();
+        let mut held = acquire(&permits, 0..10 * PERMITS);
+        assert_eq!(held, PERMITS);
+        for _ in 0..4 {
+            (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
+            let granted = permits.take_unnotified();
+            held += granted.len();
+            assert!(granted.into_iter().all(|id| permits.claim(id)));
+        }
+        assert_eq!(held, 10 * PERMITS);
+        (0..held).for_each(|_| permits.release());
+        assert_eq!(acquire(&permits, 0..10 * PERMITS), PERMITS);
+        (0..PERMITS).for_each(|_| permits.release());
+        (0..GROW_AFTER_TICKS).for_each(|_| permits.tick());
+        assert_eq!(permits.take_unnotified().len(), PERMITS, "enough come back");
+    }
+}

@@ -1,0 +1,359 @@
+//! Bytes that arrived and wait for their user, where the wire put them.
+
+use engine::{Framing, record};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run of user bytes within an arrival.
+#[derive(Clone, Debug)]
+pub struct ChunkSpan {
+    /// Where the bytes lie in the arrival.
+    pub range: Range<u32>,
+    /// Bytes were lost in front of it.
+    pub gap: bool,
+    /// It begins with a tag.
+    pub begin_tag: bool,
+    /// It ends with one.
+    pub end_tag: bool,
+    /// A message ends with it.
+    pub end_of_message: bool,
+}
+
+/// The user bytes of one circuit in one arrival.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    /// The arrival.
+    pub octets: Arc<Vec<u8>>,
+    /// The circuit's pieces of it, in order.
+    pub spans: Vec<ChunkSpan>,
+}
+
+impl Chunk {
+    /// User bytes in it.
+    pub fn len(&self) -> u64 {
+        self.spans
+            .iter()
+            .map(|span| u64::from(span.range.end - span.range.start))
+            .sum()
+    }
+
+    /// Whether it holds no user bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Takes what a user receives out of chunks: records or messages, joined from their parts, or
+/// bytes.
+#[derive(Debug)]
+pub struct MessageReader {
+    framing: Framing,
+    chunk: Option<Chunk>,
+    span: usize,
+    offset: usize,
+    /// Bytes of a message whose end has not come.
+    partial: Vec<u8>,
+    /// Whether the bytes in `partial` are the start of a message with nothing missing.
+    reassembling: bool,
+    /// Bytes up to the next end belong to a message whose beginning may be lost.
+    discarding_partial_message: bool,
+    /// The last message began with a tag.
+    tagged: bool,
+    /// It ended with one.
+    end_tagged: bool,
+    messages_damaged: u64,
+}
+
+/// What a read brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadOutcome {
+    /// A message of this length is in the buffer, cut off if the buffer is shorter.
+    Message(usize),
+    /// The chunk is used up.
+    Empty,
+}
+
+impl MessageReader {
+    /// A reader with nothing to read.
+    pub fn new(framing: Framing) -> MessageReader {
+        MessageReader {
+            framing,
+            chunk: None,
+            span: 0,
+            offset: 0,
+            partial: Vec::new(),
+            reassembling: false,
+            discarding_partial_message: false,
+            tagged: false,
+            end_tagged: false,
+            messages_damaged: 0,
+        }
+    }
+
+    /// Gives the reader more; the chunk before must be used up.
+    pub fn put(&mut self, chunk: Chunk) {
+        debug_assert!(self.chunk.is_none());
+        self.chunk = Some(chunk);
+        self.span = 0;
+        self.offset = 0;
+    }
+
+    /// Messages that began or ended in lost bytes and could not be joined.
+    pub fn messages_damaged(&self) -> u64 {
+        self.messages_damaged
+    }
+
+    /// Whether the last message began with a tag ([`Framing::Messages`] only).
+    pub fn is_tagged(&self) -> bool {
+        self.tagged
+    }
+
+    /// Whether the last message ended with a tag ([`Framing::Messages`] only).
+    pub fn is_end_tagged(&self) -> bool {
+        self.end_tagged
+    }
+
+    /// Whether every piece of the chunk was taken.
+    pub fn is_consumed(&self) -> bool {
+        let spans = self.chunk.as_ref().map_or(0, |chunk| chunk.spans.len());
+        self.span >= spans
+    }
+
+    /// Takes the used-up chunk back.
+    pub fn take_consumed(&mut self) -> Option<Chunk> {
+        self.chunk.take()
+    }
+
+    /// Takes the chunk back if no message is left in it.
+    pub fn take_if_consumed(&mut self) -> Option<Chunk> {
+        let chunk = self.chunk.as_ref()?;
+        let last = chunk.spans.len().checked_sub(1)?;
+        let span = &chunk.spans[last];
+        let len = (span.range.end - span.range.start) as usize;
+        let unread = match self.framing {
+            Framing::Records => record::FRAGMENT_HEADER_LEN,
+            Framing::Stream | Framing::Messages => 1,
+        };
+        let consumed = self.span > last || (self.span == last && self.offset + unread > len);
+        if consumed { self.chunk.take() } else { None }
+    }
+
+    /// Copies the next whole message, or of a byte stream what fits, into `buffer`.
+    #[inline]
+    pub fn next(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        match self.framing {
+            Framing::Records => self.next_record(buffer),
+            Framing::Stream => self.next_bytes(buffer),
+            Framing::Messages => self.next_message(buffer),
+        }
+    }
+
+    /// Shows `take` everything that is left, piece by piece and where it lies, and takes it: a byte
+    /// stream only.
+    pub fn take_in_place(&mut self, mut take: impl FnMut(&[u8])) -> ReadOutcome {
+        debug_assert!(self.framing == Framing::Stream);
+        let Some(chunk) = &self.chunk else {
+            return ReadOutcome::Empty;
+        };
+        let mut len = 0;
+        while let Some(span) = chunk.spans.get(self.span) {
+            let from = span.range.start as usize + self.offset;
+            let bytes = &chunk.octets[from..span.range.end as usize];
+            take(bytes);
+            len += bytes.len();
+            self.span += 1;
+            self.offset = 0;
+        }
+        if len > 0 {
+            ReadOutcome::Message(len)
+        } else {
+            ReadOutcome::Empty
+        }
+    }
+
+    #[inline]
+    fn next_bytes(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        let Some(chunk) = &self.chunk else {
+            return ReadOutcome::Empty;
+        };
+        let mut filled = 0;
+        while let Some(span) = chunk.spans.get(self.span) {
+            let bytes =
+                &chunk.octets[span.range.start as usize + self.offset..span.range.end as usize];
+            let take = bytes.len().min(buffer.len() - filled);
+            buffer[filled..filled + take].copy_from_slice(&bytes[..take]);
+            filled += take;
+            if take < bytes.len() {
+                self.offset += take;
+                break;
+            }
+            self.span += 1;
+            self.offset = 0;
+        }
+        if filled > 0 {
+            ReadOutcome::Message(filled)
+        } else {
+            ReadOutcome::Empty
+        }
+    }
+
+    fn next_message(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        let Some(chunk) = &self.chunk else {
+            return ReadOutcome::Empty;
+        };
+        while let Some(span) = chunk.spans.get(self.span) {
+            self.span += 1;
+            let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
+            if span.gap {
+                // What was joined lost its end, and what follows may have lost its beginning.
+                self.messages_damaged +=
+                    u64::from(self.reassembling) + u64::from(!self.discarding_partial_message);
+                self.reassembling = false;
+                self.discarding_partial_message = true;
+            }
+            if self.discarding_partial_message {
+                self.discarding_partial_message = !span.end_of_message;
+                continue;
+            }
+            if !self.reassembling {
+                self.tagged = span.begin_tag;
+            }
+            self.end_tagged = span.end_tag;
+            if span.end_of_message && !self.reassembling {
+                return ReadOutcome::Message(copy(bytes, buffer));
+            }
+            let first = !self.reassembling;
+            let complete = append_fragment(
+                &mut self.partial,
+                &mut self.reassembling,
+                &mut self.messages_damaged,
+                bytes,
+                first,
+            );
+            if complete && span.end_of_message {
+                self.reassembling = false;
+                return ReadOutcome::Message(copy(&self.partial, buffer));
+            }
+        }
+        ReadOutcome::Empty
+    }
+
+    #[inline]
+    fn next_record(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+        let Some(chunk) = &self.chunk else {
+            return ReadOutcome::Empty;
+        };
+        while let Some(span) = chunk.spans.get(self.span) {
+            let payload = &chunk.octets[span.range.start as usize..span.range.end as usize];
+            if self.offset == 0 && span.gap && self.reassembling {
+                self.messages_damaged += 1;
+                self.reassembling = false;
+            }
+            let Some(fragment) = record::parse_fragment(payload, self.offset) else {
+                self.span += 1;
+                self.offset = 0;
+                continue;
+            };
+            if fragment.first
+                && !fragment.last
+                && let Some(complete) = copy_whole_record(chunk, self.span, self.offset, buffer)
+            {
+                self.messages_damaged += u64::from(std::mem::take(&mut self.reassembling));
+                (self.span, self.offset) = (complete.span, complete.offset);
+                return ReadOutcome::Message(complete.len);
+            }
+            self.offset = fragment.bytes.end;
+            let bytes = &payload[fragment.bytes];
+            if fragment.first && fragment.last {
+                self.messages_damaged += u64::from(std::mem::take(&mut self.reassembling));
+                return ReadOutcome::Message(copy(bytes, buffer));
+            }
+            if append_fragment(
+                &mut self.partial,
+                &mut self.reassembling,
+                &mut self.messages_damaged,
+                bytes,
+                fragment.first,
+            ) && fragment.last
+            {
+                self.reassembling = false;
+                return ReadOutcome::Message(copy(&self.partial, buffer));
+            }
+        }
+        ReadOutcome::Empty
+    }
+}
+
+/// Where a message put together within one chunk ends, and how long it is.
+struct AssembledRecord {
+    span: usize,
+    offset: usize,
+    len: usize,
+}
+
+/// Copies a message that begins at (`piece`, `at`) straight into `buffer`, if the chunk holds all
+/// of it without a gap. A message that goes on in the next chunk is joined in memory of its own
+/// instead, which costs a second copy.
+fn copy_whole_record(
+    chunk: &Chunk,
+    mut span: usize,
+    mut offset: usize,
+    buffer: &mut [u8],
+) -> Option<AssembledRecord> {
+    let mut len = 0;
+    let mut begun = false;
+    loop {
+        let part = chunk.spans.get(span)?;
+        let payload = &chunk.octets[part.range.start as usize..part.range.end as usize];
+        let fragment = record::parse_fragment(payload, offset)?;
+        if begun && (fragment.first || part.gap) {
+            return None;
+        }
+        begun = true;
+        let bytes = &payload[fragment.bytes.clone()];
+        let start = len.min(buffer.len());
+        let room = (buffer.len() - start).min(bytes.len());
+        buffer[start..start + room].copy_from_slice(&bytes[..room]);
+        len += bytes.len();
+        offset = fragment.bytes.end;
+        if fragment.last {
+            return Some(AssembledRecord { span, offset, len });
+        }
+        // A message's fragments but the last fill their packets: the next is in the next packet.
+        span += 1;
+        offset = 0;
+    }
+}
+
+fn copy(bytes: &[u8], buffer: &mut [u8]) -> usize {
+    let len = bytes.len().min(buffer.len());
+    buffer[..len].copy_from_slice(&bytes[..len]);
+    bytes.len()
+}
+
+/// Adds a fragment to the message being joined; false when its beginning is missing or it grew
+/// past every limit.
+fn append_fragment(
+    partial: &mut Vec<u8>,
+    reassembling: &mut bool,
+    damaged: &mut u64,
+    bytes: &[u8],
+    first: bool,
+) -> bool {
+    if first {
+        *damaged += u64::from(*reassembling);
+        partial.clear();
+        *reassembling = true;
+    }
+    if *reassembling && partial.len() + bytes.len() > MESSAGE_BYTES_MAX {
+        *damaged += 1;
+        *reassembling = false;
+    }
+    if *reassembling {
+        partial.extend_from_slice(bytes);
+    }
+    *reassembling
+}
+
+/// Longest message put together from fragments, 16 MiB: a peer that never ends one is cut off.
+const MESSAGE_BYTES_MAX: usize = 16 << 20;

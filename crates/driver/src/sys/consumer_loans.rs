@@ -1,0 +1,81 @@
+//! The reading end of a store of which parts are lent.
+
+use super::loans::{self, PayloadPart};
+use super::ring::Consumer;
+use engine::checksum;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+impl Consumer {
+    /// Takes note of what was lent below the position last read. To be called after
+    /// [`head`](Consumer::head) and before anybody names bytes below that.
+    pub fn take_loans(&mut self) {
+        if let Some(loans) = self.ring.loans.get() {
+            loans.take_handed_over(&mut self.loans);
+        }
+    }
+
+    /// Gives everything lent back: the circuit ended, and nothing more is sent of it.
+    pub fn return_all_loans(&mut self) {
+        self.take_loans();
+        self.return_loans(u64::MAX, false);
+    }
+
+    #[inline]
+    pub(super) fn return_loans(&mut self, position: u64, is_done: bool) {
+        if self.loans.is_empty() {
+            return;
+        }
+        if let Some(loans) = self.ring.loans.get() {
+            loans.give_back(&mut self.loans, position, is_done);
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_lent(&self, payload: &Range<u64>) -> bool {
+        !self.loans.is_empty() && loans::overlaps(&self.loans, payload)
+    }
+
+    /// Appends the pieces of memory that `payload` lies in.
+    pub(super) fn gather_lent<'a>(&'a self, payload: &Range<u64>, slices: &mut Vec<IoSlice<'a>>) {
+        for part in self.parts(payload) {
+            match part {
+                PayloadPart::Lent(bytes) => slices.push(IoSlice::new(bytes)),
+                PayloadPart::Stored(range) => {
+                    let (first, second) = self.octet_ranges(&range);
+                    let both = [first, second].into_iter().filter(|part| !part.is_empty());
+                    slices.extend(both.map(|part| self.io_slice(part)));
+                }
+            }
+        }
+    }
+
+    pub(super) fn sum_lent(&self, payload: &Range<u64>) -> u16 {
+        let mut slices = Vec::new();
+        self.gather_lent(payload, &mut slices);
+        let mut len = 0;
+        slices.iter().fold(0, |sum, slice| {
+            let joined = checksum::combine(sum, len, checksum::sum(slice));
+            len += slice.len();
+            joined
+        })
+    }
+
+    pub(super) fn copy_lent(&self, payload: &Range<u64>, octets: &mut Vec<u8>) {
+        let mut slices = Vec::new();
+        self.gather_lent(payload, &mut slices);
+        slices
+            .iter()
+            .for_each(|slice| octets.extend_from_slice(slice));
+    }
+
+    fn parts(&self, payload: &Range<u64>) -> impl Iterator<Item = PayloadPart<'_>> {
+        let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
+        assert!(
+            payload.end <= self.head() && payload.start >= tail,
+            "the engine names bytes outside the store"
+        );
+        loans::parts(&self.loans, payload.clone())
+    }
+}

@@ -1,0 +1,228 @@
+//! The engine: dispatch only.
+
+use crate::api::BareConfig;
+use crate::pdu::{BareHeader, HEADER_LEN, PacketType};
+use crate::procedure::{acknowledge, data, finish, open};
+use crate::state::{Association, Timer};
+use core::ops::Range;
+use engine::{
+    Address, AssociationId, Batch, CloseReason, CommandError, Counters, Delivery, Engine, Event,
+    Instant, SegmentLayout, SplitMix64, TimerTable,
+};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// An endpoint of `bare`: any number of circuits over one wire.
+#[derive(Debug)]
+pub struct Bare {
+    pub(crate) config: BareConfig,
+    pub(crate) associations: BTreeMap<AssociationId, Association>,
+    /// Circuits opened by peers, so that a repeated Open finds its first.
+    pub(crate) accepted: BTreeMap<(Address, u64), AssociationId>,
+    pub(crate) timers: TimerTable<(AssociationId, Timer)>,
+    /// Circuits that may have something to send, each once, served in turn.
+    pub(crate) ready: VecDeque<AssociationId>,
+    pub(crate) ready_set: BTreeSet<AssociationId>,
+    /// Packets without user bytes, waiting for the wire.
+    pub(crate) control_queue: VecDeque<(AssociationId, Address, BareHeader)>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    pub(crate) random: SplitMix64,
+    pub(crate) listening: bool,
+    next_id: u32,
+}
+
+/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+const CONTROL_QUEUE_MAX: usize = 1024;
+
+impl Bare {
+    /// An endpoint without circuits that refuses openings until told to listen.
+    pub fn new(config: BareConfig) -> Self {
+        Bare {
+            random: SplitMix64::new(config.seed),
+            config,
+            associations: BTreeMap::new(),
+            accepted: BTreeMap::new(),
+            timers: TimerTable::new(),
+            ready: VecDeque::new(),
+            ready_set: BTreeSet::new(),
+            control_queue: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            listening: false,
+            next_id: 1,
+        }
+    }
+
+    pub(crate) fn add(&mut self, association: Association) -> Result<AssociationId, CommandError> {
+        if self.associations.len() >= self.config.associations_max || self.next_id == u32::MAX {
+            return Err(CommandError::TooManyAssociations);
+        }
+        let id = AssociationId(self.next_id);
+        self.next_id += 1;
+        self.associations.insert(id, association);
+        Ok(id)
+    }
+
+    pub(crate) fn remove(&mut self, id: AssociationId, reason: CloseReason) {
+        let Some(association) = self.associations.remove(&id) else {
+            return;
+        };
+        self.accepted.remove(&(association.peer, association.token));
+        for timer in [
+            Timer::Open,
+            Timer::Ack,
+            Timer::Loss,
+            Timer::Final,
+            Timer::TimeWait,
+        ] {
+            self.timers.cancel((id, timer));
+        }
+        if association.closed {
+            return;
+        }
+        self.events.push_back(Event::Closed(id, reason));
+    }
+
+    pub(crate) fn set_timer(&mut self, id: AssociationId, timer: Timer, at: Instant) {
+        self.timers.set((id, timer), at);
+        self.counters.timers_set += 1;
+    }
+
+    pub(crate) fn mark_ready(&mut self, id: AssociationId) {
+        if self.ready_set.insert(id) {
+            self.ready.push_back(id);
+        }
+    }
+
+    pub(crate) fn queue_control(&mut self, id: AssociationId, to: Address, header: BareHeader) {
+        if self.control_queue.len() < CONTROL_QUEUE_MAX {
+            self.control_queue.push_back((id, to, header));
+        }
+    }
+
+    pub(crate) fn count_built(&mut self, payload: Range<u64>) {
+        self.counters.packets_built += 1;
+        self.counters.bytes_sent += payload.end - payload.start;
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Option<()> {
+        let header = BareHeader::parse(packet)?;
+        match header.packet_type {
+            PacketType::Open => open::handle_open(self, now, from, &header),
+            PacketType::Opened => open::handle_opened(self, now, from, &header),
+            PacketType::Refused => open::handle_refused(self, from, &header),
+            PacketType::Data | PacketType::Final => {
+                acknowledge::handle_acknowledged(self, now, from, &header)?;
+                data::handle_data(self, now, &header, packet.len() - HEADER_LEN, deliveries)
+            }
+        }
+    }
+}
+
+impl Engine for Bare {
+    fn layout(&self) -> SegmentLayout {
+        SegmentLayout {
+            header: HEADER_LEN,
+            payload: self.config.packet_len - HEADER_LEN,
+        }
+    }
+
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
+        open::do_open(self, now, to)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.listening = accept;
+    }
+
+    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.tx.end = association.tx.end.max(end);
+            if push {
+                association.tx.pushed = association.tx.end;
+            }
+            self.mark_ready(id);
+        }
+    }
+
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
+        acknowledge::do_consume(self, now, id, bytes);
+    }
+
+    fn finish(&mut self, _now: Instant, id: AssociationId) {
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.tx.finishing = true;
+            association.tx.pushed = association.tx.end;
+            self.mark_ready(id);
+        }
+    }
+
+    fn abort(&mut self, _now: Instant, id: AssociationId) {
+        self.remove(id, CloseReason::Aborted);
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        self.counters.packets_parsed += 1;
+        if self.dispatch(now, from, packet, deliveries).is_none() {
+            self.counters.packets_discarded += 1;
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        while let Some((id, timer)) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Open => open::handle_open_timeout(self, now, id),
+                Timer::Ack => acknowledge::handle_ack_timeout(self, id),
+                Timer::Loss => data::handle_loss_timeout(self, now, id),
+                Timer::Final => finish::handle_final_timeout(self, id),
+                Timer::TimeWait => self.remove(id, CloseReason::Graceful),
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        if let Some((id, to, header)) = self.control_queue.pop_front() {
+            batch.set_destination(id, to);
+            batch.push(&header.emit(), 0..0);
+            self.counters.packets_built += 1;
+            return;
+        }
+        while let Some(id) = self.ready.pop_front() {
+            self.ready_set.remove(&id);
+            data::do_transmit(self, now, id, batch);
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        self.timers.deadline()
+    }
+
+    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
+        self.associations
+            .get(&id)
+            .map_or(0, |c| c.tx.bytes_in_flight())
+    }
+
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}

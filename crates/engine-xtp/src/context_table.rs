@@ -1,0 +1,269 @@
+//! Contexts by key, by peer and by circuit, and the keys in quarantine.
+
+use crate::context::{Context, ContextState};
+use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key};
+use crate::pdu::RTN;
+use crate::peer_index::PeerIndex;
+use crate::slot_index::SlotIndex;
+use core::time::Duration;
+use engine::{Address, AssociationId, Instant, SplitMix64};
+use std::collections::VecDeque;
+
+#[derive(Debug)]
+pub(crate) enum Slot {
+    Free,
+    Active(Box<Context>),
+    /// In place, as slots go through quarantine in their order: memory is read as it lies.
+    Inactive(InactiveContext),
+}
+
+/// What is left of a closed association, to answer duplicates.
+#[derive(Clone, Debug)]
+pub(crate) struct InactiveContext {
+    pub(crate) key: u64,
+    pub(crate) peer: Address,
+    pub(crate) remote: Option<u64>,
+    pub(crate) seq_base: u32,
+    pub(crate) route: u32,
+    /// Everything was received, up to here.
+    pub(crate) received_seq: u64,
+    pub(crate) sent_seq: u64,
+    pub(crate) graceful: bool,
+    pub(crate) validated: bool,
+    initiator: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct ContextTable {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    by_association: SlotIndex,
+    /// The slot last asked for by circuit: commands come in trains too.
+    last_by_association: u32,
+    /// Contexts of responders by the initiator's key and address.
+    by_peer: PeerIndex,
+    /// The last answer of `by_peer`: packets come in trains.
+    last_by_peer: Option<((u64, Address), u32)>,
+    quarantine: VecDeque<(Instant, u32)>,
+    active: usize,
+    next_association: u32,
+    /// Keys have 31 bits.
+    short_keys: bool,
+}
+
+impl ContextTable {
+    /// An empty table; the secret keeps peers from choosing where they lie in it.
+    pub(crate) fn new(secret: u64, short_keys: bool) -> ContextTable {
+        ContextTable {
+            slots: Vec::new(),
+            free: Vec::new(),
+            by_association: SlotIndex::default(),
+            last_by_association: 0,
+            by_peer: PeerIndex::new(secret),
+            last_by_peer: None,
+            quarantine: VecDeque::new(),
+            active: 0,
+            next_association: 0,
+            short_keys,
+        }
+    }
+
+    /// Contexts in use.
+    pub(crate) fn active(&self) -> usize {
+        self.active
+    }
+
+    /// Keys in quarantine.
+    pub(crate) fn quarantined(&self) -> usize {
+        self.quarantine.len()
+    }
+
+    pub(crate) fn contexts(&self) -> impl Iterator<Item = &Context> {
+        self.slots.iter().filter_map(|slot| match slot {
+            Slot::Active(context) => Some(&**context),
+            _ => None,
+        })
+    }
+
+    /// Makes a context; None when there is no room.
+    pub(crate) fn add(
+        &mut self,
+        peer: Address,
+        now: Instant,
+        random: &mut SplitMix64,
+    ) -> Option<usize> {
+        if self.free.is_empty() && self.slots.len() >= SLOTS_MAX {
+            self.release_oldest();
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < SLOTS_MAX => {
+                self.slots.push(Slot::Free);
+                self.slots.len() as u32 - 1
+            }
+            None => return None,
+        };
+        self.next_association = self.next_association.checked_add(1)?;
+        let id = AssociationId(self.next_association);
+        let make = if self.short_keys {
+            make_short_key
+        } else {
+            make_key
+        };
+        let key = make(slot, random.next_u64());
+        let context = Context::new(id, slot, key, peer, now);
+        self.slots[slot as usize] = Slot::Active(Box::new(context));
+        self.by_association.insert(association_hash(id), slot);
+        self.active += 1;
+        Some(slot as usize)
+    }
+
+    /// Lets packets of `peer` with its own key find the context at `slot`.
+    pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
+        self.by_peer.insert(key, peer, slot as u32);
+    }
+
+    pub(crate) fn slot(&mut self, slot: usize) -> Option<&mut Slot> {
+        self.slots.get_mut(slot)
+    }
+
+    pub(crate) fn context(&mut self, slot: usize) -> Option<&mut Context> {
+        match self.slots.get_mut(slot) {
+            Some(Slot::Active(context)) => Some(context),
+            _ => None,
+        }
+    }
+
+    /// The context of a circuit, to look at.
+    pub(crate) fn get(&self, id: AssociationId) -> Option<&Context> {
+        match self.slots.get(self.find_association(id)?)? {
+            Slot::Active(context) => Some(context),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn find_association(&self, id: AssociationId) -> Option<usize> {
+        match self.slots.get(self.last_by_association as usize) {
+            Some(Slot::Active(context)) if context.id == id => {
+                Some(self.last_by_association as usize)
+            }
+            _ => {
+                let slot = self.by_association.find(association_hash(id), |_| true)?;
+                Some(slot as usize)
+            }
+        }
+    }
+
+    /// The context of a circuit, to work on.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Context> {
+        let slot = self.find_association(id)?;
+        self.last_by_association = slot as u32;
+        self.context(slot)
+    }
+
+    /// The slot of a packet's key: a key of ours that comes back, or one of the peer's.
+    #[inline]
+    pub(crate) fn find_key(&mut self, from: Address, key: u64) -> Option<usize> {
+        if key & RTN != 0 {
+            let key = key & !RTN;
+            let slot = key_slot(key);
+            let known = match self.slots.get(slot)? {
+                Slot::Free => return None,
+                Slot::Active(context) => context.key,
+                Slot::Inactive(inactive) => inactive.key,
+            };
+            return (known == key).then_some(slot);
+        }
+        match self.last_by_peer {
+            Some((last, slot)) if last == (key, from) => Some(slot as usize),
+            _ => {
+                let matches_peer = |slot| self.matches_peer(slot, key, from);
+                let slot = self.by_peer.find(key, from, matches_peer)?;
+                self.last_by_peer = Some(((key, from), slot));
+                Some(slot as usize)
+            }
+        }
+    }
+
+    /// Whether `slot` is what a responder has for the initiator's `key` and address.
+    fn matches_peer(&self, slot: u32, key: u64, from: Address) -> bool {
+        let name = match self.slots.get(slot as usize) {
+            Some(Slot::Active(context)) => (context.remote_key, context.peer),
+            Some(Slot::Inactive(inactive)) => (inactive.remote, inactive.peer),
+            Some(Slot::Free) | None => return false,
+        };
+        name == (Some(key), from)
+    }
+
+    /// Takes an ended context out of use; its key stays known for `span` if it asks for that.
+    pub(crate) fn retire(&mut self, slot: usize, now: Instant, span: Duration, max: usize) {
+        let Some(Slot::Active(context)) = self.slots.get(slot) else {
+            return;
+        };
+        let wanted = context.state == ContextState::Closed { quarantine: true };
+        let keep = wanted && max > 0 && !span.is_zero();
+        let inactive = InactiveContext {
+            key: context.key,
+            peer: context.peer,
+            remote: context.remote_key,
+            seq_base: context.seq_base,
+            route: context.route,
+            received_seq: context.rx.next_seq,
+            sent_seq: context.tx.next_seq,
+            graceful: context.rx.is_complete(),
+            validated: context.amplification_limit.is_none(),
+            initiator: context.initiator,
+        };
+        self.by_association
+            .remove(association_hash(context.id), slot as u32);
+        self.active -= 1;
+        if keep {
+            while self.quarantine.len() >= max {
+                self.release_oldest();
+            }
+            self.slots[slot] = Slot::Inactive(inactive);
+            self.quarantine.push_back((now + span, slot as u32));
+        } else {
+            self.forget(&inactive, slot as u32);
+        }
+    }
+
+    /// When the next key leaves quarantine.
+    pub(crate) fn next_release(&self) -> Option<Instant> {
+        self.quarantine.front().map(|&(at, _)| at)
+    }
+
+    /// Lets go of keys whose quarantine is over.
+    pub(crate) fn release_expired(&mut self, now: Instant) {
+        while self.next_release().is_some_and(|at| at <= now) {
+            self.release_oldest();
+        }
+    }
+
+    fn release_oldest(&mut self) {
+        let Some((_, slot)) = self.quarantine.pop_front() else {
+            return;
+        };
+        if let Slot::Inactive(inactive) =
+            std::mem::replace(&mut self.slots[slot as usize], Slot::Free)
+        {
+            self.forget(&inactive, slot);
+        }
+    }
+
+    fn forget(&mut self, inactive: &InactiveContext, slot: u32) {
+        if let (false, Some(key)) = (inactive.initiator, inactive.remote) {
+            self.by_peer.remove(key, inactive.peer, slot);
+            self.last_by_peer = None;
+        }
+        self.slots[slot as usize] = Slot::Free;
+        self.free.push(slot);
+    }
+}
+
+/// Circuit numbers, which count up, spread over 32 bits: no two to one.
+fn association_hash(id: AssociationId) -> u32 {
+    // The golden ratio of 2^32, which is odd (Knuth, The Art of Computer Programming, 6.4).
+    id.0.wrapping_mul(0x9e37_79b9)
+}

@@ -1,0 +1,501 @@
+//! The engine: dispatch only.
+
+use crate::config::{CloseState, Config, Holdings, RateLimit};
+use crate::context::{Context, TIMERS, Timer};
+use crate::context_table::{ContextTable, Slot};
+use crate::endpoint_state::EndpointState;
+use crate::introspection;
+use crate::pdu::v3::{HeaderV3, PacketKind};
+use crate::pdu::{
+    DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, RTN, Reject, Rejects, Service,
+    packet_len,
+};
+use crate::procedure::v3;
+use crate::procedure::{
+    association_close, association_setup, control_send, data_receive, data_send, packet_input,
+    route_management, status_request,
+};
+use core::time::Duration;
+use engine::{
+    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
+    Instant, PacketLen, SegmentLayout, SplitMix64,
+};
+
+/// An endpoint of XTP: any number of associations over one wire.
+#[derive(Debug)]
+pub struct Xtp {
+    pub(crate) table: ContextTable,
+    pub(crate) state: EndpointState,
+    /// Contexts opened by peers whose address is not proven.
+    pub(crate) unvalidated: usize,
+    /// The route of the packet at hand, in the third revision.
+    pub(crate) arrival_route: u32,
+}
+
+impl Xtp {
+    /// An endpoint without associations that refuses openings until told to listen.
+    ///
+    /// # Panics
+    ///
+    /// When packets are to be shorter than 128 octets or longer than 65,535.
+    pub fn new(config: Config) -> Self {
+        let range = 128..=usize::from(u16::MAX);
+        assert!(
+            range.contains(&config.packet_len),
+            "packet_len is out of range"
+        );
+        Xtp {
+            table: ContextTable::new(
+                SplitMix64::at(config.seed, u64::MAX),
+                config.version.is_v3(),
+            ),
+            state: EndpointState::new(config),
+            unvalidated: 0,
+            arrival_route: 0,
+        }
+    }
+
+    /// Packets dropped so far, by reason.
+    pub fn rejects(&self) -> Rejects {
+        self.state.rejects
+    }
+
+    /// What the endpoint holds right now. Looks at every association.
+    pub fn holdings(&self) -> Holdings {
+        let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
+        Holdings {
+            associations: self.table.active(),
+            unvalidated: self.unvalidated,
+            quarantined: self.table.quarantined(),
+            reassembly_bytes: self
+                .table
+                .contexts()
+                .map(|ctx| ctx.rx.reassembly.bytes())
+                .sum(),
+            timers: self.table.contexts().map(armed).sum(),
+            routes: self.state.routes.len(),
+            queued: self.state.stateless_replies.len()
+                + self.state.events.len()
+                + self.state.ready_queue.len(),
+        }
+    }
+
+    /// How far the close of a circuit got at this end; None once it is gone.
+    pub fn close_state(&self, id: AssociationId) -> Option<CloseState> {
+        self.table.get(id).map(introspection::close_state)
+    }
+
+    /// Opens an association to `to` that asks for `service`, as [`Engine::connect`] does for the
+    /// configured one.
+    ///
+    /// # Errors
+    ///
+    /// [`CommandError::TooManyCircuits`].
+    pub fn open(
+        &mut self,
+        now: Instant,
+        to: Address,
+        service: Service,
+    ) -> Result<AssociationId, CommandError> {
+        association_setup::do_connect(self, now, to, service)
+    }
+
+    /// Admits an opening by a peer, if openings are supervised: answers go out from now on.
+    pub fn admit(&mut self, _now: Instant, id: AssociationId) {
+        self.with_context(id, |ctx, ep| {
+            ctx.awaiting_admission = false;
+            ctx.mark_ready(ep);
+        });
+    }
+
+    /// Refuses an opening by a peer and tells it why. The circuit is closed as aborted.
+    pub fn refuse(&mut self, now: Instant, id: AssociationId, why: DiagValue) {
+        self.with_context(id, |ctx, ep| {
+            let (peer, key) = (ctx.peer, ctx.outgoing_key());
+            let allowed = ctx.amplification_limit.map_or(usize::MAX, |b| {
+                b.received_octets.saturating_sub(b.sent_octets) as usize
+            });
+            let header_context = v3::header_context(ctx, ep);
+            ep.queue_diag(peer, key, DiagCode::REFUSED, why, allowed, &header_context);
+            ctx.terminate(ep, engine::CloseReason::Aborted, false);
+        });
+        self.retire_if_closed(now, id);
+    }
+
+    /// The user of a circuit makes room for `bytes` more, in reservation mode.
+    pub fn post(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
+        self.with_context(id, |ctx, ep| data_receive::do_post(ctx, ep, bytes));
+    }
+
+    /// The bytes of a circuit's store from position `start` on begin with a tag of eight octets,
+    /// which its peer gets as such. Called in ascending order, before the store is said to extend
+    /// beyond `start`. The tag counts as data, and a packet begins with it.
+    pub fn tag(&mut self, id: AssociationId, start: u64) {
+        self.with_context(id, |ctx, _| {
+            if start >= ctx.tx.submitted {
+                ctx.tx.begin_tags.push(start);
+            }
+        });
+    }
+
+    /// The bytes of a circuit's store below position `end`, where a message ends, end with a tag of
+    /// eight octets, which its peer gets as such. Called as [`tag`](Xtp::tag) is, before the store is
+    /// said to extend to `end`, for circuits that keep messages. The tag counts as data and is in one
+    /// packet. False, and nothing done, in 4.0, which has no bit for it.
+    pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
+        let supported = self.state.config.version.is_v3();
+        self.with_context(id, |ctx, _| {
+            if supported && end >= ctx.tx.submitted.saturating_add(8) {
+                ctx.tx.end_tags.push(end);
+            }
+        });
+        supported
+    }
+
+    /// Takes back the tag that ends at `end`, whose bytes were not written after all.
+    pub fn untag_end(&mut self, id: AssociationId, end: u64) {
+        self.with_context(id, |ctx, _| {
+            if end > ctx.tx.submitted {
+                ctx.tx.end_tags.remove_last(end);
+            }
+        });
+    }
+
+    /// Takes back the tag at `start`, whose bytes were not written after all.
+    pub fn untag(&mut self, id: AssociationId, start: u64) {
+        self.with_context(id, |ctx, _| {
+            if start >= ctx.tx.submitted {
+                ctx.tx.begin_tags.remove_last(start);
+            }
+        });
+    }
+
+    /// Sets the rate this side of a circuit keeps to; None for no limit of its own. What the peer
+    /// accepts still holds.
+    pub fn set_rate(&mut self, now: Instant, id: AssociationId, rate: Option<RateLimit>) {
+        self.with_context(id, |ctx, ep| {
+            association_setup::do_set_rate(ctx, ep, now, rate)
+        });
+    }
+
+    /// Sets the rate the peer of a circuit is to keep to, and tells it until it knows.
+    pub fn impose_rate(&mut self, _now: Instant, id: AssociationId, rate: Option<RateLimit>) {
+        self.with_context(id, |ctx, ep| {
+            association_setup::do_impose_rate(ctx, ep, rate)
+        });
+    }
+
+    /// The rate a circuit keeps to: the lowest of its own limit and what the peer accepts.
+    pub fn rate(&self, id: AssociationId) -> Option<RateLimit> {
+        self.table.get(id)?.tx.limits.effective()
+    }
+
+    /// The limit an intermediate system imposed on the route of a circuit, for all circuits on it
+    /// together.
+    pub fn route_limit(&self, id: AssociationId) -> Option<RateLimit> {
+        let ctx = self.table.get(id)?;
+        self.state.routes.rate_limit(ctx.route)
+    }
+
+    /// Sets the priority of a circuit: the lowest value is served first, None last.
+    pub fn set_sort(&mut self, id: AssociationId, sort: Option<u16>) {
+        self.with_context(id, |ctx, ep| association_setup::do_set_sort(ctx, ep, sort));
+    }
+
+    /// Carries out `act` on a circuit, if there is one of that number.
+    fn with_context(
+        &mut self,
+        id: AssociationId,
+        act: impl FnOnce(&mut Context, &mut EndpointState),
+    ) {
+        if let Some(ctx) = self.table.get_mut(id) {
+            act(ctx, &mut self.state);
+        }
+    }
+
+    /// Retires the circuit if it ended.
+    fn retire_if_closed(&mut self, now: Instant, id: AssociationId) {
+        if let Some(slot) = self.table.find_association(id) {
+            self.retire_slot_if_closed(now, slot);
+        }
+    }
+
+    fn retire_slot_if_closed(&mut self, now: Instant, slot: usize) {
+        let Some(ctx) = self.table.context(slot).filter(|ctx| ctx.is_closed()) else {
+            return;
+        };
+        ctx.unschedule(&mut self.state);
+        if ctx.route != 0 {
+            let idle_time = self.state.config.quarantine;
+            self.state.routes.remove_user(ctx.route, now, idle_time);
+        }
+        self.unvalidated -= usize::from(ctx.amplification_limit.is_some());
+        let (span, max) = (
+            self.state.config.quarantine,
+            self.state.config.quarantine_max,
+        );
+        self.table.retire(slot, now, span, max);
+    }
+
+    /// The same in the third revision, with the byte numbers as they stand on the wire.
+    fn parse_v3(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+    ) -> Result<Option<Header>, Reject> {
+        let version = self.state.config.version;
+        let header = HeaderV3::parse(version, packet)?;
+        let header_only = header.options.has(Options::NOCHECK);
+        let summed = if header_only {
+            version.header_len()
+        } else {
+            packet.len()
+        };
+        self.state.counters.bytes_summed += summed as u64;
+        if let PacketKind::Maint | PacketKind::Mgmt | PacketKind::Route | PacketKind::Rcntl =
+            header.kind
+        {
+            route_management::handle_packet(&mut self.state, now, from, &header, packet)?;
+            return Ok(None);
+        }
+        let route = route_management::resolve_arrival_route(&mut self.state, now, from, &header);
+        self.arrival_route = route;
+        Ok(v3::to_v4_header(&header, route))
+    }
+
+    fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
+        let header = Header::parse(packet)?;
+        let header_only = header.options.has(Options::NOCHECK);
+        let summed = if header_only {
+            HEADER_LEN
+        } else {
+            packet.len()
+        };
+        self.state.counters.bytes_summed += summed as u64;
+        Ok(header)
+    }
+
+    fn dispatch(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) -> Result<(), Reject> {
+        let header = if self.state.config.version.is_v3() {
+            match self.parse_v3(now, from, packet)? {
+                Some(header) => header,
+                None => return Ok(()),
+            }
+        } else {
+            self.parse(packet)?
+        };
+        if header.options.has(Options::MULTI) || header.format == Format::Jcntl {
+            return Err(Reject::Multicast);
+        }
+        let slot = match self.table.find_key(from, header.key) {
+            Some(slot) => slot,
+            None if header.format == Format::First && header.key & RTN == 0 => {
+                association_setup::handle_first(self, now, from, &header, packet)?
+            }
+            None => return Err(Reject::UnknownKey),
+        };
+        let Some(Slot::Active(ctx)) = self.table.slot(slot) else {
+            return self.answer_inactive(slot, from, &header, packet.len());
+        };
+        if ctx.peer != from {
+            return Err(Reject::ForeignSource);
+        }
+        if self.arrival_route != ctx.route && self.state.config.routes {
+            route_management::follow_new_route(
+                ctx,
+                &mut self.state,
+                now,
+                &header,
+                self.arrival_route,
+            );
+        }
+        let was_unvalidated = ctx.amplification_limit.is_some();
+        let done =
+            packet_input::handle_packet(ctx, &mut self.state, now, &header, packet, deliveries);
+        self.unvalidated -= usize::from(was_unvalidated && ctx.amplification_limit.is_none());
+        if ctx.is_closed() {
+            self.retire_slot_if_closed(now, slot);
+        }
+        done
+    }
+
+    fn answer_inactive(
+        &mut self,
+        slot: usize,
+        from: Address,
+        header: &Header,
+        len: usize,
+    ) -> Result<(), Reject> {
+        match self.table.slot(slot) {
+            Some(Slot::Inactive(inactive)) => {
+                association_close::answer_inactive(inactive, &mut self.state, from, header, len)
+            }
+            _ => Err(Reject::UnknownKey),
+        }
+    }
+
+    fn handle_timers(&mut self, now: Instant, id: AssociationId) {
+        self.with_context(id, |ctx, ep| {
+            while let Some(timer) = ctx.take_expired(now) {
+                match timer {
+                    Timer::Wtimer => status_request::handle_wtimer(ctx, ep, now),
+                    Timer::Status => status_request::handle_status_timeout(ctx, ep, now),
+                    Timer::Ctimer => status_request::handle_ctimer(ctx, ep, now),
+                    Timer::Rtimer => ctx.mark_ready(ep),
+                    Timer::Reply => control_send::handle_reply_timeout(ctx, ep),
+                    Timer::Coalesce => data_send::handle_coalesce_timeout(ctx, ep),
+                }
+            }
+            ctx.reschedule(ep);
+        });
+        self.retire_if_closed(now, id);
+    }
+}
+
+impl Engine for Xtp {
+    fn layout(&self) -> SegmentLayout {
+        SegmentLayout {
+            header: self.state.config.version.overhead(),
+            payload: self.state.payload_max() as usize,
+        }
+    }
+
+    fn packet_len(&self) -> Option<PacketLen> {
+        (!self.state.config.version.is_v3()).then_some(packet_len)
+    }
+
+    fn framing(&self) -> Framing {
+        self.state.config.framing
+    }
+
+    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
+        self.open(now, to, self.state.config.service)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.state.listening = accept;
+    }
+
+    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
+        self.with_context(id, |ctx, ep| {
+            if ctx.is_one_way() && !ctx.initiator || ctx.tx.finishing {
+                return;
+            }
+            data_send::do_submit(ctx, ep, end, push);
+        });
+    }
+
+    fn end_message(&mut self, id: AssociationId, end: u64) {
+        self.with_context(id, |ctx, _| ctx.tx.message_ends.push(end));
+    }
+
+    fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
+        self.with_context(id, |ctx, ep| data_receive::do_consume(ctx, ep, bytes));
+    }
+
+    fn finish(&mut self, _now: Instant, id: AssociationId) {
+        self.with_context(id, association_close::do_finish);
+    }
+
+    fn request_ack(&mut self, _now: Instant, id: AssociationId) {
+        self.with_context(id, status_request::do_request_ack);
+    }
+
+    fn abort(&mut self, now: Instant, id: AssociationId) {
+        self.with_context(id, association_close::do_abort);
+        self.retire_if_closed(now, id);
+    }
+
+    fn handle_packet(
+        &mut self,
+        now: Instant,
+        from: Address,
+        packet: &[u8],
+        deliveries: &mut Vec<Delivery>,
+    ) {
+        self.state.counters.packets_parsed += 1;
+        if let Err(reason) = self.dispatch(now, from, packet, deliveries) {
+            self.state.reject(reason);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.table.release_expired(now);
+        while let Some(&(_, id)) = self.state.timers.first().filter(|entry| entry.0 <= now) {
+            self.handle_timers(now, id);
+        }
+        if self.state.config.routes {
+            route_management::handle_timeout(&mut self.state, now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        if let Some((to, octets)) = self.state.stateless_replies.pop_front() {
+            batch.set_destination(AssociationId(0), to);
+            batch.push(&octets, 0..0);
+            return;
+        }
+        while let Some(slot) = self.state.ready_queue.pop() {
+            let slot = slot as usize;
+            let Some(ctx) = self.table.context(slot) else {
+                continue;
+            };
+            ctx.in_ready_queue = false;
+            data_send::transmit(ctx, &mut self.state, now, batch);
+            if ctx.is_closed() {
+                self.retire_slot_if_closed(now, slot);
+            }
+            if !batch.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.state.events.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let timers = self.state.timers.first().map(|&(at, _)| at);
+        let routes = self.state.routes.next_expiry();
+        let others = routes.into_iter().chain(self.table.next_release());
+        timers.into_iter().chain(others).min()
+    }
+
+    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
+        let Some(ctx) = self.table.get(id) else {
+            return 0;
+        };
+        // An end that the peer does not know of is on its way too: a host that waits until nothing
+        // is may let go of the circuit.
+        let ending = ctx.tx.finishing && !ctx.close.rclose_received;
+        ctx.tx
+            .bytes_in_flight()
+            .max(u64::from(ctx.first.due || ending))
+    }
+
+    fn counters(&self) -> Counters {
+        self.state.counters
+    }
+
+    fn sort_by_priority(&self, associations: &mut [AssociationId]) {
+        if self.state.uses_sort {
+            let rank = |id: &AssociationId| {
+                let sort = self.table.get(*id).and_then(|ctx| ctx.sort);
+                (sort.is_none(), sort)
+            };
+            associations.sort_by_key(rank);
+        }
+    }
+
+    fn coalesce_delay(&self) -> Duration {
+        self.state.config.coalesce_delay
+    }
+}

@@ -1,0 +1,231 @@
+//! What the procedures of all associations share.
+
+use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
+use crate::pdu::{
+    Body, Diag, DiagCode, DiagValue, Format, HEADER_LEN, Header, Options, Packet, Reject, Rejects,
+    Service,
+};
+use crate::procedure::v3::{self, HeaderContext};
+use crate::ready_queue::ReadyQueue;
+use crate::routes::Routes;
+use engine::{Address, AssociationId, Counters, Event, Instant, SplitMix64};
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Debug)]
+pub(crate) struct EndpointState {
+    pub(crate) config: Config,
+    /// When to look after the timers of which circuit: one entry each at most.
+    pub(crate) timers: BTreeSet<(Instant, AssociationId)>,
+    pub(crate) events: VecDeque<Event>,
+    /// Slots whose contexts may have something to send, served in turn.
+    pub(crate) ready_queue: ReadyQueue,
+    /// Packets that belong to no context.
+    pub(crate) stateless_replies: VecDeque<(Address, Vec<u8>)>,
+    pub(crate) counters: Counters,
+    pub(crate) rejects: Rejects,
+    pub(crate) rng: SplitMix64,
+    pub(crate) listening: bool,
+    /// An association has, or had, a priority.
+    pub(crate) uses_sort: bool,
+    /// User bytes in a full packet.
+    payload_max: u64,
+    /// The route in the header of an answer to the packet at hand, in the third revision.
+    pub(crate) reply_route: u32,
+    /// The neighbours' routes, in the third revision.
+    pub(crate) routes: Routes,
+    /// Memory to build packets in.
+    pub(crate) scratch: Vec<u8>,
+}
+
+/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+const STATELESS_REPLIES_MAX: usize = 1024;
+
+impl EndpointState {
+    pub(crate) fn new(config: Config) -> EndpointState {
+        let config = fit_to_version(config);
+        EndpointState {
+            payload_max: full_payload(&config),
+            reply_route: 0,
+            routes: Routes::default(),
+            rng: SplitMix64::new(config.seed),
+            config,
+            timers: BTreeSet::new(),
+            events: VecDeque::new(),
+            ready_queue: ReadyQueue::default(),
+            stateless_replies: VecDeque::new(),
+            counters: Counters::default(),
+            rejects: Rejects::default(),
+            listening: false,
+            uses_sort: false,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// User bytes in a full DATA packet.
+    #[inline]
+    pub(crate) fn payload_max(&self) -> u64 {
+        self.payload_max
+    }
+
+    /// Octets of a packet with `bytes` behind its header, padding included.
+    #[inline]
+    pub(crate) fn packet_len(&self, bytes: u64) -> usize {
+        let version = self.config.version;
+        if version.is_v3() {
+            return version.overhead() + (bytes as usize).next_multiple_of(4).max(4);
+        }
+        HEADER_LEN + bytes as usize
+    }
+
+    /// Octets of a control packet that says the least.
+    pub(crate) fn control_len(&self) -> usize {
+        self.config.version.overhead() + self.config.version.control_len()
+    }
+
+    /// Octets of a control packet that brings a key.
+    pub(crate) fn key_packet_len(&self) -> usize {
+        if self.config.version.is_v3() {
+            self.control_len()
+        } else {
+            TCNTL_LEN
+        }
+    }
+
+    /// Builds `packet`, which has no user bytes, in the scratch memory.
+    pub(crate) fn emit(&mut self, packet: &Packet<'_>, header_context: &HeaderContext) {
+        if self.config.version.is_v3() {
+            self.scratch = v3::emit(self, packet, header_context);
+        } else {
+            packet.emit_with_checksum(&mut self.scratch);
+        }
+    }
+
+    /// Unsent bytes that leave whatever is on its way.
+    pub(crate) fn high_water(&self) -> u64 {
+        self.config.high_water.unwrap_or(self.payload_max())
+    }
+
+    pub(crate) fn count_packet_built(&mut self, bytes: u64) {
+        self.counters.packets_built += 1;
+        self.counters.bytes_sent += bytes;
+    }
+
+    /// Options every packet of an association with `service` carries.
+    pub(crate) fn service_options(&self, service: Service) -> Options {
+        let config = &self.config;
+        let unacknowledged = matches!(service, Service::Datagram | Service::Isochronous);
+        let noerr = config.error == ErrorControl::None || unacknowledged;
+        let noflow = config.flow == FlowControl::Off || unacknowledged;
+        Options::NONE
+            .with(Options::NOERR, noerr)
+            .with(Options::FASTNAK, config.fastnak)
+            .with(Options::NOFLOW, noflow)
+            .with(
+                Options::RES,
+                config.flow == FlowControl::Reservation || service == Service::Bulk,
+            )
+    }
+
+    /// Queues a packet that belongs to no context.
+    pub(crate) fn queue_reply(
+        &mut self,
+        to: Address,
+        packet: &Packet<'_>,
+        header_context: &HeaderContext,
+    ) {
+        self.emit(packet, header_context);
+        let octets = self.scratch.clone();
+        self.queue_octets(to, octets);
+    }
+
+    /// Queues octets that belong to no context.
+    pub(crate) fn queue_octets(&mut self, to: Address, octets: Vec<u8>) {
+        if self.stateless_replies.len() < STATELESS_REPLIES_MAX {
+            self.stateless_replies.push_back((to, octets));
+        }
+    }
+
+    /// Queues a DIAG of at most `octets_max` octets, without its text if need be. A peer whose
+    /// address is not proven gets no more than it sent.
+    pub(crate) fn queue_diag(
+        &mut self,
+        to: Address,
+        key: u64,
+        code: DiagCode,
+        value: DiagValue,
+        octets_max: usize,
+        header_context: &HeaderContext,
+    ) {
+        let text: &[u8] = match value {
+            DiagValue::NO_LISTENER => b"no listener\0",
+            DiagValue::NO_PROVIDER => b"no provider\0",
+            DiagValue::NO_RESOURCE => b"no resource\0",
+            DiagValue::MALFORMED_ADDRESS => b"malformed address\0",
+            DiagValue::MALFORMED_TRAFFIC => b"malformed traffic\0",
+            _ => b"",
+        };
+        let fits = self.packet_len(8 + text.len() as u64) <= octets_max;
+        let diag = Diag {
+            code,
+            value,
+            text: if fits { text } else { b"" },
+        };
+        self.queue_reply(
+            to,
+            &Packet {
+                header: plain_header(key, Format::Diag),
+                body: Body::Diag(diag),
+            },
+            header_context,
+        );
+    }
+
+    /// Counts a dropped packet.
+    pub(crate) fn reject(&mut self, reason: Reject) {
+        self.rejects.record(reason);
+        self.counters.packets_discarded += 1;
+    }
+}
+
+/// Octets of a TCNTL that says nothing about rates.
+const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
+
+/// User bytes in a full packet.
+fn full_payload(config: &Config) -> u64 {
+    let room = config.packet_len - config.version.overhead();
+    (room - room % config.version.segment_alignment()) as u64
+}
+
+/// Windows of a revision with 32-bit numbers: a quarter of them, so that old and new are apart.
+const V3_WINDOW_MAX: u64 = 1 << 30;
+
+/// `config` with what its dialect demands.
+fn fit_to_version(config: Config) -> Config {
+    let version = config.version;
+    if !version.is_v3() {
+        return config;
+    }
+    let pairs = version.overhead() + version.control_len() + 128;
+    Config {
+        window: config.window.min(V3_WINDOW_MAX),
+        initial_window: config.initial_window.min(V3_WINDOW_MAX),
+        spans: SpanMeaning::Missing,
+        gateway: config.gateway.filter(|_| config.routes),
+        fixed_pairs: config.fixed_pairs && config.packet_len >= pairs,
+        ..config
+    }
+}
+
+/// A header with nothing but a key; the length and the checksum are worked out later.
+pub(crate) fn plain_header(key: u64, format: Format) -> Header {
+    Header {
+        key,
+        options: Options::NONE,
+        format,
+        dlen: 0,
+        check: 0,
+        sort: 0,
+        sync: 0,
+        seq: 0,
+    }
+}

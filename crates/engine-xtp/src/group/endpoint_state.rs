@@ -1,0 +1,159 @@
+//! What all streams of an endpoint share, and small parts of packets.
+
+use super::config::{Config, Member, Reliability};
+use crate::endpoint_state::plain_header;
+use crate::pdu::{
+    AddressSegment, Body, Endpoints, HEADER_LEN, Header, Options, Packet, Rejects, Service,
+    TrafficSpec, UNLIMITED,
+};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::time::Duration;
+use engine::{Address, AssociationId, Counters, Event, SplitMix64};
+use std::collections::VecDeque;
+
+/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+const CONTROL_QUEUE_MAX: usize = 4096;
+
+/// News kept for the user at most; the oldest go first. The table of members has them too.
+const MEMBER_EVENTS_MAX: usize = 1024;
+
+/// The service codes of groups.
+const UNACKNOWLEDGED: Service = Service::Other(5);
+const RELIABLE: Service = Service::Other(6);
+
+#[derive(Debug)]
+pub(super) struct GroupEndpointState {
+    pub(super) config: Config,
+    /// The same times in the form the round-trip estimate wants.
+    pub(super) wtimer_config: crate::Config,
+    pub(super) events: VecDeque<Event>,
+    /// What became of members.
+    pub(super) member_events: VecDeque<(AssociationId, Member)>,
+    /// Control packets to one address.
+    pub(super) control_queue: VecDeque<((AssociationId, Address), Vec<u8>)>,
+    pub(super) counters: Counters,
+    pub(super) rejects: Rejects,
+    pub(super) rng: SplitMix64,
+    pub(super) listening: bool,
+    /// Control packets of receivers sent, and left out because others gave them.
+    pub(super) control_sent: u64,
+    pub(super) refused_joins: u64,
+}
+
+impl GroupEndpointState {
+    pub(super) fn new(config: Config) -> GroupEndpointState {
+        GroupEndpointState {
+            wtimer_config: crate::Config {
+                wtimer_initial: config.wtimer_initial,
+                wtimer_min: config.wtimer_min,
+                wtimer_max: config.wtimer_max,
+                ..crate::Config::default()
+            },
+            rng: SplitMix64::new(config.seed),
+            config,
+            events: VecDeque::new(),
+            member_events: VecDeque::new(),
+            control_queue: VecDeque::new(),
+            counters: Counters::default(),
+            rejects: Rejects::default(),
+            listening: false,
+            control_sent: 0,
+            refused_joins: 0,
+        }
+    }
+
+    /// User bytes in a full DATA packet.
+    pub(super) fn payload_max(&self) -> u64 {
+        (self.config.packet_len - HEADER_LEN) as u64
+    }
+
+    /// Queues a packet for one address.
+    pub(super) fn queue_control(&mut self, to: (AssociationId, Address), packet: Vec<u8>) {
+        if self.control_queue.len() < CONTROL_QUEUE_MAX {
+            self.control_queue.push_back((to, packet));
+        }
+    }
+
+    pub(super) fn push_member_event(&mut self, circuit: AssociationId, member: Member) {
+        if self.member_events.len() == MEMBER_EVENTS_MAX {
+            self.member_events.pop_front();
+        }
+        self.member_events.push_back((circuit, member));
+    }
+
+    /// Whom a packet is for: the group, or the sender.
+    pub(super) fn address_segment(&self, to: Address) -> AddressSegment<'static> {
+        let v4 = |dst_host: Ipv4Addr, dst_port: u16| {
+            AddressSegment::V4(Endpoints {
+                dst_host,
+                src_host: Ipv4Addr::UNSPECIFIED,
+                dst_port,
+                src_port: 0,
+            })
+        };
+        match to {
+            Address::Station(station) => v4(Ipv4Addr::from(station), self.config.port),
+            Address::Ether(_) => AddressSegment::Null([0; 4]),
+            Address::Socket(socket) => match socket.ip() {
+                IpAddr::V4(host) => v4(host, socket.port()),
+                IpAddr::V6(dst_host) => AddressSegment::V6(Endpoints {
+                    dst_host,
+                    src_host: Ipv6Addr::UNSPECIFIED,
+                    dst_port: socket.port(),
+                    src_port: 0,
+                }),
+            },
+        }
+    }
+
+    /// What this side says about its traffic.
+    pub(super) fn traffic(&self) -> TrafficSpec {
+        let service = match self.config.reliability {
+            Reliability::None => UNACKNOWLEDGED,
+            _ => RELIABLE,
+        };
+        let (rate, burst) = self.config.rate.map_or((UNLIMITED, UNLIMITED), |limit| {
+            (limit.rate_bytes_per_s, limit.burst_bytes)
+        });
+        TrafficSpec::Limits {
+            service,
+            maxdata: (self.config.packet_len - HEADER_LEN) as u32,
+            inrate: rate,
+            inburst: burst,
+            outrate: rate,
+            outburst: burst,
+        }
+    }
+
+    /// The longest an answer may be put off.
+    pub(super) fn slot_max(&self) -> Duration {
+        self.config.slot
+    }
+}
+
+/// Whether a FIRST asks for a service of groups.
+pub(super) fn is_group_service(service: Service) -> bool {
+    matches!(service, UNACKNOWLEDGED | RELIABLE | Service::Unspecified)
+}
+
+/// A packet without user bytes, summed.
+pub(super) fn control_octets(
+    key: u64,
+    options: Options,
+    body: &Body<'_>,
+    (sync, seq): (u32, u64),
+) -> Vec<u8> {
+    let header = Header {
+        options,
+        sync,
+        seq,
+        ..plain_header(key, body.format())
+    };
+    let mut octets = Vec::with_capacity(64);
+    let packet = Packet {
+        header,
+        body: *body,
+    };
+    packet.emit_with_checksum(&mut octets);
+    octets
+}

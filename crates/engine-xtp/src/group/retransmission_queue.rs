@@ -1,0 +1,178 @@
+//! What is to be sent again, and what was.
+
+use crate::numbers::sync_before;
+use core::ops::Range;
+use std::collections::VecDeque;
+
+/// Ranges at most. Beyond it neighbours are joined, and what lies between is sent once more.
+pub(super) const RANGES_MAX: usize = 256;
+
+/// Bytes to send again: ascending, disjoint ranges.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RetransmissionQueue(VecDeque<Range<u64>>);
+
+impl RetransmissionQueue {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The lowest range.
+    pub(super) fn first(&self) -> Option<Range<u64>> {
+        self.0.front().cloned()
+    }
+
+    /// Adds a range.
+    pub(super) fn add(&mut self, new: Range<u64>) {
+        if new.is_empty() {
+            return;
+        }
+        let from = self.0.partition_point(|old| old.end < new.start);
+        let to = self.0.partition_point(|old| old.start <= new.end);
+        let mut new = new;
+        if from < to {
+            new.start = new.start.min(self.0[from].start);
+            new.end = new.end.max(self.0[to - 1].end);
+            self.0.drain(from..to);
+        }
+        self.0.insert(from, new);
+        if self.0.len() > RANGES_MAX
+            && let Some(last) = self.0.pop_back()
+            && let Some(before) = self.0.back_mut()
+        {
+            before.end = last.end;
+        }
+    }
+
+    /// Bytes below `position` are sent, or not needed any more.
+    pub(super) fn advance(&mut self, position: u64) {
+        while let Some(front) = self.0.front_mut() {
+            if front.end > position {
+                front.start = front.start.max(position);
+                return;
+            }
+            self.0.pop_front();
+        }
+    }
+}
+
+/// Ranges that were sent again, each with the sync of the packet that did.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RetransmissionLog(VecDeque<(Range<u64>, u32)>);
+
+impl RetransmissionLog {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Notes that `range` was sent again with `sync`.
+    pub(super) fn record(&mut self, range: Range<u64>, sync: u32) {
+        if let Some((last, at)) = self.0.back_mut()
+            && last.end == range.start
+        {
+            last.end = range.end;
+            *at = sync;
+            return;
+        }
+        if self.0.len() == RANGES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((range, sync));
+    }
+
+    /// What of `lacking` was not sent again since the request with sync `echo`.
+    pub(super) fn not_resent_since(
+        &self,
+        echo: u32,
+        lacking: Range<u64>,
+        mut each: impl FnMut(Range<u64>),
+    ) {
+        let mut left = vec![lacking];
+        for (range, _) in self.0.iter().filter(|(_, sync)| sync_before(echo, *sync)) {
+            left = left
+                .into_iter()
+                .flat_map(|part| subtract(part, range))
+                .collect();
+        }
+        left.into_iter().for_each(&mut each);
+    }
+
+    /// Forgets what lies below `position`.
+    pub(super) fn release(&mut self, position: u64) {
+        self.0.retain(|(range, _)| range.end > position);
+    }
+}
+
+/// `part` without `hole`.
+fn subtract(part: Range<u64>, hole: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let below = part.start..part.end.min(hole.start);
+    let above = part.start.max(hole.end)..part.end;
+    [below, above]
+        .into_iter()
+        .filter(|range| range.start < range.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::SplitMix64;
+
+    #[test]
+    fn retransmission_ranges_match_model() {
+        let mut random = SplitMix64::new(5);
+        for _ in 0..300 {
+            let mut again = RetransmissionQueue::default();
+            let mut bytes = [false; 100];
+            for _ in 0..random.below(20) {
+                let start = random.below(100);
+                let end = (start + random.below(20)).min(100);
+                again.add(start..end);
+                bytes[start as usize..end as usize].fill(true);
+            }
+            let below = random.below(100);
+            again.advance(below);
+            bytes[..below as usize].fill(false);
+            assert!(
+                again
+                    .0
+                    .iter()
+                    .zip(again.0.iter().skip(1))
+                    .all(|(a, b)| a.end < b.start)
+            );
+            for (at, is_in) in bytes.iter().enumerate() {
+                let found = again.0.iter().any(|range| range.contains(&(at as u64)));
+                assert_eq!(found, *is_in);
+            }
+        }
+    }
+
+    #[test]
+    fn range_count_bounded_without_losing_bytes() {
+        let mut again = RetransmissionQueue::default();
+        for at in 0..1000 {
+            again.add(at * 10..at * 10 + 1);
+        }
+        assert_eq!(again.len(), RANGES_MAX);
+        let last = again.0.back().cloned().unwrap_or(0..0);
+        assert!(last.contains(&9990));
+    }
+
+    #[test]
+    fn resent_ranges_excluded_since_request() {
+        let mut repeated = RetransmissionLog::default();
+        repeated.record(10..20, 5);
+        repeated.record(20..30, 6);
+        repeated.record(50..60, 9);
+        let lacking = |echo| {
+            let mut found = Vec::new();
+            repeated.not_resent_since(echo, 0..70, |range| found.push(range));
+            found
+        };
+        assert_eq!(lacking(4), [0..10, 30..50, 60..70]);
+        assert_eq!(lacking(6), [0..50, 60..70]);
+        assert_eq!(lacking(9), vec![0..70]);
+    }
+}

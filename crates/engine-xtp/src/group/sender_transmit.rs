@@ -1,0 +1,335 @@
+//! What a group's sender puts on the wire.
+
+use super::config::Reliability;
+use super::endpoint_state::{GroupEndpointState, control_octets};
+use super::sender::{GroupTracking, Sender};
+use crate::endpoint_state::plain_header;
+use crate::pdu::{Body, CHECK_AT, CommonControl, Format, HEADER_LEN, Header, Options};
+use crate::tx::{RateCredit, RateLimits};
+use core::ops::Range;
+use engine::{Batch, CloseReason, Framing, Instant};
+
+/// Slots of bytes from which on a short packet pays that makes those behind it begin at a slot's
+/// border, as for two parties.
+const ALIGN_MIN_SLOTS: u64 = 16;
+
+/// The bytes of one packet.
+struct PacketPlan {
+    bytes: Range<u64>,
+    is_retransmission: bool,
+    eom: bool,
+}
+
+impl Sender {
+    /// Fills `batch` with what may be sent now.
+    pub(super) fn transmit(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        now: Instant,
+        batch: &mut Batch,
+    ) {
+        if ep.config.reliability == Reliability::None {
+            // What the last call sent is out, all copies of it too.
+            self.release(ep, self.next_seq);
+        }
+        batch.set_destination(self.id, self.group);
+        if let Some(reason) = self.close_reason {
+            return self.transmit_end(ep, batch, reason);
+        }
+        if self.first_due {
+            return self.transmit_first(ep, now, batch);
+        }
+        if self.request_due {
+            return self.transmit_request(ep, now, batch);
+        }
+        if !self.connected {
+            return;
+        }
+        self.transmit_data(ep, now, batch);
+        self.update_coalesce_timer(ep, now);
+        self.arm_request_timer(ep, now);
+        if batch.is_empty() && self.is_unreliable_and_sent(ep) {
+            self.terminate(ep, CloseReason::Graceful);
+            self.transmit_end(ep, batch, CloseReason::Graceful);
+        }
+    }
+
+    /// Whether everything was sent of a stream that nobody acknowledges.
+    fn is_unreliable_and_sent(&self, ep: &GroupEndpointState) -> bool {
+        let all = self.finishing && self.next_seq == self.submitted;
+        all && ep.config.reliability == Reliability::None
+    }
+
+    /// The options of every packet.
+    fn options(&self, ep: &GroupEndpointState) -> Options {
+        Options::MULTI
+            .with(Options::NOERR, ep.config.reliability == Reliability::None)
+            .with(Options::NOFLOW, ep.config.reliability == Reliability::None)
+            .with(Options::FASTNAK, ep.config.fastnak)
+    }
+
+    fn transmit_first(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
+        self.first_due = false;
+        let counted = matches!(self.tracking, GroupTracking::Counted(_));
+        if counted && !self.connected {
+            self.first_retry_at = Some(now + ep.config.wtimer_initial + ep.slot_max());
+        }
+        let options = self.options(ep).with(Options::SREQ, counted);
+        let body = Body::First {
+            domain: 0,
+            address: ep.address_segment(self.group),
+            traffic: ep.traffic(),
+            data: &[],
+        };
+        self.sync = self.sync.wrapping_add(1);
+        self.push_control(ep, batch, options, &body, 0);
+    }
+
+    /// A CNTL that asks all.
+    fn transmit_request(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
+        self.request_due = false;
+        self.sync = self.sync.wrapping_add(1);
+        let (sync, sent) = (self.sync, self.sent_below());
+        let mut summary = None;
+        if let GroupTracking::Buckets(ring) = &mut self.tracking {
+            summary = ring.open(now, sync, sent);
+        }
+        self.record_request(ep, now);
+        if let Some(summary) = summary {
+            self.update_from_buckets(ep, summary);
+            if let Some(reason) = self.close_reason {
+                return self.transmit_end(ep, batch, reason);
+            }
+        }
+        self.schedule_bucket(ep, now);
+        let wclose = self.finishing && self.next_seq == self.submitted;
+        let options = self.options(ep) | Options::SREQ.with(Options::WCLOSE, wclose);
+        let body = Body::Cntl(self.common_control());
+        self.push_control(ep, batch, options, &body, self.next_seq);
+    }
+
+    /// When the next bucket is opened, and how fast the sender goes until then.
+    fn schedule_bucket(&mut self, ep: &GroupEndpointState, now: Instant) {
+        let GroupTracking::Buckets(ring) = &self.tracking else {
+            return;
+        };
+        let default_wtimer = self.rtt.wtimer(&ep.wtimer_config, 0);
+        let wtimer = ring
+            .wtimer()
+            .unwrap_or(default_wtimer)
+            .min(ep.wtimer_config.wtimer_max)
+            + ep.slot_max();
+        self.request_at = Some(now + ring.config.request_interval(wtimer));
+        let packet_len = ep.config.packet_len as u64;
+        let own = ring.rate(wtimer, ep.config.initial_window, packet_len);
+        let limits = RateLimits {
+            own: self.rate_limits.effective(),
+            peer: Some(own),
+        };
+        if let Some(limit) = limits.effective() {
+            let credit = self
+                .rate_credit
+                .get_or_insert_with(|| RateCredit::new(limit, now));
+            credit.set_limit(limit, now);
+        }
+    }
+
+    /// The stream is over for everybody.
+    fn transmit_end(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        batch: &mut Batch,
+        reason: CloseReason,
+    ) {
+        let wclose = reason == CloseReason::Graceful;
+        let options = self.options(ep) | Options::END.with(Options::WCLOSE, wclose);
+        let body = Body::Cntl(self.common_control());
+        self.push_control(ep, batch, options, &body, self.next_seq);
+    }
+
+    /// The control segment of the sender's own packets: the oldest byte it can send again. There is
+    /// no other direction that it could speak of.
+    fn common_control(&self) -> CommonControl {
+        CommonControl {
+            rseq: self.una,
+            alloc: 0,
+            echo: 0,
+        }
+    }
+
+    fn push_control(
+        &self,
+        ep: &mut GroupEndpointState,
+        batch: &mut Batch,
+        options: Options,
+        body: &Body<'_>,
+        seq: u64,
+    ) {
+        let octets = control_octets(self.key, options, body, (self.sync, seq));
+        batch.push(&octets, self.next_seq..self.next_seq);
+        ep.counters.packets_built += 1;
+        ep.counters.bytes_summed += octets.len() as u64;
+    }
+
+    fn transmit_data(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
+        let mut next = self.next_packet(ep);
+        while let Some(plan) = next.take() {
+            let len = HEADER_LEN + (plan.bytes.end - plan.bytes.start) as usize;
+            let short = !batch.is_empty() && len < batch.segment_size();
+            let long = !batch.is_empty() && len > batch.segment_size();
+            if long || batch.room() == 0 || !self.spend_rate(now, len) {
+                break;
+            }
+            self.mark_sent(ep, &plan);
+            next = self.next_packet(ep);
+            self.push_data(ep, now, batch, &plan, next.is_none());
+            if short {
+                break;
+            }
+        }
+    }
+
+    /// Whether the rate lets a packet of `len` octets go.
+    fn spend_rate(&mut self, now: Instant, len: usize) -> bool {
+        let Some(credit) = &mut self.rate_credit else {
+            return true;
+        };
+        if credit.allows(now) {
+            credit.spend(len);
+            return true;
+        }
+        self.rate_at = Some(credit.next_refill());
+        false
+    }
+
+    /// The next bytes to send: what was lost first, then what is new.
+    fn next_packet(&mut self, ep: &GroupEndpointState) -> Option<PacketPlan> {
+        if let Some(lost) = self.retransmission_queue.first() {
+            return Some(self.plan_packet(ep, lost.start, lost.end, true));
+        }
+        let unreliable = ep.config.reliability == Reliability::None;
+        let limit = self
+            .submitted
+            .min(if unreliable { u64::MAX } else { self.alloc });
+        if limit <= self.next_seq {
+            return None;
+        }
+        let (next, end) = (self.next_seq, self.submitted);
+        let plan = self.plan_packet(ep, next, end, false);
+        let idle = next == self.una;
+        if plan.bytes.end > limit {
+            let bytes = plan.bytes.start..limit;
+            return idle.then_some(PacketPlan {
+                bytes,
+                eom: false,
+                ..plan
+            });
+        }
+        let full = plan.bytes.end < end || plan.bytes.end - plan.bytes.start == ep.payload_max();
+        (full || plan.eom || self.pushed >= plan.bytes.end || self.finishing || idle)
+            .then_some(plan)
+    }
+
+    /// Cuts a packet that begins at `start`: it ends at the end of a message, or at `end`; in a
+    /// longer byte stream at a slot's border too, so that packets lie in one piece.
+    fn plan_packet(
+        &mut self,
+        ep: &GroupEndpointState,
+        start: u64,
+        end: u64,
+        is_retransmission: bool,
+    ) -> PacketPlan {
+        let payload = ep.payload_max();
+        let mut stop = end.min(start + payload);
+        if ep.config.framing == Framing::Stream {
+            if start >= self.slot_boundary || start + payload < self.slot_boundary {
+                self.slot_boundary = (start / payload + 1) * payload;
+            }
+            if end - start >= ALIGN_MIN_SLOTS * payload {
+                stop = stop.min(self.slot_boundary);
+            }
+        }
+        let message_end = self
+            .message_ends
+            .next_after(start)
+            .filter(|&ends| ends <= stop);
+        PacketPlan {
+            bytes: start..message_end.unwrap_or(stop),
+            is_retransmission,
+            eom: message_end.is_some(),
+        }
+    }
+
+    fn mark_sent(&mut self, ep: &mut GroupEndpointState, plan: &PacketPlan) {
+        self.sync = self.sync.wrapping_add(1);
+        if plan.is_retransmission {
+            self.retransmission_queue.advance(plan.bytes.end);
+            self.retransmission_log
+                .record(plan.bytes.clone(), self.sync);
+            ep.counters.retransmissions += 1;
+        } else {
+            self.next_seq = plan.bytes.end;
+        }
+    }
+
+    fn push_data(
+        &mut self,
+        ep: &mut GroupEndpointState,
+        now: Instant,
+        batch: &mut Batch,
+        plan: &PacketPlan,
+        last: bool,
+    ) {
+        let len = plan.bytes.end - plan.bytes.start;
+        self.bytes_since_request += len;
+        let counted = matches!(self.tracking, GroupTracking::Counted(_));
+        let has_sreq = counted && self.needs_status_request(ep, plan, last);
+        let wclose = self.finishing && plan.bytes.end == self.submitted;
+        let options = self
+            .options(ep)
+            .with(Options::NOCHECK, !ep.config.checksum)
+            .with(Options::SREQ, has_sreq)
+            .with(Options::EOM, plan.eom)
+            .with(Options::WCLOSE, wclose);
+        let header = Header {
+            options,
+            dlen: len as u32,
+            sync: self.sync,
+            seq: plan.bytes.start,
+            ..plain_header(self.key, Format::Data)
+        };
+        if has_sreq {
+            self.record_request(ep, now);
+        }
+        let sum_at = ep.config.checksum.then_some(CHECK_AT);
+        batch.push_with_checksum(&header.emit_with_checksum(), plan.bytes.clone(), sum_at);
+        ep.counters.packets_built += 1;
+        ep.counters.bytes_sent += len;
+        ep.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
+    }
+
+    /// One request every `status_every` bytes or quarter of the window, with the last
+    /// retransmission, with the end, and when the window is used up.
+    fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan, last: bool) -> bool {
+        let quarter = self.alloc.saturating_sub(self.una) / 4;
+        let every = ep
+            .config
+            .status_interval_bytes
+            .min(quarter.max(ep.payload_max()));
+        let end = self.finishing && plan.bytes.end == self.submitted;
+        self.bytes_since_request >= every
+            || self.request_with_next_data
+            || end
+            || plan.is_retransmission && self.retransmission_queue.is_empty()
+            || last && self.is_send_blocked()
+    }
+
+    /// Bounds the wait of bytes that were held back.
+    fn update_coalesce_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
+        if self.next_seq.max(self.pushed) >= self.submitted {
+            self.coalesce_at = None;
+        } else if self.coalesce_at.is_none() {
+            self.coalesce_at = Some(now + ep.config.coalesce_delay);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The control segments.
+
+use super::{u32_at, u64_at};
+
+/// Octets of a [`Common`].
+pub(super) const COMMON_LEN: usize = 20;
+
+/// Octets of a [`Span`].
+pub const SPAN_LEN: usize = 16;
+
+/// What every control packet says about the direction it reports on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommonControl {
+    /// Everything below arrived.
+    pub rseq: u64,
+    /// Bytes from here on may not be sent.
+    pub alloc: u64,
+    /// The highest sync seen.
+    pub echo: u32,
+}
+
+impl CommonControl {
+    pub(super) fn parse(body: &[u8]) -> Option<CommonControl> {
+        Some(CommonControl {
+            rseq: u64_at(body, 0)?,
+            alloc: u64_at(body, 8)?,
+            echo: u32_at(body, 16)?,
+        })
+    }
+
+    pub(super) fn emit(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.rseq.to_be_bytes());
+        out.extend_from_slice(&self.alloc.to_be_bytes());
+        out.extend_from_slice(&self.echo.to_be_bytes());
+    }
+}
+
+/// A range of byte numbers, from `left` to before `right`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub left: u64,
+    /// The byte behind the last.
+    pub right: u64,
+}
+
+/// The spans of a packet, as they came: neither sorted nor disjoint unless the peer is honest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spans<'a>(pub(super) &'a [u8]);
+
+impl<'a> Spans<'a> {
+    /// No spans.
+    pub const EMPTY: Spans<'static> = Spans(&[]);
+
+    /// The spans in `octets`, each of [`SPAN_LEN`]; None when the last is cut off.
+    pub fn new(octets: &'a [u8]) -> Option<Spans<'a>> {
+        octets
+            .len()
+            .is_multiple_of(SPAN_LEN)
+            .then_some(Spans(octets))
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len() / SPAN_LEN
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Each in turn.
+    pub fn iter(&self) -> impl Iterator<Item = Span> + use<'a> {
+        let (chunks, _) = self.0.as_chunks::<SPAN_LEN>();
+        chunks.iter().map(|chunk| Span {
+            left: u64_at(chunk, 0).unwrap_or_default(),
+            right: u64_at(chunk, 8).unwrap_or_default(),
+        })
+    }
+}

@@ -1,0 +1,284 @@
+//! Middle segments of the third revision.
+
+use super::super::{AddressSegment, Diag, TrafficSpec, u32_at};
+use super::{HeaderV3, PacketKind, Version, emit_first_segment, parse_first_segment};
+
+/// Pairs of a control segment with a fixed number of them.
+pub const PAIRS_MAX: usize = 16;
+
+/// Octets of a pair.
+const PAIR_LEN: usize = 8;
+
+/// A range of byte numbers that are to be sent again, from `left` to before `right`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResendPair {
+    /// The first byte.
+    pub left: u32,
+    /// The byte behind the last.
+    pub right: u32,
+}
+
+/// The resend pairs of a control segment, as they came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResendPairs<'a> {
+    octets: &'a [u8],
+    /// Sixteen are there, used or not.
+    pub fixed: bool,
+}
+
+impl<'a> ResendPairs<'a> {
+    /// No pairs.
+    pub const EMPTY: ResendPairs<'static> = ResendPairs {
+        octets: &[],
+        fixed: false,
+    };
+
+    /// The pairs in `octets`, eight each; None when the last is cut off or there are too many.
+    pub fn new(octets: &'a [u8], fixed: bool) -> Option<ResendPairs<'a>> {
+        let fits = octets.len().is_multiple_of(PAIR_LEN) && octets.len() <= PAIRS_MAX * PAIR_LEN;
+        fits.then_some(ResendPairs { octets, fixed })
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.octets.len() / PAIR_LEN
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    /// Each in turn.
+    pub fn iter(&self) -> impl Iterator<Item = ResendPair> + use<'a> {
+        let (chunks, _) = self.octets.as_chunks::<PAIR_LEN>();
+        chunks.iter().map(|chunk| ResendPair {
+            left: u32_at(chunk, 0).unwrap_or_default(),
+            right: u32_at(chunk, 4).unwrap_or_default(),
+        })
+    }
+}
+
+/// What every control packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlSegmentV3 {
+    /// Everything below arrived.
+    pub rseq: u32,
+    /// Bytes from here on may not be sent.
+    pub alloc: u32,
+    /// The highest sync seen.
+    pub echo: u32,
+    /// Bytes a second the sender accepts; all ones for no limit.
+    pub rate: u32,
+    /// Bytes at once the sender accepts.
+    pub burst: u32,
+    /// The sender's own key.
+    pub xkey: u32,
+    /// User bytes of the longest packet the sender accepts.
+    pub maxdata: u16,
+    /// Zero; 3.5 and 3.6 only.
+    pub reserved: [u32; 4],
+}
+
+/// The segment of MAINT and MGMT packets: what is wanted, and octets that belong to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InformationSegment<'a> {
+    /// 1 asks, 2 answers.
+    pub op: u32,
+    /// The rest.
+    pub octets: &'a [u8],
+}
+
+/// What is between header and trailer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyV3<'a> {
+    /// DATA.
+    Data(&'a [u8]),
+    /// CNTL.
+    Cntl(ControlSegmentV3, ResendPairs<'a>),
+    /// FIRST.
+    First {
+        /// Whom it is for.
+        address: AddressSegment<'a>,
+        /// Which service.
+        traffic: TrafficSpec,
+        /// User bytes.
+        data: &'a [u8],
+    },
+    /// PATH: whom it is for.
+    Path(AddressSegment<'a>),
+    /// DIAG.
+    Diag(Diag<'a>),
+    /// MAINT.
+    Maint(InformationSegment<'a>),
+    /// MGMT.
+    Mgmt(InformationSegment<'a>),
+    /// ROUTE: 1 assigns `route`, 2 releases the route of the header, 3 says that it is released.
+    Route {
+        /// What to do.
+        op: u32,
+        /// The value the sender knows the route by.
+        route: u32,
+    },
+    /// RCNTL: limits for all associations on the header's route.
+    Rcntl {
+        /// Bytes a second; all ones for no limit.
+        rate: u32,
+        /// Bytes at once.
+        burst: u32,
+    },
+}
+
+impl<'a> BodyV3<'a> {
+    /// Reads the middle segment of `packet`, whose header was checked; None when it is not what
+    /// its kind demands.
+    pub fn parse(version: Version, header: &HeaderV3, packet: &'a [u8]) -> Option<BodyV3<'a>> {
+        let start = version.header_len() + usize::from(header.pad_front);
+        let end = version.header_len() + header.dlen as usize - usize::from(header.pad_back);
+        let body = packet.get(start..end)?;
+        match header.kind {
+            PacketKind::Data => Some(BodyV3::Data(body)),
+            PacketKind::Cntl => parse_control(version, body),
+            PacketKind::First => {
+                let (address, traffic, data) = parse_first_segment(body)?;
+                Some(BodyV3::First {
+                    address,
+                    traffic,
+                    data,
+                })
+            }
+            PacketKind::Path => {
+                let (_, address) = AddressSegment::parse(body)?;
+                (address.len() == body.len()).then_some(BodyV3::Path(address))
+            }
+            PacketKind::Diag => Diag::parse(body).map(BodyV3::Diag),
+            PacketKind::Maint => information(body).map(BodyV3::Maint),
+            PacketKind::Mgmt => information(body).map(BodyV3::Mgmt),
+            PacketKind::Route | PacketKind::Rcntl if body.len() != 8 => None,
+            PacketKind::Route => Some(BodyV3::Route {
+                op: u32_at(body, 0)?,
+                route: u32_at(body, 4)?,
+            }),
+            PacketKind::Rcntl => Some(BodyV3::Rcntl {
+                rate: u32_at(body, 0)?,
+                burst: u32_at(body, 4)?,
+            }),
+        }
+    }
+
+    /// The kind of a packet with this body.
+    pub fn kind(&self) -> PacketKind {
+        match self {
+            BodyV3::Data(_) => PacketKind::Data,
+            BodyV3::Cntl(..) => PacketKind::Cntl,
+            BodyV3::First { .. } => PacketKind::First,
+            BodyV3::Path(_) => PacketKind::Path,
+            BodyV3::Diag(_) => PacketKind::Diag,
+            BodyV3::Maint(_) => PacketKind::Maint,
+            BodyV3::Mgmt(_) => PacketKind::Mgmt,
+            BodyV3::Route { .. } => PacketKind::Route,
+            BodyV3::Rcntl { .. } => PacketKind::Rcntl,
+        }
+    }
+
+    pub(super) fn emit(&self, version: Version, out: &mut Vec<u8>) {
+        let mut words = |words: &[u32]| {
+            let octets = words.iter().flat_map(|word| word.to_be_bytes());
+            out.extend(octets);
+        };
+        match self {
+            BodyV3::Data(data) => out.extend_from_slice(data),
+            BodyV3::Cntl(control, pairs) => emit_control(version, control, pairs, out),
+            BodyV3::First {
+                address,
+                traffic,
+                data,
+            } => {
+                emit_first_segment(address, traffic, out);
+                out.extend_from_slice(data);
+            }
+            BodyV3::Path(address) => address.emit(0, out),
+            BodyV3::Diag(diag) => diag.emit(out),
+            BodyV3::Maint(info) | BodyV3::Mgmt(info) => {
+                words(&[info.op]);
+                out.extend_from_slice(info.octets);
+            }
+            BodyV3::Route { op, route } => words(&[*op, *route]),
+            BodyV3::Rcntl { rate, burst } => words(&[*rate, *burst]),
+        }
+    }
+}
+
+fn information(body: &[u8]) -> Option<InformationSegment<'_>> {
+    Some(InformationSegment {
+        op: u32_at(body, 0)?,
+        octets: &body[4..],
+    })
+}
+
+/// A control segment: rseq, alloc, echo, rate, burst, xkey; the number of pairs and the longest
+/// packet in 16 bits each; a word of zero; in 3.5 and 3.6 four more. Then the pairs.
+fn parse_control(version: Version, body: &[u8]) -> Option<BodyV3<'_>> {
+    let pairs = body.get(version.control_len()..)?;
+    let at = |index: usize| u32_at(body, 4 * index);
+    let counts = at(6)?;
+    let used = (counts >> 16) as usize * PAIR_LEN;
+    let fixed = pairs.len() != used;
+    if fixed && pairs.len() != PAIRS_MAX * PAIR_LEN || at(7)? != 0 {
+        return None;
+    }
+    let rest = &pairs.get(used..)?;
+    if rest.iter().any(|&octet| octet != 0) {
+        return None;
+    }
+    let mut reserved = [0; 4];
+    if version != Version::V33 {
+        for (index, word) in reserved.iter_mut().enumerate() {
+            *word = at(8 + index)?;
+        }
+    }
+    let control = ControlSegmentV3 {
+        rseq: at(0)?,
+        alloc: at(1)?,
+        echo: at(2)?,
+        rate: at(3)?,
+        burst: at(4)?,
+        xkey: at(5)?,
+        maxdata: counts as u16,
+        reserved,
+    };
+    Some(BodyV3::Cntl(
+        control,
+        ResendPairs::new(&pairs[..used], fixed)?,
+    ))
+}
+
+fn emit_control(
+    version: Version,
+    control: &ControlSegmentV3,
+    pairs: &ResendPairs<'_>,
+    out: &mut Vec<u8>,
+) {
+    let counts = (pairs.len() as u32) << 16 | u32::from(control.maxdata);
+    let words = [
+        control.rseq,
+        control.alloc,
+        control.echo,
+        control.rate,
+        control.burst,
+        control.xkey,
+        counts,
+        0,
+    ];
+    let more: &[u32] = match version {
+        Version::V33 => &[],
+        _ => &control.reserved,
+    };
+    let octets = words.iter().chain(more).flat_map(|word| word.to_be_bytes());
+    out.extend(octets);
+    out.extend_from_slice(pairs.octets);
+    if pairs.fixed {
+        let unused = (PAIRS_MAX - pairs.len()) * PAIR_LEN;
+        out.resize(out.len() + unused, 0);
+    }
+}

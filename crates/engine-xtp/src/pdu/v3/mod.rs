@@ -1,0 +1,156 @@
+//! The octets of XTP's third revision: 3.3, 3.5 and 3.6.
+//!
+//! The texts of these revisions are lost. What is known of them - the lengths of headers, trailers
+//! and control segments, 32-bit byte numbers, two checks, padding, routes, the kinds of packet - is
+//! kept; the places of the fields are decided in `docs/decisions/0008-xtp-3x.md`. Every packet is
+//! a [`Header3`], a middle segment ([`Body3`]) and a trailer of four octets that is a check over
+//! the middle segment, padding included.
+
+mod body;
+mod header;
+
+pub use body::{BodyV3, ControlSegmentV3, InformationSegment, PAIRS_MAX, ResendPair, ResendPairs};
+pub use header::{HeaderV3, PacketKind};
+
+use super::{AddressSegment, TrafficSpec};
+
+/// A revision of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// 3.3: header and trailer 32 octets, control segment 32.
+    V33,
+    /// 3.5: header and trailer 40 octets, control segment 48.
+    V35,
+    /// 3.6: header 40 octets, trailer 4; control segment as in 3.5.
+    V36,
+    /// 4.0: header 32 octets, no trailer.
+    V40,
+}
+
+/// Octets of a trailer of the third revision.
+pub const TRAILER_LEN: usize = 4;
+
+/// Top bit of keys and routes: the value is the receiver's own, returned to it.
+pub const RTN_V3: u32 = 1 << 31;
+
+impl Version {
+    /// Octets in front of the middle segment.
+    pub const fn header_len(self) -> usize {
+        match self {
+            Version::V33 => 28,
+            Version::V35 => 36,
+            Version::V36 => 40,
+            Version::V40 => super::HEADER_LEN,
+        }
+    }
+
+    /// Octets of a packet that are not its middle segment.
+    pub const fn overhead(self) -> usize {
+        match self {
+            Version::V40 => super::HEADER_LEN,
+            _ => self.header_len() + TRAILER_LEN,
+        }
+    }
+
+    /// Octets of a control segment without pairs.
+    pub const fn control_len(self) -> usize {
+        match self {
+            Version::V33 => 32,
+            Version::V35 | Version::V36 => 48,
+            Version::V40 => super::control_segment::COMMON_LEN,
+        }
+    }
+
+    /// Whether it is one of the third revision.
+    pub const fn is_v3(self) -> bool {
+        !matches!(self, Version::V40)
+    }
+
+    /// What middle segments are filled up to a multiple of.
+    pub(crate) const fn segment_alignment(self) -> usize {
+        if self.is_v3() { 4 } else { 1 }
+    }
+}
+
+/// A packet of the third revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketV3<'a> {
+    /// The header.
+    pub header: HeaderV3,
+    /// The middle segment without its padding.
+    pub body: BodyV3<'a>,
+}
+
+impl<'a> PacketV3<'a> {
+    /// Reads and checks a packet. Octets behind the trailer are padding of the medium.
+    ///
+    /// # Errors
+    ///
+    /// The first rule it breaks.
+    pub fn parse(version: Version, octets: &'a [u8]) -> Result<PacketV3<'a>, super::Reject> {
+        let header = HeaderV3::parse(version, octets)?;
+        let body = BodyV3::parse(version, &header, octets).ok_or(super::Reject::Body)?;
+        Ok(PacketV3 { header, body })
+    }
+
+    /// The packet as octets, with length and checks worked out: padding in front as the header
+    /// has it, behind as the length demands and at least as much as the header has.
+    pub fn emit(&self, version: Version) -> Vec<u8> {
+        let head = version.header_len();
+        let mut out = vec![0; head + usize::from(self.header.pad_front)];
+        self.body.emit(version, &mut out);
+        let back = padding_len(out.len() - head, usize::from(self.header.pad_back));
+        out.resize(out.len() + back, 0);
+        let header = HeaderV3 {
+            pad_back: back as u8,
+            dlen: (out.len() - head) as u32,
+            ..self.header
+        };
+        header.emit_into(version, &mut out[..head]);
+        let summed = !header.options.has(super::Options::NOCHECK);
+        let check = if summed {
+            engine::checksum::cxor(&out[head..])
+        } else {
+            0
+        };
+        out.extend_from_slice(&check.to_be_bytes());
+        out
+    }
+}
+
+/// Octets behind a middle segment of `len` so that it is a multiple of four, four at least, and
+/// has `least` of them.
+pub(crate) fn padding_len(len: usize, least: usize) -> usize {
+    let whole = (len + least).next_multiple_of(4).max(4);
+    whole - len
+}
+
+/// The parts of a FIRST, or of a PATH.
+pub(crate) fn parse_first_segment<'a>(
+    body: &'a [u8],
+) -> Option<(AddressSegment<'a>, TrafficSpec, &'a [u8])> {
+    let (_, address) = AddressSegment::parse(body)?;
+    let rest = &body[address.len()..];
+    let traffic = TrafficSpec::parse(rest)?.with_v3_service();
+    Some((address, traffic, &rest[traffic.len()..]))
+}
+
+/// Appends an address segment and a traffic specifier.
+pub(crate) fn emit_first_segment(
+    address: &AddressSegment<'_>,
+    traffic: &TrafficSpec,
+    out: &mut Vec<u8>,
+) {
+    address.emit(0, out);
+    let at = out.len();
+    traffic.emit(out);
+    out[at + 2] = traffic.service().v3_code();
+}
+
+/// The middle segment of a packet that was checked, without its padding.
+pub(crate) fn segment(version: Version, packet: &[u8]) -> &[u8] {
+    let header = HeaderV3::parse_unchecked(version, packet);
+    let start = version.header_len() + usize::from(header.pad_front);
+    let end = version.header_len() + header.dlen as usize - usize::from(header.pad_back);
+    packet.get(start..end).unwrap_or_default()
+}

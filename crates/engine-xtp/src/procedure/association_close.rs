@@ -1,0 +1,206 @@
+//! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG.
+
+use crate::context::{Context, ContextState};
+use crate::context_table::InactiveContext;
+use crate::endpoint_state::{EndpointState, plain_header};
+use crate::pdu::{
+    Body, CommonControl, Diag, DiagCode, Format, Header, Options, Packet, Reject, Service,
+};
+use crate::procedure::v3::{self, HeaderContext};
+use crate::procedure::{association_setup, control_receive, control_send, data_receive};
+use engine::{Address, CloseReason, Event, Instant};
+
+/// All bytes left and the WCLOSE did not.
+pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
+    ctx.is_all_sent() && !ctx.waits_for_setup_answer() && !ctx.close.wclose_sent
+}
+
+/// Whether both directions are closed and both sides know.
+pub(crate) fn is_fully_closed(ctx: &Context) -> bool {
+    is_fully_closed_after(ctx, false, false)
+}
+
+/// The same once a packet with these bits left.
+pub(crate) fn is_fully_closed_after(ctx: &Context, wclose: bool, rclose: bool) -> bool {
+    let close = &ctx.close;
+    let sent = (close.wclose_sent || wclose) && (close.rclose_sent || rclose);
+    sent && close.rclose_received && ctx.rx.is_complete()
+}
+
+/// A packet left with these bits.
+pub(crate) fn record_sent_bits(ctx: &mut Context, wclose: bool, rclose: bool) {
+    ctx.close.wclose_sent |= wclose;
+    ctx.close.rclose_sent |= rclose;
+}
+
+/// The user will send no more.
+pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
+    if ctx.is_one_way() && !ctx.initiator {
+        return;
+    }
+    ctx.tx.finishing = true;
+    ctx.tx.pushed = ctx.tx.submitted;
+    association_setup::schedule_first_if_ready(ctx, ep);
+    ctx.mark_ready(ep);
+}
+
+/// The user gives up.
+pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
+    if ctx.state == ContextState::Active || ctx.first.sent {
+        let packet = end_packet(
+            ctx.outgoing_key(),
+            ctx.tx.next_seq,
+            ctx.rx.next_seq,
+            Options::END,
+        );
+        if ctx.within_amplification_limit(ep.control_len()) {
+            let header_context = v3::header_context(ctx, ep);
+            ep.queue_reply(ctx.peer, &packet, &header_context);
+            ep.count_packet_built(0);
+        }
+    }
+    ctx.terminate(ep, CloseReason::Aborted, true);
+}
+
+fn end_packet(key: u64, seq: u64, rseq: u64, options: Options) -> Packet<'static> {
+    let header = Header {
+        options,
+        seq,
+        ..plain_header(key, Format::Cntl)
+    };
+    let common = CommonControl {
+        rseq,
+        alloc: rseq,
+        echo: 0,
+    };
+    Packet {
+        header,
+        body: Body::Cntl(common),
+    }
+}
+
+/// A packet for a key in quarantine: whoever sent it has not heard of the end.
+pub(crate) fn answer_inactive(
+    inactive: &InactiveContext,
+    ep: &mut EndpointState,
+    from: Address,
+    header: &Header,
+    packet_len: usize,
+) -> Result<(), Reject> {
+    if from != inactive.peer {
+        return Err(Reject::ForeignSource);
+    }
+    let expects_no_answer = header.options.has(Options::END) || header.format == Format::Diag;
+    let allowed = inactive.validated || packet_len >= ep.control_len();
+    if !expects_no_answer && allowed {
+        let key = inactive
+            .remote
+            .map_or(inactive.key, |key| key | crate::pdu::RTN);
+        let graceful = inactive.graceful;
+        let options = Options::END
+            .with(Options::RCLOSE, graceful)
+            .with(Options::WCLOSE, graceful);
+        let header_context = HeaderContext {
+            seq_base: inactive.seq_base,
+            route: ep.routes.header_value(inactive.route),
+            dseq: inactive.received_seq,
+            ..HeaderContext::default()
+        };
+        let packet = end_packet(key, inactive.sent_seq, inactive.received_seq, options);
+        ep.queue_reply(from, &packet, &header_context);
+        ep.count_packet_built(0);
+    }
+    Ok(())
+}
+
+/// Acts on the close bits of a packet whose data, up to `seq`, were taken in.
+pub(crate) fn handle_close_bits(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    seq: u64,
+) -> Result<(), Reject> {
+    let options = header.options;
+    if options.has(Options::WCLOSE) {
+        handle_wclose(ctx, ep, seq)?;
+    }
+    report_stream_complete(ctx, ep, now);
+    if options.has(Options::RCLOSE) {
+        handle_rclose(ctx, ep, header.format);
+    }
+    if options.has(Options::END) {
+        let known = ctx.close.wclose_sent && ctx.close.rclose_received;
+        let graceful = known && ctx.rx.is_complete();
+        let reason = if graceful {
+            CloseReason::Graceful
+        } else {
+            CloseReason::Aborted
+        };
+        ctx.terminate(ep, reason, !ctx.initiator);
+    } else if is_fully_closed(ctx) {
+        ctx.pending.control = true;
+        ctx.mark_ready(ep);
+    }
+    Ok(())
+}
+
+/// Whether a stream may end at `last`: it ends once, and not before what came already.
+pub(crate) fn check_wclose(ctx: &Context, last: u64) -> Result<(), Reject> {
+    let moved = ctx.rx.final_seq.is_some_and(|known| known != last);
+    if moved
+        || last < ctx.rx.next_seq
+        || last < ctx.rx.reassembly.end()
+        || last > crate::numbers::SEQ_MAX
+    {
+        return Err(Reject::State);
+    }
+    Ok(())
+}
+
+fn handle_wclose(ctx: &mut Context, ep: &mut EndpointState, last: u64) -> Result<(), Reject> {
+    check_wclose(ctx, last)?;
+    if ctx.rx.error_control_off {
+        data_receive::skip_to(ctx, ep, last);
+    }
+    ctx.rx.final_seq = Some(last);
+    Ok(())
+}
+
+/// Tells host and peer, once, that the peer's stream is whole.
+fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let silent = ctx.is_one_way() && ctx.initiator;
+    if ctx.rx.is_complete() && !ctx.close.finish_reported && !silent {
+        ctx.close.finish_reported = true;
+        ep.events.push_back(Event::Finished(ctx.id));
+        if ctx.service != Service::Datagram {
+            control_send::schedule_control(ctx, ep, now);
+        }
+    }
+}
+
+/// The peer wants no more. With everything received that is the answer to WCLOSE; else its
+/// reader stopped, and nothing more can be said.
+fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, format: Format) {
+    let data = matches!(format, Format::Data | Format::First);
+    let whole = data || ctx.tx.acknowledged >= ctx.tx.submitted;
+    if ctx.close.wclose_sent && whole {
+        control_receive::acknowledge(ctx, ep, ctx.tx.next_seq);
+        ctx.close.rclose_received = true;
+    } else if !data {
+        do_abort(ctx, ep);
+    }
+}
+
+/// The peer says that something went wrong.
+pub(crate) fn handle_diag(ctx: &mut Context, ep: &mut EndpointState, diag: &Diag<'_>) {
+    let reason = match diag.code {
+        DiagCode::REFUSED if ctx.state == ContextState::Opening => CloseReason::Refused,
+        DiagCode::REFUSED
+        | DiagCode::ABANDONED
+        | DiagCode::INVALID_CONTEXT
+        | DiagCode::PROTOCOL_ERROR => CloseReason::Aborted,
+        _ => return,
+    };
+    ctx.terminate(ep, reason, false);
+}

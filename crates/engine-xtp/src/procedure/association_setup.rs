@@ -1,0 +1,456 @@
+//! Setting up: FIRST, from both sides.
+
+use crate::config::{PACKET_LEN, RateLimit};
+use crate::context::{AmplificationLimit, Context, ContextState};
+use crate::endpoint::Xtp;
+use crate::endpoint_state::{EndpointState, plain_header};
+use crate::pdu::v3 as v3_pdu;
+use crate::pdu::{
+    AddressSegment, Body, CHECK_AT, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN, Header,
+    Options, Packet, RTN, Reject, Service, TrafficSpec, UNLIMITED,
+};
+use crate::procedure::v3::{self, HeaderContext};
+use crate::procedure::{data_receive, data_send, status_request};
+use crate::tx::CongestionController;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, checksum};
+
+/// Opens an association: FIRST goes at once, or with the first user bytes.
+pub(crate) fn do_connect(
+    xtp: &mut Xtp,
+    now: Instant,
+    to: Address,
+    service: Service,
+) -> Result<AssociationId, CommandError> {
+    if xtp.table.active() >= xtp.state.config.associations_max {
+        return Err(CommandError::TooManyAssociations);
+    }
+    let neighbour = xtp.state.config.gateway.unwrap_or(to);
+    let added = xtp.table.add(neighbour, now, &mut xtp.state.rng);
+    let slot = added.ok_or(CommandError::TooManyAssociations)?;
+    let ctx = xtp
+        .table
+        .context(slot)
+        .ok_or(CommandError::UnknownAssociation)?;
+    let ep = &mut xtp.state;
+    ctx.initiator = true;
+    ctx.service = service;
+    ctx.state = ContextState::Opening;
+    if ep.config.version.is_v3() && ep.config.routes {
+        ctx.route = ep.routes.find_or_create(neighbour, to);
+        ep.routes.add_user(ctx.route);
+    }
+    init_context(ctx, ep, now);
+    start(ctx, ep);
+    Ok(ctx.id)
+}
+
+/// Sends FIRST alone, or leaves it to the first user bytes.
+fn start(ctx: &mut Context, ep: &mut EndpointState) {
+    let explicit = ep.config.explicit && ctx.is_stream();
+    ctx.first.explicit = explicit;
+    ctx.first.due = explicit;
+    if explicit {
+        ctx.mark_ready(ep);
+    } else {
+        ctx.open_reported = true;
+        ep.events.push_back(Event::Connected(ctx.id));
+    }
+    if ctx.is_one_way() {
+        ctx.rx.final_seq = Some(0);
+        ctx.close.rclose_sent = true;
+        ep.events.push_back(Event::Finished(ctx.id));
+    }
+}
+
+/// What both sides set before the first packet.
+fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    if ctx.initiator {
+        ctx.seq_base = ep.config.initial_seq;
+    }
+    ctx.sort = ctx.sort.or(ep.config.sort);
+    ctx.options = ep
+        .service_options(ctx.service)
+        .with(Options::SORT, ctx.sort.is_some());
+    ep.uses_sort |= ctx.sort.is_some();
+    ctx.accepted_rate = ep.config.rate;
+    ctx.tx.limits.own = ep.config.rate;
+    ctx.tx.sync = ep.rng.next_u64() as u32;
+    ctx.tx.saved_sync = ctx.tx.sync;
+    ctx.tx.alloc = ep.config.initial_window;
+    ctx.tx.payload_max = ep.payload_max();
+    ctx.limits_pending = has_limits(ep);
+    ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
+    ctx.tx.congestion = CongestionController::new(ep.config.congestion, ep.payload_max());
+    ctx.tx.apply_rate_limits(now);
+    status_request::start_ctimer(ctx, ep, now);
+}
+
+/// Puts FIRST into `batch`, with the user bytes there are, or with those of the last time.
+pub(crate) fn transmit_first(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    batch: &mut Batch,
+) {
+    let traffic = traffic_spec(ctx, ep, true);
+    ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
+    let address = address_segment(destination(ctx, ep), ep);
+    let segments_len = (address.len() + traffic.len()) as u64;
+    choose_first_data(ctx, ep, ep.payload_max() - segments_len);
+    let data_len = ctx.first.data_len;
+    let options = first_options(ctx);
+    let header = Header {
+        options,
+        sync: status_request::packet_sync(ctx, ep, now, options),
+        sort: ctx.sort.unwrap_or(0),
+        dlen: (segments_len + data_len) as u32,
+        ..plain_header(ctx.key, Format::First)
+    };
+    let body = Body::First {
+        domain: 0,
+        address,
+        traffic,
+        data: &[],
+    };
+    let mut octets = std::mem::take(&mut ep.scratch);
+    if ep.config.version.is_v3() {
+        octets.clear();
+        v3_pdu::emit_first_segment(&address, &traffic, &mut octets);
+        v3::push_first(ctx, ep, batch, &header, &octets, 0..data_len);
+    } else {
+        Packet { header, body }.emit_into(&mut octets);
+        let check = checksum::checksum(&octets);
+        octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
+        batch.push_with_checksum(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+    }
+    ep.scratch = octets;
+    ctx.first.due = false;
+    ctx.first.sent = true;
+    let octets = batch.size_of_last() as u64;
+    let header_len = (octets - data_len) as usize;
+    data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
+}
+
+/// Chooses the user bytes that travel with FIRST, once and for all.
+fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
+    if ctx.first.sent {
+        ctx.tx.retransmissions += 1;
+        ep.counters.retransmissions += 1;
+    } else {
+        ctx.first.data_len = first_data_len(ctx).min(room);
+        ctx.tx.next_seq = ctx.first.data_len;
+    }
+}
+
+/// User bytes that may travel with FIRST if it has room for them.
+fn first_data_len(ctx: &Context) -> u64 {
+    if ctx.first.explicit {
+        return 0;
+    }
+    let tx = &ctx.tx;
+    let message_end = tx.message_ends.first().unwrap_or(u64::MAX);
+    let allowed = if ctx.options.has(Options::NOFLOW) {
+        u64::MAX
+    } else {
+        tx.alloc
+    };
+    // A tag begins a DATA packet of its own, or ends one.
+    let tag = tx.begin_tags.first().unwrap_or(u64::MAX);
+    let end_tag = tx.end_tags.first().map_or(u64::MAX, |end| end - 8);
+    tx.submitted
+        .min(allowed)
+        .min(message_end)
+        .min(tag)
+        .min(end_tag)
+}
+
+fn first_options(ctx: &mut Context) -> Options {
+    let len = ctx.first.data_len;
+    let wclose = ctx.tx.finishing && len == ctx.tx.submitted && !ctx.first.explicit;
+    let datagram = ctx.service == Service::Datagram;
+    let message = len > 0 && ctx.tx.message_ends.next_after(len - 1) == Some(len);
+    ctx.options
+        .with(Options::SREQ, !datagram)
+        .with(Options::EOM, message || wclose && !ctx.is_stream())
+        .with(Options::WCLOSE, wclose)
+        .with(Options::END, wclose && datagram)
+}
+
+/// Bytes of FIRST were not sent yet and are there now.
+pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
+    let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.tx.finishing;
+    let full = ctx.tx.submitted >= ep.payload_max();
+    if ctx.state == ContextState::Opening && !ctx.first.sent && (some || full) {
+        ctx.first.due = true;
+    }
+}
+
+/// Where an association made here leads: to its neighbour, or beyond it.
+pub(crate) fn destination(ctx: &Context, ep: &EndpointState) -> Address {
+    ep.routes.destination(ctx.route).unwrap_or(ctx.peer)
+}
+
+pub(crate) fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment<'static> {
+    let (dst_port, src_port) = (ep.config.port, ep.config.source_port);
+    let v4 = |dst_host: Ipv4Addr| {
+        AddressSegment::V4(Endpoints {
+            dst_host,
+            src_host: Ipv4Addr::UNSPECIFIED,
+            dst_port,
+            src_port,
+        })
+    };
+    match to {
+        Address::Station(station) => v4(Ipv4Addr::from(station)),
+        // The frame says which host; the segment says which port.
+        Address::Ether(_) => v4(Ipv4Addr::UNSPECIFIED),
+        Address::Socket(socket) => match socket.ip() {
+            IpAddr::V4(host) => v4(host),
+            IpAddr::V6(dst_host) => AddressSegment::V6(Endpoints {
+                dst_host,
+                src_host: Ipv6Addr::UNSPECIFIED,
+                dst_port,
+                src_port,
+            }),
+        },
+    }
+}
+
+/// A FIRST with fewer user bytes is shorter than the TCNTL that answers it.
+const FIRST_DATA_MIN: u64 = 16;
+
+/// Whether FIRST would be shorter than the TCNTL that answers it.
+fn is_first_short(ctx: &Context) -> bool {
+    let data_len = if ctx.first.sent {
+        ctx.first.data_len
+    } else {
+        first_data_len(ctx)
+    };
+    let whole = ctx.tx.finishing && data_len == ctx.tx.submitted;
+    data_len < FIRST_DATA_MIN && !(ctx.is_one_way() && whole)
+}
+
+/// What this side says about its traffic. A short opening says it in full, which makes it long
+/// enough to be answered with a key: an unproven address gets no more than it sent.
+pub(crate) fn traffic_spec(ctx: &Context, ep: &EndpointState, first: bool) -> TrafficSpec {
+    let config = &ep.config;
+    let short = first && (is_first_short(ctx) || config.version.is_v3());
+    if !short && !has_limits(ep) && (first || !ctx.limits_pending && ctx.limits_sync.is_none()) {
+        return plain_spec(ctx);
+    }
+    let pair = |limit: Option<RateLimit>| {
+        limit.map_or((UNLIMITED, UNLIMITED), |limit| {
+            (limit.rate_bytes_per_s, limit.burst_bytes)
+        })
+    };
+    let ((inrate, inburst), (outrate, outburst)) =
+        (pair(ctx.accepted_rate), pair(ctx.tx.limits.own));
+    TrafficSpec::Limits {
+        service: ctx.service,
+        maxdata: ep.payload_max() as u32,
+        inrate,
+        inburst,
+        outrate,
+        outburst,
+    }
+}
+
+/// The service and nothing else.
+pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
+    TrafficSpec::Plain(ctx.service, [0; 4])
+}
+
+fn has_limits(ep: &EndpointState) -> bool {
+    ep.config.rate.is_some() || ep.config.packet_len != PACKET_LEN
+}
+
+/// A peer that wants shorter packets is not heeded: it could have a megabyte sent byte by byte.
+/// The shortest full packet an endpoint can be configured to is 128 octets.
+const MAXDATA_MIN: u32 = 96;
+
+/// Keeps to what the peer accepts.
+pub(crate) fn apply_peer_limits(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
+    let TrafficSpec::Limits {
+        maxdata,
+        inrate,
+        inburst,
+        ..
+    } = *traffic
+    else {
+        return;
+    };
+    ctx.tx.payload_max = ctx.tx.payload_max.min(u64::from(maxdata.max(MAXDATA_MIN)));
+    ctx.tx.limits.peer = (inrate != UNLIMITED).then_some(RateLimit {
+        rate_bytes_per_s: inrate,
+        burst_bytes: inburst,
+    });
+    ctx.tx.apply_rate_limits(now);
+}
+
+/// Sets the rate this side keeps to.
+pub(crate) fn do_set_rate(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    rate: Option<RateLimit>,
+) {
+    ctx.tx.limits.own = rate;
+    ctx.tx.apply_rate_limits(now);
+    ctx.mark_ready(ep);
+}
+
+/// Sets the rate the peer is to keep to, and has it told.
+pub(crate) fn do_impose_rate(ctx: &mut Context, ep: &mut EndpointState, rate: Option<RateLimit>) {
+    ctx.accepted_rate = rate;
+    ctx.limits_pending = true;
+    ctx.pending.control |= ctx.first.sent || !ctx.initiator;
+    ctx.mark_ready(ep);
+}
+
+/// Sets the priority among the associations of the endpoint.
+pub(crate) fn do_set_sort(ctx: &mut Context, ep: &mut EndpointState, sort: Option<u16>) {
+    ctx.sort = sort;
+    ctx.options = Options(ctx.options.0 & !Options::SORT.0).with(Options::SORT, sort.is_some());
+    ep.uses_sort |= sort.is_some();
+}
+
+/// A FIRST for no context yet: makes one, or says why not. The slot of the new context.
+pub(crate) fn handle_first(
+    xtp: &mut Xtp,
+    now: Instant,
+    from: Address,
+    header: &Header,
+    packet: &[u8],
+) -> Result<usize, Reject> {
+    let Some(body) = parse_first_body(xtp, header, packet) else {
+        return Err(refuse_malformed(xtp, from, header, packet));
+    };
+    let Body::First {
+        address, traffic, ..
+    } = body
+    else {
+        return Err(Reject::Body);
+    };
+    if header.key == 0 || header.key & RTN != 0 || header.seq > crate::numbers::SEQ_MAX {
+        return Err(Reject::Body);
+    }
+    if let Err((value, reason)) = check_admission(xtp, &address, traffic.service()) {
+        if !header.options.has(Options::END) && !xtp.state.config.shared_address {
+            let (key, back) = (header.key | RTN, HeaderContext::for_reply(&xtp.state));
+            xtp.state
+                .queue_diag(from, key, DiagCode::REFUSED, value, packet.len(), &back);
+        }
+        return Err(reason);
+    }
+    let added = xtp.table.add(from, now, &mut xtp.state.rng);
+    let slot = added.ok_or(Reject::NoRoom)?;
+    xtp.table.index_peer(from, header.key, slot);
+    xtp.unvalidated += 1;
+    let ctx = xtp.table.context(slot).ok_or(Reject::NoRoom)?;
+    let route = xtp.arrival_route;
+    accept(ctx, &mut xtp.state, now, header, &traffic, route);
+    Ok(slot)
+}
+
+/// What is behind the header of `packet`, as far as it is not padding.
+fn body_octets<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
+    let version = xtp.state.config.version;
+    if version.is_v3() {
+        v3_pdu::segment(version, packet)
+    } else {
+        &packet[HEADER_LEN..]
+    }
+}
+
+/// The body of a FIRST.
+fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<Body<'a>> {
+    let body = body_octets(xtp, packet);
+    if !xtp.state.config.version.is_v3() {
+        return Body::parse(header, body);
+    }
+    let (address, traffic, data) = v3_pdu::parse_first_segment(body)?;
+    Some(Body::First {
+        domain: 0,
+        address,
+        traffic,
+        data,
+    })
+}
+
+/// Says what is wrong with a FIRST that cannot be read.
+fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]) -> Reject {
+    let fits = packet.len() >= xtp.state.packet_len(8);
+    if xtp.state.listening && fits && !header.options.has(Options::END) {
+        let (key, value) = (
+            header.key | RTN,
+            Body::diagnose_first(body_octets(xtp, packet)),
+        );
+        let (refused, back) = (DiagCode::REFUSED, HeaderContext::for_reply(&xtp.state));
+        let ep = &mut xtp.state;
+        ep.queue_diag(from, key, refused, value, packet.len(), &back);
+    }
+    Reject::Body
+}
+
+fn accept(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    traffic: &TrafficSpec,
+    route: u32,
+) {
+    ctx.remote_key = Some(header.key);
+    ctx.service = match traffic.service() {
+        Service::Unspecified => Service::Stream,
+        service => service,
+    };
+    ctx.open_reported = true;
+    ctx.awaiting_admission = ep.config.supervised;
+    ctx.amplification_limit = Some(AmplificationLimit::default());
+    if ep.config.version.is_v3() {
+        ctx.seq_base = header.seq as u32;
+        ctx.route = route;
+        ep.routes.add_user(route);
+    } else {
+        ctx.rx.next_seq = header.seq;
+    }
+    ctx.rx.res_requested = header.options.has(Options::RES);
+    // What a peer calls urgent is answered as such.
+    let asked = header.options.has(Options::SORT).then_some(header.sort);
+    ctx.sort = ep.config.sort.or(asked);
+    init_context(ctx, ep, now);
+    apply_peer_limits(ctx, now, traffic);
+    if ctx.is_one_way() {
+        ctx.close.wclose_sent = true;
+        ctx.close.rclose_received = true;
+    }
+    ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
+}
+
+/// Whether an opening may be accepted; if not, what to tell the peer and what to count.
+fn check_admission(
+    xtp: &Xtp,
+    address: &AddressSegment<'_>,
+    service: Service,
+) -> Result<(), (DiagValue, Reject)> {
+    let config = &xtp.state.config;
+    if !xtp.state.listening {
+        return Err((DiagValue::NO_LISTENER, Reject::Refused));
+    }
+    match address.service_port() {
+        None if !matches!(address, AddressSegment::Null(_) | AddressSegment::Direct(_)) => {
+            return Err((DiagValue::ADDRESS_FORMAT, Reject::Refused));
+        }
+        Some(port) if port != config.port => return Err((DiagValue::NO_LISTENER, Reject::Refused)),
+        _ => {}
+    }
+    if matches!(service, Service::Other(_)) {
+        return Err((DiagValue::NO_PROVIDER, Reject::Refused));
+    }
+    if xtp.table.active() >= config.associations_max || xtp.unvalidated >= config.unvalidated_max {
+        return Err((DiagValue::NO_RESOURCE, Reject::NoRoom));
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! What a control packet says about the bytes that were sent.
+
+use crate::config::{ErrorControl, SpanMeaning};
+use crate::context::{Context, Timer};
+use crate::endpoint_state::EndpointState;
+use crate::numbers::sync_before;
+use crate::pdu::{CommonControl, Reject, Span, Spans, TrafficSpec};
+use crate::procedure::{association_setup, status_request};
+use crate::tx::{AckSample, RttSample};
+use core::ops::Range;
+use engine::{Event, Instant};
+use std::collections::VecDeque;
+
+/// Takes in the common part and the spans of a control packet.
+pub(crate) fn handle_acknowledgment(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    common: &CommonControl,
+    spans: Spans<'_>,
+) -> Result<(), Reject> {
+    if common.rseq > ctx.tx.next_seq || !spans_are_valid(ctx, common, spans) {
+        return Err(Reject::NeverSent);
+    }
+    if sync_before(ctx.tx.sync, common.echo) && common.echo != 0 {
+        return Err(Reject::NeverSent);
+    }
+    if ctx
+        .limits_sync
+        .is_some_and(|sync| !sync_before(common.echo, sync))
+    {
+        ctx.limits_sync = None;
+    }
+    let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
+    if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
+        return Err(Reject::Released);
+    }
+    // What was assumed before anything was heard does not count against the peer's word.
+    if common.alloc > ctx.tx.alloc || !ctx.tx.alloc_received {
+        ctx.tx.alloc = common.alloc;
+        ctx.tx.alloc_received = true;
+        ctx.unanswered_probes = 0;
+    }
+    acknowledge(ctx, ep, common.rseq);
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        let delivered = delivered_bytes(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
+        let sent = ctx.tx.next_seq;
+        let sample = AckSample {
+            delivered: delivered.min(sent),
+            sent,
+            rtt_sample,
+        };
+        congestion.on_ack_sample(now, &sample);
+    }
+    if ctx.options.has(crate::pdu::Options::NOERR) {
+        acknowledge(ctx, ep, sent_before_request.unwrap_or(0));
+    } else {
+        queue_retransmissions(ctx, ep, common, spans, sent_before_request);
+    }
+    ctx.mark_ready(ep);
+    Ok(())
+}
+
+/// Honest spans are ascending, disjoint, beyond `rseq` and within what was sent.
+fn spans_are_valid(ctx: &Context, common: &CommonControl, spans: Spans<'_>) -> bool {
+    let mut at = common.rseq;
+    spans.iter().all(|span| {
+        let sane = span.left >= at && span.right > span.left && span.right <= ctx.tx.next_seq;
+        at = span.right;
+        sane
+    })
+}
+
+/// Bytes the peer has, of those up to `horizon`.
+fn delivered_bytes(
+    ep: &EndpointState,
+    rseq: u64,
+    spans: Spans<'_>,
+    sent_before_request: u64,
+) -> u64 {
+    let listed: u64 = spans.iter().map(|span| span.right - span.left).sum();
+    match ep.config.spans {
+        SpanMeaning::Received => rseq + listed,
+        SpanMeaning::Missing if spans.is_empty() => rseq,
+        SpanMeaning::Missing => sent_before_request.saturating_sub(listed).max(rseq),
+    }
+}
+
+/// Forgets the requests this answers: everything below the first result was sent before the last.
+/// The second is the round trip, if the answer shows one.
+fn resolve_requests(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    echo: u32,
+) -> (Option<u64>, Option<RttSample>) {
+    let (mut sent_before_request, mut rtt_sample) = (None, None);
+    while let Some(request) = ctx.tx.outstanding_requests.front().copied() {
+        if sync_before(echo, request.sync) {
+            break;
+        }
+        ctx.tx.outstanding_requests.pop_front();
+        sent_before_request = Some(request.highest_sent);
+        if request.sync == echo && !request.asks_delivery {
+            let rtt = now.since(request.sent_at);
+            rtt_sample = Some(RttSample {
+                rtt,
+                sent: request.highest_sent,
+                sync: request.sync,
+            });
+            let queued = ctx.tx.rtt.is_queue_building(rtt);
+            ctx.tx.rtt.sample(rtt);
+            if ctx.route != 0 {
+                ep.routes.sample_rtt(ctx.route, rtt);
+            }
+            if let Some(congestion) = &mut ctx.tx.congestion {
+                congestion.on_rtt_sample(queued);
+            }
+        }
+    }
+    if sent_before_request.is_some() {
+        if ctx
+            .tx
+            .handshake
+            .is_some_and(|handshake| !sync_before(echo, handshake.sync))
+        {
+            ctx.tx.handshake = None;
+        }
+        restart_wtimer(ctx, ep, now);
+    }
+    (sent_before_request, rtt_sample)
+}
+
+fn restart_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() {
+        ctx.disarm(Timer::Wtimer);
+    } else {
+        let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
+        let at = now + status_request::wtimer(ctx, ep, tries);
+        ctx.arm(ep, Timer::Wtimer, at);
+    }
+}
+
+/// Everything below `position` needs no keeping any longer.
+pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u64) {
+    let position = position.min(ctx.tx.next_seq);
+    let Some(bytes) = position
+        .checked_sub(ctx.tx.acknowledged)
+        .filter(|&bytes| bytes > 0)
+    else {
+        return;
+    };
+    ctx.tx.release(position);
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        congestion.on_acknowledged(bytes);
+    }
+    ep.events.push_back(Event::Released(ctx.id, position));
+}
+
+/// Decides what to send again. A report made before the last retransmission arrived is not
+/// listened to: it would have everything sent twice.
+fn queue_retransmissions(
+    ctx: &mut Context,
+    ep: &EndpointState,
+    common: &CommonControl,
+    spans: Spans<'_>,
+    sent_before_request: Option<u64>,
+) {
+    let stale = sync_before(common.echo, ctx.tx.saved_sync) || ctx.tx.retransmitted_since_request;
+    if stale || !ctx.tx.retransmission_queue.is_empty() || common.rseq < ctx.tx.acknowledged {
+        return;
+    }
+    let mut lost = missing_ranges(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
+    if lost.is_empty() {
+        return;
+    }
+    if ep.config.error == ErrorControl::GoBackN {
+        lost.clear();
+        lost.push_back(common.rseq..ctx.tx.next_seq);
+    }
+    let bytes = lost.iter().map(|range| range.end - range.start).sum();
+    ctx.tx.retransmission_queue = lost;
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        congestion.on_loss(bytes);
+    }
+}
+
+/// The ranges between `rseq` and `horizon`, or the highest span, that did not arrive.
+fn missing_ranges(
+    ep: &EndpointState,
+    rseq: u64,
+    spans: Spans<'_>,
+    sent_before_request: u64,
+) -> VecDeque<Range<u64>> {
+    let mut lost = VecDeque::new();
+    if ep.config.spans == SpanMeaning::Missing && !spans.is_empty() {
+        lost.extend(spans.iter().map(|Span { left, right }| left..right));
+        return lost;
+    }
+    let mut at = rseq;
+    for span in spans.iter() {
+        if span.left > at {
+            lost.push_back(at..span.left);
+        }
+        at = span.right;
+    }
+    if sent_before_request > at {
+        lost.push_back(at..sent_before_request);
+    }
+    lost
+}
+
+/// Takes in what only a TCNTL says: the peer's key and limits.
+pub(crate) fn handle_traffic_control(
+    ctx: &mut Context,
+    now: Instant,
+    xkey: u64,
+    traffic: &TrafficSpec,
+) {
+    association_setup::apply_peer_limits(ctx, now, traffic);
+    learn_key(ctx, xkey);
+}
+
+/// The responder's key is `xkey`; 0 for none.
+pub(crate) fn learn_key(ctx: &mut Context, xkey: u64) {
+    if !ctx.initiator || ctx.remote_key.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
+        return;
+    }
+    ctx.remote_key = Some(xkey);
+    // The next packet shows the peer that its answers arrive here. Data will do; without any, a
+    // request is repeated until it is known to have arrived.
+    ctx.pending.status_request |= ctx.tx.next_seq == ctx.tx.submitted;
+}

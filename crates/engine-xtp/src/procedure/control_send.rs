@@ -1,0 +1,259 @@
+//! Building control packets. One answers a request, makes one, closes and ends, as it is due.
+
+use crate::config::SpanMeaning;
+use crate::context::{Context, PendingControl, Timer};
+use crate::endpoint_state::{EndpointState, plain_header};
+use crate::pdu::v3::PAIRS_MAX;
+use crate::pdu::{
+    Body, CommonControl, HEADER_LEN, Header, Options, Packet, SPAN_LEN, Service, Span, Spans,
+    TrafficSpec,
+};
+use crate::procedure::{
+    association_close, association_setup, data_receive, data_send, status_request, v3,
+};
+use engine::{Batch, Instant};
+
+/// Octets of a CNTL, of what an ECNTL adds before its spans, and of what a TCNTL adds before its
+/// traffic specifier.
+const CNTL_LEN: usize = HEADER_LEN + 20;
+const ECNTL_EXTRA_LEN: usize = 4;
+const TCNTL_EXTRA_LEN: usize = 12;
+
+/// The kinds of control packet.
+enum ControlKind {
+    Cntl,
+    Ecntl(Vec<u8>),
+    Tcntl(TrafficSpec),
+    /// DATA without bytes, for a question alone.
+    NullData,
+    /// A question that finds its way anew (third revision).
+    Path,
+}
+
+/// The peer is owed a control packet: now, or for a transaction with its reply.
+pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let reply_comes =
+        ctx.service == Service::Transaction && !ctx.initiator && !ctx.close.wclose_sent;
+    if !reply_comes {
+        ctx.pending.control = true;
+        ctx.mark_ready(ep);
+    } else if !ctx.is_armed(Timer::Reply) {
+        ctx.arm(ep, Timer::Reply, now + ep.config.reply_delay);
+    }
+}
+
+/// The reply of a transaction takes its time: answer without it.
+pub(crate) fn handle_reply_timeout(ctx: &mut Context, ep: &mut EndpointState) {
+    ctx.pending.control = true;
+    ctx.mark_ready(ep);
+}
+
+/// Puts a control packet into `batch`, behind the data there if it fits.
+pub(crate) fn transmit_control(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    batch: &mut Batch,
+) {
+    let (kind, len) = choose_kind(ctx, ep);
+    if !fits(batch, len) {
+        ctx.pending.deferred = true;
+        return;
+    }
+    // A starved sender saves what the peer sends until it can offer a key.
+    let is_v3 = ep.config.version.is_v3();
+    let useless = ctx.amplification_blocked && !is_v3 && !matches!(kind, ControlKind::Tcntl(_));
+    if !ctx.within_amplification_limit(len) || useless {
+        return;
+    }
+    let limits = matches!(kind, ControlKind::Tcntl(TrafficSpec::Limits { .. }));
+    let limits = limits || is_v3 && ctx.limits_pending;
+    let confirm = limits && (ctx.initiator || ctx.key_returned) && !ctx.is_one_way();
+    let options = control_options(ctx, confirm);
+    let sync = status_request::packet_sync(ctx, ep, now, options);
+    if confirm && options.has(Options::SREQ) {
+        ctx.limits_sync = Some(sync);
+    }
+    ctx.limits_pending &= !is_v3;
+    push_control(ctx, ep, batch, &kind, options, sync);
+    ctx.pending = PendingControl::default();
+    ctx.disarm(Timer::Reply);
+}
+
+/// The options of the packet, as it stands between the two sides.
+fn control_options(ctx: &Context, confirm: bool) -> Options {
+    let datagram = ctx.service == Service::Datagram;
+    let wclose = ctx.is_all_sent() && !datagram || association_close::is_wclose_due(ctx);
+    let rclose = ctx.rx.is_complete() && !(ctx.is_one_way() && ctx.initiator);
+    let last = association_close::is_fully_closed_after(ctx, wclose, rclose) || wclose && datagram;
+    let sreq = (ctx.pending.status_request || confirm || association_close::is_wclose_due(ctx))
+        && !datagram
+        && !last;
+    ctx.options
+        .with(Options::SREQ, sreq)
+        .with(Options::WCLOSE, wclose)
+        .with(Options::RCLOSE, rclose)
+        .with(Options::END, last)
+}
+
+/// What the packet will be, and its length.
+fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
+    if ep.config.version.is_v3() {
+        return choose_kind_v3(ctx, ep);
+    }
+    let spans_max = (ep.config.packet_len - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
+    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.amplification_blocked {
+        let received = ctx.rx.reassembly.spans(spans_max);
+        let spans = match ep.config.spans {
+            SpanMeaning::Received => received,
+            SpanMeaning::Missing => gaps(ctx.rx.next_seq, &received),
+        };
+        let octets: Vec<u8> = spans.iter().flat_map(span_octets).collect();
+        let len = CNTL_LEN + ECNTL_EXTRA_LEN + octets.len();
+        if ctx.within_amplification_limit(len) {
+            return (ControlKind::Ecntl(octets), len);
+        }
+    }
+    // The answer to a datagram that is whole ends its association.
+    let ends = ctx.is_one_way() && ctx.rx.is_complete();
+    let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
+    if !ends && (limits || !ctx.initiator && !ctx.key_returned) {
+        for traffic in [
+            association_setup::traffic_spec(ctx, ep, false),
+            association_setup::plain_spec(ctx),
+        ] {
+            let len = CNTL_LEN + TCNTL_EXTRA_LEN + traffic.len();
+            if ctx.within_amplification_limit(len) {
+                return (ControlKind::Tcntl(traffic), len);
+            }
+        }
+    }
+    // A question as long as the answer that brings the responder's key.
+    if ctx.pending.status_request && ctx.initiator && ctx.remote_key.is_none() {
+        return (
+            ControlKind::Tcntl(association_setup::plain_spec(ctx)),
+            ep.key_packet_len(),
+        );
+    }
+    let bare_request =
+        ctx.pending.status_request && !ctx.pending.control && !ctx.options.has(Options::NOERR);
+    if ep.config.null_data && bare_request {
+        return (ControlKind::NullData, HEADER_LEN);
+    }
+    (ControlKind::Cntl, CNTL_LEN)
+}
+
+/// The same in the third revision, where every control packet says everything.
+fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
+    if status_request::needs_path_packet(ctx) {
+        let address =
+            association_setup::address_segment(association_setup::destination(ctx, ep), ep);
+        return (ControlKind::Path, ep.packet_len(address.len() as u64));
+    }
+    let least = ep.control_len();
+    let fixed = ep.config.fixed_pairs && ctx.amplification_limit.is_none();
+    let room = (ep.config.packet_len - least) / 8;
+    if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off {
+        let received = ctx.rx.reassembly.spans(room.min(PAIRS_MAX));
+        let spans = gaps(ctx.rx.next_seq, &received);
+        let octets: Vec<u8> = spans.iter().flat_map(span_octets).collect();
+        let pairs = if fixed { PAIRS_MAX } else { spans.len() };
+        if ctx.within_amplification_limit(least + 8 * pairs) {
+            return (ControlKind::Ecntl(octets), least + 8 * pairs);
+        }
+    }
+    let keyless = ctx.initiator && ctx.remote_key.is_none();
+    let bare_request =
+        ctx.pending.status_request && !ctx.pending.control && !ctx.options.has(Options::NOERR);
+    if ep.config.null_data && bare_request && !keyless {
+        return (ControlKind::NullData, ep.packet_len(0));
+    }
+    let pairs = if fixed { PAIRS_MAX } else { 0 };
+    (ControlKind::Cntl, least + 8 * pairs)
+}
+
+fn gaps(next: u64, received: &[Span]) -> Vec<Span> {
+    let mut left = next;
+    let gap = |span: &Span| {
+        let gap = Span {
+            left,
+            right: span.left,
+        };
+        left = span.right;
+        gap
+    };
+    received.iter().map(gap).collect()
+}
+
+fn span_octets(span: &Span) -> [u8; SPAN_LEN] {
+    let mut octets = [0; SPAN_LEN];
+    octets[..8].copy_from_slice(&span.left.to_be_bytes());
+    octets[8..].copy_from_slice(&span.right.to_be_bytes());
+    octets
+}
+
+/// Whether a packet of `len` octets may be the next of `batch`: it will be the last, and a batch
+/// ends with its first short packet.
+fn fits(batch: &Batch, len: usize) -> bool {
+    if batch.is_empty() {
+        return true;
+    }
+    let last_len = batch.size_of_last();
+    batch.room() > 0 && last_len == batch.segment_size() && len <= last_len
+}
+
+fn push_control(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    batch: &mut Batch,
+    kind: &ControlKind,
+    options: Options,
+    sync: u32,
+) {
+    let common = CommonControl {
+        rseq: ctx.rx.next_seq,
+        alloc: data_receive::next_alloc(ctx, ep),
+        echo: ctx.rx.highest_sync.unwrap_or(0),
+    };
+    let body = control_body(ctx, kind, common);
+    let header = Header {
+        options,
+        sync,
+        sort: ctx.sort.unwrap_or(0),
+        seq: ctx.tx.next_seq,
+        ..plain_header(ctx.outgoing_key(), body.format())
+    };
+    let header_context = v3::header_context(ctx, ep);
+    if matches!(kind, ControlKind::Path) {
+        let address =
+            association_setup::address_segment(association_setup::destination(ctx, ep), ep);
+        ep.scratch = v3::emit_path(ep, &header, address, &header_context);
+    } else {
+        ep.emit(&Packet { header, body }, &header_context);
+    }
+    batch.push(&ep.scratch, ctx.tx.next_seq..ctx.tx.next_seq);
+    if !matches!(kind, ControlKind::NullData | ControlKind::Path) {
+        ctx.rx.advertised_alloc = common.alloc;
+    }
+    let len = ep.scratch.len();
+    data_send::account_packet(ctx, ep, options, len, 0, len as u64);
+}
+
+fn control_body<'a>(ctx: &mut Context, kind: &'a ControlKind, common: CommonControl) -> Body<'a> {
+    match kind {
+        ControlKind::Cntl | ControlKind::Path => Body::Cntl(common),
+        ControlKind::NullData => Body::Data { data: &[] },
+        ControlKind::Ecntl(octets) => {
+            Body::Ecntl(common, Spans::new(octets).unwrap_or(Spans::EMPTY))
+        }
+        ControlKind::Tcntl(traffic) => {
+            ctx.limits_pending &= !matches!(traffic, TrafficSpec::Limits { .. });
+            Body::Tcntl {
+                common,
+                reserved: 0,
+                xkey: ctx.key,
+                traffic: *traffic,
+            }
+        }
+    }
+}

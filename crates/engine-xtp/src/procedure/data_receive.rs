@@ -1,0 +1,258 @@
+//! Receiving user bytes.
+
+use crate::config::{ErrorControl, FlowControl};
+use crate::context::{Context, ContextState};
+use crate::endpoint_state::EndpointState;
+use crate::numbers::SEQ_MAX;
+use crate::pdu::{Header, Options, Reject};
+use crate::procedure::v3;
+use crate::rx::FragmentFlags;
+use core::ops::Range;
+use engine::{Bytes, Delivery, Framing, Instant};
+
+/// Runs of early bytes kept at most: one for every 64 bytes of the window.
+const BYTES_PER_FRAGMENT: u64 = 64;
+
+/// Octets of a tag. It is taken whole or not at all.
+const TAG_LEN: u64 = 8;
+
+/// A sender told to heed no allocation is cut off at this many windows.
+const NOFLOW_WINDOWS: u64 = 4;
+
+/// Takes in the user bytes at `range` of `packet`.
+pub(crate) fn handle_data(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    packet: &[u8],
+    range: Range<usize>,
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), Reject> {
+    let seq = header.seq;
+    let end = seq.saturating_add(range.len() as u64);
+    ctx.rx.error_control_off = header.options.has(Options::NOERR);
+    if range.is_empty() {
+        return Ok(());
+    }
+    if end > SEQ_MAX || ctx.rx.final_seq.is_some_and(|last| end > last) {
+        return Err(Reject::State);
+    }
+    let limit = receive_limit(ctx, ep, header.options);
+    if seq >= limit {
+        return Err(Reject::BeyondWindow);
+    }
+    // What lies beyond the allocation comes again.
+    let fits = end <= limit;
+    let tag = header.options.has(Options::BTAG);
+    let end_tag = header.options.has(Options::ETAG) && ep.config.version.is_v3();
+    let cuts_tag = end_tag && !fits && end - limit < TAG_LEN;
+    let limit = if cuts_tag { end - TAG_LEN } else { limit };
+    if seq >= limit || tag && limit - seq < TAG_LEN {
+        return Err(Reject::BeyondWindow);
+    }
+    let flags = FragmentFlags {
+        begin_tag: tag,
+        end_tag: end_tag && fits,
+        end_of_message: header.options.has(Options::EOM) && fits,
+    };
+    let end = end.min(limit);
+    let range = range.start..range.start + (end - seq) as usize;
+    if seq > ctx.rx.next_seq && !ctx.rx.error_control_off {
+        return queue_out_of_order(ctx, ep, now, header, &packet[range], flags);
+    }
+    if end > ctx.rx.next_seq {
+        deliver_in_order(ctx, ep, seq, range, flags, deliveries);
+    }
+    Ok(())
+}
+
+/// Delivers the bytes at `range` of the packet, which begin at `seq`, without those that came
+/// before, and what was held and comes next.
+#[inline]
+fn deliver_in_order(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    seq: u64,
+    range: Range<usize>,
+    flags: FragmentFlags,
+    deliveries: &mut Vec<Delivery>,
+) {
+    skip_to(ctx, ep, seq);
+    if ctx.rx.discarding_partial_message {
+        skip_to(ctx, ep, seq + range.len() as u64);
+        ctx.rx.discarding_partial_message = !flags.end_of_message;
+        return;
+    }
+    let known = (ctx.rx.next_seq - seq) as usize;
+    let bytes = Bytes::Packet(range.start + known..range.end);
+    let tag = flags.begin_tag && known == 0;
+    deliver(
+        ctx,
+        ep,
+        bytes,
+        FragmentFlags {
+            begin_tag: tag,
+            ..flags
+        },
+        deliveries,
+    );
+    if ctx.rx.reassembly.is_empty() {
+        return;
+    }
+    while let Some(fragment) = ctx.rx.reassembly.pop_at(ctx.rx.next_seq) {
+        deliver(
+            ctx,
+            ep,
+            Bytes::Reassembled(fragment.bytes),
+            fragment.flags,
+            deliveries,
+        );
+    }
+}
+
+/// Bytes from here on are not taken.
+fn receive_limit(ctx: &Context, ep: &EndpointState, options: Options) -> u64 {
+    if options.has(Options::NOFLOW) || ep.config.flow == FlowControl::Off {
+        let most = NOFLOW_WINDOWS * ep.config.window;
+        ctx.rx.dseq() + ep.config.iqmax.map_or(most, |iqmax| iqmax.min(most))
+    } else {
+        ctx.rx.advertised_alloc
+    }
+}
+
+/// Gives up what lies before `seq`. A message that lost bytes goes whole: with no mark where
+/// messages begin, what follows a loss may be the tail of one until the next ends.
+pub(crate) fn skip_to(ctx: &mut Context, ep: &mut EndpointState, seq: u64) {
+    if seq > ctx.rx.next_seq {
+        let lost = seq - ctx.rx.next_seq;
+        ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
+        ctx.rx.next_seq = seq;
+        // The user's buffers are still empty.
+        ctx.rx.posted_alloc = ctx.rx.posted_alloc.saturating_add(lost).min(SEQ_MAX);
+        ctx.rx.gap_pending = true;
+        ctx.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
+    }
+}
+
+#[inline]
+fn deliver(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    bytes: Bytes,
+    flags: FragmentFlags,
+    deliveries: &mut Vec<Delivery>,
+) {
+    let len = match &bytes {
+        Bytes::Packet(range) => range.len(),
+        Bytes::Reassembled(bytes) => bytes.len(),
+    } as u64;
+    ctx.rx.next_seq += len;
+    ctx.rx.unread_bytes += len;
+    ep.counters.bytes_delivered += len;
+    deliveries.push(Delivery {
+        association: ctx.id,
+        bytes,
+        gap: std::mem::take(&mut ctx.rx.gap_pending),
+        begin_tag: flags.begin_tag,
+        end_tag: flags.end_tag,
+        end_of_message: flags.end_of_message,
+    });
+}
+
+/// Keeps bytes that came before their turn, or drops them when the sender goes back anyway.
+fn queue_out_of_order(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    bytes: &[u8],
+    flags: FragmentFlags,
+) -> Result<(), Reject> {
+    let opens_gap = header.seq > ctx.rx.reassembly.end();
+    if opens_gap && header.options.has(Options::FASTNAK) {
+        schedule_fastnak(ctx, now);
+    }
+    if ep.config.error != ErrorControl::Selective {
+        return Ok(());
+    }
+    let fragments_max = (ep.config.window / BYTES_PER_FRAGMENT) as usize;
+    let kept = ctx
+        .rx
+        .reassembly
+        .insert(header.seq, bytes, flags, fragments_max);
+    let kept = kept.ok_or(Reject::BeyondWindow)?;
+    ep.counters.bytes_copied += kept as u64;
+    Ok(())
+}
+
+/// A gap is reported unasked, but no more than four times a round trip.
+fn schedule_fastnak(ctx: &mut Context, now: Instant) {
+    let pause = ctx.tx.rtt.srtt() / 4;
+    if ctx.rx.last_fastnak_at.is_none_or(|at| now >= at + pause) {
+        ctx.rx.last_fastnak_at = Some(now);
+        ctx.pending.control = true;
+    }
+}
+
+/// The user took `bytes`. Tells the peer unasked when a quarter of the window is open again.
+pub(crate) fn do_consume(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
+    ctx.rx.unread_bytes -= bytes.min(ctx.rx.unread_bytes);
+    let opened = next_alloc(ctx, ep).saturating_sub(ctx.rx.advertised_alloc);
+    let delivered = ctx
+        .rx
+        .delivery_report_at
+        .is_some_and(|at| ctx.rx.dseq() >= at);
+    if delivered {
+        ctx.rx.delivery_report_at = None;
+    }
+    let reopened = opened >= receive_window(ctx, ep) / 4 && !ctx.rx.is_complete();
+    let with_data = delivered && v3::data_carries_dseq(ep.config.version);
+    if with_data {
+        ctx.pending.delivery_report = true;
+        ctx.mark_ready(ep);
+    }
+    if (reopened && !is_reservation_mode(ctx, ep)) || delivered && !with_data {
+        ctx.pending.control = true;
+        ctx.mark_ready(ep);
+    }
+}
+
+/// The user posted room for `bytes` more (reservation mode).
+pub(crate) fn do_post(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
+    if !std::mem::replace(&mut ctx.rx.user_posts, true) {
+        ctx.rx.posted_alloc = ctx.rx.posted_alloc.max(ctx.rx.dseq());
+    }
+    ctx.rx.posted_alloc = ctx.rx.posted_alloc.saturating_add(bytes).min(SEQ_MAX);
+    if is_reservation_mode(ctx, ep) {
+        ctx.pending.control = true;
+        ctx.mark_ready(ep);
+    }
+}
+
+/// What a control packet sent now would allocate. It never goes back.
+pub(crate) fn next_alloc(ctx: &Context, ep: &EndpointState) -> u64 {
+    let open = if is_reservation_mode(ctx, ep) {
+        ctx.rx.posted_alloc
+    } else {
+        ctx.rx.dseq() + receive_window(ctx, ep)
+    };
+    open.max(ctx.rx.advertised_alloc)
+}
+
+/// Whether only what the user posted is allocated: by this side's own choice, or because the
+/// sender wants it and the user does post.
+fn is_reservation_mode(ctx: &Context, ep: &EndpointState) -> bool {
+    ep.config.flow == FlowControl::Reservation || ctx.rx.res_requested && ctx.rx.user_posts
+}
+
+fn receive_window(ctx: &Context, ep: &EndpointState) -> u64 {
+    let mut window = ep.config.window.min(ep.config.iqmax.unwrap_or(u64::MAX));
+    if ctx.amplification_limit.is_some() || ctx.state == ContextState::Opening {
+        window = window.min(ep.config.initial_window);
+    }
+    match ctx.accepted_rate {
+        Some(limit) if ctx.limits_pending => window.min(u64::from(limit.burst_bytes)),
+        _ => window,
+    }
+}

@@ -1,0 +1,404 @@
+//! Sending user bytes.
+
+use crate::config::StatusRequestKind;
+use crate::context::{Context, ContextState, Timer};
+use crate::endpoint_state::{EndpointState, plain_header};
+use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
+use crate::procedure::{association_close, association_setup, control_send, status_request, v3};
+use crate::tx::TagPositions;
+use core::ops::Range;
+use engine::{Batch, CloseReason, Event, Framing, Instant};
+
+/// The bytes of one packet.
+struct PacketPlan {
+    bytes: Range<u64>,
+    is_retransmission: bool,
+    /// It begins with a tag.
+    begin_tag: bool,
+    /// It ends with one.
+    end_tag: bool,
+    eom: bool,
+    /// It ends where a packet must end.
+    ends_at_boundary: bool,
+}
+
+/// The store holds bytes up to `end`. The water marks decide whether they wait for others.
+pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, push: bool) {
+    let tx = &mut ctx.tx;
+    tx.submitted = tx.submitted.max(end);
+    let config = &ep.config;
+    let push = push || ctx.service == Service::Isochronous;
+    if push || tx.bytes_in_flight() <= config.low_water || config.coalesce_delay.is_zero() {
+        tx.pushed = tx.submitted;
+    } else if tx.submitted - tx.next_seq >= ep.high_water() {
+        let slot = ep.payload_max();
+        let part = if ep.high_water() < slot {
+            0
+        } else {
+            tx.submitted % slot
+        };
+        tx.pushed = tx.pushed.max(tx.submitted - part);
+    }
+    association_setup::schedule_first_if_ready(ctx, ep);
+    ctx.mark_ready(ep);
+}
+
+/// Bytes waited long enough for others to share a packet with.
+pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState) {
+    ctx.tx.pushed = ctx.tx.submitted;
+    ctx.mark_ready(ep);
+}
+
+/// Fills `batch` with what the context may send now.
+pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
+    if ctx.is_closed() || ctx.awaiting_admission {
+        return;
+    }
+    batch.set_destination(ctx.id, ctx.peer);
+    if ctx.state == ContextState::Opening && ctx.first.due {
+        association_setup::transmit_first(ctx, ep, now, batch);
+        ctx.mark_ready(ep);
+        return;
+    }
+    if ctx.pending.deferred {
+        control_send::transmit_control(ctx, ep, now, batch);
+    }
+    if batch.is_empty() {
+        transmit_data(ctx, ep, now, batch);
+        update_coalesce_timer(ctx, ep, now);
+        status_request::ensure_status_request(ctx, ep, now);
+        ctx.pending.control |= ctx.pending.delivery_report;
+        if ctx.pending.control
+            || ctx.pending.status_request
+            || association_close::is_wclose_due(ctx)
+        {
+            control_send::transmit_control(ctx, ep, now, batch);
+        }
+    }
+    if !batch.is_empty() {
+        ctx.mark_ready(ep);
+    }
+}
+
+fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
+    let mut next = next_packet(ctx, ep);
+    while let Some(plan) = next.take() {
+        let len = ep.packet_len(plan.bytes.end - plan.bytes.start);
+        let short = !batch.is_empty() && len < batch.segment_size();
+        let long = !batch.is_empty() && len > batch.segment_size();
+        if long || batch.room() == 0 || !may_send_packet(ctx, ep, now, len) {
+            break;
+        }
+        mark_sent(ctx, ep, &plan);
+        next = next_packet(ctx, ep);
+        push_data(ctx, ep, now, batch, &plan, next.is_none());
+        if short {
+            break;
+        }
+    }
+}
+
+/// Bounds the wait of bytes that were held back.
+#[inline]
+fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let waiting = ctx.tx.next_seq.max(ctx.tx.pushed) < ctx.tx.submitted;
+    if !waiting {
+        ctx.disarm(Timer::Coalesce);
+    } else if !ctx.is_armed(Timer::Coalesce) {
+        ctx.arm(ep, Timer::Coalesce, now + ep.config.coalesce_delay);
+    }
+}
+
+/// Whether rate and the peer's proof let a packet of `len` octets go; if not, sees to it that
+/// sending goes on some time.
+fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len: usize) -> bool {
+    let whole = ctx.tx.finishing && ctx.tx.submitted - ctx.tx.next_seq < len as u64;
+    let spare = if whole { 0 } else { ep.key_packet_len() };
+    if !ctx.within_amplification_limit(len + spare) {
+        // Whoever uses the key that a TCNTL offers has proven the address.
+        ctx.pending.status_request |= !ctx.amplification_blocked;
+        ctx.amplification_blocked = true;
+        return false;
+    }
+    if ctx.route != 0
+        && let Some(at) = ep.routes.blocked_until(ctx.route, now)
+    {
+        ctx.arm(ep, Timer::Rtimer, at);
+        return false;
+    }
+    let nothing_in_flight = ctx.tx.bytes_in_flight() == 0;
+    if let Some(congestion) = &mut ctx.tx.congestion
+        && let Some(at) = congestion.blocked_until(now, nothing_in_flight)
+    {
+        ctx.arm(ep, Timer::Rtimer, at);
+        return false;
+    }
+    let Some(credit) = &mut ctx.tx.rate_credit else {
+        return true;
+    };
+    if credit.allows(now) {
+        return true;
+    }
+    let at = credit.next_refill();
+    ctx.arm(ep, Timer::Rtimer, at);
+    false
+}
+
+/// The next bytes to send: what was lost first, then what is new.
+#[inline]
+fn next_packet(ctx: &mut Context, ep: &EndpointState) -> Option<PacketPlan> {
+    // What is worth something now alone does not wait for answers.
+    let waits = ctx.tx.handshake.is_some() && ctx.service != Service::Isochronous;
+    if waits || ctx.waits_for_setup_answer() {
+        return None;
+    }
+    if let Some(lost) = ctx.tx.retransmission_queue.front() {
+        let lost = lost.clone();
+        return Some(plan_packet(ctx, ep, lost.start, lost.end, true));
+    }
+    let limit = send_limit(ctx, ep);
+    let tx = &ctx.tx;
+    if limit <= tx.next_seq
+        || ctx.waits_for_finish() && tx.submitted - tx.next_seq < ep.payload_max()
+    {
+        return None;
+    }
+    let (next, end, pushed, in_flight) =
+        (tx.next_seq, tx.submitted, tx.pushed, tx.bytes_in_flight());
+    let plan = plan_packet(ctx, ep, next, end, false);
+    if plan.bytes.end > limit {
+        // A part of a packet only when nothing else is on its way, and no part of a tag.
+        let limit = avoid_splitting_tag(&ctx.tx.end_tags, next, limit);
+        let bytes = next..limit;
+        let parts = in_flight == 0 && limit > next && (!plan.begin_tag || limit - next >= TAG_LEN);
+        return parts.then_some(PacketPlan {
+            bytes,
+            end_tag: false,
+            eom: false,
+            ..plan
+        });
+    }
+    let full = plan.ends_at_boundary || plan.bytes.end < end;
+    let goes = plan.eom || pushed >= plan.bytes.end || full && ep.high_water() <= ep.payload_max();
+    (goes || in_flight <= ep.config.low_water).then_some(plan)
+}
+
+/// Cuts a packet that begins at `start`: it ends at the end of a message, at what the peer takes,
+/// or at `end`; in a longer byte stream at a slot's border too, so that packets lie in one piece.
+#[inline]
+fn plan_packet(
+    ctx: &mut Context,
+    ep: &EndpointState,
+    start: u64,
+    end: u64,
+    is_retransmission: bool,
+) -> PacketPlan {
+    let border = slot_boundary(ctx, ep, start, end);
+    let mut stop = end.min(border).min(start + ctx.tx.payload_max);
+    let mut tag = false;
+    if !ctx.tx.begin_tags.is_empty() {
+        let (here, next) = ctx.tx.begin_tags.at(start);
+        tag = here;
+        stop = stop.min(next);
+    }
+    let message_end = ctx.tx.message_ends.next_after(start);
+    let eom = message_end.is_some_and(|message_end| message_end <= stop);
+    if let Some(message_end) = message_end.filter(|_| eom) {
+        stop = message_end;
+    }
+    let mut end_tag = false;
+    if !ctx.tx.end_tags.is_empty() {
+        stop = avoid_splitting_tag(&ctx.tx.end_tags, start, stop).max(start + 1);
+        let least = if tag { 2 * TAG_LEN } else { TAG_LEN };
+        end_tag = ctx.tx.end_tags.at(stop).0 && stop - start >= least;
+    }
+    PacketPlan {
+        end_tag,
+        bytes: start..stop,
+        is_retransmission,
+        begin_tag: tag,
+        eom,
+        ends_at_boundary: stop == border,
+    }
+}
+
+/// Octets of a tag.
+const TAG_LEN: u64 = 8;
+
+/// Where a packet from `start` on ends that would end at `stop`, so that no tag at the end of a
+/// message is cut in two.
+fn avoid_splitting_tag(end_tags: &TagPositions, start: u64, stop: u64) -> u64 {
+    match end_tags.next_after(start) {
+        Some(end) if start + TAG_LEN <= end && stop < end && end - stop < TAG_LEN => end - TAG_LEN,
+        _ => stop,
+    }
+}
+
+/// Slots of bytes from which on it pays to send a short packet, which mostly takes a call of its
+/// own, for the sake of those behind it that begin at a slot's border then and lie in one piece.
+const ALIGN_MIN_SLOTS: u64 = 16;
+
+/// Where a packet that begins at `start`, with bytes to send up to `end`, ends at the latest.
+#[inline]
+fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
+    let slot = ep.payload_max();
+    if ep.config.framing == Framing::Messages {
+        return start + slot;
+    }
+    let known = ctx.tx.slot_boundary;
+    if start >= known || start + slot < known {
+        ctx.tx.slot_boundary = (start / slot + 1) * slot;
+    }
+    let aligned = start + slot == ctx.tx.slot_boundary;
+    if !aligned && ep.config.framing == Framing::Stream && end - start < ALIGN_MIN_SLOTS * slot {
+        return start + slot;
+    }
+    ctx.tx.slot_boundary
+}
+
+/// Bytes below this may be sent.
+fn send_limit(ctx: &Context, ep: &EndpointState) -> u64 {
+    let tx = &ctx.tx;
+    let mut limit = tx.submitted;
+    if let Some(most) = ep.config.oqmax {
+        limit = limit.min(tx.acknowledged.saturating_add(most));
+    }
+    if !ctx.options.has(Options::NOFLOW) {
+        limit = limit.min(tx.alloc);
+    }
+    if let Some(congestion) = &tx.congestion {
+        limit = limit.min(congestion.send_limit(tx.acknowledged));
+    }
+    limit
+}
+
+/// Whether the peer, not the user, keeps the sender from going on.
+pub(crate) fn is_send_blocked(ctx: &Context, ep: &EndpointState) -> bool {
+    ctx.tx.next_seq < ctx.tx.submitted && send_limit(ctx, ep) <= ctx.tx.next_seq
+}
+
+fn mark_sent(ctx: &mut Context, ep: &mut EndpointState, plan: &PacketPlan) {
+    let tx = &mut ctx.tx;
+    if !plan.is_retransmission {
+        tx.next_seq = plan.bytes.end;
+        return;
+    }
+    tx.retransmitted_since_request = true;
+    tx.retransmissions += 1;
+    ep.counters.retransmissions += 1;
+    if let Some(front) = tx.retransmission_queue.front_mut() {
+        front.start = plan.bytes.end;
+        if front.is_empty() {
+            tx.retransmission_queue.pop_front();
+        }
+    }
+}
+
+fn push_data(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    batch: &mut Batch,
+    plan: &PacketPlan,
+    last: bool,
+) {
+    let len = plan.bytes.end - plan.bytes.start;
+    ctx.tx.bytes_since_request += len;
+    let options = data_options(ctx, ep, plan, last);
+    let sync = status_request::packet_sync(ctx, ep, now, options);
+    let header = Header {
+        options,
+        dlen: len as u32,
+        sort: ctx.sort.unwrap_or(0),
+        sync,
+        seq: plan.bytes.start,
+        ..plain_header(ctx.outgoing_key(), Format::Data)
+    };
+    let sum_at = ep.config.checksum.then_some(CHECK_AT);
+    let mut header_len = HEADER_LEN;
+    if ep.config.version.is_v3() {
+        v3::push_data(ctx, ep, batch, &header, plan.bytes.clone());
+        header_len = ep.packet_len(len) - len as usize;
+    } else {
+        batch.push_with_checksum(&header.emit_with_checksum(), plan.bytes.clone(), sum_at);
+    }
+    let summed = header_len as u64 + if sum_at.is_some() { len } else { 0 };
+    let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
+    if forget || ctx.service == Service::Datagram {
+        ep.events
+            .push_back(Event::Released(ctx.id, ctx.tx.next_seq));
+    }
+    account_packet(ctx, ep, options, header_len, len, summed);
+}
+
+/// The options of a DATA packet with the bytes of `cut`.
+#[inline]
+fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan, last: bool) -> Options {
+    let wclose = ctx.tx.finishing && plan.bytes.end == ctx.tx.submitted;
+    let complete = ctx.rx.is_complete() && !ctx.is_one_way();
+    let datagram = ctx.service == Service::Datagram;
+    let sreq = !datagram && needs_status_request(ctx, ep, plan, wclose, last);
+    let delivered = ep.config.status_request_kind == StatusRequestKind::Delivered && !wclose;
+    let eom = plan.eom || wclose && !ctx.is_stream();
+    ctx.options
+        .with(Options::NOCHECK, !ep.config.checksum)
+        .with(Options::SREQ, sreq && !delivered)
+        .with(Options::DREQ, sreq && delivered)
+        .with(Options::EOM, eom)
+        .with(Options::BTAG, plan.begin_tag)
+        .with(Options::ETAG, plan.end_tag)
+        .with(Options::WCLOSE, wclose)
+        .with(Options::RCLOSE, complete)
+        .with(Options::END, wclose && datagram)
+}
+
+/// Books a packet with `len` user bytes that went into the batch.
+#[inline]
+pub(crate) fn account_packet(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    options: Options,
+    header_len: usize,
+    len: u64,
+    summed: u64,
+) {
+    ctx.on_packet_sent(header_len + len as usize);
+    if ctx.route != 0 {
+        ep.routes.spend_credit(ctx.route, header_len + len as usize);
+    }
+    ep.count_packet_built(len);
+    ep.counters.bytes_summed += summed;
+    association_close::record_sent_bits(
+        ctx,
+        options.has(Options::WCLOSE),
+        options.has(Options::RCLOSE),
+    );
+    if options.has(Options::END) {
+        ctx.terminate(ep, CloseReason::Graceful, ctx.service != Service::Datagram);
+    }
+}
+
+/// The sender's policy for status requests: one `status_every` bytes or quarter of the window,
+/// with the last retransmission, with the end, and when the window is used up.
+fn needs_status_request(
+    ctx: &Context,
+    ep: &EndpointState,
+    plan: &PacketPlan,
+    wclose: bool,
+    last: bool,
+) -> bool {
+    let tx = &ctx.tx;
+    let mut every = ep.config.status_interval_bytes;
+    if !ctx.options.has(Options::NOFLOW) {
+        let quarter = tx.alloc.saturating_sub(tx.acknowledged) / 4;
+        every = every.min(quarter.max(ep.payload_max()));
+    }
+    if let Some(congestion) = &tx.congestion {
+        every = every.min(congestion.status_interval_bytes().max(ep.payload_max()));
+    }
+    tx.bytes_since_request >= every
+        || tx.request_with_next_data
+        || wclose && !plan.is_retransmission
+        || plan.is_retransmission && tx.retransmission_queue.is_empty()
+        || last && tx.outstanding_requests.is_empty() && is_send_blocked(ctx, ep)
+}

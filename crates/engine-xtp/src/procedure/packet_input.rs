@@ -1,0 +1,200 @@
+//! A packet for a context in use.
+
+use crate::context::{Context, ContextState, Timer};
+use crate::endpoint_state::EndpointState;
+use crate::pdu::{Body, Format, HEADER_LEN, Header, Options, RTN, Reject, Spans};
+use crate::procedure::{
+    association_close, control_receive, control_send, data_receive, status_request, v3,
+};
+use core::ops::Range;
+use engine::{Delivery, Event, Instant};
+
+/// Takes in `packet`, whose header was checked, for the context its key names.
+pub(crate) fn handle_packet(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    packet: &[u8],
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), Reject> {
+    if ep.config.version.is_v3() {
+        return v3::handle_packet(ctx, ep, now, header, packet, deliveries);
+    }
+    on_packet_received(ctx, ep, now, header, packet.len());
+    if header.format == Format::Data {
+        let tagged = header.options.has(Options::BTAG);
+        if tagged && packet.len() < HEADER_LEN + 8 {
+            return Err(Reject::Body);
+        }
+        on_setup_answered(ctx, ep);
+        return handle_data(
+            ctx,
+            ep,
+            now,
+            header,
+            packet,
+            HEADER_LEN..packet.len(),
+            deliveries,
+        );
+    }
+    match Body::parse(header, &packet[HEADER_LEN..]).ok_or(Reject::Body)? {
+        Body::First { data, .. } => {
+            let range = packet.len() - data.len()..packet.len();
+            handle_data(ctx, ep, now, header, packet, range, deliveries)
+        }
+        Body::Diag(diag) => {
+            association_close::handle_diag(ctx, ep, &diag);
+            Ok(())
+        }
+        body => handle_control(ctx, ep, now, header, &body),
+    }
+}
+
+fn handle_control(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    body: &Body<'_>,
+) -> Result<(), Reject> {
+    match body {
+        Body::Cntl(common) => {
+            control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?
+        }
+        Body::Ecntl(common, spans) => {
+            control_receive::handle_acknowledgment(ctx, ep, now, common, *spans)?
+        }
+        Body::Tcntl {
+            common,
+            xkey,
+            traffic,
+            ..
+        } => {
+            control_receive::handle_acknowledgment(ctx, ep, now, common, Spans::EMPTY)?;
+            control_receive::handle_traffic_control(ctx, now, *xkey, traffic);
+        }
+        _ => return Err(Reject::Multicast),
+    }
+    handle_control_options(ctx, ep, now, header)
+}
+
+/// Acts on the options of a control packet whose report was taken in.
+pub(crate) fn handle_control_options(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+) -> Result<(), Reject> {
+    on_setup_answered(ctx, ep);
+    ctx.rx.res_requested |= header.options.has(Options::RES);
+    if header.options.has(Options::NOERR) && header.seq <= crate::numbers::SEQ_MAX {
+        data_receive::skip_to(ctx, ep, header.seq);
+    }
+    handle_close_and_requests(ctx, ep, now, header, header.seq)
+}
+
+/// The peer was heard.
+#[inline]
+pub(crate) fn on_packet_received(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    len: usize,
+) {
+    validate_peer(ctx, header, now, len);
+    status_request::on_peer_alive(ctx, ep, now);
+}
+
+fn validate_peer(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
+    ctx.last_received_at = now;
+    if let Some(limit) = &mut ctx.amplification_limit {
+        limit.received_octets += len as u64;
+    }
+    if header.key & RTN != 0 && !ctx.initiator && !ctx.key_returned {
+        ctx.key_returned = true;
+        ctx.amplification_limit = None;
+        ctx.amplification_blocked = false;
+        // Limits did not fit into what an unproven address may be sent.
+        ctx.pending.control |= ctx.limits_pending;
+    }
+}
+
+/// The first packet of the responder: FIRST need not be sent again.
+pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
+    if ctx.state != ContextState::Opening {
+        return;
+    }
+    ctx.state = ContextState::Active;
+    ctx.first.due = false;
+    ctx.tx.handshake = None;
+    if ctx.tx.outstanding_requests.is_empty() {
+        ctx.disarm(Timer::Wtimer);
+    }
+    if !ctx.open_reported {
+        ctx.open_reported = true;
+        ep.events.push_back(Event::Connected(ctx.id));
+    }
+    ctx.mark_ready(ep);
+}
+
+/// Takes in the user bytes at `range` of `packet`, and acts on its options.
+pub(crate) fn handle_data(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    packet: &[u8],
+    range: Range<usize>,
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), Reject> {
+    let seq = header.seq.saturating_add(range.len() as u64);
+    if header.options.has(Options::WCLOSE) {
+        association_close::check_wclose(ctx, seq)?;
+    }
+    if let Err(reason) = data_receive::handle_data(ctx, ep, now, header, packet, range, deliveries)
+    {
+        ctx.rx.record_sync(header.sync);
+        if header.options.has(Options::SREQ) {
+            control_send::schedule_control(ctx, ep, now);
+        }
+        return Err(reason);
+    }
+    handle_close_and_requests(ctx, ep, now, header, seq)
+}
+
+#[inline]
+fn handle_close_and_requests(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    seq: u64,
+) -> Result<(), Reject> {
+    let options = header.options;
+    ctx.rx.record_sync(header.sync);
+    let closes = options.0 & (Options::WCLOSE | Options::RCLOSE | Options::END).0 != 0;
+    if closes || ctx.rx.final_seq.is_some() {
+        association_close::handle_close_bits(ctx, ep, now, header, seq)?;
+    }
+    let has_sreq = options.has(Options::SREQ);
+    let repeated = options.has(Options::EDGE) && ctx.rx.previous_had_sreq;
+    ctx.rx.previous_had_sreq = has_sreq;
+    if has_sreq && !repeated && !options.has(Options::END) {
+        control_send::schedule_control(ctx, ep, now);
+    }
+    if options.has(Options::DREQ) && ctx.rx.dseq() >= seq {
+        if v3::data_carries_dseq(ep.config.version) {
+            ctx.pending.delivery_report = true;
+        } else {
+            control_send::schedule_control(ctx, ep, now);
+        }
+    } else if options.has(Options::DREQ) {
+        ctx.rx.delivery_report_at = Some(seq);
+    }
+    if ctx.pending.control || ctx.pending.status_request || ctx.pending.delivery_report {
+        ctx.mark_ready(ep);
+    }
+    Ok(())
+}

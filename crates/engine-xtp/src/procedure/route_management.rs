@@ -1,0 +1,184 @@
+//! Routes and paths: what neighbours say to each other, and packets that belong to no association.
+
+use crate::config::RateLimit;
+use crate::context::Context;
+use crate::endpoint_state::EndpointState;
+use crate::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketKind, PacketV3, RTN_V3};
+use crate::pdu::{DiagCode, DiagValue, Header, Options, RTN, Reject, UNLIMITED};
+use crate::procedure::v3::{HeaderContext, key_from_wire32};
+use crate::routes::RouteExpiry;
+use engine::{Address, Instant};
+
+/// What a ROUTE packet is about.
+pub(crate) const ROUTE_ASSIGN: u32 = 1;
+pub(crate) const ROUTE_RELEASE: u32 = 2;
+pub(crate) const ROUTE_RELEASED: u32 = 3;
+
+/// MAINT and MGMT: a question, and its answer.
+pub(crate) const OP_REQUEST: u32 = 1;
+pub(crate) const OP_RESPONSE: u32 = 2;
+
+/// The own value of the route a packet came by. A FIRST or PATH makes one, and the neighbour is told
+/// the value; told again as long as it asks by its own.
+pub(crate) fn resolve_arrival_route(
+    ep: &mut EndpointState,
+    now: Instant,
+    from: Address,
+    header: &HeaderV3,
+) -> u32 {
+    if !ep.config.routes || header.route == 0 {
+        ep.reply_route = 0;
+        return 0;
+    }
+    let creates_route = matches!(header.kind, PacketKind::First | PacketKind::Path);
+    let route = if creates_route {
+        ep.routes.learn(from, header.route, now)
+    } else {
+        ep.routes.find(from, header.route)
+    };
+    ep.reply_route = ep.routes.header_value(route);
+    let assigns = creates_route || header.options.has(Options::SREQ);
+    if route != 0 && header.route & RTN_V3 == 0 && assigns {
+        send_route(ep, from, ep.reply_route, ROUTE_ASSIGN, route);
+    }
+    route
+}
+
+/// An association's packets come by another route: its peer found a new path.
+pub(crate) fn follow_new_route(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    route: u32,
+) {
+    // Whoever returns the key gets what is sent to it, so the path leads there.
+    if route != 0 && header.key & RTN != 0 && !ctx.initiator {
+        ep.routes.remove_user(ctx.route, now, ep.config.quarantine);
+        ep.routes.add_user(route);
+        ctx.route = route;
+    }
+}
+
+/// Sends a ROUTE packet to a neighbour.
+fn send_route(ep: &mut EndpointState, to: Address, outgoing: u32, op: u32, route: u32) {
+    let body = BodyV3::Route { op, route };
+    send_reply(ep, to, outgoing, 0, body);
+}
+
+fn send_reply(ep: &mut EndpointState, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
+    let header = HeaderV3 {
+        kind: body.kind(),
+        options: Options::NONE,
+        pad_front: 0,
+        pad_back: 0,
+        key,
+        route,
+        seq: 0,
+        dseq: 0,
+        sync: 0,
+        dlen: 0,
+        sort: 0,
+        ttl: ep.config.hop_limit,
+    };
+    let octets = PacketV3 { header, body }.emit(ep.config.version);
+    ep.count_packet_built(0);
+    ep.queue_octets(to, octets);
+}
+
+/// Takes in a packet that belongs to no association.
+pub(crate) fn handle_packet(
+    ep: &mut EndpointState,
+    now: Instant,
+    from: Address,
+    header: &HeaderV3,
+    packet: &[u8],
+) -> Result<(), Reject> {
+    let body = BodyV3::parse(ep.config.version, header, packet).ok_or(Reject::Body)?;
+    match body {
+        BodyV3::Route { op, route } if ep.config.routes => {
+            handle_route(ep, from, header.route, op, route)
+        }
+        BodyV3::Rcntl { rate, burst } if ep.config.routes => {
+            let route = ep.routes.find(from, header.route);
+            let limit = (rate != UNLIMITED).then_some(RateLimit {
+                rate_bytes_per_s: rate,
+                burst_bytes: burst,
+            });
+            ep.routes.set_rate_limit(route, limit, now);
+            Ok(())
+        }
+        BodyV3::Maint(InformationSegment {
+            op: OP_REQUEST,
+            octets,
+        }) => {
+            let info = InformationSegment {
+                op: OP_RESPONSE,
+                octets,
+            };
+            send_reply(
+                ep,
+                from,
+                return_route(header.route),
+                header.key ^ RTN_V3,
+                BodyV3::Maint(info),
+            );
+            Ok(())
+        }
+        BodyV3::Mgmt(InformationSegment { op: OP_REQUEST, .. }) => {
+            let header_context = HeaderContext {
+                route: return_route(header.route),
+                ..HeaderContext::default()
+            };
+            let key = key_from_wire32(header.key, 0) ^ RTN;
+            let (code, why) = (DiagCode::REQUEST_REFUSED, DiagValue::NO_PROVIDER);
+            ep.queue_diag(from, key, code, why, packet.len(), &header_context);
+            Ok(())
+        }
+        _ => Err(Reject::State),
+    }
+}
+
+/// The route of an answer to a packet with `route`, whose neighbour's value may be unknown.
+fn return_route(route: u32) -> u32 {
+    if route == 0 { 0 } else { route ^ RTN_V3 }
+}
+
+fn handle_route(
+    ep: &mut EndpointState,
+    from: Address,
+    value: u32,
+    op: u32,
+    theirs: u32,
+) -> Result<(), Reject> {
+    let route = ep.routes.find(from, value);
+    if theirs == 0 || theirs & RTN_V3 != 0 {
+        return Err(Reject::Body);
+    }
+    match op {
+        ROUTE_ASSIGN if route != 0 => ep.routes.set_value(route, theirs),
+        ROUTE_RELEASE => {
+            // Whoever asks is told so, also when it was released before.
+            let own = if route == 0 { 1 } else { route };
+            ep.routes.release(route);
+            send_route(ep, from, theirs | RTN_V3, ROUTE_RELEASED, own);
+        }
+        ROUTE_RELEASED if route != 0 => ep.routes.release(route),
+        _ => return Err(Reject::State),
+    }
+    Ok(())
+}
+
+/// Releases routes that nobody used for a while.
+pub(crate) fn handle_timeout(ep: &mut EndpointState, now: Instant) {
+    let (wait, tries) = (ep.config.wtimer_initial, ep.config.retries_max);
+    while let Some(expiry) = ep.routes.take_expired(now, wait, tries) {
+        let RouteExpiry::RequestRelease(route) = expiry else {
+            continue;
+        };
+        if let Some(neighbour) = ep.routes.neighbour(route) {
+            let outgoing = ep.routes.header_value(route);
+            send_route(ep, neighbour, outgoing, ROUTE_RELEASE, route);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Status requests, WTIMER and the synchronizing handshake.
+
+use crate::context::{Context, ContextState, Timer};
+use crate::endpoint_state::EndpointState;
+use crate::pdu::{DiagCode, DiagValue, Options, Service};
+use crate::procedure::{data_send, v3};
+use crate::tx::SyncHandshake;
+use core::time::Duration;
+use engine::{CloseReason, Instant};
+
+/// WTIMER for the `tries`-th attempt. Associations on a route share what they know of it.
+#[inline]
+pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration {
+    let own = &ctx.tx.rtt;
+    if ctx.route == 0 {
+        return own.wtimer(&ep.config, tries);
+    }
+    let route_rtt = ep.routes.rtt(ctx.route).unwrap_or(own);
+    route_rtt.wtimer(&ep.config, tries)
+}
+
+/// Makes a status request: the sync of the packet that is to carry it.
+fn make_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant, delivered: bool) -> u32 {
+    let first = ctx.tx.outstanding_requests.is_empty();
+    let sync = ctx.tx.new_status_request(now, delivered);
+    let tries = ctx.tx.handshake.map_or(0, |handshake| handshake.tries);
+    ctx.disarm(Timer::Status);
+    if first || tries > 0 {
+        let at = now + wtimer(ctx, ep, tries);
+        ctx.arm(ep, Timer::Wtimer, at);
+    }
+    sync
+}
+
+/// The sync of a packet with `options`: a new one if it makes a request.
+#[inline]
+pub(crate) fn packet_sync(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    options: Options,
+) -> u32 {
+    let makes_request = options.0 & (Options::SREQ | Options::DREQ).0;
+    if makes_request != 0 {
+        make_request(ctx, ep, now, makes_request == Options::DREQ.0)
+    } else {
+        ctx.tx.sync
+    }
+}
+
+/// Sees to it that somebody will ask about what is on its way, or about a closed window.
+pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
+    let silent = ctx.pending.status_request || ctx.service == Service::Datagram;
+    // What is known to be lost is sent when the rate allows it, and the last of it asks. To ask
+    // meanwhile would use the rate up.
+    let repairs = !ctx.tx.retransmission_queue.is_empty() && ctx.is_armed(Timer::Rtimer);
+    if !quiet || silent || repairs || ctx.is_armed(Timer::Status) {
+        return;
+    }
+    if ctx.tx.bytes_in_flight() > 0 {
+        ctx.arm(ep, Timer::Status, now + ep.config.status_delay);
+    } else if is_waiting_for_peer(ctx, ep) {
+        let wait = wtimer(ctx, ep, ctx.unanswered_probes);
+        ctx.arm(ep, Timer::Status, now + wait);
+    }
+}
+
+/// Whether nothing goes on before the peer says something it may have said already.
+fn is_waiting_for_peer(ctx: &Context, ep: &EndpointState) -> bool {
+    let unanswered = ctx.close.wclose_sent && !ctx.close.rclose_received;
+    unanswered || data_send::is_send_blocked(ctx, ep) || is_waiting_for_key(ctx, ep)
+}
+
+/// Whether the responder answered, but its key did not arrive. It may be unable to say more until
+/// it hears from here: an unproven address gets no more than it sent.
+fn is_waiting_for_key(ctx: &Context, ep: &EndpointState) -> bool {
+    let waits = ctx.initiator && ctx.remote_key.is_none() && ctx.state == ContextState::Active;
+    waits && ctx.unanswered_probes < ep.config.retries_max
+}
+
+/// Nobody asked about what is on its way: the next data do, or if none come, a CNTL.
+pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let waiting = is_waiting_for_peer(ctx, ep);
+    if !waiting && !ctx.tx.request_with_next_data && ctx.tx.bytes_in_flight() > 0 {
+        ctx.tx.request_with_next_data = true;
+        ctx.arm(ep, Timer::Status, now + ep.config.status_delay);
+    } else if ctx.tx.outstanding_requests.is_empty() && (ctx.tx.bytes_in_flight() > 0 || waiting) {
+        ctx.unanswered_probes += u32::from(waiting);
+        ctx.pending.status_request = true;
+        ctx.mark_ready(ep);
+    }
+}
+
+/// The user waits for the peer to have everything: what left without a request is asked about now.
+pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
+    let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
+    let unasked = quiet && ctx.tx.bytes_in_flight() > 0 && ctx.tx.next_seq == ctx.tx.submitted;
+    if unasked && ctx.state == ContextState::Active && ctx.service != Service::Datagram {
+        ctx.pending.status_request = true;
+        ctx.mark_ready(ep);
+    }
+}
+
+/// A request was not answered: stop sending and ask until somebody answers or it is too late.
+pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    if ctx.tx.outstanding_requests.is_empty() && ctx.state != ContextState::Opening {
+        return;
+    }
+    let fresh = SyncHandshake {
+        started_at: now,
+        tries: 0,
+        sync: ctx.tx.sync.wrapping_add(1),
+    };
+    let handshake = ctx.tx.handshake.get_or_insert(fresh);
+    handshake.tries += 1;
+    let late = now.since(handshake.started_at) >= ep.config.handshake_max;
+    if late || handshake.tries > ep.config.retries_max {
+        return abandon(ctx, ep);
+    }
+    if let Some(congestion) = &mut ctx.tx.congestion {
+        congestion.on_wtimer_expired();
+    }
+    if ctx.initiator && handshake_tries(ctx) >= PATH_FROM_TRY {
+        // The neighbour may have forgotten the route.
+        ep.routes.forget_value(ctx.route);
+    }
+    ctx.first.due = ctx.state == ContextState::Opening;
+    ctx.pending.status_request = !ctx.first.due;
+    ctx.mark_ready(ep);
+}
+
+/// From this try on a handshake looks for the path anew: one loss is no sign of a lost path.
+const PATH_FROM_TRY: u32 = 2;
+
+fn handshake_tries(ctx: &Context) -> u32 {
+    ctx.tx.handshake.map_or(0, |handshake| handshake.tries)
+}
+
+/// Whether the next question is to be a PATH.
+pub(crate) fn needs_path_packet(ctx: &Context) -> bool {
+    let has_path = ctx.route != 0 && ctx.initiator && ctx.remote_key.is_some();
+    has_path && ctx.pending.status_request && handshake_tries(ctx) >= PATH_FROM_TRY
+}
+
+/// The peer was heard during a handshake: the path works again, so the next try need not wait as
+/// long as the last, and counts anew.
+#[inline]
+pub(crate) fn on_peer_alive(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let Some(handshake) = &mut ctx.tx.handshake else {
+        return;
+    };
+    (handshake.tries, handshake.started_at) = (1, now);
+    let at = now + wtimer(ctx, ep, 0);
+    if ctx.is_armed_after(Timer::Wtimer, at) {
+        ctx.arm(ep, Timer::Wtimer, at);
+    }
+}
+
+/// Nothing was heard for a while: ask whether the peer is there.
+pub(crate) fn handle_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let unvalidated = ctx.amplification_limit.is_some();
+    let span = ctimer(ctx, ep);
+    if span.is_zero() {
+        return;
+    }
+    let at = ctx.last_received_at + span;
+    if at > now {
+        return ctx.arm(ep, Timer::Ctimer, at);
+    }
+    if unvalidated || ctx.service == Service::Datagram {
+        return ctx.terminate(ep, CloseReason::TimedOut, false);
+    }
+    if ctx.tx.outstanding_requests.is_empty() && ctx.state == ContextState::Active {
+        ctx.pending.status_request = true;
+        ctx.mark_ready(ep);
+    }
+    ctx.arm(ep, Timer::Ctimer, now + span);
+}
+
+/// Starts the CTIMER, if there is one.
+pub(crate) fn start_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
+    let span = ctimer(ctx, ep);
+    if !span.is_zero() {
+        ctx.arm(ep, Timer::Ctimer, now + span);
+    }
+}
+
+fn ctimer(ctx: &Context, ep: &EndpointState) -> core::time::Duration {
+    if ctx.amplification_limit.is_some() || ctx.service == Service::Datagram {
+        ep.config.handshake_max
+    } else {
+        ep.config.keepalive
+    }
+}
+
+fn abandon(ctx: &mut Context, ep: &mut EndpointState) {
+    let (peer, key) = (ctx.peer, ctx.outgoing_key());
+    let header_context = v3::header_context(ctx, ep);
+    let (code, value) = (DiagCode::ABANDONED, DiagValue::UNSPECIFIED);
+    ep.queue_diag(peer, key, code, value, 0, &header_context);
+    ctx.terminate(ep, CloseReason::TimedOut, true);
+}

@@ -1,0 +1,399 @@
+//! The third revision: its packets, made from and turned into what the procedures know.
+//!
+//! The procedures count bytes in 64 bits from 0 and know control packets of 4.0. Here positions
+//! become 32-bit numbers that wrap around, and a control packet tells everything each time.
+
+use crate::config::RateLimit;
+use crate::context::{Context, Timer};
+use crate::endpoint_state::EndpointState;
+use crate::pdu::v3::{
+    BodyV3, ControlSegmentV3, HeaderV3, PacketKind, PacketV3, RTN_V3, ResendPairs, padding_len,
+};
+use crate::pdu::{
+    AddressSegment, Body, CommonControl, Format, Header, Options, Packet, RTN, Reject, SPAN_LEN,
+    Spans, TrafficSpec, UNLIMITED, Version,
+};
+use crate::procedure::{
+    association_close, association_setup, control_receive, control_send, packet_input,
+};
+use core::ops::Range;
+use engine::{Batch, Delivery, Instant};
+
+/// What packets of the third revision say and those of 4.0 do not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct HeaderContext {
+    /// The number of the first byte, of both directions.
+    pub(crate) seq_base: u32,
+    /// The route as it stands in the header.
+    pub(crate) route: u32,
+    /// The user took everything below.
+    pub(crate) dseq: u64,
+    /// The own key.
+    pub(crate) key: u64,
+    /// What this side accepts.
+    pub(crate) accepted_rate: Option<RateLimit>,
+    /// Control packets have all their pairs. An unproven address is spared the unused ones.
+    pub(crate) fixed_pairs: bool,
+}
+
+impl HeaderContext {
+    /// For an answer to the packet at hand, which belongs to no association.
+    pub(crate) fn for_reply(ep: &EndpointState) -> HeaderContext {
+        HeaderContext {
+            route: ep.reply_route,
+            ..HeaderContext::default()
+        }
+    }
+
+    fn wire_seq(&self, position: u64) -> u32 {
+        self.seq_base.wrapping_add(position as u32)
+    }
+}
+
+/// What packets of `ctx` say besides.
+pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext {
+    HeaderContext {
+        seq_base: ctx.seq_base,
+        route: ep.routes.header_value(ctx.route),
+        dseq: ctx.rx.dseq(),
+        key: ctx.key,
+        accepted_rate: ctx.accepted_rate,
+        fixed_pairs: ep.config.fixed_pairs && ctx.amplification_limit.is_none(),
+    }
+}
+
+/// A key in 32 bits.
+fn key_to_wire32(key: u64) -> u32 {
+    let value = key as u32 & !RTN_V3;
+    if key & RTN != 0 {
+        value | RTN_V3
+    } else {
+        value
+    }
+}
+
+/// A key of a packet in 64 bits, with the route it came by: initiators behind one neighbour may
+/// have chosen the same.
+pub(crate) fn key_from_wire32(key: u32, route: u32) -> u64 {
+    let value = u64::from(key & !RTN_V3);
+    if key & RTN_V3 != 0 {
+        value | RTN
+    } else {
+        value | u64::from(route & !RTN_V3) << 31
+    }
+}
+
+/// The position with number `wire` that is nearest to `near`; None below zero.
+fn unwrap_seq(base: u32, wire: u32, near: u64) -> Option<u64> {
+    let ahead = wire.wrapping_sub(base.wrapping_add(near as u32)) as i32;
+    near.checked_add_signed(i64::from(ahead))
+}
+
+/// The header of a packet as 4.0 has it, its `seq` as it stands on the wire. None for kinds that
+/// belong to no association.
+pub(crate) fn to_v4_header(header: &HeaderV3, route: u32) -> Option<Header> {
+    let format = match header.kind {
+        PacketKind::Data => Format::Data,
+        PacketKind::Cntl | PacketKind::Path => Format::Cntl,
+        PacketKind::First => Format::First,
+        PacketKind::Diag => Format::Diag,
+        PacketKind::Maint | PacketKind::Mgmt | PacketKind::Route | PacketKind::Rcntl => {
+            return None;
+        }
+    };
+    Some(Header {
+        key: key_from_wire32(header.key, route),
+        options: header.options,
+        format,
+        dlen: header.dlen,
+        check: 0,
+        sort: u16::try_from(header.sort).unwrap_or(u16::MAX),
+        sync: header.sync,
+        seq: u64::from(header.seq),
+    })
+}
+
+fn to_v3_header(
+    ep: &EndpointState,
+    header: &Header,
+    kind: PacketKind,
+    header_context: &HeaderContext,
+) -> HeaderV3 {
+    HeaderV3 {
+        kind,
+        options: header.options,
+        pad_front: 0,
+        pad_back: 0,
+        key: key_to_wire32(header.key),
+        route: header_context.route,
+        seq: header_context.wire_seq(header.seq),
+        dseq: header_context.wire_seq(header_context.dseq),
+        sync: header.sync,
+        dlen: 0,
+        sort: u32::from(header.sort),
+        ttl: ep.config.hop_limit,
+    }
+}
+
+/// `packet`, which has no user bytes, as octets of the third revision.
+pub(crate) fn emit(
+    ep: &EndpointState,
+    packet: &Packet<'_>,
+    header_context: &HeaderContext,
+) -> Vec<u8> {
+    let mut pairs = Vec::new();
+    let body = match packet.body {
+        Body::Data { data } => BodyV3::Data(data),
+        Body::Diag(diag) => BodyV3::Diag(diag),
+        Body::Ecntl(_, spans) => {
+            for span in spans.iter() {
+                pairs.extend(header_context.wire_seq(span.left).to_be_bytes());
+                pairs.extend(header_context.wire_seq(span.right).to_be_bytes());
+            }
+            control_segment(ep, packet, header_context, &pairs)
+        }
+        _ => control_segment(ep, packet, header_context, &[]),
+    };
+    let header = to_v3_header(ep, &packet.header, body.kind(), header_context);
+    PacketV3 { header, body }.emit(ep.config.version)
+}
+
+/// A PATH to `address` as octets. No neighbour's value is trusted.
+pub(crate) fn emit_path(
+    ep: &EndpointState,
+    header: &Header,
+    address: AddressSegment<'_>,
+    header_context: &HeaderContext,
+) -> Vec<u8> {
+    let header = to_v3_header(ep, header, PacketKind::Path, header_context);
+    let body = BodyV3::Path(address);
+    PacketV3 { header, body }.emit(ep.config.version)
+}
+
+fn control_segment<'a>(
+    ep: &EndpointState,
+    packet: &Packet<'_>,
+    header_context: &HeaderContext,
+    pairs: &'a [u8],
+) -> BodyV3<'a> {
+    let none = CommonControl {
+        rseq: 0,
+        alloc: 0,
+        echo: 0,
+    };
+    let common = match packet.body {
+        Body::Cntl(common) | Body::Ecntl(common, _) | Body::Tcntl { common, .. } => common,
+        _ => none,
+    };
+    let (rate, burst) = header_context
+        .accepted_rate
+        .map_or((UNLIMITED, UNLIMITED), |limit| {
+            (limit.rate_bytes_per_s, limit.burst_bytes)
+        });
+    let control = ControlSegmentV3 {
+        rseq: header_context.wire_seq(common.rseq),
+        alloc: header_context.wire_seq(common.alloc),
+        echo: common.echo,
+        rate,
+        burst,
+        xkey: key_to_wire32(header_context.key),
+        maxdata: ep.payload_max() as u16,
+        reserved: [0; 4],
+    };
+    BodyV3::Cntl(
+        control,
+        ResendPairs::new(pairs, header_context.fixed_pairs).unwrap_or(ResendPairs::EMPTY),
+    )
+}
+
+/// Puts a DATA packet with `bytes` into the batch.
+pub(crate) fn push_data(
+    ctx: &mut Context,
+    ep: &EndpointState,
+    batch: &mut Batch,
+    header: &Header,
+    bytes: Range<u64>,
+) {
+    push(ctx, ep, batch, header, &[], bytes, 0);
+    // It tells how far the user is, which answers those who asked for that.
+    ctx.pending.delivery_report = false;
+}
+
+/// Puts a FIRST into the batch whose middle segment begins with `opening`. It is at least as long
+/// as the control packet that brings the responder's key.
+pub(crate) fn push_first(
+    ctx: &Context,
+    ep: &EndpointState,
+    batch: &mut Batch,
+    header: &Header,
+    opening: &[u8],
+    bytes: Range<u64>,
+) {
+    let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
+    let least = ep.config.version.control_len().saturating_sub(segment_len);
+    push(ctx, ep, batch, header, opening, bytes, least.min(12));
+}
+
+fn push(
+    ctx: &Context,
+    ep: &EndpointState,
+    batch: &mut Batch,
+    header: &Header,
+    opening: &[u8],
+    bytes: Range<u64>,
+    least: usize,
+) {
+    let version = ep.config.version;
+    let kind = if opening.is_empty() {
+        PacketKind::Data
+    } else {
+        PacketKind::First
+    };
+    let segment_len = opening.len() + (bytes.end - bytes.start) as usize;
+    let back = padding_len(segment_len, least);
+    let head = HeaderV3 {
+        pad_back: back as u8,
+        dlen: (segment_len + back) as u32,
+        ..to_v3_header(ep, header, kind, &header_context(ctx, ep))
+    };
+    let mut octets = head.emit(version);
+    octets.extend_from_slice(opening);
+    let tail = [0; 20];
+    let summed = !header.options.has(Options::NOCHECK);
+    let from = summed.then_some(version.header_len() as u8);
+    batch.push_with_trailer(&octets, bytes, &tail[..back + 4], from);
+}
+
+/// Takes in `packet`, whose checks were right, for the context its key names.
+pub(crate) fn handle_packet(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    header: &Header,
+    packet: &[u8],
+    deliveries: &mut Vec<Delivery>,
+) -> Result<(), Reject> {
+    let version = ep.config.version;
+    let header3 = HeaderV3::parse_unchecked(version, packet);
+    let seq = unwrap_seq(ctx.seq_base, header3.seq, ctx.rx.next_seq).ok_or(Reject::State)?;
+    let header = &Header { seq, ..*header };
+    packet_input::on_packet_received(ctx, ep, now, header, packet.len());
+    let body = BodyV3::parse(version, &header3, packet).ok_or(Reject::Body)?;
+    let end = version.header_len() + header3.dlen as usize - usize::from(header3.pad_back);
+    let data = match body {
+        BodyV3::Data(data) => {
+            packet_input::on_setup_answered(ctx, ep);
+            data
+        }
+        BodyV3::First { data, .. } => data,
+        BodyV3::Diag(diag) => {
+            association_close::handle_diag(ctx, ep, &diag);
+            return Ok(());
+        }
+        BodyV3::Cntl(control, pairs) => {
+            handle_control(ctx, ep, now, &control, pairs)?;
+            handle_dseq(ctx, ep, header3.dseq);
+            return packet_input::handle_control_options(ctx, ep, now, header);
+        }
+        // Whoever looks for a path is told that there is one.
+        BodyV3::Path(_) => {
+            ctx.rx.record_sync(header.sync);
+            control_send::schedule_control(ctx, ep, now);
+            return Ok(());
+        }
+        _ => return Err(Reject::State),
+    };
+    let tags = [Options::BTAG, Options::ETAG].map(|tag| header.options.has(tag));
+    if data.len() < 8 * tags.iter().filter(|set| **set).count() {
+        return Err(Reject::Body);
+    }
+    if header3.kind == PacketKind::Data {
+        handle_dseq(ctx, ep, header3.dseq);
+    }
+    let range = end - data.len()..end;
+    packet_input::handle_data(ctx, ep, now, header, packet, range, deliveries)
+}
+
+fn handle_control(
+    ctx: &mut Context,
+    ep: &mut EndpointState,
+    now: Instant,
+    control: &ControlSegmentV3,
+    pairs: ResendPairs<'_>,
+) -> Result<(), Reject> {
+    let (base, near) = (ctx.seq_base, ctx.tx.acknowledged);
+    let at = |wire: u32| unwrap_seq(base, wire, near).ok_or(Reject::NeverSent);
+    let common = CommonControl {
+        rseq: at(control.rseq)?,
+        alloc: at(control.alloc)?,
+        echo: control.echo,
+    };
+    let mut octets = Vec::with_capacity(pairs.len() * SPAN_LEN);
+    for pair in pairs.iter() {
+        octets.extend(at(pair.left)?.to_be_bytes());
+        octets.extend(at(pair.right)?.to_be_bytes());
+    }
+    let spans = Spans::new(&octets).unwrap_or(Spans::EMPTY);
+    control_receive::handle_acknowledgment(ctx, ep, now, &common, spans)?;
+    let limits = TrafficSpec::Limits {
+        service: ctx.service,
+        maxdata: u32::from(control.maxdata),
+        inrate: control.rate,
+        inburst: control.burst,
+        outrate: UNLIMITED,
+        outburst: UNLIMITED,
+    };
+    association_setup::apply_peer_limits(ctx, now, &limits);
+    if control.xkey & RTN_V3 == 0 {
+        control_receive::learn_key(ctx, u64::from(control.xkey));
+    }
+    Ok(())
+}
+
+/// The peer's user took everything below `dseq`, so it arrived too. That answers requests about
+/// delivery; how long it took says nothing of the path.
+fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, dseq: u32) {
+    let position = unwrap_seq(ctx.seq_base, dseq, ctx.tx.acknowledged);
+    let Some(position) = position.filter(|at| *at <= ctx.tx.next_seq) else {
+        return;
+    };
+    control_receive::acknowledge(ctx, ep, position);
+    let answered = |request: &crate::tx::StatusRequest| {
+        request.asks_delivery && request.highest_sent <= position
+    };
+    while ctx.tx.outstanding_requests.front().is_some_and(answered) {
+        ctx.tx.outstanding_requests.pop_front();
+    }
+    if ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none() && ctx.first.sent {
+        ctx.disarm(Timer::Wtimer);
+    }
+}
+
+/// Whether `dialect` lets data say how far its user is.
+pub(crate) fn data_carries_dseq(version: Version) -> bool {
+    version.is_v3()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_unwrap_near_expected() {
+        let base = u32::MAX - 10;
+        assert_eq!(unwrap_seq(base, base, 0), Some(0));
+        assert_eq!(unwrap_seq(base, 5, 0), Some(16));
+        assert_eq!(unwrap_seq(base, base.wrapping_sub(1), 0), None);
+        let near = (7u64 << 32) + 3;
+        assert_eq!(unwrap_seq(0, 1, near), Some((7 << 32) + 1));
+        assert_eq!(unwrap_seq(0, 0xffff_fff0, near), Some((7 << 32) - 16));
+    }
+
+    #[test]
+    fn wire_keys_keep_rtn_bit() {
+        assert_eq!(key_to_wire32(key_from_wire32(RTN_V3 | 77, 9)), RTN_V3 | 77);
+        assert_eq!(key_to_wire32(key_from_wire32(77, 9)), 77);
+        assert_ne!(key_from_wire32(77, 9), key_from_wire32(77, 8));
+        assert_eq!(key_from_wire32(77, u32::MAX) & RTN, 0);
+    }
+}

@@ -1,0 +1,241 @@
+//! The legs of trails: each is the route to one neighbour, and knows the other leg of its trail.
+
+use crate::config::RateLimit;
+use crate::pdu::v3::RTN_V3;
+use core::time::Duration;
+use engine::{Address, Instant};
+use std::collections::{BTreeMap, BTreeSet};
+
+#[derive(Debug)]
+struct PathEntry {
+    neighbour: Address,
+    /// The neighbour's value.
+    remote_route: Option<u32>,
+    /// The other leg, until that was released.
+    opposite: Option<u32>,
+    /// When it is forgotten, or asked about again when it is being released.
+    expires_at: Instant,
+    /// When that is looked after; too early if something passed meanwhile.
+    scheduled_at: Instant,
+    /// Releases that were asked for.
+    release_tries: u32,
+    /// What a system beyond the other leg imposes on those who send by this one.
+    imposed_rate: Option<RateLimit>,
+    /// When the rate was last told.
+    rate_sent_at: Option<Instant>,
+}
+
+/// Legs by their own values, from 1, and by those of neighbours.
+#[derive(Debug, Default)]
+pub(super) struct RouteTable {
+    entries: Vec<Option<PathEntry>>,
+    free: Vec<u32>,
+    by_remote: BTreeMap<(Address, u32), u32>,
+    timers: BTreeSet<(Instant, u32)>,
+}
+
+/// Releases asked for before a leg is forgotten all the same.
+const RELEASE_TRIES_MAX: u32 = 8;
+
+impl RouteTable {
+    pub(super) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    pub(super) fn all(&self) -> Vec<u32> {
+        let used =
+            |(index, entry): (usize, &Option<PathEntry>)| entry.as_ref().map(|_| index as u32 + 1);
+        self.entries.iter().enumerate().filter_map(used).collect()
+    }
+
+    fn get_mut(&mut self, local_route: u32) -> Option<&mut PathEntry> {
+        let index = (local_route as usize).checked_sub(1)?;
+        self.entries.get_mut(index)?.as_mut()
+    }
+
+    fn get(&self, local_route: u32) -> Option<&PathEntry> {
+        let index = (local_route as usize).checked_sub(1)?;
+        self.entries.get(index)?.as_ref()
+    }
+
+    /// The leg of a packet from `neighbour` with `value` in its header.
+    pub(super) fn find(&self, neighbour: Address, value: u32) -> Option<u32> {
+        if value & RTN_V3 == 0 {
+            return self.by_remote.get(&(neighbour, value)).copied();
+        }
+        let own = value & !RTN_V3;
+        self.get(own)
+            .filter(|entry| entry.neighbour == neighbour)
+            .map(|_| own)
+    }
+
+    /// A trail from `from`, which calls it `value`, to `to`: its first leg.
+    pub(super) fn install(&mut self, from: Address, value: u32, to: Address, due: Instant) -> u32 {
+        let [first, second] = [(from, Some(value)), (to, None)].map(|(neighbour, remote)| {
+            let entry = PathEntry {
+                neighbour,
+                remote_route: remote,
+                opposite: None,
+                expires_at: due,
+                scheduled_at: due,
+                release_tries: 0,
+                imposed_rate: None,
+                rate_sent_at: None,
+            };
+            let index = self.free.pop().unwrap_or(self.entries.len() as u32);
+            if index as usize == self.entries.len() {
+                self.entries.push(None);
+            }
+            self.entries[index as usize] = Some(entry);
+            self.timers.insert((due, index + 1));
+            index + 1
+        });
+        self.by_remote.insert((from, value), first);
+        for (local_route, opposite) in [(first, second), (second, first)] {
+            if let Some(entry) = self.get_mut(local_route) {
+                entry.opposite = Some(opposite);
+            }
+        }
+        first
+    }
+
+    /// The neighbour calls the leg by `value`.
+    pub(super) fn assign(&mut self, local_route: u32, value: u32) {
+        let Some(entry) = self.get_mut(local_route) else {
+            return;
+        };
+        let (neighbour, before) = (entry.neighbour, entry.remote_route.replace(value));
+        if let Some(before) = before
+            && self.by_remote.get(&(neighbour, before)) == Some(&local_route)
+        {
+            self.by_remote.remove(&(neighbour, before));
+        }
+        self.by_remote.insert((neighbour, value), local_route);
+    }
+
+    /// What stands in the header of packets to the leg's neighbour.
+    pub(super) fn outgoing_route(&self, local_route: u32) -> u32 {
+        let remote = self.get(local_route).and_then(|entry| entry.remote_route);
+        remote.map_or(local_route, |value| value | RTN_V3)
+    }
+
+    /// Something came by `leg`, and the trail is kept until `due` at least: where it goes, and with
+    /// which route.
+    pub(super) fn next_hop(&mut self, local_route: u32, due: Instant) -> Option<(Address, u32)> {
+        let entry = self.get_mut(local_route)?;
+        entry.expires_at = due;
+        let opposite = entry.opposite?;
+        let entry = self.get_mut(opposite)?;
+        entry.expires_at = due;
+        let neighbour = entry.neighbour;
+        Some((neighbour, self.outgoing_route(opposite)))
+    }
+
+    /// What is imposed on those who send by `leg`.
+    pub(super) fn imposed_rate(&self, local_route: u32) -> Option<RateLimit> {
+        self.get(local_route)?.imposed_rate
+    }
+
+    /// The neighbour of `leg` imposes a limit: the leg whose neighbour must know.
+    pub(super) fn set_imposed_rate(
+        &mut self,
+        local_route: u32,
+        limit: Option<RateLimit>,
+    ) -> Option<u32> {
+        let opposite = self.get(local_route)?.opposite?;
+        self.get_mut(opposite)?.imposed_rate = limit;
+        Some(opposite)
+    }
+
+    /// Whom to tell the rate, and by which route; None when it was told less than `every` ago.
+    pub(super) fn mark_rate_sent(
+        &mut self,
+        local_route: u32,
+        now: Instant,
+        every: Duration,
+        at_once: bool,
+    ) -> Option<(Address, u32)> {
+        let entry = self.get_mut(local_route)?;
+        let due = at_once || entry.rate_sent_at.is_none_or(|at| now >= at + every);
+        if !due {
+            return None;
+        }
+        entry.rate_sent_at = Some(now);
+        let neighbour = entry.neighbour;
+        Some((neighbour, self.outgoing_route(local_route)))
+    }
+
+    /// The neighbour released `leg`: the other one, which is now to be released too.
+    pub(super) fn release(&mut self, local_route: u32, now: Instant) -> Option<u32> {
+        let opposite = self.get(local_route)?.opposite;
+        self.remove(local_route);
+        let opposite = opposite?;
+        let entry = self.get_mut(opposite)?;
+        entry.opposite = None;
+        entry.expires_at = now;
+        let before = std::mem::replace(&mut entry.scheduled_at, now);
+        self.timers.remove(&(before, opposite));
+        self.timers.insert((now, opposite));
+        Some(opposite)
+    }
+
+    /// Forgets a leg. Its other one has nowhere to pass anything to any longer.
+    pub(super) fn remove(&mut self, local_route: u32) {
+        let index = (local_route as usize).wrapping_sub(1);
+        let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else {
+            return;
+        };
+        self.timers.remove(&(entry.scheduled_at, local_route));
+        if let Some(value) = entry.remote_route
+            && self.by_remote.get(&(entry.neighbour, value)) == Some(&local_route)
+        {
+            self.by_remote.remove(&(entry.neighbour, value));
+        }
+        self.free.push(index as u32);
+        if let Some(opposite) = entry.opposite.and_then(|route| self.get_mut(route)) {
+            opposite.opposite = None;
+        }
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.timers.first().map(|&(at, _)| at)
+    }
+
+    /// Looks after the next leg that is due: forgets it with its trail, or has its neighbour asked to
+    /// release it: the leg, the neighbour, and the route of the packet. None when none is due.
+    pub(super) fn take_due(
+        &mut self,
+        now: Instant,
+        wait: Duration,
+    ) -> Option<Option<(u32, Address, u32)>> {
+        let &(at, local_route) = self.timers.first().filter(|(at, _)| *at <= now)?;
+        self.timers.remove(&(at, local_route));
+        let entry = self.get_mut(local_route)?;
+        if entry.expires_at > now {
+            entry.scheduled_at = entry.expires_at;
+            let at = entry.expires_at;
+            self.timers.insert((at, local_route));
+            return Some(None);
+        }
+        // A leg with another one is idle; one without is being released.
+        let releasing = entry.opposite.is_none() && entry.remote_route.is_some();
+        if !releasing || entry.release_tries >= RELEASE_TRIES_MAX {
+            let opposite = entry.opposite;
+            self.remove(local_route);
+            if let Some(opposite) = opposite {
+                self.remove(opposite);
+            }
+            return Some(None);
+        }
+        entry.release_tries += 1;
+        entry.expires_at = now + wait * (1 << entry.release_tries);
+        entry.scheduled_at = entry.expires_at;
+        let (at, neighbour) = (entry.scheduled_at, entry.neighbour);
+        self.timers.insert((at, local_route));
+        Some(Some((
+            local_route,
+            neighbour,
+            self.outgoing_route(local_route),
+        )))
+    }
+}

@@ -1,0 +1,290 @@
+//! Short messages: which leave at once, which wait for others, and for how long. Draining.
+
+use crate::pair::both;
+use core::time::Duration;
+use engine::{Address, AssociationId, Batch, Engine, Event, Framing, Instant};
+use engine_xtp::pdu::{HEADER_LEN, Header, Options};
+use engine_xtp::{Config, Xtp};
+
+/// Two ends with an open circuit, carried by hand.
+struct EnginePair {
+    engines: [Xtp; 2],
+    ids: [AssociationId; 2],
+    now: Instant,
+}
+
+impl EnginePair {
+    fn new(config: &Config) -> EnginePair {
+        let mut engines = both(config, 9).map(Xtp::new);
+        let now = Instant::from_nanos(1_000_000);
+        engines[1].listen(true);
+        let id = engines[0].connect(now, Address::Station(1));
+        let id = id.expect("room for one");
+        let mut ends = EnginePair {
+            engines,
+            ids: [id; 2],
+            now,
+        };
+        ends.settle();
+        while let Some(event) = ends.engines[1].poll_event() {
+            if let Event::Accepted(peer, _) = event {
+                ends.ids[1] = peer;
+            }
+        }
+        ends
+    }
+
+    /// Payload lengths of the DATA packets one side sends now. Control packets are carried too.
+    fn send(&mut self, side: usize) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        loop {
+            let mut batch = Batch::new(46);
+            self.engines[side].poll_transmit(self.now, &mut batch);
+            if batch.is_empty() {
+                return packets;
+            }
+            batch.extend_checksums(|_| 0);
+            for segment in batch.segments() {
+                let mut packet = batch.header(segment).to_vec();
+                let len = segment.payload.end - segment.payload.start;
+                packet.resize(packet.len() + len as usize, 0);
+                packets.push(packet);
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: usize, packet: &[u8]) {
+        let mut deliveries = Vec::new();
+        let from = Address::Station(1 - to as u32);
+        self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
+        for delivery in deliveries {
+            let engine::Bytes::Packet(range) = delivery.bytes else {
+                continue;
+            };
+            self.engines[to].consume(self.now, delivery.association, range.len() as u64);
+        }
+    }
+
+    /// Carries packets until neither side has any.
+    fn settle(&mut self) {
+        loop {
+            let sent = [self.send(0), self.send(1)];
+            if sent.iter().all(Vec::is_empty) {
+                return;
+            }
+            for (side, packets) in sent.iter().enumerate() {
+                packets
+                    .iter()
+                    .for_each(|packet| self.arrive(1 - side, packet));
+            }
+        }
+    }
+
+    fn write(&mut self, end: u64) -> Vec<u64> {
+        self.engines[0].submit(self.now, self.ids[0], end, false);
+        self.sent_lens()
+    }
+
+    fn sent_lens(&mut self) -> Vec<u64> {
+        let packets = self.send(0);
+        let lens = packets
+            .iter()
+            .map(|packet| (packet.len() - HEADER_LEN) as u64);
+        lens.collect()
+    }
+
+    fn pass(&mut self, span: Duration) {
+        self.now = self.now + span;
+        self.engines[0].handle_timeout(self.now);
+    }
+}
+
+fn config() -> Config {
+    Config {
+        // Status requests stay out of the way.
+        status_delay: Duration::from_secs(1),
+        ..Config::default()
+    }
+}
+
+#[test]
+fn idle_message_sent_at_once() {
+    let mut ends = EnginePair::new(&config());
+    assert_eq!(ends.write(64), [64]);
+    let mut whole = EnginePair::new(&config());
+    assert_eq!(whole.write(3000), [1440, 1440, 120], "not even its tail");
+}
+
+#[test]
+fn messages_coalesce_behind_data_in_flight() {
+    let mut ends = EnginePair::new(&config());
+    ends.write(64);
+    for end in (128..64 + 1440).step_by(64) {
+        assert_eq!(ends.write(end), [] as [u64; 0], "at {end}");
+    }
+    assert_eq!(ends.write(64 + 1440), [1440]);
+}
+
+#[test]
+fn long_send_aligned_by_short_first_packet() {
+    let mut few = EnginePair::new(&config());
+    few.write(64);
+    assert_eq!(few.write(64 + 3 * 1440), [1440; 3]);
+    let mut many = EnginePair::new(&config());
+    many.write(64);
+    let lens = many.write(1440 * 17);
+    assert_eq!(lens, [&[1440 - 64][..], &[1440; 16]].concat());
+}
+
+#[test]
+fn coalescing_bounded_by_delay_and_push() {
+    let delay = Duration::from_millis(3);
+    let mut ends = EnginePair::new(&Config {
+        coalesce_delay: delay,
+        ..config()
+    });
+    ends.write(64);
+    assert!(ends.write(128).is_empty());
+    let due = ends.engines[0].poll_timeout().expect("a timer");
+    assert!(due <= ends.now + delay, "the engine bounds the wait itself");
+    // What comes later does not put it off.
+    ends.pass(Duration::from_millis(2));
+    assert!(ends.write(192).is_empty());
+    ends.pass(Duration::from_millis(1));
+    assert_eq!(ends.sent_lens(), [128]);
+    assert!(ends.write(256).is_empty());
+    ends.engines[0].submit(ends.now, ends.ids[0], 300, true);
+    assert_eq!(ends.sent_lens(), [108]);
+    let mut undelayed = EnginePair::new(&Config {
+        coalesce_delay: Duration::ZERO,
+        ..config()
+    });
+    undelayed.write(64);
+    assert_eq!(undelayed.write(128), [64]);
+}
+
+#[test]
+fn ack_releases_coalesced_message() {
+    let mut ends = EnginePair::new(&Config {
+        coalesce_delay: Duration::from_secs(9),
+        ..Config::default()
+    });
+    ends.engines[0].submit(ends.now, ends.ids[0], 64, false);
+    ends.settle();
+    assert!(ends.write(128).is_empty());
+    // Nobody asked yet; the status timer does, and the answer acknowledges.
+    for _ in 0..2 {
+        ends.pass(Duration::from_millis(1));
+        ends.settle();
+    }
+    let counters = ends.engines[0].counters();
+    assert_eq!((counters.bytes_sent, counters.retransmissions), (128, 0));
+}
+
+#[test]
+fn water_marks_bound_coalescing() {
+    let low = Config {
+        low_water: 200,
+        ..config()
+    };
+    let mut ends = EnginePair::new(&low);
+    assert_eq!(ends.write(150), [150]);
+    assert_eq!(
+        ends.write(250),
+        [100],
+        "150 in flight is not above the mark"
+    );
+    assert_eq!(ends.write(300), [] as [u64; 0]);
+    let part = Config {
+        high_water: Some(100),
+        ..config()
+    };
+    let mut ends = EnginePair::new(&part);
+    assert_eq!(ends.write(64), [64]);
+    assert_eq!(ends.write(128), [] as [u64; 0]);
+    assert_eq!(
+        ends.write(170),
+        [106],
+        "above the mark a part of a packet goes"
+    );
+    let many = Config {
+        high_water: Some(4 * 1440),
+        ..config()
+    };
+    let mut ends = EnginePair::new(&many);
+    assert_eq!(ends.write(1440), [1440]);
+    assert_eq!(ends.write(4 * 1440), [] as [u64; 0], "packets gather too");
+    assert_eq!(ends.write(5 * 1440 + 7), [1440; 4], "whole ones leave");
+}
+
+#[test]
+fn end_of_message_not_delayed() {
+    let mut ends = EnginePair::new(&Config {
+        framing: Framing::Messages,
+        ..config()
+    });
+    for end in [64, 128, 192] {
+        ends.engines[0].end_message(ends.ids[0], end);
+    }
+    assert_eq!(ends.write(192), [64, 64, 64]);
+    ends.engines[0].end_message(ends.ids[0], 256);
+    assert_eq!(ends.write(256), [64]);
+}
+
+/// What a host does that drains a circuit and then forgets it.
+#[test]
+fn drained_only_after_peer_knows_end_under_loss() {
+    for lost in 0..12 {
+        let mut ends = EnginePair::new(&Config::default());
+        ends.engines[0].submit(ends.now, ends.ids[0], 5000, true);
+        ends.engines[0].finish(ends.now, ends.ids[0]);
+        let (mut sent, mut finished) = (0, false);
+        while ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {
+            for side in [0, 1] {
+                for packet in ends.send(side) {
+                    sent += 1;
+                    if sent - 1 != lost {
+                        ends.arrive(1 - side, &packet);
+                    }
+                }
+            }
+            let next = ends
+                .engines
+                .iter()
+                .filter_map(|engine| engine.poll_timeout());
+            if ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {
+                ends.now = next.min().expect("somebody asks").max(ends.now);
+                let now = ends.now;
+                ends.engines
+                    .iter_mut()
+                    .for_each(|engine| engine.handle_timeout(now));
+            }
+        }
+        while let Some(event) = ends.engines[1].poll_event() {
+            finished |= event == Event::Finished(ends.ids[1]);
+        }
+        assert!(
+            finished,
+            "packet {lost} lost: the peer does not know the end"
+        );
+        assert!(
+            ends.now < Instant::from_nanos(2_000_000_000),
+            "packet {lost}"
+        );
+    }
+}
+
+#[test]
+fn end_in_flight_from_finish_until_acknowledged() {
+    let mut ends = EnginePair::new(&Config::default());
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 0);
+    ends.engines[0].finish(ends.now, ends.ids[0]);
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 1);
+    let packets = ends.send(0);
+    let header = Header::parse(&packets[0]).expect("a good packet");
+    assert!(header.options.has(Options::WCLOSE));
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 1);
+    packets.iter().for_each(|packet| ends.arrive(1, packet));
+    ends.settle();
+    assert_eq!(ends.engines[0].bytes_in_flight(ends.ids[0]), 0);
+}

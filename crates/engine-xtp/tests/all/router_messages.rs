@@ -1,0 +1,177 @@
+//! Intermediate systems and endpoints alone: loops, octets of strangers, packets of no association.
+
+use crate::pair::{clean, messages, seeds};
+use crate::paths::{config, plan, star};
+use crate::star::LONG;
+use core::time::Duration;
+use engine::{Address, Batch, Engine, Instant, SplitMix64};
+use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
+use engine_xtp::pdu::{DiagCode, Options, Version};
+use engine_xtp::{Config, Router, RouterConfig, Xtp};
+use link::LinkConfig;
+
+#[test]
+fn routing_loop_ended_by_ttl() {
+    let mut routers = [1, 2, 0].map(|other| {
+        let host = core::net::IpAddr::V4(core::net::Ipv4Addr::from(9));
+        let next = std::collections::BTreeMap::from([(host, Address::Station(other))]);
+        Router::new(RouterConfig {
+            next_hops: next,
+            ..RouterConfig::default()
+        })
+    });
+    let mut xtp = Xtp::new(Config {
+        gateway: Some(Address::Station(0)),
+        ..config()
+    });
+    let now = Instant::ZERO;
+    xtp.connect(now, Address::Station(9)).expect("room");
+    let mut batch = Batch::new(1);
+    xtp.poll_transmit(now, &mut batch);
+    let segment = batch.segments()[0].clone();
+    let mut first = Vec::new();
+    batch.write(&segment, &mut first, |_, _| {});
+    let mut waiting = vec![(0usize, 5u32, first)];
+    let mut carried = 0;
+    while let Some((to, from, packet)) = waiting.pop() {
+        carried += 1;
+        assert!(carried < 200, "it goes round for ever");
+        routers[to].handle_packet(now, Address::Station(from), &packet, &mut Vec::new());
+        loop {
+            let mut batch = Batch::new(1);
+            routers[to].poll_transmit(now, &mut batch);
+            let Some((_, Address::Station(next))) = batch.destination() else {
+                break;
+            };
+            if next < 3 {
+                let packet = batch.header(&batch.segments()[0]).to_vec();
+                waiting.push((next as usize, to as u32, packet));
+            }
+        }
+    }
+    assert!(carried > 16, "{carried}");
+}
+
+/// A question that belongs to no association, and what comes back.
+fn send_to_idle(body: BodyV3<'_>) -> Vec<Vec<u8>> {
+    let mut xtp = Xtp::new(config());
+    let header = HeaderV3 {
+        kind: body.kind(),
+        options: Options::NONE,
+        pad_front: 0,
+        pad_back: 0,
+        key: 7,
+        route: 0,
+        seq: 0,
+        dseq: 0,
+        sync: 0,
+        dlen: 0,
+        sort: 0,
+        ttl: 1,
+    };
+    let packet = PacketV3 { header, body }.emit(Version::V36);
+    xtp.handle_packet(Instant::ZERO, Address::Station(1), &packet, &mut Vec::new());
+    let mut answers = Vec::new();
+    loop {
+        let mut batch = Batch::new(1);
+        xtp.poll_transmit(Instant::ZERO, &mut batch);
+        let Some(segment) = batch.segments().first() else {
+            return answers;
+        };
+        answers.push(batch.header(segment).to_vec());
+        assert!(
+            answers[answers.len() - 1].len() <= packet.len(),
+            "more than was asked with"
+        );
+    }
+}
+
+#[test]
+fn maint_echoed_and_mgmt_refused() {
+    let info = |op: u32| InformationSegment {
+        op,
+        octets: b"are you there? tell me",
+    };
+    let answers = send_to_idle(BodyV3::Maint(info(1)));
+    let answer = PacketV3::parse(Version::V36, &answers[0]).expect("a good packet");
+    assert_eq!(
+        (answer.body, answer.header.key),
+        (BodyV3::Maint(info(2)), 7 | RTN_V3)
+    );
+    assert_eq!(send_to_idle(BodyV3::Maint(info(2))), Vec::<Vec<u8>>::new());
+    let answers = send_to_idle(BodyV3::Mgmt(info(1)));
+    let answer = PacketV3::parse(Version::V36, &answers[0]).expect("a good packet");
+    let BodyV3::Diag(diag) = answer.body else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(diag.code, DiagCode::REQUEST_REFUSED);
+    assert_eq!(
+        send_to_idle(BodyV3::Route { op: 1, route: 5 }),
+        Vec::<Vec<u8>>::new()
+    );
+    assert_eq!(
+        send_to_idle(BodyV3::Rcntl { rate: 1, burst: 1 }),
+        Vec::<Vec<u8>>::new()
+    );
+    assert_eq!(
+        send_to_idle(BodyV3::Route { op: 2, route: 5 }).len(),
+        1,
+        "released, as far as it goes"
+    );
+}
+
+/// Octets of good sessions, changed and their checks made right, into an intermediate system.
+#[test]
+fn router_survives_mutated_packets() {
+    let mut star = star(
+        LinkConfig {
+            loss_ppm: 50_000,
+            ..clean()
+        },
+        3,
+        1,
+    );
+    star.open(1, 2, &plan(messages(&mut SplitMix64::new(1), 30)));
+    star.open(3, 2, &plan(messages(&mut SplitMix64::new(2), 30)));
+    star.run(LONG);
+    for seed in seeds(60) {
+        let mut random = SplitMix64::new(seed);
+        let small = RouterConfig {
+            paths_max: 8,
+            queue_max: 8000,
+            ..RouterConfig::default()
+        };
+        let mut victim = Router::new(small);
+        let mut now = Instant::from_nanos(5);
+        for _ in 0..120 {
+            let sent = &star.trace[random.below(star.trace.len() as u64) as usize];
+            let mut packet = sent.packet.clone();
+            for _ in 0..random.below(4) {
+                let at = random.below(packet.len() as u64) as usize;
+                packet[at] ^= random.next_u64() as u8;
+            }
+            packet.truncate(packet.len() - 4);
+            if !crate::fuzz::targets::fix_checksums(Version::V36, &mut packet) {
+                continue;
+            }
+            let from = Address::Station(random.below(4) as u32);
+            victim.handle_packet(now, from, &packet, &mut Vec::new());
+            now = now + Duration::from_micros(random.below(1 << 20));
+            victim.handle_timeout(now);
+            assert!(
+                victim.poll_timeout().is_none_or(|at| at > now),
+                "a timer stays due"
+            );
+            assert!(victim.paths() <= 9, "{} trails", victim.paths());
+            let mut out = Batch::new(1);
+            for _ in 0..random.below(4) {
+                out.clear();
+                victim.poll_transmit(now, &mut out);
+            }
+        }
+        while let Some(at) = victim.poll_timeout() {
+            victim.handle_timeout(at);
+        }
+        assert_eq!(victim.paths(), 0, "seed {seed}");
+    }
+}

@@ -1,0 +1,102 @@
+//! When a sender asks what arrived, and in which packets.
+
+use crate::association_options::EnginePair;
+use core::time::Duration;
+use engine::Engine;
+use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options};
+use engine_xtp::{Config, StatusRequestKind};
+
+#[test]
+fn null_data_carries_status_request() {
+    let config = Config {
+        null_data: true,
+        keepalive: Duration::from_secs(1),
+        ..Config::default()
+    };
+    let (mut ends, ids) = EnginePair::new(&config, 1);
+    ends.engines[0].submit(ends.now, ids[0], 100, true);
+    ends.now = ends.now + Duration::from_millis(5);
+    let mut kinds = Vec::new();
+    for _ in 0..20 {
+        let Some(next) = ends.engines[0].poll_timeout() else {
+            break;
+        };
+        ends.now = ends.now.max(next);
+        ends.engines[0].handle_timeout(ends.now);
+        for packet in ends.take(0, 10) {
+            let header = Header::parse(&packet).expect("a good packet");
+            kinds.push((
+                header.format,
+                packet.len(),
+                header.options.has(Options::SREQ),
+            ));
+            ends.arrive(1, &packet);
+        }
+        for packet in ends.take(1, 10) {
+            ends.arrive(0, &packet);
+        }
+    }
+    let null = (Format::Data, HEADER_LEN, true);
+    assert!(kinds.contains(&null), "{kinds:?}");
+    assert_eq!(
+        ends.engines[0].bytes_in_flight(ids[0]),
+        0,
+        "they were answered"
+    );
+    let control = kinds.iter().filter(|kind| kind.0 == Format::Cntl);
+    assert_eq!(control.count(), 0, "{kinds:?}");
+}
+
+#[test]
+fn request_ack_sends_one_sreq_until_answered() {
+    let (mut ends, ids) = EnginePair::new(&Config::default(), 1);
+    ends.engines[0].submit(ends.now, ids[0], 100, true);
+    ends.settle();
+    assert!(
+        ends.engines[0].bytes_in_flight(ids[0]) > 0,
+        "nobody has asked"
+    );
+    let request_ack = |ends: &mut EnginePair| {
+        ends.engines[0].request_ack(ends.now, ids[0]);
+        let packets = ends.take(0, 10);
+        let has_sreq = |packet: &Vec<u8>| {
+            let header = Header::parse(packet).expect("a good packet");
+            assert_eq!(header.format, Format::Cntl);
+            header.options.has(Options::SREQ)
+        };
+        assert!(packets.iter().all(has_sreq));
+        packets
+    };
+    let requests = request_ack(&mut ends);
+    assert_eq!(requests.len(), 1);
+    assert_eq!(request_ack(&mut ends).len(), 0, "an answer is on its way");
+    ends.arrive(1, &requests[0]);
+    ends.settle();
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+    assert_eq!(
+        request_ack(&mut ends).len(),
+        0,
+        "there is nothing to ask for"
+    );
+}
+
+#[test]
+fn dreq_answered_after_user_consumed() {
+    let config = Config {
+        status_request_kind: StatusRequestKind::Delivered,
+        status_interval_bytes: 4000,
+        ..Config::default()
+    };
+    let (mut ends, ids) = EnginePair::new(&config, 1);
+    ends.engines[0].submit(ends.now, ids[0], 4500, true);
+    ends.settle();
+    assert!(
+        ends.engines[0].bytes_in_flight(ids[0]) > 0,
+        "the user has not taken it"
+    );
+    let taken = ends.engines[0].counters().bytes_sent;
+    let peer = ends.pairs[&ids[0]];
+    ends.engines[1].consume(ends.now, peer, taken);
+    ends.settle();
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+}

@@ -1,0 +1,53 @@
+//! Endpoints of connections that this process opens: sockets that name no address of their own, and
+//! have the same options, share one.
+
+use crate::calls::{self, SocketInner, unspecified_for};
+use crate::stream_service::StreamService;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Endpoints that are kept for the next connection at most; others last as long as theirs do.
+const SHARED_MAX: usize = 16;
+
+/// Which sockets share an endpoint: those for the same kind of address with the same options.
+type ShareKey = (SocketAddr, Vec<(String, String)>);
+
+static SHARED: Mutex<BTreeMap<ShareKey, Arc<StreamService>>> = Mutex::new(BTreeMap::new());
+
+/// The endpoint for a connection to `peer`.
+pub(crate) fn service_for(
+    local: Option<SocketAddr>,
+    peer: SocketAddr,
+    inner: &SocketInner,
+) -> io::Result<Arc<StreamService>> {
+    if local.is_some() {
+        return start(local, peer, inner);
+    }
+    let options = inner
+        .options
+        .iter()
+        .map(|(name, value)| (name.clone(), value.clone()));
+    let class = (unspecified_for(peer), options.collect());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(service) = shared.get(&class) {
+        return Ok(Arc::clone(service));
+    }
+    let service = start(None, peer, inner)?;
+    if shared.len() < SHARED_MAX {
+        shared.insert(class, Arc::clone(&service));
+    }
+    Ok(service)
+}
+
+fn start(
+    local: Option<SocketAddr>,
+    peer: SocketAddr,
+    inner: &SocketInner,
+) -> io::Result<Arc<StreamService>> {
+    let local = local.unwrap_or(unspecified_for(peer));
+    let service = Arc::new(StreamService::start(local, &inner.settings()?, None)?);
+    calls::register_for_exit(&service.running);
+    Ok(service)
+}

@@ -1,0 +1,290 @@
+//! The library's end of a socket, which the table and the thread that carries share.
+
+use library::tunnel::LocalSocket;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendFlags, Shutdown, shutdown};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
+
+/// Errors of sockets that wait to be told. Calls that need not look have nothing to ask the table.
+static PENDING_ERRORS: AtomicUsize = AtomicUsize::new(0);
+
+/// How a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnState {
+    /// There is none.
+    Idle,
+    /// The peer has not answered.
+    Connecting,
+    /// It has.
+    Established,
+    /// It has gone, or never answered.
+    Failed,
+}
+
+impl ConnState {
+    const ALL: [ConnState; 4] = [
+        ConnState::Idle,
+        ConnState::Connecting,
+        ConnState::Established,
+        ConnState::Failed,
+    ];
+}
+
+/// The library's end of a socket, with what a socket pair cannot tell.
+pub(crate) struct SocketPairEnd {
+    fd: OwnedFd,
+    state: AtomicU8,
+    /// The error number that the next call tells; 0 for none.
+    error: AtomicI32,
+    /// Octets in the socket that no program wrote: they keep it from being writable.
+    filler_bytes: AtomicUsize,
+    /// The program reads no more, so that what comes is dropped.
+    read_shut_down: AtomicBool,
+    /// The program wants its end to be a break.
+    abort_on_close: AtomicBool,
+}
+
+/// Octets written at once to make a socket full.
+const FILLER_BLOCK_LEN: usize = 4096;
+
+/// Writes at most until a socket is full: 16 MiB, more than the kernel lets a socket hold.
+const FILLER_BLOCKS_MAX: usize = 4096;
+
+impl SocketPairEnd {
+    pub(crate) fn new(end: OwnedFd, stage: ConnState) -> Arc<SocketPairEnd> {
+        Arc::new(SocketPairEnd {
+            fd: end,
+            state: AtomicU8::new(stage as u8),
+            error: AtomicI32::new(0),
+            filler_bytes: AtomicUsize::new(0),
+            read_shut_down: AtomicBool::new(false),
+            abort_on_close: AtomicBool::new(false),
+        })
+    }
+
+    /// The library's descriptor.
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub(crate) fn state(&self) -> ConnState {
+        ConnState::ALL[usize::from(self.state.load(Ordering::Acquire)) % ConnState::ALL.len()]
+    }
+
+    pub(crate) fn set_state(&self, stage: ConnState) {
+        self.state.store(stage as u8, Ordering::Release);
+    }
+
+    /// Whether any socket has an error to tell.
+    pub(crate) fn any_pending_error() -> bool {
+        PENDING_ERRORS.load(Ordering::Acquire) > 0
+    }
+
+    /// Has the next call tell an error.
+    pub(crate) fn set_error(&self, number: i32) {
+        if self.error.swap(number, Ordering::AcqRel) == 0 && number != 0 {
+            PENDING_ERRORS.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The error to tell, which is forgotten then.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        let number = self.error.swap(0, Ordering::AcqRel);
+        if number == 0 {
+            return None;
+        }
+        PENDING_ERRORS.fetch_sub(1, Ordering::AcqRel);
+        Some(io::Error::from_raw_os_error(number))
+    }
+
+    /// The program reads no more.
+    pub(crate) fn shutdown_read(&self) {
+        self.read_shut_down.store(true, Ordering::Release);
+    }
+
+    /// The end of the program's direction is to be a break.
+    pub(crate) fn set_abort_on_close(&self) {
+        self.abort_on_close.store(true, Ordering::Release);
+    }
+
+    /// Begins to open a connection for the program's descriptor, which is not writable until the
+    /// peer has answered.
+    pub(crate) fn begin_connect(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        self.set_state(ConnState::Connecting);
+        for _ in 0..FILLER_BLOCKS_MAX {
+            if !is_ready(program, PollFlags::OUT, 0)? {
+                return Ok(());
+            }
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            match rustix::net::send(program, &[0; FILLER_BLOCK_LEN], flags) {
+                Ok(len) => self.filler_bytes.fetch_add(len, Ordering::AcqRel),
+                Err(rustix::io::Errno::AGAIN) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            };
+        }
+        Ok(())
+    }
+
+    /// Takes out what was put in by [`begin`](Link::begin).
+    fn drain_filler(&self) {
+        let mut buffer = [0; FILLER_BLOCK_LEN];
+        let mut left = self.filler_bytes.swap(0, Ordering::AcqRel);
+        while left > 0 {
+            let part = left.min(FILLER_BLOCK_LEN);
+            match rustix::io::read(&self.fd, &mut buffer[..part]) {
+                Ok(len) if len > 0 => left -= len,
+                _ => return,
+            }
+        }
+    }
+
+    /// The program can write no more; what it wrote can still be read.
+    pub(crate) fn stop_program_writes(&self) {
+        // One that is gone writes no more either.
+        let _ = shutdown(&self.fd, Shutdown::Read);
+    }
+
+    /// Whether the program has closed all its descriptors of the socket, or could do nothing with them
+    /// any more.
+    pub(crate) fn is_closed_by_program(&self) -> bool {
+        is_ready(self.fd(), PollFlags::empty(), 0).unwrap_or(true)
+    }
+
+    /// Breaks the connection; the program is told `number`.
+    pub(crate) fn abort(&self, number: i32) {
+        if self.state() != ConnState::Failed {
+            self.set_error(number);
+            self.set_state(ConnState::Failed);
+        }
+        self.drain_filler();
+        // A child that the program forked may hold this end too. One that is gone needs no end.
+        let _ = shutdown(&self.fd, Shutdown::Both);
+    }
+}
+
+impl Drop for SocketPairEnd {
+    fn drop(&mut self) {
+        self.take_error();
+    }
+}
+
+/// Waits up to `limit_ms` (-1 for ever) until `fd` is ready for `flags`, or broken.
+pub(crate) fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, limit_ms: i64) -> io::Result<bool> {
+    let limit = (limit_ms >= 0).then_some(rustix::event::Timespec {
+        tv_sec: limit_ms / 1000,
+        tv_nsec: limit_ms % 1000 * 1_000_000,
+    });
+    let mut fds = [PollFd::from_borrowed_fd(fd, flags)];
+    Ok(poll(&mut fds, limit.as_ref())? > 0)
+}
+
+/// The end of a byte stream, as the carrying thread holds it.
+pub(crate) struct StreamEnd(pub(crate) Arc<SocketPairEnd>);
+
+impl Read for StreamEnd {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.0.state() == ConnState::Connecting {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let len = rustix::io::read(&self.0.fd, buffer)?;
+        if len == 0 && self.0.abort_on_close.load(Ordering::Acquire) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        Ok(len)
+    }
+}
+
+impl Write for StreamEnd {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        match rustix::net::send(&self.0.fd, bytes, flags) {
+            Err(rustix::io::Errno::PIPE) if self.0.read_shut_down.load(Ordering::Acquire) => {
+                Ok(bytes.len())
+            }
+            other => Ok(other?),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for StreamEnd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd()
+    }
+}
+
+impl LocalSocket for StreamEnd {
+    fn configure(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.0.fd, true)?)
+    }
+
+    fn on_connected(&self) -> io::Result<()> {
+        self.0.set_state(ConnState::Established);
+        self.0.drain_filler();
+        Ok(())
+    }
+
+    fn shutdown_write(&self) -> io::Result<()> {
+        Ok(shutdown(&self.0.fd, Shutdown::Write)?)
+    }
+
+    fn take_error(&self) -> io::Result<Option<io::Error>> {
+        Ok(None)
+    }
+
+    fn reset(&self, why: Option<&io::Error>) {
+        let number = match (self.0.state(), why.map(io::Error::kind)) {
+            (ConnState::Connecting, Some(io::ErrorKind::TimedOut)) => libc::ETIMEDOUT,
+            (ConnState::Connecting, Some(io::ErrorKind::ConnectionRefused)) => libc::ECONNREFUSED,
+            (_, Some(io::ErrorKind::TimedOut)) => libc::ETIMEDOUT,
+            _ => libc::ECONNRESET,
+        };
+        self.0.abort(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn connecting_socket_becomes_writable_when_peer_answers() {
+        let (mut program, end) = UnixStream::pair().expect("descriptors");
+        let link = SocketPairEnd::new(end.into(), ConnState::Idle);
+        link.begin_connect(program.as_fd())
+            .expect("it can be filled");
+        let writable = |program: &UnixStream| is_ready(program.as_fd(), PollFlags::OUT, 0);
+        assert!(!writable(&program).expect("it can be asked"));
+        let mut end = StreamEnd(Arc::clone(&link));
+        end.configure().expect("it is a socket");
+        let mut buffer = [0; 16];
+        assert!(end.read(&mut buffer).is_err(), "not yet");
+        end.on_connected().expect("it can be emptied");
+        assert!(writable(&program).expect("it can be asked"));
+        program.write_all(b"hello").expect("there is room");
+        assert_eq!(end.read(&mut buffer).expect("it is there"), 5);
+        assert_eq!(&buffer[..5], b"hello");
+    }
+
+    #[test]
+    fn connect_error_reported_once_then_eof() {
+        let (mut program, end) = UnixStream::pair().expect("descriptors");
+        let link = SocketPairEnd::new(end.into(), ConnState::Idle);
+        link.begin_connect(program.as_fd())
+            .expect("it can be filled");
+        StreamEnd(Arc::clone(&link)).reset(Some(&io::ErrorKind::ConnectionRefused.into()));
+        assert_eq!(link.state(), ConnState::Failed);
+        assert!(SocketPairEnd::any_pending_error());
+        let reported = link.take_error().expect("an error");
+        assert_eq!(reported.raw_os_error(), Some(libc::ECONNREFUSED));
+        assert!(link.take_error().is_none());
+        assert_eq!(program.read(&mut [0; 4]).expect("the end"), 0);
+    }
+}

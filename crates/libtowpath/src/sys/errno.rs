@@ -1,0 +1,85 @@
+//! Whose socket a descriptor is, and outcomes as C has them.
+
+use super::exit::owns_threads;
+use crate::calls::Socket;
+use crate::socket_table;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The error number of an error, also of one that this project made.
+pub(crate) fn errno_of(error: &io::Error) -> libc::c_int {
+    error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
+        io::ErrorKind::ConnectionReset => libc::ECONNRESET,
+        io::ErrorKind::ConnectionAborted => libc::ECONNABORTED,
+        io::ErrorKind::TimedOut => libc::ETIMEDOUT,
+        io::ErrorKind::WouldBlock => libc::EAGAIN,
+        io::ErrorKind::InvalidInput => libc::EINVAL,
+        io::ErrorKind::AddrInUse => libc::EADDRINUSE,
+        io::ErrorKind::BrokenPipe => libc::EPIPE,
+        io::ErrorKind::OutOfMemory => libc::ENOBUFS,
+        _ => libc::EIO,
+    })
+}
+
+/// An outcome as C has it: a value, or -1 and errno. No panic passes.
+pub(super) fn return_to_c(call: impl FnOnce() -> io::Result<isize>) -> isize {
+    let error = match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(value)) => return value,
+        Ok(Err(error)) => errno_of(&error),
+        Err(_) => libc::EIO,
+    };
+    // SAFETY: errno is this thread's own.
+    unsafe { *libc::__errno_location() = error };
+    -1
+}
+
+/// What a call of the system gave, with the error that it left in errno.
+pub(super) fn check_errno(value: isize) -> io::Result<isize> {
+    match value {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// Runs `ours` where `fd` is a socket of the family whose threads this process has, else `system`.
+pub(super) fn dispatch(
+    fd: libc::c_int,
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
+    system: impl FnOnce() -> isize,
+) -> isize {
+    if fd < 0 || !owns_threads() {
+        return system();
+    }
+    dispatch_with(fd, socket_table::find, ours, system)
+}
+
+/// As [`either`], also in a child that was forked.
+pub(super) fn dispatch_after_fork(
+    fd: libc::c_int,
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
+    system: impl FnOnce() -> isize,
+) -> isize {
+    match (fd < 0, owns_threads()) {
+        (true, _) => system(),
+        (_, true) => dispatch_with(fd, socket_table::find, ours, system),
+        (_, false) => dispatch_with(fd, socket_table::find_in_child, ours, system),
+    }
+}
+
+fn dispatch_with(
+    fd: libc::c_int,
+    find: impl FnOnce(BorrowedFd<'_>) -> Option<Arc<Socket>>,
+    ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
+    system: impl FnOnce() -> isize,
+) -> isize {
+    // SAFETY: the program says that the descriptor is open; were it not, every use of it would
+    // give EBADF.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    match catch_unwind(AssertUnwindSafe(|| find(fd))) {
+        Ok(Some(socket)) => return_to_c(|| ours(&socket, fd)),
+        _ => system(),
+    }
+}

@@ -1,0 +1,475 @@
+//! The calls that send and receive. Bytes of streams go through the socket pair as they are,
+//! datagrams behind their address.
+
+use super::address;
+use super::errno::{check_errno, dispatch_after_fork, return_to_c};
+use crate::calls::{self, Socket, SocketKind};
+use crate::datagram_header::{DatagramHeader, HEADER_LEN};
+use crate::socket_pair::{ConnState, SocketPairEnd};
+use std::io;
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// MSG_EOF of 4.4BSD, which Linux calls MSG_FIN: these bytes are the last.
+const MSG_EOF: libc::c_int = 0x200;
+
+/// Flags of a sender that mean something to the socket pair.
+const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Parts of a message at most, as the system's.
+const IOV_MAX: usize = 1024;
+
+/// Set once there were sockets of datagrams; streams alone need not be looked up to send.
+static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
+
+/// Sockets of datagrams exist from now on.
+pub(crate) fn note_datagram_socket() {
+    HAS_DATAGRAM_SOCKETS.store(true, Ordering::Release);
+}
+
+fn os_error(number: libc::c_int) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}
+
+/// One part of a message.
+fn single_iovec(octets: *const libc::c_void, len: libc::size_t) -> [libc::iovec; 1] {
+    [libc::iovec {
+        iov_base: octets.cast_mut(),
+        iov_len: len,
+    }]
+}
+
+/// The parts of a message as C passed them.
+///
+/// # Safety
+///
+/// `parts` points to `count` parts.
+unsafe fn iovecs<'a>(parts: *const libc::iovec, count: usize) -> io::Result<&'a [libc::iovec]> {
+    match (parts.is_null() || count == 0, count <= IOV_MAX) {
+        (true, _) => Ok(&[]),
+        // SAFETY: the caller's promise.
+        (_, true) => Ok(unsafe { std::slice::from_raw_parts(parts, count) }),
+        _ => Err(os_error(libc::EMSGSIZE)),
+    }
+}
+
+/// `parts` behind a header.
+fn with_header(
+    header: &mut [u8; HEADER_LEN],
+    parts: &[libc::iovec],
+) -> (Vec<libc::iovec>, libc::msghdr) {
+    let mut all = Vec::with_capacity(1 + parts.len());
+    all.extend(single_iovec(header.as_mut_ptr().cast(), HEADER_LEN));
+    all.extend_from_slice(parts);
+    // SAFETY: a structure of numbers and pointers, all of which may be zero.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = all.as_mut_ptr();
+    message.msg_iovlen = all.len() as _;
+    (all, message)
+}
+
+/// A datagram from the socket pair: its length, the system's flags, and where it came from.
+///
+/// # Safety
+///
+/// All `parts` may be written to.
+unsafe fn recv_datagram(
+    fd: libc::c_int,
+    socket: &Socket,
+    parts: &[libc::iovec],
+    flags: libc::c_int,
+) -> io::Result<(isize, libc::c_int, Option<SocketAddr>)> {
+    loop {
+        let mut header = [0; HEADER_LEN];
+        let (_all, mut message) = with_header(&mut header, parts);
+        // SAFETY: the parts are the header's and those that the caller vouches for.
+        let len = check_errno(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
+        match DatagramHeader::parse(&header[..HEADER_LEN.min(len as usize)]) {
+            Some(DatagramHeader::Data(from)) => {
+                return Ok((len - HEADER_LEN as isize, message.msg_flags, Some(from)));
+            }
+            Some(DatagramHeader::Error) => {
+                if flags & libc::MSG_PEEK != 0 {
+                    // SAFETY: the header is as long as is said.
+                    unsafe { libc::recv(fd, header.as_mut_ptr().cast(), HEADER_LEN, 0) };
+                }
+                if let Some(error) = socket.link.take_error() {
+                    return Err(error);
+                }
+            }
+            // The library's thread is gone; nothing comes any more.
+            None => return socket.link.take_error().map_or(Ok((0, 0, None)), Err),
+        }
+    }
+}
+
+/// Sends a datagram into the socket pair.
+///
+/// # Safety
+///
+/// All `parts` may be read.
+unsafe fn send_datagram(
+    fd: libc::c_int,
+    socket: &Socket,
+    to: Option<SocketAddr>,
+    parts: &[libc::iovec],
+    flags: libc::c_int,
+) -> io::Result<isize> {
+    let len = parts
+        .iter()
+        .fold(0usize, |sum, part| sum.saturating_add(part.iov_len));
+    let to = calls::destination(socket, to, len)?;
+    let mut header = DatagramHeader::Data(to).encode();
+    let (_all, message) = with_header(&mut header, parts);
+    // SAFETY: the parts are the header's and those that the caller vouches for.
+    let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags & SEND_FLAGS) })?;
+    Ok(sent - HEADER_LEN as isize)
+}
+
+/// Sends bytes of a stream; with an address and MSG_FASTOPEN or MSG_EOF they open it.
+///
+/// # Safety
+///
+/// All `parts` may be read.
+unsafe fn send_stream(
+    fd: libc::c_int,
+    socket: &Socket,
+    to: Option<SocketAddr>,
+    parts: &[libc::iovec],
+    flags: libc::c_int,
+) -> io::Result<isize> {
+    if socket.link.state() == ConnState::Failed
+        && let Some(error) = socket.link.take_error()
+    {
+        return Err(error);
+    }
+    let is_last = flags & MSG_EOF != 0;
+    let is_new = socket.link.state() == ConnState::Idle;
+    match to.filter(|_| is_new) {
+        Some(to) if is_last => {
+            let mut request = Vec::new();
+            for part in parts {
+                // SAFETY: the caller's promise.
+                let octets =
+                    unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+                request.extend_from_slice(octets);
+            }
+            calls::transact(socket, to, &request)?;
+            shutdown_write(fd)?;
+            return Ok(request.len() as isize);
+        }
+        Some(to) if flags & libc::MSG_FASTOPEN != 0 => calls::connect_fast_open(socket, to)?,
+        _ => {}
+    }
+    // SAFETY: a structure of numbers and pointers, all of which may be zero.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = parts.as_ptr().cast_mut();
+    message.msg_iovlen = parts.len() as _;
+    let flags = flags & (SEND_FLAGS | libc::MSG_MORE);
+    // SAFETY: the caller vouches for the parts.
+    let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags) })?;
+    let len: usize = parts.iter().map(|part| part.iov_len).sum();
+    if is_last && sent as usize == len {
+        shutdown_write(fd)?;
+    }
+    Ok(sent)
+}
+
+/// Ends the program's direction.
+fn shutdown_write(fd: libc::c_int) -> io::Result<isize> {
+    // SAFETY: no memory is passed.
+    check_errno(unsafe { libc::shutdown(fd, libc::SHUT_WR) } as isize)
+}
+
+/// Sends as the socket is of streams or of datagrams; `system` sends on others.
+///
+/// # Safety
+///
+/// All `parts` may be read.
+unsafe fn send(
+    fd: libc::c_int,
+    to: Option<SocketAddr>,
+    parts: io::Result<&[libc::iovec]>,
+    flags: libc::c_int,
+    system: impl FnOnce() -> isize,
+) -> isize {
+    let opens = flags & (MSG_EOF | libc::MSG_FASTOPEN) != 0;
+    if !opens
+        && !SocketPairEnd::any_pending_error()
+        && !HAS_DATAGRAM_SOCKETS.load(Ordering::Acquire)
+        && to.is_none()
+    {
+        return system();
+    }
+    let ours = |socket: &Arc<Socket>, _: BorrowedFd<'_>| match socket.kind {
+        // SAFETY: the caller's promise.
+        SocketKind::Stream => unsafe { send_stream(fd, socket, to, parts?, flags) },
+        // SAFETY: the caller's promise.
+        _ => unsafe { send_datagram(fd, socket, to, parts?, flags) },
+    };
+    dispatch_after_fork(fd, ours, system)
+}
+
+/// Receives a datagram, or runs `system`; where a stream ends because it broke, that is said.
+///
+/// # Safety
+///
+/// All `parts` may be written to, and `told` may take where a datagram came from.
+unsafe fn receive(
+    fd: libc::c_int,
+    parts: io::Result<&[libc::iovec]>,
+    flags: libc::c_int,
+    report_source: impl FnOnce(libc::c_int, Option<SocketAddr>),
+    system: impl Fn() -> isize,
+) -> isize {
+    let has_room = !matches!(&parts, Ok(parts) if parts.iter().all(|part| part.iov_len == 0));
+    let got = if HAS_DATAGRAM_SOCKETS.load(Ordering::Acquire) {
+        let ours = |socket: &Arc<Socket>, _: BorrowedFd<'_>| match socket.kind {
+            SocketKind::Stream => check_errno(system()),
+            _ => {
+                // SAFETY: the caller's promise.
+                let (got, flags, from) = unsafe { recv_datagram(fd, socket, parts?, flags) }?;
+                report_source(flags, from);
+                Ok(got)
+            }
+        };
+        dispatch_after_fork(fd, ours, &system)
+    } else {
+        system()
+    };
+    if got != 0 || !has_room || !SocketPairEnd::any_pending_error() {
+        return got;
+    }
+    let broken = |socket: &Arc<Socket>, _: BorrowedFd<'_>| match socket.kind {
+        SocketKind::Stream => socket.link.take_error().map_or(Ok(0), Err),
+        _ => Ok(0),
+    };
+    dispatch_after_fork(fd, broken, || 0)
+}
+
+/// Nobody wants to know where a datagram came from.
+fn ignore_source(_: libc::c_int, _: Option<SocketAddr>) {}
+
+/// recv(2). An association that broke gives ECONNRESET where it ends.
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_recv(
+    fd: libc::c_int,
+    buffer: *mut libc::c_void,
+    len: libc::size_t,
+    flags: libc::c_int,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let system = || libc::recv(fd, buffer, len, flags);
+        receive(fd, Ok(&parts), flags, ignore_source, system)
+    }
+}
+
+/// read(2). As [`towpath_recv`].
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_read(
+    fd: libc::c_int,
+    buffer: *mut libc::c_void,
+    len: libc::size_t,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    // SAFETY: the caller's promise.
+    unsafe {
+        receive(fd, Ok(&parts), 0, ignore_source, || {
+            libc::read(fd, buffer, len)
+        })
+    }
+}
+
+/// readv(2). As [`towpath_recv`].
+///
+/// # Safety
+///
+/// As the system's: `list` points to `count` parts, whose octets may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_readv(
+    fd: libc::c_int,
+    list: *const libc::iovec,
+    count: libc::c_int,
+) -> libc::ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = iovecs(list, usize::try_from(count).unwrap_or(0));
+        receive(fd, all, 0, ignore_source, || libc::readv(fd, list, count))
+    }
+}
+
+/// recvfrom(2). As [`towpath_recv`]; streams say no address, as TCP's.
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets, `address` to as many as `address_len` says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_recvfrom(
+    fd: libc::c_int,
+    buffer: *mut libc::c_void,
+    len: libc::size_t,
+    flags: libc::c_int,
+    address: *mut libc::sockaddr,
+    address_len: *mut libc::socklen_t,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    let report_source = |_: libc::c_int, from: Option<SocketAddr>| {
+        if let Some(from) = from {
+            // SAFETY: the caller's promise.
+            unsafe { address::write(from, address, address_len) };
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let system = || libc::recvfrom(fd, buffer, len, flags, address, address_len);
+        receive(fd, Ok(&parts), flags, report_source, system)
+    }
+}
+
+/// recvmsg(2). As [`towpath_recvfrom`]; there are no control messages.
+///
+/// # Safety
+///
+/// As the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_recvmsg(
+    fd: libc::c_int,
+    message: *mut libc::msghdr,
+    flags: libc::c_int,
+) -> libc::ssize_t {
+    if message.is_null() {
+        return return_to_c(|| Err(os_error(libc::EFAULT)));
+    }
+    let report_source = |flags: libc::c_int, from: Option<SocketAddr>| {
+        // SAFETY: the caller's promise.
+        unsafe {
+            (*message).msg_flags = flags & !libc::MSG_EOR;
+            (*message).msg_controllen = 0;
+            if let Some(from) = from {
+                let name = (*message).msg_name.cast::<libc::sockaddr>();
+                address::write(from, name, &raw mut (*message).msg_namelen);
+            }
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
+        receive(fd, all, flags, report_source, || {
+            libc::recvmsg(fd, message, flags)
+        })
+    }
+}
+
+/// send(2). With MSG_EOF the bytes of a stream are its last.
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_send(
+    fd: libc::c_int,
+    buffer: *const libc::c_void,
+    len: libc::size_t,
+    flags: libc::c_int,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    // SAFETY: the caller's promise.
+    unsafe {
+        send(fd, None, Ok(&parts), flags, || {
+            libc::send(fd, buffer, len, flags)
+        })
+    }
+}
+
+/// write(2).
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_write(
+    fd: libc::c_int,
+    buffer: *const libc::c_void,
+    len: libc::size_t,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    // SAFETY: the caller's promise.
+    unsafe { send(fd, None, Ok(&parts), 0, || libc::write(fd, buffer, len)) }
+}
+
+/// writev(2).
+///
+/// # Safety
+///
+/// As the system's: `list` points to `count` parts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_writev(
+    fd: libc::c_int,
+    list: *const libc::iovec,
+    count: libc::c_int,
+) -> libc::ssize_t {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let all = iovecs(list, usize::try_from(count).unwrap_or(0));
+        send(fd, None, all, 0, || libc::writev(fd, list, count))
+    }
+}
+
+/// sendto(2). On a byte stream that is not connected, MSG_EOF makes it a transaction whose request
+/// the bytes are, and MSG_FASTOPEN an opening that waits for nothing.
+///
+/// # Safety
+///
+/// As the system's: `buffer` points to `len` octets, `address` to `address_len`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_sendto(
+    fd: libc::c_int,
+    buffer: *const libc::c_void,
+    len: libc::size_t,
+    flags: libc::c_int,
+    address: *const libc::sockaddr,
+    address_len: libc::socklen_t,
+) -> libc::ssize_t {
+    let parts = single_iovec(buffer, len);
+    // SAFETY: the caller's promise.
+    unsafe {
+        let to = address::read(address, address_len);
+        let system = || libc::sendto(fd, buffer, len, flags, address, address_len);
+        send(fd, to, Ok(&parts), flags, system)
+    }
+}
+
+/// sendmsg(2). As [`towpath_sendto`]; there are no control messages.
+///
+/// # Safety
+///
+/// As the system's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn towpath_sendmsg(
+    fd: libc::c_int,
+    message: *const libc::msghdr,
+    flags: libc::c_int,
+) -> libc::ssize_t {
+    if message.is_null() {
+        return return_to_c(|| Err(os_error(libc::EFAULT)));
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        let to = address::read((*message).msg_name.cast(), (*message).msg_namelen);
+        let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
+        send(fd, to, all, flags, || libc::sendmsg(fd, message, flags))
+    }
+}

@@ -1,0 +1,391 @@
+//! Hosts of a testbed or this one, with loads, in as many settings as asked for.
+
+use super::loads::HostLoads;
+use super::{Environment, EnvironmentReport, LinkStats};
+use crate::worker_host::{LocalHost, TestbedHost, WorkerHost};
+use results::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use testbed::load::{HostLoad, LinkLoad, LoadProgress, LoadTask};
+use testbed::{HostPlan, LinkPlan, LinkReport, Testbed, TestbedError, TestbedPlan};
+
+/// What a stage is asked to be. It has a setting for each combination.
+#[derive(Clone, Debug)]
+pub struct EnvironmentPlan {
+    /// Links as they were written, and read; empty for this host's own loopback.
+    pub links: Vec<(String, LinkPlan)>,
+    /// Loads of the hosts; empty for none.
+    pub host_loads: HostLoads,
+    /// What a unit of it does.
+    pub parts: Vec<LoadTask>,
+    /// Loads of the link, pairs of hosts; empty for none.
+    pub link_loads: Vec<u32>,
+    /// Octets of the largest packet of a link.
+    pub mtu: u32,
+    /// Whether hosts have IPv6 addresses.
+    pub ipv6: bool,
+    /// Whether the listening side is the sender.
+    pub reversed: bool,
+    /// Processors of the sender and of the receiver.
+    pub pin: (Option<u32>, Option<u32>),
+    /// Per cent of a processor that the sender's and the receiver's hosts get.
+    pub quota: (Option<u32>, Option<u32>),
+    /// This program, whose arguments make it a worker and a unit of host load.
+    pub program: PathBuf,
+    /// Arguments of a worker.
+    pub worker: Vec<String>,
+    /// Arguments of a unit of host load; its processor and its parts follow.
+    pub load: Vec<String>,
+    /// Decides the links' random choices outside trials.
+    pub seed: u64,
+}
+
+/// A setting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Setting {
+    link: usize,
+    sender_load: u32,
+    receiver_load: u32,
+    pairs: u32,
+}
+
+/// Hosts, links and loads.
+pub struct LocalEnvironment {
+    plan: EnvironmentPlan,
+    // Loads end before the hosts they run in.
+    host_loads: Vec<HostLoad>,
+    link_load: Option<LinkLoad>,
+    testbeds: Vec<Arc<Testbed>>,
+    local_host: LocalHost,
+    testbed_hosts: Vec<[TestbedHost; 2]>,
+    settings: Vec<Setting>,
+    current: Option<usize>,
+    span_start: Option<SpanStart>,
+}
+
+/// Readings when the measured span began.
+struct SpanStart {
+    at: Instant,
+    loads: Vec<LoadProgress>,
+    link_bytes: u64,
+}
+
+impl LocalEnvironment {
+    /// Makes the hosts and links of `plan`, after sweeping what earlier runs that were killed have
+    /// left.
+    ///
+    /// # Errors
+    ///
+    /// When a testbed cannot be had.
+    pub fn up(plan: EnvironmentPlan) -> Result<LocalEnvironment, TestbedError> {
+        testbed::load::scratch_folder::sweep();
+        let mut testbeds = Vec::new();
+        for (_, link) in &plan.links {
+            testbeds.push(Arc::new(Testbed::up(&testbed_plan(&plan, link))?));
+        }
+        let here = LocalHost::new(plan.program.clone(), plan.worker.clone());
+        let ends = testbeds.iter().map(|testbed| {
+            [0, 1].map(|at| TestbedHost::new(Arc::clone(testbed), at, &plan.program, &plan.worker))
+        });
+        Ok(LocalEnvironment {
+            testbed_hosts: ends.collect(),
+            settings: settings(&plan),
+            plan,
+            testbeds,
+            local_host: here,
+            current: None,
+            host_loads: Vec::new(),
+            link_load: None,
+            span_start: None,
+        })
+    }
+
+    /// The testbeds, one a link, with the links as they were written.
+    pub fn testbeds(&self) -> impl Iterator<Item = (&str, &Testbed)> {
+        let names = self.plan.links.iter().map(|(name, _)| name.as_str());
+        names.zip(self.testbeds.iter().map(Arc::as_ref))
+    }
+
+    fn setting(&self) -> Setting {
+        let now = self.current.unwrap_or_default();
+        self.settings.get(now).copied().unwrap_or_default()
+    }
+
+    fn testbed(&self) -> Option<&Arc<Testbed>> {
+        self.testbeds.get(self.setting().link)
+    }
+
+    /// Starts the loads of the setting in force.
+    fn start_loads(&mut self) -> Result<(), String> {
+        let setting = self.setting();
+        let sender = usize::from(self.plan.reversed);
+        let sides = [
+            (sender, setting.sender_load, self.plan.pin.0),
+            (1 - sender, setting.receiver_load, self.plan.pin.1),
+        ];
+        for (side, copies, cpu) in sides {
+            if copies > 0 {
+                let load = self.start_load(side, copies, cpu);
+                let load =
+                    load.map_err(|error| format!("the host load does not start: {error}"))?;
+                self.host_loads.push(load);
+            }
+        }
+        if let (true, Some(testbed)) = (setting.pairs > 0, self.testbed()) {
+            let load = LinkLoad::start(testbed, setting.pairs as usize);
+            let load = load.map_err(|error| format!("the link load does not start: {error}"))?;
+            self.link_load = Some(load);
+        }
+        Ok(())
+    }
+
+    fn start_load(&self, side: usize, copies: u32, cpu: Option<u32>) -> std::io::Result<HostLoad> {
+        let host = self.testbed().map(|testbed| &testbed.hosts()[side]);
+        let mut arguments = self.plan.load.clone();
+        arguments.extend(cpu.map(|cpu| format!("--cpu={cpu}")));
+        let program = &self.plan.program;
+        HostLoad::start(host, copies, program, &arguments, &self.plan.parts)
+    }
+
+    fn load_progress(&mut self) -> Vec<LoadProgress> {
+        let all = self.host_loads.iter_mut();
+        // One that has ended shows as having done nothing.
+        all.map(|load| load.progress().unwrap_or_default())
+            .collect()
+    }
+
+    /// What the loads did, as evidence and as processor time.
+    fn report_loads(&mut self, before: &SpanStart, into: &mut EnvironmentReport) {
+        let seconds = before.at.elapsed().as_secs_f64().max(1e-9);
+        let now = self.load_progress();
+        for (now, then) in now.iter().zip(&before.loads) {
+            let did = now.since(then);
+            *into.cpu_s.entry("load".into()).or_default() += did.cpu_s;
+            into.other_process_cpu_s += did.cpu_s;
+            for (part, count) in did.done {
+                let name = format!("load_{part}_per_s");
+                *into.evidence.entry(name).or_default() += count as f64 / seconds;
+            }
+        }
+        if let Some(load) = &self.link_load {
+            let bytes = load.received_bytes().saturating_sub(before.link_bytes);
+            into.evidence
+                .insert("link_load_bits_per_s".into(), bytes as f64 * 8.0 / seconds);
+        }
+    }
+}
+
+fn testbed_plan(plan: &EnvironmentPlan, link: &LinkPlan) -> TestbedPlan {
+    let pairs = plan.link_loads.iter().max().copied().unwrap_or(0);
+    let mut made = TestbedPlan::pair(link.clone(), plan.seed);
+    made.mtu = plan.mtu;
+    made.ipv6 = plan.ipv6;
+    let (sender, receiver) = plan.pin;
+    let pins = if plan.reversed {
+        [receiver, sender]
+    } else {
+        [sender, receiver]
+    };
+    let (sender, receiver) = plan.quota;
+    let quotas = if plan.reversed {
+        [receiver, sender]
+    } else {
+        [sender, receiver]
+    };
+    for ((host, cpu), quota) in made.hosts.iter_mut().zip(pins).zip(quotas) {
+        host.cpus = cpu.into_iter().collect();
+        host.quota = quota;
+    }
+    let others = (0..pairs * 2).map(|at| HostPlan::new(format!("load{at}")));
+    made.hosts.extend(others);
+    made
+}
+
+fn settings(plan: &EnvironmentPlan) -> Vec<Setting> {
+    let or_none = |loads: &[u32]| {
+        if loads.is_empty() {
+            vec![0]
+        } else {
+            loads.to_vec()
+        }
+    };
+    let host_loads = match &plan.host_loads.0[..] {
+        [] => vec![(0, 0)],
+        some => some.to_vec(),
+    };
+    let mut settings = Vec::new();
+    for link in 0..plan.links.len().max(1) {
+        for &(sender_load, receiver_load) in &host_loads {
+            for &pairs in &or_none(&plan.link_loads) {
+                settings.push(Setting {
+                    link,
+                    sender_load,
+                    receiver_load,
+                    pairs,
+                });
+            }
+        }
+    }
+    settings
+}
+
+impl Environment for LocalEnvironment {
+    fn settings(&self) -> Vec<Cell> {
+        let one = |setting: &Setting| {
+            let mut cell = Cell::default();
+            if let Some((name, _)) = self.plan.links.get(setting.link) {
+                cell = cell.with("link", name.as_str());
+            }
+            if !self.plan.host_loads.0.is_empty() {
+                cell = cell
+                    .with("sender_load", u64::from(setting.sender_load))
+                    .with("receiver_load", u64::from(setting.receiver_load));
+            }
+            if !self.plan.link_loads.is_empty() {
+                cell = cell.with("link_load", u64::from(setting.pairs));
+            }
+            cell
+        };
+        self.settings.iter().map(one).collect()
+    }
+
+    fn apply_setting(&mut self, setting: usize) -> Result<(), String> {
+        if self.current == Some(setting) {
+            return Ok(());
+        }
+        self.host_loads.clear();
+        self.link_load = None;
+        self.current = Some(setting);
+        self.start_loads().inspect_err(|_| self.current = None)
+    }
+
+    fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost) {
+        match self.testbed_hosts.get(self.setting().link) {
+            Some([first, second]) => (first, second),
+            None => (&self.local_host, &self.local_host),
+        }
+    }
+
+    fn snapshot(&self) -> host::Snapshot {
+        let Some(testbed) = self.testbed() else {
+            return host::Snapshot::take();
+        };
+        let [first, second] =
+            [0, 1].map(|at| testbed.hosts()[at].run(host::Snapshot::take_in_thread));
+        match (first, second) {
+            (Ok(first), Ok(second)) => first.merged_with(&second),
+            // A host whose thread is gone counts nothing any more.
+            (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
+            (Err(_), Err(_)) => host::Snapshot::take(),
+        }
+    }
+
+    fn interface(&self) -> &str {
+        if self.testbeds.is_empty() {
+            "lo"
+        } else {
+            testbed::INTERFACE
+        }
+    }
+
+    fn path_delay_max(&self) -> Duration {
+        let link = self.plan.links.get(self.setting().link);
+        link.map_or(Duration::ZERO, |(_, link)| {
+            link.max_one_way_delay(self.plan.mtu)
+        })
+    }
+
+    fn begin(&mut self, seed: u64) {
+        let loads = self.load_progress();
+        if let Some(testbed) = self.testbed() {
+            testbed.begin(seed);
+        }
+        self.span_start = Some(SpanStart {
+            at: Instant::now(),
+            loads,
+            link_bytes: self.link_load.as_ref().map_or(0, LinkLoad::received_bytes),
+        });
+    }
+
+    fn end(&mut self) -> EnvironmentReport {
+        let mut made = EnvironmentReport::default();
+        let Some(before) = self.span_start.take() else {
+            return made;
+        };
+        let reports = self.testbed().map(|testbed| testbed.end());
+        report_link(&reports.unwrap_or_default(), &mut made);
+        self.report_loads(&before, &mut made);
+        made
+    }
+}
+
+/// What the emulator did, as counts, evidence and processor time.
+fn report_link(reports: &[LinkReport], into: &mut EnvironmentReport) {
+    let (Some(first), Some(last)) = (reports.first(), reports.last()) else {
+        return;
+    };
+    let stats = |report: &LinkReport| LinkStats {
+        frames: report.link.offered,
+        bytes: report.link.offered_bytes,
+        lost: report.link.lost + report.link.dropped + report.link.cut + report.overflowed,
+        corrupted: report.link.corrupted,
+        duplicated: report.link.duplicated,
+        in_flight: report.in_flight,
+    };
+    into.link = Some([stats(first), stats(last)]);
+    let cpu_s: f64 = reports
+        .iter()
+        .map(|report| report.cpu_ns as f64 * 1e-9)
+        .sum();
+    let span_s = first.elapsed_ns as f64 * 1e-9;
+    into.cpu_s.insert("link".into(), cpu_s);
+    let sum = |of: fn(&LinkReport) -> u64| reports.iter().map(of).sum::<u64>() as f64;
+    let evidence = [
+        ("link_cores", cpu_s / span_s.max(1e-9)),
+        ("link_frames", sum(|report| report.link.offered)),
+        ("link_lost", sum(|report| report.link.lost)),
+        ("link_dropped", sum(|report| report.link.dropped)),
+        ("link_cut", sum(|report| report.link.cut)),
+        ("link_duplicated", sum(|report| report.link.duplicated)),
+        ("link_reordered", sum(|report| report.link.reordered)),
+        ("link_corrupted", sum(|report| report.link.corrupted)),
+        ("link_collisions", sum(|report| report.collisions)),
+        ("link_lag_mean_us", lag_mean_us(reports)),
+        (
+            "link_lag_max_us",
+            reports
+                .iter()
+                .map(|report| report.lag.max_ns)
+                .max()
+                .unwrap_or(0) as f64
+                / 1e3,
+        ),
+    ];
+    let named = evidence.map(|(name, value)| (name.to_owned(), value));
+    into.evidence
+        .extend(named.into_iter().filter(|(_, value)| *value > 0.0));
+    let (late, waited) = (
+        sum(|report| report.lag.late),
+        sum(|report| report.lag.frames),
+    );
+    if late > waited * LATE_FRACTION_MAX {
+        into.disturbed.push(format!(
+            "the link was more than 50 us late for {:.1} % of the frames",
+            late * 100.0 / waited
+        ));
+    }
+    if sum(|report| report.overflowed) > 0.0 {
+        into.disturbed
+            .push("more was under stats on the link than fits into memory".into());
+    }
+}
+
+/// Part of the frames that may be late before a trial counts as disturbed.
+const LATE_FRACTION_MAX: f64 = 0.05;
+
+fn lag_mean_us(reports: &[LinkReport]) -> f64 {
+    let frames: u64 = reports.iter().map(|report| report.lag.frames).sum();
+    let sum_ns: u64 = reports.iter().map(|report| report.lag.sum_ns).sum();
+    sum_ns as f64 / 1e3 / frames.max(1) as f64
+}

@@ -1,0 +1,125 @@
+//! both: sends and receives at once on one circuit, from one thread.
+
+use super::message::Messages;
+use super::slices::SliceRecorder;
+use super::{WorkerFlags, is_retryable, sink, source};
+use crate::clock::now_ns;
+use control::{CircuitReport, Job};
+use std::io;
+use std::time::{Duration, Instant};
+use towpath::{Circuit, Interest};
+
+/// Messages moved in one direction before the other has its turn.
+const BURST: usize = 16;
+
+/// Sends until a limit, receives until the peer ended.
+pub(crate) fn run(
+    circuit: &mut dyn Circuit,
+    job: &Job,
+    flags: &WorkerFlags,
+    connectionless: bool,
+) -> CircuitReport {
+    let mut messages = Messages::new(job);
+    let mut buffer = vec![0; sink::buffer_len(job)];
+    let start_ns = now_ns();
+    let end_ns = start_ns + job.limits.time_ns;
+    let mut slices = SliceRecorder::new(start_ns, job.limits.slice_ns);
+    let mut report = CircuitReport {
+        first_ns: start_ns,
+        last_ns: start_ns,
+        ..Default::default()
+    };
+    let mut sent_bytes = 0;
+    let result = loop {
+        let moved = match exchange_burst(
+            circuit,
+            &mut messages,
+            &mut buffer,
+            &mut report,
+            &mut sent_bytes,
+        ) {
+            Ok(moved) => moved,
+            Err(error) => break Err(error),
+        };
+        report.last_ns = now_ns();
+        slices.record(report.last_ns, report.received, report.received_bytes);
+        if report.last_ns >= end_ns || report.sent >= job.limits.messages || flags.is_stopped() {
+            break Ok(());
+        }
+        if !moved {
+            let soon = Instant::now() + Duration::from_millis(1);
+            if let Err(error) = circuit.wait(Interest::Read, soon) {
+                break Err(error);
+            }
+        }
+    };
+    report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
+    report
+        .measures
+        .insert("sent_bytes".into(), sent_bytes as f64);
+    report.error = result.err().map(|error| error.to_string());
+    if report.error.is_none() {
+        report.error = source::finish(circuit, flags);
+        let silence = Duration::from_millis(if connectionless { 30 } else { 2000 });
+        let silence = silence + Duration::from_nanos(job.path_delay_ns);
+        drain(circuit, &mut buffer, &mut report, silence);
+    }
+    report
+}
+
+/// One turn of each direction; whether anything moved.
+fn exchange_burst(
+    circuit: &mut dyn Circuit,
+    messages: &mut Messages,
+    buffer: &mut [u8],
+    report: &mut CircuitReport,
+    sent_bytes: &mut u64,
+) -> io::Result<bool> {
+    let before = (report.sent, report.calls);
+    for _ in 0..BURST {
+        let message = messages.next();
+        match circuit.try_send(message) {
+            Ok(()) => {
+                report.sent += 1;
+                *sent_bytes += message.len() as u64;
+            }
+            Err(error) if is_retryable(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    for _ in 0..BURST {
+        match circuit.try_recv(buffer) {
+            Ok(Some(len)) => {
+                report.received += 1;
+                report.received_bytes += len as u64;
+                report.calls += 1;
+            }
+            Ok(None) => break,
+            Err(error) if is_retryable(&error) => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(before != (report.sent, report.calls))
+}
+
+/// Takes in what the peer still has on its way until `silence`; it counts in the ledger, not in the rate.
+fn drain(
+    circuit: &mut dyn Circuit,
+    buffer: &mut [u8],
+    report: &mut CircuitReport,
+    silence: Duration,
+) {
+    let mut idle_since = Instant::now();
+    while idle_since.elapsed() < silence {
+        match circuit.recv(buffer) {
+            Ok(Some(len)) => {
+                report.received += 1;
+                report.received_bytes += len as u64;
+                idle_since = Instant::now();
+            }
+            Ok(None) => return,
+            Err(error) if is_retryable(&error) => {}
+            Err(_) => return,
+        }
+    }
+}

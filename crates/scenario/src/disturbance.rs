@@ -1,0 +1,174 @@
+//! What happens to stations and media at certain times: crashes, cuts, flaps, bad spells.
+
+use crate::build::fault_config;
+use crate::engines::{self, BoxedEngine, SpecError};
+use crate::file::{FaultSpec, Scenario};
+use crate::units::{Fraction, SimTime};
+use link::LinkConfig;
+use serde::Deserialize;
+use sim::{Disturbance, Network, PARTITIONS_MAX};
+use toml::Spanned;
+
+/// Something that happens, once or again and again.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DisturbanceSpec {
+    /// `crash`: stations stop, forget everything and start anew. `partition`: nothing passes
+    /// between them and the others. `flap`: the same, again and again. `loss`: frames are lost,
+    /// besides what `[faults]` has.
+    pub kind: Spanned<String>,
+    /// Which stations; not for `loss`.
+    #[serde(default)]
+    pub stations: Vec<usize>,
+    /// When it begins.
+    pub at: SimTime,
+    /// How long it lasts.
+    pub lasts: SimTime,
+    /// From one beginning to the next.
+    pub every: Option<SimTime>,
+    /// How often; once if not given.
+    pub times: Option<u64>,
+    /// `loss`: frames lost.
+    pub loss: Option<Fraction>,
+    /// `loss`: mean length of a run of losses; each on its own if not given.
+    pub loss_run: Option<f64>,
+}
+
+/// How often one disturbance may come.
+const TIMES_MAX: u64 = 10_000;
+
+/// Gives `network` the disturbances of its scenario, and ends its faults when they are to end.
+/// `base` is what befalls frames without them; engines of restarted stations go through `wrap`.
+///
+/// # Errors
+///
+/// The first value that makes no sense.
+pub fn schedule_disturbances(
+    network: &mut Network<BoxedEngine>,
+    scenario: &Scenario,
+    (base, seed): (LinkConfig, u64),
+    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+) -> Result<(), SpecError> {
+    let mut partitions = 0;
+    for (index, spec) in scenario.disturbance.iter().enumerate() {
+        validate(scenario, spec)?;
+        for time in 0..spec.times.unwrap_or(1) {
+            let from_ps = spec.at.0 + time * spec.every.map_or(0, |every| every.0);
+            let span = (from_ps, from_ps + spec.lasts.0);
+            match spec.kind.get_ref().as_str() {
+                "crash" => {
+                    let salt = (index as u64) << 32 | time;
+                    schedule_crash(network, scenario, (spec, span), seed ^ salt, wrap)?;
+                }
+                "loss" => schedule_loss(network, scenario, spec, span, base)?,
+                _ => {
+                    let stations = spec.stations.clone();
+                    network.disturb(span.0, Disturbance::Partition(partitions, stations.clone()));
+                    network.disturb(span.1, Disturbance::Heal(partitions, stations));
+                }
+            }
+        }
+        partitions += u32::from(matches!(spec.kind.get_ref().as_str(), "partition" | "flap"));
+    }
+    if let Some(until) = scenario.faults.and_then(|faults| faults.until) {
+        let fault_free = LinkConfig {
+            rate_bps: base.rate_bps,
+            delay_ps: base.delay_ps,
+            queue_bytes: base.queue_bytes,
+            ..LinkConfig::default()
+        };
+        network.disturb(until.0, Disturbance::Faults(fault_free));
+    }
+    Ok(())
+}
+
+fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError> {
+    let at = |text: String| Err((spec.kind.span(), text));
+    let kind = spec.kind.get_ref().as_str();
+    if !matches!(kind, "crash" | "partition" | "flap" | "loss") {
+        return at(format!(
+            "no disturbance {kind:?}; use crash, partition, flap or loss"
+        ));
+    }
+    let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
+    if let Some(station) = spec.stations.iter().find(|&&at| at as u64 >= count) {
+        return at(format!(
+            "no station {station}; there are 0 to {}",
+            count - 1
+        ));
+    }
+    match (kind, spec.stations.is_empty(), spec.loss) {
+        ("loss", true, Some(_)) => {}
+        ("loss", _, _) => return at("a spell of loss has loss and no stations".to_owned()),
+        (_, true, _) => return at(format!("a {kind} has stations; name them")),
+        (_, _, Some(_)) => return at(format!("a {kind} has no loss; use loss")),
+        _ => {}
+    }
+    if scenario.disturbance.len() > PARTITIONS_MAX as usize {
+        return at(format!(
+            "more than {PARTITIONS_MAX} disturbances; give fewer"
+        ));
+    }
+    let times = spec.times.unwrap_or(1);
+    let every = spec.every.map_or(0, |every| every.0);
+    if !(1..=TIMES_MAX).contains(&times) {
+        return at(format!(
+            "{times} times is out of range; use 1 to {TIMES_MAX}"
+        ));
+    }
+    if (times > 1 || kind == "flap") && every <= spec.lasts.0 {
+        return at("what comes again has every, longer than lasts".to_owned());
+    }
+    let end = u128::from(every) * u128::from(times) + u128::from(spec.at.0 + spec.lasts.0);
+    match u64::try_from(end) {
+        Ok(_) => Ok(()),
+        Err(_) => at("it would end after 200 days; make it shorter".to_owned()),
+    }
+}
+
+fn schedule_crash(
+    network: &mut Network<BoxedEngine>,
+    scenario: &Scenario,
+    (spec, (from_ps, to_ps)): (&DisturbanceSpec, (u64, u64)),
+    seed: u64,
+    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+) -> Result<(), SpecError> {
+    for &station in &spec.stations {
+        let mut first = 0;
+        let kind = scenario.station.iter().find(|kind| {
+            first += kind.count;
+            (station as u64) < first
+        });
+        let Some(kind) = kind else { continue };
+        // An engine that took up the keys of the one before would be taken for it.
+        let own = engine::SplitMix64::at(seed, 0x2000 + station as u64);
+        let engine = wrap(engines::make_engine(&kind.engine, own)?);
+        network.disturb(from_ps, Disturbance::Crash(station));
+        network.disturb(to_ps, Disturbance::Restart(station, engine));
+    }
+    Ok(())
+}
+
+/// A time of loss: from it on until another change.
+fn schedule_loss(
+    network: &mut Network<BoxedEngine>,
+    scenario: &Scenario,
+    spec: &DisturbanceSpec,
+    (from_ps, to_ps): (u64, u64),
+    base: LinkConfig,
+) -> Result<(), SpecError> {
+    let faults = FaultSpec {
+        loss: spec.loss.unwrap_or_default(),
+        loss_run: spec.loss_run,
+        ..FaultSpec::default()
+    };
+    let lost = fault_config(&scenario.medium, &faults)?;
+    let lossy = LinkConfig {
+        loss_ppm: lost.loss_ppm.max(base.loss_ppm),
+        bursts: lost.bursts.or(base.bursts),
+        ..base
+    };
+    network.disturb(from_ps, Disturbance::Faults(lossy));
+    network.disturb(to_ps, Disturbance::Faults(base));
+    Ok(())
+}

@@ -1,0 +1,333 @@
+//! The "because" line: what in the evidence goes with a verdict.
+//!
+//! Evidence is what was counted during the trials: calls, wake-ups, packets, drops, CPU time. A
+//! verdict names the one that differs most among those that point the same way as the verdict.
+//! It is what was seen beside the difference; that it is the whole cause is the reader's to judge.
+
+use crate::contests::Contest;
+use crate::estimate::median;
+use results::{Trial, Verdict, VerdictKind};
+use std::collections::BTreeMap;
+
+/// One kind of evidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evidence {
+    /// Key in a trial's `evidence`, unit last.
+    pub key: &'static str,
+    /// How it reads, with `{}` for the value.
+    pub phrase: &'static str,
+    /// How it is called in a table.
+    pub label: &'static str,
+    /// Values below this make no difference to a message's time, whatever their ratio.
+    pub negligible: f64,
+    /// How a difference goes together with speed.
+    pub role: EvidenceRole,
+}
+
+/// How a difference in evidence goes together with speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvidenceRole {
+    /// Less of it saves time.
+    LessIsFaster,
+    /// More of it saves time.
+    MoreIsFaster,
+    /// Less of it goes with speed but is no cause: named only when no cause stands out.
+    Symptom,
+    /// Shown, never a reason.
+    Shown,
+}
+
+/// All evidence a trial may carry, in the order it is shown.
+pub const EVIDENCE: &[Evidence] = &[
+    evidence(
+        "calls_per_message",
+        "{} calls a message",
+        "system calls a message",
+        0.02,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "wakeups_per_message",
+        "{} wake-ups a message",
+        "wake-ups a message",
+        0.02,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "packets_per_message",
+        "{} packets a message",
+        "packets a message",
+        0.02,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "mean_packet_bytes",
+        "packets of {} B",
+        "mean packet, B",
+        1.0,
+        EvidenceRole::MoreIsFaster,
+    ),
+    evidence(
+        "retransmissions_per_1000",
+        "{} retransmissions a thousand messages",
+        "retransmissions a thousand messages",
+        0.5,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "receive_drops_per_1000",
+        "{} of a thousand messages dropped at the receiver's buffer",
+        "drops at the receiver's buffer a thousand messages",
+        0.5,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "sender_cpu_ns_per_message",
+        "{} ns of CPU a message at the sender",
+        "CPU at the sender, ns a message",
+        5.0,
+        EvidenceRole::Symptom,
+    ),
+    evidence(
+        "receiver_cpu_ns_per_message",
+        "{} ns of CPU a message at the receiver",
+        "CPU at the receiver, ns a message",
+        5.0,
+        EvidenceRole::Symptom,
+    ),
+    evidence(
+        "involuntary_switches_per_message",
+        "{} preemptions a message",
+        "preemptions a message",
+        0.02,
+        EvidenceRole::LessIsFaster,
+    ),
+    evidence(
+        "cpu_user_fraction",
+        "{} of the CPU time in user mode",
+        "CPU time in user mode, share",
+        0.01,
+        EvidenceRole::Shown,
+    ),
+];
+
+const fn evidence(
+    key: &'static str,
+    phrase: &'static str,
+    label: &'static str,
+    negligible: f64,
+    role: EvidenceRole,
+) -> Evidence {
+    Evidence {
+        key,
+        phrase,
+        label,
+        negligible,
+        role,
+    }
+}
+
+/// How far apart, as a ratio, evidence must be to be named.
+const RATIO_MIN: f64 = 1.2;
+
+/// Share of the blocks in which evidence must differ the same way as its median does.
+const AGREEING_MIN: f64 = 0.75;
+
+/// The line for a contestant that is `faster` (or slower) than the baseline, from the median
+/// evidence of both; empty when nothing explains it. E.g. `0.9 wake-ups a message against 2.1`.
+pub fn explain(
+    faster: bool,
+    contestant: &BTreeMap<String, f64>,
+    baseline: &BTreeMap<String, f64>,
+) -> String {
+    let strongest = |wanted: &dyn Fn(EvidenceRole) -> bool| {
+        let candidates = EVIDENCE.iter().filter(|evidence| wanted(evidence.role));
+        let explained = candidates.filter_map(|evidence| {
+            let pair = (*contestant.get(evidence.key)?, *baseline.get(evidence.key)?);
+            let strength = evidence.strength(faster, pair.0, pair.1)?;
+            Some((strength, evidence, pair))
+        });
+        explained.max_by(|a, b| a.0.total_cmp(&b.0))
+    };
+    let cause = strongest(&|role| {
+        matches!(
+            role,
+            EvidenceRole::LessIsFaster | EvidenceRole::MoreIsFaster
+        )
+    });
+    let found = cause.or_else(|| strongest(&|role| role == EvidenceRole::Symptom));
+    found.map_or_else(String::new, |(_, evidence, (ours, theirs))| {
+        let value = amount(ours);
+        format!(
+            "{} against {}",
+            evidence.phrase.replace("{}", &value),
+            amount(theirs)
+        )
+    })
+}
+
+impl Evidence {
+    /// |ln| of the ratio of two values when it is large enough and points the way of the verdict.
+    fn strength(&self, faster: bool, ours: f64, theirs: f64) -> Option<f64> {
+        let log = (ours.max(self.negligible) / theirs.max(self.negligible)).ln();
+        let towards_faster = match self.role {
+            EvidenceRole::LessIsFaster | EvidenceRole::Symptom => log < 0.0,
+            EvidenceRole::MoreIsFaster => log > 0.0,
+            EvidenceRole::Shown => return None,
+        };
+        let strong = log.is_finite() && log.abs() >= RATIO_MIN.ln();
+        (strong && towards_faster == faster).then_some(log.abs())
+    }
+}
+
+/// The line of a verdict from the trials behind it; empty unless it is faster or slower.
+pub(crate) fn explain_verdict(verdict: &Verdict, contests: &[Contest]) -> String {
+    let faster = match verdict.kind {
+        VerdictKind::Faster => true,
+        VerdictKind::Slower => false,
+        VerdictKind::Equal | VerdictKind::NotEnoughData => return String::new(),
+    };
+    let Some(contest) = contests
+        .iter()
+        .find(|contest| contest.cell == verdict.contest)
+    else {
+        return String::new();
+    };
+    let pairs = contest.pairs(&verdict.contestant, false, &verdict.baseline);
+    let (ours, theirs) = consistent(&pairs);
+    explain(faster, &ours, &theirs)
+}
+
+type Medians = BTreeMap<String, f64>;
+
+/// Median evidence of both sides of some pairs, of the kinds that differ the same way in nearly
+/// all of them: what changes from block to block explains nothing.
+fn consistent(pairs: &[(u32, &Trial, &Trial)]) -> (Medians, Medians) {
+    let mut medians = (Medians::new(), Medians::new());
+    for evidence in EVIDENCE {
+        let value = |trial: &Trial| trial.evidence.get(evidence.key).copied();
+        let both =
+            |&(_, ours, theirs): &(u32, &Trial, &Trial)| Some((value(ours)?, value(theirs)?));
+        let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().filter_map(both).unzip();
+        let (our_median, their_median) = (median(&ours), median(&theirs));
+        let same_way = |pair: &(&f64, &f64)| (pair.0 < pair.1) == (our_median < their_median);
+        let agreeing = ours.iter().zip(&theirs).filter(same_way).count();
+        if !ours.is_empty() && agreeing as f64 >= AGREEING_MIN * ours.len() as f64 {
+            medians.0.insert(evidence.key.to_owned(), our_median);
+            medians.1.insert(evidence.key.to_owned(), their_median);
+        }
+    }
+    medians
+}
+
+/// A value with two digits that count, without an exponent: 0.93, 2.1, 64, 14000, 0.
+fn amount(value: f64) -> String {
+    if value.abs() < 0.001 {
+        return "0".to_owned();
+    }
+    let digits = 1 - value.abs().log10().floor() as i32;
+    let scale = 10f64.powi(digits);
+    let rounded = (value * scale).round() / scale;
+    if digits <= 0 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{rounded:.*}", digits as usize);
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(items: &[(&str, f64)]) -> Medians {
+        let own = |&(key, value): &(&str, f64)| (key.to_owned(), value);
+        items.iter().map(own).collect()
+    }
+
+    #[test]
+    fn explanation_names_strongest_consistent_evidence() {
+        let ours = map(&[
+            ("wakeups_per_message", 0.9),
+            ("calls_per_message", 2.0),
+            ("packets_per_message", 3.0),
+        ]);
+        let theirs = map(&[
+            ("wakeups_per_message", 2.1),
+            ("calls_per_message", 2.0),
+            ("packets_per_message", 1.0),
+        ]);
+        assert_eq!(
+            explain(true, &ours, &theirs),
+            "0.9 wake-ups a message against 2.1"
+        );
+        assert_eq!(
+            explain(false, &ours, &theirs),
+            "3 packets a message against 1"
+        );
+    }
+
+    #[test]
+    fn no_explanation_without_evidence() {
+        let ours = map(&[("wakeups_per_message", 1.0), ("cpu_user_fraction", 0.9)]);
+        let theirs = map(&[("wakeups_per_message", 1.1), ("cpu_user_fraction", 0.1)]);
+        assert_eq!(explain(true, &ours, &theirs), "");
+        assert_eq!(explain(true, &ours, &Medians::new()), "");
+    }
+
+    #[test]
+    fn negligible_evidence_is_ignored() {
+        let ours = map(&[("wakeups_per_message", 0.000_1)]);
+        let theirs = map(&[("wakeups_per_message", 0.01)]);
+        assert_eq!(explain(true, &ours, &theirs), "");
+    }
+
+    #[test]
+    fn causes_take_precedence_over_symptoms() {
+        let ours = map(&[
+            ("sender_cpu_ns_per_message", 100.0),
+            ("mean_packet_bytes", 14_480.0),
+        ]);
+        let theirs = map(&[
+            ("sender_cpu_ns_per_message", 2000.0),
+            ("mean_packet_bytes", 1448.0),
+        ]);
+        assert_eq!(
+            explain(true, &ours, &theirs),
+            "packets of 14480 B against 1448"
+        );
+        let ours = map(&[("sender_cpu_ns_per_message", 100.0)]);
+        assert_eq!(
+            explain(true, &ours, &theirs),
+            "100 ns of CPU a message at the sender against 2000"
+        );
+    }
+
+    #[test]
+    fn amounts_have_two_significant_digits() {
+        for (value, text) in [
+            (0.934, "0.93"),
+            (2.1, "2.1"),
+            (64.2, "64"),
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.098, "0.098"),
+            (1448.3, "1448"),
+            (9.96, "10"),
+        ] {
+            assert_eq!(amount(value), text);
+        }
+    }
+
+    #[test]
+    fn evidence_keys_are_unique_with_placeholder() {
+        for (index, evidence) in EVIDENCE.iter().enumerate() {
+            assert!(evidence.phrase.contains("{}"), "{}", evidence.key);
+            assert!(
+                EVIDENCE[..index]
+                    .iter()
+                    .all(|other| other.key != evidence.key)
+            );
+        }
+    }
+}

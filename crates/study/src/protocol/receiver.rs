@@ -1,0 +1,69 @@
+//! The receiving end of a circuit.
+
+use super::packet::{ControlSegment, unwrap};
+use engine::{Address, Instant};
+
+/// The state of a circuit a peer opened.
+#[derive(Clone, Debug)]
+pub(super) struct ReceiverState {
+    pub(super) peer: Address,
+    pub(super) key: u32,
+    pub(super) in_group: bool,
+    /// Received in order up to here.
+    pub(super) rseq: u64,
+    /// Read by the user up to here.
+    pub(super) dseq: u64,
+    /// Where the last message ended.
+    last_end: u64,
+    /// The sync to answer.
+    pub(super) control_due: Option<u32>,
+    /// When, if not at once.
+    pub(super) control_at: Option<Instant>,
+}
+
+impl ReceiverState {
+    pub(super) fn new(peer: Address, key: u32, in_group: bool) -> ReceiverState {
+        ReceiverState {
+            peer,
+            key,
+            in_group,
+            rseq: 0,
+            dseq: 0,
+            last_end: 0,
+            control_due: None,
+            control_at: None,
+        }
+    }
+
+    /// Takes `len` bytes at `start`: how many of them at the front came before, or None when
+    /// something in front is missing or they are all old. The sender goes back, so nothing is
+    /// kept.
+    pub(super) fn accept_data(&mut self, start: u64, len: u64) -> Option<u64> {
+        if start > self.rseq || start + len <= self.rseq {
+            return None;
+        }
+        let duplicate = self.rseq - start;
+        self.rseq = start + len;
+        Some(duplicate)
+    }
+
+    /// A message ends at `position`; false when that is known or not yet true.
+    pub(super) fn end_message(&mut self, position: u64) -> bool {
+        let is_new = position == self.rseq && position > self.last_end;
+        if is_new {
+            self.last_end = position;
+        }
+        is_new
+    }
+
+    /// Another receiver answered: whether that makes the own answer unnecessary.
+    pub(super) fn overhear(&mut self, control: &ControlSegment) -> bool {
+        let covered = unwrap(control.rseq, self.rseq) <= self.rseq;
+        let same = self.control_due == Some(control.echo) && covered;
+        if same {
+            self.control_due = None;
+            self.control_at = None;
+        }
+        same
+    }
+}

@@ -1,0 +1,286 @@
+//! The rate of an empty link: more is sent than it carries, and what arrives is timed.
+
+use crate::host::INTERFACE;
+use crate::sys;
+use crate::testbed::Testbed;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// The rate of one direction, in octets of Ethernet frames without their check sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredRate {
+    /// What was asked for, bits a second; None without a limit.
+    pub configured_bps: Option<f64>,
+    /// What came through, bits a second.
+    pub measured_bps: f64,
+}
+
+/// How long the link is filled.
+const SPAN: Duration = Duration::from_millis(400);
+
+/// A slow link is given longer, for enough frames.
+const SLOW_SPAN: Duration = Duration::from_millis(1200);
+
+/// Below this a link is slow, bits a second: 40 full frames in `SPAN`.
+const SLOW_BPS: f64 = 1.2e6;
+
+/// TCP may take this long to get up to speed.
+const RAMP: Duration = Duration::from_millis(300);
+
+/// Silence after which nothing more comes, besides the link's delay.
+const SILENCE: Duration = Duration::from_millis(30);
+
+/// How long a link may take to carry its first datagram, besides its delay.
+const FIRST_DATAGRAM_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Longest wait for what is still on its way when the rate is known.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A link is looked at this often.
+const POLL_INTERVAL: Duration = Duration::from_micros(250);
+
+/// Time a link has to settle after its first datagram.
+const SETTLE: Duration = Duration::from_millis(40);
+
+/// A call sends datagrams for this part of a second of the link at most, and so many.
+const CALL_PER_S: f64 = 2000.0;
+const CALL_MAX: usize = 40;
+
+/// Octets of Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// Octets of users' data that one call may send.
+const DATAGRAM_MAX: usize = 65_000;
+
+/// Octets of Ethernet, IPv4 and TCP headers, the latter with its time stamps.
+const TCP_HEADERS: f64 = 14.0 + 20.0 + 32.0;
+
+/// How much more is sent than the link should carry.
+const EXCESS: f64 = 1.25;
+
+/// Nice value of the sender, if it may.
+const PRIORITY: i32 = -10;
+
+/// Datagrams are sent in little trains this far apart.
+const TICK: Duration = Duration::from_millis(1);
+
+pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<MeasuredRate> {
+    let config = testbed.plan().link.uncontended(testbed.plan().mtu)[direction];
+    let configured_bps = config.rate_bps.map(|bps| bps as f64);
+    let measured_bps = match configured_bps {
+        Some(bps) => udp_rate(testbed, direction, bps)?,
+        None => tcp_rate(testbed, direction)?,
+    };
+    Ok(MeasuredRate {
+        configured_bps,
+        measured_bps,
+    })
+}
+
+/// Datagrams a little faster than the link. What reaches the other host's interface is counted by
+/// its kernel: no process has to keep up with it.
+fn udp_rate(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
+    let [from, to] = super::sender_and_receiver(testbed, direction);
+    let (from_address, to_address) = (from.address(), to.address());
+    let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
+    let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
+    sender.connect(receiver.local_addr()?)?;
+    // Where it cannot be had, datagrams are handled one by one.
+    let _ = sys::enable_udp_gro(&receiver);
+    let span = if bps < SLOW_BPS { SLOW_SPAN } else { SPAN };
+    let full = testbed.plan().mtu as usize + 14;
+    // A frame takes 10 ms of the link at most.
+    let len = ((bps / 800.0) as usize).clamp(128, full) - HEADERS;
+    let call = (bps / 8.0 / CALL_PER_S / (len + HEADERS) as f64) as usize;
+    let call = call.min(CALL_MAX).min(DATAGRAM_MAX / len).max(1);
+    let together =
+        u16::try_from(len).is_ok_and(|len| sys::enable_udp_segment(&sender, len).is_ok());
+    let call = if together { call } else { 1 };
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let sending = std::thread::spawn(move || send(&sender, len, call, bps * EXCESS, &flag));
+    let delay = super::max_delay(testbed);
+    let arrived = to.run(move || measure_span(delay, span))?;
+    stop.store(true, Ordering::Relaxed);
+    // It ends when it is told to.
+    let _ = sending.join();
+    // The socket stays until all is here: what finds none is answered, on the way back.
+    to.run(move || await_silence(delay))?;
+    drop(receiver);
+    let (before, after) = arrived?;
+    Ok(after.wire_bytes(&before, len) * 8.0 / after.at.duration_since(before.at).as_secs_f64())
+}
+
+/// Sends datagrams of `len` octets at `bps`, `call` with each call, until `stop`.
+fn send(socket: &UdpSocket, len: usize, call: usize, bps: f64, stop: &AtomicBool) {
+    // Where other programs are at work it must not wait its turn with a full buffer.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
+    let message = vec![0; len * call];
+    let per_s = bps / 8.0 / ((len + HEADERS) * call) as f64;
+    let began = Instant::now();
+    let mut sent = 0.0;
+    while !stop.load(Ordering::Relaxed) {
+        let due = began.elapsed().as_secs_f64() * per_s;
+        while sent < due && !stop.load(Ordering::Relaxed) {
+            // A full buffer is as good as a full link.
+            let _ = socket.send(&message);
+            sent += 1.0;
+        }
+        std::thread::sleep(TICK);
+    }
+}
+
+/// What an interface has received so far.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct InterfaceCounts {
+    at: Instant,
+    bytes: u64,
+    packets: u64,
+}
+
+impl InterfaceCounts {
+    /// By the interface of the calling thread's host.
+    fn now() -> io::Result<InterfaceCounts> {
+        let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
+        let at = Instant::now();
+        counts(&text)
+            .map(|(bytes, packets)| InterfaceCounts { at, bytes, packets })
+            .ok_or_else(|| io::Error::other("the interface counts nothing"))
+    }
+
+    /// Octets on a wire since `before` of datagrams of `len` octets: each has headers of its own
+    /// there, also where many came as one.
+    fn wire_bytes(&self, before: &InterfaceCounts, len: usize) -> f64 {
+        let packets = (self.packets - before.packets) as f64;
+        let user = (self.bytes - before.bytes) as f64 - packets * HEADERS as f64;
+        user * (1.0 + HEADERS as f64 / len as f64)
+    }
+}
+
+/// Octets and packets received, of the testbed's interface.
+fn counts(text: &str) -> Option<(u64, u64)> {
+    let line = text
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(INTERFACE))?;
+    let mut numbers = line.trim_start_matches(':').split_whitespace();
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The moments of two arrivals about `span` apart, and what came until then.
+fn measure_span(delay: Duration, span: Duration) -> io::Result<(InterfaceCounts, InterfaceCounts)> {
+    next_arrival(InterfaceCounts::now()?, delay + FIRST_DATAGRAM_TIMEOUT)?;
+    std::thread::sleep(SETTLE);
+    let before = next_arrival(InterfaceCounts::now()?, FIRST_DATAGRAM_TIMEOUT)?;
+    let mut last = before;
+    while last.at.duration_since(before.at) < span {
+        last = next_arrival(last, FIRST_DATAGRAM_TIMEOUT)?;
+    }
+    Ok((before, last))
+}
+
+/// The next moment at which more is there than in `seen`.
+fn next_arrival(seen: InterfaceCounts, limit: Duration) -> io::Result<InterfaceCounts> {
+    let end = Instant::now() + limit;
+    loop {
+        let now = InterfaceCounts::now()?;
+        if now.bytes > seen.bytes {
+            return Ok(now);
+        }
+        if Instant::now() > end {
+            return Err(io::Error::other("nothing came through the empty link"));
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+/// Waits until nothing more arrives.
+fn await_silence(delay: Duration) {
+    let end = Instant::now() + delay + DRAIN_TIMEOUT;
+    while Instant::now() < end {
+        let Ok(seen) = InterfaceCounts::now() else {
+            return;
+        };
+        std::thread::sleep(delay + SILENCE);
+        if InterfaceCounts::now().is_ok_and(|now| now.packets == seen.packets) {
+            return;
+        }
+    }
+}
+
+/// One TCP connection, timed when it is up to speed.
+fn tcp_rate(testbed: &Testbed, direction: usize) -> io::Result<f64> {
+    let [from, to] = super::sender_and_receiver(testbed, direction);
+    let to_address = to.address();
+    let listener = to.run(move || TcpListener::bind((to_address, 0)))??;
+    let there: SocketAddr = listener.local_addr()?;
+    let mut sender =
+        from.run(move || TcpStream::connect_timeout(&there, Duration::from_secs(5)))??;
+    let (mut receiver, _) = listener.accept()?;
+    let timeout = super::max_delay(testbed) * 4 + Duration::from_secs(1);
+    receiver.set_read_timeout(Some(timeout))?;
+    sender.set_write_timeout(Some(timeout))?;
+    let end = Instant::now() + RAMP + SPAN;
+    let writer = std::thread::spawn(move || {
+        let block = vec![0; 256 << 10];
+        while Instant::now() < end && sender.write_all(&block).is_ok() {}
+    });
+    let mut buffer = vec![0; 1 << 20];
+    let ramp_end = Instant::now() + RAMP;
+    let (mut bytes, mut first) = (0usize, None);
+    let mut last = Instant::now();
+    while let Ok(len) = receiver.read(&mut buffer) {
+        last = Instant::now();
+        if len == 0 || last > end {
+            break;
+        }
+        match first {
+            None if last > ramp_end => first = Some(last),
+            None => {}
+            Some(_) => bytes += len,
+        }
+    }
+    drop(receiver);
+    // It ends when its time is over or the receiver is gone.
+    let _ = writer.join();
+    let seconds = first.map_or(0.0, |first| last.duration_since(first).as_secs_f64());
+    if seconds <= 0.0 {
+        return Err(io::Error::other("nothing came through the empty link"));
+    }
+    let full = f64::from(testbed.plan().mtu) + 14.0;
+    Ok(bytes as f64 * 8.0 / seconds * full / (full - TCP_HEADERS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wire_bytes_add_header_per_datagram() {
+        let text =
+            "Inter-| Receive\n face |bytes packets errs\n    lo: 7 1 0\n  eth0: 1042000 20 0 0\n";
+        assert_eq!(counts(text), Some((1_042_000, 20)));
+        assert_eq!(counts("lo: 1 2\n"), None);
+        let at = Instant::now();
+        let none = InterfaceCounts {
+            at,
+            bytes: 0,
+            packets: 0,
+        };
+        // Ten datagrams of 1000 octets, one by one, and as one.
+        let one_by_one = InterfaceCounts {
+            at,
+            bytes: 10_420,
+            packets: 10,
+        };
+        let as_one = InterfaceCounts {
+            at,
+            bytes: 10_042,
+            packets: 1,
+        };
+        assert!((one_by_one.wire_bytes(&none, 1000) - 10_420.0).abs() < 1e-6);
+        assert!((as_one.wire_bytes(&none, 1000) - 10_420.0).abs() < 1e-6);
+    }
+}

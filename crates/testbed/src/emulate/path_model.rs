@@ -1,0 +1,161 @@
+//! What a model makes of frames, and the frames it keeps meanwhile.
+
+use super::delay_queue::DelayQueue;
+use super::link_thread::{Lag, LinkReport, OutputPorts};
+use super::superframe::{VNET_HEADER_LEN, wire_frames};
+use crate::host::host_number;
+use link::{Link, LinkConfig, Path};
+
+/// Decides about frames and keeps them until they are due.
+pub trait FrameModel: Send {
+    /// Takes a frame that host `from` sent at `now_ps`.
+    fn offer(&mut self, now_ps: u64, from: usize, octets: &mut [u8], outputs: &mut OutputPorts);
+
+    /// Writes what is due by `now_ps`.
+    fn deliver(&mut self, now_ps: u64, outputs: &mut OutputPorts);
+
+    /// When it next has something to do.
+    fn due_ps(&self) -> Option<u64>;
+
+    /// Begins a measurement.
+    fn begin(&mut self, now_ps: u64, seed: u64);
+
+    /// Ends it.
+    fn end(&mut self);
+
+    /// What the model did since the measurement began; times and writes are the lane's to add.
+    fn report(&self) -> LinkReport;
+}
+
+/// One direction of a path.
+#[derive(Debug)]
+pub struct PathModel {
+    path: Path,
+    direction: usize,
+    link: Link,
+    /// When the measurement began; None between measurements.
+    began_ps: Option<u64>,
+    change_ps: Option<u64>,
+    queue: DelayQueue,
+    lag: Lag,
+    overflowed: u64,
+    vnet_header_len: usize,
+}
+
+impl PathModel {
+    /// Direction 0 or 1 of `path`; frames have a header in front when they are super-frames.
+    pub(crate) fn new(path: Path, direction: usize, seed: u64, super_frames: bool) -> PathModel {
+        let config = without_faults(path.directions[direction]);
+        PathModel {
+            path,
+            direction,
+            link: Link::new(config, seed, direction as u32),
+            began_ps: None,
+            change_ps: None,
+            queue: DelayQueue::default(),
+            lag: Lag::default(),
+            overflowed: 0,
+            vnet_header_len: if super_frames { VNET_HEADER_LEN } else { 0 },
+        }
+    }
+
+    /// Follows the schedule up to `now_ps`.
+    fn apply_schedule(&mut self, now_ps: u64) {
+        let (Some(epoch_ps), Some(change_ps)) = (self.began_ps, self.change_ps) else {
+            return;
+        };
+        if now_ps >= change_ps {
+            let since = now_ps - epoch_ps;
+            self.link.change(self.path.at(since)[self.direction]);
+            let next = self.path.next_change_ps(since);
+            self.change_ps = next.map(|at| epoch_ps + at);
+        }
+    }
+
+    fn enqueue(&mut self, due_ps: u64, to: Option<usize>, octets: &[u8]) {
+        if !self.queue.push(due_ps, to, octets) {
+            self.overflowed += 1;
+        }
+    }
+}
+
+impl FrameModel for PathModel {
+    fn offer(&mut self, now_ps: u64, _from: usize, octets: &mut [u8], outputs: &mut OutputPorts) {
+        self.apply_schedule(now_ps);
+        let len = if self.vnet_header_len == 0 {
+            octets.len()
+        } else {
+            wire_frames(octets).1
+        };
+        let verdict = self.link.offer(now_ps, len);
+        let Some(arrival_ps) = verdict.arrival_ps else {
+            return;
+        };
+        if let Some(bit) = verdict.corrupt_bit {
+            // Faults befall single frames, which have no header in front.
+            octets[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+        let to = host_number(octets.get(self.vnet_header_len..).unwrap_or_default());
+        if let Some(copy_ps) = verdict.copy_ps {
+            self.enqueue(copy_ps, to, octets);
+        }
+        if arrival_ps <= now_ps && self.queue.is_empty() {
+            outputs.write(to, octets);
+        } else {
+            self.enqueue(arrival_ps, to, octets);
+        }
+    }
+
+    fn deliver(&mut self, now_ps: u64, outputs: &mut OutputPorts) {
+        let lag = &mut self.lag;
+        let mut write = |due_ps: u64, to: Option<usize>, octets: &[u8]| {
+            lag.record(due_ps, now_ps);
+            outputs.write(to, octets);
+        };
+        while self.queue.pop(now_ps, &mut write) {}
+    }
+
+    fn due_ps(&self) -> Option<u64> {
+        self.queue.due_ps()
+    }
+
+    fn begin(&mut self, now_ps: u64, seed: u64) {
+        let config = self.path.at(0)[self.direction];
+        self.link = Link::new(config, seed, self.direction as u32);
+        self.began_ps = Some(now_ps);
+        self.change_ps = self.path.next_change_ps(0).map(|at| now_ps + at);
+        self.lag = Lag::default();
+        self.overflowed = 0;
+    }
+
+    fn end(&mut self) {
+        self.began_ps = None;
+        self.change_ps = None;
+        self.link
+            .change(without_faults(self.path.directions[self.direction]));
+    }
+
+    fn report(&self) -> LinkReport {
+        LinkReport {
+            link: self.link.counters(),
+            overflowed: self.overflowed,
+            in_flight: self.queue.len() as u64,
+            lag: self.lag,
+            ..LinkReport::default()
+        }
+    }
+}
+
+/// The link while nothing is measured: circuits are made over it, and none shall fail for a fault
+/// that belongs to the measurement.
+fn without_faults(config: LinkConfig) -> LinkConfig {
+    LinkConfig {
+        loss_ppm: 0,
+        bursts: None,
+        duplicate_ppm: 0,
+        reorder_ppm: 0,
+        corrupt_ppm: 0,
+        cut: false,
+        ..config
+    }
+}

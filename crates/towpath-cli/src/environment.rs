@@ -1,0 +1,372 @@
+//! What surrounds a race: from words to hosts, a link and loads.
+
+use crate::CliError;
+use crate::args::RaceArgs;
+use crate::print::note;
+use crate::race::{allowed_cpus, default_pins, swap_if};
+use capture::Capture;
+use capture::socket::CaptureConfig as CaptureSettings;
+use clap::Args;
+use measure::environment::loads::{host_loads, link_loads};
+use measure::environment::{EnvironmentPlan, HostLoads, LocalEnvironment};
+use results::{Fact, Finding, Machine, Severity};
+use std::fs::File;
+use testbed::load::{LoadTask, task};
+use testbed::{FrameMode, LinkPlan, TestbedError};
+
+/// What surrounds a race.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Hosts, link and loads")]
+pub struct EnvironmentArgs {
+    /// Put sender and receiver on two hosts of their own (network namespaces) with this link between
+    /// them: rate=10mbit,delay=5ms,jitter=1ms,loss=1%,burst=4,duplicate=0.1%,reorder=1%,
+    /// corrupt=0.01%,queue=100kB; THERE/BACK where the ways differ; ;2s:cut;3s:up for later changes;
+    /// ether10 or ether3 for a shared ether; kernel,rate=... for the kernel's own; true, super or
+    /// sockets in front for how frames are handled. Several are swept.
+    #[arg(long, value_name = "LINK", value_parser = parse_link)]
+    pub link: Vec<(String, LinkPlan)>,
+    /// Octets of the largest packet of the link.
+    #[arg(long, value_name = "OCTETS", default_value_t = 1500, requires = "link")]
+    pub mtu: u32,
+    /// Leave out the measuring of the empty link before the race.
+    #[arg(long, requires = "link")]
+    pub no_calibration: bool,
+    /// Give hosts a part of a processor each, their loads included: 50%, or SENDER/RECEIVER such as
+    /// 100%/25%; needs control groups.
+    #[arg(long, value_name = "SHARE[/SHARE]", requires = "link", value_parser = parse_quotas)]
+    pub quota: Option<(u32, u32)>,
+    /// Load hosts with copies of an artificial workload: N, N@sender, N@receiver, or a sweep such as
+    /// 0..4@sender,0..4@receiver.
+    #[arg(long, value_name = "N[@HOST]", value_parser = host_loads)]
+    pub host_load: Option<HostLoads>,
+    /// What a unit of host load does, in turn: compile, cpu, format, edit, copy, status (all six
+    /// by default), memory, disk, calls.
+    #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "host_load", value_parser = parse_load_part)]
+    pub load_parts: Vec<LoadTask>,
+    /// Let N other pairs of hosts send messages of 1024 B over the same link with TCP; a range is
+    /// swept.
+    #[arg(long, value_name = "N", requires = "link", value_parser = parse_link_loads)]
+    pub link_load: Option<LinkLoads>,
+    /// Write what crosses the sender's interface, or the receiver's, to a pcapng file.
+    #[arg(long, value_name = "FILE[@HOST]", value_parser = parse_capture_target)]
+    pub capture: Option<CaptureTarget>,
+}
+
+/// Where a capture goes, and on whose interface it is taken.
+#[derive(Clone, Debug)]
+pub struct CaptureTarget {
+    path: String,
+    on_receiver: bool,
+}
+
+fn parse_capture_target(text: &str) -> Result<CaptureTarget, String> {
+    let (path, side) = text.rsplit_once('@').unwrap_or((text, "sender"));
+    let receives = match side {
+        "sender" => false,
+        "receiver" => true,
+        other => {
+            return Err(format!(
+                "there is no host '{other}' to capture on; choose sender or receiver"
+            ));
+        }
+    };
+    Ok(CaptureTarget {
+        path: path.to_owned(),
+        on_receiver: receives,
+    })
+}
+
+/// Loads of the link, pairs of hosts.
+#[derive(Clone, Debug)]
+pub struct LinkLoads(pub Vec<u32>);
+
+/// The word with the link it names.
+fn parse_link(text: &str) -> Result<(String, LinkPlan), link::PathError> {
+    Ok((text.to_owned(), text.parse()?))
+}
+
+/// Parts of a processor in per cent, of the sender and of the receiver.
+fn parse_quotas(text: &str) -> Result<(u32, u32), String> {
+    let one = |text: &str| {
+        let percent = text
+            .strip_suffix('%')
+            .and_then(|digits| digits.parse().ok());
+        let fault =
+            || format!("'{text}' is no part of a processor; give 10% to 10000%, such as 50%");
+        let fine = percent.filter(|percent| (10..=10_000).contains(percent));
+        fine.ok_or_else(fault)
+    };
+    let (sender, receiver) = text.split_once('/').unwrap_or((text, text));
+    Ok((one(sender)?, one(receiver)?))
+}
+
+fn parse_load_part(text: &str) -> Result<LoadTask, String> {
+    text.parse()
+}
+
+fn parse_link_loads(text: &str) -> Result<LinkLoads, String> {
+    link_loads(text).map(LinkLoads)
+}
+
+/// The stage of a race.
+///
+/// # Errors
+///
+/// When hosts or links cannot be had.
+pub fn set_up(args: &RaceArgs) -> Result<LocalEnvironment, CliError> {
+    let asked = &args.environment;
+    if !asked.link.is_empty() {
+        testbed::enter_user_namespace().map_err(CliError::failed)?;
+    }
+    let plan = environment_plan(args)?;
+    LocalEnvironment::up(plan).map_err(|error| match error {
+        TestbedError::Plan(text) => CliError::usage(text),
+        other => CliError::failed(other),
+    })
+}
+
+fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
+    let asked = &args.environment;
+    let parts = if asked.load_parts.is_empty() {
+        task::SCRIPT.to_vec()
+    } else {
+        asked.load_parts.clone()
+    };
+    if asked.host_load.is_some() && parts.contains(&LoadTask::Compile) && !task::has_compiler() {
+        note("no C compiler (cc) is here: a unit of host load compiles nothing");
+    }
+    let link_loads = asked.link_load.as_ref();
+    Ok(EnvironmentPlan {
+        links: asked.link.clone(),
+        host_loads: asked.host_load.clone().unwrap_or_default(),
+        parts,
+        link_loads: link_loads.map_or_else(Vec::new, |loads| loads.0.clone()),
+        mtu: asked.mtu,
+        ipv6: args.ipv6,
+        reversed: args.reverse,
+        pin: swap_if(args.swap, args.pin.unwrap_or_else(default_pins)),
+        quota: swap_if(
+            args.swap,
+            asked
+                .quota
+                .map_or((None, None), |(one, other)| (Some(one), Some(other))),
+        ),
+        program: std::env::current_exe().map_err(CliError::failed)?,
+        worker: worker_arguments(args),
+        load: vec!["load-unit".into()],
+        seed: args.seed.unwrap_or(1),
+    })
+}
+
+/// The words that start a worker.
+pub(crate) fn worker_arguments(args: &RaceArgs) -> Vec<String> {
+    let mut words = vec!["worker".to_owned()];
+    if let Some(path) = &args.trace {
+        // Checked to be text when the race began.
+        words.extend(["--trace".to_owned(), path.to_string_lossy().into_owned()]);
+    }
+    words
+}
+
+/// Measures the empty links; what was found goes into `machine`, and to the user.
+///
+/// # Errors
+///
+/// When a link carries nothing at all.
+pub fn calibrate(
+    args: &RaceArgs,
+    environment: &LocalEnvironment,
+    machine: &mut Machine,
+) -> Result<(), CliError> {
+    if args.environment.no_calibration {
+        return Ok(());
+    }
+    let several = args.environment.link.len() > 1;
+    for (name, testbed) in environment.testbeds() {
+        let found = testbed::calibrate(testbed, args.seed.unwrap_or(1));
+        let found = found.map_err(|error| CliError::failed(format!("link {name}: {error}")))?;
+        let plan = testbed.plan();
+        let frames = ("frames".to_owned(), framing_text(&plan.link, plan.mtu));
+        for (what, value) in [frames].into_iter().chain(found.facts()) {
+            if !args.json {
+                note(format_args!("link    {what}: {value}"));
+            }
+            let what = if several {
+                format!("{name}: {what}")
+            } else {
+                what
+            };
+            machine.facts.push(Fact {
+                group: "link".into(),
+                name: what,
+                value,
+            });
+        }
+        for complaint in found.deviations() {
+            if !args.json {
+                note(format_args!("warning: {complaint}"));
+            }
+            machine.findings.push(calibration_warning(complaint));
+        }
+    }
+    Ok(())
+}
+
+/// How frames cross a link.
+pub(crate) fn framing_text(link: &LinkPlan, mtu: u32) -> String {
+    let kind = match link {
+        LinkPlan::Kernel(_) => "the kernel's own",
+        LinkPlan::Emulated(_, FrameMode::Sockets) => "single, as on a wire, by packet sockets",
+        _ if link.carries_single_frames() => "single, as on a wire",
+        _ => "super-frames of many segments",
+    };
+    format!("{kind}, MTU {mtu}")
+}
+
+fn calibration_warning(what: String) -> Finding {
+    Finding {
+        severity: Severity::Warning,
+        what,
+        effect: "results are of another link than the one named".into(),
+        remedy: "leave the machine alone meanwhile, or ask for a slower link".into(),
+    }
+}
+
+/// How the processors are divided, for the plan of a race.
+pub fn cpu_allocation(args: &RaceArgs) -> Option<String> {
+    let asked = &args.environment;
+    if asked.link.is_empty() && asked.host_load.is_none() {
+        return None;
+    }
+    let (sender, receiver) = swap_if(args.swap, args.pin.unwrap_or_else(default_pins));
+    let apart = matches!((sender, receiver), (Some(one), Some(other)) if one != other);
+    let mut words = vec![if apart {
+        "hosts have a processor each".to_owned()
+    } else {
+        "hosts shared".to_owned()
+    }];
+    if !asked.link.is_empty() {
+        let free = allowed_cpus().len() > 2 && apart;
+        let link = if free { "link apart" } else { "link shared" };
+        words.push(link.into());
+    }
+    if let Some((sender, receiver)) = asked.quota {
+        words.push(format!(
+            "the sender gets {sender} % of a processor, the receiver {receiver} %"
+        ));
+    }
+    Some(words.join(", "))
+}
+
+/// Refuses transports that would not cross the link.
+///
+/// # Errors
+///
+/// One line that names it.
+pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliError> {
+    if !args.leaves_host() {
+        return Ok(());
+    }
+    let components = crate::contestants::components_of(contestants);
+    let stays = |component: &&measure::contestant::Component| {
+        let alone =
+            args.remote.is_given() && !agent::server::crosses_network(component.transport().name());
+        component.class().reach != towpath::Reach::Network || alone
+    };
+    match components.iter().find(stays) {
+        Some(component) if args.remote.is_given() => Err(CliError::usage(format!(
+            "{component} stays within one host and reaches no agent; leave it out, or leave out --to"
+        ))),
+        Some(component) => Err(CliError::usage(format!(
+            "{component} stays within one host and crosses no link; leave it out, or leave out --link"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// A capture at work, and where it goes.
+pub struct RunningCapture {
+    capture: Capture,
+    path: String,
+}
+
+/// Starts the capture that was asked for.
+///
+/// # Errors
+///
+/// When the file cannot be made or the interface not be watched.
+pub fn start_capture(
+    args: &RaceArgs,
+    environment: &LocalEnvironment,
+) -> Result<Option<RunningCapture>, CliError> {
+    let Some(CaptureTarget { path, on_receiver }) = &args.environment.capture else {
+        return Ok(None);
+    };
+    let file = File::create(path).map_err(|error| {
+        CliError::failed(format!(
+            "cannot write {path}: {error}; give another --capture"
+        ))
+    })?;
+    let start = |interface: &'static str| {
+        move || Capture::start(&[interface], file, &CaptureSettings::default())
+    };
+    let started = match environment.testbeds().next() {
+        Some((_, testbed)) => {
+            let host = &testbed.hosts()[usize::from(*on_receiver != args.reverse)];
+            host.run(start(testbed::INTERFACE))
+                .and_then(|started| started)
+        }
+        None => start("lo")(),
+    };
+    let capture = started.map_err(|error| {
+        CliError::failed(format!(
+            "packets cannot be captured: {error}; run as root, or give --link"
+        ))
+    })?;
+    Ok(Some(RunningCapture {
+        capture,
+        path: path.clone(),
+    }))
+}
+
+impl RunningCapture {
+    /// Ends it, and says what is in the file.
+    ///
+    /// # Errors
+    ///
+    /// What ended it before its time.
+    pub fn finish(self) -> Result<String, CliError> {
+        let path = self.path;
+        let totals = self.capture.stop();
+        let totals = totals.map_err(|error| CliError::failed(format!("{path}: {error}")))?;
+        let mut text = format!("capture {path}: {} packets", totals.written);
+        if totals.dropped + totals.beyond_limit > 0 {
+            text.push_str(&format!(
+                ", {} more did not fit",
+                totals.dropped + totals.beyond_limit
+            ));
+        }
+        Ok(text)
+    }
+}
+
+/// Runs as a unit of host load until standard input ends.
+///
+/// # Errors
+///
+/// When it cannot work at all.
+pub fn load_unit(cpu: Option<u32>, parts: &[String]) -> Result<u8, CliError> {
+    // As a worker: a race that was killed leaves no one behind.
+    let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    if let Some(cpu) = cpu {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu as usize);
+        rustix::thread::sched_setaffinity(None, &set).map_err(CliError::failed)?;
+    }
+    let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, ignored).map_err(CliError::failed)?;
+    let parts: Result<Vec<LoadTask>, String> = parts.iter().map(|name| name.parse()).collect();
+    let parts = parts.map_err(CliError::usage)?;
+    testbed::load::worker::main(&parts).map_err(CliError::failed)?;
+    Ok(crate::EXIT_OK)
+}

@@ -1,0 +1,389 @@
+//! `towpath race --to`: races against agents on other hosts.
+
+use crate::CliError;
+use crate::args::RaceArgs;
+use crate::print::note;
+use crate::progress::{ProgressDisplay, counted};
+use crate::race::{
+    allowed_cpus, default_congestion, default_folder, exit_code, headline, print_result, spec,
+    stop_flag, swap_if,
+};
+use agent::client::PathEnd;
+use agent::{AgentAddress, AgentEnvironment, KeyFolder, Session};
+use clap::Args;
+use control::Caps;
+use control::session::Intent;
+use measure::spec::Direction;
+use measure::{LocalHost, RaceSpec};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Pairs of hosts that run at once: each has a worker here, or two where agents meet.
+const PAIRS_MAX: usize = 16;
+
+/// Other hosts.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Other hosts")]
+pub struct RemoteArgs {
+    /// Race against `towpath agent` on this host: circuits go there. Several are raced in turn, or
+    /// with --together at once.
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
+          conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
+    pub to: Vec<AgentAddress>,
+    /// Let circuits come from agents on these hosts instead of from here.
+    #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
+          conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
+    pub from: Vec<AgentAddress>,
+    /// Send to all hosts at once instead of one after another: each trial has circuits between all of
+    /// them, and says what each got.
+    #[arg(long, requires = "to")]
+    pub together: bool,
+}
+
+impl RemoteArgs {
+    /// Whether any other host takes part.
+    pub fn is_given(&self) -> bool {
+        !self.to.is_empty() || !self.from.is_empty()
+    }
+
+    /// Which way circuits go, in words.
+    pub fn direction_text(&self) -> String {
+        let names = |targets: &[AgentAddress]| match targets {
+            [] => "here".to_owned(),
+            all => {
+                let names: Vec<String> = all.iter().map(ToString::to_string).collect();
+                names.join(" and ")
+            }
+        };
+        let several = self.from.len() > 1 || self.to.len() > 1;
+        let turns = match (several, self.together) {
+            (false, _) => "",
+            (true, true) => ", at once",
+            (true, false) => ", in turn",
+        };
+        format!("from {} to {}{turns}", names(&self.from), names(&self.to))
+    }
+}
+
+/// Runs the race.
+///
+/// # Errors
+///
+/// What the user must know.
+pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
+    let stop = stop_flag()?;
+    let mut sessions = AgentSessions::default();
+    let pairs = sessions.pairs(args, &stop)?;
+    let mut args = args.clone();
+    args.ipv6 = sessions.is_ipv6()?;
+    if args.congestion.is_none() {
+        args.congestion = Some(sessions.congestion(&args));
+    }
+    let spec = spec_for_hosts(&args, &pairs[0])?;
+    if args.remote.together && pairs.len() > PAIRS_MAX {
+        return Err(CliError::usage(format!(
+            "{} pairs of hosts at once; there may be {PAIRS_MAX}, so leave out some or --together",
+            pairs.len()
+        )));
+    }
+    for session in sessions.0.values() {
+        check_caps(&spec, session)?;
+        check_workers(&args, session, &pairs)?;
+    }
+    let program = std::env::current_exe().map_err(CliError::failed)?;
+    let here = LocalHost::new(program, crate::environment::worker_arguments(&args));
+    let mut environment = AgentEnvironment::new(pairs, &here).map_err(CliError::failed)?;
+    if args.remote.together {
+        environment = environment.concurrent();
+    }
+    let folder = args.out.clone().unwrap_or_else(|| default_folder("race"));
+    let mut machine = host::machine(&crate::transports::doctor_test(&spec));
+    environment
+        .describe(&intent(crate::transports::doctor_test(&spec)), &mut machine)
+        .map_err(CliError::failed)?;
+    if !args.json {
+        note(headline(&spec));
+        note(hosts_line(&args));
+    }
+    let mut progress = ProgressDisplay::new(args.json);
+    let result = measure::run(
+        &spec,
+        &machine,
+        &folder,
+        &mut environment,
+        &stop,
+        &mut progress,
+    );
+    progress.finish();
+    let lost = environment
+        .sessions()
+        .into_iter()
+        .find_map(|one| lost_agent_error(one));
+    drop(environment);
+    let (path, summary) = result.map_err(CliError::failed)?;
+    print_result(&args, &path)?;
+    match (exit_code(&path, &summary)?, lost) {
+        (_, Some(why)) => Err(CliError::failed(format!(
+            "{why}; what was measured until then is kept in {}",
+            path.display()
+        ))),
+        (code, None) => Ok(code),
+    }
+}
+
+/// What is to be said of an agent that left before the race was over.
+fn lost_agent_error(session: &Session) -> Option<String> {
+    let why = session.closed_reason()?;
+    let agent = session.target();
+    Some(format!(
+        "agent {agent} was lost in the race: {why}; see that it still runs there"
+    ))
+}
+
+/// Sessions by the agent's name: an agent that takes part twice is one.
+#[derive(Default)]
+struct AgentSessions(BTreeMap<String, Arc<Session>>);
+
+impl AgentSessions {
+    /// All ways of the race: each from each to each, but for those within this host.
+    fn pairs(&mut self, args: &RaceArgs, stop: &AtomicBool) -> Result<Vec<[PathEnd; 2]>, CliError> {
+        let from = self.pair_ends(&args.remote.from, args.ipv6, stop)?;
+        let to = self.pair_ends(&args.remote.to, args.ipv6, stop)?;
+        let mut pairs = Vec::new();
+        for one in &from {
+            for other in &to {
+                pairs.push([one.clone(), other.clone()]);
+            }
+        }
+        Ok(pairs)
+    }
+
+    fn pair_ends(
+        &mut self,
+        targets: &[AgentAddress],
+        ipv6: bool,
+        stop: &AtomicBool,
+    ) -> Result<Vec<PathEnd>, CliError> {
+        if targets.is_empty() {
+            return Ok(vec![PathEnd::Local]);
+        }
+        let twice = |at: &usize| targets[..*at].contains(&targets[*at]);
+        if let Some(at) = (0..targets.len()).find(twice) {
+            let again = format!("{} was given twice; give each host once", targets[at]);
+            return Err(CliError::usage(again));
+        }
+        let end = |target: &AgentAddress| self.session(target, ipv6, stop).map(PathEnd::Agent);
+        targets.iter().map(end).collect()
+    }
+
+    fn session(
+        &mut self,
+        target: &AgentAddress,
+        ipv6: bool,
+        stop: &AtomicBool,
+    ) -> Result<Arc<Session>, CliError> {
+        let name = target.to_string();
+        if let Some(known) = self.0.get(&name) {
+            return Ok(Arc::clone(known));
+        }
+        let others: Vec<SocketAddr> = self.0.values().map(|one| one.peer()).collect();
+        let session = connect_agent(&others, target, ipv6, stop)?;
+        self.0.insert(name, Arc::clone(&session));
+        Ok(session)
+    }
+
+    /// The congestion control that all hosts may choose: the usual one here, else one of theirs.
+    fn congestion(&self, args: &RaceArgs) -> String {
+        let usual = default_congestion();
+        let all: Vec<&Session> = self.0.values().map(Arc::as_ref).collect();
+        let chosen = common_congestion(&usual, &all);
+        if chosen != usual && !args.json {
+            note(format_args!(
+                "TCP uses {chosen}: {usual} may not be chosen on all hosts"
+            ));
+        }
+        chosen
+    }
+
+    /// The one family all hosts are spoken to in.
+    fn is_ipv6(&self) -> Result<bool, CliError> {
+        let mut families = self.0.values().map(|session| session.peer().is_ipv6());
+        let first = families.next().unwrap_or(false);
+        if families.any(|family| family != first) {
+            return Err(CliError::usage(
+                "one host was given by an IPv4 address and another by IPv6; give both alike",
+            ));
+        }
+        Ok(first)
+    }
+}
+
+/// `usual` where all agents may choose it, else what they have in common.
+pub(crate) fn common_congestion(usual: &str, sessions: &[&Session]) -> String {
+    let known = |session: &&Session| session.welcome().congestion.clone();
+    let everywhere = |name: &String| sessions.iter().all(|one| known(one).contains(name));
+    let theirs = sessions.iter().flat_map(known);
+    let mut all = std::iter::once(usual.to_owned()).chain(theirs);
+    all.find(everywhere).unwrap_or_else(|| usual.to_owned())
+}
+
+/// A session with an agent, once it is this client's turn, beside sessions with the agents at `others`.
+pub(crate) fn connect_agent(
+    others: &[SocketAddr],
+    target: &AgentAddress,
+    ipv6: bool,
+    stop: &AtomicBool,
+) -> Result<Arc<Session>, CliError> {
+    let own = if others.is_empty() {
+        ""
+    } else {
+        " (this race itself, if two of its hosts are one)"
+    };
+    let mut waiting = |ahead: u32| {
+        let clients = counted(u64::from(ahead), "client");
+        note(format_args!(
+            "agent {target}: {clients} first{own}; waiting, Ctrl-C leaves the queue"
+        ));
+    };
+    let keys = KeyFolder::default_location();
+    let session = Session::connect_excluding(others, target, &keys, ipv6, stop, &mut waiting);
+    session.map(Arc::new).map_err(CliError::failed)
+}
+
+/// The race, with processors of the hosts that take part.
+fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliError> {
+    // Several senders on one processor would only wait for each other.
+    let asked = args.pin.or(args.remote.together.then_some((None, None)));
+    let mut plain = args.clone();
+    plain.pin = None;
+    let mut spec = spec(&plain)?;
+    let there = |end: &PathEnd| match end {
+        PathEnd::Local => allowed_cpus(),
+        PathEnd::Agent(session) => session.welcome().processors.clone(),
+    };
+    let reversed = spec.direction == Direction::Reverse;
+    let (sender, receiver) = swap_if(reversed, (there(&ends[0]), there(&ends[1])));
+    let usual = |cpus: &[u32], at: usize| (cpus.len() > 1).then(|| cpus[at.min(cpus.len() - 1)]);
+    let chosen = asked.unwrap_or((usual(&sender, 0), usual(&receiver, 1)));
+    spec.pin = swap_if(args.swap, chosen);
+    for (cpu, cpus) in [(spec.pin.0, &sender), (spec.pin.1, &receiver)] {
+        if let Some(cpu) = cpu.filter(|cpu| !cpus.contains(cpu)) {
+            let all: Vec<String> = cpus.iter().map(u32::to_string).collect();
+            return Err(CliError::usage(format!(
+                "there is no CPU {cpu} on that host; choose from {} with --pin",
+                all.join(",")
+            )));
+        }
+    }
+    Ok(spec)
+}
+
+/// Says at once what an agent would refuse later.
+fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
+    let welcome = session.welcome();
+    let Caps {
+        circuits,
+        message_len,
+        trial_ns,
+        buffers,
+        ..
+    } = welcome.caps;
+    let host = session.target();
+    let too_much = |what: &str, most: String| {
+        CliError::failed(format!(
+            "agent {host} allows {what} up to {most}; ask for less, or raise it there"
+        ))
+    };
+    if spec.circuits > circuits {
+        return Err(too_much("circuits", circuits.to_string()));
+    }
+    if spec.sizes.iter().any(|&size| size > message_len) {
+        return Err(too_much("messages", format!("{message_len} B")));
+    }
+    if spec.buffers.iter().any(|&len| len > buffers) {
+        return Err(too_much("buffers", format!("{buffers} B")));
+    }
+    // A trial may take twice what it is meant to.
+    if spec
+        .trial_s
+        .is_some_and(|trial_s| trial_s * 2e9 > trial_ns as f64)
+    {
+        return Err(too_much("trials", format!("{} s", trial_ns as f64 / 2e9)));
+    }
+    for component in crate::contestants::components_of(&spec.contestants) {
+        let name = component.transport().name();
+        let missing = match welcome.transports.iter().find(|(known, _)| known == name) {
+            None => Some("that version has none of the kind".to_owned()),
+            Some((_, missing)) => missing.clone(),
+        };
+        if let Some(why) = missing {
+            return Err(CliError::failed(format!(
+                "{name} cannot be used on {host}: {why}; leave it out"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Whether the agent has as many workers as the pairs that run at once want of it.
+fn check_workers(
+    args: &RaceArgs,
+    session: &Session,
+    pairs: &[[PathEnd; 2]],
+) -> Result<(), CliError> {
+    let is_it =
+        |end: &&PathEnd| matches!(end, PathEnd::Agent(one) if std::ptr::eq(one.as_ref(), session));
+    let of = |pair: &[PathEnd; 2]| pair.iter().filter(is_it).count();
+    let all = pairs.iter().map(of);
+    let wanted = if args.remote.together {
+        all.sum::<usize>()
+    } else {
+        all.max().unwrap_or(0)
+    };
+    let most = session.welcome().caps.workers;
+    if wanted > most as usize {
+        return Err(CliError::failed(format!(
+            "agent {} has {most} workers for a client, and {wanted} are wanted; give fewer hosts, or \
+             leave out --together",
+            session.target()
+        )));
+    }
+    Ok(())
+}
+
+/// What an agent's doctor is told of a race.
+pub(crate) fn intent(test: host::TestSpec) -> Intent {
+    Intent {
+        workloads: test.workloads,
+        transports: test.transports,
+        pinned: test.pinned,
+        busy_poll: test.busy_poll,
+        circuits: test.circuits as u32,
+        buffers: test.buffers.map(|len| len as u64),
+        congestion: test.congestion,
+    }
+}
+
+/// Which hosts, in a line.
+fn hosts_line(args: &RaceArgs) -> String {
+    let names = |targets: &[AgentAddress]| {
+        let names: Vec<String> = targets.iter().map(AgentAddress::to_string).collect();
+        if names.is_empty() {
+            "here".to_owned()
+        } else {
+            names.join(", ")
+        }
+    };
+    format!(
+        "circuits from {} to {}{}",
+        names(&args.remote.from),
+        names(&args.remote.to),
+        if args.remote.together {
+            ", all at once"
+        } else {
+            ""
+        }
+    )
+}

@@ -1,0 +1,150 @@
+//! What the tools on XTP share: addresses, settings, ending.
+
+use crate::CliError;
+use crate::print::note;
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use towpath::xtp::{Endpoint, EndpointConfig, TraceLog};
+
+/// The first address of `HOST:PORT`.
+///
+/// # Errors
+///
+/// A line that names it.
+pub fn resolve(text: &str) -> Result<SocketAddr, CliError> {
+    if text.rsplit_once(':').is_none() {
+        return Err(CliError::usage(format!(
+            "'{text}' is no address; give HOST:PORT, such as 127.0.0.1:9000"
+        )));
+    }
+    let found = text.to_socket_addrs();
+    let mut found = found.map_err(|error| {
+        CliError::failed(format!("'{text}' leads nowhere: {error}; give HOST:PORT"))
+    })?;
+    found
+        .next()
+        .ok_or_else(|| CliError::failed(format!("'{text}' has no address")))
+}
+
+/// Settings from `xtp[,KEY=VALUE...]`.
+///
+/// # Errors
+///
+/// A line that names what is wrong and what would be right.
+pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
+    let mut words = text.split(',');
+    let transport = words.next().unwrap_or_default();
+    if transport != "xtp" {
+        return Err(CliError::usage(format!(
+            "there are no tools over '{transport}', only over xtp"
+        )));
+    }
+    let mut own = BTreeMap::new();
+    for word in words {
+        let (key, value) = word
+            .split_once('=')
+            .ok_or_else(|| CliError::usage(format!("'{word}' is no option; write KEY=VALUE")))?;
+        own.insert(key.to_owned(), value.to_owned());
+    }
+    EndpointConfig::parse(&own).map_err(CliError::usage)
+}
+
+/// Has endpoints with these settings write their packets down at `path`, if there is one.
+///
+/// # Errors
+///
+/// When it cannot be written.
+pub fn enable_trace(settings: &mut EndpointConfig, path: Option<&Path>) -> Result<(), CliError> {
+    if let Some(path) = path {
+        let log = TraceLog::create(path).map_err(|error| trace_error(path, &error))?;
+        settings.trace = Some(Arc::new(log));
+    }
+    Ok(())
+}
+
+/// Says whether the trace is whole.
+///
+/// # Errors
+///
+/// When it is not.
+pub fn check_trace(settings: &EndpointConfig) -> Result<(), CliError> {
+    match settings
+        .trace
+        .as_ref()
+        .and_then(|log| Some((log, log.take_error()?)))
+    {
+        Some((log, error)) => Err(trace_error(log.path(), &error)),
+        None => Ok(()),
+    }
+}
+
+fn trace_error(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!(
+        "cannot write the trace {}: {error}; name another file",
+        path.display()
+    ))
+}
+
+/// Lets `towpath xtp contexts` look at an endpoint. It works without as well.
+pub fn serve_contexts(endpoint: &Endpoint) {
+    if let Err(error) = endpoint.serve_contexts() {
+        note(format_args!(
+            "`towpath xtp contexts` will not see this endpoint: {error}"
+        ));
+    }
+}
+
+/// Set when the user or the system asks the program to end.
+pub struct StopSignal(Arc<AtomicBool>);
+
+impl StopSignal {
+    /// Listens for Ctrl-C and SIGTERM; a second one ends the program at once.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses.
+    pub fn on_signals() -> Result<StopSignal, CliError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            let flag = || Arc::clone(&stop);
+            // In this order: what the first sets, the second finds.
+            signal_hook::flag::register_conditional_default(signal, flag())
+                .and_then(|_| signal_hook::flag::register(signal, flag()))
+                .map_err(CliError::failed)?;
+        }
+        Ok(StopSignal(stop))
+    }
+
+    /// Whether to end.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{parse_transport, resolve};
+
+    #[test]
+    fn invalid_address_or_option_is_named_in_error() {
+        assert!(resolve("127.0.0.1:9").is_ok() && resolve("[::1]:9").is_ok());
+        for wrong in ["", "9000", "127.0.0.1:port", "127.0.0.1:99999"] {
+            let error = resolve(wrong).expect_err("no address");
+            assert!(error.message.contains(wrong), "{}", error.message);
+        }
+        assert!(
+            parse_transport("xtp").is_ok() && parse_transport("xtp,queue=32k,error=gbn").is_ok()
+        );
+        for (wrong, part) in [
+            ("tcp", "only over xtp"),
+            ("xtp,queue", "KEY=VALUE"),
+            ("xtp,colour=red", "no option colour"),
+        ] {
+            let error = parse_transport(wrong).expect_err("wrong");
+            assert!(error.message.contains(part), "{}", error.message);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Commands that read results, whole and broken.
+
+use crate::support::{Scratch, race, towpath};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+
+const FILES: [&str; 4] = ["plan.toml", "machine.json", "trials.jsonl", "summary.json"];
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for name in FILES {
+        fs::copy(from.join(name), to.join(name)).expect("a copy");
+    }
+}
+
+/// Changes the trials of a folder, one by one.
+fn edit(folder: &Path, change: impl Fn(usize, &mut Value)) {
+    let path = folder.join("trials.jsonl");
+    let text = fs::read_to_string(&path).expect("trials");
+    let edited = text.lines().enumerate().map(|(number, line)| {
+        let mut trial: Value = serde_json::from_str(line).expect("JSON");
+        change(number, &mut trial);
+        format!("{trial}\n")
+    });
+    let edited: String = edited.collect();
+    fs::write(path, edited).expect("the trials are written");
+}
+
+/// A result whose numbers are made even, with a little noise that repeats.
+fn steady(scratch: &Scratch) -> String {
+    let arguments = [
+        "tcp",
+        "unix-stream",
+        "--sizes",
+        "64",
+        "-w",
+        "throughput",
+        "--blocks",
+        "6",
+    ];
+    race(scratch, "a", &arguments);
+    edit(&scratch.path("a"), |number, trial| {
+        let noise = 1.0 + (number % 3) as f64 * 1e-4;
+        trial["status"] = "ok".into();
+        trial["reason"] = "".into();
+        trial["metrics"]["messages_per_s"] = (1e6 * noise).into();
+    });
+    scratch.text("a")
+}
+
+#[test]
+fn compare_fail_on_exits_3_only_when_slower() {
+    let scratch = Scratch::new();
+    let a = steady(&scratch);
+    let (same, slow) = (scratch.text("same"), scratch.text("slow"));
+    copy(&scratch.path("a"), &scratch.path("same"));
+    copy(&scratch.path("a"), &scratch.path("slow"));
+    edit(&scratch.path("slow"), |_, trial| {
+        let rate = trial["metrics"]["messages_per_s"].as_f64().expect("a rate");
+        trial["metrics"]["messages_per_s"] = (rate * 0.8).into();
+    });
+    let compare = |a: &str, b: &str| towpath(&["compare", a, b, "--fail-on", "3%"]);
+    let equal = compare(&a, &same);
+    assert_eq!(equal.code, 0, "{}{}", equal.out, equal.err);
+    let slower = compare(&a, &slow);
+    assert_eq!(slower.code, 3, "{}{}", slower.out, slower.err);
+    assert!(slower.out.contains("0.80"), "{}", slower.out);
+    let faster = compare(&slow, &a);
+    assert_eq!(faster.code, 0, "{}{}", faster.out, faster.err);
+    let only_told = towpath(&["compare", &a, &slow]);
+    assert_eq!(only_told.code, 0);
+    let json = towpath(&["compare", &a, &slow, "--json", "--fail-on", "3%"]);
+    assert_eq!(json.code, 3);
+    let verdicts: Value = serde_json::from_str(&json.out).expect("JSON");
+    assert_eq!(verdicts[0]["kind"], "slower");
+}
+
+#[test]
+fn compare_without_common_cell_fails() {
+    let scratch = Scratch::new();
+    race(&scratch, "a", &["tcp", "--sizes", "64", "-w", "throughput"]);
+    race(
+        &scratch,
+        "b",
+        &["tcp", "--sizes", "128", "-w", "throughput"],
+    );
+    let said = towpath(&["compare", &scratch.text("a"), &scratch.text("b")]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("no cell in common"), "{}", said.err);
+}
+
+#[test]
+fn all_result_commands_read_complete_result() {
+    let scratch = Scratch::new();
+    let arguments = [
+        "tcp",
+        "unix-stream",
+        "--sizes",
+        "64..1KiB",
+        "-w",
+        "throughput",
+    ];
+    let run = race(&scratch, "a", &arguments);
+    let folder = scratch.text("a");
+    let shown = towpath(&["show", &folder]);
+    assert_eq!(shown.code, 0, "{}", shown.err);
+    assert!(shown.out.contains("unix-stream"), "{}", shown.out);
+    let csv = towpath(&["export", &folder]);
+    assert!(csv.out.lines().count() > run.trials.len());
+    let fitted = towpath(&["fit", &folder]);
+    assert_eq!(fitted.code, 0, "{}", fitted.err);
+    assert!(fitted.out.contains("x size"), "{}", fitted.out);
+    let elsewhere = scratch.text("elsewhere.html");
+    let report = towpath(&["report", &folder, "--out", &elsewhere]);
+    assert_eq!(report.code, 0, "{}", report.err);
+    let page = fs::read_to_string(elsewhere).expect("the report");
+    assert!(page.trim_end().ends_with("</html>"));
+}
+
+#[test]
+fn offered_load_sweep_prints_knee() {
+    let scratch = Scratch::new();
+    let arguments = [
+        "unix-stream",
+        "--sizes",
+        "64",
+        "-w",
+        "offered",
+        "--rate",
+        "500,1k,500M",
+    ];
+    race(&scratch, "a", &arguments);
+    let said = towpath(&["show", &scratch.text("a")]);
+    let knee = said
+        .out
+        .lines()
+        .find(|line| line.contains("unix-stream carries"));
+    assert!(knee.is_some(), "{}", said.out);
+}
+
+#[test]
+fn damaged_result_folder_gives_one_line_error() {
+    let scratch = Scratch::new();
+    race(
+        &scratch,
+        "whole",
+        &["tcp", "--sizes", "64", "-w", "throughput"],
+    );
+    for name in FILES {
+        for fault in ["cut", "empty", "noise", "gone"] {
+            let folder = scratch.path(&format!("{name}-{fault}"));
+            copy(&scratch.path("whole"), &folder);
+            spoil(&folder.join(name), fault);
+            readers_refuse(&scratch, &folder, name, fault);
+        }
+    }
+    let missing = scratch.path("missing");
+    readers_refuse(&scratch, &missing, "plan.toml", "gone");
+}
+
+fn spoil(path: &Path, fault: &str) {
+    let bytes = fs::read(path).expect("the file");
+    let done = match fault {
+        "cut" => fs::write(path, &bytes[..bytes.len() / 2]),
+        "empty" => fs::write(path, ""),
+        "noise" => fs::write(path, b"\xff\x00{not anything\n"),
+        _ => fs::remove_file(path),
+    };
+    done.expect("the file is spoilt");
+}
+
+/// A run that was killed has no summary, and half a last line or no trials at all.
+fn is_of_a_killed_run(name: &str, fault: &str) -> bool {
+    matches!(
+        (name, fault),
+        ("summary.json", "gone") | ("trials.jsonl", "empty" | "cut")
+    )
+}
+
+fn readers_refuse(scratch: &Scratch, folder: &Path, name: &str, fault: &str) {
+    let text = folder.to_str().expect("UTF-8");
+    let whole = scratch.text("whole");
+    let report = scratch.path("report.html");
+    let to = report.to_str().expect("UTF-8");
+    for arguments in [
+        &["show", text][..],
+        &["export", text],
+        &["report", text, "--out", to],
+        &["compare", &whole, text],
+        &["compare", text, &whole],
+    ] {
+        let said = towpath(arguments);
+        let case = format!("{name} {fault} {arguments:?}: {} {}", said.code, said.err);
+        assert!(!said.err.contains("panicked"), "{case}");
+        assert!(said.err.lines().count() <= 1, "{case}");
+        if is_of_a_killed_run(name, fault) {
+            assert!(
+                said.code == 0 || said.err.contains("no cell in common"),
+                "{case}"
+            );
+            continue;
+        }
+        assert_eq!(said.code, 1, "{case}");
+        assert!(said.err.contains(name), "{case}");
+        assert!(!report.exists(), "{case}");
+    }
+    // A report of a killed run is one; the next fault starts afresh.
+    let _ = fs::remove_file(report);
+}

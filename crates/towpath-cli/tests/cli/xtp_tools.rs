@@ -1,0 +1,386 @@
+//! Tools on XTP, as programs: what other programs get of them.
+
+use crate::support::{Scratch, finish, program, signal, towpath};
+use rustix::process::Signal;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// The program at work; it is told to end when this goes out of scope.
+struct Tool {
+    child: Option<Child>,
+    /// The address it said it listens at.
+    at: String,
+    said: BufReader<std::process::ChildStderr>,
+}
+
+impl Tool {
+    /// Starts it and waits until it says that it listens.
+    fn start(arguments: &[&str]) -> Tool {
+        Tool::start_with(arguments, &[])
+    }
+
+    /// The same with some environment.
+    fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
+        let mut command = program();
+        let command = command.envs(environment.iter().copied());
+        let command = command.args(arguments).stdin(Stdio::null());
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let mut said = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("text");
+        let at = line.split_once(" at ").expect("an address").1;
+        let at = at.split([' ', ';']).next().expect("an address").to_owned();
+        Tool {
+            child: Some(child),
+            at,
+            said,
+        }
+    }
+
+    /// Ends it as Ctrl-C does; gives what it said since it listens.
+    fn stop(mut self) -> String {
+        let child = self.child.take().expect("it was started");
+        signal(child.id(), Signal::INT);
+        let done = finish(child);
+        assert_eq!(done.code, 0, "{}", done.err);
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).expect("text");
+        rest
+    }
+}
+
+impl Drop for Tool {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            signal(child.id(), Signal::KILL);
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Two forwarders to `target`.
+fn path(target: &str) -> (Tool, Tool) {
+    let far = Tool::start(&["forward", "--from", "xtp", "127.0.0.1:0", "--to", target]);
+    let near = Tool::start(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at]);
+    (near, far)
+}
+
+fn listener() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let at = listener.local_addr().expect("bound").to_string();
+    (listener, at)
+}
+
+#[test]
+fn curl_fetches_through_tunnel() {
+    let (web, target) = listener();
+    let body: Vec<u8> = (0..1_000_000u32).map(|at| (at * 7 % 251) as u8).collect();
+    let page = body.clone();
+    std::thread::spawn(move || {
+        while let Ok((mut tcp, _)) = web.accept() {
+            let mut lines = BufReader::new(tcp.try_clone().expect("descriptors")).lines();
+            while lines
+                .next()
+                .is_some_and(|line| line.is_ok_and(|line| !line.is_empty()))
+            {}
+            let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", page.len());
+            let _ = tcp
+                .write_all(head.as_bytes())
+                .and_then(|()| tcp.write_all(&page));
+        }
+    });
+    let (near, far) = path(&target);
+    let url = format!("http://{}/", near.at);
+    for _ in 0..3 {
+        let mut curl = Command::new("curl");
+        let curl = curl.args(["-s", "--noproxy", "*", "--max-time", "30", &url]);
+        let Ok(output) = curl.output() else {
+            eprintln!("SKIPPED: curl is not installed");
+            return;
+        };
+        assert!(output.status.success(), "{:?}", output.status);
+        assert!(output.stdout == body, "{} bytes came", output.stdout.len());
+    }
+    for end in [near, far] {
+        let said = end.stop();
+        assert!(said.contains("3 connections: 3 ended, 0 broken"), "{said}");
+    }
+}
+
+#[test]
+fn ssh_session_runs_through_tunnel() {
+    let (listener, target) = listener();
+    let shell = std::thread::spawn(move || {
+        let (tcp, _) = listener.accept().expect("a peer");
+        let end = || OwnedFd::from(tcp.try_clone().expect("descriptors"));
+        let mut sh = Command::new("sh");
+        let sh = sh.stdin(end()).stdout(end()).stderr(Stdio::null());
+        let status = sh.status().expect("every system has a shell");
+        status.code()
+    });
+    let (near, far) = path(&target);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    tcp.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let mut answers = BufReader::new(tcp.try_clone().expect("descriptors")).lines();
+    for round in 0..50 {
+        writeln!(tcp, "echo $(({round} * 3))").expect("room");
+        let answer = answers.next().expect("an answer").expect("text");
+        assert_eq!(answer, (round * 3).to_string());
+    }
+    writeln!(tcp, "exit 7").expect("room");
+    assert!(answers.next().is_none(), "the shell is gone");
+    assert_eq!(shell.join().expect("no panic"), Some(7));
+    drop((tcp, answers));
+    near.stop();
+    far.stop();
+}
+
+#[test]
+fn forward_usage_errors_are_one_line() {
+    for (arguments, part) in [
+        (&["forward"][..], "LISTEN"),
+        (&["forward", "127.0.0.1:0"], "HOST:PORT"),
+        (
+            &["forward", "127.0.0.1:0", "--over", "tcp", "127.0.0.1:9"],
+            "only over xtp",
+        ),
+        (
+            &["forward", "127.0.0.1:0", "--over", "xtp,a=b", "127.0.0.1:9"],
+            "no option a",
+        ),
+        (
+            &["forward", "nowhere", "--over", "xtp", "127.0.0.1:9"],
+            "'nowhere' is no address",
+        ),
+        (&["forward", "--from", "xtp", "127.0.0.1:0"], "--to"),
+        (
+            &["forward", "192.0.2.1:0", "--over", "xtp", "127.0.0.1:9"],
+            "cannot listen at 192.0.2.1:0",
+        ),
+        (&["cp"], "FILE"),
+        (&["cp", "nosuch"], "HOST"),
+        (&["cp", "/nosuch", "127.0.0.1"], "cannot read /nosuch"),
+        (&["cp", "--receive", "/nosuch"], "no folder /nosuch"),
+    ] {
+        let said = towpath(arguments);
+        assert!(
+            said.code == 1 || said.code == 2,
+            "{arguments:?}: {}",
+            said.code
+        );
+        assert!(said.err.contains(part), "{arguments:?}: {}", said.err);
+        assert_eq!(said.err.trim_end().lines().count(), 1, "{}", said.err);
+    }
+}
+
+#[test]
+fn cp_copies_files_and_keeps_existing_ones() {
+    let scratch = Scratch::new();
+    let content: Vec<u8> = (0..2_000_000u32).map(|at| (at * 13 % 241) as u8).collect();
+    fs::write(scratch.path("data"), &content).expect("room for a file");
+    let folders = ["one", "two"].map(|name| scratch.text(name));
+    let hosts = folders.clone().map(|folder| {
+        fs::create_dir(&folder).expect("an own folder");
+        Tool::start(&["cp", "--receive", &folder, "--listen", "127.0.0.1:0"])
+    });
+    let file = scratch.text("data");
+    let said = towpath(&["cp", &file, &hosts[0].at, &hosts[1].at]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.out.matches("2000000 bytes").count(), 2, "{}", said.out);
+    for folder in &folders {
+        assert!(fs::read(format!("{folder}/data")).expect("it came") == content);
+    }
+    let said = towpath(&["cp", &file, &hosts[0].at]);
+    assert_eq!(said.code, 1);
+    assert!(said.err.contains("--overwrite"), "{}", said.err);
+    let [one, two] = hosts;
+    assert!(one.stop().contains("is there already"));
+    two.stop();
+}
+
+/// A folder that only this user may enter, with a short name: paths of sockets are short.
+struct Runtime(std::path::PathBuf);
+
+impl Runtime {
+    fn new() -> Runtime {
+        use std::os::unix::fs::DirBuilderExt;
+        let path = std::env::temp_dir().join(format!("towpath-run-{}", std::process::id()));
+        // What a process with this number left.
+        let _ = fs::remove_dir_all(&path);
+        let made = fs::DirBuilder::new().mode(0o700).create(&path);
+        made.expect("a folder");
+        Runtime(path)
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // A folder left in the temporary ones hurts nobody.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn xtp_contexts_and_trace_show_live_endpoints() {
+    let scratch = Scratch::new();
+    let runtime = Runtime::new();
+    let folder = runtime.0.to_str().expect("UTF-8");
+    let look = |arguments: &[&str]| {
+        let mut command = program();
+        let command = command.env("XDG_RUNTIME_DIR", folder);
+        let command = command.args(["xtp", "contexts"]).args(arguments);
+        crate::support::CommandOutput::from(command.output().expect("the program starts"))
+    };
+    let nobody = look(&[]);
+    assert_eq!((nobody.code, nobody.err.lines().count()), (1, 1));
+    assert!(nobody.err.contains("towpath forward"), "{}", nobody.err);
+
+    let trace = scratch.text("far.trace");
+    let (listener, target) = listener();
+    let (more, env) = (["--trace", &trace], [("XDG_RUNTIME_DIR", folder)]);
+    let from = ["forward", "--from", "xtp", "127.0.0.1:0", "--to", &target];
+    let far = Tool::start_with(&[&from[..], &more].concat(), &env);
+    let near = Tool::start_with(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at], &env);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    tcp.write_all(b"hello").expect("room");
+    let (mut served, _) = listener.accept().expect("a peer");
+    let mut word = [0; 5];
+    served.read_exact(&mut word).expect("it comes");
+
+    let seen = look(&["--json"]);
+    assert_eq!(seen.code, 0, "{}", seen.err);
+    let reports: serde_json::Value = serde_json::from_str(&seen.out).expect("JSON");
+    let reports = reports.as_array().expect("a list");
+    assert_eq!(reports.len(), 2, "{}", seen.out);
+    let process = far.child.as_ref().expect("it runs").id();
+    let of_far = reports.iter().find(|one| one["process"] == process);
+    let association = &of_far.expect("it answers")["associations"][0];
+    assert_eq!(association["receive_next"], 5);
+    assert_eq!(association["initiator"], false);
+    let text = look(&[&process.to_string()]);
+    assert!(text.out.contains("stream, opened there"), "{}", text.out);
+    assert!(text.out.contains("CTIMER in"), "{}", text.out);
+
+    // One that is killed cannot tidy up.
+    drop(near);
+    let left = look(&["--json"]);
+    assert_eq!(left.code, 0, "{}", left.err);
+    drop((tcp, served));
+    far.stop();
+    let sockets = fs::read_dir(runtime.0.join("towpath")).expect("it is there");
+    assert_eq!(sockets.count(), 0, "swept, and tidied up");
+    let traced = fs::read_to_string(&trace).expect("it was written");
+    assert!(traced.contains(" arrived at=0 from=1 len="), "{traced}");
+    let same = towpath(&["sim", "diff", "--outline", &trace, &trace]);
+    assert_eq!(same.code, 0, "{}", same.err);
+    let wrong = look(&["/nowhere/at-all.sock"]);
+    assert_eq!((wrong.code, wrong.err.lines().count()), (1, 1));
+    assert!(wrong.err.contains("at-all.sock"), "{}", wrong.err);
+}
+
+#[test]
+fn race_trace_writes_one_file_per_worker() {
+    let scratch = Scratch::new();
+    let (trace, out) = (scratch.text("xtp.trace"), scratch.text("run"));
+    let start = ["race", "xtp", "tcp", "--sizes", "64", "--workload", "delay"];
+    let rest = [
+        "--trial",
+        "20ms",
+        "--blocks",
+        "1",
+        "--no-control",
+        "--no-report",
+        "--out",
+        &out,
+        "--trace",
+        &trace,
+    ];
+    let words = [&start[..], &rest].concat();
+    let said = towpath(&words);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let first = fs::read_to_string(&trace).expect("the first worker's");
+    let second = fs::read_to_string(format!("{trace}.2")).expect("the second worker's");
+    for text in [first, second] {
+        assert!(text.starts_with("# station 0 is "), "{text}");
+        assert!(text.contains(" offered at=0 from=0 len="), "{text}");
+        assert!(text.contains(" arrived at=0 from=1 len="), "{text}");
+    }
+    let again = towpath(&words);
+    assert_eq!(again.code, 2, "{}", again.err);
+    assert!(again.err.contains("it exists; remove it"), "{}", again.err);
+}
+
+#[test]
+fn tunnel_works_through_xtp_router() {
+    let (listener, target) = listener();
+    let echoing = std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().expect("a peer");
+        let mut all = Vec::new();
+        tcp.read_to_end(&mut all).expect("an end");
+        tcp.write_all(&all).expect("room");
+    });
+    // The far end opens no circuits, so it is never asked where its gateway is.
+    let far = "xtp,dialect=3.6,gateway=127.0.0.3:9";
+    let far = Tool::start(&["forward", "--from", far, "127.0.0.2:0", "--to", &target]);
+    let middle = Tool::start(&["xtp", "forwarder", "127.0.0.3:0", "--to", &far.at]);
+    let over = format!("xtp,dialect=3.6,gateway={}", middle.at);
+    let near = Tool::start(&["forward", "127.0.0.1:0", "--over", &over, &far.at]);
+    let mut tcp = TcpStream::connect(&near.at).expect("it listens");
+    tcp.set_read_timeout(Some(LIMIT)).expect("a limit");
+    let bytes: Vec<u8> = (0..200_000u32).map(|at| (at * 13 % 251) as u8).collect();
+    tcp.write_all(&bytes).expect("room");
+    tcp.shutdown(std::net::Shutdown::Write).expect("it is open");
+    let mut back = Vec::new();
+    tcp.read_to_end(&mut back).expect("an end");
+    assert!(back == bytes, "{} bytes came back", back.len());
+    echoing.join().expect("no panic");
+    drop((near, far));
+    let said = middle.stop();
+    let count = said.split_once(" packets in").expect("a count").0;
+    let count: u64 = count.parse().expect("a number");
+    assert!(count > 250 && said.contains("1 trails"), "{said}");
+}
+
+#[test]
+fn relay_prints_packet_counts_on_exit() {
+    let group = format!("239.192.9.9:{}", 20_000 + std::process::id() % 10_000);
+    let relay = [
+        "xtp",
+        "relay",
+        &group,
+        "--interface",
+        "127.0.0.1",
+        "--to",
+        "127.0.0.1:9",
+    ];
+    let said = Tool::start(&relay).stop();
+    assert!(
+        said.contains("0 packets repeated, 0 answers returned"),
+        "{said}"
+    );
+    for (arguments, expected) in [
+        (
+            ["xtp", "relay", "127.0.0.1:9", "--to", "127.0.0.1:9"],
+            "no multicast address",
+        ),
+        (
+            ["xtp", "forwarder", "127.0.0.1:0", "--to", "x=127.0.0.1:9"],
+            "HOST=ADDR:PORT",
+        ),
+        (
+            ["xtp", "forwarder", "127.0.0.1:0", "--to", "127.0.0.1"],
+            "HOST:PORT",
+        ),
+    ] {
+        let said = towpath(&arguments);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(expected), "{}", said.err);
+    }
+}

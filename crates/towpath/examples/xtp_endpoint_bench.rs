@@ -1,0 +1,374 @@
+//! What XTP is measured at beside races: transactions, idle circuits, many circuits.
+//!
+//! `xtp_endpoint_bench transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy]` - microseconds (median)
+//! from the request to the reply, set-up and close included (UDP has neither); busy: both ends look
+//! for what arrives without sleeping.
+//! `xtp_endpoint_bench idle COUNT` - resident MB of the larger of two processes that hold COUNT circuits
+//! between them, each of which carried a request and a reply.
+//! `xtp_endpoint_bench many COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that arrived over COUNT circuits
+//! of one endpoint, all of them with something to send all the time.
+//!
+//! Each starts its other end as a process of its own.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+use towpath::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+/// Bytes of a request, a reply, and of a message of `idle`.
+const SHORT: usize = 64;
+
+/// Bytes of a message of `many`.
+const LONG: usize = 16 << 10;
+
+fn main() -> Outcome<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["transactions", kind, seconds, client, server, ref more @ ..] => {
+            transactions(kind, seconds.parse()?, client, server, more == ["busy"])
+        }
+        ["idle", count] => idle(count.parse()?),
+        ["many", count, seconds, sender, receiver] => {
+            many(count.parse()?, seconds.parse()?, sender, receiver)
+        }
+        ["serve-xtp", cpu, ref more @ ..] => serve_xtp(cpu, more == ["busy"]),
+        ["serve-udp", cpu, ref more @ ..] => serve_udp(cpu, more == ["busy"]),
+        ["serve-tcp", cpu, ref more @ ..] => serve_tcp(cpu, more == ["busy"]),
+        ["hold", count] => hold_circuits(count.parse()?),
+        ["count", count, cpu] => count_bytes(count.parse()?, cpu),
+        _ => Err("see the top of this file for how to call it".into()),
+    }
+}
+
+fn pin(cpu: &str) -> Outcome<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(cpu.parse()?);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+fn local() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// The other end: a process that says where it listens, and ends when its input does.
+struct Peer {
+    child: Child,
+    lines: io::Lines<BufReader<ChildStdout>>,
+    address: SocketAddr,
+}
+
+impl Peer {
+    fn start(words: &[&str]) -> Outcome<Peer> {
+        let mut child = Command::new(std::env::current_exe()?)
+            .args(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
+        let address = lines.next().ok_or("the peer says no address")??.parse()?;
+        Ok(Peer {
+            child,
+            lines,
+            address,
+        })
+    }
+
+    /// Tells it to end; what it has to say.
+    fn end(mut self) -> Outcome<String> {
+        drop(self.child.stdin.take());
+        let line = self.lines.next().unwrap_or_else(|| Ok(String::new()))?;
+        self.child.wait()?;
+        Ok(line)
+    }
+}
+
+fn print_address(address: SocketAddr) -> io::Result<()> {
+    println!("{address}");
+    io::stdout().flush()
+}
+
+/// Ends this process, the peer of another, when its input ends.
+fn end_with_input() {
+    std::thread::spawn(|| {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+}
+
+/// Settings of an endpoint that sleeps, or looks for a second first.
+fn settings(busy: bool) -> EndpointConfig {
+    EndpointConfig {
+        spin: Duration::from_secs(u64::from(busy)),
+        ..EndpointConfig::default()
+    }
+}
+
+/// Tries until there is something, if the socket does not block.
+fn retry_while_blocked<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match attempt() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::hint::spin_loop(),
+            other => return other,
+        }
+    }
+}
+
+fn transactions(kind: &str, seconds: f64, client: &str, server: &str, busy: bool) -> Outcome<()> {
+    let role = format!("serve-{kind}");
+    let peer = Peer::start(&[&role, server, if busy { "busy" } else { "sleepy" }])?;
+    pin(client)?;
+    let to = peer.address;
+    let mut times_ns = match kind {
+        "xtp" => {
+            let endpoint = Endpoint::bind(local(), &settings(busy))?;
+            measure(seconds, |request, reply| {
+                Ok(endpoint.transact(to, request, reply, LIMIT)?)
+            })
+        }
+        "udp" => {
+            let socket = UdpSocket::bind(local())?;
+            socket.set_nonblocking(busy)?;
+            measure(seconds, |request, reply| {
+                socket.send_to(request, to)?;
+                Ok(retry_while_blocked(|| socket.recv_from(reply))?.0)
+            })
+        }
+        "tcp" => measure(seconds, |request, reply| {
+            let mut stream = TcpStream::connect(to)?;
+            stream.set_nodelay(true)?;
+            stream.write_all(request)?;
+            stream.shutdown(std::net::Shutdown::Write)?;
+            stream.set_nonblocking(busy)?;
+            let mut len = 0;
+            loop {
+                match retry_while_blocked(|| stream.read(&mut reply[len..]))? {
+                    0 => return Ok(len),
+                    more => len += more,
+                }
+            }
+        }),
+        _ => Err("xtp, udp or tcp".into()),
+    }?;
+    peer.end()?;
+    times_ns.sort_unstable();
+    let p50_ns = times_ns[times_ns.len() / 2];
+    println!("{:.3}", p50_ns as f64 / 1000.0);
+    Ok(())
+}
+
+fn measure(
+    seconds: f64,
+    transact: impl Fn(&[u8], &mut [u8]) -> Outcome<usize>,
+) -> Outcome<Vec<u64>> {
+    let (request, mut reply) = ([7; SHORT], [0; 4096]);
+    let mut times_ns = Vec::new();
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    let mut began = Instant::now();
+    while began < end {
+        let len = transact(&request, &mut reply)?;
+        let ended = Instant::now();
+        if reply[..len] != request {
+            return Err("a reply is not its request".into());
+        }
+        times_ns.push((ended - began).as_nanos() as u64);
+        began = ended;
+    }
+    Ok(times_ns)
+}
+
+fn serve_xtp(cpu: &str, busy: bool) -> Outcome<()> {
+    pin(cpu)?;
+    let endpoint = Endpoint::bind(local(), &settings(busy))?;
+    endpoint.listen(true);
+    print_address(endpoint.local_addr())?;
+    end_with_input();
+    let mut request = [0; 4096];
+    loop {
+        let mut circuit = match endpoint.accept(LIMIT) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => continue,
+            other => other?,
+        };
+        let len = circuit.recv_all(&mut request, LIMIT)?;
+        circuit.send_last(&request[..len], LIMIT)?;
+    }
+}
+
+fn serve_udp(cpu: &str, busy: bool) -> Outcome<()> {
+    pin(cpu)?;
+    let socket = UdpSocket::bind(local())?;
+    socket.set_nonblocking(busy)?;
+    print_address(socket.local_addr()?)?;
+    end_with_input();
+    let mut request = [0; 4096];
+    loop {
+        let (len, from) = retry_while_blocked(|| socket.recv_from(&mut request))?;
+        socket.send_to(&request[..len], from)?;
+    }
+}
+
+fn serve_tcp(cpu: &str, busy: bool) -> Outcome<()> {
+    pin(cpu)?;
+    let listener = TcpListener::bind(local())?;
+    listener.set_nonblocking(busy)?;
+    print_address(listener.local_addr()?)?;
+    end_with_input();
+    let mut request = [0; 4096];
+    loop {
+        let (mut stream, _) = retry_while_blocked(|| listener.accept())?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(busy)?;
+        let mut len = 0;
+        loop {
+            match retry_while_blocked(|| stream.read(&mut request[len..]))? {
+                0 => break,
+                more => len += more,
+            }
+        }
+        stream.write_all(&request[..len])?;
+    }
+}
+
+fn idle(count: usize) -> Outcome<()> {
+    let peer = Peer::start(&["hold", &count.to_string()])?;
+    let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
+    let mut circuits = Vec::with_capacity(count);
+    let mut reply = [0; SHORT];
+    for _ in 0..count {
+        let mut circuit = endpoint.connect(peer.address, LIMIT)?;
+        circuit.send(&[7; SHORT], LIMIT)?;
+        circuit.recv(&mut reply, LIMIT)?;
+        circuits.push(circuit);
+    }
+    let ours = resident_mb()?;
+    let theirs: f64 = peer.end()?.parse()?;
+    println!("{:.1}", ours.max(theirs));
+    // Ten thousand goodbyes are not part of it.
+    std::process::exit(0);
+}
+
+/// Holds `count` circuits, answers on each, and says how much memory that takes.
+fn hold_circuits(count: usize) -> Outcome<()> {
+    let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
+    endpoint.listen(true);
+    print_address(endpoint.local_addr())?;
+    let mut circuits = Vec::with_capacity(count);
+    let mut request = [0; SHORT];
+    for _ in 0..count {
+        let mut circuit = endpoint.accept(LIMIT)?;
+        let len = circuit.recv(&mut request, LIMIT)?.unwrap_or(0);
+        circuit.send(&request[..len], LIMIT)?;
+        circuits.push(circuit);
+    }
+    io::stdin().read_to_end(&mut Vec::new())?;
+    println!("{:.1}", resident_mb()?);
+    std::process::exit(0);
+}
+
+fn resident_mb() -> Outcome<f64> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let line = line.ok_or("the kernel does not say how much memory is resident")?;
+    let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kb / 1000.0)
+}
+
+/// Room in the socket for a batch of each of a thousand circuits, and the kernel's book-keeping.
+fn large_socket_buffers() -> EndpointConfig {
+    EndpointConfig {
+        socket_buffer_len: 256 << 20,
+        ..EndpointConfig::default()
+    }
+}
+
+fn many(count: usize, seconds: f64, sender: &str, receiver: &str) -> Outcome<()> {
+    let peer = Peer::start(&["count", &count.to_string(), receiver])?;
+    pin(sender)?;
+    let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;
+    let mut circuits = Vec::with_capacity(count);
+    for _ in 0..count {
+        circuits.push(endpoint.connect(peer.address, LIMIT)?);
+    }
+    let mut watch = endpoint.watch()?;
+    let index: BTreeMap<_, _> = circuits.iter().map(Circuit::id).zip(0..).collect();
+    let message = [7; LONG];
+    let mut open: Vec<usize> = (0..count).collect();
+    let mut ready = Vec::new();
+    let end = Instant::now() + Duration::from_secs_f64(seconds);
+    while Instant::now() < end {
+        for at in open.drain(..) {
+            fill(&mut circuits[at], &message)?;
+        }
+        wait(&mut watch)?;
+        watch.poll_ready(&mut ready)?;
+        open.extend(ready.drain(..).filter_map(|id| index.get(&id).copied()));
+    }
+    println!("{}", peer.end()?);
+    std::process::exit(0);
+}
+
+fn fill(circuit: &mut Circuit, message: &[u8]) -> io::Result<()> {
+    loop {
+        match circuit.try_send(message) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            other => other?,
+        }
+    }
+}
+
+fn wait(watch: &mut EndpointWatch) -> io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let tick = Duration::from_millis(10);
+    let span = watch.prepare_wait()?.unwrap_or(tick).min(tick);
+    let span = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(span.subsec_nanos()),
+    };
+    let descriptor = watch.descriptor();
+    poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&span))?;
+    Ok(())
+}
+
+/// Receives on `count` circuits until its input ends; says how many MB a second came.
+fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
+    pin(cpu)?;
+    let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;
+    endpoint.listen(true);
+    print_address(endpoint.local_addr())?;
+    let mut watch = endpoint.watch()?;
+    let mut circuits: BTreeMap<_, Circuit> = BTreeMap::new();
+    let (mut ready, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
+    let (mut bytes, mut began) = (0u64, None);
+    let over = std::thread::spawn(|| io::stdin().read_to_end(&mut Vec::new()));
+    while !over.is_finished() {
+        wait(&mut watch)?;
+        if watch.poll_ready(&mut ready)? {
+            while let Ok(circuit) = endpoint.try_accept() {
+                ready.push(circuit.id());
+                circuits.insert(circuit.id(), circuit);
+            }
+        }
+        for id in ready.drain(..) {
+            let Some(circuit) = circuits.get_mut(&id) else {
+                continue;
+            };
+            while let Ok(Some(len)) = circuit.try_recv(&mut buffer) {
+                bytes += len as u64;
+            }
+        }
+        if circuits.len() == count && began.is_none() {
+            (bytes, began) = (0, Some(Instant::now()));
+        }
+    }
+    let seconds = began.map_or(f64::INFINITY, |began: Instant| {
+        began.elapsed().as_secs_f64()
+    });
+    println!("{:.1}", bytes as f64 / 1e6 / seconds);
+    std::process::exit(0);
+}

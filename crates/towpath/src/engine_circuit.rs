@@ -1,0 +1,468 @@
+//! What transports have in common that run an engine of this project in the user's thread.
+
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, Listener, Reach, Rendezvous};
+use crate::medium::{Medium, OpenedWire};
+use crate::options::Options;
+use crate::socket;
+use crate::source_filter;
+use crate::xtp::EndpointConfig;
+use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
+use driver::Endpoint;
+use engine::{AssociationId, Engine};
+use engine_xtp::Xtp;
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use wire::Wire;
+use wire::trace::{TraceLog, Traced};
+
+/// How long an opening may take; engines themselves may go on longer.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a circuit that goes away waits for its peer to take what is on its way.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// An engine, and what its host needs to know.
+pub(crate) struct EngineSetup<E> {
+    /// The engine, new.
+    pub(crate) engine: E,
+    /// Bytes of a circuit's send store.
+    pub(crate) send_buffer_len: usize,
+    /// Whether the kernel's segmentation is used where it exists.
+    pub(crate) use_segmentation: bool,
+    /// Settings as they took effect, besides the socket's.
+    pub(crate) effective: BTreeMap<String, String>,
+    /// Why a message without bytes cannot be sent, if so.
+    pub(crate) empty_message_error: Option<&'static str>,
+    /// Shared messages are lent and not copied.
+    pub(crate) zero_copy: bool,
+    /// How others may look at it.
+    pub(crate) introspection: Introspection<E>,
+    /// How receivers post their buffers, if they do.
+    pub(crate) buffer_posting: Option<ReceiveBufferPosting<E>>,
+}
+
+/// Says to an engine that the user of a circuit has room for so many bytes more.
+type PostBuffers<E> = fn(&mut E, engine::Instant, AssociationId, u64);
+
+/// Buffers that a receiving user posts, and posts anew when it has emptied a quarter of them.
+pub(crate) struct ReceiveBufferPosting<E> {
+    post: PostBuffers<E>,
+    buffer_len: u64,
+    /// Bytes taken and not posted anew.
+    unposted_bytes: u64,
+}
+
+impl<E> Clone for ReceiveBufferPosting<E> {
+    fn clone(&self) -> Self {
+        ReceiveBufferPosting { ..*self }
+    }
+}
+
+impl<E> ReceiveBufferPosting<E> {
+    /// Buffers of `room` bytes, posted by `post`.
+    pub(crate) fn new(buffer_len: u64, post: PostBuffers<E>) -> ReceiveBufferPosting<E> {
+        let unposted_bytes = buffer_len;
+        ReceiveBufferPosting {
+            post,
+            buffer_len,
+            unposted_bytes,
+        }
+    }
+
+    /// The user took `bytes`: how many to post now, if any.
+    fn consume(&mut self, bytes: u64) -> Option<u64> {
+        self.unposted_bytes += bytes;
+        let due = self.unposted_bytes >= self.buffer_len / 4;
+        due.then(|| std::mem::take(&mut self.unposted_bytes))
+    }
+}
+
+/// How others may look at an endpoint.
+pub(crate) struct Introspection<E> {
+    /// Its packets are written down here.
+    pub(crate) log: io::Result<Option<Arc<TraceLog>>>,
+    /// Its user can ask it what it is doing.
+    pub(crate) served_contexts: Option<(EndpointIdentity, SnapshotFn<E>)>,
+}
+
+impl<E> Default for Introspection<E> {
+    fn default() -> Self {
+        Introspection {
+            log: Ok(None),
+            served_contexts: None,
+        }
+    }
+}
+
+impl Introspection<Xtp> {
+    /// As its settings and the environment want it.
+    pub(crate) fn from_config(config: &EndpointConfig) -> Introspection<Xtp> {
+        let served_contexts = config.serves_contexts();
+        let snapshot: SnapshotFn<Xtp> = contexts::snapshot_xtp;
+        Introspection {
+            log: config.log(),
+            served_contexts: served_contexts.then(|| (config.identity(String::new()), snapshot)),
+        }
+    }
+}
+
+/// A seed for an engine, different each time: a port used again soon must not look like the last
+/// circuit of that port.
+pub(crate) fn random_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
+/// Octets of a UDP datagram that fills an Ethernet frame: 1500 less 28 for the headers of IPv4 and
+/// UDP, which is what engines take if not told otherwise, or 48 for those of IPv6.
+const PACKET_V4: usize = 1472;
+const PACKET_V6: usize = 1452;
+
+/// The length of packets instead of `len`, where that is the usual one and the headers are IPv6's.
+pub(crate) fn packet_len_for_family(len: usize, options: &Options) -> usize {
+    match options.bind_address() {
+        IpAddr::V6(_) if len == PACKET_V4 => PACKET_V6,
+        _ => len,
+    }
+}
+
+/// The length of packets on the loopback at `host`: what its MTU has room for, as TCP takes it there;
+/// None for other hosts, whose way here may be narrower than any interface.
+pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
+    let probe = UdpSocket::bind(SocketAddr::new(host, 0)).ok()?;
+    // Any port will do: nothing is sent.
+    probe.connect(SocketAddr::new(host, 9)).ok()?;
+    let (level, name, headers) = match host {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_MTU, 28),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_MTU, 48),
+    };
+    let mtu = wire_udp::sys::option(probe.as_fd(), level, name).ok()?;
+    let room = usize::try_from(mtu).ok()?.checked_sub(headers)?;
+    host.is_loopback()
+        .then(|| room.min(wire_udp::UDP_PAYLOAD_MAX))
+}
+
+/// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several
+/// threads share nothing. `setup` gets the port that engines share an address by.
+pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<Box<dyn Listener>> {
+    let mut endpoints = Vec::new();
+    for _ in 0..options.circuits.max(1) {
+        let opened = M::listen(options)?;
+        let setup = setup(opened.port);
+        let end = open_endpoint::<M, E>(opened, options, setup)?;
+        end.endpoint.listen(true);
+        endpoints.push(end);
+    }
+    Ok(Box::new(EngineListener {
+        endpoints,
+        accepted: 0,
+        one_peer: options.one_peer,
+    }))
+}
+
+/// Opens circuit `index` to a listener.
+pub(crate) fn connect<M: Medium, E: Engine + Send + 'static>(
+    rendezvous: &Rendezvous,
+    index: usize,
+    options: &Options,
+    setup: impl Fn(u16) -> EngineSetup<E>,
+) -> io::Result<Box<dyn Circuit>> {
+    let line = socket::rendezvous_entry(&rendezvous.bytes, index)?;
+    let (opened, peer) = M::connect(line, options)?;
+    M::restrict_to_peer(&opened.wire, peer)?;
+    let setup = setup(opened.port);
+    let end = open_endpoint::<M, E>(opened, options, setup)?;
+    let circuit = end.endpoint.connect(peer, CONNECT_TIMEOUT)?;
+    Ok(Box::new(end.circuit(circuit)?))
+}
+
+struct EngineEndpoint<M: Medium, E> {
+    endpoint: Endpoint<E, Traced<M::Wire>>,
+    line: String,
+    effective: BTreeMap<String, String>,
+    empty_message_error: Option<&'static str>,
+    zero_copy: bool,
+    recv_timeout: Duration,
+    buffer_posting: Option<ReceiveBufferPosting<E>>,
+}
+
+impl<M: Medium, E: Engine> EngineEndpoint<M, E> {
+    fn circuit(
+        &self,
+        circuit: driver::Circuit<E, Traced<M::Wire>>,
+    ) -> io::Result<EngineCircuit<E, Traced<M::Wire>>> {
+        let mut circuit = EngineCircuit {
+            circuit,
+            effective: self.effective.clone(),
+            empty_message_error: self.empty_message_error,
+            zero_copy: self.zero_copy,
+            recv_timeout: self.recv_timeout,
+            buffer_posting: self.buffer_posting.clone(),
+        };
+        circuit.post_consumed(0)?;
+        Ok(circuit)
+    }
+}
+
+fn open_endpoint<M: Medium, E: Engine + Send + 'static>(
+    opened: OpenedWire<M::Wire>,
+    options: &Options,
+    setup: EngineSetup<E>,
+) -> io::Result<EngineEndpoint<M, E>> {
+    let own = opened.local_address();
+    let OpenedWire {
+        mut wire,
+        rendezvous_entry: line,
+        ..
+    } = opened;
+    if let Some(socket) = wire.descriptor() {
+        source_filter::attach(socket, options.only_from)?;
+    }
+    if let (Some(len), Some(socket)) = (options.buffers, wire.descriptor()) {
+        wire_udp::sys::set_buffers(socket, len);
+    }
+    if options.blocking_timeout.is_none() {
+        M::disable_receive_timeout(&mut wire)?;
+    }
+    let packet_len = setup.engine.layout().packet();
+    let most = wire.capabilities().packet_max;
+    if packet_len > most {
+        let text = format!(
+            "packets of {packet_len} octets do not fit the interface, which takes {most}; give \
+             packet={most}, or raise its MTU"
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let segmentation = M::segmentation(&mut wire, setup.use_segmentation, packet_len)?;
+    let mut effective = setup.effective;
+    effective.insert("segmentation".into(), segmentation);
+    effective.insert("packet_len".into(), packet_len.to_string());
+    let wire = Traced::new(wire, setup.introspection.log?, own);
+    let endpoint = Endpoint::new(setup.engine, wire, setup.send_buffer_len)?;
+    if let Some((identity, snapshot)) = setup.introspection.served_contexts {
+        let address = contexts::report::address(own);
+        contexts::serve(
+            &endpoint,
+            EndpointIdentity {
+                address,
+                ..identity
+            },
+            snapshot,
+        )?;
+    }
+    Ok(EngineEndpoint {
+        endpoint,
+        line,
+        effective,
+        empty_message_error: setup.empty_message_error,
+        zero_copy: setup.zero_copy,
+        // A wait without limit needs the wire to have none either.
+        recv_timeout: options
+            .blocking_timeout
+            .map_or(Duration::MAX, |_| BLOCKING_TIMEOUT),
+        buffer_posting: setup.buffer_posting,
+    })
+}
+
+struct EngineListener<M: Medium, E> {
+    endpoints: Vec<EngineEndpoint<M, E>>,
+    accepted: usize,
+    one_peer: bool,
+}
+
+impl<M: Medium, E: Engine + Send + 'static> Listener for EngineListener<M, E> {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        let lines: Vec<&str> = self.endpoints.iter().map(|end| end.line.as_str()).collect();
+        Ok(Rendezvous {
+            reach: Reach::Network,
+            bytes: lines.join("\n").into_bytes(),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let end = &self.endpoints[self.accepted % self.endpoints.len()];
+        let limit = deadline.saturating_duration_since(Instant::now());
+        let circuit = end.endpoint.accept(limit)?;
+        if self.one_peer {
+            let peer = circuit.peer();
+            end.endpoint
+                .with_pump(|pump| M::restrict_to_peer(pump.wire().wire(), peer))?;
+        }
+        self.accepted += 1;
+        Ok(Box::new(end.circuit(circuit)?))
+    }
+}
+
+struct EngineCircuit<E: Engine, W: Wire> {
+    circuit: driver::Circuit<E, W>,
+    effective: BTreeMap<String, String>,
+    empty_message_error: Option<&'static str>,
+    zero_copy: bool,
+    recv_timeout: Duration,
+    buffer_posting: Option<ReceiveBufferPosting<E>>,
+}
+
+impl<E: Engine, W: Wire> EngineCircuit<E, W> {
+    /// Posts anew what the user took, if it posts at all and that is much.
+    #[inline]
+    fn post_consumed(&mut self, bytes: u64) -> io::Result<()> {
+        let Some(buffer_posting) = &mut self.buffer_posting else {
+            return Ok(());
+        };
+        let Some(bytes) = buffer_posting.consume(bytes) else {
+            return Ok(());
+        };
+        let (post, id) = (buffer_posting.post, self.circuit.id());
+        self.circuit
+            .command(|engine, now| post(engine, now, id, bytes))
+    }
+
+    #[inline]
+    fn check_message(&self, message: &[u8]) -> io::Result<()> {
+        match self.empty_message_error {
+            Some(why) if message.is_empty() => {
+                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Sends a message from where it lies.
+    fn send_lent(&mut self, message: &Arc<[u8]>) -> io::Result<()> {
+        // What came back is let go of.
+        while self.circuit.try_reclaim().is_some() {}
+        match self.circuit.lend(Arc::clone(message), BLOCKING_TIMEOUT) {
+            Err(refused) if refused.error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            lent => lent.map(drop).map_err(io::Error::from),
+        }
+    }
+
+    #[cold]
+    fn send_blocking(&mut self, message: &[u8]) -> io::Result<()> {
+        let deadline = Instant::now() + BLOCKING_TIMEOUT;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            self.circuit.wait(left)?;
+            match self.circuit.try_send(message) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() >= deadline {
+                        return Err(error);
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+impl<E: Engine + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
+    #[inline]
+    fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.check_message(message)?;
+        self.circuit.try_send(message)
+    }
+
+    #[inline]
+    fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        let got = self.circuit.try_recv(buffer)?;
+        self.post_consumed(got.unwrap_or(0) as u64)?;
+        Ok(got.map(|len| len.min(buffer.len())))
+    }
+
+    #[inline]
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        self.check_message(message)?;
+        match self.circuit.try_send(message) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_blocking(message),
+            other => other,
+        }
+    }
+
+    fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
+        if !self.zero_copy {
+            return self.send_run(message, count);
+        }
+        self.check_message(message)?;
+        for done in 0..count {
+            match self.send_lent(message) {
+                Ok(()) => {}
+                Err(_) if done > 0 => return Ok(done),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        match self.circuit.recv(buffer, self.recv_timeout) {
+            Ok(got) => {
+                self.post_consumed(got.unwrap_or(0) as u64)?;
+                Ok(got.map(|len| len.min(buffer.len())))
+            }
+            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.circuit.flush()
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.circuit.finish()
+    }
+
+    fn wait(&mut self, _interest: Interest, deadline: Instant) -> io::Result<()> {
+        let limit = deadline.saturating_duration_since(Instant::now());
+        self.circuit.wait(limit)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.circuit.descriptor()
+    }
+
+    fn effective(&self) -> BTreeMap<String, String> {
+        let mut effective = self.effective.clone();
+        if let Some(descriptor) = self.circuit.descriptor() {
+            socket::read_buffer_sizes(descriptor, &mut effective);
+        }
+        effective
+    }
+
+    fn counts(&self) -> BTreeMap<String, u64> {
+        let (engine, (sends, receives)) = self.circuit.counters();
+        BTreeMap::from([
+            ("retransmissions".into(), engine.retransmissions),
+            ("packets_sent".into(), engine.packets_built),
+            ("packets_received".into(), engine.packets_parsed),
+            ("packets_discarded".into(), engine.packets_discarded),
+            ("bytes_lost".into(), engine.bytes_lost),
+            ("bytes_copied".into(), engine.bytes_copied),
+            ("bytes_summed".into(), engine.bytes_summed),
+            ("timers_set".into(), engine.timers_set),
+            ("messages_damaged".into(), self.circuit.messages_damaged()),
+            ("send_calls".into(), sends),
+            ("receive_calls".into(), receives),
+        ])
+    }
+}
+
+impl<E: Engine, W: Wire> Drop for EngineCircuit<E, W> {
+    fn drop(&mut self) {
+        // The helper thread goes with the circuit, and with it what is still on its way.
+        let _ = self.circuit.drain(CLOSE_TIMEOUT);
+    }
+}

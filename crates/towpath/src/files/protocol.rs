@@ -1,0 +1,164 @@
+//! What sender and receiver say to each other, as octets.
+
+use super::PEER_TIMEOUT;
+use crate::xtp::Circuit;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Octets of a SHA-256.
+pub(super) const SHA256_LEN: usize = 32;
+
+/// Octets of the number a transfer to a group has, by which its stream is known.
+pub(super) const ID_LEN: usize = 16;
+
+/// The first octets of every conversation: what it is, and its version.
+const MAGIC: [u8; 8] = *b"towcp\0\0\x01";
+
+/// Octets of a name that are read.
+const NAME_MAX: usize = 1024;
+
+/// Octets of a reason that are read.
+const REASON_MAX: usize = 512;
+
+/// A SHA-256.
+pub(super) type Sha256 = [u8; SHA256_LEN];
+
+/// What comes, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Offer {
+    pub(super) name: String,
+    pub(super) size: u64,
+    pub(super) id: [u8; ID_LEN],
+    /// The group its bytes will be sent to; None for this circuit.
+    pub(super) group: Option<SocketAddr>,
+}
+
+impl Offer {
+    pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
+        let mut octets = MAGIC.to_vec();
+        octets.extend(self.id);
+        octets.extend(self.size.to_be_bytes());
+        let (address, port) = self.group.map_or(([0; 16], 0), |group| {
+            let address = match group.ip() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            (address.octets(), group.port())
+        });
+        octets.extend(address);
+        octets.extend(port.to_be_bytes());
+        let name = &self.name.as_bytes()[..self.name.floor_char_boundary(NAME_MAX)];
+        octets.extend((name.len() as u16).to_be_bytes());
+        octets.extend(name);
+        send_and_flush(circuit, &octets)
+    }
+
+    pub(super) fn receive(circuit: &mut Circuit) -> io::Result<Offer> {
+        if recv_array::<8>(circuit, PEER_TIMEOUT)? != MAGIC {
+            return Err(invalid_data(
+                "the peer does not speak of files, or a newer version of it",
+            ));
+        }
+        let id = recv_array(circuit, PEER_TIMEOUT)?;
+        let size = u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?);
+        let address = IpAddr::from(recv_array::<16>(circuit, PEER_TIMEOUT)?).to_canonical();
+        let port = u16::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?);
+        let group = (port != 0).then(|| SocketAddr::new(address, port));
+        let name = recv_text(circuit, NAME_MAX)?;
+        Ok(Offer {
+            name,
+            size,
+            id,
+            group,
+        })
+    }
+}
+
+/// What the receiver has of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ResumePoint {
+    pub(super) len: u64,
+    pub(super) sha256: Sha256,
+}
+
+impl ResumePoint {
+    pub(super) fn send(&self, circuit: &mut Circuit) -> io::Result<()> {
+        let octets = [&[0], &self.len.to_be_bytes()[..], &self.sha256].concat();
+        send_and_flush(circuit, &octets)
+    }
+
+    pub(super) fn receive(circuit: &mut Circuit, limit: Duration) -> io::Result<ResumePoint> {
+        recv_status(circuit, limit)?;
+        Ok(ResumePoint {
+            len: u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?),
+            sha256: recv_array(circuit, PEER_TIMEOUT)?,
+        })
+    }
+}
+
+/// Says yes, or no and why.
+pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::Result<()> {
+    let Some(reason) = refusal else {
+        return send_and_flush(circuit, &[0]);
+    };
+    let reason = &reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)];
+    let len = (reason.len() as u16).to_be_bytes();
+    send_and_flush(circuit, &[&[1], &len[..], reason].concat())
+}
+
+/// Hears yes; no is an error.
+pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<()> {
+    match recv_array(circuit, limit)? {
+        [0] => Ok(()),
+        [1] => Err(io::Error::other(recv_text(circuit, REASON_MAX)?)),
+        _ => Err(invalid_data("the peer's answer makes no sense")),
+    }
+}
+
+/// Sends octets that are to leave now.
+pub(super) fn send_and_flush(circuit: &mut Circuit, octets: &[u8]) -> io::Result<()> {
+    circuit.send(octets, PEER_TIMEOUT)?;
+    circuit.flush()
+}
+
+/// The next octets, each waited for up to `limit`.
+pub(super) fn recv_array<const N: usize>(
+    circuit: &mut Circuit,
+    limit: Duration,
+) -> io::Result<[u8; N]> {
+    let mut octets = [0; N];
+    recv_exact(&mut octets, |room| circuit.recv(room, limit))?;
+    Ok(octets)
+}
+
+/// Fills `octets` from a source that gives what it has.
+pub(super) fn recv_exact(
+    octets: &mut [u8],
+    mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<usize>>,
+) -> io::Result<()> {
+    let mut at = 0;
+    while at < octets.len() {
+        match receive(&mut octets[at..])? {
+            Some(len) => at += len,
+            None => return Err(ErrorKind::UnexpectedEof.into()),
+        }
+    }
+    Ok(())
+}
+
+fn recv_text(circuit: &mut Circuit, most: usize) -> io::Result<String> {
+    let len = usize::from(u16::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?));
+    if len > most {
+        return Err(invalid_data("the peer says more than it may"));
+    }
+    let mut octets = vec![0; len];
+    recv_exact(&mut octets, |room| circuit.recv(room, PEER_TIMEOUT))?;
+    let text = String::from_utf8_lossy(&octets);
+    // It is shown to people, whose terminal it must not command.
+    Ok(text.replace(char::is_control, "?"))
+}
+
+fn invalid_data(text: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, text)
+}

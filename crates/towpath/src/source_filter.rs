@@ -1,0 +1,125 @@
+//! Sockets that hear one address only.
+//!
+//! A program for the kernel's packet filter is attached to the socket. What comes from elsewhere is
+//! dropped before TCP answers a connection or an engine sees a packet, so that nothing is ever sent
+//! to an address somebody merely pretends to have.
+//!
+//! Some kernels keep such programs from an ordinary user's TCP sockets. There a connection from
+//! elsewhere is opened by the kernel, which proves the address, and closed again before any data.
+
+use socket2::{SockFilter, SockRef, Socket};
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
+
+/// `ld [k]`: a word of the packet into the accumulator (BPF_LD | BPF_W | BPF_ABS).
+const BPF_LD_W_ABS: u16 = 0x20;
+
+/// `jeq k, jt, jf` (BPF_JMP | BPF_JEQ | BPF_K).
+const BPF_JEQ_K: u16 = 0x15;
+
+/// `ret k`: octets of the packet to keep (BPF_RET | BPF_K).
+const BPF_RET_K: u16 = 0x06;
+
+/// Offsets from here on count from the network header (SKF_NET_OFF, -0x100000).
+const SKF_NET_OFF: u32 = 0xfff0_0000;
+
+/// Octets before the source address.
+const IPV4_SOURCE_OFFSET: u32 = 12;
+const IPV6_SOURCE_OFFSET: u32 = 8;
+
+/// Lets `socket` hear `only` alone.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub(crate) fn attach(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
+    match only {
+        Some(address) => SockRef::from(&socket).attach_filter(&filter_program(address)),
+        None => Ok(()),
+    }
+}
+
+/// The same where the kernel lets this user; [`is_welcome`] does the rest.
+///
+/// # Errors
+///
+/// What else the kernel says.
+pub(crate) fn attach_if_permitted(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
+    let refused = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOPROTOOPT].map(Some);
+    match attach(socket, only) {
+        Err(error) if refused.contains(&error.raw_os_error()) => Ok(()),
+        other => other,
+    }
+}
+
+/// Whether an accepted connection comes from the only address that is heard.
+pub(crate) fn accepts_source(socket: &Socket, only: Option<IpAddr>) -> bool {
+    let Some(only) = only else {
+        return true;
+    };
+    let from = socket.peer_addr().ok().and_then(|from| from.as_socket());
+    from.is_some_and(|from| from.ip().to_canonical() == only)
+}
+
+/// Keeps packets from `address`; it compares word by word.
+fn filter_program(address: IpAddr) -> Vec<SockFilter> {
+    let (start, octets) = match address {
+        IpAddr::V4(address) => (IPV4_SOURCE_OFFSET, address.octets().to_vec()),
+        IpAddr::V6(address) => (IPV6_SOURCE_OFFSET, address.octets().to_vec()),
+    };
+    let words = octets.len() / 4;
+    let mut program = Vec::new();
+    for (index, word) in octets.chunks_exact(4).enumerate() {
+        let value = word
+            .iter()
+            .fold(0, |value, &octet| value << 8 | u32::from(octet));
+        // A difference jumps over the words to come and the first return.
+        let miss = 2 * (words - index - 1) + 1;
+        program.push(SockFilter::new(
+            BPF_LD_W_ABS,
+            0,
+            0,
+            SKF_NET_OFF + start + 4 * index as u32,
+        ));
+        program.push(SockFilter::new(BPF_JEQ_K, 0, miss as u8, value));
+    }
+    program.push(SockFilter::new(BPF_RET_K, 0, 0, u32::MAX));
+    program.push(SockFilter::new(BPF_RET_K, 0, 0, 0));
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    fn receives(server: &str, only: &str, client: &str) -> bool {
+        let server = UdpSocket::bind((server, 0)).expect("a socket");
+        server
+            .set_read_timeout(Some(Duration::from_millis(100)))
+            .expect("a limit");
+        let only = only.parse().expect("an address");
+        attach(server.as_fd(), Some(only)).expect("a filter");
+        let client = UdpSocket::bind((client, 0)).expect("a socket");
+        let to = server.local_addr().expect("an address");
+        client.send_to(b"knock", to).expect("it is sent");
+        server.recv(&mut [0; 9]).is_ok()
+    }
+
+    #[test]
+    fn filter_passes_only_the_permitted_source() {
+        assert!(receives("127.0.0.1", "127.0.0.2", "127.0.0.2"));
+        assert!(!receives("127.0.0.1", "127.0.0.2", "127.0.0.3"));
+        if UdpSocket::bind("[::1]:0").is_err() {
+            eprintln!("SKIPPED: this host has no IPv6");
+            return;
+        }
+        assert!(receives("::1", "::1", "::1"));
+        for other in ["::2", "1::1", "0:0:1::1", "::1:0:1"] {
+            assert!(!receives("::1", other, "::1"), "{other}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A hub in the hands of a listener, its circuits and a helper thread.
+//!
+//! The user's thread does the work while it is inside a call. The helper looks every millisecond
+//! whether anybody was there, and if not, it serves the hub: acknowledgements, timers and what the
+//! window held back go on while the user is away.
+
+use super::endpoint::QuicEndpoint;
+use quinn_proto::ConnectionHandle;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
+use std::time::{Duration, Instant};
+
+/// How often the helper looks.
+const HELPER_TICK: Duration = Duration::from_millis(1);
+
+/// How long the helper rests after an error, which the user's next call meets and reports.
+const HELPER_BACKOFF: Duration = Duration::from_millis(20);
+
+pub(super) struct SharedEndpoint {
+    endpoint: Mutex<QuicEndpoint>,
+    /// The hub's socket, to sleep on without the lock.
+    descriptor: OwnedFd,
+    /// Users asleep on the socket, whom what arrives must wake.
+    waiters: AtomicU32,
+    /// Counts user visits, so that the helper sees whether there were any.
+    lock_count: AtomicU64,
+}
+
+impl SharedEndpoint {
+    /// Shares `hub` and starts its helper, which ends with the last user.
+    pub(super) fn new(endpoint: QuicEndpoint) -> io::Result<Arc<SharedEndpoint>> {
+        let shared = Arc::new(SharedEndpoint {
+            descriptor: endpoint.socket().as_fd().try_clone_to_owned()?,
+            endpoint: Mutex::new(endpoint),
+            waiters: AtomicU32::new(0),
+            lock_count: AtomicU64::new(0),
+        });
+        let weak = Arc::downgrade(&shared);
+        std::thread::Builder::new()
+            .name("towpath-quic".into())
+            .spawn(move || run_helper(&weak))?;
+        Ok(shared)
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, QuicEndpoint> {
+        self.lock_count.fetch_add(1, Ordering::Relaxed);
+        self.endpoint.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// Sleeps until something arrives, a timer of `handle` is due, or `deadline` has come.
+    ///
+    /// `seen` is the number of arrivals when the caller last looked: when the helper took in more
+    /// since, there is nothing to sleep for.
+    pub(super) fn sleep(
+        &self,
+        handle: Option<ConnectionHandle>,
+        seen: u64,
+        deadline: Instant,
+    ) -> io::Result<()> {
+        let (flags, until) = {
+            let mut endpoint = self.lock();
+            if endpoint.arrivals() != seen {
+                return Ok(());
+            }
+            // While the lock is held, so that the helper stays out from here on.
+            self.waiters.fetch_add(1, Ordering::Relaxed);
+            let (blocked, timer) = endpoint.send_blocked_and_timeout(handle);
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, blocked);
+            (flags, timer.map_or(deadline, |at| at.min(deadline)))
+        };
+        let left = until.saturating_duration_since(Instant::now());
+        let limit = Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let result = poll(&mut [PollFd::new(&self.descriptor, flags)], Some(&limit));
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+        match result {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn run_helper(weak: &Weak<SharedEndpoint>) {
+    let mut seen = u64::MAX;
+    loop {
+        std::thread::park_timeout(HELPER_TICK);
+        let Some(shared) = weak.upgrade() else {
+            return;
+        };
+        let lock_count = shared.lock_count.load(Ordering::Relaxed);
+        let users_idle = lock_count == seen;
+        seen = lock_count;
+        if users_idle && serve_if_idle(&shared).is_err() {
+            std::thread::park_timeout(HELPER_BACKOFF);
+        }
+    }
+}
+
+fn serve_if_idle(shared: &SharedEndpoint) -> io::Result<()> {
+    let mut endpoint = match shared.endpoint.try_lock() {
+        Ok(endpoint) => endpoint,
+        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+        Err(TryLockError::WouldBlock) => return Ok(()),
+    };
+    if shared.waiters.load(Ordering::Relaxed) > 0 {
+        return Ok(());
+    }
+    endpoint.serve_all()
+}

@@ -1,0 +1,464 @@
+//! TCP programs over XTP: what one end of a forwarder does.
+//!
+//! A forwarder stands at each end of a path. The near one takes TCP connections and opens a circuit
+//! of XTP for each ([`Forwarder::to_xtp`]); the far one takes circuits and opens a TCP connection for
+//! each ([`Forwarder::from_xtp`]). Both directions are carried as they come, each ends by itself, and
+//! a connection that breaks on one side is broken on the other.
+//!
+//! One thread serves all connections of an endpoint: it waits for the endpoint's watch and for the
+//! sockets together (`line` is one connection). A side that is not read from fills its socket or its
+//! window, and then the other is not read from either: a connection holds at most 64 KiB each way
+//! besides what socket and circuit hold.
+
+mod local_socket;
+mod proxied_connection;
+
+pub use local_socket::{ExternalSockets, LocalSocket};
+
+use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
+use engine::AssociationId;
+use proxied_connection::{ProxiedConnection, PumpOutcome};
+use rustix::event::{Timespec, epoll};
+use socket2::{Domain, Socket, Type};
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
+use std::time::{Duration, Instant};
+
+/// Connections a forwarder carries at once unless told otherwise; those beyond wait unaccepted.
+pub const CONNECTIONS_MAX: usize = 1000;
+
+/// How often the loop looks around although nothing happened: whether to stop, and whose opening
+/// takes too long.
+const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a peer or a target may take to answer an opening.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the end waits for what is on its way.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Names of what is waited for; connections are numbered from the next on.
+const WATCH_TOKEN: u64 = 0;
+const LISTENER_TOKEN: u64 = 1;
+const EVENT_FD_TOKEN: u64 = 2;
+const FIRST_CONNECTION_TOKEN: u64 = 3;
+
+/// What became of the connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TunnelCounts {
+    /// Taken so far.
+    pub opened: u64,
+    /// Ended in good order on both sides.
+    pub ended: u64,
+    /// Broken by one side, or refused.
+    pub broken: u64,
+    /// User bytes from TCP to XTP.
+    pub sent_bytes: u64,
+    /// User bytes from XTP to TCP.
+    pub received_bytes: u64,
+}
+
+/// Where connections come from, and go to.
+enum TunnelSource {
+    Tcp(TcpListener, SocketAddr),
+    Xtp(SocketAddr),
+    External(ExternalSockets),
+}
+
+/// One end of a forwarder.
+pub struct Tunnel {
+    source: TunnelSource,
+    endpoint: Endpoint,
+    watch: EndpointWatch,
+    epoll: OwnedFd,
+    connections: HashMap<u64, ProxiedConnection>,
+    by_circuit: HashMap<AssociationId, u64>,
+    next_token: u64,
+    connections_max: usize,
+    /// The listener is not waited for while there are as many connections as may be.
+    accept_paused: bool,
+    chunk_len: usize,
+    handshake_timeout: Duration,
+    /// Nobody can hand over any more.
+    source_closed: bool,
+    counts: TunnelCounts,
+}
+
+impl Tunnel {
+    /// Takes TCP connections at `listen` and opens a circuit to the forwarder at `peer` for each.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the addresses.
+    pub fn to_xtp(
+        listen: SocketAddr,
+        peer: SocketAddr,
+        settings: &EndpointConfig,
+    ) -> io::Result<Tunnel> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let endpoint = Endpoint::bind(crate::socket::wildcard_address(&peer), settings)?;
+        Tunnel::new(TunnelSource::Tcp(listener, peer), endpoint, settings)
+    }
+
+    /// Takes circuits at `listen` and opens a TCP connection to `target` for each.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says about the address.
+    pub fn from_xtp(
+        listen: SocketAddr,
+        target: SocketAddr,
+        settings: &EndpointConfig,
+    ) -> io::Result<Tunnel> {
+        let endpoint = Endpoint::bind(listen, settings)?;
+        endpoint.listen(true);
+        Tunnel::new(TunnelSource::Xtp(target), endpoint, settings)
+    }
+
+    /// Carries what a program of this process hands over: sockets whose other ends it keeps.
+    ///
+    /// # Errors
+    ///
+    /// When the process is out of descriptors.
+    pub fn external(
+        endpoint: Endpoint,
+        external: ExternalSockets,
+        settings: &EndpointConfig,
+    ) -> io::Result<Tunnel> {
+        Tunnel::new(TunnelSource::External(external), endpoint, settings)
+    }
+
+    fn new(
+        source: TunnelSource,
+        endpoint: Endpoint,
+        settings: &EndpointConfig,
+    ) -> io::Result<Tunnel> {
+        let watch = endpoint.watch()?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        let token = epoll::EventData::new_u64;
+        epoll::add(&epoll, watch.descriptor(), token(WATCH_TOKEN), readable)?;
+        match &source {
+            TunnelSource::Tcp(listener, _) => {
+                epoll::add(&epoll, listener, token(LISTENER_TOKEN), readable)?
+            }
+            TunnelSource::External(external) => {
+                epoll::add(&epoll, &external.event_fd, token(EVENT_FD_TOKEN), readable)?
+            }
+            TunnelSource::Xtp(_) => {}
+        }
+        let handshake_timeout = match &source {
+            TunnelSource::External(external) => external.handshake_timeout,
+            _ => HANDSHAKE_TIMEOUT,
+        };
+        Ok(Tunnel {
+            source,
+            endpoint,
+            watch,
+            epoll,
+            connections: HashMap::new(),
+            by_circuit: HashMap::new(),
+            next_token: FIRST_CONNECTION_TOKEN,
+            connections_max: CONNECTIONS_MAX,
+            accept_paused: false,
+            // A circuit takes half of its store at once at most.
+            chunk_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
+            handshake_timeout,
+            source_closed: false,
+            counts: TunnelCounts::default(),
+        })
+    }
+
+    /// Sets how many connections are carried at once, at least one; others wait.
+    pub fn set_connections_max(&mut self, connections_max: usize) {
+        self.connections_max = connections_max.max(1);
+    }
+
+    /// Where it takes connections: a TCP address, or a UDP one for XTP.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says; none are known for a bound socket.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        match &self.source {
+            TunnelSource::Tcp(listener, _) => listener.local_addr(),
+            TunnelSource::Xtp(_) | TunnelSource::External(_) => Ok(self.endpoint.local_addr()),
+        }
+    }
+
+    /// The endpoint its circuits are on.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What became of the connections so far.
+    pub fn counts(&self) -> TunnelCounts {
+        self.counts
+    }
+
+    /// Connections it carries now.
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Carries connections until `stop` is set, seen within a tenth of a second, or until all have
+    /// ended that a program handed over and can hand over.
+    ///
+    /// # Errors
+    ///
+    /// The kernel's, about the endpoint; what happens to one connection ends only that one.
+    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        let mut buffer = vec![0; self.chunk_len];
+        let (mut ready, mut unfinished) = (Vec::new(), Vec::new());
+        let mut last_housekeeping = Instant::now();
+        while !stop.load(Ordering::Relaxed) && !self.is_finished() {
+            // Those with more to do have had their turn; others come first.
+            let limit = if unfinished.is_empty() {
+                HOUSEKEEPING_INTERVAL
+            } else {
+                Duration::ZERO
+            };
+            let mut todo = std::mem::take(&mut unfinished);
+            self.wait(limit, &mut todo)?;
+            let accepts = self.watch.poll_ready(&mut ready)?;
+            let tokens = ready.drain(..).filter_map(|id| self.by_circuit.get(&id));
+            todo.extend(tokens.copied());
+            if accepts {
+                self.accept_circuits(&mut todo);
+            }
+            if last_housekeeping.elapsed() >= HOUSEKEEPING_INTERVAL {
+                last_housekeeping = Instant::now();
+                let opening = self
+                    .connections
+                    .iter()
+                    .filter(|(_, connection)| connection.is_handshaking());
+                todo.extend(opening.map(|(&token, _)| token));
+                self.resume_accepting()?;
+            }
+            todo.sort_unstable();
+            todo.dedup();
+            for token in todo {
+                if self.serve(token, &mut buffer) == PumpOutcome::MoreToDo {
+                    unfinished.push(token);
+                }
+            }
+        }
+        self.shutdown();
+        Ok(())
+    }
+
+    /// Sleeps until something happens; adds the connections to which it did.
+    fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<()> {
+        let timeout = self.watch.prepare_wait()?;
+        let limit = timeout.map_or(limit, |timeout| timeout.min(limit));
+        let limit = Timespec {
+            tv_sec: limit.as_secs() as i64,
+            tv_nsec: i64::from(limit.subsec_nanos()),
+        };
+        let mut events = [const {
+            epoll::Event {
+                flags: epoll::EventFlags::empty(),
+                data: epoll::EventData::new_u64(0),
+            }
+        }; 64];
+        let count = match epoll::wait(&self.epoll, &mut events, Some(&limit)) {
+            Err(rustix::io::Errno::INTR) => 0,
+            other => other?,
+        };
+        for event in &events[..count] {
+            match event.data.u64() {
+                WATCH_TOKEN => {}
+                LISTENER_TOKEN => self.accept_connections(todo),
+                EVENT_FD_TOKEN => self.accept_external(todo),
+                token => {
+                    if let Some(connection) = self.connections.get_mut(&token) {
+                        connection.set_readiness(event.flags);
+                        todo.push(token);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn accept_connections(&mut self, todo: &mut Vec<u64>) {
+        while self.connections.len() < self.connections_max {
+            let TunnelSource::Tcp(listener, peer) = &self.source else {
+                return;
+            };
+            let Ok((tcp, _)) = listener.accept() else {
+                // None is there, or it is gone again, or there are no descriptors left: the next
+                // look tries again.
+                return;
+            };
+            self.counts.opened += 1;
+            let connection = self
+                .endpoint
+                .begin_connect(*peer)
+                .and_then(|circuit| self.add(Box::new(tcp), circuit, false));
+            match connection {
+                Ok(token) => todo.push(token),
+                Err(_) => self.counts.broken += 1,
+            }
+        }
+        self.accept_paused = true;
+        self.set_listener_interest(epoll::EventFlags::empty());
+    }
+
+    fn accept_circuits(&mut self, todo: &mut Vec<u64>) {
+        while self.connections.len() < self.connections_max {
+            if let TunnelSource::Tcp(..) = self.source {
+                return;
+            }
+            let Ok(circuit) = self.endpoint.try_accept() else {
+                return;
+            };
+            self.counts.opened += 1;
+            let added = match &mut self.source {
+                TunnelSource::Xtp(target) => {
+                    connect(*target).and_then(|tcp| self.add(Box::new(tcp), circuit, true))
+                }
+                TunnelSource::External(external) => {
+                    let socket = (external.make_socket)(circuit.peer());
+                    socket.and_then(|socket| self.add(socket, circuit, false))
+                }
+                TunnelSource::Tcp(..) => return,
+            };
+            match added {
+                Ok(token) => todo.push(token),
+                Err(_) => self.counts.broken += 1,
+            }
+        }
+    }
+
+    /// Takes what a program handed over.
+    fn accept_external(&mut self, todo: &mut Vec<u64>) {
+        let TunnelSource::External(external) = &self.source else {
+            return;
+        };
+        // Heard first: what is handed over from here on rings again.
+        let _ = rustix::io::read(&external.event_fd, &mut [0; 8]);
+        let mut all = Vec::new();
+        let disconnected = loop {
+            match external.incoming.try_recv() {
+                Ok(more) => all.push(more),
+                Err(error) => break error == TryRecvError::Disconnected,
+            }
+        };
+        if disconnected && !self.source_closed {
+            self.source_closed = true;
+            self.endpoint.listen(false);
+        }
+        for (socket, circuit) in all {
+            self.counts.opened += 1;
+            match self.add(socket, circuit, false) {
+                Ok(token) => todo.push(token),
+                Err(_) => self.counts.broken += 1,
+            }
+        }
+    }
+
+    /// Whether nothing is carried, and nothing can come any more.
+    fn is_finished(&self) -> bool {
+        self.source_closed && self.connections.is_empty()
+    }
+
+    /// Listens again when there is room again.
+    fn resume_accepting(&mut self) -> io::Result<()> {
+        if self.accept_paused && self.connections.len() < self.connections_max {
+            self.accept_paused = false;
+            self.set_listener_interest(epoll::EventFlags::IN);
+        }
+        Ok(())
+    }
+
+    fn set_listener_interest(&self, flags: epoll::EventFlags) {
+        if let TunnelSource::Tcp(listener, _) = &self.source {
+            // The descriptor is there, and was added.
+            let _ = epoll::modify(
+                &self.epoll,
+                listener,
+                epoll::EventData::new_u64(LISTENER_TOKEN),
+                flags,
+            );
+        }
+    }
+
+    fn add(
+        &mut self,
+        tcp: Box<dyn LocalSocket>,
+        circuit: Circuit,
+        connecting: bool,
+    ) -> io::Result<u64> {
+        tcp.configure()?;
+        let token = self.next_token;
+        self.next_token += 1;
+        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        epoll::add(
+            &self.epoll,
+            tcp.as_fd(),
+            epoll::EventData::new_u64(token),
+            both,
+        )?;
+        self.by_circuit.insert(circuit.id(), token);
+        let connection = ProxiedConnection::new(
+            tcp,
+            circuit,
+            connecting,
+            Instant::now() + self.handshake_timeout,
+        );
+        self.connections.insert(token, connection);
+        Ok(token)
+    }
+
+    fn serve(&mut self, token: u64, buffer: &mut [u8]) -> PumpOutcome {
+        let Some(connection) = self.connections.get_mut(&token) else {
+            return PumpOutcome::Waiting;
+        };
+        let step = connection.pump(buffer, &mut self.counts);
+        let (ended, broken) = match step {
+            PumpOutcome::Waiting | PumpOutcome::MoreToDo => return step,
+            PumpOutcome::Ended => (1, 0),
+            PumpOutcome::Broken => (0, 1),
+        };
+        self.counts.ended += ended;
+        self.counts.broken += broken;
+        if let Some(connection) = self.connections.remove(&token) {
+            self.by_circuit.remove(&connection.circuit_id());
+            connection.close(step == PumpOutcome::Broken);
+        }
+        step
+    }
+
+    /// Breaks what is still open, and lets the peer know.
+    fn shutdown(&mut self) {
+        self.endpoint.listen(false);
+        for (_, connection) in self.connections.drain() {
+            self.counts.broken += 1;
+            connection.close(true);
+        }
+        self.by_circuit.clear();
+        let end = Instant::now() + CLOSE_TIMEOUT;
+        // What ended before may still be on its way.
+        while self.endpoint.holdings().associations > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Begins a connection to `target`.
+fn connect(target: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    match socket.connect(&target.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}

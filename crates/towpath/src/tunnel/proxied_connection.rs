@@ -1,0 +1,264 @@
+//! One connection: a socket, of TCP in most cases, and a circuit.
+
+use super::{LocalSocket, TunnelCounts};
+use crate::xtp::Circuit;
+use engine::{AssociationId, CloseReason};
+use rustix::event::epoll::EventFlags;
+use std::io::{self, ErrorKind};
+use std::time::Instant;
+
+/// Turns in which one connection moves bytes before others have theirs: half a megabyte each way.
+const PASSES_PER_CALL: usize = 8;
+
+/// What serving a connection came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PumpOutcome {
+    /// It waits for either side.
+    Waiting,
+    /// There is more to do at once.
+    MoreToDo,
+    /// Both directions have ended.
+    Ended,
+    /// One side broke, or never answered.
+    Broken,
+}
+
+/// A connection.
+pub(super) struct ProxiedConnection {
+    socket: Box<dyn LocalSocket>,
+    circuit: Circuit,
+    /// The TCP side has not answered yet.
+    connecting: bool,
+    /// Until when both sides must have answered; None once they have.
+    handshake_deadline: Option<Instant>,
+    readable: bool,
+    writable: bool,
+    /// Bytes from TCP that the circuit had no room for.
+    unsent_to_circuit: Vec<u8>,
+    /// Bytes from the circuit that TCP had no room for.
+    unsent_to_socket: Vec<u8>,
+    socket_finished: bool,
+    circuit_finished: bool,
+    /// Why it broke.
+    error: Option<io::Error>,
+}
+
+impl ProxiedConnection {
+    pub(super) fn new(
+        socket: Box<dyn LocalSocket>,
+        circuit: Circuit,
+        connecting: bool,
+        handshake_deadline: Instant,
+    ) -> ProxiedConnection {
+        ProxiedConnection {
+            socket,
+            circuit,
+            connecting,
+            handshake_deadline: Some(handshake_deadline),
+            readable: false,
+            writable: false,
+            unsent_to_circuit: Vec::new(),
+            unsent_to_socket: Vec::new(),
+            socket_finished: false,
+            circuit_finished: false,
+            error: None,
+        }
+    }
+
+    pub(super) fn circuit_id(&self) -> AssociationId {
+        self.circuit.id()
+    }
+
+    /// Whether a side has not answered yet.
+    pub(super) fn is_handshaking(&self) -> bool {
+        self.handshake_deadline.is_some()
+    }
+
+    /// What the socket is ready for.
+    pub(super) fn set_readiness(&mut self, flags: EventFlags) {
+        let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        self.readable |= broken || flags.contains(EventFlags::IN);
+        self.writable |= broken || flags.contains(EventFlags::OUT);
+    }
+
+    /// Moves what can be moved.
+    pub(super) fn pump(&mut self, buffer: &mut [u8], counts: &mut TunnelCounts) -> PumpOutcome {
+        self.try_pump(buffer, counts).unwrap_or_else(|error| {
+            self.error = Some(error);
+            PumpOutcome::Broken
+        })
+    }
+
+    fn try_pump(
+        &mut self,
+        buffer: &mut [u8],
+        counts: &mut TunnelCounts,
+    ) -> io::Result<PumpOutcome> {
+        self.check_handshake()?;
+        if self.connecting {
+            return Ok(PumpOutcome::Waiting);
+        }
+        let (mut sent, mut more) = (false, true);
+        for _ in 0..PASSES_PER_CALL {
+            let up = self.socket_to_circuit(buffer, counts)?;
+            let down = self.circuit_to_socket(buffer, counts)?;
+            sent |= up;
+            more = up || down;
+            if !more {
+                break;
+            }
+        }
+        if sent && !self.socket_finished {
+            self.circuit.flush()?;
+        }
+        Ok(
+            match (self.socket_finished && self.circuit_finished, more) {
+                (true, _) => PumpOutcome::Ended,
+                (false, true) => PumpOutcome::MoreToDo,
+                (false, false) => PumpOutcome::Waiting,
+            },
+        )
+    }
+
+    /// Sees whether both sides have answered, in time.
+    fn check_handshake(&mut self) -> io::Result<()> {
+        let Some(handshake_deadline) = self.handshake_deadline else {
+            return Ok(());
+        };
+        if self.connecting && self.writable {
+            if let Some(error) = self.socket.take_error()? {
+                return Err(error);
+            }
+            self.connecting = false;
+        }
+        let status = self.circuit.status();
+        if let Some(reason) = status.closed.filter(|_| !status.connected) {
+            return Err(match reason {
+                CloseReason::TimedOut => ErrorKind::TimedOut.into(),
+                _ => ErrorKind::ConnectionRefused.into(),
+            });
+        }
+        if status.connected && !self.connecting {
+            self.handshake_deadline = None;
+            self.readable = true;
+            self.socket.on_connected()?;
+        } else if Instant::now() >= handshake_deadline {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        Ok(())
+    }
+
+    /// Moves one piece from TCP to the circuit; true when it did.
+    fn socket_to_circuit(
+        &mut self,
+        buffer: &mut [u8],
+        counts: &mut TunnelCounts,
+    ) -> io::Result<bool> {
+        if self.socket_finished {
+            return Ok(false);
+        }
+        if !self.unsent_to_circuit.is_empty() {
+            if !try_send(&mut self.circuit, &self.unsent_to_circuit)? {
+                return Ok(false);
+            }
+            self.unsent_to_circuit.clear();
+        }
+        if !self.readable {
+            return Ok(false);
+        }
+        match self.socket.read(buffer) {
+            Ok(0) => {
+                self.circuit.finish()?;
+                self.socket_finished = true;
+                Ok(true)
+            }
+            Ok(len) => {
+                counts.sent_bytes += len as u64;
+                if try_send(&mut self.circuit, &buffer[..len])? {
+                    return Ok(true);
+                }
+                self.unsent_to_circuit.extend_from_slice(&buffer[..len]);
+                Ok(false)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(false)
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Moves one piece from the circuit to TCP; true when it did.
+    fn circuit_to_socket(
+        &mut self,
+        buffer: &mut [u8],
+        counts: &mut TunnelCounts,
+    ) -> io::Result<bool> {
+        if self.circuit_finished || !self.flush_to_socket()? {
+            return Ok(false);
+        }
+        let len = match self.circuit.try_recv(buffer) {
+            Ok(Some(len)) => len.min(buffer.len()),
+            Ok(None) => {
+                self.circuit_finished = true;
+                self.socket.shutdown_write()?;
+                return Ok(true);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        counts.received_bytes += len as u64;
+        let written = write_available(&mut *self.socket, &mut self.writable, &buffer[..len])?;
+        self.unsent_to_socket
+            .extend_from_slice(&buffer[written..len]);
+        Ok(self.unsent_to_socket.is_empty())
+    }
+
+    /// Writes what TCP had no room for; true when nothing is left.
+    fn flush_to_socket(&mut self) -> io::Result<bool> {
+        let at = write_available(
+            &mut *self.socket,
+            &mut self.writable,
+            &self.unsent_to_socket,
+        )?;
+        self.unsent_to_socket.drain(..at);
+        Ok(self.unsent_to_socket.is_empty())
+    }
+
+    /// Lets go of both sides; `broken` tells both.
+    pub(super) fn close(self, broken: bool) {
+        if broken {
+            self.socket.reset(self.error.as_ref());
+            // Nobody is left to tell about an error.
+            let _ = self.circuit.abort();
+        }
+    }
+}
+
+/// Writes as much as TCP has room for, as long as it is `writable`; gives how much.
+fn write_available(
+    socket: &mut dyn LocalSocket,
+    writable: &mut bool,
+    bytes: &[u8],
+) -> io::Result<usize> {
+    let mut at = 0;
+    while at < bytes.len() && *writable {
+        match socket.write(&bytes[at..]) {
+            Ok(len) => at += len,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => *writable = false,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(at)
+}
+
+/// Gives bytes to the circuit; false when it has no room.
+fn try_send(circuit: &mut Circuit, bytes: &[u8]) -> io::Result<bool> {
+    match circuit.try_send(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,79 @@
+//! What the connection-oriented local sockets share: a listener with an abstract name.
+
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, Listener, Reach, Rendezvous};
+use crate::options::Options;
+use crate::socket;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::io;
+use std::time::Instant;
+
+/// Makes a circuit of a connected socket.
+pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> Box<dyn Circuit>;
+
+/// A listening local socket.
+pub(crate) struct UnixSocketListener {
+    socket: Socket,
+    name: String,
+    options: Options,
+    make_circuit: UnixCircuitFactory,
+}
+
+impl UnixSocketListener {
+    /// Listens under a new name.
+    pub(crate) fn bind(
+        kind: Type,
+        options: &Options,
+        make_circuit: UnixCircuitFactory,
+    ) -> io::Result<Box<dyn Listener>> {
+        let socket = new_socket(kind, options)?;
+        let name = socket::unique_name("server");
+        socket.bind(&SockAddr::unix(&name)?)?;
+        socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
+        socket.listen(1024)?;
+        Ok(Box::new(UnixSocketListener {
+            socket,
+            name,
+            options: options.clone(),
+            make_circuit,
+        }))
+    }
+}
+
+fn new_socket(kind: Type, options: &Options) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::UNIX, kind, None)?;
+    socket::set_buffers(&socket, options.buffers);
+    Ok(socket)
+}
+
+/// Connects to a listener of `kind`.
+pub(crate) fn connect(
+    kind: Type,
+    rendezvous: &Rendezvous,
+    options: &Options,
+) -> io::Result<Socket> {
+    let socket = new_socket(kind, options)?;
+    socket::connect(
+        &socket,
+        &socket::decode_name(&rendezvous.bytes)?,
+        options.blocking_timeout,
+    )?;
+    Ok(socket)
+}
+
+impl Listener for UnixSocketListener {
+    fn rendezvous(&self) -> io::Result<Rendezvous> {
+        Ok(Rendezvous {
+            reach: Reach::Host,
+            bytes: socket::encode_name(&self.name),
+            descriptors: Vec::new(),
+        })
+    }
+
+    fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
+        let socket = socket::accept(&self.socket, deadline)?;
+        // Local sockets inherit neither: each end's options count for what it sends.
+        socket::set_buffers(&socket, self.options.buffers);
+        socket::set_blocking_timeout(&socket, self.options.blocking_timeout)?;
+        Ok((self.make_circuit)(socket, &self.options))
+    }
+}

@@ -1,0 +1,351 @@
+//! What can be set on an endpoint of XTP.
+
+use super::contexts::{self, EndpointIdentity};
+use super::option_values::{
+    self, CONGESTION_CONTROLS, ERROR_CONTROLS, OFF_ON, SERVICES, STATUS_REQUEST_KINDS, VERSIONS,
+    parse_bytes, parse_choice,
+};
+use super::tracing;
+use crate::contract::OptionHelp;
+use crate::engine_circuit::ReceiveBufferPosting;
+use engine::Framing;
+use engine_xtp::pdu::Service;
+use engine_xtp::{Config, ErrorControl, Xtp};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use wire::trace::TraceLog;
+
+/// Settings of an endpoint. Those not named here are in the engine's [`Config`], which a program
+/// can change as a whole.
+#[derive(Clone, Debug)]
+pub struct EndpointConfig {
+    /// The engine's; what it says is explained there.
+    pub config: Config,
+    /// Bytes of a circuit's send store; bytes stay in it until they are acknowledged. Half of it
+    /// is room for the largest message.
+    pub send_buffer_len: usize,
+    /// Octets of kernel buffer asked for in each direction. What all circuits of an endpoint may have
+    /// on their way should fit into it twice, as the kernel charges its own bookkeeping too.
+    pub socket_buffer_len: usize,
+    /// Whether many packets pass through the kernel in one call, where it can do that.
+    pub segmentation: bool,
+    /// How long a wait looks for arrivals before its thread sleeps. It finds them sooner, and keeps a
+    /// processor busy; zero is right unless one can be spared for it. For endpoints of this library.
+    pub spin: Duration,
+    /// Whether endpoints tell what their associations are doing; see [`super::contexts`].
+    pub contexts: bool,
+    /// Where packets are written down, for endpoints of this library.
+    pub trace: Option<Arc<TraceLog>>,
+}
+
+/// The send store's default: acknowledgements come about every 120 KiB, so four of them.
+const SEND_BUFFER_LEN: usize = 512 << 10;
+
+/// Octets of the shortest and longest packet.
+const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD_MAX;
+
+/// Bytes of the smallest and largest queue.
+const QUEUE_LENS: std::ops::RangeInclusive<usize> = 4096..=64 << 20;
+
+/// Silent peers are asked no more often than this, at an agent's expense too.
+const CTIMER_MIN: Duration = Duration::from_millis(1);
+
+/// No first answer is missed sooner than this.
+const WTIMER_MIN: Duration = Duration::from_micros(100);
+
+impl Default for EndpointConfig {
+    /// The engine's defaults, with user bytes summed once, by UDP.
+    fn default() -> EndpointConfig {
+        EndpointConfig {
+            config: Config {
+                checksum: false,
+                ..Config::default()
+            },
+            send_buffer_len: SEND_BUFFER_LEN,
+            socket_buffer_len: wire_udp::BUFFER_LEN,
+            segmentation: true,
+            spin: Duration::ZERO,
+            contexts: false,
+            trace: None,
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// The words [`parse`](Settings::parse) knows.
+    pub const HELP: &'static [OptionHelp] = option_values::HELP;
+
+    /// Settings from words.
+    ///
+    /// # Errors
+    ///
+    /// A sentence that names the word and what would be right.
+    pub fn parse(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
+        EndpointConfig::default().with_options(own)
+    }
+
+    /// These settings, changed by words.
+    ///
+    /// # Errors
+    ///
+    /// As [`parse`](Settings::parse).
+    pub fn with_options(
+        mut self,
+        own: &BTreeMap<String, String>,
+    ) -> Result<EndpointConfig, String> {
+        let mut limit = (None, None);
+        for (name, value) in own {
+            match name.as_str() {
+                "rate" => limit.0 = Some(option_values::parse_rate(name, value)?),
+                "burst" => limit.1 = Some(parse_bytes(name, value, 1..=1 << 30)? as u32),
+                _ => self.set(name, value)?,
+            }
+        }
+        if self.config.gateway.is_some() {
+            if self.config.version != engine_xtp::pdu::Version::V36 {
+                return Err("gateway needs dialect=3.6; add it or leave gateway out".to_owned());
+            }
+            self.config.routes = true;
+        }
+        if limit != (None, None) {
+            let packet_len = self.config.packet_len;
+            self.config.rate = option_values::rate_limit(limit.0, limit.1, packet_len)?;
+        }
+        if self.config.service == Service::Isochronous && self.config.rate.is_none() {
+            return Err("service=isochronous needs a rate; add rate=100mbit".to_owned());
+        }
+        Ok(self)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "ask" => config.status_request_kind = parse_choice(name, value, &STATUS_REQUEST_KINDS)?,
+            "checksum" => config.checksum = parse_choice(name, value, &OFF_ON)?,
+            "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
+            "nulldata" => config.null_data = parse_choice(name, value, &OFF_ON)?,
+            "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
+            "congestion" => config.congestion = parse_choice(name, value, &CONGESTION_CONTROLS)?,
+            "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
+            "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
+            "gateway" => config.gateway = Some(option_values::parse_gateway(name, value)?),
+            "service" => config.service = parse_choice(name, value, &SERVICES)?,
+            "packet" => config.packet_len = parse_bytes(name, value, PACKET_LENS)?,
+            "queue" => {
+                let study = engine_xtp::config::STUDY_QUEUE_LEN.to_string();
+                let value = if value == "study" { &study } else { value };
+                let len = parse_bytes(name, value, QUEUE_LENS)?;
+                self.send_buffer_len = len;
+                config.window = len as u64;
+                config.initial_window = config.initial_window.min(len as u64);
+            }
+            "ralloc" => config.window = parse_bytes(name, value, QUEUE_LENS)? as u64,
+            "talloc" => config.initial_window = parse_bytes(name, value, QUEUE_LENS)? as u64,
+            "oqmax" => config.oqmax = Some(parse_bytes(name, value, QUEUE_LENS)? as u64),
+            "iqmax" => config.iqmax = Some(parse_bytes(name, value, QUEUE_LENS)? as u64),
+            "retrycount" => config.retries_max = option_values::parse_count(name, value, 1..=1000)?,
+            "sort" => config.sort = Some(option_values::parse_count(name, value, 0..=u16::MAX)?),
+            _ => return self.set_time(name, value),
+        }
+        Ok(())
+    }
+
+    fn set_time(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let config = &mut self.config;
+        match name {
+            "ctimer" if option_values::parse_time(name, value)?.is_zero() => {
+                config.keepalive = Duration::ZERO
+            }
+            "ctimer" => config.keepalive = option_values::parse_interval(name, value, CTIMER_MIN)?,
+            "ctimeout" => config.handshake_max = option_values::parse_time(name, value)?,
+            "rtt" => config.initial_rtt = Some(option_values::parse_time(name, value)?),
+            "wtimer" => {
+                config.wtimer_initial = option_values::parse_interval(name, value, WTIMER_MIN)?
+            }
+            _ => {
+                let known: Vec<&str> = EndpointConfig::HELP.iter().map(|help| help.name).collect();
+                return Err(format!(
+                    "xtp has no option {name}; it has {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The engine's configuration for circuits that keep messages as `framing` says.
+    pub(crate) fn config(&self, framing: Framing) -> Config {
+        Config {
+            framing,
+            seed: crate::engine_circuit::random_seed(),
+            ..self.config.clone()
+        }
+    }
+
+    /// Whether the settings or the environment want endpoints to tell of their associations.
+    pub(crate) fn serves_contexts(&self) -> bool {
+        self.contexts || contexts::enabled_by_environment()
+    }
+
+    /// How receivers of a bulk post their buffers: as much as their window would be.
+    pub(crate) fn buffer_posting(&self) -> Option<ReceiveBufferPosting<Xtp>> {
+        let bulk = self.config.service == Service::Bulk;
+        bulk.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
+    }
+
+    /// Whether every byte arrives.
+    pub(crate) fn is_reliable(&self) -> bool {
+        let config = &self.config;
+        config.error != ErrorControl::None && config.service != Service::Isochronous
+    }
+
+    /// Where an endpoint writes its packets down.
+    pub(crate) fn log(&self) -> io::Result<Option<Arc<TraceLog>>> {
+        match &self.trace {
+            Some(log) => Ok(Some(Arc::clone(log))),
+            None => tracing::process_log(),
+        }
+    }
+
+    /// What an endpoint at `address` says about itself.
+    pub(crate) fn identity(&self, address: String) -> EndpointIdentity {
+        let mut dialects = VERSIONS.iter();
+        let dialect = dialects.find(|(_, one)| *one == self.config.version);
+        EndpointIdentity {
+            address,
+            dialect: dialect.map_or("?", |(name, _)| name).to_owned(),
+        }
+    }
+
+    /// Settings as a result shows them.
+    pub(crate) fn effective(&self) -> BTreeMap<String, String> {
+        let checksum = match self.config.checksum {
+            true => "on: XTP and UDP sum the data",
+            false => "off: UDP sums the data",
+        };
+        let error = ERROR_CONTROLS
+            .iter()
+            .find(|(_, error)| *error == self.config.error);
+        let congestion = CONGESTION_CONTROLS
+            .iter()
+            .find(|(_, congestion)| *congestion == self.config.congestion);
+        let named = |name: Option<&str>| name.unwrap_or("?").to_owned();
+        let mut effective = BTreeMap::from([
+            ("checksum".into(), checksum.into()),
+            ("window".into(), self.config.window.to_string()),
+            ("send_store".into(), self.send_buffer_len.to_string()),
+            ("error".into(), named(error.map(|(name, _)| *name))),
+            (
+                "congestion".into(),
+                named(congestion.map(|(name, _)| *name)),
+            ),
+        ]);
+        let dialect = VERSIONS.iter().find(|(_, one)| *one == self.config.version);
+        effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
+        effective.insert("service".into(), self.config.service.name().into());
+        if let Some(limit) = self.config.rate {
+            let rate = format!("{} bit/s", u64::from(limit.rate_bytes_per_s) * 8);
+            effective.insert("rate".into(), rate);
+            effective.insert("burst".into(), limit.burst_bytes.to_string());
+        }
+        if let Some(sort) = self.config.sort {
+            effective.insert("sort".into(), sort.to_string());
+        }
+        effective
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[(&str, &str)]) -> Result<EndpointConfig, String> {
+        let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        EndpointConfig::parse(&own.collect())
+    }
+
+    #[test]
+    fn options_set_their_fields() {
+        let settings = parse(&[("checksum", "on"), ("queue", "32k"), ("error", "gbn")]);
+        let settings = settings.expect("all of them are known");
+        assert!(settings.config.checksum);
+        assert_eq!(settings.config.window, 32 << 10);
+        assert_eq!(settings.send_buffer_len, 32 << 10);
+        assert_eq!(settings.config.error, ErrorControl::GoBackN);
+        assert_eq!(settings.effective()["error"], "gbn");
+        let settings = parse(&[("rate", "100mbit"), ("burst", "16k"), ("sort", "3")]);
+        let settings = settings.expect("all of them are known");
+        let limit = settings.config.rate.expect("a rate was given");
+        assert_eq!(
+            (limit.rate_bytes_per_s, limit.burst_bytes),
+            (12_500_000, 16 << 10)
+        );
+        assert_eq!(settings.effective()["rate"], "100000000 bit/s");
+        assert_eq!(settings.config.sort, Some(3));
+        let settings = parse(&[("queue", "study"), ("rtt", "80ms"), ("retrycount", "3")]);
+        let settings = settings.expect("all of them are known");
+        assert_eq!(
+            (settings.config.window, settings.send_buffer_len),
+            (16384, 16384)
+        );
+        assert_eq!(
+            settings.config.initial_rtt,
+            Some(std::time::Duration::from_millis(80))
+        );
+        assert_eq!(settings.config.retries_max, 3);
+    }
+
+    #[test]
+    fn every_option_in_help_parses_with_its_values() {
+        for help in EndpointConfig::HELP {
+            for value in help.values.split('|') {
+                let value = match value {
+                    "BYTES" => "8k",
+                    "TIME" => "200ms",
+                    "RATE" => "10mbit",
+                    "COUNT" => "7",
+                    "ADDR:PORT" => "10.0.0.1:9000",
+                    word => word,
+                };
+                let more = match help.name {
+                    "gateway" => ("dialect", "3.6"),
+                    _ => ("rate", "1gbit"),
+                };
+                let both = [(help.name, value), more];
+                let needs_more =
+                    ["burst", "gateway"].contains(&help.name) || value == "isochronous";
+                parse(if needs_more { &both } else { &both[..1] })
+                    .unwrap_or_else(|text| panic!("{text}"));
+            }
+        }
+    }
+
+    #[test]
+    fn invalid_option_error_names_option_and_remedy() {
+        let wrong = [
+            (("error", "maybe"), "choose selective, gbn, none"),
+            (("queue", "12"), "from 4096 to 67108864"),
+            (("queue", "99999999999999999999k"), "queue=9999"),
+            (("packet", "1472x"), "packet=1472x"),
+            (("colour", "red"), "it has ask, burst, checksum, congestion"),
+            (("rate", "100"), "such as 100mbit"),
+            (("rate", "99999999gbit"), "8bit to 34gbit"),
+            (("burst", "8k"), "burst needs a rate"),
+            (("gateway", "here"), "such as 10.0.0.1:9000"),
+            (("gateway", "10.0.0.1:9000"), "gateway needs dialect=3.6"),
+            (("wtimer", "2h"), "us, ms or s"),
+            (("wtimer", "99us"), "at least 100us"),
+            (("wtimer", "0s"), "at least 100us"),
+            (("ctimer", "999us"), "at least 1000us"),
+            (("service", "isochronous"), "add rate=100mbit"),
+            (("retrycount", "0"), "from 1 to 1000"),
+            (("sort", "-1"), "from 0 to 65535"),
+        ];
+        for (word, part) in wrong {
+            let text = parse(&[word]).expect_err("it is wrong");
+            assert!(text.contains(part), "{text}");
+        }
+    }
+}

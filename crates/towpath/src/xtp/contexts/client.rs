@@ -1,0 +1,129 @@
+//! Finds endpoints and asks them.
+
+use super::report::EndpointReport;
+use super::socket_dir;
+use rustix::process::{Pid, test_kill_process};
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Octets of an answer at most; the longest there is has about one.
+const REPORT_LEN_MAX: u64 = 8 << 20;
+
+/// How long an endpoint may take to answer.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Sockets looked at, at most.
+const SOCKETS_MAX: usize = 10_000;
+
+/// A socket of an endpoint, and what it answered.
+#[derive(Debug)]
+pub struct QueriedEndpoint {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The process that made it, as its name says.
+    pub process: u32,
+    /// What it told, or why it did not.
+    pub report: io::Result<EndpointReport>,
+}
+
+/// Asks all endpoints of this user, or those of one process, in the order of their numbers. Sockets
+/// behind which there is nobody are removed.
+///
+/// # Errors
+///
+/// A folder that is not the user's alone, or the system's.
+pub fn query_all(process: Option<u32>) -> io::Result<Vec<QueriedEndpoint>> {
+    match socket_dir::open_existing()? {
+        Some(folder) => query_all_in(&folder, process),
+        None => Ok(Vec::new()),
+    }
+}
+
+fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEndpoint>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)?.take(SOCKETS_MAX) {
+        let path = entry?.path();
+        if let Some(numbers) = parse_socket_name(&path) {
+            names.push((numbers, path));
+        } else {
+            remove_stale_temporary(&path);
+        }
+    }
+    names.sort();
+    let wanted = |maker: u32| process.is_none_or(|process| process == maker);
+    let names = names.into_iter().filter(|((maker, _), _)| wanted(*maker));
+    let answers = names.filter_map(|((process, _), path)| {
+        let answer = query(&path);
+        if let Err(error) = &answer
+            && error.kind() == io::ErrorKind::ConnectionRefused
+        {
+            // It listened before it got its name, so its process is gone.
+            let _ = std::fs::remove_file(&path);
+            return None;
+        }
+        let gone = matches!(&answer, Err(error) if error.kind() == io::ErrorKind::NotFound);
+        (!gone).then_some(QueriedEndpoint {
+            path,
+            process,
+            report: answer,
+        })
+    });
+    Ok(answers.collect())
+}
+
+/// The process and the number in a name such as `4711-1.sock`.
+fn parse_socket_name(path: &Path) -> Option<(u32, u32)> {
+    let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
+    let (process, number) = name.split_once('-')?;
+    Some((process.parse().ok()?, number.parse().ok()?))
+}
+
+/// Removes a socket whose process ended before it listened.
+fn remove_stale_temporary(path: &Path) {
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.and_then(|name| name.strip_prefix('.')?.strip_suffix(".new"));
+    let process = name.and_then(|name| name.split_once('-')?.0.parse().ok());
+    if let Some(process) = process.and_then(Pid::from_raw)
+        && test_kill_process(process) == Err(rustix::io::Errno::SRCH)
+    {
+        // Another reader may have been faster.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Asks the endpoint behind the socket at `path`.
+///
+/// # Errors
+///
+/// `ConnectionRefused` when nobody listens any more, `InvalidData` for an answer that is none, or
+/// the system's.
+pub fn query(path: &Path) -> io::Result<EndpointReport> {
+    let mut socket = UnixStream::connect(path)?;
+    let end = Instant::now() + QUERY_TIMEOUT;
+    let mut answer = Vec::new();
+    loop {
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        socket.set_read_timeout(Some(left))?;
+        let mut part = [0; 16 << 10];
+        match socket.read(&mut part) {
+            Ok(0) => break,
+            Ok(len) => answer.extend_from_slice(&part[..len]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if answer.len() as u64 > REPORT_LEN_MAX {
+            let text = "the answer is longer than any endpoint's";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, text));
+        }
+    }
+    serde_json::from_slice(&answer).map_err(|_| {
+        let text = "the answer is not that of an endpoint of this version";
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    })
+}

@@ -1,0 +1,106 @@
+//! Where sockets are: a folder that belongs to the user, and that nobody else may enter.
+
+use rustix::process::geteuid;
+use std::fs::{DirBuilder, Metadata, symlink_metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// A path to a socket has 107 octets at most, of which a name takes up to 30.
+const DIRECTORY_LEN_MAX: usize = 77;
+
+/// The folder, made if it is not there.
+///
+/// # Errors
+///
+/// One that is there and not the user's alone, or the system's.
+pub(super) fn create() -> io::Result<PathBuf> {
+    let folder = directory_path();
+    match DirBuilder::new().mode(0o700).create(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            let text = format!("cannot make the folder {}: {error}", folder.display());
+            Err(io::Error::new(error.kind(), text))
+        }
+        _ => check_private(&folder).map(|()| folder),
+    }
+}
+
+/// The folder if it is there.
+///
+/// # Errors
+///
+/// One that is there and not the user's alone, or the system's.
+pub(super) fn open_existing() -> io::Result<Option<PathBuf>> {
+    let folder = directory_path();
+    match check_private(&folder) {
+        Ok(()) => Ok(Some(folder)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn directory_path() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let fits = |path: &PathBuf| path.as_os_str().len() <= DIRECTORY_LEN_MAX;
+    let runtime = runtime.filter(|path| path.is_absolute() && check_owner(path).is_ok());
+    let runtime = runtime.map(|path| path.join("towpath")).filter(fits);
+    let own = || PathBuf::from(format!("/tmp/towpath-{}", geteuid().as_raw()));
+    runtime.unwrap_or_else(own)
+}
+
+/// Whether `folder` is a folder of this user, into which nobody else may write.
+fn check_owner(folder: &Path) -> io::Result<Metadata> {
+    // A link is not followed: others could have made it.
+    let found = symlink_metadata(folder)?;
+    let own = found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0;
+    own.then_some(found).ok_or_else(|| not_private(folder))
+}
+
+/// Whether nobody else may enter it either.
+fn check_private(folder: &Path) -> io::Result<()> {
+    let found = check_owner(folder)?;
+    match found.mode() & 0o077 {
+        0 => Ok(()),
+        _ => Err(not_private(folder)),
+    }
+}
+
+fn not_private(folder: &Path) -> io::Error {
+    let text = format!(
+        "{} is no folder of this user alone; remove it, or take others' rights away (chmod 700)",
+        folder.display()
+    );
+    io::Error::new(io::ErrorKind::PermissionDenied, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{Permissions, create_dir, remove_dir, set_permissions};
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn directory_accessible_to_others_is_refused() {
+        let base = std::env::temp_dir().join(format!("towpath-folder-{}", std::process::id()));
+        // What a process with this number left.
+        let _ = std::fs::remove_dir_all(&base);
+        create_dir(&base).expect("a folder");
+        for (mode, good) in [
+            (0o700, true),
+            (0o750, false),
+            (0o701, false),
+            (0o770, false),
+        ] {
+            set_permissions(&base, Permissions::from_mode(mode)).expect("it is ours");
+            assert_eq!(check_private(&base).is_ok(), good, "{mode:o}");
+        }
+        set_permissions(&base, Permissions::from_mode(0o700)).expect("it is ours");
+        let link = base.join("link");
+        symlink(&base, &link).expect("a link");
+        assert!(check_private(&link).is_err(), "a link is no folder");
+        std::fs::remove_file(&link).expect("it is there");
+        remove_dir(&base).expect("it is empty");
+        let gone = check_private(&base).map_err(|error| error.kind());
+        assert_eq!(gone, Err(io::ErrorKind::NotFound));
+    }
+}

@@ -1,0 +1,128 @@
+//! What can be set on the ends of a group.
+
+use super::Config;
+use engine::{Address, Framing};
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
+use wire::Wire;
+use wire_udp::UdpWire;
+
+/// Settings of a sender or a receiver. Those not named here are in the engine's [`Config`].
+#[derive(Clone, Debug)]
+pub struct GroupEndpointConfig {
+    /// The engine's; what it says is explained there.
+    pub config: Config,
+    /// Bytes of a sender's store; bytes stay in it until all members have them.
+    ///
+    /// 2 MiB: the slowest member may be a window of 1 MiB behind, and the user writes the next.
+    pub send_buffer_len: usize,
+    /// Octets of kernel buffer asked for in each direction. Where the system grants less, a
+    /// receiver's window is a quarter of what it got: the kernel charges its own bookkeeping too.
+    pub socket_buffer_len: usize,
+    /// Routers that pass a sender's packets on: 1 keeps them on the local network.
+    pub hops: u8,
+    /// Whether receivers answer to the group instead of the sender, at the port after the group's.
+    /// Damping needs it; both ends must agree.
+    pub ack_to_group: bool,
+}
+
+/// Octets of a full packet over IPv6: 1500 of an Ethernet frame less 40 of IPv6 and 8 of UDP. The
+/// kernel cuts segments, but no packets that are too long.
+const PACKET_V6_LEN: usize = 1452;
+
+impl Default for GroupEndpointConfig {
+    /// The engine's defaults, with user bytes summed once, by UDP.
+    fn default() -> GroupEndpointConfig {
+        GroupEndpointConfig {
+            config: Config {
+                checksum: false,
+                ..Config::default()
+            },
+            send_buffer_len: 2 << 20,
+            socket_buffer_len: wire_udp::BUFFER_LEN,
+            hops: 1,
+            ack_to_group: false,
+        }
+    }
+}
+
+impl GroupEndpointConfig {
+    /// The defaults, for a sender that waits for `count` members.
+    pub fn for_members(count: usize) -> GroupEndpointConfig {
+        let mut settings = GroupEndpointConfig::default();
+        settings.config.members_min = count;
+        settings
+    }
+
+    /// These settings with messages kept apart: each send is a message, received as one.
+    #[must_use]
+    pub fn messages(mut self) -> GroupEndpointConfig {
+        self.config.framing = Framing::Messages;
+        self
+    }
+
+    /// The engine's configuration for an end in `group`.
+    pub(super) fn engine_config(&self, group: Option<SocketAddr>) -> Config {
+        let to_group = group.filter(|_| self.ack_to_group);
+        Config {
+            seed: crate::engine_circuit::random_seed(),
+            answer_to: to_group.map(|group| Address::Socket(ack_address(group))),
+            window: self.config.window.min(self.window_max()),
+            packet_len: match group {
+                Some(SocketAddr::V6(_)) => self.config.packet_len.min(PACKET_V6_LEN),
+                _ => self.config.packet_len,
+            },
+            ..self.config.clone()
+        }
+    }
+
+    /// The largest window the system's buffers hold.
+    fn window_max(&self) -> u64 {
+        let granted = || -> io::Result<i32> {
+            let probe = UdpSocket::bind("127.0.0.1:0")?;
+            wire_udp::sys::set_buffers(probe.as_fd(), self.socket_buffer_len);
+            wire_udp::sys::option(probe.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
+        };
+        // One that cannot be asked is taken at its word.
+        granted().map_or(u64::MAX, |len| (len as u64 / 4).max(8 << 10))
+    }
+
+    /// A socket on the interface that has the address `local`.
+    pub(super) fn bind_wire(&self, local: IpAddr, scope: u32, port: u16) -> io::Result<UdpWire> {
+        let address = match local {
+            IpAddr::V4(_) => SocketAddr::new(local, port),
+            IpAddr::V6(host) => std::net::SocketAddrV6::new(host, port, 0, scope).into(),
+        };
+        let wire = UdpWire::bind(address)?;
+        if let Some(socket) = wire.descriptor() {
+            wire_udp::sys::set_buffers(socket, self.socket_buffer_len);
+            wire_udp::multicast::set_hops(socket, address, self.hops)?;
+        }
+        Ok(wire)
+    }
+}
+
+/// Where the receivers of `group` answer to the group: the port after its own.
+pub(super) fn ack_address(group: SocketAddr) -> SocketAddr {
+    let mut to = group;
+    to.set_port(group.port().wrapping_add(1).max(1));
+    to
+}
+
+/// The scope of an IPv6 group, which names its interface; 0 for none.
+pub(super) fn ipv6_scope(group: SocketAddr) -> u32 {
+    match group {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(group) => group.scope_id(),
+    }
+}
+
+/// Refuses what is no group.
+pub(super) fn check_multicast(group: SocketAddr) -> io::Result<()> {
+    if group.ip().is_multicast() {
+        return Ok(());
+    }
+    let text = format!("{group} is no multicast address; use one such as 239.1.2.3:5000");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+}

@@ -1,0 +1,305 @@
+//! Settings as words: what they are called, and how their values are read.
+
+use crate::contract::OptionHelp;
+use engine_xtp::pdu::{Service, Version};
+use engine_xtp::{Congestion, ErrorControl, RateLimit, StatusRequestKind};
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+const fn option(name: &'static str, values: &'static str, meaning: &'static str) -> OptionHelp {
+    OptionHelp {
+        name,
+        values,
+        meaning,
+    }
+}
+
+/// All words. Those of the studies keep their names.
+pub(super) const HELP: &[OptionHelp] = &[
+    option(
+        "ask",
+        "received|delivered",
+        "what status requests ask for: what arrived, or what the user took",
+    ),
+    option(
+        "burst",
+        "BYTES",
+        "bytes sent at once under a rate; 8 full packets if not given",
+    ),
+    option(
+        "checksum",
+        "off|on",
+        "XTP's own checksum over user bytes, besides UDP's",
+    ),
+    option(
+        "congestion",
+        "off|loss|delay|rate",
+        "how the sender learns what a shared path takes; XTP itself has nothing",
+    ),
+    option(
+        "ctimeout",
+        "TIME",
+        "how long a peer that does not answer is asked, such as 30s",
+    ),
+    option(
+        "ctimer",
+        "TIME",
+        "silence after which a peer is asked whether it is there, from 1ms; 0s for never",
+    ),
+    option(
+        "dialect",
+        "4.0|3.6|3.5|3.3",
+        "which revision; both ends the same",
+    ),
+    option(
+        "error",
+        "selective|gbn|none",
+        "what is sent again after a loss: what is missing, all from there on, nothing",
+    ),
+    option(
+        "fastnak",
+        "off|on",
+        "whether the receiver reports each gap at once",
+    ),
+    option(
+        "gateway",
+        "ADDR:PORT",
+        "the intermediate system that circuits go through, and come from; dialect=3.6",
+    ),
+    option(
+        "iqmax",
+        "BYTES",
+        "bytes kept for a user that does not take them",
+    ),
+    option(
+        "nulldata",
+        "off|on",
+        "whether status requests without bytes travel as DATA without bytes",
+    ),
+    option(
+        "oqmax",
+        "BYTES",
+        "bytes sent and kept to be sent again at most",
+    ),
+    option(
+        "packet",
+        "BYTES",
+        "octets of a full packet, 128 to 65507; 1472 if not given",
+    ),
+    option(
+        "queue",
+        "BYTES|study",
+        "send store and receive window of a circuit, such as 32k; the study's are 16k",
+    ),
+    option("ralloc", "BYTES", "receive window"),
+    option(
+        "rate",
+        "RATE",
+        "packets sent a second, and accepted, in bits: such as 100mbit",
+    ),
+    option(
+        "retrycount",
+        "COUNT",
+        "status requests without an answer before a circuit is given up",
+    ),
+    option(
+        "rtt",
+        "TIME",
+        "round trip taken for granted before one was measured",
+    ),
+    option(
+        "segmentation",
+        "on|off",
+        "whether many packets pass through the kernel in one call",
+    ),
+    option(
+        "service",
+        "stream|isochronous|bulk",
+        "what is asked for: all bytes, those in time at a rate, all into buffers posted for them",
+    ),
+    option(
+        "sort",
+        "COUNT",
+        "priority among the circuits of an endpoint: the lowest is served first",
+    ),
+    option(
+        "talloc",
+        "BYTES",
+        "what a sender may send before it heard of the receiver's window",
+    ),
+    option(
+        "wtimer",
+        "TIME",
+        "wait for an answer before a round trip was measured, from 100us",
+    ),
+];
+
+pub(super) const OFF_ON: [(&str, bool); 2] = [("off", false), ("on", true)];
+
+pub(super) const STATUS_REQUEST_KINDS: [(&str, StatusRequestKind); 2] = [
+    ("received", StatusRequestKind::Received),
+    ("delivered", StatusRequestKind::Delivered),
+];
+
+pub(super) const VERSIONS: [(&str, Version); 4] = [
+    ("4.0", Version::V40),
+    ("3.6", Version::V36),
+    ("3.5", Version::V35),
+    ("3.3", Version::V33),
+];
+
+pub(super) const ERROR_CONTROLS: [(&str, ErrorControl); 3] = [
+    ("selective", ErrorControl::Selective),
+    ("gbn", ErrorControl::GoBackN),
+    ("none", ErrorControl::None),
+];
+
+pub(super) const SERVICES: [(&str, Service); 3] = [
+    ("stream", Service::Stream),
+    ("isochronous", Service::Isochronous),
+    ("bulk", Service::Bulk),
+];
+
+pub(super) const CONGESTION_CONTROLS: [(&str, Congestion); 4] = [
+    ("off", Congestion::Off),
+    ("loss", Congestion::Loss),
+    ("delay", Congestion::Delay),
+    ("rate", Congestion::Rate),
+];
+
+pub(super) fn parse_choice<T: Copy>(
+    name: &str,
+    value: &str,
+    choices: &[(&str, T)],
+) -> Result<T, String> {
+    let found = choices.iter().find(|(word, _)| *word == value);
+    found.map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<&str> = choices.iter().map(|(word, _)| *word).collect();
+        format!(
+            "{name}={value} is not possible; choose {}",
+            words.join(", ")
+        )
+    })
+}
+
+/// The digits of `value`, and the letters behind them.
+fn split_unit(value: &str) -> (Option<u64>, &str) {
+    let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    (digits.parse().ok(), &value[digits.len()..])
+}
+
+/// A number of bytes, with k or M for powers of 1024.
+pub(super) fn parse_bytes(
+    name: &str,
+    value: &str,
+    range: RangeInclusive<usize>,
+) -> Result<usize, String> {
+    let (number, unit) = split_unit(value);
+    let factor = match unit {
+        "" | "B" => Some(1),
+        "k" | "K" | "KiB" => Some(1 << 10),
+        "m" | "M" | "MiB" => Some(1 << 20),
+        _ => None,
+    };
+    let len = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
+    let len = len.and_then(|len| usize::try_from(len).ok());
+    len.filter(|len| range.contains(len)).ok_or_else(|| {
+        format!(
+            "{name}={value} is not possible; give bytes from {} to {}, such as 32k",
+            range.start(),
+            range.end()
+        )
+    })
+}
+
+pub(super) fn parse_count<T>(name: &str, value: &str, range: RangeInclusive<T>) -> Result<T, String>
+where
+    T: std::str::FromStr + PartialOrd + std::fmt::Display,
+{
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| {
+        format!(
+            "{name}={value} is not possible; give a number from {} to {}",
+            range.start(),
+            range.end()
+        )
+    })
+}
+
+/// The address of a neighbour.
+pub(super) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, String> {
+    let address = value.parse::<std::net::SocketAddr>();
+    address.map(engine::Address::Socket).map_err(|_| {
+        format!("{name}={value} is not possible; give ADDR:PORT, such as 10.0.0.1:9000")
+    })
+}
+
+/// The longest time that can be set.
+const TIME_MAX: Duration = Duration::from_secs(3600);
+
+/// A time in us, ms or s.
+pub(super) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
+    let (number, unit) = split_unit(value);
+    let one_us = match unit {
+        "us" => Some(1),
+        "ms" => Some(1000),
+        "s" => Some(1_000_000),
+        _ => None,
+    };
+    let us = number.zip(one_us).and_then(|(n, f)| n.checked_mul(f));
+    let time = us.map(Duration::from_micros);
+    time.filter(|time| *time <= TIME_MAX).ok_or_else(|| {
+        format!("{name}={value} is not possible; give us, ms or s up to an hour, such as 500ms")
+    })
+}
+
+/// A time after which something is sent, again and again: not so short that it is all that is sent.
+pub(super) fn parse_interval(
+    name: &str,
+    value: &str,
+    minimum: Duration,
+) -> Result<Duration, String> {
+    let time = parse_time(name, value)?;
+    if time < minimum {
+        let least_us = minimum.as_micros();
+        return Err(format!(
+            "{name}={value} is too short; give at least {least_us}us"
+        ));
+    }
+    Ok(time)
+}
+
+/// Bits a second as bytes a second.
+pub(super) fn parse_rate(name: &str, value: &str) -> Result<u32, String> {
+    let (number, unit) = split_unit(value);
+    let factor = match unit {
+        "bit" => Some(1),
+        "kbit" => Some(1000),
+        "mbit" => Some(1_000_000),
+        "gbit" => Some(1_000_000_000),
+        _ => None,
+    };
+    let bits = number.zip(factor).and_then(|(n, f)| n.checked_mul(f));
+    let bytes = bits.and_then(|bits| u32::try_from(bits / 8).ok());
+    bytes
+        .filter(|bytes| (1..u32::MAX).contains(bytes))
+        .ok_or_else(|| {
+            format!("{name}={value} is not possible; give 8bit to 34gbit, such as 100mbit")
+        })
+}
+
+/// A rate and a burst, which needs one.
+pub(super) fn rate_limit(
+    rate: Option<u32>,
+    burst: Option<u32>,
+    packet_len: usize,
+) -> Result<Option<RateLimit>, String> {
+    match (rate, burst) {
+        (None, Some(_)) => Err("burst needs a rate; add rate=100mbit or leave it out".to_owned()),
+        (None, None) => Ok(None),
+        (Some(rate_bytes_per_s), burst) => Ok(Some(RateLimit {
+            rate_bytes_per_s,
+            burst_bytes: burst.unwrap_or(8 * packet_len as u32),
+        })),
+    }
+}

@@ -1,0 +1,193 @@
+//! Looking at live endpoints: what they tell, and what they write down.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use towpath::xtp::contexts::{query, query_all};
+use towpath::xtp::{Circuit, Endpoint, EndpointConfig, TraceLog};
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+fn bind(settings: &EndpointConfig) -> Endpoint {
+    Endpoint::bind(SocketAddr::from(([127, 0, 0, 1], 0)), settings).expect("a free port")
+}
+
+/// Two endpoints and a circuit between them.
+fn joined(settings: &EndpointConfig) -> (Endpoint, Endpoint, Circuit, Circuit) {
+    let (client, server) = (bind(settings), bind(settings));
+    server.listen(true);
+    let to = server.local_addr();
+    let accepting = server.clone();
+    let accepted = std::thread::spawn(move || accepting.accept(LIMIT).expect("a circuit"));
+    let near = client.connect(to, LIMIT).expect("it listens");
+    let far = accepted.join().expect("no panic");
+    (client, server, near, far)
+}
+
+#[test]
+fn endpoint_report_shows_association_state() {
+    let (client, server, mut near, mut far) = joined(&EndpointConfig::default());
+    let path = client.serve_contexts().expect("a folder of one's own");
+    let mode = |path: &std::path::Path| fs::metadata(path).expect("it is there").permissions();
+    let folder = path.parent().expect("a folder");
+    assert_eq!(mode(folder).mode() & 0o777, 0o700);
+    near.send(&[7; 1000], LIMIT).expect("room");
+    near.flush().expect("a wire");
+    let mut buffer = [0; 2000];
+    assert_eq!(far.recv(&mut buffer, LIMIT).expect("bytes"), Some(1000));
+    near.drain(LIMIT).expect("an answer");
+    let report = query(&path).expect("an answer");
+    assert_eq!(report.process, std::process::id());
+    assert_eq!(report.address, client.local_addr().to_string());
+    assert_eq!(
+        (report.dialect.as_str(), report.associations_total),
+        ("4.0", 1)
+    );
+    let it = &report.associations[0];
+    assert_eq!(it.peer, server.local_addr().to_string());
+    assert_eq!((it.service.as_str(), it.initiator), ("stream", true));
+    assert_eq!(
+        (it.send_end, it.send_next, it.send_acknowledged),
+        (1000, 1000, 1000)
+    );
+    assert!(it.remote_key.is_some() && it.rtt_ns.is_some(), "{it:?}");
+    assert!(it.timers_ns.contains_key("CTIMER"), "{it:?}");
+    assert!(it.timers_ns.values().all(|left| *left <= 60_000_000_000));
+    assert!(report.counters["packets_sent"] >= 2);
+    let found = query_all(Some(std::process::id())).expect("the folder");
+    assert!(found.iter().any(|found| found.path == path));
+    drop((near, far, client, server));
+    assert!(!path.exists(), "the socket goes with the endpoint");
+}
+
+#[test]
+fn stale_context_socket_is_removed() {
+    let endpoint = bind(&EndpointConfig::default());
+    let path = endpoint.serve_contexts().expect("a folder of one's own");
+    // As a process leaves it that was killed: a name nobody listens behind. No process has this
+    // number.
+    let stale = path.with_file_name(format!("4194305{}-1.sock", std::process::id() % 100));
+    drop(std::os::unix::net::UnixListener::bind(&stale).expect("a socket"));
+    assert!(stale.exists());
+    query_all(None).expect("the folder");
+    assert!(!stale.exists() && path.exists());
+    let why = query(&stale).expect_err("it is gone");
+    assert_eq!(why.kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn idle_context_clients_do_not_block_queries() {
+    let endpoint = bind(&EndpointConfig::default());
+    let path = endpoint.serve_contexts().expect("a folder of one's own");
+    let idle: Vec<_> = (0..20)
+        .map(|_| std::os::unix::net::UnixStream::connect(&path).expect("it listens"))
+        .collect();
+    assert_eq!(query(&path).expect("an answer").associations_total, 0);
+    drop(idle);
+}
+
+/// Formats as they stand in a header.
+const DATA: u8 = 0;
+const FIRST: u8 = 2;
+const TCNTL: u8 = 5;
+
+struct Event {
+    what: String,
+    at: u64,
+    from: u64,
+    len: usize,
+    hash: String,
+    format: u8,
+    seq: u64,
+}
+
+fn events(text: &str) -> Vec<Event> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| event(line).expect(line)).collect()
+}
+
+fn event(line: &str) -> Option<Event> {
+    let mut words = line.split(' ');
+    let _at_ps: u64 = words.next()?.parse().ok()?;
+    let what = words.next()?.to_owned();
+    let mut value = |name: &str| words.next()?.strip_prefix(name).map(str::to_owned);
+    let (at, from) = (value("at=")?.parse().ok()?, value("from=")?.parse().ok()?);
+    let (len, hash) = (value("len=")?.parse().ok()?, value("hash=")?);
+    let hex = words.next()?;
+    let octet = |at: usize| u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok();
+    let octets = (0..hex.len() / 2).map(octet).collect::<Option<Vec<u8>>>()?;
+    Some(Event {
+        what,
+        at,
+        from,
+        len,
+        hash,
+        format: octets[11] & 0x1f,
+        seq: u64::from_be_bytes(*octets[24..].first_chunk()?),
+    })
+}
+
+#[test]
+fn trace_of_live_transfer_is_complete_and_ordered() {
+    let name = format!("towpath-trace-{}", std::process::id());
+    let path: PathBuf = std::env::temp_dir().join(name);
+    let log = Arc::new(TraceLog::create(&path).expect("a file"));
+    let settings = EndpointConfig {
+        trace: Some(Arc::clone(&log)),
+        ..EndpointConfig::default()
+    };
+    let (client, server, mut near, mut far) = joined(&settings);
+    near.send(&[9; 5000], LIMIT).expect("room");
+    near.finish().expect("a wire");
+    let mut buffer = vec![0; 8000];
+    assert_eq!(far.recv_all(&mut buffer, LIMIT).expect("all"), 5000);
+    far.close(LIMIT).expect("an end");
+    near.drain(LIMIT).expect("an end");
+    drop(near);
+    let end = Instant::now() + LIMIT;
+    while client.holdings().associations + server.holdings().associations > 0 {
+        assert!(Instant::now() < end, "the associations end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop((client, server));
+    assert!(log.take_error().is_none());
+    let text = fs::read_to_string(&path).expect("it was written");
+    let _ = fs::remove_file(&path);
+    assert!(text.starts_with("# station 0 is 127.0.0.1:"), "{text}");
+    check(&events(&text));
+}
+
+/// Station 0 opened, sent 5000 bytes and ended; station 1 answered.
+fn check(events: &[Event]) {
+    let mut offered: BTreeMap<(&str, u64), i64> = BTreeMap::new();
+    for event in events {
+        let count = offered.entry((&event.hash, event.from)).or_default();
+        *count += match event.what.as_str() {
+            "offered" => 1,
+            "arrived" => -1,
+            other => panic!("nothing is {other} on this path"),
+        };
+        assert!(*count >= 0, "what arrived was offered before");
+        assert_eq!(event.at == event.from, event.what == "offered");
+    }
+    let offered: Vec<&Event> = events
+        .iter()
+        .filter(|event| event.what == "offered")
+        .collect();
+    let kinds = |station| offered.iter().filter(move |event| event.from == station);
+    assert_eq!(offered[0].format, FIRST);
+    let answer = kinds(1).next().expect("an answer");
+    assert_eq!(answer.format, TCNTL);
+    let data: Vec<&&Event> = kinds(0).filter(|event| event.format == DATA).collect();
+    let mut seen = [false; 5000];
+    for event in &data {
+        let from = event.seq as usize;
+        seen[from..from + event.len - 32].fill(true);
+    }
+    assert!(seen.iter().all(|seen| *seen), "all bytes are in the trace");
+    assert_eq!(data[0].seq, 0);
+}

@@ -1,0 +1,201 @@
+//! TCP programs through two forwarders, which share nothing but the loopback.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use towpath::tunnel::{Tunnel, TunnelCounts};
+use towpath::xtp::EndpointConfig;
+
+/// No test waits longer for anything.
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn local() -> SocketAddr {
+    "127.0.0.1:0".parse().expect("a literal address")
+}
+
+/// Both ends of a path to `target`, each in a thread.
+struct Path {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<TunnelCounts>>,
+    entry: SocketAddr,
+}
+
+impl Path {
+    fn to(target: SocketAddr, settings: &EndpointConfig, connections: usize) -> Path {
+        let far = Tunnel::from_xtp(local(), target, settings).expect("a free port");
+        let peer = far.local_addr().expect("bound");
+        let near = Tunnel::to_xtp(local(), peer, settings).expect("a free port");
+        let entry = near.local_addr().expect("bound");
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = [near, far].map(|mut end| {
+            end.set_connections_max(connections);
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                end.run(&stop).expect("the endpoint lives");
+                end.counts()
+            })
+        });
+        Path {
+            stop,
+            threads: threads.into(),
+            entry,
+        }
+    }
+
+    fn connect(&self) -> TcpStream {
+        with_timeouts(TcpStream::connect(self.entry).expect("the forwarder listens"))
+    }
+
+    /// What became of the connections at either end.
+    fn stop(self) -> [TunnelCounts; 2] {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut counts = self.threads.into_iter().map(|thread| {
+            let counts = thread.join();
+            counts.expect("a forwarder does not panic")
+        });
+        [(); 2].map(|()| counts.next().expect("two ends"))
+    }
+}
+
+fn with_timeouts(tcp: TcpStream) -> TcpStream {
+    tcp.set_read_timeout(Some(LIMIT)).expect("a limit");
+    tcp.set_write_timeout(Some(LIMIT)).expect("a limit");
+    tcp
+}
+
+/// Bytes that differ from one another and from those of other salts.
+fn bytes(len: usize, salt: u64) -> Vec<u8> {
+    let mut random = engine::SplitMix64::new(salt);
+    (0..len).map(|_| random.next_u64() as u8).collect()
+}
+
+/// A server that answers each connection once it has all of the request: with `answer` of it.
+fn server(count: usize, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    let answer = Arc::new(answer);
+    std::thread::spawn(move || {
+        for _ in 0..count {
+            let (tcp, _) = listener.accept().expect("a peer");
+            let answer = Arc::clone(&answer);
+            std::thread::spawn(move || {
+                let (mut tcp, mut request) = (with_timeouts(tcp), Vec::new());
+                tcp.read_to_end(&mut request).expect("a whole request");
+                tcp.write_all(&answer(&request)).expect("room");
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn tunnel_carries_both_directions_with_half_close() {
+    for words in [&[][..], &[("queue", "32k"), ("packet", "600")]] {
+        let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
+        let settings = EndpointConfig::parse(&own.collect()).expect("known words");
+        // The answer begins only when the request has ended.
+        let target = server(1, |request| {
+            assert!(request == bytes(3 << 20, 1));
+            bytes(5 << 20, 2)
+        });
+        let path = Path::to(target, &settings, 10);
+        let mut tcp = path.connect();
+        tcp.write_all(&bytes(3 << 20, 1)).expect("room");
+        tcp.shutdown(Shutdown::Write).expect("an end");
+        let mut answer = Vec::new();
+        tcp.read_to_end(&mut answer).expect("a whole answer");
+        assert!(answer == bytes(5 << 20, 2));
+        let [near, far] = path.stop();
+        assert_eq!((near.sent_bytes, near.received_bytes), (3 << 20, 5 << 20));
+        assert_eq!((far.sent_bytes, far.received_bytes), (5 << 20, 3 << 20));
+    }
+}
+
+#[test]
+fn tunnel_does_not_delay_interactive_echo() {
+    // As a terminal session: a key, its echo, the next key.
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let echo = std::thread::spawn(move || {
+        let mut tcp = with_timeouts(listener.accept().expect("a peer").0);
+        let mut key = [0; 16];
+        loop {
+            match tcp.read(&mut key).expect("a key or the end") {
+                0 => return,
+                len => tcp.write_all(&key[..len]).expect("room"),
+            }
+        }
+    });
+    let path = Path::to(target, &EndpointConfig::default(), 10);
+    let mut tcp = path.connect();
+    for key in 0..200u8 {
+        tcp.write_all(&[key]).expect("room");
+        let mut echo = [0];
+        tcp.read_exact(&mut echo).expect("its echo");
+        assert_eq!(echo, [key]);
+    }
+    tcp.shutdown(Shutdown::Write).expect("an end");
+    assert_eq!(tcp.read(&mut [0; 16]).expect("the other end"), 0);
+    echo.join().expect("it heard the end");
+    path.stop();
+}
+
+#[test]
+fn connections_beyond_limit_wait_and_complete() {
+    const COUNT: usize = 60;
+    let target = server(COUNT, |request| [request, b"!"].concat());
+    // Fewer at once than there are: all have their turn.
+    let path = Path::to(target, &EndpointConfig::default(), 8);
+    std::thread::scope(|scope| {
+        for number in 0..COUNT {
+            let path = &path;
+            scope.spawn(move || {
+                let mut tcp = path.connect();
+                let request = bytes(20_000 + number, number as u64);
+                tcp.write_all(&request).expect("room");
+                tcp.shutdown(Shutdown::Write).expect("an end");
+                let mut answer = Vec::new();
+                tcp.read_to_end(&mut answer).expect("an answer");
+                assert!(answer == [&request[..], b"!"].concat(), "{number}");
+            });
+        }
+    });
+    let [near, far] = path.stop();
+    for counts in [near, far] {
+        assert_eq!((counts.opened, counts.broken), (COUNT as u64, 0));
+    }
+}
+
+#[test]
+fn refusing_target_resets_connection() {
+    let nobody = {
+        let listener = TcpListener::bind(local()).expect("a free port");
+        listener.local_addr().expect("bound")
+    };
+    let path = Path::to(nobody, &EndpointConfig::default(), 10);
+    let mut tcp = path.connect();
+    let error = tcp.read(&mut [0; 16]).expect_err("nobody is there");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let [near, far] = path.stop();
+    assert_eq!((near.broken, far.broken), (1, 1));
+}
+
+#[test]
+fn reset_on_one_side_resets_the_other() {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let path = Path::to(target, &EndpointConfig::default(), 10);
+    let mut tcp = path.connect();
+    tcp.write_all(b"hello").expect("room");
+    let mut server = with_timeouts(listener.accept().expect("a peer").0);
+    server.read_exact(&mut [0; 5]).expect("a greeting");
+    let socket = socket2::SockRef::from(&tcp);
+    socket.set_linger(Some(Duration::ZERO)).expect("an option");
+    drop(tcp);
+    let error = server.read(&mut [0; 16]).expect_err("the client broke off");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    path.stop();
+}

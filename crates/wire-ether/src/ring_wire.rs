@@ -1,0 +1,392 @@
+//! Rings of frames as a wire.
+
+use crate::socket::Interface;
+use crate::sys::{self, ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing};
+use engine::{Address, PacketLen};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use wire::{Arrival, Capabilities, Receiver, Wire};
+
+/// Octets of the Ethernet header: where to, where from, the type.
+const HEADER_LEN: usize = 14;
+
+/// Octets behind the header that the shortest frame on a cable has; shorter packets are padded.
+const PADDED_LEN: usize = 46;
+
+/// Packets a call sends at most, as many as one of segmented UDP.
+const SEGMENTS_MAX: usize = 64;
+
+/// Octets of the ring of received frames: 2048 full frames, 25 ms at a gigabit a second.
+const RECEIVE_RING_LEN: usize = 4 << 20;
+
+/// Octets of the ring of frames to send: eight full batches.
+const SEND_RING_LEN: usize = 1 << 20;
+
+/// Slots a ring has at least, however long its frames.
+const SLOTS_MIN: usize = 2 * SEGMENTS_MAX;
+
+/// How long a waiting receive waits, so that its thread looks at other things now and then. Nothing
+/// else would end the wait: a packet socket cannot be shut down.
+const MAX_WAIT: Duration = Duration::from_millis(10);
+
+/// How a wire on an interface is to be.
+#[derive(Clone, Copy, Debug)]
+pub struct EtherWireConfig {
+    /// The type that tells protocols apart.
+    pub ethertype: u16,
+    /// Octets of the longest packet, the Ethernet header not counted; the interface may set a
+    /// lower limit. Slots of the rings are as long.
+    pub packet_max: usize,
+    /// Whether frames go to the device past the queueing discipline (PACKET_QDISC_BYPASS), and are
+    /// dropped where the device is busy.
+    pub bypass: bool,
+}
+
+/// A packet socket with rings as a wire. Peers are hardware addresses; every wire of a host on the
+/// same interface and type gets every frame, and protocols tell theirs apart.
+pub struct EtherWire {
+    socket: OwnedFd,
+    interface: Interface,
+    config: EtherWireConfig,
+    /// Finds the end of a packet in a short frame, which was padded on its way if it was shorter
+    /// than 46 octets.
+    packet_len: Option<PacketLen>,
+    send_ring: SendRing,
+    /// Shared with receivers; at most one thread receives at a time.
+    receive_ring: Arc<Mutex<ReceiveRing>>,
+}
+
+impl EtherWire {
+    /// Opens a socket with its rings on `interface`.
+    ///
+    /// # Errors
+    ///
+    /// `PermissionDenied`, with what would help, without CAP_NET_RAW, else what the kernel says.
+    pub fn open(interface: Interface, config: &EtherWireConfig) -> io::Result<EtherWire> {
+        let packet_max = config.packet_max.min(interface.mtu);
+        let config = EtherWireConfig {
+            packet_max,
+            ..*config
+        };
+        let slot_len = (HEADER_LEN + packet_max + SLOT_OVERHEAD).next_power_of_two();
+        let shape = RingSizes {
+            slot_len,
+            received: (RECEIVE_RING_LEN / slot_len).max(SLOTS_MIN),
+            sending: (SEND_RING_LEN / slot_len).max(SLOTS_MIN),
+        };
+        let opened = sys::open_rings(interface.index, config.ethertype, &shape, config.bypass);
+        let (socket, receive_ring, send_ring) = opened.map_err(|error| open_error(&error))?;
+        enlarge_send_buffer(socket.as_fd());
+        Ok(EtherWire {
+            socket,
+            interface,
+            config,
+            packet_len: None,
+            send_ring,
+            receive_ring: Arc::new(Mutex::new(receive_ring)),
+        })
+    }
+
+    /// Where peers reach it.
+    pub fn address(&self) -> Address {
+        Address::Ether(self.interface.hardware)
+    }
+
+    /// The interface it is on.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Frames the kernel dropped for want of a slot since the last call.
+    ///
+    /// # Errors
+    ///
+    /// What the kernel says.
+    pub fn drops(&self) -> io::Result<u64> {
+        sys::drops(self.socket.as_fd())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.send_ring.flush(self.socket.as_fd()) {
+            // They stay in the ring, and the next call sends them.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            // The device's queue is full: those are lost, as they would be further on.
+            Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+/// Asks for as much room for frames on their way as the ring has.
+fn enlarge_send_buffer(socket: BorrowedFd<'_>) {
+    // Without the right to it the usual room has to do.
+    let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_RING_LEN);
+}
+
+/// What the kernel said, with what would help.
+fn open_error(error: &io::Error) -> io::Error {
+    let text = match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "Ethernet frames need the right to packet sockets (CAP_NET_RAW); run it as root, give \
+             the program the capability with setcap cap_net_raw+ep, or run it in a host of towpath \
+             testbed"
+                .to_owned()
+        }
+        _ => format!("cannot open a packet socket with rings: {error}"),
+    };
+    io::Error::new(error.kind(), text)
+}
+
+impl Wire for EtherWire {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            packet_max: self.config.packet_max,
+            segments_max: SEGMENTS_MAX,
+            batch_bytes_max: usize::MAX,
+            receive_len: (64 << 10).max(self.config.packet_max),
+        }
+    }
+
+    fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()> {
+        let Address::Ether(to) = to else {
+            let text = "an Ethernet wire needs a hardware address";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        let total: usize = slices.iter().map(|slice| slice.len()).sum();
+        let segment_size = segment_size.clamp(1, total.max(1));
+        if segment_size > self.config.packet_max {
+            return Err(too_long(segment_size, self.config.packet_max));
+        }
+        if !self.send_ring.has_room(total.div_ceil(segment_size)) {
+            self.flush()?;
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let mut header = [0; HEADER_LEN];
+        header[..6].copy_from_slice(&to);
+        header[6..12].copy_from_slice(&self.interface.hardware);
+        header[12..].copy_from_slice(&self.config.ethertype.to_be_bytes());
+        let mut rest = SliceReader { slices, at: 0 };
+        let mut left = total;
+        while left > 0 {
+            let len = segment_size.min(left);
+            self.send_ring.push(|slot| {
+                slot[..HEADER_LEN].copy_from_slice(&header);
+                rest.copy_to(&mut slot[HEADER_LEN..HEADER_LEN + len]);
+                HEADER_LEN + len
+            });
+            left -= len;
+        }
+        self.flush()
+    }
+
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        if self.send_ring.has_unsent() {
+            self.flush()?;
+        }
+        let Ok(mut receive_ring) = self.receive_ring.try_lock() else {
+            // A receiver is at it.
+            return Err(io::ErrorKind::WouldBlock.into());
+        };
+        take_batch(&mut receive_ring, self.packet_len, buffer)
+    }
+
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.packet_len = Some(packet_len);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.socket.as_fd())
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        match group {
+            // The lowest bit of the first octet marks groups.
+            Address::Ether(group) if group[0] & 1 == 1 => {
+                sys::join(self.socket.as_fd(), self.interface.index, group)
+            }
+            _ => {
+                let text = "a group of an Ethernet wire is a hardware address whose first octet is \
+                            odd, such as 01:00:5e:01:02:03";
+                Err(io::Error::new(io::ErrorKind::InvalidInput, text))
+            }
+        }
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
+        Some(Box::new(EtherReceiver {
+            socket: self.socket.try_clone().ok()?,
+            packet_len: self.packet_len,
+            receive_ring: Arc::clone(&self.receive_ring),
+        }))
+    }
+}
+
+fn too_long(len: usize, most: usize) -> io::Error {
+    let text = format!(
+        "a packet of {len} octets is longer than {most}, the longest of this interface; send \
+         shorter packets or raise the interface's MTU"
+    );
+    io::Error::new(io::ErrorKind::InvalidInput, text)
+}
+
+/// Octets in pieces, read from the front.
+struct SliceReader<'a> {
+    slices: &'a [IoSlice<'a>],
+    /// Octets of the first piece that were read.
+    at: usize,
+}
+
+impl SliceReader<'_> {
+    fn copy_to(&mut self, mut room: &mut [u8]) {
+        while let (Some(first), false) = (self.slices.first(), room.is_empty()) {
+            let rest = &first[self.at..];
+            let len = rest.len().min(room.len());
+            let (now, later) = room.split_at_mut(len);
+            now.copy_from_slice(&rest[..len]);
+            room = later;
+            self.at += len;
+            if self.at == first.len() {
+                self.slices = &self.slices[1..];
+                self.at = 0;
+            }
+        }
+    }
+}
+
+/// Moves the next packet into `buffer`, and those behind it that came from the same host and are as
+/// long; one shorter than the others ends them.
+fn take_batch(
+    receive_ring: &mut ReceiveRing,
+    packet_len: Option<PacketLen>,
+    buffer: &mut [u8],
+) -> io::Result<Arrival> {
+    let mut arrival: Option<Arrival> = None;
+    while let Some(frame) = receive_ring.front() {
+        if let Some((from, packet)) = parse(frame, packet_len) {
+            let at = arrival.map_or(0, |first| first.len);
+            let fits = at + packet.len() <= buffer.len();
+            let same_batch = arrival.is_none_or(|first| {
+                first.from == from
+                    && packet.len() <= first.segment_size
+                    && first.len % first.segment_size == 0
+            });
+            if !fits || !same_batch {
+                if arrival.is_some() {
+                    break;
+                }
+            } else {
+                buffer[at..at + packet.len()].copy_from_slice(packet);
+                let segment_size = arrival.map_or(packet.len(), |first| first.segment_size);
+                arrival = Some(Arrival {
+                    from,
+                    len: at + packet.len(),
+                    segment_size,
+                });
+            }
+        }
+        receive_ring.release();
+    }
+    arrival.ok_or_else(|| io::ErrorKind::WouldBlock.into())
+}
+
+/// The sender of a frame and the packet in it; None for one without a packet.
+fn parse(frame: &[u8], packet_len: Option<PacketLen>) -> Option<(Address, &[u8])> {
+    let (header, packet) = frame.split_first_chunk::<HEADER_LEN>()?;
+    let mut from = [0; 6];
+    from.copy_from_slice(&header[6..12]);
+    let len = match packet.len() {
+        len @ ..=PADDED_LEN => {
+            let said = packet_len.and_then(|packet_len| packet_len(packet));
+            said.map_or(len, |said| said.min(len))
+        }
+        len => len,
+    };
+    (len > 0).then(|| (Address::Ether(from), &packet[..len]))
+}
+
+/// Waits on the same socket.
+struct EtherReceiver {
+    socket: OwnedFd,
+    packet_len: Option<PacketLen>,
+    receive_ring: Arc<Mutex<ReceiveRing>>,
+}
+
+impl Receiver for EtherReceiver {
+    fn max_wait(&self) -> Duration {
+        MAX_WAIT
+    }
+
+    fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
+        let mut receive_ring: MutexGuard<'_, ReceiveRing> = self
+            .receive_ring
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match take_batch(&mut receive_ring, self.packet_len, buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            other => return other,
+        }
+        let mut ready = [PollFd::new(&self.socket, PollFlags::IN)];
+        let limit = Timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(MAX_WAIT.subsec_nanos()),
+        };
+        // An interrupted wait is a short one.
+        let _ = poll(&mut ready, Some(&limit));
+        take_batch(&mut receive_ring, self.packet_len, buffer)
+    }
+}
+
+impl fmt::Debug for EtherWire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EtherWire")
+            .field("interface", &self.interface)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn padding_is_removed_from_short_frames_only() {
+        let packet_len: Option<PacketLen> = Some(|packet| Some(usize::from(packet[0])));
+        let mut frame = vec![0; HEADER_LEN];
+        frame[6..12].copy_from_slice(&[2, 0, 0, 0, 0, 9]);
+        assert_eq!(parse(&frame[..13], packet_len), None);
+        assert_eq!(parse(&frame, Some(|_| Some(0))), None);
+        let from = Address::Ether([2, 0, 0, 0, 0, 9]);
+        frame.extend([3, 7, 7, 0, 0]);
+        assert_eq!(parse(&frame, packet_len), Some((from, &[3, 7, 7][..])));
+        frame[HEADER_LEN] = 200;
+        assert_eq!(
+            parse(&frame, packet_len).map(|(_, packet)| packet.len()),
+            Some(5)
+        );
+        frame.resize(HEADER_LEN + 100, 0);
+        frame[HEADER_LEN] = 3;
+        assert_eq!(
+            parse(&frame, packet_len).map(|(_, packet)| packet.len()),
+            Some(100)
+        );
+    }
+
+    #[test]
+    fn slice_reader_crosses_slice_boundaries() {
+        let (a, b) = ([1; 3], [2; 4]);
+        let slices = [IoSlice::new(&a), IoSlice::new(&b)];
+        let mut reader = SliceReader {
+            slices: &slices,
+            at: 0,
+        };
+        let mut room = [0; 5];
+        reader.copy_to(&mut room);
+        assert_eq!(room, [1, 1, 1, 2, 2]);
+        reader.copy_to(&mut room[..2]);
+        assert_eq!(room[..2], [2, 2]);
+    }
+}

@@ -1,0 +1,114 @@
+//! Groups, on raw IP and on UDP, whose code is the same.
+
+use crate::{EXPERIMENT, LIMIT, address, receive, send, wire};
+use engine::Address;
+use std::io::{ErrorKind, IoSlice};
+use std::net::SocketAddr;
+use std::time::Instant;
+use testbed::{Testbed, TestbedError, TestbedPlan};
+use wire::Wire;
+use wire_ip::IpWire;
+use wire_udp::UdpWire;
+
+fn group(text: &str) -> Address {
+    Address::Socket(text.parse().expect("a literal address"))
+}
+
+#[test]
+fn multicast_reaches_each_member_and_replies_are_unicast() {
+    let wires = ["127.8.5.1", "127.8.5.2", "127.8.5.3"].map(|local| wire(local, EXPERIMENT));
+    let [Some(mut sender), Some(mut one), Some(mut two)] = wires else {
+        return;
+    };
+    let to = group("239.8.5.1:0");
+    for receiver in [&mut one, &mut two] {
+        receiver.join(to).expect("the loopback carries groups");
+    }
+    send(&mut sender, to, b"to all", 10);
+    for receiver in [&mut one, &mut two] {
+        let (arrival, packets) = receive(receiver);
+        assert_eq!(packets, [b"to all"]);
+        send(receiver, arrival.from, b"heard", 10);
+        let (answer, _) = receive(&mut sender);
+        assert_eq!(answer.from, address(receiver));
+    }
+}
+
+#[test]
+fn udp_members_keep_their_own_ports() {
+    let bind = || UdpWire::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let (mut sender, mut receivers) = (bind(), [bind(), bind()]);
+    // A port of this process's own, so that no other test of this machine is heard.
+    let port = sender.local_addr().expect("bound").port();
+    let to = group(&format!("239.8.6.1:{port}"));
+    for receiver in &mut receivers {
+        receiver.join(to).expect("the loopback carries groups");
+        assert!(receiver.receiver().is_some());
+    }
+    let slices = [IoSlice::new(b"to all")];
+    sender.send(to, &slices, 10).expect("room for a packet");
+    let mut buffer = vec![0; 65_536];
+    for receiver in &mut receivers {
+        let from = poll(receiver, &mut buffer);
+        assert_eq!(&buffer[..6], b"to all");
+        let slices = [IoSlice::new(b"heard")];
+        receiver.send(from, &slices, 10).expect("room for a packet");
+        let own = receiver.local_addr().expect("bound");
+        assert_eq!(poll(&mut sender, &mut buffer), Address::Socket(own));
+    }
+}
+
+fn poll(wire: &mut impl Wire, buffer: &mut [u8]) -> Address {
+    let end = Instant::now() + LIMIT;
+    loop {
+        match wire.receive(buffer) {
+            Ok(arrival) => return arrival.from,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+        }
+        assert!(Instant::now() < end, "nothing arrives");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn multicast_reaches_another_host() {
+    let plan = TestbedPlan::pair("".parse().expect("an empty link"), 1);
+    let testbed = match Testbed::up(&plan) {
+        Ok(testbed) => testbed,
+        Err(error @ (TestbedError::Privilege(_) | TestbedError::Tap(_))) => {
+            eprintln!("SKIPPED: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let wires = [0, 1].map(|at| {
+        let host = &testbed.hosts()[at];
+        let local = host.address();
+        let made = host.run(move || {
+            let mut wire = IpWire::bind(local, EXPERIMENT)?;
+            if at == 1 {
+                wire.join(group("239.8.7.1:0"))?;
+            }
+            Ok::<_, std::io::Error>(wire)
+        });
+        made.expect("the host lives").expect("whoever made it may")
+    });
+    let [mut near, mut far] = wires;
+    send(&mut near, group("239.8.7.1:0"), b"across", 10);
+    let (arrival, packets) = receive(&mut far);
+    assert_eq!(
+        (arrival.from, &packets[0][..]),
+        (address(&near), &b"across"[..])
+    );
+}
+
+#[test]
+fn join_rejects_unicast_address() {
+    let mut udp = UdpWire::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
+    let mut wrong = vec![group("10.0.0.1:9"), Address::Ether([3; 6])];
+    wrong.push(Address::Socket(SocketAddr::from(([0; 16], 9))));
+    for group in wrong {
+        let error = udp.join(group).expect_err("it is none");
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{group:?}");
+    }
+}

@@ -1,0 +1,154 @@
+//! One recvmsg that may bring several equal datagrams.
+
+use super::address::RawAddress;
+use std::io;
+use std::mem;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+/// Datagrams that arrived as one.
+#[derive(Clone, Copy, Debug)]
+pub struct Coalesced {
+    /// Who sent them.
+    pub from: SocketAddr,
+    /// Octets in the buffer.
+    pub len: usize,
+    /// Octets of each datagram but the last.
+    pub segment_size: usize,
+}
+
+/// Who sends the nothing that a socket receives once it is shut down.
+pub const NO_SENDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+#[repr(C, align(8))]
+struct ControlBuffer([u8; 64]);
+
+/// Receives into `buffer` without blocking.
+///
+/// # Errors
+///
+/// `WouldBlock` when nothing is there, `InvalidData` when what came was longer than the buffer or
+/// has no Internet address, else what the kernel says.
+pub fn receive_coalesced(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+) -> io::Result<Coalesced> {
+    receive_coalesced_with(socket, buffer, peer, libc::MSG_DONTWAIT)
+}
+
+/// Receives into `buffer`; `flags` decide whether it blocks, as the socket's timeout does. On a
+/// connected socket `peer` is who sent it, and the kernel is not asked.
+///
+/// # Errors
+///
+/// As [`receive_coalesced`].
+pub fn receive_coalesced_with(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+    flags: i32,
+) -> io::Result<Coalesced> {
+    let mut raw = RawAddress::zeroed();
+    let mut control = ControlBuffer([0; 64]);
+    let mut slice = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: msghdr is plain data for which all zeros is a value.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    if peer.is_none() {
+        message.msg_name = (&raw mut raw.storage).cast();
+        message.msg_namelen = raw.len;
+    }
+    message.msg_iov = &raw mut slice;
+    message.msg_iovlen = 1;
+    message.msg_control = control.0.as_mut_ptr().cast();
+    message.msg_controllen = control.0.len() as _;
+    // SAFETY: every pointer in `message` refers to live memory of the length given.
+    let received = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if message.msg_flags & libc::MSG_TRUNC != 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+    }
+    let len = received as usize;
+    Ok(Coalesced {
+        from: sender(len, peer, &raw)?,
+        len,
+        segment_size: segment_size(&message).unwrap_or(len).max(1),
+    })
+}
+
+/// Receives as [`receive_coalesced_with`] does, by a shorter way into the kernel, and does not ask
+/// where datagrams end: `segment_size` is the length of all.
+///
+/// # Errors
+///
+/// As [`receive_coalesced`].
+pub fn receive_plain_with(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    peer: Option<SocketAddr>,
+    flags: i32,
+) -> io::Result<Coalesced> {
+    let mut raw = RawAddress::zeroed();
+    let (name, name_len) = match peer {
+        None => ((&raw mut raw.storage).cast(), &raw mut raw.len),
+        Some(_) => (ptr::null_mut(), ptr::null_mut()),
+    };
+    // SAFETY: pointers and lengths describe live memory; `raw` is not looked at meanwhile.
+    let received = unsafe {
+        libc::recvfrom(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            flags | libc::MSG_TRUNC,
+            name,
+            name_len,
+        )
+    };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let len = received as usize;
+    if len > buffer.len() {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+    }
+    Ok(Coalesced {
+        from: sender(len, peer, &raw)?,
+        len,
+        segment_size: len.max(1),
+    })
+}
+
+const TOO_LONG: &str = "a datagram was longer than the buffer";
+
+/// Who sent what arrived.
+fn sender(len: usize, peer: Option<SocketAddr>, raw: &RawAddress) -> io::Result<SocketAddr> {
+    // A socket that was shut down for reading gives no bytes from nobody.
+    let nobody = (len == 0).then_some(NO_SENDER);
+    peer.or_else(|| raw.to_socket())
+        .or(nobody)
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))
+}
+
+/// The size the kernel attached when it coalesced.
+fn segment_size(message: &libc::msghdr) -> Option<usize> {
+    // SAFETY: the kernel filled the control buffer; the macros stay within its length.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: a non-null header from the macros lies within the control buffer.
+        let (level, kind) = unsafe { ((*header).cmsg_level, (*header).cmsg_type) };
+        if level == libc::SOL_UDP && kind == libc::UDP_GRO {
+            // SAFETY: the kernel puts an int into a UDP_GRO message.
+            let size = unsafe { libc::CMSG_DATA(header).cast::<i32>().read_unaligned() };
+            return usize::try_from(size).ok().filter(|&size| size > 0);
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    None
+}

@@ -1,0 +1,99 @@
+//! Programs of this project that the benchmarks run beside races, built when first asked for.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The example `xtp_endpoint_bench`.
+pub struct Roles(PathBuf);
+
+impl Roles {
+    /// Builds it for speed.
+    pub fn build(root: &Path) -> Result<Roles, String> {
+        let words = ["--package", "towpath", "--example", "xtp_endpoint_bench"];
+        let target = build(root, &words)?;
+        Ok(Roles(target.join("release/examples/xtp_endpoint_bench")))
+    }
+
+    /// Runs it; the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
+/// The example `multicast_udp_bench`.
+pub struct Groups(PathBuf);
+
+impl Groups {
+    /// Builds it for speed.
+    pub fn build(root: &Path) -> Result<Groups, String> {
+        let words = ["--package", "towpath", "--example", "multicast_udp_bench"];
+        let target = build(root, &words)?;
+        Ok(Groups(target.join("release/examples/multicast_udp_bench")))
+    }
+
+    /// Runs it; the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
+/// The example `tunnel_ether_bench`.
+pub struct Carriers(PathBuf);
+
+impl Carriers {
+    /// Builds it for speed.
+    pub fn build(root: &Path) -> Result<Carriers, String> {
+        let words = ["--package", "towpath", "--example", "tunnel_ether_bench"];
+        let target = build(root, &words)?;
+        Ok(Carriers(target.join("release/examples/tunnel_ether_bench")))
+    }
+
+    /// Runs it; the number it prints.
+    pub fn run(&self, words: &[&str]) -> Result<f64, String> {
+        number(Command::new(&self.0).args(words))
+    }
+}
+
+/// The program in `xtask/peers/quinn`.
+pub struct Quinn(PathBuf);
+
+impl Quinn {
+    /// Builds it for speed; it is a workspace of its own.
+    pub fn build(root: &Path) -> Result<Quinn, String> {
+        let folder = root.join("xtask/peers/quinn");
+        let target = build(&folder, &[])?;
+        Ok(Quinn(target.join("release/quinn-peer")))
+    }
+
+    /// Messages of `len` bytes a second that arrived.
+    pub fn run(&self, kind: &str, len: u64, seconds: f64) -> Result<f64, String> {
+        let (len, seconds) = (len.to_string(), seconds.to_string());
+        number(Command::new(&self.0).args([kind, &len, &seconds, "0", "1"]))
+    }
+}
+
+/// Builds in `folder` and gives the folder of what was built.
+fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .current_dir(folder)
+        .args(["build", "--release", "--locked", "--quiet"])
+        .args(words)
+        .status()
+        .map_err(|error| format!("cargo does not run: {error}"))?;
+    if !status.success() {
+        return Err(format!("{} does not build", folder.display()));
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    Ok(target.map_or(folder.join("target"), PathBuf::from))
+}
+
+fn number(command: &mut Command) -> Result<f64, String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let last = text.lines().last().unwrap_or_default();
+    last.trim().parse().map_err(|_| {
+        let error = String::from_utf8_lossy(&output.stderr);
+        format!("a number was expected: {last} {error}")
+    })
+}
