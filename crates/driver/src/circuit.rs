@@ -8,7 +8,7 @@ use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
 use crate::shared::EndpointHandle;
 use crate::sys::Producer;
-use engine::{Address, AssociationId, CloseReason, Engine, Framing};
+use engine::{Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use wire::Wire;
 /// them and [`wait`](Circuit::wait). A message leaves at once when nothing of this circuit is on
 /// its way; else it may wait for others to share a packet: until a batch is full, until
 /// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
-pub struct Circuit<E: Engine, W: Wire> {
+pub struct Circuit<E: Associations, W: Wire> {
     shared: Arc<EndpointHandle<E, W>>,
     id: AssociationId,
     framing: Framing,
@@ -43,7 +43,7 @@ pub struct Circuit<E: Engine, W: Wire> {
 /// default window, so half of it is still open then.
 const POLL_EVERY_SUBMITS: u32 = 4;
 
-impl<E: Engine, W: Wire> Circuit<E, W> {
+impl<E: Associations, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
         shared: Arc<EndpointHandle<E, W>>,
         id: AssociationId,
@@ -409,7 +409,7 @@ fn time_until(end: Instant) -> io::Result<Duration> {
     Ok(left)
 }
 
-impl<E: Engine, W: Wire> Drop for Circuit<E, W> {
+impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
         let mut pump = self.shared.lock();
         let now = self.shared.now();

@@ -3,7 +3,7 @@
 //! Acknowledgements and short messages of different circuits travel together that way. Copying
 //! so few octets takes less time than the kernel's handling of two more addresses a packet.
 
-use engine::{Address, AssociationId, Batch};
+use engine::{AssociationId, Batch, Path, Store};
 use std::ops::Range;
 use wire::Capabilities;
 
@@ -11,107 +11,101 @@ use wire::Capabilities;
 const COPY_BELOW: usize = 512;
 
 pub(crate) struct CoalesceBuffer {
-    destination: Option<Address>,
+    path: Option<Path>,
     /// Whose the last packets are.
-    last_circuit: Option<AssociationId>,
+    last_sender: Option<AssociationId>,
     octets: Vec<u8>,
-    segment_size: usize,
-    segments: usize,
+    packet_len: usize,
+    packets: usize,
     /// A packet shorter than the others ended it.
     ended: bool,
-    segments_max: usize,
+    packets_max: usize,
     octets_max: usize,
 }
 
 impl CoalesceBuffer {
     pub(crate) fn new(capabilities: &Capabilities) -> CoalesceBuffer {
         CoalesceBuffer {
-            destination: None,
-            last_circuit: None,
+            path: None,
+            last_sender: None,
             octets: Vec::new(),
-            segment_size: 0,
-            segments: 0,
+            packet_len: 0,
+            packets: 0,
             ended: false,
-            segments_max: capabilities.segments_max,
+            packets_max: capabilities.segments_max,
             octets_max: capabilities.batch_bytes_max,
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.destination.is_none()
+        self.path.is_none()
     }
 
-    pub(crate) fn destination(&self) -> Option<Address> {
-        self.destination
+    pub(crate) fn path(&self) -> Option<Path> {
+        self.path
     }
 
     pub(crate) fn octets(&self) -> &[u8] {
         &self.octets
     }
 
-    pub(crate) fn segment_size(&self) -> usize {
-        self.segment_size
+    pub(crate) fn packet_len(&self) -> usize {
+        self.packet_len
     }
 
     /// Packets in it.
-    pub(crate) fn segments(&self) -> usize {
-        self.segments
+    pub(crate) fn packets(&self) -> usize {
+        self.packets
     }
 
     pub(crate) fn clear(&mut self) {
-        self.destination = None;
+        self.path = None;
         self.octets.clear();
-        self.segment_size = 0;
-        self.segments = 0;
+        self.packet_len = 0;
+        self.packets = 0;
         self.ended = false;
     }
 
     /// Whether `batch` may be packed in with what is there.
     pub(crate) fn fits(&self, batch: &Batch) -> bool {
-        let size = batch.segment_size();
+        let size = batch.packet_len();
         if size >= COPY_BELOW {
             return false;
         }
-        let Some(to) = self.destination else {
+        let Some(path) = self.path else {
             return true;
         };
-        let count = batch.segments().len();
+        let count = batch.packets().len();
         !self.ended
-            && batch.destination().is_some_and(|(_, other)| other == to)
-            && (size == self.segment_size
-                || count == 1 && (size < self.segment_size || self.may_reorder_before(batch)))
-            && self.segments + count <= self.segments_max
+            && batch.path() == Some(path)
+            && (size == self.packet_len
+                || count == 1 && (size < self.packet_len || self.may_reorder_before(batch)))
+            && self.packets + count <= self.packets_max
             && self.octets.len() + count * size <= self.octets_max
     }
 
     /// Whether the packet of `batch` may overtake the only one there: in one call of the wire only
     /// the last packet may be shorter, and packets of different circuits have no order.
     fn may_reorder_before(&self, batch: &Batch) -> bool {
-        self.segments == 1 && batch.destination().map(|(id, _)| id) != self.last_circuit
+        self.packets == 1 && batch.sender() != self.last_sender
     }
 
-    /// Packs `batch`, which fits, for `to`; `copy` appends the user bytes of a range.
+    /// Packs `batch`, which fits; `copy` appends the user bytes of a range.
     pub(crate) fn append(
         &mut self,
-        to: Address,
         batch: &Batch,
-        copy: impl Fn(&Range<u64>, &mut Vec<u8>),
+        copy: impl Fn(Store, &Range<u64>, &mut Vec<u8>),
     ) {
-        let overtaken = if batch.segment_size() > self.segment_size {
-            self.octets.len()
-        } else {
-            0
-        };
-        self.ended = self.destination.is_some() && batch.segment_size() < self.segment_size;
-        self.segment_size = self.segment_size.max(batch.segment_size());
-        self.destination = Some(to);
-        self.last_circuit = batch.destination().map(|(id, _)| id);
-        self.segments += batch.segments().len();
-        for segment in batch.segments() {
-            let start = self.octets.len();
-            self.octets.extend_from_slice(batch.header(segment));
-            copy(&segment.payload, &mut self.octets);
-            self.ended |= self.octets.len() - start < self.segment_size;
+        let is_longer = batch.packet_len() > self.packet_len;
+        let overtaken = if is_longer { self.octets.len() } else { 0 };
+        self.ended = self.path.is_some() && batch.packet_len() < self.packet_len;
+        self.packet_len = self.packet_len.max(batch.packet_len());
+        self.path = batch.path();
+        self.last_sender = batch.sender();
+        self.packets += batch.packets().len();
+        for packet in batch.packets() {
+            batch.write(packet, &mut self.octets, &copy);
+            self.ended |= packet.len() < self.packet_len;
         }
         self.octets.rotate_left(overtaken);
         self.ended |= overtaken > 0;
@@ -121,8 +115,6 @@ impl CoalesceBuffer {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const PEER: Address = Address::Station(1);
 
     fn buffer() -> CoalesceBuffer {
         CoalesceBuffer::new(&Capabilities {
@@ -136,9 +128,9 @@ mod tests {
     /// A batch of packets that are all header.
     fn batch(circuit: u32, packets: &[&[u8]]) -> Batch {
         let mut batch = Batch::new(8);
-        batch.set_destination(AssociationId(circuit), PEER);
+        batch.set_path(engine::Address::Station(1), Some(AssociationId(circuit)));
         for packet in packets {
-            batch.push(packet, 0..0);
+            batch.push_own(packet);
         }
         batch
     }
@@ -146,7 +138,7 @@ mod tests {
     fn append(buffer: &mut CoalesceBuffer, batch: &Batch) -> bool {
         let fits = buffer.fits(batch);
         if fits {
-            buffer.append(PEER, batch, |_, _| {});
+            buffer.append(batch, |_, _, _| {});
         }
         fits
     }
@@ -157,11 +149,11 @@ mod tests {
         assert!(append(&mut buffer, &batch(1, &[b"aaaa", b"bbbb"])));
         assert!(append(&mut buffer, &batch(2, &[b"cc"])));
         assert_eq!(buffer.octets(), b"aaaabbbbcc");
-        assert_eq!(buffer.segment_size(), 4);
+        assert_eq!(buffer.packet_len(), 4);
         assert!(!append(&mut buffer, &batch(3, &[b"cc"])), "it has its last");
         buffer.clear();
         assert!(append(&mut buffer, &batch(3, &[b"cc"])));
-        assert_eq!(buffer.segment_size(), 2);
+        assert_eq!(buffer.packet_len(), 2);
     }
 
     #[test]
@@ -171,7 +163,7 @@ mod tests {
         assert!(!append(&mut buffer, &batch(1, &[b"data of the same"])));
         assert!(append(&mut buffer, &batch(2, &[b"request"])));
         assert_eq!(buffer.octets(), b"requestack");
-        assert_eq!(buffer.segment_size(), 7);
+        assert_eq!(buffer.packet_len(), 7);
         assert!(!append(&mut buffer, &batch(3, &[b"request"])));
     }
 

@@ -31,6 +31,7 @@ pub(crate) fn demultiplex(
         begin_tag,
         end_tag,
         end_of_message,
+        note: _,
     } = delivery;
     let span = |range: Range<usize>| ChunkSpan {
         range: range.start as u32..range.end as u32,

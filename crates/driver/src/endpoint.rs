@@ -5,7 +5,7 @@ use crate::helper::Helper;
 use crate::pump::Pump;
 use crate::shared::{Companions, EndpointHandle, EndpointShared, WaitOutcome};
 use crate::watch::Watch;
-use engine::{Address, AssociationId, CommandError, Engine, Instant};
+use engine::{Address, AssociationId, Associations, CommandError, Instant};
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl<E, W> Clone for Endpoint<E, W> {
     }
 }
 
-impl<E: Engine + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
+impl<E: Associations + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
     /// Starts `engine` on `wire`. Each circuit gets a send store of `store_bytes` while it has
     /// something to send.
     ///
@@ -53,7 +53,7 @@ pub struct EndpointObserver<E, W> {
     shared: Weak<EndpointHandle<E, W>>,
 }
 
-impl<E: Engine, W: Wire> EndpointObserver<E, W> {
+impl<E: Associations, W: Wire> EndpointObserver<E, W> {
     /// Runs `look` with the pump locked and the endpoint's time; None when the endpoint is gone.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
         let shared = self.shared.upgrade()?;
@@ -66,7 +66,7 @@ impl<E: Engine, W: Wire> EndpointObserver<E, W> {
 /// Octets of stack for the helper: it calls no deep functions.
 const HELPER_STACK: usize = 256 << 10;
 
-impl<E: Engine, W: Wire> Endpoint<E, W> {
+impl<E: Associations, W: Wire> Endpoint<E, W> {
     /// Accepts circuits that peers open, or stops accepting.
     pub fn listen(&self, accept: bool) {
         self.shared.lock().engine().listen(accept);
@@ -78,7 +78,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     ///
     /// `ConnectionRefused`, `TimedOut` (also when `limit` passes first), or the wire's.
     pub fn connect(&self, to: Address, limit: Duration) -> io::Result<Circuit<E, W>> {
-        self.connect_by(to, limit, |engine, now| engine.connect(now, to))
+        self.connect_by(to, limit, |engine, now| engine.connect(now, &[to]))
     }
 
     /// Opens a circuit to `to` by a command of the engine and waits until it is ready.
@@ -222,7 +222,7 @@ impl<E: Engine, W: Wire> Endpoint<E, W> {
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
         let (producer, consumer) = self.shared.pool.store(id);
         pump.attach(id, consumer);
-        let framing = pump.engine().framing();
+        let framing = pump.engine().properties().framing;
         let batch_bytes = pump.batch_bytes();
         let shared = Arc::clone(&self.shared);
         Circuit::new(shared, id, framing, producer, batch_bytes, peer)

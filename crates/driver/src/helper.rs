@@ -3,7 +3,7 @@
 use crate::pump::Pump;
 use crate::shared::{EndpointShared, timespec};
 use crate::sys::UnsubmittedStore;
-use engine::{AssociationId, Engine};
+use engine::{AssociationId, Associations};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::sync::TryLockError;
@@ -51,7 +51,7 @@ struct PendingStore {
 
 impl Helper {
     /// Serves until the last handle of the endpoint is gone.
-    pub(crate) fn run<E: Engine, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
+    pub(crate) fn run<E: Associations, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
         while !shared.closed.load(Ordering::Acquire) {
             self.sleep(shared);
             if self.tick(shared).is_err() {
@@ -64,7 +64,7 @@ impl Helper {
         let _ = shared.lock().flush_deferred(now);
     }
 
-    fn sleep<E: Engine, W: Wire>(&self, shared: &EndpointShared<E, W>) {
+    fn sleep<E: Associations, W: Wire>(&self, shared: &EndpointShared<E, W>) {
         let mut limit = TICK;
         let mut descriptors = vec![PollFd::new(
             shared.helper_wakeup.descriptor(),
@@ -93,7 +93,7 @@ impl Helper {
         }
     }
 
-    fn tick<E: Engine, W: Wire>(&mut self, shared: &EndpointShared<E, W>) -> io::Result<()> {
+    fn tick<E: Associations, W: Wire>(&mut self, shared: &EndpointShared<E, W>) -> io::Result<()> {
         let lock_generation = shared.lock_generation.load(Ordering::Relaxed);
         let user_away = lock_generation == self.lock_generation;
         self.lock_generation = lock_generation;
@@ -149,7 +149,7 @@ impl Helper {
 
     /// Circuits whose user is away, or did nothing for them for a tick, and that hold bytes back.
     /// No lock of the pump is taken to find them.
-    fn find_stalled<E: Engine, W: Wire>(
+    fn find_stalled<E: Associations, W: Wire>(
         &mut self,
         shared: &EndpointShared<E, W>,
         user_away: bool,
@@ -188,7 +188,7 @@ impl Helper {
 }
 
 /// How long nothing needs the helper, as far as it can see now.
-fn idle_for<E: Engine, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
+fn idle_for<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
     let pump = match shared.pump.try_lock() {
         Ok(pump) if !shared.has_helper_work() => pump,
         _ => return TICK,
@@ -201,7 +201,7 @@ fn idle_for<E: Engine, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
     left.map_or(PARK_MAX, |left| left.clamp(TICK, PARK_MAX))
 }
 
-fn drive<E: Engine, W: Wire>(
+fn drive<E: Associations, W: Wire>(
     shared: &EndpointShared<E, W>,
     pump: &mut Pump<E, W>,
 ) -> io::Result<()> {

@@ -1,6 +1,6 @@
 //! The pump: what feeds an engine from a wire and a clock.
 //!
-//! Only this crate knows both an [`engine::Engine`] and a [`wire::Wire`].
+//! Only this crate knows both an [`engine::Protocol`] and a [`wire::Wire`].
 //!
 //! * [`pump`] - the loop body: packets and deadlines in, batches out. It reads no clock, so the
 //!   simulator drives it in virtual time and [`endpoint`] in real time.

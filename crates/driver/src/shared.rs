@@ -3,7 +3,7 @@
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
 use crate::wait_list::{EventFd, WaitList, thread_eventfd};
-use engine::{AssociationId, Engine, Instant};
+use engine::{AssociationId, Associations, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -83,14 +83,14 @@ impl<E, W> Drop for EndpointHandle<E, W> {
     }
 }
 
-impl<E: Engine, W: Wire> EndpointShared<E, W> {
+impl<E: Associations, W: Wire> EndpointShared<E, W> {
     pub(crate) fn new(engine: E, mut wire: W, store_bytes: usize) -> io::Result<Self> {
-        if let Some(packet_len) = engine.packet_len() {
+        if let Some(packet_len) = engine.properties().packet_len {
             wire.set_packet_len(packet_len);
         }
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         Ok(EndpointShared {
-            pool: StorePool::new(engine.layout(), store_bytes),
+            pool: StorePool::new(engine.layout(None), store_bytes),
             descriptor: descriptor.transpose()?,
             receiver: wire.receiver(),
             user_receiving: AtomicBool::new(false),

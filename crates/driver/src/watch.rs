@@ -2,7 +2,7 @@
 
 use crate::shared::EndpointHandle;
 use crate::wait_list::EventFd;
-use engine::{AssociationId, Engine};
+use engine::{AssociationId, Associations};
 use rustix::event::epoll;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +23,7 @@ pub struct Watch<E, W> {
     epoll: OwnedFd,
 }
 
-impl<E: Engine, W: Wire> Watch<E, W> {
+impl<E: Associations, W: Wire> Watch<E, W> {
     pub(crate) fn new(shared: Arc<EndpointHandle<E, W>>) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let Some(wire) = &shared.descriptor else {

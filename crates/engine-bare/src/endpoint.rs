@@ -5,9 +5,11 @@ use crate::pdu::{BareHeader, HEADER_LEN, PacketType};
 use crate::procedure::{acknowledge, data, finish, open};
 use crate::state::{Association, Timer};
 use core::ops::Range;
+use core::time::Duration;
 use engine::{
-    Address, AssociationId, Batch, CloseReason, CommandError, Counters, Delivery, Engine, Event,
-    Instant, SegmentLayout, SplitMix64, TimerTable,
+    Address, AssociationId, Associations, Batch, Close, CloseReason, CommandError, Counters,
+    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, PathFault, Properties, Protocol,
+    Received, SendFlags, SplitMix64, Status, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -30,6 +32,9 @@ pub struct Bare {
     pub(crate) listening: bool,
     next_id: u32,
 }
+
+/// How long the host may keep a short message back.
+const COALESCE_DELAY: Duration = Duration::from_millis(1);
 
 /// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
 const CONTROL_QUEUE_MAX: usize = 1024;
@@ -125,57 +130,24 @@ impl Bare {
     }
 }
 
-impl Engine for Bare {
-    fn layout(&self) -> SegmentLayout {
-        SegmentLayout {
-            header: HEADER_LEN,
-            payload: self.config.packet_len - HEADER_LEN,
+impl Protocol for Bare {
+    fn properties(&self) -> Properties {
+        Properties {
+            packet_max: self.config.packet_len,
+            packet_len: None,
+            framing: Framing::Records,
+            coalesce_delay: COALESCE_DELAY,
         }
     }
 
-    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
-        open::do_open(self, now, to)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.listening = accept;
-    }
-
-    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
-        if let Some(association) = self.associations.get_mut(&id) {
-            association.tx.end = association.tx.end.max(end);
-            if push {
-                association.tx.pushed = association.tx.end;
-            }
-            self.mark_ready(id);
-        }
-    }
-
-    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        acknowledge::do_consume(self, now, id, bytes);
-    }
-
-    fn finish(&mut self, _now: Instant, id: AssociationId) {
-        if let Some(association) = self.associations.get_mut(&id) {
-            association.tx.finishing = true;
-            association.tx.pushed = association.tx.end;
-            self.mark_ready(id);
-        }
-    }
-
-    fn abort(&mut self, _now: Instant, id: AssociationId) {
-        self.remove(id, CloseReason::Aborted);
-    }
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.counters.packets_parsed += 1;
-        if self.dispatch(now, from, packet, deliveries).is_none() {
+        let deliveries = &mut deliveries.bytes;
+        let from = packet.path.remote;
+        if self
+            .dispatch(now, from, packet.octets, deliveries)
+            .is_none()
+        {
             self.counters.packets_discarded += 1;
         }
     }
@@ -192,10 +164,13 @@ impl Engine for Bare {
         }
     }
 
+    /// A lost packet stays lost, whatever the reason.
+    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((id, to, header)) = self.control_queue.pop_front() {
-            batch.set_destination(id, to);
-            batch.push(&header.emit(), 0..0);
+            batch.set_path(to, Some(id));
+            batch.push_own(&header.emit());
             self.counters.packets_built += 1;
             return;
         }
@@ -216,13 +191,71 @@ impl Engine for Bare {
         self.timers.deadline()
     }
 
-    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
-        self.associations
-            .get(&id)
-            .map_or(0, |c| c.tx.bytes_in_flight())
-    }
-
     fn counters(&self) -> Counters {
         self.counters
     }
+}
+
+impl Associations for Bare {
+    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+        Layout {
+            header: HEADER_LEN,
+            payload: self.config.packet_len - HEADER_LEN,
+            trailer: 0,
+        }
+    }
+
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        match *to {
+            [to] => open::do_open(self, now, to),
+            _ => Err(CommandError::Unsupported),
+        }
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.listening = accept;
+    }
+
+    fn submit(
+        &mut self,
+        _now: Instant,
+        id: AssociationId,
+        end: u64,
+        flags: SendFlags,
+        _note: &Note,
+    ) {
+        if flags == SendFlags::REQUEST_ACK {
+            // Every packet carries an acknowledgement already.
+            return;
+        }
+        if let Some(association) = self.associations.get_mut(&id) {
+            association.tx.end = association.tx.end.max(end);
+            association.tx.finishing |= flags.fin;
+            if flags.push || flags.fin {
+                association.tx.pushed = association.tx.end;
+            }
+            self.mark_ready(id);
+        }
+    }
+
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
+        acknowledge::do_consume(self, now, id, bytes);
+    }
+
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        match how {
+            Close::Graceful => self.submit(now, id, 0, SendFlags::FIN, &Note::default()),
+            Close::Abort => self.remove(id, CloseReason::Aborted),
+        }
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        let association = self.associations.get(&id);
+        Status {
+            bytes_in_flight: association.map_or(0, |known| known.tx.bytes_in_flight()),
+        }
+    }
+
+    /// All are equal.
+    fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

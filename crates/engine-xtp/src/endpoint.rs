@@ -15,10 +15,10 @@ use crate::procedure::{
     association_close, association_setup, control_send, data_receive, data_send, packet_input,
     route_management, status_request,
 };
-use core::time::Duration;
 use engine::{
-    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
-    Instant, PacketLen, SegmentLayout, SplitMix64,
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
+    Delivery, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
+    SplitMix64, Status,
 };
 
 /// An endpoint of XTP: any number of associations over one wire.
@@ -359,69 +359,21 @@ impl Xtp {
     }
 }
 
-impl Engine for Xtp {
-    fn layout(&self) -> SegmentLayout {
-        SegmentLayout {
-            header: self.state.config.version.overhead(),
-            payload: self.state.payload_max() as usize,
+impl Protocol for Xtp {
+    fn properties(&self) -> Properties {
+        let config = &self.state.config;
+        Properties {
+            packet_max: config.packet_len,
+            packet_len: (!config.version.is_v3()).then_some(packet_len),
+            framing: config.framing,
+            coalesce_delay: config.coalesce_delay,
         }
     }
 
-    fn packet_len(&self) -> Option<PacketLen> {
-        (!self.state.config.version.is_v3()).then_some(packet_len)
-    }
-
-    fn framing(&self) -> Framing {
-        self.state.config.framing
-    }
-
-    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
-        self.open(now, to, self.state.config.service)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.state.listening = accept;
-    }
-
-    fn submit(&mut self, _now: Instant, id: AssociationId, end: u64, push: bool) {
-        self.with_context(id, |ctx, ep| {
-            if ctx.is_one_way() && !ctx.initiator || ctx.tx.finishing {
-                return;
-            }
-            data_send::do_submit(ctx, ep, end, push);
-        });
-    }
-
-    fn end_message(&mut self, id: AssociationId, end: u64) {
-        self.with_context(id, |ctx, _| ctx.tx.message_ends.push(end));
-    }
-
-    fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
-        self.with_context(id, |ctx, ep| data_receive::do_consume(ctx, ep, bytes));
-    }
-
-    fn finish(&mut self, _now: Instant, id: AssociationId) {
-        self.with_context(id, association_close::do_finish);
-    }
-
-    fn request_ack(&mut self, _now: Instant, id: AssociationId) {
-        self.with_context(id, status_request::do_request_ack);
-    }
-
-    fn abort(&mut self, now: Instant, id: AssociationId) {
-        self.with_context(id, association_close::do_abort);
-        self.retire_if_closed(now, id);
-    }
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.state.counters.packets_parsed += 1;
-        if let Err(reason) = self.dispatch(now, from, packet, deliveries) {
+        let (from, octets) = (packet.path.remote, packet.octets);
+        if let Err(reason) = self.dispatch(now, from, octets, &mut deliveries.bytes) {
             self.state.reject(reason);
         }
     }
@@ -436,10 +388,13 @@ impl Engine for Xtp {
         }
     }
 
+    /// Timers find out what is lost; a report can be forged.
+    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if let Some((to, octets)) = self.state.stateless_replies.pop_front() {
-            batch.set_destination(AssociationId(0), to);
-            batch.push(&octets, 0..0);
+            batch.set_path(to, None);
+            batch.push_own(&octets);
             return;
         }
         while let Some(slot) = self.state.ready_queue.pop() {
@@ -469,20 +424,65 @@ impl Engine for Xtp {
         timers.into_iter().chain(others).min()
     }
 
-    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
-        let Some(ctx) = self.table.get(id) else {
-            return 0;
-        };
-        // An end that the peer does not know of is on its way too: a host that waits until nothing
-        // is may let go of the circuit.
-        let ending = ctx.tx.finishing && !ctx.close.rclose_received;
-        ctx.tx
-            .bytes_in_flight()
-            .max(u64::from(ctx.first.due || ending))
-    }
-
     fn counters(&self) -> Counters {
         self.state.counters
+    }
+}
+
+impl Associations for Xtp {
+    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+        Layout {
+            header: self.state.config.version.overhead(),
+            payload: self.state.payload_max() as usize,
+            trailer: 0,
+        }
+    }
+
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        match *to {
+            [to] => self.open(now, to, self.state.config.service),
+            _ => Err(CommandError::Unsupported),
+        }
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.state.listening = accept;
+    }
+
+    fn submit(
+        &mut self,
+        _now: Instant,
+        id: AssociationId,
+        end: u64,
+        flags: SendFlags,
+        _note: &Note,
+    ) {
+        self.with_context(id, |ctx, ep| submit(ctx, ep, end, flags));
+    }
+
+    fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
+        self.with_context(id, |ctx, ep| data_receive::do_consume(ctx, ep, bytes));
+    }
+
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        match how {
+            Close::Graceful => self.with_context(id, association_close::do_finish),
+            Close::Abort => self.with_context(id, association_close::do_abort),
+        }
+        self.retire_if_closed(now, id);
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        let Some(ctx) = self.table.get(id) else {
+            return Status::default();
+        };
+        // An end that the peer does not know of is in flight too: a host that waits until nothing is
+        // may let go of the circuit.
+        let ending = ctx.tx.finishing && !ctx.close.rclose_received;
+        let ending = u64::from(ctx.first.due || ending);
+        Status {
+            bytes_in_flight: ctx.tx.bytes_in_flight().max(ending),
+        }
     }
 
     fn sort_by_priority(&self, associations: &mut [AssociationId]) {
@@ -494,8 +494,21 @@ impl Engine for Xtp {
             associations.sort_by_key(rank);
         }
     }
+}
 
-    fn coalesce_delay(&self) -> Duration {
-        self.state.config.coalesce_delay
+/// What a submission asks for, in the order in which its user means it.
+fn submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, flags: SendFlags) {
+    let may_send = ctx.initiator || !ctx.is_one_way();
+    if flags.end_of_message {
+        ctx.tx.message_ends.push(end);
+    }
+    if (flags.push || end > ctx.tx.submitted) && may_send && !ctx.tx.finishing {
+        data_send::do_submit(ctx, ep, end, flags.push);
+    }
+    if flags.request_ack {
+        status_request::do_request_ack(ctx, ep);
+    }
+    if flags.fin {
+        association_close::do_finish(ctx, ep);
     }
 }

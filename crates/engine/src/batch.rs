@@ -1,217 +1,478 @@
 //! What an engine hands to a wire in one call.
+//!
+//! A [`Batch`] belongs to one [`Path`] and holds [`Packet`]s of equal length, of which the last may
+//! be shorter: what one call of segmented UDP carries. A packet is a list of [`Part`]s under one
+//! [`Integrity`] word. Octets that the engine wrote lie in the batch; user bytes are named by their
+//! [`Store`] and positions, so that packets of many users share a call.
 
-use crate::{Address, AssociationId};
+use crate::checksum::{self, Crc32c};
+use crate::{AssociationId, OutgoingMessage, Path};
 use core::ops::Range;
 
-/// One packet: a header the engine wrote and a range of the circuit's send store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
-    /// Where the header lies in the batch's header bytes.
-    pub header: Range<usize>,
-    /// Positions of the user bytes that follow it, possibly none.
-    pub payload: Range<u64>,
-    /// Offset in the header of an Internet checksum, over the header so far, that the host is to
-    /// extend over the payload. The header's length is even then.
-    pub checksum_at: Option<u16>,
-    /// Octets that follow the user bytes; they lie behind the header in the batch's header bytes.
-    /// Few protocols have any.
-    pub trailer_len: u8,
-    /// The last four octets of the tail are [`crate::checksum::cxor`] of the packet from this
-    /// offset on up to them; [`Batch::write`] fills them in.
-    pub cxor_from: Option<u8>,
+/// What the host keeps user bytes in until the engine releases them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Store {
+    /// The send store of an association; positions count its bytes.
+    Association(AssociationId),
+    /// The buffer of a message; positions are offsets.
+    Message(OutgoingMessage),
 }
 
-/// Up to n packets of one circuit to one destination, all of the same size but the last, which
-/// may be shorter. That is what one call of segmented UDP carries.
+/// A part of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Octets of the engine's own: headers, padding, trailers. See [`Batch::own`].
+    Own(Range<u32>),
+    /// User bytes.
+    User(Store, Range<u64>),
+}
+
+/// The check of a packet that covers user bytes, which an engine never sees: it writes the packet's
+/// check field as if there were none, and the host completes it in the pass that copies or sums
+/// them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Integrity {
+    /// No check, or one that covers octets of the engine alone.
+    #[default]
+    None,
+    /// An Internet checksum (RFC 1071) at this offset of the first part. The engine has summed all
+    /// its own octets, which come first and are even in number.
+    Internet {
+        /// Offset of the field.
+        at: u16,
+    },
+    /// The last four octets are [`checksum::cxor`] of the packet from this offset up to them
+    /// (XTP 3.x).
+    Cxor {
+        /// The first octet covered.
+        from: u8,
+    },
+    /// The last four octets are [`checksum::vmtp`] of all before them (RFC 1045 section 2.4).
+    Vmtp,
+    /// A CRC-32c at this offset, least octet first, of the whole packet with zeros in its place
+    /// (RFC 9260 section 6.8).
+    Crc32c {
+        /// Offset of the field, which lies in the first part.
+        at: u16,
+    },
+}
+
+/// One packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    parts: Range<u32>,
+    len: u32,
+    integrity: Integrity,
+}
+
+impl Packet {
+    /// Its octets.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// Whether it has no octets.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Its check.
+    pub fn integrity(&self) -> Integrity {
+        self.integrity
+    }
+}
+
+/// Up to n packets of one path, all of the same length but the last, which may be shorter.
 ///
-/// The host says beforehand how many segments and octets the wire takes; the engine fills in no
-/// more and keeps the rest.
+/// The host says beforehand how many packets and octets the wire takes; the engine fills in no more
+/// and keeps the rest.
 #[derive(Debug)]
 pub struct Batch {
-    segments_max: usize,
+    packets_max: usize,
     octets_max: usize,
-    /// Segments it may hold, from the size of the first on.
+    /// Packets it may hold, from the length of the first on.
     limit: usize,
-    destination: Option<(AssociationId, Address)>,
-    headers: Vec<u8>,
-    segments: Vec<Segment>,
+    path: Option<Path>,
+    sender: Option<AssociationId>,
+    own: Vec<u8>,
+    parts: Vec<Part>,
+    packets: Vec<Packet>,
 }
 
 impl Batch {
-    /// An empty batch for a wire that takes `segments_max` packets a call, of any length.
-    pub fn new(segments_max: usize) -> Self {
-        Batch::limited(segments_max, usize::MAX)
+    /// An empty batch for a wire that takes `packets_max` packets a call, of any length.
+    pub fn new(packets_max: usize) -> Self {
+        Batch::limited(packets_max, usize::MAX)
     }
 
-    /// An empty batch for a wire that takes `segments_max` packets and `octets_max` octets a call.
-    pub fn limited(segments_max: usize, octets_max: usize) -> Self {
+    /// An empty batch for a wire that takes `packets_max` packets and `octets_max` octets a call.
+    pub fn limited(packets_max: usize, octets_max: usize) -> Self {
         Batch {
-            segments_max,
+            packets_max,
             octets_max,
-            limit: segments_max,
-            destination: None,
-            headers: Vec::new(),
-            segments: Vec::new(),
+            limit: packets_max,
+            path: None,
+            sender: None,
+            own: Vec::new(),
+            parts: Vec::new(),
+            packets: Vec::new(),
         }
     }
 
     /// Empties the batch; the memory stays.
     pub fn clear(&mut self) {
-        self.destination = None;
-        self.limit = self.segments_max;
-        self.headers.clear();
-        self.segments.clear();
+        self.path = None;
+        self.sender = None;
+        self.limit = self.packets_max;
+        self.own.clear();
+        self.parts.clear();
+        self.packets.clear();
     }
 
-    /// Names the circuit whose store the ranges belong to, and the destination.
-    pub fn set_destination(&mut self, association: AssociationId, destination: Address) {
-        self.destination = Some((association, destination));
+    /// Names the path, and the association whose packets these are, if they are of one.
+    pub fn set_path(&mut self, path: impl Into<Path>, sender: Option<AssociationId>) {
+        self.path = Some(path.into());
+        self.sender = sender;
     }
 
-    /// Adds a packet. The caller keeps the rule of equal sizes, which is checked in debug builds.
-    pub fn push(&mut self, header: &[u8], payload: Range<u64>) {
-        self.push_with_checksum(header, payload, None);
+    /// The path; None for an empty batch.
+    pub fn path(&self) -> Option<Path> {
+        self.path
     }
 
-    /// Adds a packet whose checksum, at `checksum_at` of its header, the host extends over the
-    /// payload; see [`Segment::checksum_at`].
-    pub fn push_with_checksum(
-        &mut self,
-        header: &[u8],
-        payload: Range<u64>,
-        checksum_at: Option<usize>,
-    ) {
-        debug_assert!(self.room() > 0, "the wire takes no more segments");
-        self.assert_last_is_full();
-        let start = self.headers.len();
-        self.headers.extend_from_slice(header);
-        self.segments.push(Segment {
-            header: start..self.headers.len(),
-            payload,
-            checksum_at: checksum_at.map(|at| at as u16),
-            trailer_len: 0,
-            cxor_from: None,
-        });
-        self.update_limit();
+    /// The association that sends all of its packets; None when there are several, or none.
+    pub fn sender(&self) -> Option<AssociationId> {
+        self.sender
     }
 
-    /// Adds a packet whose user bytes `tail`, shorter than 256 octets, follows; see
-    /// [`Segment::check_from`].
-    pub fn push_with_trailer(
-        &mut self,
-        header: &[u8],
-        payload: Range<u64>,
-        tail: &[u8],
-        check_from: Option<u8>,
-    ) {
-        debug_assert!(self.room() > 0, "the wire takes no more segments");
-        self.assert_last_is_full();
-        let start = self.headers.len();
-        self.headers.extend_from_slice(header);
-        self.segments.push(Segment {
-            header: start..self.headers.len(),
-            payload,
-            checksum_at: None,
-            trailer_len: tail.len() as u8,
-            cxor_from: check_from,
-        });
-        self.headers.extend_from_slice(tail);
-        self.update_limit();
+    /// Adds a packet of the engine's own octets alone.
+    pub fn push_own(&mut self, octets: &[u8]) {
+        self.begin().own(octets).end(Integrity::None);
     }
 
-    fn assert_last_is_full(&self) {
+    /// Adds a packet of a header and user bytes.
+    pub fn push(&mut self, header: &[u8], store: Store, range: Range<u64>, integrity: Integrity) {
+        self.begin().own(header).user(store, range).end(integrity);
+    }
+
+    /// Adds a packet part by part. The caller keeps the rule of equal lengths, which is checked in
+    /// debug builds.
+    pub fn begin(&mut self) -> PacketBuilder<'_> {
+        debug_assert!(self.room() > 0, "the wire takes no more packets");
         debug_assert!(
-            self.segments.is_empty() || self.size_of_last() == self.segment_size(),
-            "only the last segment may be short"
+            self.packets.is_empty() || self.len_of_last() == self.packet_len(),
+            "only the last packet may be short"
         );
-    }
-
-    #[inline]
-    fn update_limit(&mut self) {
-        debug_assert!(self.size_of_last() <= self.segment_size());
-        if self.segments.len() == 1 {
-            let by_octets = self.octets_max / self.segment_size().max(1);
-            self.limit = self.segments_max.min(by_octets).max(1);
+        PacketBuilder {
+            first: self.parts.len() as u32,
+            len: 0,
+            batch: self,
         }
     }
 
-    /// How many more segments fit; a first one always does.
+    /// How many more packets fit; a first one always does.
     pub fn room(&self) -> usize {
-        self.limit - self.segments.len()
+        self.limit - self.packets.len()
     }
 
     /// Whether nothing was filled in.
     pub fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+        self.packets.is_empty()
     }
 
     /// The packets, in sending order.
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
+    pub fn packets(&self) -> &[Packet] {
+        &self.packets
     }
 
-    /// The header bytes of `segment`.
-    pub fn header(&self, segment: &Segment) -> &[u8] {
-        &self.headers[segment.header.clone()]
+    /// The parts of `packet`.
+    pub fn parts(&self, packet: &Packet) -> &[Part] {
+        &self.parts[packet.parts.start as usize..packet.parts.end as usize]
     }
 
-    /// Whether octets follow the user bytes, so that hosts must build each packet in one piece.
-    pub fn has_trailers(&self) -> bool {
-        self.segments
-            .first()
-            .is_some_and(|segment| segment.trailer_len > 0)
+    /// Octets of the engine's own.
+    pub fn own(&self, range: &Range<u32>) -> &[u8] {
+        &self.own[range.start as usize..range.end as usize]
     }
 
-    /// The packet of `segment` in one piece, behind what is in `out`; `copy` appends user bytes.
-    pub fn write(
-        &self,
-        segment: &Segment,
-        out: &mut Vec<u8>,
-        copy: impl FnOnce(&Range<u64>, &mut Vec<u8>),
-    ) {
-        let start = out.len();
-        out.extend_from_slice(self.header(segment));
-        copy(&segment.payload, out);
-        let tail = segment.header.end..segment.header.end + usize::from(segment.trailer_len);
-        out.extend_from_slice(&self.headers[tail]);
-        if let Some(from) = segment.cxor_from {
-            let at = out.len() - 4;
-            let check = crate::checksum::cxor(&out[start + usize::from(from)..at]);
-            out[at..].copy_from_slice(&check.to_be_bytes());
-        }
+    /// The user bytes that `packet` carries: nearly always one range.
+    pub fn user(&self, packet: &Packet) -> impl Iterator<Item = (Store, Range<u64>)> {
+        self.parts(packet).iter().filter_map(|part| match part {
+            Part::User(store, range) => Some((*store, range.clone())),
+            Part::Own(_) => None,
+        })
     }
 
-    /// Extends the checksums that were asked for over their payloads, of which `sum_of` gives the
-    /// [`crate::checksum::sum`]. For hosts; once a batch.
-    pub fn extend_checksums(&mut self, sum_of: impl Fn(&Range<u64>) -> u16) {
-        for segment in &mut self.segments {
-            let Some(at) = segment.checksum_at.take() else {
-                continue;
-            };
-            let field = &mut self.headers[segment.header.start + usize::from(at)..][..2];
-            let check = u16::from_be_bytes([field[0], field[1]]);
-            let whole = crate::checksum::extend(check, sum_of(&segment.payload));
-            field.copy_from_slice(&whole.to_be_bytes());
-        }
-    }
-
-    /// The circuit and the destination, once named.
-    pub fn destination(&self) -> Option<(AssociationId, Address)> {
-        self.destination
-    }
-
-    /// Bytes of the first packet, hence of each but the last; 0 for an empty batch.
-    pub fn segment_size(&self) -> usize {
-        self.segments.first().map_or(0, size_of)
+    /// Octets of all packets but perhaps the last; 0 for an empty batch.
+    pub fn packet_len(&self) -> usize {
+        self.packets.first().map_or(0, Packet::len)
     }
 
     /// Octets of the last packet; 0 for an empty batch.
-    pub fn size_of_last(&self) -> usize {
-        self.segments.last().map_or(0, size_of)
+    pub fn len_of_last(&self) -> usize {
+        self.packets.last().map_or(0, Packet::len)
+    }
+
+    /// Whether a packet's check is completed only where the packet is built in one piece.
+    pub fn needs_copy(&self) -> bool {
+        let mut packets = self.packets.iter();
+        packets.any(|packet| {
+            !matches!(
+                packet.integrity,
+                Integrity::None | Integrity::Internet { .. }
+            )
+        })
+    }
+
+    /// Completes the Internet checksums over the user bytes, of which `sum_of` gives the
+    /// [`checksum::sum`]. For hosts that gather; once a batch.
+    pub fn complete_checksums(&mut self, sum_of: impl Fn(Store, &Range<u64>) -> u16) {
+        for packet in &mut self.packets {
+            let Integrity::Internet { at } = core::mem::take(&mut packet.integrity) else {
+                continue;
+            };
+            let parts = &self.parts[packet.parts.start as usize..packet.parts.end as usize];
+            let Some(Part::Own(header)) = parts.first() else {
+                continue;
+            };
+            let (mut sum, mut len) = (0, 0);
+            for part in parts {
+                if let Part::User(store, range) = part {
+                    sum = checksum::combine(sum, len, sum_of(*store, range));
+                    len += (range.end - range.start) as usize;
+                }
+            }
+            add_to_checksum(
+                &mut self.own[header.start as usize + usize::from(at)..],
+                sum,
+            );
+        }
+    }
+
+    /// The octets of `packet` in one piece behind what is in `out`, its check completed; `copy`
+    /// appends user bytes.
+    pub fn write(
+        &self,
+        packet: &Packet,
+        out: &mut Vec<u8>,
+        mut copy: impl FnMut(Store, &Range<u64>, &mut Vec<u8>),
+    ) {
+        let start = out.len();
+        let mut user = None;
+        for part in self.parts(packet) {
+            match part {
+                Part::Own(range) => out.extend_from_slice(self.own(range)),
+                Part::User(store, range) => {
+                    user.get_or_insert(out.len() - start);
+                    copy(*store, range, out);
+                }
+            }
+        }
+        complete(&mut out[start..], packet.integrity, user);
     }
 }
 
-fn size_of(segment: &Segment) -> usize {
-    let payload = (segment.payload.end - segment.payload.start) as usize;
-    segment.header.len() + payload + usize::from(segment.trailer_len)
+/// Completes the check of a packet in one piece, whose user bytes begin at `user`.
+fn complete(packet: &mut [u8], integrity: Integrity, user: Option<usize>) {
+    let end = packet.len().saturating_sub(4);
+    match integrity {
+        Integrity::None => {}
+        Integrity::Internet { at } => {
+            let sum = user.map_or(0, |from| checksum::sum(&packet[from..]));
+            add_to_checksum(&mut packet[usize::from(at)..], sum);
+        }
+        Integrity::Cxor { from } => {
+            let check = checksum::cxor(&packet[usize::from(from)..end]);
+            packet[end..].copy_from_slice(&check.to_be_bytes());
+        }
+        Integrity::Vmtp => {
+            let check = checksum::vmtp(&packet[..end]);
+            packet[end..].copy_from_slice(&check.to_be_bytes());
+        }
+        Integrity::Crc32c { at } => {
+            let at = usize::from(at);
+            packet[at..at + 4].fill(0);
+            let mut crc = Crc32c::new();
+            crc.update(packet);
+            packet[at..at + 4].copy_from_slice(&crc.finish().to_le_bytes());
+        }
+    }
+}
+
+fn add_to_checksum(field: &mut [u8], sum: u16) {
+    let check = checksum::extend(u16::from_be_bytes([field[0], field[1]]), sum);
+    field[..2].copy_from_slice(&check.to_be_bytes());
+}
+
+/// A packet of a [`Batch`] in the making.
+#[must_use]
+#[derive(Debug)]
+pub struct PacketBuilder<'a> {
+    batch: &'a mut Batch,
+    first: u32,
+    len: u64,
+}
+
+impl PacketBuilder<'_> {
+    /// Appends octets of the engine's own.
+    pub fn own(mut self, octets: &[u8]) -> Self {
+        if !octets.is_empty() {
+            let start = self.batch.own.len() as u32;
+            self.batch.own.extend_from_slice(octets);
+            self.batch
+                .parts
+                .push(Part::Own(start..start + octets.len() as u32));
+            self.len += octets.len() as u64;
+        }
+        self
+    }
+
+    /// Appends user bytes; none for an empty range.
+    pub fn user(mut self, store: Store, range: Range<u64>) -> Self {
+        if !range.is_empty() {
+            self.len += range.end - range.start;
+            self.batch.parts.push(Part::User(store, range));
+        }
+        self
+    }
+
+    /// Ends the packet.
+    pub fn end(self, integrity: Integrity) {
+        let batch = self.batch;
+        let parts = self.first..batch.parts.len() as u32;
+        batch.packets.push(Packet {
+            parts,
+            len: self.len as u32,
+            integrity,
+        });
+        debug_assert!(batch.len_of_last() <= batch.packet_len());
+        if batch.packets.len() == 1 {
+            let by_octets = batch.octets_max / batch.packet_len().max(1);
+            batch.limit = batch.packets_max.min(by_octets).max(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Address, SplitMix64};
+
+    const STORE: Store = Store::Association(AssociationId(3));
+    const MESSAGE: Store = Store::Message(OutgoingMessage(9));
+
+    fn byte_at(store: Store, position: u64) -> u8 {
+        let salt = u64::from(store == MESSAGE) * 77;
+        ((position + salt) * 31 >> 2) as u8
+    }
+
+    fn copy(store: Store, range: &Range<u64>, out: &mut Vec<u8>) {
+        out.extend(range.clone().map(|position| byte_at(store, position)));
+    }
+
+    fn sum(store: Store, range: &Range<u64>) -> u16 {
+        let mut octets = Vec::new();
+        copy(store, range, &mut octets);
+        checksum::sum(&octets)
+    }
+
+    fn written(batch: &Batch, packet: &Packet) -> Vec<u8> {
+        let mut octets = vec![0xee; 5];
+        batch.write(packet, &mut octets, copy);
+        octets.split_off(5)
+    }
+
+    /// A packet of random parts, and the same octets put together by hand without a check.
+    fn draw(random: &mut SplitMix64, batch: &mut Batch, integrity: Integrity) -> Vec<u8> {
+        let own = |random: &mut SplitMix64, len: usize| -> Vec<u8> {
+            (0..len).map(|_| random.next_u64() as u8).collect()
+        };
+        let len = 2 * (2 + random.below(20) as usize);
+        let header = own(random, len);
+        let mut whole = header.clone();
+        let mut builder = batch.begin().own(&header);
+        for _ in 0..random.below(4) {
+            let store = [STORE, MESSAGE][random.below(2) as usize];
+            let start = random.below(1 << 20);
+            let range = start..start + random.below(90);
+            copy(store, &range, &mut whole);
+            builder = builder.user(store, range);
+            // Behind user bytes an Internet checksum covers no octets of the engine's.
+            if !matches!(integrity, Integrity::Internet { .. }) {
+                let len = random.below(4) as usize;
+                let padding = own(random, len);
+                whole.extend(&padding);
+                builder = builder.own(&padding);
+            }
+        }
+        whole.extend([0; 4]);
+        match integrity {
+            Integrity::Internet { .. } => whole.truncate(whole.len() - 4),
+            _ => builder = builder.own(&[0; 4]),
+        }
+        builder.end(integrity);
+        whole
+    }
+
+    #[test]
+    fn batch_of_parts_equals_packet_in_one_piece() {
+        let mut random = SplitMix64::new(11);
+        for round in 0..500 {
+            let integrity = [
+                Integrity::None,
+                Integrity::Internet { at: 2 },
+                Integrity::Cxor { from: 1 },
+                Integrity::Vmtp,
+                Integrity::Crc32c { at: 0 },
+            ][round % 5];
+            let mut batch = Batch::new(1);
+            batch.set_path(Address::Station(1), None);
+            let mut whole = draw(&mut random, &mut batch, integrity);
+            let packet = batch.packets()[0].clone();
+            assert_eq!(packet.len(), whole.len());
+            let user: usize = batch
+                .user(&packet)
+                .map(|(_, range)| (range.end - range.start) as usize)
+                .sum();
+            let from = whole.len() - user;
+            complete(&mut whole, integrity, Some(from).filter(|_| user > 0));
+            assert_eq!(
+                written(&batch, &packet),
+                whole,
+                "round {round} {integrity:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn completed_checksum_is_the_one_of_the_whole_packet() {
+        let mut batch = Batch::new(2);
+        batch.set_path(Address::Station(1), None);
+        let mut header = [0x45, 0, 0, 0, 7, 8, 9, 10];
+        let check = checksum::checksum(&header);
+        header[2..4].copy_from_slice(&check.to_be_bytes());
+        let internet = Integrity::Internet { at: 2 };
+        batch.push(&header, STORE, 5..28, internet);
+        let builder = batch.begin().own(&header).user(STORE, 28..31);
+        builder.user(MESSAGE, 0..20).end(internet);
+        batch.complete_checksums(sum);
+        assert!(!batch.needs_copy());
+        for packet in batch.packets() {
+            assert_eq!(checksum::sum(&written(&batch, packet)), u16::MAX);
+        }
+    }
+
+    #[test]
+    fn octets_limit_holds_from_first_packet_on() {
+        let mut batch = Batch::limited(8, 100);
+        batch.set_path(Address::Station(1), Some(AssociationId(1)));
+        batch.push_own(&[0; 30]);
+        assert_eq!(batch.room(), 2);
+        batch.clear();
+        batch.push_own(&[0; 300]);
+        assert_eq!(
+            (batch.room(), batch.packet_len(), batch.sender()),
+            (0, 300, None)
+        );
+    }
 }

@@ -57,6 +57,90 @@ pub fn cxor(bytes: &[u8]) -> u32 {
     u32::from(plain) << 16 | u32::from(turned)
 }
 
+/// The check of VMTP (RFC 1045 section 2.4): two ones' complement sums, of the even and of the odd
+/// clusters of 16 words, a sum of zero standing as all ones. The sums are not complemented.
+pub fn vmtp(bytes: &[u8]) -> u32 {
+    let mut sums = [0_u64; 2];
+    for (index, cluster) in bytes.chunks(32).enumerate() {
+        sums[index % 2] += u64::from(sum(cluster));
+    }
+    let [even, odd] = sums.map(|total| match fold(total) {
+        0 => u16::MAX,
+        sum => sum,
+    });
+    u32::from(even) << 16 | u32::from(odd)
+}
+
+/// A CRC-32c in the making (RFC 9260 appendix A: the polynomial of Castagnoli, reflected).
+#[derive(Clone, Copy, Debug)]
+pub struct Crc32c(u32);
+
+/// Remainders of one octet, for each distance 0 to 7 of that octet from the end of a step of eight.
+const CRC32C_TABLES: [[u32; 256]; 8] = crc32c_tables();
+
+const fn crc32c_tables() -> [[u32; 256]; 8] {
+    let mut tables = [[0; 256]; 8];
+    let mut octet = 0;
+    while octet < 256 {
+        let (mut remainder, mut bit) = (octet as u32, 0);
+        while bit < 8 {
+            let carry = remainder & 1;
+            remainder = remainder >> 1 ^ (carry * 0x82f6_3b78);
+            bit += 1;
+        }
+        tables[0][octet] = remainder;
+        octet += 1;
+    }
+    let mut distance = 1;
+    while distance < 8 {
+        let mut octet = 0;
+        while octet < 256 {
+            let before: u32 = tables[distance - 1][octet];
+            tables[distance][octet] = before >> 8 ^ tables[0][(before & 0xff) as usize];
+            octet += 1;
+        }
+        distance += 1;
+    }
+    tables
+}
+
+impl Crc32c {
+    /// The CRC of nothing so far.
+    pub fn new() -> Crc32c {
+        Crc32c(u32::MAX)
+    }
+
+    /// Adds `bytes`, eight at a step.
+    pub fn update(&mut self, bytes: &[u8]) {
+        let (steps, rest) = bytes.as_chunks::<8>();
+        for step in steps {
+            let word = u64::from_le_bytes(*step) ^ u64::from(self.0);
+            self.0 = word
+                .to_le_bytes()
+                .iter()
+                .enumerate()
+                .fold(0, |crc, (at, octet)| {
+                    crc ^ CRC32C_TABLES[7 - at][usize::from(*octet)]
+                });
+        }
+        for octet in rest {
+            let index = (self.0 ^ u32::from(*octet)) & 0xff;
+            self.0 = self.0 >> 8 ^ CRC32C_TABLES[0][index as usize];
+        }
+    }
+
+    /// The CRC.
+    pub fn finish(self) -> u32 {
+        !self.0
+    }
+}
+
+impl Default for Crc32c {
+    fn default() -> Self {
+        Crc32c::new()
+    }
+}
+
 fn fold(mut total: u64) -> u16 {
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -122,5 +206,39 @@ mod tests {
             let (first, second) = bytes.split_at(len / 3);
             assert_eq!(combine(sum(first), first.len(), sum(second)), sum(&bytes));
         }
+    }
+
+    #[test]
+    fn crc32c_of_known_strings() {
+        // RFC 3720 appendix B.4, and the usual check value.
+        let crc = |bytes: &[u8]| {
+            let mut crc = Crc32c::new();
+            let (first, second) = bytes.split_at(bytes.len() / 3);
+            crc.update(first);
+            crc.update(second);
+            crc.finish()
+        };
+        let ramp: Vec<u8> = (0..32).collect();
+        assert_eq!(crc(b"123456789"), 0xe306_9283);
+        assert_eq!(crc(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc(&ramp), 0x46dd_794e);
+        assert_eq!(crc(b""), 0);
+    }
+
+    #[test]
+    fn vmtp_check_sums_clusters_of_32_octets_in_turn() {
+        let mut bytes = vec![0_u8; 96];
+        assert_eq!(
+            vmtp(&bytes),
+            0xffff_ffff,
+            "a sum of zero stands as all ones"
+        );
+        bytes[0] = 0x12;
+        bytes[33] = 0x34;
+        bytes[64] = 0x01;
+        assert_eq!(vmtp(&bytes), 0x1300_0034);
+        bytes.truncate(70);
+        assert_eq!(vmtp(&bytes), 0x1300_0034, "the last cluster may be short");
     }
 }

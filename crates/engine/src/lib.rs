@@ -7,32 +7,55 @@
 //!
 //! Where to start reading:
 //!
-//! * [`contract`] - the [`Engine`] trait: the order of calls, and what each may change.
-//! * [`batch`] - what an engine hands to a wire: up to n equal segments to one destination.
+//! * [`protocol`] - the half of an engine that faces the network: the order of calls.
+//! * [`associations`], [`transactions`], [`router`] - the halves that face users.
+//! * [`layer`] - what lies below a protocol: packets to frames and back.
+//! * [`address`], [`note`], [`delivery`] - what goes in and out: packets of a path, what travels with
+//!   a message, what arrived.
+//! * [`batch`] - what an engine hands to a wire: up to n packets of parts, all of one path.
 //! * [`record`] - how messages share packets: fragments that each packet can explain alone.
-//! * [`checksum`] - the Internet checksum, and how a host adds user bytes to it.
-//! * [`time`], [`timer`], [`random`], [`counters`] - the small parts every protocol needs.
+//! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
+//! * [`time`], [`timer`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
 //!
 //! User bytes never pass through an engine on their way out. The user writes them into a *send
 //! store* owned by the host (a ring, see crate `driver`); the engine names them by position, and
 //! the host gathers header and bytes when it calls the wire.
 #![forbid(unsafe_code)]
 
+pub mod address;
+pub mod associations;
 pub mod batch;
+mod boxed;
 pub mod checksum;
-pub mod contract;
 pub mod counters;
+pub mod delivery;
+pub mod layer;
+pub mod note;
+pub mod protocol;
 pub mod random;
+pub mod ranges;
 pub mod record;
+pub mod router;
 pub mod time;
 pub mod timer;
+pub mod transactions;
 
-pub use batch::{Batch, Segment};
-pub use contract::{
-    Address, AssociationId, Bytes, CloseReason, CommandError, Delivery, Engine, Event, Framing,
-    PacketLen, SegmentLayout,
+pub use address::{Address, Ecn, LocalAddress, Path, PathError, PathFault, Received};
+pub use associations::{
+    AssociationId, Associations, AssociationsExt, Close, CommandError, Layout, Status,
 };
+pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
+pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
+pub use layer::{Frames, Layer};
+pub use note::{Note, Reliability, SendFlags};
+pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
+pub use ranges::RangeSet;
+pub use router::Router;
 pub use time::Instant;
 pub use timer::TimerTable;
+pub use transactions::{
+    EntityId, IncomingMessage, OutgoingMessage, TransactionEnd, TransactionEvent, TransactionId,
+    Transactions,
+};

@@ -3,8 +3,9 @@
 use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::store::{BytePattern, SendStore};
-use engine::{AssociationId, Framing, record};
+use engine::{AssociationId, Framing, RangeSet, record};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Who a circuit leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub(crate) struct Flow {
     pub(crate) circuit: Option<AssociationId>,
     pub(crate) connected: bool,
     pub(crate) store: SendStore,
+    /// What was released behind bytes that are still needed.
+    released: RangeSet,
     pub(crate) framing: Framing,
     /// Messages before the circuit is ready.
     pub(crate) queued_lengths: VecDeque<u64>,
@@ -137,6 +140,7 @@ impl Flow {
             circuit: None,
             connected: false,
             store: SendStore::new(framing, payload),
+            released: RangeSet::new(),
             framing,
             queued_lengths: VecDeque::new(),
             outstanding: VecDeque::new(),
@@ -234,7 +238,9 @@ impl Flow {
     }
 
     /// The protocol needs nothing below `position` any more, by a packet that came at `now_ps`.
-    pub(crate) fn note_released(&mut self, now_ps: u64, position: u64) {
+    pub(crate) fn note_released(&mut self, now_ps: u64, range: Range<u64>) {
+        self.released.insert(range);
+        let position = self.released.advance(self.store.released());
         self.store.release(position);
         if self.framing != Framing::Records {
             for progress in self.progress.iter().filter(|progress| !progress.after_gap) {

@@ -7,7 +7,8 @@
 
 use crate::cost::HostCost;
 use crate::flow::Target;
-use engine::{Address, AssociationId, Batch, Counters, Delivery, Engine, Instant};
+use crate::node::Node;
+use engine::{Address, AssociationId, Batch, Counters, Deliveries, Instant};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -94,8 +95,8 @@ pub(crate) enum Role {
     Receives { flow: usize, receiver: usize },
 }
 
-pub(crate) struct Host<E> {
-    pub(crate) engine: E,
+pub(crate) struct Host {
+    pub(crate) engine: Node,
     /// Shared by stations alike: a thousand idle ones should take little memory.
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
@@ -109,7 +110,7 @@ pub(crate) struct Host<E> {
     pub(crate) receiver: VecDeque<QueuedPacket>,
     /// Deliveries of the packet in service.
     pub(crate) read_jobs: Vec<ReadJob>,
-    pub(crate) deliveries: Vec<Delivery>,
+    pub(crate) deliveries: Deliveries,
     /// Arrivals that an engine may pass on, oldest first, and the flow of each.
     pub(crate) forwardable: VecDeque<(u64, usize)>,
     pub(crate) batch: Batch,
@@ -128,8 +129,8 @@ pub(crate) struct Host<E> {
     pub(crate) interrupted: Vec<usize>,
 }
 
-impl<E: Engine> Host<E> {
-    pub(crate) fn new(engine: E, cost: Rc<HostCost>) -> Host<E> {
+impl Host {
+    pub(crate) fn new(engine: Node, cost: Rc<HostCost>) -> Host {
         Host {
             engine,
             charges_work: cost.charges_work(),
@@ -143,7 +144,7 @@ impl<E: Engine> Host<E> {
             receiver: VecDeque::new(),
             read_jobs: Vec::new(),
             forwardable: VecDeque::new(),
-            deliveries: Vec::new(),
+            deliveries: Deliveries::default(),
             batch: Batch::new(1),
             built: None,
             timer_at_ps: None,
@@ -180,19 +181,20 @@ impl<E: Engine> Host<E> {
 
     /// What its engine has counted, where work costs anything.
     pub(crate) fn charged_counters(&self) -> Option<Counters> {
-        self.charges_work.then(|| self.engine.counters())
+        self.charges_work.then(|| self.engine.protocol().counters())
     }
 
     /// How long the work since then takes, ps.
     pub(crate) fn work_since_ps(&self, before: Option<Counters>) -> u64 {
         before.map_or(0, |before| {
-            self.cost.work_ps(&before, &self.engine.counters())
+            self.cost
+                .work_ps(&before, &self.engine.protocol().counters())
         })
     }
 
     /// What its engines have counted; the report has those of the engines before this one.
     pub(crate) fn counters(&self) -> Counters {
-        let (a, b) = (self.report.counters, self.engine.counters());
+        let (a, b) = (self.report.counters, self.engine.protocol().counters());
         Counters {
             packets_built: a.packets_built + b.packets_built,
             packets_parsed: a.packets_parsed + b.packets_parsed,

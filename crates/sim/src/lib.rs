@@ -4,6 +4,7 @@
 //! between them, patterns of traffic, seeds.
 //!
 //! * [`network`] - stations on a medium and the event loop; start reading here.
+//! * [`node`] - the engine of a station: one with users, or a router.
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`medium`] - a shared ether, a pair of links, or a switch.
@@ -26,6 +27,7 @@ pub mod histogram;
 pub mod host;
 pub mod medium;
 pub mod network;
+pub mod node;
 pub mod series;
 pub mod station;
 mod store;
@@ -40,6 +42,7 @@ pub use histogram::Histogram;
 pub use host::{GROUP, StationReport};
 pub use medium::MediumConfig;
 pub use network::{Network, NetworkConfig, NetworkReport, Observation, PacketEvent, StopReason};
+pub use node::Node;
 pub use series::Series;
 pub use station::StationWire;
 pub use traffic::{Receivers, Traffic};

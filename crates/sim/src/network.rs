@@ -12,9 +12,10 @@ use crate::flow::{Flow, FlowReport, Target};
 use crate::frames::FrameTable;
 use crate::host::{Host, Process, StationReport};
 use crate::medium::{Medium, MediumConfig};
+use crate::node::Node;
 use crate::store::BytePattern;
 use crate::traffic::{Receivers, Traffic};
-use engine::{CommandError, Engine, Instant, SplitMix64};
+use engine::{CommandError, Instant, SplitMix64};
 use link::{EtherCounters, EtherTime, EventQueue, LinkConfig};
 use std::rc::Rc;
 
@@ -123,13 +124,13 @@ struct TrafficSource {
 }
 
 /// Stations on a medium, and their traffic.
-pub struct Network<E> {
-    hosts: Vec<Host<E>>,
+pub struct Network {
+    hosts: Vec<Host>,
     flows: Vec<Flow>,
     /// The flow of the packet a receiver is looking at.
     arriving_flow: Option<usize>,
     sources: Vec<TrafficSource>,
-    disturbances: Vec<Option<Disturbance<E>>>,
+    disturbances: Vec<Option<Disturbance>>,
     reopened: u64,
     medium: Medium,
     queue: EventQueue<ScheduledEvent>,
@@ -146,19 +147,20 @@ pub struct Network<E> {
     listener: Option<ProgressListener>,
     started: bool,
     steps_max: u64,
-    scratch: Vec<u8>,
 }
 
-impl<E: Engine> Network<E> {
+impl Network {
     /// Joins `stations`, each an engine and the cost of its host's work. All of them listen.
-    pub fn new(config: &NetworkConfig, stations: Vec<(E, HostCost)>) -> Network<E> {
+    pub fn new(config: &NetworkConfig, stations: Vec<(Node, HostCost)>) -> Network {
         let mut medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
         for (station, (_, cost)) in stations.iter().enumerate() {
             medium.set_cut_through(station, cost.cut_through);
         }
         let mut shared = Rc::new(HostCost::FREE);
         let hosts = stations.into_iter().map(|(mut engine, cost)| {
-            engine.listen(true);
+            if let Some(users) = engine.users_mut() {
+                users.listen(true);
+            }
             if *shared != cost {
                 shared = Rc::new(cost);
             }
@@ -185,7 +187,6 @@ impl<E: Engine> Network<E> {
             listener: None,
             started: false,
             steps_max: u64::MAX,
-            scratch: Vec::new(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::station::StationWire;
 use driver::Pump;
-use engine::{Address, Engine, Instant};
+use engine::{Address, Associations, Instant};
 use link::{EventQueue, Link, LinkConfig, LinkCounters};
 use std::io;
 
@@ -37,12 +37,12 @@ struct PacketInTransit {
     packet: Vec<u8>,
 }
 
-impl<E: Engine> World<E> {
+impl<E: Associations> World<E> {
     /// Stations running `engines`, joined by links of `config` whose faults follow `seed`.
     pub fn new(engines: [E; 2], config: LinkConfig, seed: u64) -> World<E> {
         let wires = engines
             .each_ref()
-            .map(|e| StationWire::new(e.layout().packet()));
+            .map(|e| StationWire::new(e.layout(None).packet()));
         let mut paired = engines.into_iter().zip(wires.iter().cloned());
         let pumps = std::array::from_fn(|_| {
             let (engine, wire) = paired.next().expect("two engines, two wires");

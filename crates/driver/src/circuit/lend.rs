@@ -2,12 +2,12 @@
 
 use super::{Circuit, time_until};
 use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
-use engine::{Engine, Framing};
+use engine::{Associations, Framing};
 use std::io;
 use std::time::{Duration, Instant};
 use wire::Wire;
 
-impl<E: Engine, W: Wire> Circuit<E, W> {
+impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Sends `buffer` as one message, from where it lies: it is lent until the peer has its bytes,
     /// and comes back by [`try_reclaim`](Circuit::try_reclaim) or [`reclaim`](Circuit::reclaim).
     /// One shorter than [`LEND_FROM`] is copied, and so is any where messages are kept apart by the

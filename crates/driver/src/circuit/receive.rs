@@ -4,7 +4,7 @@ use super::{Circuit, close_error};
 use crate::pump::Pump;
 use crate::receive_queue::ReadOutcome;
 use crate::shared::WaitOutcome;
-use engine::{AssociationId, Engine, Framing, Instant};
+use engine::{AssociationId, Associations, Framing, Instant};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use wire::Wire;
 /// For ever, as the kernel's clock can say it.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
-impl<E: Engine, W: Wire> Circuit<E, W> {
+impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Receives one message: its length, or None at the end of the peer's stream.
     ///
     /// The part of a message beyond the buffer is dropped; the length tells.
@@ -217,12 +217,12 @@ fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Re
 }
 
 /// Whether the peer has no more to say.
-fn peer_finished<E: Engine, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
+fn peer_finished<E: Associations, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
     let status = pump.status(id);
     status.finished || status.closed.is_some()
 }
 
-fn empty_outcome<E: Engine, W: Wire>(
+fn empty_outcome<E: Associations, W: Wire>(
     pump: &Pump<E, W>,
     id: AssociationId,
 ) -> io::Result<RefillOutcome> {

@@ -1,10 +1,10 @@
 //! What the engine says, carried to stores and users.
 
 use super::{Pump, mark_changed};
-use engine::{Address, AssociationId, Engine, Event, Instant};
+use engine::{Address, AssociationId, Associations, AssociationsExt, Event, Instant};
 use wire::Wire;
 
-impl<E: Engine, W: Wire> Pump<E, W> {
+impl<E: Associations, W: Wire> Pump<E, W> {
     pub(super) fn drain_events(&mut self, now: Instant) {
         if !self.batch.is_empty() {
             // Released bytes may be part of a batch the wire has not taken.
@@ -21,8 +21,12 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             Event::Accepted(id, from) => return self.handle_accepted(now, id, from),
             Event::Connected(id)
             | Event::Released(id, _)
+            | Event::Abandoned(id, ..)
+            | Event::LayoutChanged(id, _)
             | Event::Finished(id)
             | Event::Closed(id, _) => id,
+            // No half of an engine of associations.
+            Event::Transaction(_) => return,
         };
         let Some(state) = self.circuits.get_mut(&id) else {
             if matches!(event, Event::Connected(_)) {
@@ -32,11 +36,12 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         };
         match event {
             Event::Connected(_) | Event::Accepted(..) => state.connected = true,
-            Event::Released(_, position) => {
+            Event::Released(_, range) | Event::Abandoned(_, range, _) => {
                 if let Some(store) = &mut state.store {
-                    store.release(position);
+                    store.release(range);
                 }
             }
+            Event::LayoutChanged(..) | Event::Transaction(_) => {}
             Event::Finished(_) => state.finished = true,
             Event::Closed(_, reason) => {
                 state.closed = Some(reason);
@@ -67,7 +72,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// Gives back what circuit `id`, which ended, was lent. What of it waits for the wire is lost.
     pub(crate) fn return_loans(&mut self, id: AssociationId) {
-        if self.batch.destination().is_some_and(|(of, _)| of == id) {
+        if self.batch.sender() == Some(id) {
             self.batch.clear();
         }
         if let Some(store) = self

@@ -10,7 +10,7 @@ use crate::coalesce::CoalesceBuffer;
 use crate::demultiplex::{CircuitDeliveries, demultiplex};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
-use engine::{Address, AssociationId, Batch, Delivery, Engine, Instant};
+use engine::{Address, AssociationId, Associations, Batch, Deliveries, Instant, Received};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct Pump<E, W> {
     coalesced: CoalesceBuffer,
     /// Last words of circuits whose users were patient, until somebody sends them.
     deferred: CoalesceBuffer,
-    deliveries: Vec<Delivery>,
+    deliveries: Deliveries,
     arrivals: u64,
     events: u64,
     sends: u64,
@@ -67,11 +67,11 @@ const SPARE_BUFFERS_MAX: usize = 8;
 /// A thousand: with their first windows of 64 KiB they hold 64 MiB at worst.
 pub const BACKLOG: usize = 1024;
 
-impl<E: Engine, W: Wire> Pump<E, W> {
+impl<E: Associations, W: Wire> Pump<E, W> {
     /// Joins an engine and a wire.
     pub fn new(engine: E, wire: W) -> Self {
         let capabilities = wire.capabilities();
-        let segments = capabilities.segments(engine.layout().packet());
+        let segments = capabilities.segments(engine.layout(None).packet());
         Pump {
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             segments_per_batch: segments as u64,
@@ -90,7 +90,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             changed: Vec::new(),
             ready: Vec::new(),
             watched: false,
-            deliveries: Vec::new(),
+            deliveries: Deliveries::default(),
             arrivals: 0,
             events: 0,
             sends: 0,
@@ -110,7 +110,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
 
     /// User bytes a full batch carries.
     pub fn batch_bytes(&self) -> u64 {
-        self.segments_per_batch * self.engine.layout().payload as u64
+        self.segments_per_batch * self.engine.layout(None).payload as u64
     }
 
     /// Bytes of circuit `id`'s store below this position were handed to the engine.
@@ -319,9 +319,9 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
             self.engine
-                .handle_packet(now, from, packet, &mut self.deliveries);
+                .handle_packet(now, Received::new(from, packet), &mut self.deliveries);
             let more = (octets.len() - start) / segment_size;
-            for delivery in self.deliveries.drain(..) {
+            for delivery in self.deliveries.bytes.drain(..) {
                 demultiplex(
                     &mut self.by_circuit,
                     &mut self.spare_lists,

@@ -3,7 +3,8 @@
 use super::{Pump, mark_changed};
 use crate::circuit_state::CircuitTable;
 use crate::coalesce::CoalesceBuffer;
-use engine::{AssociationId, Batch, Engine, Instant};
+use crate::sys::Consumer;
+use engine::{AssociationId, Associations, Batch, Instant, Note, Part, SendFlags};
 use std::io;
 use wire::Wire;
 
@@ -11,7 +12,7 @@ use wire::Wire;
 /// caches; with many more, transactions take longer than with none.
 const DEFERRED_PACKETS_MAX: usize = 8;
 
-impl<E: Engine, W: Wire> Pump<E, W> {
+impl<E: Associations, W: Wire> Pump<E, W> {
     /// Offers what all stores hold, then sends what there is to send. For hosts with few circuits.
     ///
     /// # Errors
@@ -41,8 +42,8 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             store.return_all_loans();
         }
         let engine = &mut self.engine;
-        store.take_message_ends(|end| engine.end_message(id, end));
-        let payload = engine.layout().payload as u64;
+        store.take_message_ends();
+        let payload = engine.layout(Some(id)).payload as u64;
         let submitted = store.submitted();
         let first = submitted.div_ceil(payload);
         let batches = (head / payload).saturating_sub(first) / self.segments_per_batch;
@@ -54,7 +55,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         if end > submitted || push {
             let end = end.max(submitted);
             store.set_submitted(end);
-            engine.submit(now, id, end, push);
+            submit(engine, now, id, store, end, push);
             mark_changed(&mut self.changed, id, state);
         }
     }
@@ -113,7 +114,7 @@ impl<E: Engine, W: Wire> Pump<E, W> {
             if self.batch.is_empty() {
                 return send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends);
             }
-            if self.batch.has_trailers() {
+            if self.batch.needs_copy() {
                 send_coalesced(&mut self.wire, &mut self.coalesced, &mut self.sends)?;
                 self.send_copied()?;
             } else if !self.defer()? {
@@ -131,79 +132,114 @@ impl<E: Engine, W: Wire> Pump<E, W> {
         if !self.coalesced.fits(&self.batch) {
             return self.send_batch();
         }
-        coalesce(&mut self.coalesced, &mut self.batch, &mut self.circuits);
+        coalesce(&mut self.coalesced, &self.batch, &mut self.circuits);
         Ok(())
     }
 
     /// Puts the batch off if it is of a circuit whose words may be late.
     fn defer(&mut self) -> io::Result<bool> {
-        let circuit = self.batch.destination().map(|(id, _)| id);
-        let state = circuit.and_then(|id| self.circuits.get(&id));
+        let sender = self.batch.sender();
+        let state = sender.and_then(|id| self.circuits.get(&id));
         if !state.is_some_and(|state| state.may_defer) {
             return Ok(false);
         }
-        if self.deferred.segments() >= DEFERRED_PACKETS_MAX || !self.deferred.fits(&self.batch) {
+        if self.deferred.packets() >= DEFERRED_PACKETS_MAX || !self.deferred.fits(&self.batch) {
             send_coalesced(&mut self.wire, &mut self.deferred, &mut self.sends)?;
         }
         let fits = self.deferred.fits(&self.batch);
         if fits {
-            coalesce(&mut self.deferred, &mut self.batch, &mut self.circuits);
+            coalesce(&mut self.deferred, &self.batch, &mut self.circuits);
         }
         Ok(fits)
     }
 
     fn send_batch(&mut self) -> io::Result<()> {
-        let Some((id, to)) = self.batch.destination() else {
+        let Some(path) = self.batch.path() else {
             return Ok(());
         };
-        let segment_size = self.batch.segment_size();
+        let packet_len = self.batch.packet_len();
         let mut slices = Vec::with_capacity(2);
-        let state = self.circuits.get_mut(&id);
-        if let Some(store) = state.and_then(|state| state.store.as_mut()) {
-            self.batch.extend_checksums(|payload| store.sum(payload));
+        if let Some(store) = store_of(&mut self.circuits, self.batch.sender()) {
+            self.batch
+                .complete_checksums(|_, payload| store.sum(payload));
             store.gather(&self.batch, &mut slices);
         } else {
-            let segments = self.batch.segments().iter();
-            slices.extend(segments.map(|segment| io::IoSlice::new(self.batch.header(segment))));
+            for packet in self.batch.packets() {
+                let own = self
+                    .batch
+                    .parts(packet)
+                    .iter()
+                    .filter_map(|part| match part {
+                        Part::Own(octets) => Some(self.batch.own(octets)),
+                        Part::User(..) => None,
+                    });
+                slices.extend(own.map(io::IoSlice::new));
+            }
         }
-        self.wire.send(to, &slices, segment_size)?;
+        self.wire.send(path.remote, &slices, packet_len)?;
         self.sends += 1;
         Ok(())
     }
 
-    /// Sends packets whose user bytes something follows: in one piece each, so copied.
+    /// Sends packets whose check is completed in the pass that copies them.
     fn send_copied(&mut self) -> io::Result<()> {
-        let Some((id, to)) = self.batch.destination() else {
+        let Some(path) = self.batch.path() else {
             return Ok(());
         };
-        let state = self.circuits.get_mut(&id);
-        let store = state.and_then(|state| state.store.as_mut());
+        let store = store_of(&mut self.circuits, self.batch.sender());
         let mut octets = Vec::new();
-        for segment in self.batch.segments() {
-            self.batch.write(segment, &mut octets, |payload, octets| {
+        for packet in self.batch.packets() {
+            self.batch.write(packet, &mut octets, |_, payload, octets| {
                 if let Some(store) = &store {
                     store.copy(payload, octets);
                 }
             });
         }
         let slice = io::IoSlice::new(&octets);
-        self.wire.send(to, &[slice], self.batch.segment_size())?;
+        self.wire
+            .send(path.remote, &[slice], self.batch.packet_len())?;
         self.sends += 1;
         Ok(())
     }
 }
 
-/// Copies a batch of small packets into `parcel`, which has room for it.
-fn coalesce(coalesced: &mut CoalesceBuffer, batch: &mut Batch, circuits: &mut CircuitTable) {
-    let Some((id, to)) = batch.destination() else {
-        return;
-    };
-    let state = circuits.get_mut(&id);
-    let store = state.and_then(|state| state.store.as_mut());
-    if let Some(store) = &store {
-        batch.extend_checksums(|payload| store.sum(payload));
+/// Submits the bytes of `store` up to `end`, with the messages that end there and before.
+fn submit<E: Associations>(
+    engine: &mut E,
+    now: Instant,
+    id: AssociationId,
+    store: &mut Consumer,
+    end: u64,
+    push: bool,
+) {
+    let note = Note::default();
+    let mut last = None;
+    while let Some(at) = store.pop_message_end(end) {
+        let flags = SendFlags {
+            push: push && at == end,
+            ..SendFlags::END_OF_MESSAGE
+        };
+        engine.submit(now, id, at, flags, &note);
+        last = Some(at);
     }
-    coalesced.append(to, batch, |payload, octets| {
+    if last != Some(end) {
+        let flags = SendFlags {
+            push,
+            ..SendFlags::NONE
+        };
+        engine.submit(now, id, end, flags, &note);
+    }
+}
+
+/// The store of the association that sends a batch.
+fn store_of(circuits: &mut CircuitTable, sender: Option<AssociationId>) -> Option<&mut Consumer> {
+    circuits.get_mut(&sender?)?.store.as_mut()
+}
+
+/// Copies a batch of small packets into `coalesced`, which has room for it.
+fn coalesce(coalesced: &mut CoalesceBuffer, batch: &Batch, circuits: &mut CircuitTable) {
+    let store = store_of(circuits, batch.sender());
+    coalesced.append(batch, |_, payload, octets| {
         if let Some(store) = &store {
             store.copy(payload, octets);
         }
@@ -215,11 +251,11 @@ fn send_coalesced<W: Wire>(
     coalesced: &mut CoalesceBuffer,
     sends: &mut u64,
 ) -> io::Result<()> {
-    let Some(to) = coalesced.destination() else {
+    let Some(path) = coalesced.path() else {
         return Ok(());
     };
     let slice = io::IoSlice::new(coalesced.octets());
-    wire.send(to, &[slice], coalesced.segment_size())?;
+    wire.send(path.remote, &[slice], coalesced.packet_len())?;
     coalesced.clear();
     *sends += 1;
     Ok(())

@@ -43,9 +43,7 @@ impl Consumer {
             match part {
                 PayloadPart::Lent(bytes) => slices.push(IoSlice::new(bytes)),
                 PayloadPart::Stored(range) => {
-                    let (first, second) = self.octet_ranges(&range);
-                    let both = [first, second].into_iter().filter(|part| !part.is_empty());
-                    slices.extend(both.map(|part| self.io_slice(part)));
+                    slices.extend(self.octet_ranges(&range).map(|part| self.io_slice(part)));
                 }
             }
         }

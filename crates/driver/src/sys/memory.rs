@@ -6,7 +6,7 @@
 use super::producer::Producer;
 use super::ring::{Consumer, Ring};
 use crate::permits::SendPermits;
-use engine::{AssociationId, SegmentLayout};
+use engine::{AssociationId, Layout};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
@@ -21,7 +21,7 @@ const FREE_STORES_MAX: usize = 32;
 
 /// Where the stores of an endpoint come from.
 pub struct StorePool {
-    pub(super) layout: SegmentLayout,
+    pub(super) layout: Layout,
     /// Packets a store has room for.
     slots: usize,
     free: Mutex<Vec<StoreMemory>>,
@@ -30,7 +30,7 @@ pub struct StorePool {
 
 impl StorePool {
     /// A source of stores for packets cut as `layout` says, each of at least `bytes` user bytes.
-    pub fn new(layout: SegmentLayout, bytes: usize) -> Arc<StorePool> {
+    pub fn new(layout: Layout, bytes: usize) -> Arc<StorePool> {
         Arc::new(StorePool {
             layout,
             slots: bytes.div_ceil(layout.payload).max(2),

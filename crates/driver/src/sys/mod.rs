@@ -11,9 +11,9 @@ pub use memory::StorePool;
 pub use producer::Producer;
 pub use ring::{Consumer, UnsubmittedStore};
 
-use engine::{AssociationId, SegmentLayout};
+use engine::{AssociationId, Layout};
 
 /// A store of its own for packets cut as `layout` says that holds at least `bytes` user bytes.
-pub fn ring(layout: SegmentLayout, bytes: usize) -> (Producer, Consumer) {
+pub fn ring(layout: Layout, bytes: usize) -> (Producer, Consumer) {
     StorePool::new(layout, bytes).store(AssociationId(0))
 }

@@ -14,7 +14,7 @@
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
 use crate::permits::Permit;
-use engine::{Batch, checksum};
+use engine::{Batch, Part, RangeSet, checksum};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -209,6 +209,10 @@ pub struct Consumer {
     pub(super) ring: Arc<Ring>,
     /// What is lent and not released, in order.
     pub(super) loans: VecDeque<Loan>,
+    /// What was released behind bytes that are still needed.
+    released: RangeSet,
+    /// Ends of messages that were not submitted.
+    message_ends: VecDeque<u64>,
 }
 
 impl Consumer {
@@ -216,6 +220,8 @@ impl Consumer {
         Consumer {
             ring,
             loans: VecDeque::new(),
+            released: RangeSet::new(),
+            message_ends: VecDeque::new(),
         }
     }
 
@@ -224,8 +230,8 @@ impl Consumer {
         self.ring.producer.head.load(Ordering::Acquire)
     }
 
-    /// Takes the ends of messages that the producer told since the last call, oldest first.
-    pub fn take_message_ends(&self, mut each: impl FnMut(u64)) {
+    /// Takes the ends of messages that the producer has written since the last call.
+    pub fn take_message_ends(&mut self) {
         let put = self.ring.producer.ends_put.load(Ordering::Acquire);
         let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
         if put == taken {
@@ -233,9 +239,15 @@ impl Consumer {
         }
         let base = self.ring.base.load(Ordering::Relaxed);
         for index in taken..put {
-            each(self.ring.end(base, index).load(Ordering::Relaxed));
+            let end = self.ring.end(base, index).load(Ordering::Relaxed);
+            self.message_ends.push_back(end);
         }
         self.ring.consumer.ends_taken.store(put, Ordering::Release);
+    }
+
+    /// The next end of a message at or below `limit`, oldest first.
+    pub fn pop_message_end(&mut self, limit: u64) -> Option<u64> {
+        self.message_ends.pop_front_if(|end| *end <= limit)
     }
 
     /// The ones' complement sum of the bytes of `payload`.
@@ -247,19 +259,26 @@ impl Consumer {
         if self.is_lent(payload) {
             return self.sum_lent(payload);
         }
-        let (first, second) = self.octet_ranges(payload);
-        let sum = checksum::sum(&self.io_slice(first.clone()));
-        if second.is_empty() {
-            return sum;
+        let (mut sum, mut len) = (0, 0);
+        for octets in self.octet_ranges(payload) {
+            let more = checksum::sum(&self.io_slice(octets.clone()));
+            sum = checksum::combine(sum, len, more);
+            len += octets.len();
         }
-        checksum::combine(sum, first.len(), checksum::sum(&self.io_slice(second)))
+        sum
     }
 
-    /// Gives the bytes below `position` back to the producer.
-    pub fn release(&mut self, position: u64) {
+    /// Gives the bytes of `range` back to the producer. Ranges come in any order; the producer gets
+    /// the room of all up to the first that is still needed.
+    pub fn release(&mut self, range: Range<u64>) {
         let head = self.ring.producer.head.load(Ordering::Relaxed);
         let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
-        let position = position.clamp(tail, head);
+        let end = range.end.min(head);
+        if range.start > tail {
+            self.released.insert(range.start..end.max(range.start));
+            return;
+        }
+        let position = self.released.advance(end.max(tail));
         self.return_loans(position, true);
         self.ring.consumer.tail.store(position, Ordering::Release);
         if position == head && self.ring.permit() == Permit::Held {
@@ -293,30 +312,40 @@ impl Consumer {
     /// When the engine names bytes the store does not hold, or a packet longer than a slot.
     pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) {
         let mut run: Option<Range<usize>> = None;
-        for segment in batch.segments() {
-            let header = batch.header(segment);
-            if self.is_lent(&segment.payload) {
-                slices.extend(run.take().map(|done| self.io_slice(done)));
-                slices.push(IoSlice::new(header));
-                self.gather_lent(&segment.payload, slices);
-                continue;
-            }
-            match self.place_header(&segment.payload, header) {
-                Placement::Contiguous(octets) => match run.as_mut() {
-                    Some(run) if run.end == octets.start => run.end = octets.end,
-                    _ => {
-                        slices.extend(run.replace(octets).map(|done| self.io_slice(done)));
-                    }
-                },
-                Placement::Split(first, second) => {
+        for packet in batch.packets() {
+            let parts = batch.parts(packet);
+            let placed = match parts {
+                [Part::Own(header), Part::User(_, payload)] if !self.is_lent(payload) => {
+                    self.place_header(payload, batch.own(header))
+                }
+                _ => None,
+            };
+            match (placed, run.as_mut()) {
+                (Some(octets), Some(run)) if run.end == octets.start => run.end = octets.end,
+                (Some(octets), _) => {
+                    slices.extend(run.replace(octets).map(|done| self.io_slice(done)));
+                }
+                (None, _) => {
                     slices.extend(run.take().map(|done| self.io_slice(done)));
-                    slices.push(IoSlice::new(header));
-                    let parts = [first, second].into_iter().filter(|part| !part.is_empty());
-                    slices.extend(parts.map(|part| self.io_slice(part)));
+                    self.gather_parts(batch, parts, slices);
                 }
             }
         }
         slices.extend(run.map(|done| self.io_slice(done)));
+    }
+
+    fn gather_parts<'a>(&'a self, batch: &'a Batch, parts: &[Part], slices: &mut Vec<IoSlice<'a>>) {
+        for part in parts {
+            match part {
+                Part::Own(octets) => slices.push(IoSlice::new(batch.own(octets))),
+                Part::User(_, payload) if self.is_lent(payload) => {
+                    self.gather_lent(payload, slices);
+                }
+                Part::User(_, payload) => {
+                    slices.extend(self.octet_ranges(payload).map(|range| self.io_slice(range)));
+                }
+            }
+        }
     }
 
     /// Appends the bytes of `payload` to `octets`.
@@ -328,43 +357,43 @@ impl Consumer {
         if self.is_lent(payload) {
             return self.copy_lent(payload, octets);
         }
-        let (first, second) = self.octet_ranges(payload);
-        octets.extend_from_slice(&self.io_slice(first));
-        octets.extend_from_slice(&self.io_slice(second));
+        for range in self.octet_ranges(payload) {
+            octets.extend_from_slice(&self.io_slice(range));
+        }
     }
 
-    /// Finds the octets of `payload`: in one slot, or the second part in the next.
-    pub(super) fn octet_ranges(&self, payload: &Range<u64>) -> (Range<usize>, Range<usize>) {
-        if payload.is_empty() {
-            return (0..0, 0..0);
-        }
-        let slot = self.ring.pool.layout.payload;
-        let len = (payload.end - payload.start) as usize;
+    /// Finds the octets of `payload`, slot by slot.
+    ///
+    /// # Panics
+    ///
+    /// When the engine names bytes outside the store.
+    pub(super) fn octet_ranges(&self, payload: &Range<u64>) -> impl Iterator<Item = Range<usize>> {
+        let tail = self.ring.consumer.tail.load(Ordering::Relaxed);
+        let inside = payload.end <= self.head() && payload.start >= tail;
         assert!(
-            payload.end <= self.head()
-                && payload.start >= self.ring.consumer.tail.load(Ordering::Relaxed),
+            payload.is_empty() || inside,
             "the engine names bytes outside the store"
         );
-        assert!(len <= slot, "a packet is longer than a slot");
-        let within = (payload.start % slot as u64) as usize;
-        let first = len.min(slot - within);
-        let start = self.ring.offset(payload.start);
-        if first == len {
-            return (start..start + len, 0..0);
-        }
-        let next = self.ring.offset(payload.start + first as u64);
-        (start..start + first, next..next + len - first)
+        let slot = self.ring.pool.layout.payload as u64;
+        let mut position = payload.start;
+        let end = payload.end;
+        std::iter::from_fn(move || {
+            let len = (end.checked_sub(position)?).min(slot - position % slot);
+            let start = self.ring.offset(position);
+            position += len;
+            (len > 0).then_some(start..start + len as usize)
+        })
     }
 
-    /// Finds the octets of `payload`, and puts `header` in front of them if there is its place.
-    fn place_header(&self, payload: &Range<u64>, header: &[u8]) -> Placement {
-        let (first, second) = self.octet_ranges(payload);
+    /// Puts `header` in front of `payload` if its place is there: header and bytes in one piece.
+    fn place_header(&self, payload: &Range<u64>, header: &[u8]) -> Option<Range<usize>> {
         let layout = self.ring.pool.layout;
-        let at_border = payload.start.is_multiple_of(layout.payload as u64);
-        if payload.is_empty() || !at_border || header.len() != layout.header {
-            return Placement::Split(first, second);
+        let slot = layout.payload as u64;
+        let fits = payload.end - payload.start <= slot && header.len() == layout.header;
+        if !payload.start.is_multiple_of(slot) || !fits {
+            return None;
         }
-        let Range { start, end } = first;
+        let Range { start, end } = self.octet_ranges(payload).next()?;
         let front = start - layout.header;
         // SAFETY: the header's place in front of a slot's bytes belongs to the consumer, which is
         // borrowed by `gather` and nowhere else; the bytes are there, so the memory is.
@@ -372,7 +401,7 @@ impl Consumer {
             let target = self.ring.base.load(Ordering::Relaxed).add(front);
             target.copy_from_nonoverlapping(header.as_ptr(), header.len());
         }
-        Placement::Contiguous(front..end)
+        Some(front..end)
     }
 
     pub(super) fn io_slice(&self, octets: Range<usize>) -> IoSlice<'_> {
@@ -388,29 +417,24 @@ impl Consumer {
     }
 }
 
-/// Where a packet's bytes lie.
-enum Placement {
-    /// Header and bytes in one piece.
-    Contiguous(Range<usize>),
-    /// The bytes alone, in one or two pieces; the header stays in the batch.
-    Split(Range<usize>, Range<usize>),
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use engine::{Address, AssociationId, SegmentLayout, SplitMix64};
+    use engine::{Address, AssociationId, Integrity, Layout, SplitMix64, Store};
 
-    const LAYOUT: SegmentLayout = SegmentLayout {
+    const LAYOUT: Layout = Layout {
         header: 4,
         payload: 100,
+        trailer: 0,
     };
 
     fn gathered(consumer: &mut Consumer, ranges: &[Range<u64>]) -> Vec<u8> {
         let mut batch = Batch::new(ranges.len());
-        batch.set_destination(AssociationId(0), Address::Station(0));
+        let id = AssociationId(0);
+        batch.set_path(Address::Station(0), Some(id));
         for range in ranges {
-            batch.push(&[0xee; 4], range.clone());
+            let store = Store::Association(id);
+            batch.push(&[0xee; 4], store, range.clone(), Integrity::None);
         }
         let mut slices = Vec::new();
         consumer.gather(&batch, &mut slices);
@@ -450,7 +474,7 @@ mod tests {
             consumer.copy(&range, &mut copied);
             assert_eq!(copied, whole);
             tail = [tail, start, end, head][random.below(4) as usize].max(tail);
-            consumer.release(tail);
+            consumer.release(0..tail);
             producer.release_memory();
             releases += u32::from(!producer.has_memory());
         }

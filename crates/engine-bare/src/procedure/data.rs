@@ -5,7 +5,9 @@ use crate::pdu::{BareHeader, HEADER_LEN, PacketType};
 use crate::procedure::finish;
 use crate::state::{Association, AssociationState, Timer};
 use core::ops::Range;
-use engine::{AssociationId, Batch, Bytes, CloseReason, Delivery, Event, Instant};
+use engine::{
+    AssociationId, Batch, Bytes, CloseReason, Delivery, Event, Instant, Integrity, Note, Store,
+};
 
 /// Fills `batch` with what circuit `id` may send now, at least its acknowledgement if one is due.
 pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
@@ -17,7 +19,8 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batc
     if association.state != AssociationState::Open {
         return;
     }
-    batch.set_destination(id, association.peer);
+    batch.set_path(association.peer, Some(id));
+    let released = association.tx.sent;
     while batch.room() > 0 {
         let Some(payload) = next_payload(association, payload_max, window) else {
             break;
@@ -25,10 +28,9 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batc
         // Packets end where store segments end. One that begins between two borders is short,
         // and a short packet is the last of its batch.
         let whole = payload.end - payload.start == payload_max;
-        batch.push(
-            &header(association, PacketType::Data, payload.start).emit(),
-            payload.clone(),
-        );
+        let header = header(association, PacketType::Data, payload.start).emit();
+        let store = Store::Association(id);
+        batch.push(&header, store, payload.clone(), Integrity::None);
         association.tx.sent = payload.end;
         bare.counters.packets_built += 1;
         bare.counters.bytes_sent += payload.end - payload.start;
@@ -36,7 +38,7 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batc
             break;
         }
     }
-    complete_batch(bare, now, id, batch);
+    complete_batch(bare, now, id, released, batch);
 }
 
 /// The positions of the next packet: up to the next segment boundary of the store.
@@ -50,7 +52,14 @@ fn next_payload(association: &Association, payload_max: u64, window: u64) -> Opt
     (end > tx.sent && (whole_segment || pushed)).then_some(tx.sent..end)
 }
 
-fn complete_batch(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
+/// Ends a batch before which the store was released up to `released`.
+fn complete_batch(
+    bare: &mut Bare,
+    now: Instant,
+    id: AssociationId,
+    released: u64,
+    batch: &mut Batch,
+) {
     let rto = bare.config.rto;
     let Some(association) = bare.associations.get_mut(&id) else {
         return;
@@ -63,14 +72,11 @@ fn complete_batch(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut 
         if !association.rx.ack_due {
             return;
         }
-        batch.push(
-            &header(association, PacketType::Data, sent).emit(),
-            sent..sent,
-        );
+        batch.push_own(&header(association, PacketType::Data, sent).emit());
         bare.count_built(sent..sent);
     } else {
         // Nothing is ever sent twice, so the store may forget at once.
-        bare.events.push_back(Event::Released(id, sent));
+        bare.events.push_back(Event::Released(id, released..sent));
         if !bare.timers.is_set((id, Timer::Loss)) {
             bare.set_timer(id, Timer::Loss, now + rto);
         }
@@ -145,6 +151,7 @@ pub(crate) fn handle_data(
             end_tag: false,
             gap: gap > 0,
             end_of_message: false,
+            note: Note::default(),
         });
         if !bare.timers.is_set((id, Timer::Ack)) {
             bare.set_timer(id, Timer::Ack, ack_at);

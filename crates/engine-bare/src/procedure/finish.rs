@@ -20,10 +20,7 @@ pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: AssociationId, batch: 
     };
     let sent = association.tx.sent;
     association.tx.final_sent = true;
-    batch.push(
-        &data::header(association, PacketType::Final, sent).emit(),
-        sent..sent,
-    );
+    batch.push_own(&data::header(association, PacketType::Final, sent).emit());
     bare.count_built(sent..sent);
     bare.set_timer(id, Timer::Final, at);
     data::record_ack_sent(bare, id);

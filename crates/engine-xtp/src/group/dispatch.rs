@@ -289,7 +289,7 @@ impl GroupEndpoint {
             let to = &self.ep.config.replicate;
             if !to.is_empty() {
                 self.replicator.replicate(batch, to);
-                let copies = self.replicator.copies_left() as u64 * batch.segments().len() as u64;
+                let copies = self.replicator.copies_left() as u64 * batch.packets().len() as u64;
                 self.ep.counters.packets_built += copies;
             }
         }

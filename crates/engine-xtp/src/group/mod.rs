@@ -40,11 +40,11 @@ mod sender_transmit;
 pub use config::{BucketConfig, Config, Holdings, LateJoin, Member, MemberState, Reliability};
 
 use crate::pdu::{HEADER_LEN, Options, Rejects};
-use core::time::Duration;
 use endpoint_state::GroupEndpointState;
 use engine::{
-    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
-    Instant, SegmentLayout, TimerTable,
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
+    Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags, Status,
+    TimerTable,
 };
 use receiver::Receiver;
 use replication::Replicator;
@@ -190,22 +190,9 @@ impl GroupEndpoint {
         }
         holdings
     }
-}
-
-impl Engine for GroupEndpoint {
-    fn layout(&self) -> SegmentLayout {
-        SegmentLayout {
-            header: HEADER_LEN,
-            payload: self.ep.config.packet_len - HEADER_LEN,
-        }
-    }
-
-    fn framing(&self) -> Framing {
-        self.ep.config.framing
-    }
 
     /// Opens a stream to the group at `to`.
-    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
+    fn open_stream(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         let id = self.next_id().ok_or(CommandError::TooManyAssociations)?;
         let key = self.new_key();
         let sender = Sender::new(id, key, to, &mut self.ep, now);
@@ -218,68 +205,23 @@ impl Engine for GroupEndpoint {
         self.update_timers_and_queue(now, id);
         Ok(id)
     }
+}
 
-    fn listen(&mut self, accept: bool) {
-        self.ep.listening = accept;
-    }
-
-    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, push: bool) {
-        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
-            sender.submit(&self.ep, end, push);
-            self.update_timers_and_queue(now, id);
+impl Protocol for GroupEndpoint {
+    fn properties(&self) -> Properties {
+        let config = &self.ep.config;
+        Properties {
+            packet_max: config.packet_len,
+            packet_len: None,
+            framing: config.framing,
+            coalesce_delay: config.coalesce_delay,
         }
     }
 
-    fn end_message(&mut self, id: AssociationId, end: u64) {
-        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
-            sender.message_ends.push(end);
-        }
-    }
-
-    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
-        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
-            receiver.consume(&self.ep, bytes);
-            if receiver.control_due {
-                self.update_timers_and_queue(now, id);
-            }
-        }
-    }
-
-    /// Ends a stream after what was sent. A receiver leaves its group.
-    fn finish(&mut self, now: Instant, id: AssociationId) {
-        match self.contexts.get_mut(&id) {
-            Some(GroupContext::Sender(sender)) => {
-                sender.finishing = true;
-                sender.pushed = sender.submitted;
-                sender.last_received_at = now;
-                sender.update_from_members(&mut self.ep, now);
-            }
-            Some(GroupContext::Receiver(_)) => return self.leave(now, id),
-            None => return,
-        }
-        self.update_timers_and_queue(now, id);
-    }
-
-    fn abort(&mut self, now: Instant, id: AssociationId) {
-        match self.contexts.get_mut(&id) {
-            Some(GroupContext::Sender(sender)) => {
-                sender.terminate(&mut self.ep, engine::CloseReason::Aborted);
-            }
-            Some(GroupContext::Receiver(_)) => return self.leave(now, id),
-            None => return,
-        }
-        self.update_timers_and_queue(now, id);
-    }
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.ep.counters.packets_parsed += 1;
-        if let Err(reason) = self.dispatch(now, from, packet, deliveries) {
+        let (from, octets) = (packet.path.remote, packet.octets);
+        if let Err(reason) = self.dispatch(now, from, octets, &mut deliveries.bytes) {
             self.ep.rejects.record(reason);
             self.ep.counters.packets_discarded += 1;
         }
@@ -299,13 +241,16 @@ impl Engine for GroupEndpoint {
         }
     }
 
+    /// Timers find out what is lost; a report can be forged.
+    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         if self.replicator.poll_transmit(batch) {
             return;
         }
         if let Some(((id, to), octets)) = self.ep.control_queue.pop_front() {
-            batch.set_destination(id, to);
-            batch.push(&octets, 0..0);
+            batch.set_path(to, Some(id));
+            batch.push_own(&octets);
             self.ep.counters.packets_built += 1;
             self.ep.counters.bytes_summed += octets.len() as u64;
             return;
@@ -327,18 +272,89 @@ impl Engine for GroupEndpoint {
         self.timers.deadline().into_iter().chain(quarantine).min()
     }
 
-    fn bytes_in_flight(&self, id: AssociationId) -> u64 {
-        match self.contexts.get(&id) {
-            Some(GroupContext::Sender(sender)) => sender.bytes_in_flight(),
-            _ => 0,
-        }
-    }
-
     fn counters(&self) -> Counters {
         self.ep.counters
     }
+}
 
-    fn coalesce_delay(&self) -> Duration {
-        self.ep.config.coalesce_delay
+impl Associations for GroupEndpoint {
+    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+        Layout {
+            header: HEADER_LEN,
+            payload: self.ep.config.packet_len - HEADER_LEN,
+            trailer: 0,
+        }
     }
+
+    /// Opens a stream to the group at the address.
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        match *to {
+            [group] => self.open_stream(now, group),
+            _ => Err(CommandError::Unsupported),
+        }
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.ep.listening = accept;
+    }
+
+    fn submit(
+        &mut self,
+        now: Instant,
+        id: AssociationId,
+        end: u64,
+        flags: SendFlags,
+        _note: &Note,
+    ) {
+        if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
+            if flags.end_of_message {
+                sender.message_ends.push(end);
+            }
+            if flags.push || end > sender.submitted {
+                sender.submit(&self.ep, end, flags.push);
+                self.update_timers_and_queue(now, id);
+            }
+        }
+        if flags.fin {
+            self.close(now, id, Close::Graceful);
+        }
+    }
+
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
+        if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
+            receiver.consume(&self.ep, bytes);
+            if receiver.control_due {
+                self.update_timers_and_queue(now, id);
+            }
+        }
+    }
+
+    /// Ends a stream, after what was submitted or at once. A receiver leaves its group.
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        match (self.contexts.get_mut(&id), how) {
+            (Some(GroupContext::Sender(sender)), Close::Graceful) => {
+                sender.finishing = true;
+                sender.pushed = sender.submitted;
+                sender.last_received_at = now;
+                sender.update_from_members(&mut self.ep, now);
+            }
+            (Some(GroupContext::Sender(sender)), Close::Abort) => {
+                sender.terminate(&mut self.ep, engine::CloseReason::Aborted);
+            }
+            (Some(GroupContext::Receiver(_)), _) => return self.leave(now, id),
+            (None, _) => return,
+        }
+        self.update_timers_and_queue(now, id);
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        let bytes_in_flight = match self.contexts.get(&id) {
+            Some(GroupContext::Sender(sender)) => sender.bytes_in_flight(),
+            _ => 0,
+        };
+        Status { bytes_in_flight }
+    }
+
+    /// Streams have no priorities.
+    fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

@@ -266,6 +266,7 @@ impl Receiver {
         self.rx.unread_bytes += len;
         ep.counters.bytes_delivered += len;
         deliveries.push(Delivery {
+            note: engine::Note::default(),
             association: self.id,
             bytes,
             gap: std::mem::take(&mut self.rx.gap_pending),

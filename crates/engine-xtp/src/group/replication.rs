@@ -1,15 +1,14 @@
 //! Copies of a batch for each receiver, where the medium has no multicast.
 
-use core::ops::Range;
-use engine::{Address, AssociationId, Batch};
+use engine::{Address, AssociationId, Batch, Integrity, Part, Path};
 use std::collections::VecDeque;
 
 /// A packet of the batch that is repeated.
 #[derive(Clone, Debug)]
 struct PacketCopy {
     header: Vec<u8>,
-    payload: Range<u64>,
-    checksum_at: Option<usize>,
+    user: Vec<Part>,
+    integrity: Integrity,
 }
 
 /// A batch that went to the first receiver and is to go to others.
@@ -23,21 +22,31 @@ pub(super) struct Replicator {
 impl Replicator {
     /// Sees to it that `batch`, which was addressed to a group, goes to each of `to` instead.
     pub(super) fn replicate(&mut self, batch: &mut Batch, to: &[Address]) {
-        let Some((circuit, _)) = batch.destination() else {
+        let Some(association) = batch.sender() else {
             return;
         };
         let Some((&first, others)) = to.split_first() else {
             return;
         };
-        batch.set_destination(circuit, first);
-        self.association = Some(circuit);
+        batch.set_path(first, Some(association));
+        self.association = Some(association);
         self.destinations = others.iter().copied().collect();
-        let part = |segment: &engine::Segment| PacketCopy {
-            header: batch.header(segment).to_vec(),
-            payload: segment.payload.clone(),
-            checksum_at: segment.checksum_at.map(usize::from),
-        };
-        self.packets = batch.segments().iter().map(part).collect();
+        self.packets.clear();
+        for packet in batch.packets() {
+            let (mut header, mut user) = (Vec::new(), Vec::new());
+            for part in batch.parts(packet) {
+                match part {
+                    Part::Own(range) => header.extend_from_slice(batch.own(range)),
+                    Part::User(..) => user.push(part.clone()),
+                }
+            }
+            let integrity = packet.integrity();
+            self.packets.push(PacketCopy {
+                header,
+                user,
+                integrity,
+            });
+        }
     }
 
     /// Fills `batch` with the copy for the next receiver, if there is one.
@@ -45,12 +54,19 @@ impl Replicator {
         if self.packets.is_empty() {
             self.destinations.clear();
         }
-        let (Some(circuit), Some(to)) = (self.association, self.destinations.pop_front()) else {
+        let (Some(association), Some(to)) = (self.association, self.destinations.pop_front())
+        else {
             return false;
         };
-        batch.set_destination(circuit, to);
-        for part in &self.packets {
-            batch.push_with_checksum(&part.header, part.payload.clone(), part.checksum_at);
+        batch.set_path(Path::to(to), Some(association));
+        for packet in &self.packets {
+            let mut builder = batch.begin().own(&packet.header);
+            for part in &packet.user {
+                if let Part::User(store, range) = part {
+                    builder = builder.user(*store, range.clone());
+                }
+            }
+            builder.end(packet.integrity);
         }
         true
     }
@@ -63,9 +79,9 @@ impl Replicator {
     /// Bytes of `circuit` below `position` may be gone: nobody lacks them.
     pub(super) fn release(&mut self, circuit: AssociationId, position: u64) {
         if Some(circuit) == self.association {
-            let needed =
-                |part: &PacketCopy| part.payload.is_empty() || part.payload.start >= position;
-            self.packets.retain(needed);
+            let kept =
+                |part: &Part| !matches!(part, Part::User(_, range) if range.start < position);
+            self.packets.retain(|packet| packet.user.iter().all(kept));
         }
     }
 }

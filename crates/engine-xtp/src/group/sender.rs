@@ -207,11 +207,12 @@ impl Sender {
     /// Bytes below `position` are needed no more.
     pub(super) fn release(&mut self, ep: &mut GroupEndpointState, position: u64) {
         if position > self.una {
+            let released = self.una..position;
             self.una = position;
             self.message_ends.release(position);
             self.retransmission_queue.advance(position);
             self.retransmission_log.release(position);
-            ep.events.push_back(Event::Released(self.id, position));
+            ep.events.push_back(Event::Released(self.id, released));
         }
     }
 

@@ -4,10 +4,11 @@ use super::config::Reliability;
 use super::endpoint_state::{GroupEndpointState, control_octets};
 use super::sender::{GroupTracking, Sender};
 use crate::endpoint_state::plain_header;
-use crate::pdu::{Body, CHECK_AT, CommonControl, Format, HEADER_LEN, Header, Options};
+use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options};
+use crate::procedure::data_send::internet_checksum;
 use crate::tx::{RateCredit, RateLimits};
 use core::ops::Range;
-use engine::{Batch, CloseReason, Framing, Instant};
+use engine::{Batch, CloseReason, Framing, Instant, Store};
 
 /// Slots of bytes from which on a short packet pays that makes those behind it begin at a slot's
 /// border, as for two parties.
@@ -32,7 +33,7 @@ impl Sender {
             // What the last call sent is out, all copies of it too.
             self.release(ep, self.next_seq);
         }
-        batch.set_destination(self.id, self.group);
+        batch.set_path(self.group, Some(self.id));
         if let Some(reason) = self.close_reason {
             return self.transmit_end(ep, batch, reason);
         }
@@ -166,7 +167,7 @@ impl Sender {
         seq: u64,
     ) {
         let octets = control_octets(self.key, options, body, (self.sync, seq));
-        batch.push(&octets, self.next_seq..self.next_seq);
+        batch.push_own(&octets);
         ep.counters.packets_built += 1;
         ep.counters.bytes_summed += octets.len() as u64;
     }
@@ -175,8 +176,8 @@ impl Sender {
         let mut next = self.next_packet(ep);
         while let Some(plan) = next.take() {
             let len = HEADER_LEN + (plan.bytes.end - plan.bytes.start) as usize;
-            let short = !batch.is_empty() && len < batch.segment_size();
-            let long = !batch.is_empty() && len > batch.segment_size();
+            let short = !batch.is_empty() && len < batch.packet_len();
+            let long = !batch.is_empty() && len > batch.packet_len();
             if long || batch.room() == 0 || !self.spend_rate(now, len) {
                 break;
             }
@@ -301,11 +302,17 @@ impl Sender {
         if has_sreq {
             self.record_request(ep, now);
         }
-        let sum_at = ep.config.checksum.then_some(CHECK_AT);
-        batch.push_with_checksum(&header.emit_with_checksum(), plan.bytes.clone(), sum_at);
+        let integrity = internet_checksum(ep.config.checksum);
+        let store = Store::Association(self.id);
+        batch.push(
+            &header.emit_with_checksum(),
+            store,
+            plan.bytes.clone(),
+            integrity,
+        );
         ep.counters.packets_built += 1;
         ep.counters.bytes_sent += len;
-        ep.counters.bytes_summed += HEADER_LEN as u64 + if sum_at.is_some() { len } else { 0 };
+        ep.counters.bytes_summed += HEADER_LEN as u64 + if ep.config.checksum { len } else { 0 };
     }
 
     /// One request every `status_every` bytes or quarter of the window, with the last

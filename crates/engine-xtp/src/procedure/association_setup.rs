@@ -13,7 +13,7 @@ use crate::procedure::v3::{self, HeaderContext};
 use crate::procedure::{data_receive, data_send, status_request};
 use crate::tx::CongestionController;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, checksum};
+use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
 
 /// Opens an association: FIRST goes at once, or with the first user bytes.
 pub(crate) fn do_connect(
@@ -122,12 +122,13 @@ pub(crate) fn transmit_first(
         Packet { header, body }.emit_into(&mut octets);
         let check = checksum::checksum(&octets);
         octets[CHECK_AT..CHECK_AT + 2].copy_from_slice(&check.to_be_bytes());
-        batch.push_with_checksum(&octets, 0..data_len, (data_len > 0).then_some(CHECK_AT));
+        let integrity = data_send::internet_checksum(data_len > 0);
+        batch.push(&octets, Store::Association(ctx.id), 0..data_len, integrity);
     }
     ep.scratch = octets;
     ctx.first.due = false;
     ctx.first.sent = true;
-    let octets = batch.size_of_last() as u64;
+    let octets = batch.len_of_last() as u64;
     let header_len = (octets - data_len) as usize;
     data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
 }

@@ -150,11 +150,12 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u
     else {
         return;
     };
+    let released = ctx.tx.acknowledged..position;
     ctx.tx.release(position);
     if let Some(congestion) = &mut ctx.tx.congestion {
         congestion.on_acknowledged(bytes);
     }
-    ep.events.push_back(Event::Released(ctx.id, position));
+    ep.events.push_back(Event::Released(ctx.id, released));
 }
 
 /// Decides what to send again. A report made before the last retransmission arrived is not

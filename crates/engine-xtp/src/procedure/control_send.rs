@@ -198,8 +198,8 @@ fn fits(batch: &Batch, len: usize) -> bool {
     if batch.is_empty() {
         return true;
     }
-    let last_len = batch.size_of_last();
-    batch.room() > 0 && last_len == batch.segment_size() && len <= last_len
+    let last_len = batch.len_of_last();
+    batch.room() > 0 && last_len == batch.packet_len() && len <= last_len
 }
 
 fn push_control(
@@ -231,7 +231,7 @@ fn push_control(
     } else {
         ep.emit(&Packet { header, body }, &header_context);
     }
-    batch.push(&ep.scratch, ctx.tx.next_seq..ctx.tx.next_seq);
+    batch.push_own(&ep.scratch);
     if !matches!(kind, ControlKind::NullData | ControlKind::Path) {
         ctx.rx.advertised_alloc = common.alloc;
     }

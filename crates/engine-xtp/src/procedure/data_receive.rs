@@ -151,6 +151,7 @@ fn deliver(
     ctx.rx.unread_bytes += len;
     ep.counters.bytes_delivered += len;
     deliveries.push(Delivery {
+        note: engine::Note::default(),
         association: ctx.id,
         bytes,
         gap: std::mem::take(&mut ctx.rx.gap_pending),

@@ -7,7 +7,7 @@ use crate::pdu::{CHECK_AT, Format, HEADER_LEN, Header, Options, Service};
 use crate::procedure::{association_close, association_setup, control_send, status_request, v3};
 use crate::tx::TagPositions;
 use core::ops::Range;
-use engine::{Batch, CloseReason, Event, Framing, Instant};
+use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, Store};
 
 /// The bytes of one packet.
 struct PacketPlan {
@@ -54,7 +54,7 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
     if ctx.is_closed() || ctx.awaiting_admission {
         return;
     }
-    batch.set_destination(ctx.id, ctx.peer);
+    batch.set_path(ctx.peer, Some(ctx.id));
     if ctx.state == ContextState::Opening && ctx.first.due {
         association_setup::transmit_first(ctx, ep, now, batch);
         ctx.mark_ready(ep);
@@ -84,8 +84,8 @@ fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch:
     let mut next = next_packet(ctx, ep);
     while let Some(plan) = next.take() {
         let len = ep.packet_len(plan.bytes.end - plan.bytes.start);
-        let short = !batch.is_empty() && len < batch.segment_size();
-        let long = !batch.is_empty() && len > batch.segment_size();
+        let short = !batch.is_empty() && len < batch.packet_len();
+        let long = !batch.is_empty() && len > batch.packet_len();
         if long || batch.room() == 0 || !may_send_packet(ctx, ep, now, len) {
             break;
         }
@@ -314,21 +314,37 @@ fn push_data(
         seq: plan.bytes.start,
         ..plain_header(ctx.outgoing_key(), Format::Data)
     };
-    let sum_at = ep.config.checksum.then_some(CHECK_AT);
+    let integrity = internet_checksum(ep.config.checksum);
     let mut header_len = HEADER_LEN;
     if ep.config.version.is_v3() {
         v3::push_data(ctx, ep, batch, &header, plan.bytes.clone());
         header_len = ep.packet_len(len) - len as usize;
     } else {
-        batch.push_with_checksum(&header.emit_with_checksum(), plan.bytes.clone(), sum_at);
+        let store = Store::Association(ctx.id);
+        batch.push(
+            &header.emit_with_checksum(),
+            store,
+            plan.bytes.clone(),
+            integrity,
+        );
     }
-    let summed = header_len as u64 + if sum_at.is_some() { len } else { 0 };
+    let summed = header_len as u64 + if ep.config.checksum { len } else { 0 };
     let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
     if forget || ctx.service == Service::Datagram {
         ep.events
-            .push_back(Event::Released(ctx.id, ctx.tx.next_seq));
+            .push_back(Event::Released(ctx.id, plan.bytes.clone()));
     }
     account_packet(ctx, ep, options, header_len, len, summed);
+}
+
+/// The check of a packet whose header is summed already, over its user bytes too if `whole`.
+pub(crate) fn internet_checksum(whole: bool) -> Integrity {
+    match whole {
+        true => Integrity::Internet {
+            at: CHECK_AT as u16,
+        },
+        false => Integrity::None,
+    }
 }
 
 /// The options of a DATA packet with the bytes of `cut`.

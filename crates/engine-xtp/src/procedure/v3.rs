@@ -17,7 +17,7 @@ use crate::procedure::{
     association_close, association_setup, control_receive, control_send, packet_input,
 };
 use core::ops::Range;
-use engine::{Batch, Delivery, Instant};
+use engine::{Batch, Delivery, Instant, Integrity, Store};
 
 /// What packets of the third revision say and those of 4.0 do not.
 #[derive(Clone, Copy, Debug, Default)]
@@ -261,7 +261,10 @@ fn push(
     let tail = [0; 20];
     let summed = !header.options.has(Options::NOCHECK);
     let from = summed.then_some(version.header_len() as u8);
-    batch.push_with_trailer(&octets, bytes, &tail[..back + 4], from);
+    let integrity = from.map_or(Integrity::None, |from| Integrity::Cxor { from });
+    let builder = batch.begin().own(&octets);
+    let builder = builder.user(Store::Association(ctx.id), bytes);
+    builder.own(&tail[..back + 4]).end(integrity);
 }
 
 /// Takes in `packet`, whose checks were right, for the context its key names.

@@ -19,8 +19,8 @@ use crate::procedure::route_management::{
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{
-    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Instant,
-    SegmentLayout,
+    Address, Batch, Counters, Deliveries, Event, Framing, Instant, Path, PathFault, Properties,
+    Protocol, Received,
 };
 use route_table::RouteTable;
 use std::collections::{BTreeMap, VecDeque};
@@ -361,38 +361,26 @@ fn lower_limit(one: Option<RateLimit>, other: Option<RateLimit>) -> Option<RateL
     }
 }
 
-impl Engine for Router {
-    fn layout(&self) -> SegmentLayout {
-        SegmentLayout {
-            header: VERSION.overhead(),
-            payload: 1456,
+/// Octets of the longest packet that it builds itself or passes on over Ethernet.
+const PACKET_MAX: usize = VERSION.overhead() + 1456;
+
+impl Protocol for Router {
+    fn properties(&self) -> Properties {
+        Properties {
+            packet_max: PACKET_MAX,
+            packet_len: None,
+            framing: Framing::Records,
+            coalesce_delay: Duration::from_millis(1),
         }
     }
 
-    fn connect(&mut self, _now: Instant, _to: Address) -> Result<AssociationId, CommandError> {
-        Err(CommandError::TooManyAssociations)
-    }
-
-    fn listen(&mut self, _accept: bool) {}
-
-    fn submit(&mut self, _now: Instant, _circuit: AssociationId, _end: u64, _push: bool) {}
-
-    fn consume(&mut self, _now: Instant, _circuit: AssociationId, _bytes: u64) {}
-
-    fn finish(&mut self, _now: Instant, _circuit: AssociationId) {}
-
-    fn abort(&mut self, _now: Instant, _circuit: AssociationId) {}
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        _deliveries: &mut Vec<Delivery>,
-    ) {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, _deliveries: &mut Deliveries) {
         self.counters.packets_parsed += 1;
         self.counters.bytes_summed += VERSION.header_len() as u64;
-        if self.process(now, from, packet).is_none() {
+        if self
+            .process(now, packet.path.remote, packet.octets)
+            .is_none()
+        {
             self.counters.packets_discarded += 1;
         }
     }
@@ -401,12 +389,15 @@ impl Engine for Router {
         self.handle_due_routes(now);
     }
 
+    /// The ends of a path deal with what is lost on it.
+    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
+
     fn poll_transmit(&mut self, _now: Instant, batch: &mut Batch) {
         if let Some((to, octets, arrival)) = self.queue.pop_front() {
             self.last_forwarded = arrival;
             self.queued_bytes -= octets.len();
-            batch.set_destination(AssociationId(0), to);
-            batch.push(&octets, 0..0);
+            batch.set_path(to, None);
+            batch.push_own(&octets);
         }
     }
 
@@ -418,24 +409,22 @@ impl Engine for Router {
         self.routes.deadline()
     }
 
-    fn bytes_in_flight(&self, _circuit: AssociationId) -> u64 {
-        0
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl engine::Router for Router {
+    fn forwarded_from(&self) -> u64 {
+        self.last_forwarded
     }
 
     /// What goes by a known route and is passed on as it is needs no look behind the header.
-    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool {
+    fn supports_cut_through(&self, path: Path, head: &[u8]) -> bool {
         let Ok(header) = HeaderV3::parse_header_only(VERSION, head) else {
             return false;
         };
         let passes = !matches!(header.kind, PacketKind::Route | PacketKind::Rcntl);
-        passes && self.routes.find(from, header.route).is_some()
-    }
-
-    fn forwarded_from(&self) -> Option<u64> {
-        Some(self.last_forwarded)
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
+        passes && self.routes.find(path.remote, header.route).is_some()
     }
 }

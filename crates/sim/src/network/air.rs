@@ -3,9 +3,9 @@
 use super::{Network, Observation, PacketEvent};
 use crate::host::{Process, QueuedPacket};
 use crate::medium::{MediumEvent, OfferedFrame};
-use engine::{Address, Engine};
+use engine::{Address, Path};
 
-impl<E: Engine> Network<E> {
+impl Network {
     pub(super) fn offer_to_controller(&mut self, tag: u64) {
         let frame = self.frames.get_mut(tag);
         frame.offered_ps = self.now_ps;
@@ -93,10 +93,9 @@ impl<E: Engine> Network<E> {
     /// Whether a station can pass a frame on before all of it is there.
     fn supports_cut_through(&self, station: usize, tag: u64) -> bool {
         let frame = self.frames.get(tag);
-        let from = Address::Station(frame.from as u32);
-        self.hosts[station]
-            .engine
-            .supports_cut_through(from, &frame.packet)
+        let from = Path::to(Address::Station(frame.from as u32));
+        let router = self.hosts[station].engine.as_router();
+        router.is_some_and(|router| router.supports_cut_through(from, &frame.packet))
     }
 
     fn note_departure(&mut self, at_ps: u64, tag: u64) {

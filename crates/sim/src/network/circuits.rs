@@ -3,9 +3,9 @@
 use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
-use engine::{AssociationId, CommandError, Engine, Event};
+use engine::{AssociationId, CommandError, Event};
 
-impl<E: Engine> Network<E> {
+impl Network {
     pub(super) fn open_flow(
         &mut self,
         from: usize,
@@ -15,9 +15,11 @@ impl<E: Engine> Network<E> {
         let index = self.flows.len();
         let host = &mut self.hosts[from];
         let now = host.local_time(self.now_ps);
-        let (framing, layout) = (host.engine.framing(), host.engine.layout());
+        let users = host.engine.users_mut();
+        let users = users.ok_or(CommandError::Unsupported)?;
+        let (framing, layout) = (users.properties().framing, users.layout(None));
         let mut flow = Flow::new((from, to, source), framing, layout.payload);
-        let circuit = host.engine.connect(now, address(to))?;
+        let circuit = users.connect(now, &[address(to)])?;
         flow.circuit = Some(circuit);
         host.circuits.insert(circuit, Role::Sends(index));
         match to {
@@ -36,16 +38,16 @@ impl<E: Engine> Network<E> {
     }
 
     pub(super) fn drain_events(&mut self, station: usize, at_ps: u64) {
-        while let Some(event) = self.hosts[station].engine.poll_event() {
+        while let Some(event) = self.hosts[station].engine.protocol_mut().poll_event() {
             match event {
                 Event::Connected(circuit) => self.handle_connected(station, circuit),
                 Event::Accepted(circuit, _) => self.handle_accepted(station, circuit),
-                Event::Released(circuit, position) => {
+                Event::Released(circuit, range) | Event::Abandoned(circuit, range, _) => {
                     let role = self.hosts[station].circuits.get(&circuit);
                     if let Some(&Role::Sends(flow)) = role {
                         let flow = &mut self.flows[flow];
                         let before = flow.report.settled;
-                        flow.note_released(at_ps, position);
+                        flow.note_released(at_ps, range);
                         let (settled, source) = (flow.report.settled - before, flow.source);
                         self.unsettled -= settled;
                         self.settled += settled;
@@ -56,7 +58,7 @@ impl<E: Engine> Network<E> {
                     Some(Role::Sends(flow)) => self.handle_closed(flow),
                     Some(Role::Receives { .. }) | None => {}
                 },
-                Event::Finished(_) => {}
+                Event::Finished(_) | Event::LayoutChanged(..) | Event::Transaction(_) => {}
             }
         }
     }
@@ -87,7 +89,7 @@ impl<E: Engine> Network<E> {
     /// Sees to it that the timer chip wakes when the engine wants.
     pub(super) fn arm_timer(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let Some(deadline) = host.engine.poll_timeout().filter(|_| host.is_up) else {
+        let Some(deadline) = host.engine.protocol().poll_timeout().filter(|_| host.is_up) else {
             return;
         };
         let at_ps = host.simulated_ps(deadline).max(self.now_ps);
@@ -107,9 +109,19 @@ impl<E: Engine> Network<E> {
             return false;
         }
         host.timer_at_ps = None;
-        if host.engine.poll_timeout().is_some_and(|at| at <= now) {
-            host.engine.handle_timeout(now);
-            if host.engine.poll_timeout().is_some_and(|at| at <= now) {
+        if host
+            .engine
+            .protocol()
+            .poll_timeout()
+            .is_some_and(|at| at <= now)
+        {
+            host.engine.protocol_mut().handle_timeout(now);
+            if host
+                .engine
+                .protocol()
+                .poll_timeout()
+                .is_some_and(|at| at <= now)
+            {
                 // An engine that asks for the same moment again must not stop the clock.
                 host.timer_at_ps = Some(now_ps + 1000);
                 self.queue

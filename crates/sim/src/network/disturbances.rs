@@ -3,7 +3,7 @@
 use super::{Network, ScheduledEvent};
 use crate::disturbance::{Disturbance, PARTITIONS_MAX};
 use crate::host::{Host, Role};
-use engine::Engine;
+use crate::node::Node;
 
 /// How long users wait before they open a circuit again that ended before its time: 1 s, ps.
 const REOPEN_DELAY_PS: u64 = 1_000_000_000_000;
@@ -11,13 +11,13 @@ const REOPEN_DELAY_PS: u64 = 1_000_000_000_000;
 /// Circuits a run opens again at most, so that a peer that is away for good costs a bounded time.
 const REOPENS_MAX: u64 = 100_000;
 
-impl<E: Engine> Network<E> {
+impl Network {
     /// Lets something happen at `at_ps`.
     ///
     /// # Panics
     ///
     /// When it names a station that does not exist.
-    pub fn disturb(&mut self, at_ps: u64, what: Disturbance<E>) {
+    pub fn disturb(&mut self, at_ps: u64, what: Disturbance) {
         match &what {
             Disturbance::Crash(station) | Disturbance::Restart(station, _) => {
                 assert!(*station < self.hosts.len(), "station {station}");
@@ -80,11 +80,13 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    fn restart(&mut self, station: usize, mut engine: E) {
+    fn restart(&mut self, station: usize, mut engine: Node) {
         if self.hosts[station].is_up {
             return;
         }
-        engine.listen(true);
+        if let Some(users) = engine.users_mut() {
+            users.listen(true);
+        }
         let old = &mut self.hosts[station];
         old.restart(engine);
         for flow in std::mem::take(&mut old.interrupted) {
@@ -128,7 +130,7 @@ impl<E: Engine> Network<E> {
     }
 }
 
-impl<E: Engine> Host<E> {
+impl Host {
     /// Stops at once; gives the packets it had before it.
     fn stop(&mut self) -> Vec<u64> {
         let mut tags: Vec<u64> = self.receiver.drain(..).map(|packet| packet.tag).collect();
@@ -147,7 +149,7 @@ impl<E: Engine> Host<E> {
         std::mem::take(&mut self.circuits).into_values().collect()
     }
 
-    fn restart(&mut self, engine: E) {
+    fn restart(&mut self, engine: Node) {
         self.report.counters = self.counters();
         self.engine = engine;
         self.is_up = true;

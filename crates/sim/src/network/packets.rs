@@ -4,51 +4,48 @@ use super::Network;
 use crate::flow::{Flow, records_in};
 use crate::host::{GROUP, ReadJob, Role};
 use crate::store::BytePattern;
-use engine::{Address, Bytes, Delivery, Engine, Framing};
+use engine::{Address, Bytes, Delivery, Framing, Received};
 use link::EtherDestination;
 use std::collections::VecDeque;
 
-impl<E: Engine> Network<E> {
+impl Network {
     /// The sender asks the engine for a packet.
     pub(super) fn build_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
         let before = host.charged_counters();
         host.batch.clear();
-        host.engine.poll_transmit(now, &mut host.batch);
-        let Some((circuit, destination)) = host.batch.destination() else {
+        host.engine
+            .protocol_mut()
+            .poll_transmit(now, &mut host.batch);
+        let (Some(path), Some(built)) = (host.batch.path(), host.batch.packets().first()) else {
             return 0;
         };
-        if host.batch.is_empty() {
-            return 0;
-        }
-        let to = match destination {
+        let to = match path.remote {
             GROUP => EtherDestination::All,
             Address::Station(to) => EtherDestination::Station(to as usize),
             Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
         };
         let tag = self.frames.add(station, to);
-        self.scratch.clear();
-        let payload = host.batch.segments()[0].payload.clone();
-        if let Some(&Role::Sends(flow)) = host.circuits.get(&circuit) {
-            let frame = self.frames.get_mut(tag);
+        let frame = self.frames.get_mut(tag);
+        let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
+        let mut store = None;
+        if let Some(&Role::Sends(flow)) = role {
+            let first = host.batch.user(built).next();
             frame.flow = Some(flow);
-            if payload.end > payload.start {
-                let store = &self.flows[flow].store;
-                store.gather(&self.pattern, payload.clone(), &mut self.scratch);
-                frame.carries = Some((flow, payload.start, payload.end));
-            }
-        } else if let Some(arrival) = host.engine.forwarded_from() {
-            self.frames.get_mut(tag).flow = forwarded_flow(&mut host.forwardable, arrival);
+            frame.carries = first.map(|(_, range)| (flow, range.start, range.end));
+            store = Some(&self.flows[flow].store);
+        } else if let Some(router) = host.engine.as_router() {
+            let arrival = router.forwarded_from();
+            frame.flow = forwarded_flow(&mut host.forwardable, arrival);
         }
-        let sum = &self.scratch;
-        host.batch.extend_checksums(|_| engine::checksum::sum(sum));
-        let packet = &mut self.frames.get_mut(tag).packet;
-        packet.reserve(host.engine.layout().header + self.scratch.len());
-        let segment = &host.batch.segments()[0];
-        let scratch = &self.scratch;
+        frame.packet.reserve(built.len());
         host.batch
-            .write(segment, packet, |_, out| out.extend_from_slice(scratch));
+            .write(built, &mut frame.packet, |_, range, packet| {
+                if let Some(store) = store {
+                    store.gather(&self.pattern, range.clone(), packet);
+                }
+            });
         host.built = Some(tag);
         host.work_since_ps(before)
     }
@@ -67,12 +64,14 @@ impl<E: Engine> Network<E> {
         let from = Address::Station(frame.from as u32);
         let before = host.charged_counters();
         let deliveries = &mut host.deliveries;
+        let packet = Received::new(from, &frame.packet);
         host.engine
-            .handle_packet(now, from, &frame.packet, deliveries);
+            .protocol_mut()
+            .handle_packet(now, packet, deliveries);
         let service = host.cost.interrupt_ps + host.work_since_ps(before);
         self.arriving_flow = self.frames.get(arrived.tag).flow;
-        if let (Some(flow), Some(_)) = (self.arriving_flow, host.engine.forwarded_from()) {
-            let arrival = host.engine.counters().packets_parsed;
+        if let (Some(flow), Some(_)) = (self.arriving_flow, host.engine.as_router()) {
+            let arrival = host.engine.protocol().counters().packets_parsed;
             note_forwardable(&mut host.forwardable, arrival, flow);
         }
         self.drain_events(station, arrived.at_ps);
@@ -90,7 +89,7 @@ impl<E: Engine> Network<E> {
     pub(super) fn queue_deliveries(&mut self, station: usize, tag: u64) {
         let mut deliveries = std::mem::take(&mut self.hosts[station].deliveries);
         let mut counted = false;
-        for delivery in deliveries.drain(..) {
+        for delivery in deliveries.bytes.drain(..) {
             let packet = &self.frames.get(tag).packet;
             let octets = packet.len() as u64;
             let reassembled;

@@ -2,13 +2,17 @@
 
 use super::{Network, ScheduledEvent};
 use crate::host::{Process, WriteJob};
-use engine::{Engine, Framing};
+use engine::{Framing, Note, SendFlags};
 
-impl<E: Engine> Network<E> {
+impl Network {
     /// Hands a message to the writer, in pieces as long as a packet's payload.
     pub(super) fn queue_message(&mut self, flow: usize, length: u64) {
         let host = &mut self.hosts[self.flows[flow].from];
-        let payload = host.engine.layout().payload as u64;
+        let layout = host
+            .engine
+            .users()
+            .map(|users| users.layout(self.flows[flow].circuit));
+        let payload = layout.map_or(u64::MAX, |layout| layout.payload as u64);
         let report = &self.flows[flow].report;
         let index = report.offered - 1 - self.flows[flow].queued_lengths.len() as u64;
         let mut done = 0;
@@ -89,10 +93,13 @@ impl<E: Engine> Network<E> {
         // The protocol gets a message when all of it is copied.
         if let Some(circuit) = flow.circuit.filter(|_| job.last) {
             let end = flow.note_written(job.index);
-            if flow.framing == Framing::Messages {
-                host.engine.end_message(circuit, end);
+            let flags = SendFlags {
+                end_of_message: flow.framing == Framing::Messages,
+                ..SendFlags::PUSH
+            };
+            if let Some(users) = host.engine.users_mut() {
+                users.submit(now, circuit, end, flags, &Note::default());
             }
-            host.engine.submit(now, circuit, end, true);
             host.signal(Process::Sender);
         }
         if !host.writer.is_empty() {
@@ -107,7 +114,9 @@ impl<E: Engine> Network<E> {
             return;
         };
         if job.stream > 0 {
-            host.engine.consume(now, job.circuit, job.stream);
+            if let Some(users) = host.engine.users_mut() {
+                users.consume(now, job.circuit, job.stream);
+            }
         }
         if let Some((flow, receiver)) = job.target {
             self.flows[flow].note_read(self.now_ps, receiver, job.user, job.ends);

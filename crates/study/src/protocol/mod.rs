@@ -23,9 +23,11 @@ mod transmit;
 pub use config::{Multicast, PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
 pub use packet::{ControlSegment, PacketFormat, StudyHeader, options};
 
+use core::time::Duration;
 use engine::{
-    Address, AssociationId, Batch, Bytes, CloseReason, CommandError, Counters, Delivery, Engine,
-    Event, Framing, Instant, SegmentLayout, SplitMix64,
+    Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, CommandError, Counters,
+    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, PathFault, Properties, Protocol,
+    Received, SendFlags, SplitMix64, Status,
 };
 use receiver::ReceiverState;
 use sender::SenderState;
@@ -125,12 +127,14 @@ impl StudyXtp {
         let Association::Sender(sending) = &mut self.associations[index] else {
             return None;
         };
+        let before = sending.acknowledged;
         if sending.handle_status(control) {
-            let released = Event::Released(AssociationId(index as u32), sending.acknowledged);
+            let released = before..sending.acknowledged;
+            let released = Event::Released(AssociationId(index as u32), released);
             self.events.push_back(released);
         }
         if sending.finishing && sending.is_done() {
-            self.close(index, CloseReason::Graceful);
+            self.terminate(index, CloseReason::Graceful);
         }
         self.ready.push_back(index);
         Some(())
@@ -180,6 +184,7 @@ impl StudyXtp {
         self.counters.bytes_delivered += bytes.len() as u64;
         if ends || !bytes.is_empty() {
             deliveries.push(Delivery {
+                note: Note::default(),
                 association: AssociationId(index as u32),
                 bytes: Bytes::Packet(bytes),
                 begin_tag: false,
@@ -217,7 +222,7 @@ impl StudyXtp {
         Some(index)
     }
 
-    fn close(&mut self, index: usize, reason: CloseReason) {
+    fn terminate(&mut self, index: usize, reason: CloseReason) {
         match std::mem::replace(&mut self.associations[index], Association::Closed) {
             Association::Sender(sending) => {
                 self.opened.remove(&sending.key);
@@ -232,82 +237,21 @@ impl StudyXtp {
     }
 }
 
-impl Engine for StudyXtp {
-    fn layout(&self) -> SegmentLayout {
-        SegmentLayout {
-            header: self.config.revision.header_len(),
-            payload: self.config.payload(),
+impl Protocol for StudyXtp {
+    fn properties(&self) -> Properties {
+        Properties {
+            packet_max: self.config.revision.header_len() + self.config.payload(),
+            packet_len: None,
+            framing: Framing::Messages,
+            coalesce_delay: Duration::from_millis(1),
         }
     }
 
-    fn framing(&self) -> Framing {
-        Framing::Messages
-    }
-
-    fn connect(&mut self, _now: Instant, to: Address) -> Result<AssociationId, CommandError> {
-        let key = loop {
-            let key = self.random.next_u64() as u32;
-            if !self.opened.contains_key(&key) {
-                break key;
-            }
-        };
-        let sending = Box::new(SenderState::new(&self.config, to, key));
-        let index = self.add(Association::Sender(sending))?;
-        self.opened.insert(key, index);
-        let circuit = AssociationId(index as u32);
-        self.events.push_back(Event::Connected(circuit));
-        Ok(circuit)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.listening = accept;
-    }
-
-    fn submit(&mut self, _now: Instant, circuit: AssociationId, end: u64, _push: bool) {
-        if let Some(sending) = self.sending(circuit) {
-            sending.end = sending.end.max(end);
-            self.ready.push_back(circuit.0 as usize);
-        }
-    }
-
-    fn end_message(&mut self, circuit: AssociationId, end: u64) {
-        if let Some(sending) = self.sending(circuit) {
-            sending.end_message(end);
-        }
-    }
-
-    fn consume(&mut self, _now: Instant, circuit: AssociationId, bytes: u64) {
-        if let Some(Association::Receiver(receiving)) =
-            self.associations.get_mut(circuit.0 as usize)
-        {
-            receiving.dseq = (receiving.dseq + bytes).min(receiving.rseq);
-        }
-    }
-
-    fn finish(&mut self, _now: Instant, circuit: AssociationId) {
-        if let Some(sending) = self.sending(circuit) {
-            sending.finishing = true;
-            if sending.is_done() {
-                self.close(circuit.0 as usize, CloseReason::Graceful);
-            }
-        }
-    }
-
-    fn abort(&mut self, _now: Instant, circuit: AssociationId) {
-        if (circuit.0 as usize) < self.associations.len() {
-            self.close(circuit.0 as usize, CloseReason::Aborted);
-        }
-    }
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.counters.packets_parsed += 1;
-        if self.dispatch(now, from, packet, deliveries).is_none() {
+        let (from, octets) = (packet.path.remote, packet.octets);
+        let taken = self.dispatch(now, from, octets, &mut deliveries.bytes);
+        if taken.is_none() {
             self.counters.packets_discarded += 1;
         }
     }
@@ -319,6 +263,9 @@ impl Engine for StudyXtp {
             }
         }
     }
+
+    /// The study's network loses nothing.
+    fn handle_path_error(&mut self, _now: Instant, _fault: PathFault<'_>) {}
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
         while let Some(index) = self.ready.pop_front() {
@@ -354,16 +301,95 @@ impl Engine for StudyXtp {
         timers.flatten().min()
     }
 
-    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
-        match self.associations.get(circuit.0 as usize) {
+    fn counters(&self) -> Counters {
+        self.counters
+    }
+}
+
+impl Associations for StudyXtp {
+    fn layout(&self, _id: Option<AssociationId>) -> Layout {
+        Layout {
+            header: self.config.revision.header_len(),
+            payload: self.config.payload(),
+            trailer: 0,
+        }
+    }
+
+    fn connect(&mut self, _now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        let &[to] = to else {
+            return Err(CommandError::Unsupported);
+        };
+        let key = loop {
+            let key = self.random.next_u64() as u32;
+            if !self.opened.contains_key(&key) {
+                break key;
+            }
+        };
+        let sending = Box::new(SenderState::new(&self.config, to, key));
+        let index = self.add(Association::Sender(sending))?;
+        self.opened.insert(key, index);
+        let circuit = AssociationId(index as u32);
+        self.events.push_back(Event::Connected(circuit));
+        Ok(circuit)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        self.listening = accept;
+    }
+
+    fn submit(
+        &mut self,
+        _now: Instant,
+        id: AssociationId,
+        end: u64,
+        flags: SendFlags,
+        _note: &Note,
+    ) {
+        let Some(sending) = self.sending(id) else {
+            return;
+        };
+        if flags.end_of_message {
+            sending.end_message(end);
+        }
+        sending.finishing |= flags.fin;
+        let is_done = flags.fin && sending.is_done();
+        if end > sending.end {
+            sending.end = end;
+            self.ready.push_back(id.0 as usize);
+        }
+        if is_done {
+            self.terminate(id.0 as usize, CloseReason::Graceful);
+        }
+    }
+
+    fn consume(&mut self, _now: Instant, circuit: AssociationId, bytes: u64) {
+        if let Some(Association::Receiver(receiving)) =
+            self.associations.get_mut(circuit.0 as usize)
+        {
+            receiving.dseq = (receiving.dseq + bytes).min(receiving.rseq);
+        }
+    }
+
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        match how {
+            Close::Graceful => self.submit(now, id, 0, SendFlags::FIN, &Note::default()),
+            Close::Abort if (id.0 as usize) < self.associations.len() => {
+                self.terminate(id.0 as usize, CloseReason::Aborted);
+            }
+            Close::Abort => {}
+        }
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        let bytes_in_flight = match self.associations.get(circuit.0 as usize) {
             Some(Association::Sender(sending)) => {
                 sending.next_seq.saturating_sub(sending.acknowledged)
             }
             _ => 0,
-        }
+        };
+        Status { bytes_in_flight }
     }
 
-    fn counters(&self) -> Counters {
-        self.counters
-    }
+    /// The study serves all alike.
+    fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
 }

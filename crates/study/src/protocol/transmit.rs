@@ -3,7 +3,7 @@
 use super::packet::{ControlSegment, PacketFormat, StudyHeader, options};
 use super::sender::{CREDIT_NS, NextPacket};
 use super::{Association, StudyXtp};
-use engine::{AssociationId, Batch, CloseReason, Event, Instant};
+use engine::{AssociationId, Batch, CloseReason, Event, Instant, Integrity, Store};
 
 impl StudyXtp {
     /// The answer a receiver owes.
@@ -39,8 +39,8 @@ impl StudyXtp {
         let octets = header.emit_control(&self.config, &control);
         self.counters.packets_built += 1;
         self.counters.bytes_summed += octets.as_slice().len() as u64;
-        batch.set_destination(AssociationId(index as u32), to);
-        batch.push(octets.as_slice(), 0..0);
+        batch.set_path(to, Some(AssociationId(index as u32)));
+        batch.push_own(octets.as_slice());
     }
 
     /// What a sender may send now.
@@ -53,7 +53,8 @@ impl StudyXtp {
         let Some(outgoing) = sending.next() else {
             return;
         };
-        batch.set_destination(AssociationId(index as u32), sending.peer);
+        let id = AssociationId(index as u32);
+        batch.set_path(sending.peer, Some(id));
         let flags = |sreq: bool, eom: bool| {
             let sreq = if sreq { options::SREQ } else { 0 };
             multi | sreq | if eom { options::EOM } else { 0 }
@@ -76,7 +77,8 @@ impl StudyXtp {
             } => {
                 let header_len = header(PacketFormat::Data, start, flags(sreq, eom));
                 let octets = header_len.emit_data(&config, (end - start) as usize);
-                batch.push(octets.as_slice(), start..end);
+                let store = Store::Association(id);
+                batch.push(octets.as_slice(), store, start..end, Integrity::None);
                 let again = end.min(sending.sent_end).saturating_sub(start);
                 sending.sent_end = sending.sent_end.max(end);
                 self.counters.retransmissions += u64::from(again > 0);
@@ -93,7 +95,7 @@ impl StudyXtp {
                 };
                 let octets = header_len.emit_control(&config, &control);
                 self.counters.bytes_summed += octets.as_slice().len() as u64;
-                batch.push(octets.as_slice(), 0..0);
+                batch.push_own(octets.as_slice());
             }
         }
         if self.has_timers {
@@ -145,12 +147,14 @@ impl StudyXtp {
             sending.credit = credit.map(i64::from);
         }
         if due(sending.give_up_at) {
-            return self.close(index, CloseReason::TimedOut);
+            return self.terminate(index, CloseReason::TimedOut);
         }
         if due(sending.bucket_act_at) {
             sending.bucket_act_at = None;
+            let before = sending.acknowledged;
             if sending.apply_newest_bucket() {
-                let released = Event::Released(AssociationId(index as u32), sending.acknowledged);
+                let released = before..sending.acknowledged;
+                let released = Event::Released(AssociationId(index as u32), released);
                 self.events.push_back(released);
             }
         }

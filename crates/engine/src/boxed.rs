@@ -1,0 +1,85 @@
+//! A boxed engine is an engine.
+
+use crate::{
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
+    Instant, Layout, Note, Path, PathFault, Properties, Protocol, Received, Router, SendFlags,
+    Status,
+};
+
+impl<P: Protocol + ?Sized> Protocol for Box<P> {
+    fn properties(&self) -> Properties {
+        (**self).properties()
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
+        (**self).handle_packet(now, packet, deliveries);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        (**self).handle_timeout(now);
+    }
+
+    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
+        (**self).handle_path_error(now, fault);
+    }
+
+    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
+        (**self).poll_transmit(now, batch);
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        (**self).poll_event()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        (**self).poll_timeout()
+    }
+
+    fn counters(&self) -> Counters {
+        (**self).counters()
+    }
+}
+
+impl<P: Associations + ?Sized> Associations for Box<P> {
+    fn layout(&self, id: Option<AssociationId>) -> Layout {
+        (**self).layout(id)
+    }
+
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
+        (**self).connect(now, to)
+    }
+
+    fn listen(&mut self, accept: bool) {
+        (**self).listen(accept);
+    }
+
+    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
+        (**self).submit(now, id, end, flags, note);
+    }
+
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
+        (**self).consume(now, id, bytes);
+    }
+
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        (**self).close(now, id, how);
+    }
+
+    fn status(&self, id: AssociationId) -> Status {
+        (**self).status(id)
+    }
+
+    fn sort_by_priority(&self, ids: &mut [AssociationId]) {
+        (**self).sort_by_priority(ids);
+    }
+}
+
+impl<P: Router + ?Sized> Router for Box<P> {
+    fn forwarded_from(&self) -> u64 {
+        (**self).forwarded_from()
+    }
+
+    fn supports_cut_through(&self, path: Path, head: &[u8]) -> bool {
+        (**self).supports_cut_through(path, head)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a packet brought for users, and what the host must know besides.
+
+use crate::{Address, AssociationId, IncomingMessage, Note, TransactionEvent};
+use core::ops::Range;
+
+/// User bytes ready for their user, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The association they belong to.
+    pub association: AssociationId,
+    /// The bytes.
+    pub bytes: Bytes,
+    /// Bytes were lost between the last delivery and this one.
+    pub gap: bool,
+    /// A message ends with the last of them ([`crate::Framing::Messages`] only).
+    pub end_of_message: bool,
+    /// What travelled with the message. Tags that lie among the bytes are only said to be there: see
+    /// [`Delivery::begin_tag`].
+    pub note: Note,
+    /// The bytes begin with a tag of eight octets that the sender set apart.
+    pub begin_tag: bool,
+    /// They end with one ([`crate::Framing::Messages`] only).
+    pub end_tag: bool,
+}
+
+/// Where delivered bytes are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    /// In the packet just handled: nothing was copied.
+    Packet(Range<usize>),
+    /// In a copy that the engine kept because they came before their turn.
+    Reassembled(Vec<u8>),
+}
+
+/// A block of a message of a transaction: the host copies it to its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The message.
+    pub message: IncomingMessage,
+    /// Its whole length, octets; the host allocates it with the first block, within its limit.
+    pub message_len: u64,
+    /// Where in the message the block belongs.
+    pub offset: u64,
+    /// Where in the packet just handled its octets are.
+    pub range: Range<usize>,
+}
+
+/// What one packet brought.
+#[derive(Clone, Debug, Default)]
+pub struct Deliveries {
+    /// Bytes of associations, in order.
+    pub bytes: Vec<Delivery>,
+    /// Blocks of messages, in any order.
+    pub blocks: Vec<Block>,
+}
+
+impl Deliveries {
+    /// Whether the packet brought nothing.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty() && self.blocks.is_empty()
+    }
+
+    /// Forgets everything; the memory stays.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.blocks.clear();
+    }
+}
+
+/// Something the host must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// An association that this side opened can carry data.
+    Connected(AssociationId),
+    /// A peer opened an association.
+    Accepted(AssociationId, Address),
+    /// The send store may forget these positions. Ranges come in any order and do not overlap.
+    Released(AssociationId, Range<u64>),
+    /// The message at these positions was given up ([`crate::Reliability`]); its bytes are released.
+    Abandoned(AssociationId, Range<u64>, Note),
+    /// The layout changed from this position of the store on.
+    LayoutChanged(AssociationId, u64),
+    /// The peer will send no more. All that came was delivered before this event.
+    Finished(AssociationId),
+    /// The association is gone.
+    Closed(AssociationId, CloseReason),
+    /// A message of a transaction: see [`TransactionEvent`].
+    Transaction(TransactionEvent),
+}
+
+/// Why an association ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// Both sides said all they had to say.
+    Graceful,
+    /// The peer did not answer within the limit of retries.
+    TimedOut,
+    /// The peer refused, or knows no such association.
+    Refused,
+    /// One side gave up without waiting for the other.
+    Aborted,
+}
