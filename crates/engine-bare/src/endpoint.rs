@@ -1,28 +1,29 @@
-//! The engine: dispatch only.
+//! The engine; it only dispatches.
 
-use crate::api::BareConfig;
+use crate::config::BareConfig;
 use crate::pdu::{BareHeader, HEADER_LEN, PacketType};
 use crate::procedure::{acknowledge, data, finish, open};
 use crate::state::{Association, Timer};
 use core::ops::Range;
+use core::time::Duration;
 use engine::{
     Address, AssociationId, Batch, CloseReason, CommandError, Counters, Delivery, Engine, Event,
-    Instant, SegmentLayout, SplitMix64, TimerTable,
+    Framing, Instant, PacketLen, SegmentLayout, SplitMix64, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// An endpoint of `bare`: any number of circuits over one wire.
+/// An endpoint of `bare`: any number of associations over one wire.
 #[derive(Debug)]
 pub struct Bare {
     pub(crate) config: BareConfig,
     pub(crate) associations: BTreeMap<AssociationId, Association>,
-    /// Circuits opened by peers, so that a repeated Open finds its first.
+    /// Associations opened by peers, by address and token: 0002, Opening.
     pub(crate) accepted: BTreeMap<(Address, u64), AssociationId>,
     pub(crate) timers: TimerTable<(AssociationId, Timer)>,
-    /// Circuits that may have something to send, each once, served in turn.
+    /// Associations that may have packets to send, each once, served round-robin.
     pub(crate) ready: VecDeque<AssociationId>,
     pub(crate) ready_set: BTreeSet<AssociationId>,
-    /// Packets without user bytes, waiting for the wire.
+    /// Handshake packets that wait for the wire.
     pub(crate) control_queue: VecDeque<(AssociationId, Address, BareHeader)>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -31,11 +32,11 @@ pub struct Bare {
     next_id: u32,
 }
 
-/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+/// Longest queue of handshake packets. Beyond it they are dropped, as if lost.
 const CONTROL_QUEUE_MAX: usize = 1024;
 
 impl Bare {
-    /// An endpoint without circuits that refuses openings until told to listen.
+    /// An endpoint without associations. It refuses Opens until [`Engine::listen`].
     pub fn new(config: BareConfig) -> Self {
         Bare {
             random: SplitMix64::new(config.seed),
@@ -133,6 +134,10 @@ impl Engine for Bare {
         }
     }
 
+    fn packet_len(&self) -> Option<PacketLen> {
+        None
+    }
+
     fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         open::do_open(self, now, to)
     }
@@ -151,6 +156,12 @@ impl Engine for Bare {
         }
     }
 
+    fn framing(&self) -> Framing {
+        Framing::Records
+    }
+
+    fn end_message(&mut self, _id: AssociationId, _end: u64) {}
+
     fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
         acknowledge::do_consume(self, now, id, bytes);
     }
@@ -162,6 +173,8 @@ impl Engine for Bare {
             self.mark_ready(id);
         }
     }
+
+    fn request_ack(&mut self, _now: Instant, _id: AssociationId) {}
 
     fn abort(&mut self, _now: Instant, id: AssociationId) {
         self.remove(id, CloseReason::Aborted);
@@ -224,5 +237,19 @@ impl Engine for Bare {
 
     fn counters(&self) -> Counters {
         self.counters
+    }
+
+    fn sort_by_priority(&self, _associations: &mut [AssociationId]) {}
+
+    fn forwarded_from(&self) -> Option<u64> {
+        None
+    }
+
+    fn supports_cut_through(&self, _from: Address, _head: &[u8]) -> bool {
+        false
+    }
+
+    fn coalesce_delay(&self) -> Duration {
+        Duration::from_millis(1)
     }
 }

@@ -3,34 +3,34 @@
 use crate::{Address, AssociationId};
 use core::ops::Range;
 
-/// One packet: a header the engine wrote and a range of the circuit's send store.
+/// One packet: a header the engine wrote and a range of the association's send store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Where the header lies in the batch's header bytes.
+    /// Range of the header in the batch's header bytes.
     pub header: Range<usize>,
     /// Positions of the user bytes that follow it, possibly none.
     pub payload: Range<u64>,
-    /// Offset in the header of an Internet checksum, over the header so far, that the host is to
-    /// extend over the payload. The header's length is even then.
+    /// Offset in the header of an Internet checksum over the header, which the host extends over
+    /// the payload. The header's length is even then.
     pub checksum_at: Option<u16>,
-    /// Octets that follow the user bytes; they lie behind the header in the batch's header bytes.
-    /// Few protocols have any.
+    /// Octets of the trailer behind the user bytes; it is stored behind the header in the batch's
+    /// header bytes.
     pub trailer_len: u8,
-    /// The last four octets of the tail are [`crate::checksum::cxor`] of the packet from this
-    /// offset on up to them; [`Batch::write`] fills them in.
+    /// The last four octets of the trailer are [`crate::checksum::cxor`] over the packet from this
+    /// offset up to them; [`Batch::write`] fills them in.
     pub cxor_from: Option<u8>,
 }
 
-/// Up to n packets of one circuit to one destination, all of the same size but the last, which
-/// may be shorter. That is what one call of segmented UDP carries.
+/// Up to n packets of one association to one destination, all of the same size but the last, which
+/// may be shorter: what one call of segmented UDP carries.
 ///
-/// The host says beforehand how many segments and octets the wire takes; the engine fills in no
-/// more and keeps the rest.
+/// The host sets how many segments and octets the wire takes; the engine fills in no more and keeps
+/// the rest.
 #[derive(Debug)]
 pub struct Batch {
     segments_max: usize,
     octets_max: usize,
-    /// Segments it may hold, from the size of the first on.
+    /// Segments it may hold, once the size of the first is known.
     limit: usize,
     destination: Option<(AssociationId, Address)>,
     headers: Vec<u8>,
@@ -55,7 +55,7 @@ impl Batch {
         }
     }
 
-    /// Empties the batch; the memory stays.
+    /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.destination = None;
         self.limit = self.segments_max;
@@ -63,12 +63,12 @@ impl Batch {
         self.segments.clear();
     }
 
-    /// Names the circuit whose store the ranges belong to, and the destination.
+    /// Sets the association whose store the ranges belong to, and the destination.
     pub fn set_destination(&mut self, association: AssociationId, destination: Address) {
         self.destination = Some((association, destination));
     }
 
-    /// Adds a packet. The caller keeps the rule of equal sizes, which is checked in debug builds.
+    /// Adds a packet. All but the last must have the same size, which debug builds check.
     pub fn push(&mut self, header: &[u8], payload: Range<u64>) {
         self.push_with_checksum(header, payload, None);
     }
@@ -95,8 +95,8 @@ impl Batch {
         self.update_limit();
     }
 
-    /// Adds a packet whose user bytes `tail`, shorter than 256 octets, follows; see
-    /// [`Segment::check_from`].
+    /// Adds a packet with the trailer `tail`, shorter than 256 octets, behind its user bytes; for
+    /// `check_from` see [`Segment::cxor_from`].
     pub fn push_with_trailer(
         &mut self,
         header: &[u8],
@@ -135,12 +135,12 @@ impl Batch {
         }
     }
 
-    /// How many more segments fit; a first one always does.
+    /// Segments that still fit; a first one always does.
     pub fn room(&self) -> usize {
         self.limit - self.segments.len()
     }
 
-    /// Whether nothing was filled in.
+    /// Whether it has no packets.
     pub fn is_empty(&self) -> bool {
         self.segments.is_empty()
     }
@@ -155,14 +155,14 @@ impl Batch {
         &self.headers[segment.header.clone()]
     }
 
-    /// Whether octets follow the user bytes, so that hosts must build each packet in one piece.
+    /// Whether its packets have trailers, so that hosts must copy each packet into one buffer.
     pub fn has_trailers(&self) -> bool {
         self.segments
             .first()
             .is_some_and(|segment| segment.trailer_len > 0)
     }
 
-    /// The packet of `segment` in one piece, behind what is in `out`; `copy` appends user bytes.
+    /// Appends the whole packet of `segment` to `out`; `copy` appends its user bytes.
     pub fn write(
         &self,
         segment: &Segment,
@@ -181,8 +181,8 @@ impl Batch {
         }
     }
 
-    /// Extends the checksums that were asked for over their payloads, of which `sum_of` gives the
-    /// [`crate::checksum::sum`]. For hosts; once a batch.
+    /// Extends the requested checksums over the payloads; `sum_of` is the [`crate::checksum::sum`]
+    /// of a range. For hosts, once a batch.
     pub fn extend_checksums(&mut self, sum_of: impl Fn(&Range<u64>) -> u16) {
         for segment in &mut self.segments {
             let Some(at) = segment.checksum_at.take() else {
@@ -195,12 +195,12 @@ impl Batch {
         }
     }
 
-    /// The circuit and the destination, once named.
+    /// The association and the destination, once set.
     pub fn destination(&self) -> Option<(AssociationId, Address)> {
         self.destination
     }
 
-    /// Bytes of the first packet, hence of each but the last; 0 for an empty batch.
+    /// Octets of the first packet, hence of each but the last; 0 for an empty batch.
     pub fn segment_size(&self) -> usize {
         self.segments.first().map_or(0, size_of)
     }

@@ -1,26 +1,26 @@
-//! The trait every protocol implements, and the words it speaks in.
+//! The trait that every protocol implements, and its types.
 
 use crate::{Batch, Counters, Instant};
 use core::ops::Range;
 use core::time::Duration;
 use std::net::SocketAddr;
 
-/// Where a packet comes from or goes to.
+/// Source or destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
     /// An Internet address and port (UDP, raw IP with port 0).
     Socket(SocketAddr),
     /// A station of the simulator.
     Station(u32),
-    /// The hardware address of an Ethernet interface, or of a group of them.
+    /// An Ethernet hardware address, unicast or multicast.
     Ether([u8; 6]),
 }
 
-/// Names a circuit within one engine. Never used again while the engine lives.
+/// Names an association within one engine. It is never reused while the engine lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AssociationId(pub u32);
 
-/// How packets are cut, fixed for the life of an engine.
+/// Sizes of a full packet, fixed for the life of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentLayout {
     /// Octets of header in front of the user bytes of a full packet.
@@ -36,94 +36,92 @@ impl SegmentLayout {
     }
 }
 
-/// User bytes ready for their user, in order.
+/// User bytes delivered to the user, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// The circuit they belong to.
+    /// The association they belong to.
     pub association: AssociationId,
     /// The bytes.
     pub bytes: Bytes,
     /// Bytes were lost between the last delivery and this one.
     pub gap: bool,
-    /// They begin with a tag of eight octets that the sender set apart.
+    /// They begin with a tag of eight octets (XTP's BTAG).
     pub begin_tag: bool,
-    /// They end with one ([`Framing::Messages`] only).
+    /// They end with a tag of eight octets (XTP's ETAG; [`Framing::Messages`] only).
     pub end_tag: bool,
-    /// A message ends with the last of them ([`Framing::Messages`] only).
+    /// They end a message ([`Framing::Messages`] only).
     pub end_of_message: bool,
 }
 
-/// Where delivered bytes are.
+/// Location of delivered bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bytes {
-    /// In the packet just handled: nothing was copied.
+    /// In the packet just handled, without a copy.
     Packet(Range<usize>),
-    /// In a copy the engine kept because they came before their turn.
+    /// In a copy from the reassembly queue, because they arrived out of order.
     Reassembled(Vec<u8>),
 }
 
-/// How the bytes of a circuit are divided into what its user sends and receives.
+/// How the byte sequence of an association is divided into messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Messages as [`crate::record`]s in the byte stream; the engine does not see them.
+    /// Messages as [`crate::record`]s in the byte stream, invisible to the engine.
     Records,
     /// A byte stream.
     Stream,
-    /// Messages whose ends the engine carries: see [`Engine::end_message`].
+    /// Messages whose ends the engine carries; see [`Engine::end_message`].
     Messages,
 }
 
-/// Something the host must know.
+/// What an engine reports to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A circuit this side opened is ready.
+    /// An association opened by this side is established.
     Connected(AssociationId),
-    /// A peer opened a circuit.
+    /// A peer opened an association.
     Accepted(AssociationId, Address),
-    /// The send store may forget bytes below this position.
+    /// Bytes below this position will not be sent again; the send store may drop them.
     Released(AssociationId, u64),
-    /// The peer will send no more. All that came was delivered before this event.
+    /// The peer closed its sending direction, and all its bytes have been delivered.
     Finished(AssociationId),
-    /// The circuit is gone.
+    /// The association is closed.
     Closed(AssociationId, CloseReason),
 }
 
-/// Why a circuit ended.
+/// Why an association ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// Both sides said all they had to say.
+    /// Both directions were closed and acknowledged.
     Graceful,
     /// The peer did not answer within the limit of retries.
     TimedOut,
-    /// The peer refused, or knows no such circuit.
+    /// The peer refused it, or does not know it.
     Refused,
-    /// One side gave up without waiting for the other.
+    /// One side aborted it.
     Aborted,
 }
 
-/// A command that cannot be carried out.
+/// Why a command failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandError {
-    /// The engine holds as many circuits as it may.
+    /// The engine has reached its limit of associations.
     TooManyAssociations,
-    /// No such circuit, or it is gone.
+    /// There is no such association, or it is closed.
     UnknownAssociation,
 }
 
 impl core::fmt::Display for CommandError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
-            CommandError::TooManyAssociations => {
-                "the endpoint holds as many associations as it may"
-            }
-            CommandError::UnknownAssociation => "no such association",
+            CommandError::TooManyAssociations => "the endpoint has reached its limit of circuits",
+            CommandError::UnknownAssociation => "no such circuit",
         })
     }
 }
 
 impl std::error::Error for CommandError {}
 
-/// The length of the packet these octets begin with; None if they are not one.
+/// The length of the packet that these octets begin with; None if they are not a packet.
 pub type PacketLen = fn(&[u8]) -> Option<usize>;
 
 /// A transport protocol as a function of its inputs.
@@ -132,60 +130,57 @@ pub type PacketLen = fn(&[u8]) -> Option<usize>;
 ///
 /// 1. any number of inputs: [`handle_packet`](Engine::handle_packet),
 ///    [`handle_timeout`](Engine::handle_timeout), commands;
-/// 2. [`transmit`](Engine::transmit) until it leaves the batch empty;
+/// 2. [`poll_transmit`](Engine::poll_transmit) until it leaves the batch empty;
 /// 3. [`poll_event`](Engine::poll_event) until None;
-/// 4. [`deadline`](Engine::deadline), and sleep until then or the next input.
+/// 4. [`poll_timeout`](Engine::poll_timeout), and sleep until then or the next input.
 ///
-/// Any input or transmission may change the deadline. `now` never goes back. Equal inputs in equal
+/// Any input or transmission may change the timeout. `now` never goes back. Equal inputs in equal
 /// order give equal outputs: nothing else may influence an engine.
+///
+/// No method has a default body: an engine that wraps another one and forgets to forward a call
+/// does not compile.
 pub trait Engine {
-    /// How this engine cuts packets.
+    /// Sizes of this engine's full packets.
     fn layout(&self) -> SegmentLayout;
 
-    /// How to tell the length of a packet from its first octets, if they say it. A wire that
-    /// receives several packets as one then need not ask the kernel where the first ends.
-    fn packet_len(&self) -> Option<PacketLen> {
-        None
-    }
+    /// Reads the length of a packet from its first octets, for protocols that carry it. A wire that
+    /// receives coalesced packets then does not need the segment size from the kernel.
+    fn packet_len(&self) -> Option<PacketLen>;
 
-    /// Opens a circuit to `to`. [`Event::Connected`] or [`Event::Closed`] follows.
+    /// Opens an association to `to`. [`Event::Connected`] or [`Event::Closed`] follows.
     fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError>;
 
-    /// Whether circuits opened by peers are accepted; they are refused before the first call.
+    /// Sets whether associations opened by peers are accepted; an engine refuses them at first.
     fn listen(&mut self, accept: bool);
 
-    /// The circuit's send store now holds the bytes up to position `end`.
+    /// Submits the bytes of the association's send store up to position `end`.
     ///
-    /// `push` says that the user waits for them to leave: a part-filled packet need not wait for
-    /// more.
+    /// With `push` (TCP's PSH) a part-filled packet is sent without waiting for more.
     fn submit(&mut self, now: Instant, association: AssociationId, end: u64, push: bool);
 
-    /// How users of this engine send and receive.
-    fn framing(&self) -> Framing {
-        Framing::Records
-    }
+    /// How this engine divides bytes into messages.
+    fn framing(&self) -> Framing;
 
-    /// A message of the circuit's store ends at position `end`, called in ascending order before
-    /// [`extend`](Engine::extend) covers it ([`Framing::Messages`] only).
-    fn end_message(&mut self, _association: AssociationId, _end: u64) {}
+    /// Marks the end of a message at position `end` of the store. Call it in ascending order, and
+    /// before [`submit`](Engine::submit) covers the position ([`Framing::Messages`] only).
+    fn end_message(&mut self, association: AssociationId, end: u64);
 
-    /// The user took `bytes` more of what was delivered.
+    /// The user has read `bytes` more of what was delivered, which opens the receive window.
     fn consume(&mut self, now: Instant, association: AssociationId, bytes: u64);
 
-    /// Ends the circuit's sending direction after the bytes in its store.
+    /// Closes the association's sending direction behind the submitted bytes.
     fn finish(&mut self, now: Instant, association: AssociationId);
 
-    /// The user waits until the peer has everything and does nothing else meanwhile: an engine that asks
-    /// for acknowledgements asks now.
-    fn request_ack(&mut self, _now: Instant, _association: AssociationId) {}
+    /// Requests an ACK for everything in flight. Called when the user blocks until all data are
+    /// acknowledged.
+    fn request_ack(&mut self, now: Instant, association: AssociationId);
 
-    /// Ends the circuit at once, both directions.
+    /// Aborts the association, both directions at once.
     fn abort(&mut self, now: Instant, association: AssociationId);
 
-    /// Takes in one packet. User bytes it brings in order are appended to `deliveries`.
+    /// Processes one packet. Its user bytes are appended to `deliveries`, in order.
     ///
-    /// The packet is hostile until shown otherwise: nothing in it makes this panic, loop long or
-    /// use memory without bound.
+    /// Packets are hostile input: none makes this panic, loop for long or use unbounded memory.
     fn handle_packet(
         &mut self,
         now: Instant,
@@ -194,42 +189,37 @@ pub trait Engine {
         deliveries: &mut Vec<Delivery>,
     );
 
-    /// The deadline has come.
+    /// Handles the timers that have expired.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Fills `batch` (empty when given) with the next packets to send, none when there are none.
+    /// Fills the empty `batch` with the next packets to send, or leaves it empty.
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch);
 
     /// The next event, oldest first.
     fn poll_event(&mut self) -> Option<Event>;
 
-    /// When [`handle_timeout`](Engine::handle_timeout) wants to be called.
+    /// When [`handle_timeout`](Engine::handle_timeout) must be called next.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Bytes sent on `circuit` that the peer has not yet said it has, and that still count
-    /// against the window; 0 for an unknown circuit.
+    /// Bytes sent on `association` that are not acknowledged and count against the window; 0 for
+    /// an unknown association.
     fn bytes_in_flight(&self, association: AssociationId) -> u64;
 
-    /// The work done so far.
+    /// Counts of the work done so far.
     fn counters(&self) -> Counters;
 
-    /// Puts circuits into the order their users are to be served in. Few protocols have one.
-    fn sort_by_priority(&self, _associations: &mut [AssociationId]) {}
+    /// Sorts associations by priority, most urgent first. Few protocols have priorities.
+    fn sort_by_priority(&self, associations: &mut [AssociationId]);
 
-    /// For engines that pass on what others built: which arrival the packet last transmitted was,
-    /// counted as [`Counters::packets_parsed`], and 0 for one of its own. None for all others.
-    fn forwarded_from(&self) -> Option<u64> {
-        None
-    }
+    /// For routers: the number of the arrival that the packet last transmitted was, counted as
+    /// [`Counters::packets_parsed`], and 0 for a packet of its own. None for end systems.
+    fn forwarded_from(&self) -> Option<u64>;
 
-    /// Whether the packet from `from` that begins with `head` can be passed on before the rest of it is
-    /// here (cut-through). Only engines that pass on what others built can do that.
-    fn supports_cut_through(&self, _from: Address, _head: &[u8]) -> bool {
-        false
-    }
+    /// For routers: whether the packet from `from` that begins with `head` can be forwarded before
+    /// the rest of it has arrived (cut-through).
+    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool;
 
-    /// How long the host may keep a short message back to let it share a packet.
-    fn coalesce_delay(&self) -> Duration {
-        Duration::from_millis(1)
-    }
+    /// How long the host may delay a short message to coalesce it with others (as Nagle's algorithm
+    /// does).
+    fn coalesce_delay(&self) -> Duration;
 }

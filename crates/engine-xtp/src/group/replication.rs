@@ -1,10 +1,10 @@
-//! Copies of a batch for each receiver, where the medium has no multicast.
+//! Replication of a batch for each receiver on media without multicast (0009, No multicast).
 
 use core::ops::Range;
 use engine::{Address, AssociationId, Batch};
 use std::collections::VecDeque;
 
-/// A packet of the batch that is repeated.
+/// A packet of the replicated batch.
 #[derive(Clone, Debug)]
 struct PacketCopy {
     header: Vec<u8>,
@@ -12,7 +12,7 @@ struct PacketCopy {
     checksum_at: Option<usize>,
 }
 
-/// A batch that went to the first receiver and is to go to others.
+/// A batch that was sent to the first receiver and still has to go to the others.
 #[derive(Debug, Default)]
 pub(super) struct Replicator {
     association: Option<AssociationId>,
@@ -21,16 +21,16 @@ pub(super) struct Replicator {
 }
 
 impl Replicator {
-    /// Sees to it that `batch`, which was addressed to a group, goes to each of `to` instead.
+    /// Redirects `batch`, addressed to a group, to the first of `to` and keeps it for the others.
     pub(super) fn replicate(&mut self, batch: &mut Batch, to: &[Address]) {
-        let Some((circuit, _)) = batch.destination() else {
+        let Some((association, _)) = batch.destination() else {
             return;
         };
         let Some((&first, others)) = to.split_first() else {
             return;
         };
-        batch.set_destination(circuit, first);
-        self.association = Some(circuit);
+        batch.set_destination(association, first);
+        self.association = Some(association);
         self.destinations = others.iter().copied().collect();
         let part = |segment: &engine::Segment| PacketCopy {
             header: batch.header(segment).to_vec(),
@@ -40,29 +40,30 @@ impl Replicator {
         self.packets = batch.segments().iter().map(part).collect();
     }
 
-    /// Fills `batch` with the copy for the next receiver, if there is one.
+    /// Fills `batch` with the copy for the next receiver; false if there is none.
     pub(super) fn poll_transmit(&mut self, batch: &mut Batch) -> bool {
         if self.packets.is_empty() {
             self.destinations.clear();
         }
-        let (Some(circuit), Some(to)) = (self.association, self.destinations.pop_front()) else {
+        let (Some(association), Some(to)) = (self.association, self.destinations.pop_front())
+        else {
             return false;
         };
-        batch.set_destination(circuit, to);
+        batch.set_destination(association, to);
         for part in &self.packets {
             batch.push_with_checksum(&part.header, part.payload.clone(), part.checksum_at);
         }
         true
     }
 
-    /// Copies still to come.
+    /// Copies still to be sent.
     pub(super) fn copies_left(&self) -> usize {
         self.destinations.len()
     }
 
-    /// Bytes of `circuit` below `position` may be gone: nobody lacks them.
-    pub(super) fn release(&mut self, circuit: AssociationId, position: u64) {
-        if Some(circuit) == self.association {
+    /// Drops packets of `association` that begin below `position`: their bytes were released.
+    pub(super) fn release(&mut self, association: AssociationId, position: u64) {
+        if Some(association) == self.association {
             let needed =
                 |part: &PacketCopy| part.payload.is_empty() || part.payload.start >= position;
             self.packets.retain(needed);

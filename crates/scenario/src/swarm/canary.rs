@@ -1,35 +1,36 @@
-//! Engines with a fault planted in them, one for each invariant.
+//! Fault injection: engines with a planted fault, one for each invariant.
 
 use super::check::Invariant;
 use crate::engines::BoxedEngine;
 use engine::{
     Address, AssociationId, Batch, Bytes, CommandError, Counters, Delivery, Engine, Event, Framing,
-    Instant, SegmentLayout,
+    Instant, PacketLen, SegmentLayout,
 };
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// A fault to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedFault {
-    /// A byte is turned over.
+    /// A bit of a byte is flipped.
     Damage,
-    /// A delivery comes twice.
+    /// A delivery is duplicated.
     Double,
-    /// Two deliveries change places.
+    /// Two deliveries are swapped.
     Misorder,
-    /// A delivery is left out.
+    /// A delivery is dropped.
     Drop,
     /// A message ends too early.
     EndEarly,
-    /// The sender is told that all arrived as soon as it has written.
+    /// Bytes are released as soon as they are submitted.
     Forget,
-    /// The circuit is closed in the middle.
+    /// The circuit is aborted.
     GiveUp,
     /// Nothing more is sent.
     Stick,
-    /// The deadline is always now.
+    /// The timeout is always due.
     Spin,
-    /// A packet makes it panic.
+    /// A packet makes the engine panic.
     Panic,
 }
 
@@ -53,14 +54,14 @@ pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
 /// Deliveries, packets or calls before the fault shows.
 const FAULT_AFTER: u64 = 3;
 
-/// An engine with a fault.
+/// An engine with a planted fault. All other calls are forwarded.
 struct FaultyEngine {
     inner: BoxedEngine,
     fault: PlantedFault,
     /// Deliveries with bytes so far.
     deliveries: u64,
     packets: u64,
-    /// A delivery that waits for the next one to pass it.
+    /// A delivery to be sent after the next one.
     delayed: Option<Delivery>,
     events: VecDeque<Event>,
     last_now: Instant,
@@ -68,7 +69,7 @@ struct FaultyEngine {
 
 /// Plants a fault in an engine.
 pub fn plant(inner: BoxedEngine, fault: PlantedFault) -> BoxedEngine {
-    BoxedEngine::new(FaultyEngine {
+    Box::new(FaultyEngine {
         inner,
         fault,
         deliveries: 0,
@@ -79,7 +80,7 @@ pub fn plant(inner: BoxedEngine, fault: PlantedFault) -> BoxedEngine {
     })
 }
 
-/// The same delivery with its bytes on their own.
+/// The same delivery with a copy of its bytes.
 fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
     if let Bytes::Packet(range) = &delivery.bytes {
         delivery.bytes = Bytes::Reassembled(packet[range.clone()].to_vec());
@@ -88,7 +89,7 @@ fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
 }
 
 impl FaultyEngine {
-    /// Spoils a delivery, if its time has come.
+    /// Applies the fault to a delivery, when its turn has come.
     fn inject_fault(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
         let delivery = into_owned(delivery, packet);
         let Bytes::Reassembled(bytes) = &delivery.bytes else {
@@ -193,6 +194,10 @@ impl Engine for FaultyEngine {
         self.inner.layout()
     }
 
+    fn packet_len(&self) -> Option<PacketLen> {
+        self.inner.packet_len()
+    }
+
     fn framing(&self) -> Framing {
         self.inner.framing()
     }
@@ -217,6 +222,10 @@ impl Engine for FaultyEngine {
         self.inner.finish(now, circuit);
     }
 
+    fn request_ack(&mut self, now: Instant, circuit: AssociationId) {
+        self.inner.request_ack(now, circuit);
+    }
+
     fn abort(&mut self, now: Instant, circuit: AssociationId) {
         self.inner.abort(now, circuit);
     }
@@ -227,5 +236,21 @@ impl Engine for FaultyEngine {
 
     fn counters(&self) -> Counters {
         self.inner.counters()
+    }
+
+    fn sort_by_priority(&self, circuits: &mut [AssociationId]) {
+        self.inner.sort_by_priority(circuits);
+    }
+
+    fn forwarded_from(&self) -> Option<u64> {
+        self.inner.forwarded_from()
+    }
+
+    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool {
+        self.inner.supports_cut_through(from, head)
+    }
+
+    fn coalesce_delay(&self) -> Duration {
+        self.inner.coalesce_delay()
     }
 }
