@@ -1,4 +1,4 @@
-//! Notes which compiler builds the program, for the record of each run.
+//! Records the compiler version, which every run stores.
 
 use std::process::Command;
 

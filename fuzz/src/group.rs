@@ -1,6 +1,6 @@
-//! An endpoint of groups under a script of packets, commands and passing time.
+//! A group endpoint driven by a script of packets, commands and time steps.
 
-use super::script::Summary;
+use super::script::{Summary, boundary};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Instant};
 use engine_xtp::ErrorControl;
@@ -12,14 +12,14 @@ const WINDOW: u64 = 20_000;
 const MEMBERS_MAX: usize = 8;
 const ASSOCIATIONS_MAX: usize = 16;
 
-/// Keys of senders elsewhere.
+/// Keys of foreign senders.
 const FOREIGN: [u64; 2] = [5, 6];
 
-/// Bytes a stream's user writes at most.
+/// Limit of bytes written to a stream.
 const STORE_MAX: u64 = 200_000;
 
-/// Batches an endpoint may send without time going on. A batch is one packet here; a window of the
-/// shortest packets, to each of three receivers, is far less.
+/// Limit of batches sent at one instant. A batch is one packet here; a window of the shortest
+/// packets to each of three receivers is far less.
 const BURST_MAX: usize = 5_000;
 
 struct FuzzedGroup {
@@ -29,15 +29,15 @@ struct FuzzedGroup {
     written: BTreeMap<AssociationId, u64>,
     released: BTreeMap<AssociationId, u64>,
     unread: BTreeMap<AssociationId, u64>,
-    /// Keys a packet to the endpoint may carry, the newest first.
+    /// Keys that a packet to the endpoint may carry, newest first.
     keys: Vec<u64>,
     sync: u32,
     seq: u64,
     sent: u64,
 }
 
-/// Runs a script: four octets choose the configuration, then come commands of two octets, some with
-/// octets of a packet behind them.
+/// Runs a script: four octets choose the configuration; then follow commands of two octets, some
+/// with the octets of a packet.
 pub fn group(octets: &[u8]) -> Summary {
     let Some((choice, mut script)) = octets.split_first_chunk::<4>() else {
         return Summary::default();
@@ -111,7 +111,7 @@ fn config(choice: [u8; 4]) -> Config {
 }
 
 impl FuzzedGroup {
-    /// Carries out the first command of `script`: the rest, or None at its end.
+    /// Executes the first command of `script` and returns the rest; None at its end.
     fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
         let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
         let (now, association) = (self.now, self.association(argument));
@@ -165,13 +165,16 @@ impl FuzzedGroup {
 
     fn timeout(&mut self) {
         self.group.handle_timeout(self.now);
-        // What ended says so with its next packet.
+        // A closed stream sends END with its next packet.
         self.drain();
         let next = self.group.poll_timeout();
-        assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
+        assert!(
+            next.is_none_or(|at| at > self.now),
+            "an expired timer stays armed"
+        );
     }
 
-    /// `octets` as a packet: as it is, or with what a peer makes right made right.
+    /// `octets` as a packet: as they are, or with the fields fixed up that a peer would set.
     fn fix_up_packet(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
         let mut packet = octets.to_vec();
         if what & 0x80 != 0 || packet.len() < HEADER_LEN {
@@ -188,6 +191,11 @@ impl FuzzedGroup {
             packet[9] &= !0x1a;
         }
         packet[24..29].fill(0);
+        if argument & 0x60 == 0x60 {
+            packet[24..32].copy_from_slice(&boundary(what).to_be_bytes());
+            // NOERR: a stream may begin at any sequence number.
+            packet[8] |= (argument & 1) << 4;
+        }
         if argument & 16 == 0 && packet.len() >= HEADER_LEN + 20 {
             let rseq = u64::from(packet[39]) * self.seq / 255;
             packet[32..40].copy_from_slice(&rseq.to_be_bytes());
@@ -220,7 +228,7 @@ impl FuzzedGroup {
         }
     }
 
-    /// Fetches what the endpoint has to say and to send. User bytes are zeros.
+    /// Polls all events and packets of the endpoint. User data are zeros.
     fn drain(&mut self) {
         self.events();
         for burst in 0.. {
@@ -234,9 +242,9 @@ impl FuzzedGroup {
                 let written = self.written.get(&association).copied().unwrap_or(0);
                 let released = self.released.get(&association).copied().unwrap_or(0);
                 let named = &segment.payload;
-                let held = named.start >= released && named.end <= written;
+                let in_buffer = named.start >= released && named.end <= written;
                 assert!(
-                    named.is_empty() || held,
+                    named.is_empty() || in_buffer,
                     "{named:?} of {released}..{written}"
                 );
                 let mut packet = batch.header(segment).to_vec();
@@ -244,7 +252,7 @@ impl FuzzedGroup {
                 self.observe_sent(&packet);
             }
             self.events();
-            assert!(burst < BURST_MAX, "it sends without end");
+            assert!(burst < BURST_MAX, "endless sending");
         }
         self.events();
     }
@@ -255,7 +263,7 @@ impl FuzzedGroup {
                 Event::Accepted(id, _) => self.associations.push(id),
                 Event::Released(id, position) => {
                     let released = self.released.entry(id).or_default();
-                    assert!(position > *released, "released again");
+                    assert!(position > *released, "position released twice");
                     *released = position;
                 }
                 Event::Closed(id, _) => self.associations.retain(|known| *known != id),
@@ -267,7 +275,7 @@ impl FuzzedGroup {
 
     fn observe_sent(&mut self, packet: &[u8]) {
         self.sent += 1;
-        let parsed = Packet::parse(packet).expect("an engine sends good packets");
+        let parsed = Packet::parse(packet).expect("an engine sends valid packets");
         self.sync = parsed.header.sync;
         self.seq = self
             .seq
@@ -291,7 +299,7 @@ impl FuzzedGroup {
         assert!(holdings.entries <= ASSOCIATIONS_MAX * (2 * 256 + 64 + 16));
     }
 
-    /// Lets time pass, but not for ever: an idle group is asked for as long as it lives.
+    /// Advances time, but bounded: an idle group sends keepalives for as long as it lives.
     fn run_until_idle(&mut self) {
         let give_up_at = self.now + Duration::from_secs(600);
         for _ in 0..100 {

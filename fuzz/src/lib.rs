@@ -1,12 +1,12 @@
-//! What the fuzz targets run: each function takes any octets and panics when a promise is broken.
+//! What the fuzz targets run: each function takes any octets and panics when an invariant breaks.
 //!
-//! * [`header`], [`first`], [`cntl`], [`ecntl`], [`tcntl`], [`jcntl`], [`diag`], [`data`] - the
-//!   decoders of XTP: what they accept is written again octet for octet.
-//! * [`three`] - the same for the third revision.
-//! * [`sequence`] - an XTP endpoint under a script of packets, commands and passing time.
-//! * [`group()`] - an endpoint of groups likewise.
+//! * [`header`], [`first`], [`cntl`], [`ecntl`], [`tcntl`], [`jcntl`], [`diag`], [`data`] - the XTP
+//!   decoders: an accepted packet is encoded again octet for octet.
+//! * [`v3`] - the same for XTP 3.x.
+//! * [`sequence`] - an XTP endpoint driven by a script of packets, commands and time steps.
+//! * [`group()`] - the same for a group endpoint.
 //!
-//! The tests of `engine-xtp` call the same functions with octets of their own making.
+//! The tests of `engine-xtp` call the same functions with mutated packets.
 #![forbid(unsafe_code)]
 
 mod group;
@@ -20,7 +20,7 @@ pub use script::{Summary, sequence};
 /// Any octets as a packet.
 pub fn header(octets: &[u8]) {
     if let Ok(packet) = Packet::parse(octets) {
-        assert_eq!(packet.emit(), octets, "not written as it was read");
+        assert_eq!(packet.emit(), octets, "encoded differently than parsed");
         assert_eq!(packet.header.dlen as usize, octets.len() - HEADER_LEN);
         assert_eq!(packet.body.format(), packet.header.format);
     }
@@ -36,14 +36,14 @@ pub fn cntl(octets: &[u8]) {
     body(Format::Cntl, Options::NONE, octets);
 }
 
-/// The body of an ECNTL: a report with spans.
+/// The body of an ECNTL: common control segment and spans.
 pub fn ecntl(octets: &[u8]) {
     if let Some(Body::Ecntl(_, spans)) = body(Format::Ecntl, Options::NONE, octets) {
         assert_eq!(spans.iter().count(), spans.len());
     }
 }
 
-/// The body of a TCNTL: a report, a key, a traffic specifier.
+/// The body of a TCNTL: common control segment, key, traffic specifier.
 pub fn tcntl(octets: &[u8]) {
     body(Format::Tcntl, Options::NONE, octets);
 }
@@ -58,7 +58,7 @@ pub fn diag(octets: &[u8]) {
     body(Format::Diag, Options::NONE, octets);
 }
 
-/// The body of a DATA, with the options of its first octet.
+/// The body of a DATA, with options chosen by the first octet.
 pub fn data(octets: &[u8]) {
     let Some((first, rest)) = octets.split_first() else {
         return;
@@ -69,8 +69,8 @@ pub fn data(octets: &[u8]) {
     body(Format::Data, options, rest);
 }
 
-/// A packet of the third revision: the first octet says which. Its length and checks are made right
-/// if the top bit says so, so that most octets reach the body.
+/// A 3.x packet; the first octet chooses the version. With its top bit set, length and checks are
+/// fixed up, so that most inputs reach the body.
 pub fn v3(octets: &[u8]) {
     let Some((first, rest)) = octets.split_first() else {
         return;
@@ -83,13 +83,13 @@ pub fn v3(octets: &[u8]) {
     if let Ok(parsed) = PacketV3::parse(version, &packet) {
         let whole = version.overhead() + parsed.header.dlen as usize;
         let again = parsed.emit(version);
-        let read = PacketV3::parse(version, &again).expect("what was accepted once is good");
+        let read = PacketV3::parse(version, &again).expect("an encoded packet is accepted");
         assert_eq!(read.body, parsed.body);
-        assert_eq!(again.len(), whole, "as long as it was");
+        assert_eq!(again.len(), whole, "the length changed");
     }
 }
 
-/// Makes version, length and checks right, as an attacker would; false for too few octets.
+/// Fixes up version, length and checks, as an attacker would; false for too few octets.
 pub fn fix_checksums(version: Version, packet: &mut Vec<u8>) -> bool {
     let head = version.header_len();
     let segment_len = packet.len().saturating_sub(head) / 4 * 4;
@@ -124,7 +124,7 @@ pub fn fix_checksums(version: Version, packet: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Reads a body and, if it is accepted, writes the packet and reads it again.
+/// Parses a body and, if accepted, encodes the packet and parses it again.
 fn body(format: Format, options: Options, octets: &[u8]) -> Option<Body<'_>> {
     let header = Header {
         key: 5,
@@ -140,8 +140,12 @@ fn body(format: Format, options: Options, octets: &[u8]) -> Option<Body<'_>> {
     let packet = Packet { header, body };
     let mut encoded = Vec::new();
     packet.emit_with_checksum(&mut encoded);
-    assert_eq!(&encoded[HEADER_LEN..], octets, "not written as it was read");
-    let again = Packet::parse(&encoded).expect("what was accepted once is a good packet");
+    assert_eq!(
+        &encoded[HEADER_LEN..],
+        octets,
+        "encoded differently than parsed"
+    );
+    let again = Packet::parse(&encoded).expect("an encoded packet is accepted");
     assert_eq!(again.body, body);
     Some(body)
 }

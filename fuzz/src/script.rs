@@ -1,8 +1,8 @@
-//! An XTP endpoint under a script.
+//! An XTP endpoint driven by a script.
 //!
-//! A script is a row of commands: an octet that says which, an octet or two of arguments, and for
-//! packets their octets. Lengths, checksums and keys are made right most of the time, as an
-//! attacker would, so that packets reach beyond the first check.
+//! A script is a sequence of commands: an opcode, an octet or two of arguments, and for packets
+//! their octets. Lengths, checksums and keys are mostly fixed up, as an attacker would, so that
+//! packets pass the first checks.
 
 use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Framing, Instant};
 use engine_xtp::pdu::{Body, CHECK_AT, Format, HEADER_LEN, Header, Options, Packet, RTN, Service};
@@ -13,14 +13,14 @@ const WINDOW: u64 = 32 << 10;
 const ASSOCIATIONS_MAX: usize = 6;
 const QUARANTINE_MAX: usize = 8;
 
-/// Bytes ever written to a circuit's store.
+/// Limit of bytes written to an association's send buffer.
 const STORE_MAX: u64 = 64 << 10;
 
-/// Packets that may leave after one input: all that was written in messages of 16 bytes, on all
-/// circuits.
+/// Limit of packets sent after one input: everything written, in messages of 16 bytes, on all
+/// associations.
 const BURST_MAX: usize = ASSOCIATIONS_MAX * STORE_MAX as usize / 16;
 
-/// What a script reached.
+/// Counters of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Packets that were accepted.
@@ -31,20 +31,30 @@ pub struct Summary {
     pub sent: u64,
 }
 
-/// An endpoint, what it said, and what it got.
+/// Powers of two at which a sequence number may overflow: 2^32, the engine's limit 2^62, 2^63 and
+/// 2^64, which is 0.
+const BOUNDARIES: [u64; 4] = [1 << 32, 1 << 62, 1 << 63, 0];
+
+/// A sequence number from 4 below to 3 above one of [`BOUNDARIES`], chosen by the opcode's free bits.
+pub(crate) fn boundary(what: u8) -> u64 {
+    let base = BOUNDARIES[usize::from(what >> 4 & 3)];
+    base.wrapping_add(u64::from(what & 7)).wrapping_sub(4)
+}
+
+/// An endpoint with its inputs and outputs.
 struct FuzzedEndpoint {
     xtp: Xtp,
     now: Instant,
     associations: Vec<AssociationId>,
-    /// Bytes written to each circuit's store, bytes its user has not taken, and where it is.
+    /// Bytes submitted on each association, and bytes its user has not consumed.
     written: BTreeMap<AssociationId, u64>,
     unread: BTreeMap<AssociationId, u64>,
-    /// Keys worth knowing: those the endpoint told.
+    /// Keys that the endpoint revealed.
     keys: Vec<u64>,
-    /// The last sync and the highest number it sent, to report on.
+    /// Last sync and highest sequence number it sent, for control packets to it.
     sync: u32,
     sent_seq: u64,
-    /// Octets to and from each address before it was heard with a key of the endpoint's own.
+    /// Octets from less octets to each address that is not validated yet.
     amplification_credit: BTreeMap<Address, i64>,
     sent: u64,
 }
@@ -53,8 +63,8 @@ struct FuzzedEndpoint {
 ///
 /// # Panics
 ///
-/// When the endpoint breaks a promise: bounded memory and output, bytes that lie in the packet,
-/// no more out than in before an address is proven, timers that lie ahead.
+/// When the endpoint breaks an invariant: bounded memory and output, delivered ranges within the
+/// packet, the amplification limit, timers in the future.
 pub fn sequence(script: &[u8]) -> Summary {
     let Some((choice, mut rest)) = script.split_first_chunk::<4>() else {
         return Summary::default();
@@ -136,7 +146,7 @@ impl FuzzedEndpoint {
         }
     }
 
-    /// Carries out the first command of `script`: the rest, or None at its end.
+    /// Executes the first command of `script` and returns the rest; None at its end.
     fn step<'a>(&mut self, script: &'a [u8]) -> Option<&'a [u8]> {
         let (&[what, argument], rest) = script.split_first_chunk::<2>()?;
         let association = self.association(argument);
@@ -192,10 +202,13 @@ impl FuzzedEndpoint {
     fn timeout(&mut self) {
         self.xtp.handle_timeout(self.now);
         let next = self.xtp.poll_timeout();
-        assert!(next.is_none_or(|at| at > self.now), "a timer stays due");
+        assert!(
+            next.is_none_or(|at| at > self.now),
+            "an expired timer stays armed"
+        );
     }
 
-    /// `octets` as a packet: as it is, or with what an attacker can make right made right.
+    /// `octets` as a packet: as they are, or with the fields fixed up that an attacker can set.
     fn fix_up_packet(&self, what: u8, argument: u8, octets: &[u8]) -> Vec<u8> {
         let mut packet = octets.to_vec();
         if what & 0x40 != 0 || packet.len() < HEADER_LEN {
@@ -205,12 +218,15 @@ impl FuzzedEndpoint {
         packet[..8].copy_from_slice(&known.to_be_bytes());
         packet[11] = 0x20 | packet[11] & 0x0f;
         if argument & 8 == 0 {
-            // Close and multicast bits end most stories at once.
+            // Close and multicast bits would end most runs at once.
             packet[8] &= !0x08;
             packet[9] &= !0x1a;
         }
         if argument & 16 == 0 {
             packet[24..30].fill(0);
+        }
+        if argument & 0xc0 == 0xc0 {
+            packet[24..32].copy_from_slice(&boundary(what).to_be_bytes());
         }
         if argument & 32 == 0 && packet.len() >= HEADER_LEN + 20 {
             let seq = u64::from(packet[39]) * self.sent_seq / 255;
@@ -249,7 +265,7 @@ impl FuzzedEndpoint {
         }
     }
 
-    /// Fetches what the endpoint has to say and to send. User bytes are zeros.
+    /// Polls all events and packets of the endpoint. User data are zeros.
     fn drain(&mut self) {
         let mut burst = 0;
         loop {
@@ -268,7 +284,7 @@ impl FuzzedEndpoint {
                 self.observe_sent(to, &packet);
                 burst += 1;
             }
-            assert!(burst < BURST_MAX, "it sends without end");
+            assert!(burst < BURST_MAX, "endless sending");
         }
         while let Some(event) = self.xtp.poll_event() {
             match event {
@@ -281,13 +297,13 @@ impl FuzzedEndpoint {
 
     fn observe_sent(&mut self, to: Address, packet: &[u8]) {
         self.sent += 1;
-        let parsed = Packet::parse(packet).expect("an engine sends good packets");
+        let parsed = Packet::parse(packet).expect("an engine sends valid packets");
         self.sync = parsed.header.sync;
         self.sent_seq = parsed.header.seq.max(self.sent_seq);
         let mut key = None;
         match parsed.body {
             Body::Tcntl { xkey, .. } => key = Some(xkey | RTN),
-            // The endpoint's own opening: it trusts the address, and its key is out.
+            // A FIRST of the endpoint itself: the address is trusted, and the key is revealed.
             _ if parsed.header.format == Format::First => key = Some(parsed.header.key | RTN),
             _ => {}
         }
@@ -313,10 +329,10 @@ impl FuzzedEndpoint {
             holdings.associations <= ASSOCIATIONS_MAX && holdings.quarantined <= QUARANTINE_MAX
         );
         assert!(holdings.reassembly_bytes as u64 <= ASSOCIATIONS_MAX as u64 * 4 * WINDOW);
-        assert_eq!(holdings.queued, 0, "something was not fetched");
+        assert_eq!(holdings.queued, 0, "something was not polled");
     }
 
-    /// Lets time pass until the endpoint wants no more of it: a silent peer is given up.
+    /// Advances time until no timer is left: a silent peer is abandoned.
     fn run_until_idle(&mut self) {
         let give_up_at = self.now + core::time::Duration::from_secs(600);
         while let Some(at) = self.xtp.poll_timeout().filter(|at| *at < give_up_at) {

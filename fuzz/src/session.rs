@@ -1,4 +1,4 @@
-//! A client's session with an agent, from octets: frames, requests, and what an agent makes of them.
+//! A session of a client with an agent, from arbitrary octets: frames, requests, their handling.
 
 #![allow(dead_code, reason = "each target uses one of the two")]
 
@@ -9,14 +9,14 @@ use control::{Caps, FromWorker, Job, ToWorker, WorkerQuota, WorkerReport};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Octets as frames: what is accepted is written again as it was read.
+/// Octets as frames: an accepted message can be encoded again.
 pub fn frames(octets: &[u8]) {
     let mut frames = FrameDecoder::new(REQUEST_MAX);
-    for piece in octets.chunks(7) {
-        frames.push(piece);
+    for chunk in octets.chunks(7) {
+        frames.push(chunk);
         while let Ok(Some(request)) = frames.next_message::<ToAgent>() {
             let again = encode(&request, REQUEST_MAX);
-            assert!(again.is_ok(), "what fitted once fits again");
+            assert!(again.is_ok(), "an accepted message fits a frame");
         }
     }
     let mut answers = FrameDecoder::new(REQUEST_MAX);
@@ -28,8 +28,8 @@ pub fn frames(octets: &[u8]) {
     }
 }
 
-/// Octets as requests of a client whose turn it is: whatever it asks, there are never more workers,
-/// circuits, bytes or octets a second than may be, and no job speaks with anybody but the client.
+/// Octets as requests of an admitted client: workers, circuits, bytes and rate never exceed the caps,
+/// and every job communicates with the client only.
 pub fn session(octets: &[u8]) {
     let client = VerifiedPeer {
         peer: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
@@ -88,7 +88,7 @@ fn within(state: &SessionState, caps: &Caps) {
     assert!(senders().all(|job| job.pace_bytes_per_s.is_some()));
 }
 
-/// Workers that move all they may, whether they report it or not.
+/// Workers that use up their allowance, whether they report it or not.
 #[derive(Default)]
 struct Moved {
     bytes: u64,
@@ -97,16 +97,16 @@ struct Moved {
 
 impl Moved {
     fn begin(&mut self, worker: u32, job: &Job) {
-        let most = job.allowance_bytes.expect("no job is without");
+        let most = job.allowance_bytes.expect("every job has an allowance");
         self.workers.insert(worker, most);
     }
 
-    /// What workers that have not reported may move.
+    /// Allowance of the workers that have not reported.
     fn allowed(&self) -> u64 {
         self.workers.values().sum()
     }
 
-    /// It has moved the half when it is told to stop.
+    /// A worker that is stopped reports half of its allowance.
     fn report(&mut self, worker: u32, state: &mut SessionState) {
         let Some(most) = self.workers.remove(&worker) else {
             return;
@@ -119,7 +119,7 @@ impl Moved {
         state.handle_worker_message(worker, FromWorker::Finished(Box::new(report)));
     }
 
-    /// It is ended in the middle, or after its report: its account says more than it moved then.
+    /// A worker is ended before its report, or after it with an account above what it moved.
     fn end(&mut self, worker: u32, state: &mut SessionState) {
         let unreported = self.workers.remove(&worker);
         self.bytes += unreported.unwrap_or(0);

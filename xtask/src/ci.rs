@@ -1,4 +1,4 @@
-//! Everything that must hold, cheapest first.
+//! All checks that must pass before a merge, cheapest first.
 
 use crate::{fail, tidy};
 use std::io::{BufRead, BufReader};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
-/// How many checks and tests came out how.
+/// Counts of passed and failed checks and tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     passed: u64,
@@ -27,8 +27,8 @@ impl Tally {
     }
 }
 
-/// Runs all checks, even when one fails. The last line is `N passed, N failed`: tests, and one for
-/// each other check.
+/// Runs all checks, even after a failure. The last line is `N passed, N failed`: the tests, and one
+/// for each other check.
 pub fn run(root: &Path) -> ExitCode {
     let start = Instant::now();
     let mut tally = Tally::default();
@@ -38,7 +38,7 @@ pub fn run(root: &Path) -> ExitCode {
     tally.add(step("clippy", || cargo(root, clippy)));
     let doc = "doc --locked --workspace --no-deps --document-private-items";
     tally.add(step("documentation", || cargo(root, doc)));
-    // The fuzz targets are a workspace of their own, whose lock file nothing else reads here.
+    // The fuzz targets are a separate workspace; no other step checks its lock file.
     let fuzz = "fetch --locked --manifest-path fuzz/Cargo.toml";
     tally.add(step("lock file of the fuzz targets", || cargo(root, fuzz)));
     tally.add(step("tests", || test(root)));
@@ -62,7 +62,7 @@ fn step(name: &str, run: impl FnOnce() -> Tally) -> Tally {
     tally
 }
 
-/// Cargo with these arguments, warnings in documentation being errors.
+/// Cargo with these arguments; rustdoc warnings are errors.
 fn command(root: &Path, arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command
@@ -101,7 +101,7 @@ fn test(root: &Path) -> Tally {
     }
     let ended_well = child.wait().is_ok_and(|status| status.success());
     if !ended_well && tally.failed == 0 {
-        // Nothing failed that was counted: a test did not compile, or killed its process.
+        // No counted failure: a test did not compile, or its process died.
         tally.failed = 1;
     }
     tally

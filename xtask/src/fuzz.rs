@@ -1,10 +1,10 @@
-//! Builds the fuzz targets and runs them for a while each.
+//! Builds the fuzz targets and runs each for a given time.
 
 use crate::fail;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// Coverage for libFuzzer by flags that stable Rust knows; see `fuzz/README.md`.
+/// Coverage for libFuzzer with flags of stable Rust; see `fuzz/README.md`.
 const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -13,10 +13,10 @@ const FLAGS: &str = "-Cpasses=sancov-module -Ccodegen-units=1 \
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Seconds each target runs unless told otherwise.
+/// Default time of each target in seconds.
 const DEFAULT_SECONDS: &str = "60";
 
-/// Runs the target named, or all of them, for so many seconds each.
+/// Runs the named target, or all, for the given time each.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let (wanted, seconds) = match *arguments {
         [] => (None, DEFAULT_SECONDS),
@@ -63,7 +63,7 @@ fn targets(folder: &Path) -> Result<Vec<String>, String> {
 
 fn build(folder: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    // `--target` keeps the flags away from build scripts.
+    // With `--target` the flags do not apply to build scripts.
     let status = Command::new(cargo)
         .current_dir(folder)
         .args(["build", "--release", "--locked", "--target", TARGET])
@@ -91,7 +91,7 @@ fn fuzz(folder: &Path, program: &Path, name: &str, seconds: &str) -> Result<(), 
         .map_err(|error| format!("{}: {error}", program.display()))?;
     if !status.success() {
         return Err(format!(
-            "{name} found a fault; the input lies in fuzz/crash-..."
+            "{name} found a fault; the input is in fuzz/crash-..."
         ));
     }
     Ok(())

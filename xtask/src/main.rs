@@ -1,11 +1,11 @@
-//! The project's own chores. `cargo xtask` lists them.
+//! Development tasks. `cargo xtask` lists them.
 //!
-//! * `ci` - everything that must hold before a change is merged, cheapest first.
-//! * `tidy` - the house rules no compiler knows.
-//! * `man`, `completions` - from the program's argument definitions.
+//! * `ci` - all checks that must pass before a merge, cheapest first.
+//! * `tidy` - project rules that no compiler checks.
+//! * `man`, `completions` - generated from the argument definitions of the program.
 //! * `bench` - benchmarks against other programs.
-//! * `swarm` - simulated scenarios drawn from seeds, and what must hold in each.
-//! * `fuzz` - decoders and engines fed with octets a fuzzer thinks of, for as long as told.
+//! * `swarm` - simulated scenarios drawn from seeds, each checked against invariants.
+//! * `fuzz` - decoders and engines under libFuzzer, for a given time.
 #![forbid(unsafe_code)]
 
 mod bench;
@@ -22,13 +22,14 @@ const USAGE: &str = "usage: cargo xtask CHORE
 
 chores:
   ci            all checks: formatting, tidy, clippy, documentation, tests
-  tidy          the house rules no compiler knows
+  tidy          project rules that no compiler checks
+  tidy --figures            sizes of the code; --map writes ARCHITECTURE.md's dependencies
   man           the man page to target/man
   completions   shell completions to target/completions
   bench NAME    a benchmark; without a name, lists them
   swarm [N | Ns] [FIRST]    scenarios of N seeds, or of N seconds; --seed SEED repeats one
-  swarm --canary            plants a fault for each invariant: all must be found
-  fuzz [TARGET] [SECONDS]   the fuzz targets, or one of them; a minute each";
+  swarm --canary            plants a fault for each invariant; all must be found
+  fuzz [TARGET] [SECONDS]   all fuzz targets or one; default: 60 s each";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +37,8 @@ fn main() -> ExitCode {
     match words.as_slice() {
         ["ci"] => ci::run(&root()),
         ["tidy"] => tidy::run(&root()),
+        ["tidy", "--figures"] => tidy::figures(&root()),
+        ["tidy", "--map"] => tidy::write_map(&root()),
         ["man"] => pages::man(&root()),
         ["completions"] => pages::completions(&root()),
         ["bench", rest @ ..] => bench::run(&root(), rest),
@@ -58,7 +61,7 @@ fn root() -> PathBuf {
     xtask.parent().unwrap_or(xtask).to_owned()
 }
 
-/// One line to the user, and the exit code of a failure.
+/// Prints an error line; gives the exit code of a failure.
 fn fail(message: &str) -> ExitCode {
     eprintln!("xtask: {message}");
     ExitCode::FAILURE

@@ -1,10 +1,10 @@
-//! Man page and completions. The program prints them from its argument definitions.
+//! Man page and completions, which the program prints from its argument definitions.
 
 use crate::fail;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Shells there are completions for, and the names their files must have.
+/// Shells with completions, and the file names they expect.
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "towpath.bash"),
     ("fish", "towpath.fish"),
@@ -25,7 +25,7 @@ pub fn completions(root: &Path) -> ExitCode {
     finish(written)
 }
 
-/// Writes what the program prints to a file below the workspace.
+/// Writes the program's output to a file below the workspace.
 fn write(root: &Path, arguments: &[&str], file: &str) -> Result<(), String> {
     let mut command = Command::new(env!("CARGO"));
     command

@@ -1,11 +1,10 @@
-//! Scenarios drawn from seeds, for as many or as long as told; see the example `swarm` of crate
-//! `scenario`.
+//! Scenarios drawn from seeds, by number or time; see the example `swarm` of crate `scenario`.
 
 use crate::fail;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// Builds the swarm for speed and runs it with these words.
+/// Builds the swarm in release mode and runs it with these arguments.
 pub fn run(root: &Path, words: &[&str]) -> ExitCode {
     let status = Command::new(env!("CARGO"))
         .current_dir(root)

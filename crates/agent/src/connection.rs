@@ -1,8 +1,8 @@
-//! A connection after its preface: frames in both directions, through TLS where there are keys.
+//! A connection after the version exchange: frames in both directions, over TLS if there are keys.
 //!
-//! Nothing here blocks but [`Link::wait`]; whoever owns a link polls it together with other things.
-//! A frame that has begun must end soon, and what is to be sent must go out soon: both ends are alive
-//! and the frames small.
+//! Only [`FramedConnection::wait`] and the calls built on it block; owners poll the connection
+//! together with other descriptors. A frame must be complete, and queued data sent, within a
+//! timeout.
 
 use crate::keys::TrustedKey;
 use control::frame::{FrameDecoder, FrameError, encode};
@@ -15,33 +15,33 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-/// How long a frame may take from its first octet to its last, in either direction: a cut of five
-/// seconds, and what TCP takes to notice that it is over.
+/// Time from a frame's first octet to its last, in either direction: an outage of five seconds, and
+/// TCP's recovery from it.
 pub(crate) const FRAME_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// Octets that may wait to be sent: reports of two workers.
+/// Limit of the send buffer: reports of two workers.
 const SEND_BUFFER_MAX: usize = 2 * control::frame::RESPONSE_MAX + (64 << 10);
 
-/// Octets handed to TLS at a time, and read at a time.
+/// Octets given to TLS, or read, at a time.
 const CHUNK_LEN: usize = 16 << 10;
 
-/// Octets read before others have their turn.
+/// Octets read per call, so that one connection does not starve others.
 const READ_QUOTA: usize = 16 * CHUNK_LEN;
 
-/// Why a link is of no use any more.
+/// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectionError {
-    /// The other end closed it.
-    #[error("the other end closed the connection")]
+    /// The peer closed it.
+    #[error("the peer closed the connection")]
     Closed,
-    /// The other end is silent.
-    #[error("the other end was not heard for {0:?}")]
+    /// The peer was silent for too long.
+    #[error("the peer was silent for {0:?}")]
     TimedOut(Duration),
-    /// It proved no key that is trusted, or trusts none that was proved.
+    /// Mutual authentication failed, or the peer refused the session.
     #[error("{0}")]
     Refused(String),
-    /// What it sent is no message.
-    #[error("the other end sent {0}")]
+    /// The peer sent a malformed frame.
+    #[error("the peer sent {0}")]
     Frame(#[from] FrameError),
     /// The system refused.
     #[error("the connection broke: {0}")]
@@ -58,12 +58,12 @@ impl From<io::Error> for ConnectionError {
     }
 }
 
-/// A connection that frames travel on.
+/// A connection that carries frames.
 pub struct FramedConnection {
     socket: TcpStream,
     tls: Option<Connection>,
     frames: FrameDecoder,
-    /// Octets of frames that TLS or the socket has not taken.
+    /// Encoded frames that TLS or the socket has not accepted.
     send_buffer: Vec<u8>,
     last_received_at: Instant,
     partial_since: Option<Instant>,
@@ -71,7 +71,7 @@ pub struct FramedConnection {
 }
 
 impl FramedConnection {
-    /// A link on `socket` that takes frames of at most `limit` octets.
+    /// Wraps `socket`; frames of more than `limit` octets are refused.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl FramedConnection {
     ) -> io::Result<FramedConnection> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
-        // Loss on the way back is found at a steady pace, so that a short cut stays short.
+        // Linear RTO backoff (TCP_THIN_LINEAR_TIMEOUTS), so that a short outage stays short.
         let _ = socket2::SockRef::from(&socket).set_tcp_thin_linear_timeouts(true);
         Ok(FramedConnection {
             socket,
@@ -96,12 +96,12 @@ impl FramedConnection {
         })
     }
 
-    /// The socket, to poll.
+    /// The socket, for poll.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
-    /// What to poll it for.
+    /// The events to poll for.
     pub fn poll_flags(&self) -> PollFlags {
         let writes = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
         if writes || (!self.send_buffer.is_empty() && !self.is_handshaking()) {
@@ -111,7 +111,7 @@ impl FramedConnection {
         }
     }
 
-    /// When something last came.
+    /// When data last arrived.
     pub fn last_received_at(&self) -> Instant {
         self.last_received_at
     }
@@ -120,11 +120,11 @@ impl FramedConnection {
         self.tls.as_ref().is_some_and(|tls| tls.is_handshaking())
     }
 
-    /// Proves keys, both ways, until `end`.
+    /// Completes the TLS handshake until `end`.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Keys`] when either end does not trust the other.
+    /// [`ConnectionError::Refused`] when either end does not trust the other.
     pub fn handshake(&mut self, end: Instant) -> Result<(), ConnectionError> {
         while self.is_handshaking() {
             self.flush()?;
@@ -137,18 +137,14 @@ impl FramedConnection {
         self.flush()
     }
 
-    /// Which of these keys the other end has proved; None where no keys were asked for.
+    /// The one of these keys that the peer proved in TLS; None without TLS.
     pub(crate) fn authenticated_key(&self, trusted: &[TrustedKey]) -> Option<TrustedKey> {
         let shown = self.tls.as_ref()?.peer_certificates()?.first()?;
         let is_shown = |one: &&TrustedKey| rawkeys::spki(one.key.octets()) == shown.as_ref();
         trusted.iter().find(is_shown).cloned()
     }
 
-    /// Puts a message into the queue and sends what can be sent.
-    ///
-    /// # Errors
-    ///
-    /// A [`LinkError`].
+    /// Queues a message and sends what the socket accepts.
     pub fn send(&mut self, message: &impl Serialize, limit: usize) -> Result<(), ConnectionError> {
         let frame = encode(message, limit)?;
         if self.send_buffer.len() + frame.len() > SEND_BUFFER_MAX {
@@ -158,11 +154,7 @@ impl FramedConnection {
         self.flush()
     }
 
-    /// Sends what can be sent now.
-    ///
-    /// # Errors
-    ///
-    /// A [`LinkError`].
+    /// Sends what the socket accepts.
     pub fn flush(&mut self) -> Result<(), ConnectionError> {
         let before = self.send_buffer.len();
         let done = self.write_pending()?;
@@ -174,7 +166,7 @@ impl FramedConnection {
         Ok(())
     }
 
-    /// True when nothing is left.
+    /// Writes the send buffer; true when it is empty.
     fn write_pending(&mut self) -> Result<bool, ConnectionError> {
         let Some(tls) = &mut self.tls else {
             while !self.send_buffer.is_empty() {
@@ -203,18 +195,14 @@ impl FramedConnection {
         }
     }
 
-    /// Takes in what has come.
-    ///
-    /// # Errors
-    ///
-    /// A [`LinkError`].
+    /// Reads what has arrived, up to the quota.
     pub fn read_available(&mut self) -> Result<(), ConnectionError> {
         let mut taken = 0;
         while taken < READ_QUOTA {
             match self.read_once() {
                 Ok(0) => break,
                 Ok(len) => taken += len,
-                // What came before the end is read first.
+                // Data before the end of file are handled first.
                 Err(ConnectionError::Closed) if taken > 0 => break,
                 Err(error) => return Err(error),
             }
@@ -230,7 +218,7 @@ impl FramedConnection {
         Ok(())
     }
 
-    /// One read; 0 when there is nothing more.
+    /// One read; 0 if nothing is available.
     fn read_once(&mut self) -> Result<usize, ConnectionError> {
         let Some(tls) = &mut self.tls else {
             let mut chunk = [0; CHUNK_LEN];
@@ -251,7 +239,7 @@ impl FramedConnection {
             Err(error) => return Err(error.into()),
         };
         if let Err(error) = tls.process_new_packets() {
-            // The other end hears why, if it still listens.
+            // Sends the TLS alert, if possible.
             let _ = tls.write_tls(&mut self.socket);
             return Err(tls_error(&error));
         }
@@ -266,11 +254,11 @@ impl FramedConnection {
         }
     }
 
-    /// The next message that came.
+    /// Takes the next received message.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Frame`].
+    /// [`ConnectionError::Frame`].
     pub fn take_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, ConnectionError> {
         let next = self.frames.next_message()?;
         if next.is_some() {
@@ -279,11 +267,11 @@ impl FramedConnection {
         Ok(next)
     }
 
-    /// Whether a frame hangs in either direction.
+    /// Checks the frame timeout in both directions.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Silent`] when one does.
+    /// [`ConnectionError::TimedOut`].
     pub fn check_timeouts(&self) -> Result<(), ConnectionError> {
         let hangs =
             |since: Option<Instant>| since.is_some_and(|since| since.elapsed() > FRAME_TIMEOUT);
@@ -293,11 +281,11 @@ impl FramedConnection {
         Ok(())
     }
 
-    /// Sleeps until something came or can be sent, at most until `end`.
+    /// Sleeps until data arrived or can be sent, at most until `end`.
     ///
     /// # Errors
     ///
-    /// [`LinkError::Silent`] at `end`.
+    /// [`ConnectionError::TimedOut`] at `end`.
     pub fn wait(&self, end: Instant) -> Result<(), ConnectionError> {
         let left = end.saturating_duration_since(Instant::now());
         let span = timespec(left);
@@ -310,10 +298,6 @@ impl FramedConnection {
     }
 
     /// Receives one message until `end`.
-    ///
-    /// # Errors
-    ///
-    /// A [`LinkError`].
     pub fn receive<T: DeserializeOwned>(&mut self, end: Instant) -> Result<T, ConnectionError> {
         loop {
             if let Some(message) = self.take_message()? {
@@ -328,7 +312,7 @@ impl FramedConnection {
 
 impl Drop for FramedConnection {
     fn drop(&mut self) {
-        // The other end is told where it still listens; else it notices by itself.
+        // Sends close_notify, if possible.
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
             let _ = tls.write_tls(&mut self.socket);
@@ -336,7 +320,7 @@ impl Drop for FramedConnection {
     }
 }
 
-/// A duration for poll.
+/// A duration as a timespec for poll.
 pub(crate) fn timespec(span: Duration) -> Timespec {
     Timespec {
         tv_sec: span.as_secs() as i64,
@@ -351,17 +335,17 @@ fn is_retryable(error: &io::Error) -> bool {
     )
 }
 
-/// What is said of another end whose key nobody here has trusted.
-pub(crate) const UNTRUSTED: &str = "the other end's key is not trusted here; if it is the right one, run \
+/// Error text: the peer's key is not trusted here.
+pub(crate) const UNTRUSTED: &str = "the peer's key is not trusted here; if it is the right one, run \
      `towpath key trust` with what `towpath key show` prints there";
 
 fn tls_error(error: &rustls::Error) -> ConnectionError {
     use rustls::Error::{AlertReceived, InvalidCertificate, NoCertificatesPresented};
     ConnectionError::Refused(match error {
-        AlertReceived(_) => "the other end does not trust this one's key; on its host, run \
+        AlertReceived(_) => "the peer does not trust this host's key; on its host, run \
              `towpath key trust` with what `towpath key show` prints here"
             .into(),
         InvalidCertificate(_) | NoCertificatesPresented => UNTRUSTED.into(),
-        other => format!("the other end speaks no TLS that can be used: {other}"),
+        other => format!("TLS with the peer failed: {other}"),
     })
 }

@@ -1,9 +1,8 @@
-//! Keys: who this user is, and whom they trust.
+//! Keys: the user's own key pair, and the keys they trust.
 //!
-//! They lie in a folder of the user's own: `key`, the private key, and `trusted`, a line for each
-//! key that may come in, or be gone to. Both must be readable and writable by their owner alone;
-//! one that is not is refused, since others may know it or have changed it. A file is made whole
-//! beside the old one and takes its place at once, so that nothing is lost on the way.
+//! They are kept in a folder of the user: `key`, the private key, and `trusted`, one line for each
+//! key that may connect or be connected to. A file that others can access, or a folder that they
+//! can write to, is refused. Files are replaced atomically.
 
 mod folder;
 
@@ -16,30 +15,30 @@ use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// What a public key begins with when it is written.
+/// Prefix of a public key's text.
 const PREFIX: &str = "towpath-key-";
 
-/// First words of the file of the private key.
+/// Prefix of the private key file.
 const PRIVATE_KEY_PREFIX: &str = "towpath private key 1: ";
 
 /// Octets of a public key.
 const PUBLIC_KEY_LEN: usize = 32;
 
-/// A public key, as it is shown and trusted.
+/// A public key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; PUBLIC_KEY_LEN]);
 
-/// What is wrong with a key.
+/// Why a key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// There is none.
+    /// There is no key.
     #[error("there is no key in {}; make one with `towpath key new`", .0.display())]
     Missing(PathBuf),
-    /// There is one already.
-    #[error("{} is there already; peers know it, so remove it yourself if you want another", .0.display())]
+    /// There is a key already.
+    #[error("{} already exists; peers know it, so remove it yourself to replace it", .0.display())]
     Exists(PathBuf),
-    /// Others may have read or changed the file.
-    #[error("{} may be used by others (mode {mode:o}): it must belong to you and have mode 600; \
+    /// Others can read or write the file.
+    #[error("{} is accessible to others (mode {mode:o}): it must belong to you and have mode 600; \
              if nobody has read it, chmod 600 it, else remove it and make another", .path.display())]
     InsecureFile {
         /// The file.
@@ -47,37 +46,37 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// Others may put files of theirs into the folder.
-    #[error("{} may be changed by others (mode {mode:o}): look at what is in it, and chmod 700 it", .path.display())]
+    /// Others can write to the folder.
+    #[error("{} is writable by others (mode {mode:o}): check what is in it, and chmod 700 it", .path.display())]
     InsecureFolder {
         /// The folder.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// More than anybody trusts.
-    #[error("{} is longer than {FILE_MAX} bytes; remove lines that are of no use any more", .0.display())]
+    /// The file is too long.
+    #[error("{} is longer than {FILE_MAX} bytes; remove lines that are not needed", .0.display())]
     TooLong(PathBuf),
-    /// What it says is no key.
+    /// The content is no key.
     #[error("{}", .0)]
     Malformed(String),
-    /// The system refused.
+    /// A system error.
     #[error("{}: {error}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error.
         error: io::Error,
     },
 }
 
 impl PublicKey {
-    /// From its octets.
+    /// A key from its octets.
     pub fn new(octets: [u8; PUBLIC_KEY_LEN]) -> PublicKey {
         PublicKey(octets)
     }
 
-    /// Its octets.
+    /// The octets.
     pub fn octets(&self) -> &[u8; PUBLIC_KEY_LEN] {
         &self.0
     }
@@ -105,7 +104,7 @@ impl FromStr for PublicKey {
         octets.map(PublicKey).ok_or_else(|| {
             let shown: String = text.chars().filter(|c| !c.is_control()).take(80).collect();
             KeyError::Malformed(format!(
-                "'{shown}' is no key; it is a word such as `towpath key show` prints, {PREFIX}..."
+                "'{shown}' is no key; a key is what `towpath key show` prints, {PREFIX}..."
             ))
         })
     }
@@ -135,7 +134,7 @@ impl fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Makes a new Ed25519 pair.
+    /// Generates an Ed25519 key pair.
     ///
     /// # Errors
     ///
@@ -158,19 +157,19 @@ impl Identity {
         })
     }
 
-    /// The public half.
+    /// The public key.
     pub fn public_key(&self) -> PublicKey {
         self.public
     }
 
-    /// The pair, for TLS.
+    /// The key pair in PKCS #8 form, for TLS.
     pub(crate) fn pkcs8(&self) -> &[u8] {
         &self.pkcs8
     }
 }
 
-/// A key that is trusted, and what its owner is called. By any name it may come in as a client; it may
-/// answer as the agent on a host by that host's name only.
+/// A trusted key with its owner's name. The key may authenticate a client whatever its name, but an
+/// agent only on the host of that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustedKey {
     /// The name.
@@ -180,7 +179,7 @@ pub struct TrustedKey {
 }
 
 impl TrustedKey {
-    /// Whether the key is that of the agent on `host`, which is written as in [`crate::Target`].
+    /// Whether the key is trusted for the agent on `host`, written as in [`crate::AgentAddress`].
     pub fn belongs_to_host(&self, host: &str) -> bool {
         let name = self.name.parse::<crate::AgentAddress>();
         let name = name.map_or_else(|_| self.name.clone(), |target| target.host);

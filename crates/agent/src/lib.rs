@@ -1,22 +1,22 @@
-//! The far end of a race on another host, and the way to it.
+//! Races against workers on another host: the agent there, and its client.
 //!
-//! An *agent* runs workers for clients that it trusts, one client at a time, with the same workers
-//! and messages as a race within one host. It is made to be left running: it believes nothing that
-//! is not proved, allows nothing without a limit, and ends what it began.
+//! An *agent* runs workers for trusted clients, one client at a time, with the same workers and
+//! messages as a race within one host. It is made to run unattended: it authenticates peers, limits
+//! every resource, and cleans up after each client.
 //!
 //! From the outside in:
 //!
-//! * [`keys`] - who this user is and whom they trust, in files of their own.
-//! * `preface` - the sixteen octets each way before anybody is known.
-//! * `tls` - both ends prove their keys; before that nothing is parsed.
-//! * [`link`] - frames on the connection; none may hang.
-//! * [`server`] - the agent: queue, session, workers, counts.
-//! * [`client`] - the measuring side: a [`client::Session`], places for workers, a stage.
-//! * `greeting` - agents that meet, so that circuits can run between them.
-//! * `path` - what the kernel knows of a connection's way. `sys` - how it is asked.
+//! * [`keys`] - the user's key and the trusted keys.
+//! * `version_exchange` - sixteen octets each way before authentication.
+//! * `tls` - mutual authentication; nothing is parsed before it.
+//! * [`connection`] - frames on the connection, with timeouts.
+//! * [`server`] - the agent: connection limit, queue, session, workers, metrics.
+//! * [`client`] - a [`client::Session`], remote workers, the environment of a race.
+//! * `peer_check` - agents validate each other's address before circuits run between them.
+//! * `path` - the kernel's facts about a connection's path. `sys` - the system calls for that.
 //!
-//! What travels is in crate `control`: `session` the messages, `frame` the frames, `caps` the limits,
-//! `vet` what makes a stranger's report safe to read.
+//! The protocol is in crate `control`: `session` the messages, `frame` the frames, `caps` the
+//! limits, `vet` the validation of what an agent reports.
 
 pub mod client;
 pub mod connection;
@@ -32,5 +32,5 @@ pub use client::{AgentAddress, AgentEnvironment, Session};
 pub use keys::{KeyFolder, PublicKey};
 pub use server::{Agent, AgentConfig};
 
-/// The port an agent listens on unless told otherwise.
+/// Default port of an agent.
 pub const DEFAULT_PORT: u16 = 7470;

@@ -1,5 +1,4 @@
-//! What the kernel knows of a connection's way: its largest packet, the interface it leaves by, and
-//! what that does for the processor.
+//! The kernel's facts about a connection's path: path MTU, interface and offloads.
 
 use crate::sys;
 use control::session::PathFacts;
@@ -7,7 +6,7 @@ use socket2::SockRef;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-/// The facts, as far as the kernel tells them.
+/// The facts, as far as the kernel knows them.
 pub(crate) fn path_facts(socket: BorrowedFd<'_>) -> PathFacts {
     let local = SockRef::from(&socket)
         .local_addr()

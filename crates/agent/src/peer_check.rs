@@ -1,9 +1,8 @@
-//! Agents that meet: before data flows between two of them, one echoes a token that the other made
-//! up and that travelled through the client both have let in.
+//! Address validation between agents: before data may flow between two agents, one echoes a token
+//! that the other issued and that travelled through their common client.
 //!
-//! The greeting agent connects, and so shows the other where it is; it says nothing until what
-//! answers there has said that it is an agent. The other shows by its answer that it knows the token
-//! too.
+//! The checking agent connects, which shows its address, and sends the token only after the peer
+//! has sent an agent's version message. The peer proves by a digest that it knows the token.
 
 use crate::server::canonical_ip;
 use crate::server::session_state::VerifiedPeer;
@@ -14,16 +13,16 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a greeting may take.
+/// Timeout of a peer check.
 const PEER_CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a token is good for.
+/// Lifetime of a token.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(30);
 
-/// Tokens at a time.
+/// Tokens issued at a time.
 const TOKENS_MAX: usize = 64;
 
-/// Tokens that are out, and who has brought one.
+/// Issued tokens, and the peers that presented them.
 #[derive(Default)]
 pub(crate) struct Tokens {
     pending: Mutex<Vec<PendingToken>>,
@@ -41,10 +40,10 @@ impl Tokens {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes one up for a session.
+    /// Issues a token for a session.
     pub(crate) fn issue(&self, session: u64) -> Token {
         let mut token = [0; TOKEN_LEN];
-        // Without random numbers it stays zero, and zero is never accepted.
+        // Without random numbers it stays zero, which is never accepted.
         let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut token);
         let mut all = self.lock();
         all.retain(|one| one.expires_at > Instant::now() || one.verified.is_some());
@@ -59,7 +58,8 @@ impl Tokens {
         token
     }
 
-    /// Somebody at `known` brings `token`; true when it is one that is out. Each is good once.
+    /// Redeems `token`, presented by the peer at `known`; true if it was valid. A token is valid
+    /// once.
     fn redeem(&self, token: &Token, known: VerifiedPeer) -> bool {
         let mut all = self.lock();
         let now = Instant::now();
@@ -76,7 +76,7 @@ impl Tokens {
         true
     }
 
-    /// Those who brought tokens of `session` since the last time.
+    /// The peers that presented tokens of `session` since the last call.
     pub(crate) fn take_verified(&self, session: u64) -> Vec<VerifiedPeer> {
         let mut all = self.lock();
         let met = all
@@ -88,21 +88,21 @@ impl Tokens {
         met
     }
 
-    /// Whether this agent made it up; to greet with it would be to greet itself, and to make its own
-    /// address one that data may go to.
+    /// Whether this agent issued the token. Presenting it would make the agent check itself, and
+    /// its own address a permitted destination.
     pub(crate) fn is_own_token(&self, token: &Token) -> bool {
         self.lock()
             .iter()
             .any(|one| constant_time_eq(&one.token, token))
     }
 
-    /// The session is over.
+    /// Revokes the tokens of a session that has ended.
     pub(crate) fn revoke(&self, session: u64) {
         self.lock().retain(|one| one.session != session);
     }
 }
 
-/// Whether two tokens are the same, in a time that does not depend on where they differ.
+/// Compares two tokens in constant time.
 fn constant_time_eq(one: &Token, other: &Token) -> bool {
     let differ = one
         .iter()
@@ -111,7 +111,7 @@ fn constant_time_eq(one: &Token, other: &Token) -> bool {
     std::hint::black_box(differ) == 0
 }
 
-/// What proves that its sender knows the token.
+/// The digest that proves knowledge of the token.
 fn proof(token: &Token) -> [u8; 32] {
     let mut text = b"towpath greeting answered ".to_vec();
     text.extend_from_slice(token);
@@ -121,13 +121,13 @@ fn proof(token: &Token) -> [u8; 32] {
     proof
 }
 
-/// Where a client may have this agent greet another: not on this host, which would open what listens
-/// on its loopback to somebody elsewhere, and nowhere that is no host's address. A client on this host
-/// may reach its loopback anyhow.
+/// Checks the address of a peer check: no unspecified, multicast or broadcast address, and no
+/// loopback address unless the client is local, so that a remote client cannot reach this host's
+/// loopback.
 ///
 /// # Errors
 ///
-/// A sentence.
+/// The reason, one sentence.
 pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<SocketAddr, String> {
     let ip = canonical_ip(to.ip());
     let everybody = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
@@ -139,7 +139,7 @@ pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<Soc
             "{ip} is this agent's own host; name the other agent by an address of the network"
         ));
     }
-    // A scope stays with its address; an address of IPv4 in one of IPv6 has none.
+    // Keep the scope of an IPv6 address; an IPv4-mapped address has none.
     Ok(if ip == to.ip() {
         to
     } else {
@@ -147,15 +147,15 @@ pub(crate) fn check_target_address(to: SocketAddr, client: IpAddr) -> Result<Soc
     })
 }
 
-/// Brings `token` to the agent at `to`.
+/// Presents `token` to the agent at `to`.
 ///
 /// # Errors
 ///
-/// One sentence for all that may be wrong, so that nobody learns through it what listens there.
+/// The same sentence for every failure, so that a client cannot scan ports through this agent.
 pub(crate) fn check_peer(to: SocketAddr, token: Token) -> Result<VerifiedPeer, String> {
     let met = present_token(to, token).ok().flatten();
     met.ok_or_else(|| {
-        "no towpath agent of this version answers there that knows of this race".into()
+        "no towpath agent of this version that takes part in this race answers there".into()
     })
 }
 
@@ -178,7 +178,7 @@ fn present_token(to: SocketAddr, token: Token) -> io::Result<Option<VerifiedPeer
     Ok((answer == proof(&token)).then_some(known))
 }
 
-/// Answers an agent that has said that it is one.
+/// Answers an agent's peer check.
 pub(crate) fn answer_peer_check(mut socket: TcpStream, tokens: &Tokens) -> io::Result<()> {
     let end = Instant::now() + PEER_CHECK_TIMEOUT;
     let mut token = [0; TOKEN_LEN];
@@ -190,7 +190,7 @@ pub(crate) fn answer_peer_check(mut socket: TcpStream, tokens: &Tokens) -> io::R
     Ok(())
 }
 
-/// Both ends of a connection.
+/// The addresses of both ends of a connection.
 fn connection_addresses(socket: &TcpStream) -> io::Result<VerifiedPeer> {
     Ok(VerifiedPeer {
         peer: canonical_ip(socket.peer_addr()?.ip()),

@@ -1,5 +1,4 @@
-//! TLS 1.3 with raw public keys on both sides: each proves that it has a key the other trusts. Nothing
-//! is resumed.
+//! TLS 1.3 with raw public keys on both sides (RFC 7250), without session resumption.
 
 use crate::keys::{Identity, PublicKey, TrustedKey};
 use rawkeys::{AES_128, CHACHA20, KeyPair, TrustedKeys, spki};
@@ -8,7 +7,7 @@ use rustls::server::NoServerSessionStorage;
 use rustls::{ClientConnection, Connection, Error, ServerConnection};
 use std::sync::Arc;
 
-/// The agent's side of a connection: it lets in those it trusts.
+/// The agent's side: accepts clients with any trusted key.
 pub(crate) fn server_connection(
     identity: &Identity,
     trusted: &[TrustedKey],
@@ -21,7 +20,7 @@ pub(crate) fn server_connection(
     Ok(ServerConnection::new(Arc::new(config))?.into())
 }
 
-/// The client's side: it speaks with an agent whose key is trusted by the name of `host`.
+/// The client's side: accepts an agent whose key is trusted for `host`.
 pub(crate) fn client_connection(
     identity: &Identity,
     trusted: &[TrustedKey],
@@ -38,8 +37,8 @@ pub(crate) fn client_connection(
     Ok(ClientConnection::new(Arc::new(config), name)?.into())
 }
 
-/// The keys trusted by the name of the host. There are no others, also where that name has none: a key
-/// that was trusted as a client's must not make its owner an agent.
+/// The keys trusted for the host, and no others, even if there are none: a key trusted for a client
+/// must not authenticate an agent.
 fn keys_for(trusted: &[TrustedKey], host: &str) -> Vec<PublicKey> {
     let named = trusted.iter().filter(|one| one.belongs_to_host(host));
     named.map(|one| one.key).collect()
@@ -62,7 +61,7 @@ mod tests {
             assert_eq!(keys_for(&trusted, host), [one], "{host}");
         }
         assert_eq!(keys_for(&trusted, "me"), [two]);
-        // A client's key answers for nobody.
+        // A client's key authenticates no agent.
         assert_eq!(keys_for(&trusted, "elsewhere"), []);
     }
 }

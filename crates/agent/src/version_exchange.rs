@@ -1,42 +1,42 @@
-//! What is said before anybody is known: sixteen octets each way, of one form.
+//! Version exchange: sixteen octets each way before authentication.
 //!
-//! The agent speaks first, to an address that TCP has just seen to be real, and says which version it
-//! speaks and whether it asks for keys. The other says what it is: a client, or another agent that
-//! brings a token. Nothing else is read before keys are proved.
+//! The agent sends first, as the TCP handshake has validated the peer's address: its protocol
+//! version and whether it requires keys. The caller answers with its kind: a client, or another
+//! agent with a token. Nothing else is read before authentication.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// Octets of a preface.
+/// Octets of a version message.
 pub(crate) const LEN: usize = 16;
 
-/// How long the other end may take for it.
+/// Timeout of the exchange.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(5);
 
 const AGENT: &[u8; 14] = b"towpath agent\0";
 const CLIENT: &[u8; LEN] = b"towpath client\0\0";
 const PEER_AGENT: &[u8; LEN] = b"towpath greeting";
 
-/// Whether an agent asks for keys.
+/// Whether an agent requires keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AuthMode {
-    /// It listens on the loopback alone, and asks for none.
+    /// No keys; on the loopback only.
     NoKeys,
-    /// TLS follows.
+    /// TLS with keys follows.
     Keys,
 }
 
-/// Who connected.
+/// Kind of the connecting peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallerKind {
-    /// A measuring client.
+    /// A client.
     Client,
     /// Another agent.
     Agent,
 }
 
-/// The agent's.
+/// Encodes the agent's message.
 pub(crate) fn encode_agent(mode: AuthMode) -> [u8; LEN] {
     let mut octets = [0; LEN];
     octets[..AGENT.len()].copy_from_slice(AGENT);
@@ -48,7 +48,7 @@ pub(crate) fn encode_agent(mode: AuthMode) -> [u8; LEN] {
     octets
 }
 
-/// The caller's.
+/// Encodes the caller's message.
 pub(crate) fn encode_caller(caller: CallerKind) -> [u8; LEN] {
     match caller {
         CallerKind::Client => *CLIENT,
@@ -56,11 +56,11 @@ pub(crate) fn encode_caller(caller: CallerKind) -> [u8; LEN] {
     }
 }
 
-/// What an agent's preface says.
+/// Parses an agent's message.
 ///
 /// # Errors
 ///
-/// A sentence when it is no agent, or one of another version.
+/// A sentence if the peer is no agent, or one of another version.
 pub(crate) fn parse_agent(octets: &[u8; LEN]) -> Result<AuthMode, String> {
     if &octets[..AGENT.len()] != AGENT {
         return Err("what answers there is no towpath agent".into());
@@ -79,7 +79,7 @@ pub(crate) fn parse_agent(octets: &[u8; LEN]) -> Result<AuthMode, String> {
     }
 }
 
-/// What a caller's preface says; None for a stranger's.
+/// Parses a caller's message; None if malformed.
 pub(crate) fn parse_caller(octets: &[u8; LEN]) -> Option<CallerKind> {
     match octets {
         CLIENT => Some(CallerKind::Client),
@@ -88,11 +88,11 @@ pub(crate) fn parse_caller(octets: &[u8; LEN]) -> Option<CallerKind> {
     }
 }
 
-/// Reads as many octets as the buffer has, until `end`.
+/// Fills the buffer until `end`.
 ///
 /// # Errors
 ///
-/// `TimedOut`, `UnexpectedEof`, or the system's.
+/// `TimedOut`, `UnexpectedEof`, or a system error.
 pub(crate) fn read_exact_until(
     socket: &mut TcpStream,
     buffer: &mut [u8],
@@ -119,11 +119,7 @@ pub(crate) fn read_exact_until(
     Ok(())
 }
 
-/// Writes octets that a new connection's buffer has room for.
-///
-/// # Errors
-///
-/// The system's.
+/// Writes to a new connection, whose send buffer has room.
 pub(crate) fn write_all(socket: &mut TcpStream, octets: &[u8]) -> io::Result<()> {
     socket.set_write_timeout(Some(TIMEOUT))?;
     socket.write_all(octets)

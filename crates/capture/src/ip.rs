@@ -1,26 +1,27 @@
-//! IP headers around packets that travelled without one, or under another.
+//! Synthetic IP headers for packets that travelled without one, or in another protocol.
 
 use engine::{Address, checksum};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// XTP's number among the protocols over IP (IANA).
+/// IP protocol number of XTP (IANA).
 pub const XTP: u8 = 36;
 
-/// For experiments (RFC 3692); for protocols without a number.
+/// IP protocol number for experiments (RFC 3692), for protocols without one.
 pub const EXPERIMENT: u8 = 253;
 
 /// Octets of an IPv4 header without options (RFC 791), and of an IPv6 header (RFC 8200).
 const V4_LEN: usize = 20;
 const V6_LEN: usize = 40;
 
-/// Hops: the value hosts usually send with.
+/// TTL and hop limit: the usual default of hosts.
 const HOPS: u8 = 64;
 
-/// Octets of payload a header can announce, over either version.
+/// Longest payload that fits the length field of either version.
 pub const PAYLOAD_MAX: usize = 65_535 - V4_LEN;
 
-/// The Internet address of `address`. Station n of the simulator is 10.0.0.n, in three
-/// octets, and so is the interface whose hardware address ends with them.
+/// The IP address that stands for `address`. A station of the simulator is 10.x.y.z with its number
+/// in three octets; so is an Ethernet interface, with the last three octets of its hardware
+/// address.
 pub fn ip_of(address: Address) -> IpAddr {
     match address {
         Address::Socket(socket) => socket.ip(),
@@ -46,7 +47,7 @@ fn v4(from: Ipv4Addr, to: Ipv4Addr, protocol: u8, payload_len: usize) -> Vec<u8>
     let mut header = vec![0; V4_LEN];
     header[0] = 0x45;
     header[2..4].copy_from_slice(&total.to_be_bytes());
-    // Never in fragments.
+    // Do not fragment.
     header[6] = 0x40;
     header[8] = HOPS;
     header[9] = protocol;

@@ -1,18 +1,18 @@
-//! Packets kept in files that other tools read.
+//! Packet captures in files that other tools read.
 //!
-//! The files are pcapng with times in nanoseconds, which Wireshark and tshark open.
+//! The files are pcapng with timestamps in nanoseconds, which Wireshark and tshark open.
 //!
-//! * [`pcapng`] - the format: [`Writer`] writes it to anything.
-//! * [`tap`] - what an engine sends and receives: a [`Tap`] stands between a pump and its wire and
-//!   writes each packet behind an IP header of its own making. What is no wire, such as the trace of
-//!   a simulation, is written with [`Recorder::write`].
+//! * [`pcapng`] - the file format: [`PcapngWriter`] writes it to any output.
+//! * [`tap`] - packets of an engine: a [`Tap`] is a wire around another and writes each packet
+//!   behind a synthetic IP header. Other packets, such as those of a simulation, are written with
+//!   [`Recorder::write`].
 //! * [`ip`] - that header.
-//! * [`socket`] - what crosses a network interface: a [`Capture`] is a thread that copies frames
-//!   from the kernel into a file until it is stopped.
-//! * `sys` - the packet socket; the only unsafe code.
+//! * [`socket`] - packets of a network interface: a [`Capture`] is a thread that copies frames from
+//!   the kernel into a file until it is stopped.
+//! * `sys` - receiving from the packet socket; the only unsafe code.
 //!
-//! Writing a capture never gets in the way of the packets: a file that cannot be written ends the
-//! capture, and its error is told at the end.
+//! A capture never blocks or fails traffic: a write error ends the capture and is returned at the
+//! end.
 
 pub mod ip;
 pub mod pcapng;

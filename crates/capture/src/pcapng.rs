@@ -1,14 +1,14 @@
-//! The format pcapng (draft-ietf-opsawg-pcapng), as far as it is needed to write packets.
+//! The pcapng format (draft-ietf-opsawg-pcapng), as far as it is needed to write packets.
 //!
-//! A file is a row of blocks: one section header, a description of each interface, packets, and at
-//! the end each interface's statistics. A file cut off in the middle is good up to there.
+//! A file is a sequence of blocks: one section header, a description of each interface, packets,
+//! and at the end each interface's statistics. A truncated file is readable up to the truncation.
 
 use std::io::{self, Write};
 
 /// Writes packets to `out` as pcapng.
 ///
-/// The first error of `out` ends the file: later calls give it again. Buffers inside `out` are
-/// flushed by [`finish`](Writer::finish), or when the writer goes out of scope.
+/// The first error of `out` ends the file: later calls return it again. `out` is flushed by
+/// [`finish`](PcapngWriter::finish) or when the writer is dropped.
 #[derive(Debug)]
 pub struct PcapngWriter<W: Write> {
     /// None after `finish`.
@@ -18,11 +18,11 @@ pub struct PcapngWriter<W: Write> {
     packets: u64,
     written: u64,
     failed: Option<(io::ErrorKind, String)>,
-    /// The block being put together.
+    /// The block being built.
     block: Vec<u8>,
 }
 
-/// How long a file may get. A packet that would go beyond is left out, and so are all after it.
+/// Limit of a file. The first packet beyond it is left out, and so are all after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileLimit {
     /// Packets; None for any number.
@@ -31,7 +31,7 @@ pub struct FileLimit {
     pub octets: Option<u64>,
 }
 
-/// What a packet begins with, as <https://www.tcpdump.org/linktypes.html> numbers it.
+/// Link type of an interface, as numbered by <https://www.tcpdump.org/linktypes.html>.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkType {
     /// An Ethernet header.
@@ -40,44 +40,44 @@ pub enum LinkType {
     Ip,
 }
 
-/// Names an interface of one file.
+/// An interface of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InterfaceId(u32);
 
-/// Which way a packet went, seen from its interface.
+/// Direction of a packet at its interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// It came in.
+    /// Inbound.
     Received,
-    /// It went out.
+    /// Outbound.
     Sent,
 }
 
 /// A packet to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Where it was seen.
+    /// The interface it crossed.
     pub interface: InterfaceId,
-    /// When: ns since 1970-01-01 UTC, or since the start of virtual time.
+    /// Timestamp: ns since 1970-01-01 UTC, or since the start of virtual time.
     pub at_ns: u64,
-    /// Its octets, or the first of them.
+    /// Its octets, possibly truncated.
     pub octets: &'a [u8],
-    /// Octets it had on its way.
+    /// Its original length.
     pub original_len: usize,
-    /// Which way it went, where that is known.
+    /// Direction, where known.
     pub direction: Option<Direction>,
-    /// Words for a reader; empty for none.
+    /// Comment for a reader; empty for none.
     pub comment: &'a str,
 }
 
-/// What became of an interface's packets.
+/// Packet counts of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// When they were counted, on the clock of the packets.
+    /// Time of the counts, on the clock of the packets.
     pub at_ns: u64,
-    /// Packets that were seen.
+    /// Packets that crossed the interface.
     pub received: u64,
-    /// Of these, ones that are not in the file because it could not be written fast enough.
+    /// Of these, packets the kernel dropped because the file was not written fast enough.
     pub dropped: u64,
 }
 
@@ -97,10 +97,10 @@ const PACKET_FLAGS: u16 = 2;
 const STATISTICS_RECEIVED: u16 = 4;
 const STATISTICS_DROPPED: u16 = 5;
 
-/// Times count units of 10^-9 s.
+/// Timestamps in units of 10^-9 s.
 const NANOSECONDS: [u8; 1] = [9];
 
-/// Options are longer than 16 bits can say from here on.
+/// Longest option: the largest multiple of 4 that fits a 16-bit length.
 const OPTION_MAX: usize = 0xfffc;
 
 impl LinkType {
@@ -113,11 +113,7 @@ impl LinkType {
 }
 
 impl<W: Write> PcapngWriter<W> {
-    /// Begins a file; `comment` tells a reader what it is and may be empty.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
+    /// Starts a file; `comment` describes it and may be empty.
     pub fn new(out: W, comment: &str, limit: FileLimit) -> io::Result<PcapngWriter<W>> {
         let mut writer = PcapngWriter {
             out: Some(out),
@@ -129,11 +125,11 @@ impl<W: Write> PcapngWriter<W> {
             block: Vec::new(),
         };
         writer.begin(SECTION);
-        // Lets a reader see in which order the octets of a number stand.
+        // The byte-order magic.
         writer.put(&0x1a2b_3c4d_u32.to_le_bytes());
         writer.put(&1_u16.to_le_bytes());
         writer.put(&0_u16.to_le_bytes());
-        // The length of the section is not known.
+        // The section's length is unknown.
         writer.put(&u64::MAX.to_le_bytes());
         writer.option(COMMENT, comment.as_bytes());
         writer.option(SECTION_PROGRAM, b"towpath");
@@ -142,12 +138,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(writer)
     }
 
-    /// Describes one more interface, called `name`, of which each packet is kept up to `snap_len`
-    /// octets; 0 for all of them.
+    /// Adds the interface `name`, whose packets are truncated to `snap_len` octets; 0 for no limit.
     ///
     /// # Errors
     ///
-    /// The first one met.
+    /// The first write error.
     pub fn interface(
         &mut self,
         name: &str,
@@ -168,11 +163,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(InterfaceId(self.interfaces - 1))
     }
 
-    /// Writes a packet; false when it would go beyond the limit.
+    /// Writes a packet; false when the file is at its limit.
     ///
     /// # Errors
     ///
-    /// The first one met, or `InvalidInput` for an interface of another file.
+    /// The first write error, or `InvalidInput` for an interface of another file.
     pub fn packet(&mut self, packet: &Packet<'_>) -> io::Result<bool> {
         let Packet {
             interface,
@@ -209,11 +204,11 @@ impl<W: Write> PcapngWriter<W> {
         Ok(true)
     }
 
-    /// Writes what became of an interface's packets; usually the last word about it.
+    /// Writes the packet counts of an interface, usually at the end.
     ///
     /// # Errors
     ///
-    /// The first one met.
+    /// The first write error.
     pub fn statistics(&mut self, id: InterfaceId, statistics: &Statistics) -> io::Result<()> {
         self.begin(STATISTICS);
         self.put(&id.0.to_le_bytes());
@@ -234,11 +229,11 @@ impl<W: Write> PcapngWriter<W> {
         self.written
     }
 
-    /// Ends the file and gives back what it was written to.
+    /// Flushes the file and returns its output.
     ///
     /// # Errors
     ///
-    /// The first one met.
+    /// The first write error.
     pub fn finish(mut self) -> io::Result<W> {
         self.check()?;
         let mut out = self.out.take().expect("only finish takes it");
@@ -246,7 +241,7 @@ impl<W: Write> PcapngWriter<W> {
         Ok(out)
     }
 
-    /// Whether the block put together would go beyond the limit.
+    /// Whether the current block would exceed the limit.
     fn is_full(&self) -> bool {
         let octets = self.written + self.block.len() as u64 + 4;
         self.limit.packets.is_some_and(|max| self.packets >= max)
@@ -314,13 +309,13 @@ impl<W: Write> PcapngWriter<W> {
 impl<W: Write> Drop for PcapngWriter<W> {
     fn drop(&mut self) {
         if let Some(out) = &mut self.out {
-            // Who wants to hear of an error calls finish.
+            // `finish` returns errors; drop ignores them.
             let _ = out.flush();
         }
     }
 }
 
-/// A length as the format has it. Nothing here comes near 4 GiB.
+/// A length as 32 bits. No block comes near 4 GiB.
 fn count(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
@@ -408,7 +403,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 
-    /// Takes so many octets and fails from then on; counts flushes.
+    /// Fails after so many octets; counts flushes.
     struct Full<'a>(usize, &'a mut u32);
 
     impl Write for Full<'_> {

@@ -1,4 +1,4 @@
-//! What crosses the interfaces of a host, copied from the kernel into a file.
+//! Captures the interfaces of a host into a file.
 
 use crate::pcapng::{
     Direction, FileLimit, InterfaceId, LinkType, Packet, PcapngWriter, Statistics,
@@ -15,30 +15,30 @@ use std::thread::JoinHandle;
 use wire_ether::Interface;
 use wire_ether::packet::{self, HardwareType, OutgoingFrames, PacketSocketOptions};
 
-/// How much later than the end a packet may be stamped. The kernel begins to stamp arrivals some
-/// time after it was asked to; packets from before that get the time at which they are read.
+/// Largest error of a timestamp. The kernel starts to timestamp arrivals some time after the option
+/// is set; packets before that get the time at which they are read.
 const TIMESTAMP_SLACK_NS: u64 = 50_000_000;
 
-/// How long the thread sleeps at most before it looks whether it is to stop.
+/// Longest sleep of the thread between two checks of the stop flag.
 const STOP_POLL: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
 
-/// Octets gathered before the file is written to: 256 KiB is 170 full Ethernet frames a call.
+/// Octets buffered before a write: 256 KiB are 170 full Ethernet frames.
 const FILE_BUFFER_LEN: usize = 256 << 10;
 
-/// How to capture.
+/// Configuration of a capture.
 #[derive(Clone, Copy, Debug)]
 pub struct CaptureConfig {
     /// Octets kept of each packet; 0 for all of them.
     pub snap_len: u32,
-    /// Octets that may wait in the kernel for the file, on each interface, the kernel's own
-    /// book-keeping included. Packets beyond are dropped and counted.
+    /// Kernel buffer of each interface in octets, the kernel's bookkeeping included. Packets beyond
+    /// are dropped and counted.
     ///
-    /// 32 MiB is a quarter of a second at a gigabit a second.
+    /// 32 MiB is a quarter of a second at 1 Gbit/s.
     pub backlog: usize,
-    /// How long the file may get.
+    /// Limit of the file.
     pub limit: FileLimit,
 }
 
@@ -52,18 +52,18 @@ impl Default for CaptureConfig {
     }
 }
 
-/// What became of the packets.
+/// Packet counts of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CaptureTotals {
-    /// In the file.
+    /// Written to the file.
     pub written: u64,
-    /// Seen, but beyond the limit.
+    /// Received, but beyond the file's limit.
     pub beyond_limit: u64,
-    /// Dropped by the kernel because the file could not be written fast enough.
+    /// Dropped by the kernel because the file was not written fast enough.
     pub dropped: u64,
 }
 
-/// A capture at work. It stops when it goes out of scope.
+/// A running capture. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Capture {
     stop: Arc<AtomicBool>,
@@ -71,13 +71,13 @@ pub struct Capture {
 }
 
 impl Capture {
-    /// Starts to write what crosses `interfaces` of the calling thread's network namespace to
-    /// `out`, from a thread of its own. On a loopback each packet is there once.
+    /// Starts a thread that writes the packets of `interfaces`, in the calling thread's network
+    /// namespace, to `out`. On a loopback each packet is written once.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` without CAP_NET_RAW, `NotFound` when there is no such interface, and
-    /// those of `out`. Each names the interface.
+    /// `PermissionDenied` without CAP_NET_RAW, `NotFound` when there is no such interface. Each
+    /// names the interface.
     pub fn start<W: Write + Send + 'static>(
         interfaces: &[&str],
         out: W,
@@ -108,16 +108,16 @@ impl Capture {
         })
     }
 
-    /// Ends the file with what the kernel still held, and tells what is in it. Waits for the file.
+    /// Stops, writes the packets still in the kernel, and returns the counts.
     ///
     /// # Errors
     ///
-    /// What ended the capture early: the file could not be written, or an interface failed.
+    /// The error that ended the capture early: of the file or of an interface.
     pub fn stop(mut self) -> io::Result<CaptureTotals> {
         self.join().unwrap_or_else(|| Ok(CaptureTotals::default()))
     }
 
-    /// Whether it still captures; false after an error, which [`stop`](Capture::stop) tells.
+    /// Whether it still captures; false after an error, which [`stop`](Capture::stop) returns.
     pub fn is_running(&self) -> bool {
         self.thread
             .as_ref()
@@ -133,12 +133,12 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        // Who wants to hear of an error calls stop.
+        // `stop` returns errors; drop ignores them.
         let _ = self.join();
     }
 }
 
-/// One interface.
+/// One captured interface.
 struct CapturedInterface {
     socket: OwnedFd,
     id: InterfaceId,
@@ -147,7 +147,8 @@ struct CapturedInterface {
 }
 
 impl CapturedInterface {
-    /// The stamp of a packet that came after those before, whose stamps may be late ones.
+    /// The timestamp of the next packet, at least that of the packets before it, whose timestamps
+    /// may be too late by up to [`TIMESTAMP_SLACK_NS`].
     fn monotonic_timestamp(&mut self, at_ns: u64) -> u64 {
         let is_late = self.last_ns.saturating_sub(at_ns) <= TIMESTAMP_SLACK_NS;
         self.last_ns = if is_late {
@@ -189,8 +190,8 @@ impl CapturedInterface {
     }
 }
 
-/// Opens a socket that sees every packet of the interface called `name`, stamped by the kernel, of
-/// which it keeps up to `backlog` octets until they are received.
+/// Opens a socket for every packet of the interface `name`, with kernel timestamps and a receive
+/// buffer of `backlog` octets.
 fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, HardwareType)> {
     let opening = PacketSocketOptions {
         ethertype: packet::ALL_TYPES,
@@ -203,7 +204,7 @@ fn open(name: &str, backlog: usize) -> io::Result<(OwnedFd, HardwareType)> {
     packet::open(&Interface::find(name)?, &opening)
 }
 
-/// What packets of such an interface begin with.
+/// Link type of an interface.
 fn link_type_of(hardware: HardwareType) -> Option<LinkType> {
     match hardware.0 {
         libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Some(LinkType::Ethernet),
@@ -212,7 +213,7 @@ fn link_type_of(hardware: HardwareType) -> Option<LinkType> {
     }
 }
 
-/// What the thread holds.
+/// State of the capture's thread.
 struct CaptureThread<W: Write> {
     writer: PcapngWriter<W>,
     sources: Vec<CapturedInterface>,
@@ -224,7 +225,7 @@ impl<W: Write> CaptureThread<W> {
     fn run(mut self, stop: &AtomicBool) -> io::Result<CaptureTotals> {
         let mut batch = FrameBatch::new();
         loop {
-            // Looked at first: what came before the flag is still taken below.
+            // Read before receiving, so that packets from before the flag are still written.
             let last = stop.load(Ordering::Relaxed);
             let end_ns = if last {
                 (tap::time_of_day())() + TIMESTAMP_SLACK_NS
@@ -255,14 +256,14 @@ impl<W: Write> CaptureThread<W> {
         }
     }
 
-    /// Takes in what an interface has, up to packets seen after `end_ns`.
+    /// Writes the waiting packets of an interface, up to timestamp `end_ns`.
     fn take(&mut self, index: usize, batch: &mut FrameBatch, end_ns: u64) -> io::Result<()> {
         loop {
             match batch.receive(self.sources[index].socket.as_fd()) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                // The interface went down; it may come up again.
+                // The interface is down; it may come up again.
                 Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => return Ok(()),
                 Err(error) => return Err(error),
             }
@@ -275,7 +276,7 @@ impl<W: Write> CaptureThread<W> {
                 }
                 self.write(index, at_ns, &packet)?;
             }
-            // Other interfaces have their turn, and the flag is looked at.
+            // Serves the other interfaces next, and checks the stop flag.
             if !batch.is_full() || end_ns == u64::MAX {
                 return Ok(());
             }

@@ -1,4 +1,4 @@
-//! What an engine sends and receives, written down between its pump and its wire.
+//! A wire that captures the packets of an engine.
 
 use crate::ip;
 use crate::pcapng::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
@@ -10,32 +10,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use wire::{Arrival, Capabilities, Receiver, Wire};
 
-/// A file that several taps write to.
+/// A capture file that several taps write to.
 #[derive(Clone)]
 pub struct Recorder {
     writer: Arc<Mutex<PcapngWriter<Box<dyn Write + Send>>>>,
 }
 
-/// One or more packets seen together.
+/// One or more packets captured together.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedPackets {
-    /// Where.
+    /// Interface of the file.
     pub interface: InterfaceId,
-    /// When, ns.
+    /// Timestamp, ns.
     pub at_ns: u64,
-    /// Which way they went, where that is known.
+    /// Direction, where known.
     pub direction: Option<Direction>,
-    /// Who sent them.
+    /// Source address.
     pub from: IpAddr,
-    /// Who is to receive them.
+    /// Destination address.
     pub to: IpAddr,
-    /// Their protocol's number over IP, see [`ip`].
+    /// IP protocol number, see [`ip`].
     pub protocol: u8,
     /// Octets of each packet but the last.
     pub segment_size: usize,
 }
 
-/// What time it is: ns since 1970-01-01 UTC, or of virtual time.
+/// The current time: ns since 1970-01-01 UTC, or of virtual time.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// The time of day of this host.
@@ -46,17 +46,17 @@ pub fn time_of_day() -> Clock {
     })
 }
 
-/// A wire that writes down each packet that goes over it.
+/// A wire that captures its packets.
 ///
-/// A segmented send is as many packets as it has segments, and so is a coalesced arrival. Each
-/// stands behind an IP header made here, whatever carried it. A packet is stamped before the call
-/// that sends it, and after the call that receives it.
+/// Each segment of a segmented send or a coalesced arrival is written as a packet, behind a
+/// synthetic IP header whatever the medium. Timestamps are taken before the call that sends, and
+/// after the call that receives.
 pub struct Tap<W> {
     wire: W,
     log: TapLog,
 }
 
-/// How packets of one wire are written down.
+/// Writes the packets of one wire to its recorder.
 #[derive(Clone)]
 struct TapLog {
     recorder: Recorder,
@@ -74,12 +74,11 @@ impl Recorder {
         }
     }
 
-    /// Writes out what is buffered and tells how many packets are in the file. Packets that come
-    /// later are lost.
+    /// Flushes the file and returns the number of its packets. Packets written later are lost.
     ///
     /// # Errors
     ///
-    /// The first one met, since when nothing was written.
+    /// The first write error; nothing was written after it.
     pub fn finish(self) -> io::Result<u64> {
         self.with(|writer| {
             let empty: Box<dyn Write + Send> = Box::new(io::sink());
@@ -90,16 +89,12 @@ impl Recorder {
         })
     }
 
-    /// Describes one more interface, whose packets begin with an IP header.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
+    /// Adds an interface, whose packets begin with an IP header.
     pub fn interface(&self, name: &str) -> io::Result<InterfaceId> {
         self.with(|writer| writer.interface(name, LinkType::Ip, 0, ""))
     }
 
-    /// Writes packets behind IP headers made for them; false when the file is full or broken.
+    /// Writes packets behind synthetic IP headers; false when the file is full or failed.
     pub fn write(&self, captured: &CapturedPackets, octets: &[u8]) -> bool {
         let CapturedPackets { from, to, .. } = *captured;
         self.with(|writer| {
@@ -114,25 +109,21 @@ impl Recorder {
                     direction: captured.direction,
                     comment: "",
                 });
-                // The writer keeps its error for the end.
+                // The writer keeps its error for `finish`.
                 written.unwrap_or(false)
             })
         })
     }
 
     fn with<T>(&self, act: impl FnOnce(&mut PcapngWriter<Box<dyn Write + Send>>) -> T) -> T {
-        // A writer is whole between its calls, so one that a panic left is good.
+        // A writer is consistent between its calls, also after a panic.
         act(&mut self.writer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl<W: Wire> Tap<W> {
-    /// Writes what goes over `wire` to `recorder`, as interface `name` with address `own` and
-    /// packets of `protocol` (see [`ip`]).
-    ///
-    /// # Errors
-    ///
-    /// Those of the file.
+    /// Captures the packets of `wire` to `recorder`, as interface `name` with address `own` and IP
+    /// protocol number `protocol` (see [`ip`]).
     pub fn new(
         wire: W,
         recorder: &Recorder,
@@ -218,6 +209,14 @@ impl<W: Wire> Wire for Tap<W> {
         self.wire.descriptor()
     }
 
+    fn has_buffered(&self) -> bool {
+        self.wire.has_buffered()
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        self.wire.join(group)
+    }
+
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
         let receiver = self.wire.receiver()?;
         let log = self.log.clone();
@@ -243,6 +242,10 @@ impl Receiver for TappedReceiver {
 
     fn interrupt(&self) -> io::Result<()> {
         self.receiver.interrupt()
+    }
+
+    fn hint_busy_poll(&self) {
+        self.receiver.hint_busy_poll();
     }
 
     fn is_interruptible(&self) -> bool {

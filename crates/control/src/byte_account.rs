@@ -1,12 +1,12 @@
-//! What a worker has moved, so that it can be known of one that is gone.
+//! Bytes a worker has moved, readable after its exit.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, write};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// A sum that the kernel keeps. A worker adds the bytes it is going to move before it moves them; who
-/// started it reads the sum once the worker is gone, however that came.
+/// A byte count kept in an eventfd. A worker books bytes before it moves them; its parent reads the
+/// sum after the worker's exit, even if the worker was killed.
 #[derive(Debug)]
 pub struct ByteAccount(OwnedFd);
 
@@ -15,17 +15,17 @@ impl ByteAccount {
     ///
     /// # Errors
     ///
-    /// The system's, when descriptors are short.
+    /// When no descriptor is available.
     pub fn new() -> io::Result<ByteAccount> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         Ok(ByteAccount(eventfd(0, flags)?))
     }
 
-    /// Adds `bytes` that are going to be moved.
+    /// Books `bytes` before they are moved.
     ///
     /// # Errors
     ///
-    /// The system's; nothing was added then.
+    /// When the write fails; nothing was booked then.
     pub fn add(&self, bytes: u64) -> io::Result<()> {
         loop {
             match write(&self.0, &bytes.to_ne_bytes()) {
@@ -50,7 +50,7 @@ impl ByteAccount {
     }
 }
 
-/// The other end of an account that came with a job.
+/// An account received with a job.
 impl From<OwnedFd> for ByteAccount {
     fn from(descriptor: OwnedFd) -> ByteAccount {
         ByteAccount(descriptor)

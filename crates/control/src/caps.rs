@@ -1,34 +1,34 @@
-//! What an agent lets its clients do, and how a job is held to it.
+//! Resource caps of an agent, and how they limit a job.
 
 use crate::{Job, Rate, Role, Workload};
 use serde::{Deserialize, Serialize};
 
-/// Transports that run together in one job at most.
+/// Most components of a job.
 const COMPONENTS_MAX: usize = 8;
 
-/// Octets of a leg's text at most: a name and a dozen options.
+/// Most octets of a component's label: a name and a dozen options.
 const COMPONENT_TEXT_MAX: usize = 256;
 
-/// Octets of a congestion control's name at most (TCP_CA_NAME_MAX).
+/// Most octets of a congestion control's name (TCP_CA_NAME_MAX).
 const CONGESTION_MAX: usize = 16;
 
-/// Packets of one batched call at most.
+/// Most packets of one batched call.
 const BATCH_MAX: u64 = 1024;
 
-/// The longest a packet may be said to be on its way: the far side of the moon and back, twice.
+/// Largest accepted path delay: 10 s, several times that of a path to the moon.
 const PATH_DELAY_MAX_NS: u64 = 10_000_000_000;
 
-/// Slices of a trial at most; the loops keep 4096 themselves.
+/// Most slices of a trial; the loops keep 4096.
 const SLICES_MAX: u64 = 100_000;
 
-/// What a circuit says that may move no more bytes.
+/// Error of a circuit whose byte allowance is used up.
 pub const QUOTA_EXCEEDED: &str = "the session has moved all of the bytes that the agent allows; start another, or \
                          raise --max-bytes there";
 
-/// Octets that every message of an open loop begins with: its number and its time.
+/// Octets of the stamp at the start of each open-loop message: its number and send time.
 pub const STAMP_LEN: usize = 16;
 
-/// A worker's part of what a session may move.
+/// A worker's part of the session's limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkerQuota {
     /// User bytes, both directions counted.
@@ -37,8 +37,8 @@ pub struct WorkerQuota {
     pub pace_bytes_per_s: Option<u64>,
 }
 
-/// What a client may ask for. Announced in the hello and enforced there; a client that asks for more
-/// is told so.
+/// What a client may request. The agent announces it in its Hello and enforces it: a request beyond
+/// it is refused with the reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caps {
     /// Circuits of a worker; all workers together may have twice as many.
@@ -63,8 +63,8 @@ pub struct Caps {
     pub session_s: u64,
 }
 
-/// A measuring thread and a helper for each circuit, where circuits come and go that of the one before
-/// too, and the control thread and one to spare.
+/// For each circuit a measuring thread, a helper, and the helper of the previous circuit where
+/// circuits come and go; besides the control thread and a spare.
 const fn threads_for(circuits: u32) -> u32 {
     circuits.saturating_mul(3).saturating_add(2)
 }
@@ -77,7 +77,7 @@ impl Default for Caps {
             workers: crate::session::WORKERS_MAX,
             message_len: 64 << 20,
             buffers: 64 << 20,
-            // 64 circuits with samples, rings and stacks of 50 MiB each; most of it is never touched.
+            // 64 circuits with samples, rings and stacks of 50 MiB each, mostly untouched.
             memory: 8 << 30,
             rate_bps: None,
             bytes: 16 << 40,
@@ -88,7 +88,7 @@ impl Default for Caps {
 }
 
 impl Caps {
-    /// With another number of circuits.
+    /// The same caps with another number of circuits.
     #[must_use]
     pub fn with_circuits(mut self, circuits: u32) -> Caps {
         self.circuits = circuits;
@@ -101,7 +101,7 @@ impl Caps {
         self.rate_bps.map(|bits| (bits / 8).max(1))
     }
 
-    /// Whether `job` is within the caps when `share` is what it may move.
+    /// Checks that `job` is within the caps and `quota`.
     ///
     /// # Errors
     ///
@@ -115,12 +115,7 @@ impl Caps {
         at_least_one("measured time", limits.time_ns)?;
         at_least_one("slice", limits.slice_ns)?;
         at_most("slices", limits.time_ns / limits.slice_ns, SLICES_MAX, "")?;
-        at_most(
-            "way of a packet",
-            job.path_delay_ns,
-            PATH_DELAY_MAX_NS,
-            "ns",
-        )?;
+        at_most("path delay", job.path_delay_ns, PATH_DELAY_MAX_NS, "ns")?;
         if quota.bytes == 0 {
             return Err(format!(
                 "the session has moved all of its {} bytes, or its other workers may; start another, \
@@ -138,18 +133,18 @@ impl Caps {
                 job.components.len()
             ));
         }
-        for leg in &job.components {
-            at_least_one("number of circuits", u64::from(leg.circuits))?;
+        for component in &job.components {
+            at_least_one("number of circuits", u64::from(component.circuits))?;
             at_most(
                 "transport's text",
-                leg.transport.len() as u64,
+                component.transport.len() as u64,
                 COMPONENT_TEXT_MAX as u64,
                 "B",
             )?;
         }
         let circuits = job.circuits();
         at_most("number of circuits", circuits, u64::from(self.circuits), "")?;
-        // Within the cap they are far from the largest number.
+        // The cap keeps this far from overflow.
         let threads = u64::from(threads_for(circuits as u32));
         at_most("number of threads", threads, u64::from(self.threads), "")
     }
@@ -177,7 +172,7 @@ impl Caps {
                 .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
         };
         if settings.congestion.len() > CONGESTION_MAX || !plain(&settings.congestion) {
-            return Err("the congestion control's name is none".into());
+            return Err("the congestion control's name is invalid".into());
         }
         if settings.interface.is_some() {
             return Err("a client names no interfaces of this host; leave out --interface".into());
@@ -185,8 +180,8 @@ impl Caps {
         Ok(())
     }
 
-    /// The job with what the agent decides: it moves no more bytes and goes no faster than `share`, and
-    /// who sends has no more messages than that makes.
+    /// The job limited by the agent: allowance and pace are at most those of `quota`, and the
+    /// message limit of a sender fits the allowance.
     #[must_use]
     pub fn limit_job(&self, mut job: Job, quota: WorkerQuota) -> Job {
         let smaller = |cap: Option<u64>, requested: Option<u64>| match (cap, requested) {
@@ -194,7 +189,7 @@ impl Caps {
             (cap, requested) => cap.or(requested),
         };
         if job.sends() {
-            // An answer is as long as its question, and counts too.
+            // A reply is as long as its request, and counts too.
             let there_and_back = match job.role {
                 Role::Source if job.workload != Workload::Connect => 1,
                 _ => 2,
@@ -209,18 +204,18 @@ impl Caps {
     }
 }
 
-/// An open loop offers no more than it may send.
+/// Checks that an open loop offers no more than its pace permits.
 fn check_rate(job: &Job, quota: WorkerQuota) -> Result<(), String> {
     if job.workload == Workload::Offered && job.message_len < STAMP_LEN as u64 {
         return Err(format!(
-            "a message of an offered load begins with {STAMP_LEN} B of its own"
+            "a message of an offered load needs at least the {STAMP_LEN} B of its stamp"
         ));
     }
     let Some(Rate { per_s, .. }) = job.rate else {
         return Ok(());
     };
     if !per_s.is_finite() || per_s <= 0.0 {
-        return Err("the offered rate is no number above 0".into());
+        return Err("the offered rate is not a positive number".into());
     }
     let bytes = per_s * job.message_len_mean() * job.circuits() as f64;
     match quota.pace_bytes_per_s {
@@ -245,7 +240,7 @@ fn at_most(what: &str, value: u64, most: u64, unit: &str) -> Result<(), String> 
 
 fn at_least_one(what: &str, value: u64) -> Result<(), String> {
     match value {
-        0 => Err(format!("a {what} of 0 is none")),
+        0 => Err(format!("a {what} of 0 is not allowed")),
         _ => Ok(()),
     }
 }
@@ -255,7 +250,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::{Arrivals, CircuitOptions, ComponentSpec, Limits, Mix, Side};
 
-    /// A job that is within everything.
+    /// A job within all caps.
     pub(crate) fn job() -> Job {
         Job {
             side: Side::Listen,
@@ -407,15 +402,15 @@ pub(crate) mod tests {
             bytes: 10_000,
             pace_bytes_per_s: Some(1000),
         };
-        let held = |job: Job| Caps::default().limit_job(job, quota);
-        let source = held(job());
+        let limited = |job: Job| Caps::default().limit_job(job, quota);
+        let source = limited(job());
         assert_eq!(source.limits.messages, 5);
         assert_eq!(source.pace_bytes_per_s, Some(1000));
         assert_eq!(source.allowance_bytes, Some(10_000));
         let mut asking = job();
         (asking.role, asking.workload) = (Role::Client, Workload::Delay);
-        assert_eq!(held(asking).limits.messages, 2);
-        // A mix counts by its longest message, whatever the length beside it says.
+        assert_eq!(limited(asking).limits.messages, 2);
+        // A mix counts by its longest message, not by `message_len`.
         let mut mixed = job();
         mixed.message_len = 1;
         mixed.mix = Some(Mix {
@@ -423,10 +418,10 @@ pub(crate) mod tests {
             full: 2500,
             small_percent: 99,
         });
-        assert_eq!(held(mixed).limits.messages, 2);
+        assert_eq!(limited(mixed).limits.messages, 2);
         let mut modest = job();
         (modest.allowance_bytes, modest.pace_bytes_per_s) = (Some(7), Some(9));
-        let modest = held(modest);
+        let modest = limited(modest);
         assert_eq!(
             (modest.allowance_bytes, modest.pace_bytes_per_s),
             (Some(7), Some(9))

@@ -12,10 +12,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Octets of a frame at most: a report of 64 circuits with a histogram of 64 KiB each.
+/// Most octets of a frame: a report of 64 circuits with a histogram of 64 KiB each.
 pub const FRAME_MAX: usize = 8 << 20;
 
-/// Descriptors that travel with a frame at most; two pipes of two for each of 32 circuits.
+/// Most descriptors of a frame: two pipes of two for each of 32 circuits.
 const DESCRIPTORS_MAX: usize = 128;
 
 /// One end of a control channel.
@@ -27,10 +27,10 @@ pub struct Channel {
 /// A frame that could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// The peer is gone.
-    #[error("the other process is gone")]
+    /// The peer has exited or closed the channel.
+    #[error("the other process has exited")]
     Closed,
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     #[error("the other process did not answer within {0:?}")]
     TimedOut(Duration),
     /// A frame longer than [`FRAME_MAX`].
@@ -65,7 +65,7 @@ impl Channel {
     ///
     /// # Errors
     ///
-    /// [`ChannelError::Closed`], [`ChannelError::TooLong`] or the system's.
+    /// [`ChannelError::Closed`], [`ChannelError::TooLong`] or a system error.
     pub fn send(
         &mut self,
         message: &impl Serialize,
@@ -82,12 +82,12 @@ impl Channel {
         Ok(())
     }
 
-    /// Sends a message, and descriptors with it, to a process that may have stopped to read.
+    /// Sends a message, and descriptors with it, to a process that may have stopped reading.
     ///
     /// # Errors
     ///
-    /// As [`send`](Channel::send), and [`ChannelError::TimedOut`] when it has not taken the message
-    /// whole within `limit`; the channel is of no use after that.
+    /// As [`send`](Channel::send), and [`ChannelError::TimedOut`] when the message was not sent
+    /// whole within `limit`; the channel is unusable after that.
     pub fn send_within(
         &mut self,
         message: &impl Serialize,
@@ -98,7 +98,7 @@ impl Channel {
         let end = Instant::now() + limit;
         let mut sent = 0;
         while sent < frame.len() {
-            // They go with the first octet.
+            // Descriptors go with the first octet.
             let with = if sent == 0 { descriptors } else { &[] };
             match self.send_some(&frame[sent..], with, SendFlags::DONTWAIT) {
                 Ok(len) => sent += len,
@@ -115,7 +115,7 @@ impl Channel {
     ///
     /// # Errors
     ///
-    /// Every [`ChannelError`]; after one but `TimedOut` the channel is of no use.
+    /// Any [`ChannelError`]; after all but `TimedOut` the channel is unusable.
     pub fn receive<T: DeserializeOwned>(
         &mut self,
         limit: Duration,
@@ -130,7 +130,7 @@ impl Channel {
         }
         let mut body = Vec::new();
         while body.len() < len {
-            // Memory grows with what really came, not with what was announced.
+            // Memory grows with the octets received, not with the announced length.
             let start = body.len();
             body.resize(len.min(start + (64 << 10)), 0);
             self.fill(&mut body[start..], &mut descriptors, end, limit)?;
@@ -219,7 +219,7 @@ impl Channel {
     }
 }
 
-/// A message with its length in front.
+/// A message with its length prefix.
 fn encode_frame(message: &impl Serialize) -> Result<Vec<u8>, ChannelError> {
     let body = postcard::to_stdvec(message).map_err(ChannelError::Malformed)?;
     if body.len() > FRAME_MAX {

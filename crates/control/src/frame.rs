@@ -1,29 +1,29 @@
-//! Frames of a session, apart from any socket: octets in, messages out.
+//! Framing of a session without any socket: octets in, messages out.
 //!
 //! A frame is a length of four octets, little-endian, and one message in postcard form that fills
-//! it exactly. Nothing is set aside for what was only announced.
+//! it exactly. No memory is allocated for an announced length.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Octets of a frame to an agent at most: a job of 64 circuits with the addresses of all.
+/// Most octets of a frame to an agent: a job of 64 circuits with the addresses of all.
 pub const REQUEST_MAX: usize = 64 << 10;
 
-/// Octets of a frame from an agent at most: the report of a worker.
+/// Most octets of a frame from an agent: the report of a worker.
 pub const RESPONSE_MAX: usize = crate::FRAME_MAX;
 
-/// Octets of a frame's head.
+/// Octets of a frame's header.
 const HEADER_LEN: usize = 4;
 
-/// A frame that is none.
+/// Why a frame is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// It would be longer than is allowed.
+    /// It exceeds the limit.
     #[error("a frame of {len} octets exceeds the limit of {limit}")]
     TooLong {
         /// Its length.
         len: usize,
-        /// What is allowed.
+        /// The limit.
         limit: usize,
     },
     /// Its octets are no message, or more than one.
@@ -48,7 +48,7 @@ pub fn encode(message: &impl Serialize, limit: usize) -> Result<Vec<u8>, FrameEr
     Ok(frame)
 }
 
-/// Octets as they come, until they are frames.
+/// Collects received octets and decodes frames.
 #[derive(Debug)]
 pub struct FrameDecoder {
     limit: usize,
@@ -57,7 +57,7 @@ pub struct FrameDecoder {
 }
 
 impl FrameDecoder {
-    /// Frames of at most `limit` octets each.
+    /// A decoder of frames of at most `limit` octets.
     pub fn new(limit: usize) -> FrameDecoder {
         FrameDecoder {
             limit,
@@ -66,7 +66,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Octets that came.
+    /// Appends received octets.
     pub fn push(&mut self, octets: &[u8]) {
         if self.consumed > 0 {
             self.octets.drain(..self.consumed);
@@ -75,7 +75,7 @@ impl FrameDecoder {
         self.octets.extend_from_slice(octets);
     }
 
-    /// Whether a frame has begun and not ended.
+    /// Whether an incomplete frame is buffered.
     pub fn is_partial(&self) -> bool {
         self.octets.len() > self.consumed
     }
@@ -84,7 +84,7 @@ impl FrameDecoder {
     ///
     /// # Errors
     ///
-    /// A [`FrameError`]; what follows is of no use then.
+    /// A [`FrameError`]; the decoder is unusable after that.
     pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<T>, FrameError> {
         let waiting = &self.octets[self.consumed..];
         let Some((head, rest)) = waiting.split_first_chunk::<HEADER_LEN>() else {

@@ -1,10 +1,9 @@
 //! The protocol between a measuring process and its workers.
 //!
-//! A worker is told what to do by [`ToWorker`] messages and answers with [`FromWorker`]. They
-//! travel in [`Channel`] frames: a length of four octets, checked against a limit, and the message
-//! in postcard form. Every read has a deadline. Descriptors may travel with a frame on this host.
-//! A job that may move so many bytes and no more comes with an [`Account`], on which the worker books
-//! them.
+//! The controller sends [`ToWorker`] messages, a worker replies with [`FromWorker`]. They travel in
+//! [`Channel`] frames: a length of four octets, checked against a limit, and the message in
+//! postcard form. Every read has a deadline. Descriptors may travel with a frame on this host. A
+//! job with a byte limit comes with a [`ByteAccount`], on which the worker books what it moves.
 //!
 //! ```text
 //! controller            listening worker        connecting worker
@@ -23,9 +22,9 @@
 //!           <------------------------------------- Finished
 //! ```
 //!
-//! Between two hosts the same messages travel inside those of a session: [`session`] has them,
-//! [`frame`] their frames, [`caps`] what an agent allows, and [`vet`] what makes the reports of a
-//! stranger safe to read.
+//! Between two hosts the same messages travel inside session messages: [`session`] has these,
+//! [`frame`] their framing, [`caps`] what an agent allows, and [`validate`] the checks of untrusted
+//! reports.
 //!
 //! Everything received is checked before use; nothing in a frame makes the receiver allocate more
 //! than the frame is long.

@@ -9,10 +9,9 @@ use std::net::IpAddr;
 pub enum ToWorker {
     /// Prepare, as the listening side.
     Listen(Job),
-    /// Prepare, as the connecting side, towards these listeners, one a leg.
+    /// Prepare, as the connecting side, towards these listeners, one per component.
     Connect(Job, Vec<RendezvousFrame>),
-    /// Begin at this time of the worker's own CLOCK_MONOTONIC, ns; 0 or one that has passed for at
-    /// once.
+    /// Start at this time of the worker's CLOCK_MONOTONIC, ns; 0 or a past time means at once.
     Go(u64),
     /// The peer sent everything, this many messages.
     PeerDone(u64),
@@ -23,9 +22,9 @@ pub enum ToWorker {
 /// From a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromWorker {
-    /// The listeners are ready, one a leg.
+    /// The listeners are ready, one per component.
     Listening(Vec<RendezvousFrame>),
-    /// All circuits are made.
+    /// All circuits are connected.
     Connected,
     /// All circuits are accepted.
     Accepted,
@@ -35,7 +34,7 @@ pub enum FromWorker {
     SourceDone(u64),
     /// The end, with what was measured.
     Finished(Box<WorkerReport>),
-    /// It cannot be done.
+    /// The job failed.
     Failed(String),
 }
 
@@ -46,11 +45,11 @@ pub struct RendezvousFrame {
     pub reach: u8,
     /// The transport's address.
     pub bytes: Vec<u8>,
-    /// How many of the frame's descriptors are its.
+    /// How many of the frame's descriptors belong to it.
     pub descriptors: u32,
 }
 
-/// What a worker is to do.
+/// The job of a worker.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// Which side of the set-up.
@@ -65,16 +64,16 @@ pub struct Job {
     pub circuit_options: CircuitOptions,
     /// Address the listeners bind to; None for the loopback.
     pub bind: Option<IpAddr>,
-    /// The only address that is listened to and answered; None for any.
+    /// The only peer address that is accepted; None for any.
     pub peer: Option<IpAddr>,
-    /// What to add to a time stamp of the other side to have it in this side's clock, ns.
+    /// Offset to add to the other side's time stamps to get this side's clock, ns.
     pub clock_offset_ns: i64,
-    /// Bytes a second all circuits together may send at most; None for no limit.
+    /// Bytes a second all circuits together may send; None for no limit.
     pub pace_bytes_per_s: Option<u64>,
-    /// Bytes all circuits together may move, both directions counted, None for no limit. With a limit
-    /// comes an [`Account`](crate::Account), the last descriptor of the frame.
+    /// Bytes all circuits together may move, both directions counted, None for no limit. A limit
+    /// comes with a [`ByteAccount`](crate::ByteAccount), the last descriptor of the frame.
     pub allowance_bytes: Option<u64>,
-    /// The longest a packet may be on its way, ns; 0 within a host.
+    /// Largest path delay, ns; 0 within a host.
     pub path_delay_ns: u64,
     /// Bytes of a message.
     pub message_len: u64,
@@ -88,23 +87,23 @@ pub struct Job {
     pub pin: Option<u32>,
     /// Nice value, -20 to 19.
     pub priority: Option<i32>,
-    /// Spin on non-blocking calls instead of sleeping.
+    /// Busy-poll with non-blocking calls instead of sleeping.
     pub busy_poll: bool,
-    /// Decides random choices.
+    /// Seed of random choices.
     pub seed: u64,
 }
 
 impl Job {
-    /// Whether both ends are on one host with nothing between them but its loopback.
+    /// Whether both ends are on one host, connected by its loopback.
     pub fn is_within_host(&self) -> bool {
         self.path_delay_ns == 0 && self.bind.is_none_or(|address| address.is_loopback())
     }
 
-    /// Its circuits, those of all legs.
+    /// Number of circuits of all components.
     pub fn circuits(&self) -> u64 {
         self.components
             .iter()
-            .map(|leg| u64::from(leg.circuits))
+            .map(|component| u64::from(component.circuits))
             .sum()
     }
 
@@ -114,7 +113,7 @@ impl Job {
             .map_or(self.message_len, |mix| mix.small.max(mix.full))
     }
 
-    /// Bytes of a message in the mean.
+    /// Mean bytes of a message.
     pub fn message_len_mean(&self) -> f64 {
         self.mix.map_or(self.message_len as f64, |mix| {
             let small = f64::from(mix.small_percent.min(100)) / 100.0;
@@ -137,7 +136,7 @@ impl Job {
 pub enum Side {
     /// Waits for the peer.
     Listen,
-    /// Goes to the peer.
+    /// Connects to the peer.
     Connect,
 }
 
@@ -150,16 +149,16 @@ pub enum Role {
     Sink,
     /// Sends and receives.
     Both,
-    /// Asks and waits for the answer.
+    /// Sends requests and waits for the replies.
     Client,
-    /// Answers.
+    /// Replies to requests.
     Server,
 }
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
-    /// As many messages as will go, one way.
+    /// As many messages as possible, one way.
     Throughput,
     /// Request and reply, closed loop.
     Delay,
@@ -169,7 +168,7 @@ pub enum Workload {
     Connect,
 }
 
-/// Circuits of one transport.
+/// A component of a contestant: circuits of one transport.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ComponentSpec {
     /// Its name and its options: `NAME[,KEY=VALUE...]`.
@@ -183,7 +182,7 @@ pub struct ComponentSpec {
 pub struct CircuitOptions {
     /// IPv6 instead of IPv4.
     pub ipv6: bool,
-    /// Bytes a byte stream's receiver asks for.
+    /// Bytes per read of a byte stream.
     pub read_len: u64,
     /// Socket buffers, bytes.
     pub buffers: Option<u64>,
@@ -206,7 +205,7 @@ pub struct Mix {
     pub small: u64,
     /// Bytes of a full one.
     pub full: u64,
-    /// How many of a hundred are small.
+    /// Per cent of the messages that are small.
     pub small_percent: u32,
 }
 
@@ -233,7 +232,7 @@ pub struct Rate {
 /// How messages of an open loop are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrivals {
-    /// All gaps alike.
+    /// Constant gaps.
     Fixed,
     /// Exponential gaps: a Poisson process.
     Exponential,
@@ -246,7 +245,7 @@ pub struct WorkerReport {
     pub circuits: Vec<CircuitReport>,
     /// User bytes sent and received, where an allowance was given; else 0.
     pub moved_bytes: u64,
-    /// What it cost, from Go to the end.
+    /// CPU use from Go to the end.
     pub cpu: CpuUse,
     /// Options as they took effect.
     pub effective: BTreeMap<String, String>,
@@ -255,7 +254,7 @@ pub struct WorkerReport {
 /// What one circuit's thread measured. Times are CLOCK_MONOTONIC of the worker's host, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CircuitReport {
-    /// Its transport, as the job's leg has it.
+    /// Its component's label, as in the job.
     pub transport: String,
     /// Messages handed to the transport.
     pub sent: u64,
@@ -279,9 +278,9 @@ pub struct CircuitReport {
     pub measures: BTreeMap<String, f64>,
     /// Options as they took effect.
     pub effective: BTreeMap<String, String>,
-    /// Why the numbers do not count.
+    /// Why its result is invalid.
     pub invalid: Option<String>,
-    /// Why it ended before its time.
+    /// Why it was aborted.
     pub error: Option<String>,
 }
 
@@ -307,6 +306,6 @@ pub struct CpuUse {
     pub system_ns: u64,
     /// Times it slept and was woken.
     pub voluntary_switches: u64,
-    /// Times it was taken off the processor.
+    /// Times it was preempted.
     pub involuntary_switches: u64,
 }

@@ -1,37 +1,38 @@
-//! What a measuring client and an agent say to each other.
+//! Messages between a measuring client and an agent.
 //!
 //! ```text
 //! client                         agent
 //!   Hello      ------------->
-//!              <-------------    Hello      what it allows and has
+//!              <-------------    Hello      caps and capabilities
 //!              <-------------    Queued     while another client measures, now and then
 //!              <-------------    Ready      the client's turn
 //!   Machine    ------------->
 //!              <-------------    Machine    facts and findings
-//!   Spawn      ------------->               a worker, which gets Tell and answers by Said
-//!   Tell       ------------->
-//!              <-------------    Said
-//!   Clock      ------------->               any time, to compare clocks and to be alive
+//!   Spawn      ------------->               a worker
+//!   ToWorker   ------------->
+//!              <-------------    FromWorker
+//!   Clock      ------------->               any time, for the clock offset and as keepalive
 //!              <-------------    Clock
-//!   End        ------------->
-//!              <-------------    Ended      the process is gone
+//!   EndWorker  ------------->
+//!              <-------------    WorkerEnded  the process was reaped
 //! ```
 //!
-//! Before any of it both have proved who they are, and the agent has seen that the client really is
-//! where it says, see crate `agent`.
+//! Before that, both sides have authenticated and the agent has validated the client's address, see
+//! crate `agent`.
 
 use crate::{Caps, FromWorker, ToWorker};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Workers of one client at a time: one for each host it has circuits with, or both ends within one.
+/// Most workers of a client at a time: one for each host it has circuits with, or both ends within
+/// one.
 pub const WORKERS_MAX: u32 = 4;
 
 /// Octets of a token.
 pub const TOKEN_LEN: usize = 16;
 
-/// A secret that one end made up and the other must echo.
+/// A random secret that the other end must echo.
 pub type Token = [u8; TOKEN_LEN];
 
 /// From a client to an agent.
@@ -39,38 +40,38 @@ pub type Token = [u8; TOKEN_LEN];
 pub enum ToAgent {
     /// The first message, with the version of the protocol.
     Hello(u32),
-    /// Tell the time; the number comes back with it.
+    /// Request the agent's clock; the reply carries this number.
     Clock(u32),
-    /// Tell what the machine is, and what would spoil the measurement to come.
+    /// Request facts about the machine, and findings that concern this measurement.
     Machine(Intent),
-    /// Start a worker of that number.
+    /// Start a worker with this number.
     Spawn(u32),
     /// A message for a worker.
     ToWorker(u32, Box<ToWorker>),
     /// End a worker.
     EndWorker(u32),
-    /// A trial begins: note the host's counters.
+    /// A trial begins: read the host's counters.
     BeginTrial,
-    /// It has ended: tell what else the host did meanwhile.
+    /// The trial has ended: report the host's counters.
     EndTrial,
-    /// Expect a greeting from another agent, which will echo the token that is answered.
+    /// Expect the check of another agent, which must present the token in the reply.
     ExpectPeer,
-    /// Greet the agent at this address with that token.
+    /// Check that the agent at this address can be reached, presenting that token.
     CheckPeer(SocketAddr, Token),
-    /// Send this many octets back, at most [`crate::frame::REQUEST_MAX`].
+    /// Echo these octets, at most [`crate::frame::REQUEST_MAX`].
     Probe(Vec<u8>),
-    /// Tell how this end's connection to the client fares.
+    /// Report how this end's kernel sees the connection to the client.
     Path,
-    /// Nothing more; also to leave the queue.
+    /// End the session, or leave the queue.
     Leave,
 }
 
 /// From an agent to a client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FromAgent {
-    /// The first answer.
+    /// The first reply.
     Hello(AgentHello),
-    /// Another client measures; this many go first.
+    /// Another client is measuring; this many are ahead in the queue.
     Queued(u32),
     /// The client's turn.
     Ready,
@@ -80,42 +81,42 @@ pub enum FromAgent {
     Machine(MachineDescription),
     /// A message of a worker.
     FromWorker(u32, FromWorker),
-    /// A worker's process has ended and was waited for.
+    /// A worker's process has exited and was reaped.
     WorkerEnded(u32),
-    /// What the host did in a trial.
+    /// Counters of the host during a trial.
     TrialCounters(HostCounters),
-    /// The token another agent must bring.
+    /// The token another agent must present.
     ExpectingPeer(Token),
-    /// The other agent answered from this address of its own; data may flow between the two.
+    /// The other agent replied from this address; data may flow between the two.
     PeerChecked(IpAddr),
     /// The octets of a probe.
     Probe(Vec<u8>),
     /// The connection as this end's kernel sees it.
     Path(PathFacts),
-    /// Something cannot be done, and why; concerns a worker if it has a number.
+    /// A request was refused, and why; with the number of the worker it concerns, if any.
     Refused(Option<u32>, String),
     /// The session is over, and why.
     SessionEnded(String),
 }
 
-/// What an agent allows and has.
+/// Caps and capabilities of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentHello {
     /// Version of the protocol.
     pub version: u32,
     /// Version of the program.
     pub program: String,
-    /// What a client may ask for.
+    /// What a client may request.
     pub caps: Caps,
-    /// Transports by name; why one cannot be used, if so.
+    /// Transports by name, with the reason where one is unavailable.
     pub transports: Vec<(String, Option<String>)>,
-    /// Congestion controls of TCP that a worker may choose, the usual one first.
+    /// Congestion controls of TCP that a worker may choose, the default first.
     pub congestion: Vec<String>,
     /// Processors a worker may be bound to.
     pub processors: Vec<u32>,
 }
 
-/// What is going to be measured, as far as findings depend on it.
+/// The planned measurement, as far as findings depend on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Intent {
     /// Workloads by name.
@@ -124,17 +125,17 @@ pub struct Intent {
     pub transports: Vec<String>,
     /// Sender and receiver have a processor each.
     pub pinned: bool,
-    /// Ends spin.
+    /// Both ends busy-poll.
     pub busy_poll: bool,
     /// Circuits at a time.
     pub circuits: u32,
-    /// Socket buffers asked for, bytes.
+    /// Requested socket buffers, bytes.
     pub buffers: Option<u64>,
     /// Congestion control of TCP.
     pub congestion: String,
 }
 
-/// What a machine is.
+/// Facts and findings of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MachineDescription {
     /// Group, name, value.
@@ -143,27 +144,27 @@ pub struct MachineDescription {
     pub findings: Vec<RemoteFinding>,
 }
 
-/// Something doctor noticed on an agent's host.
+/// A finding of doctor on an agent's host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RemoteFinding {
     /// 0 good, 1 note, 2 warning, 3 bad.
     pub severity: u8,
-    /// What is so.
+    /// The observation.
     pub what: String,
-    /// Which measurements it touches.
+    /// Which measurements it affects.
     pub effect: String,
     /// What to do about it.
     pub remedy: String,
 }
 
-/// What an agent's host did in a trial.
+/// Counters of an agent's host during a trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostCounters {
     /// Evidence by name.
     pub evidence: BTreeMap<String, f64>,
-    /// What makes the trial doubtful.
+    /// Disturbances of the trial.
     pub disturbed: Vec<String>,
-    /// Datagrams the host dropped for want of buffers.
+    /// Datagrams the host dropped for lack of buffer space.
     pub datagrams_dropped: u64,
 }
 

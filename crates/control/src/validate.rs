@@ -1,13 +1,13 @@
-//! Reports of a stranger, made safe to read: bounded, finite, in order, printable.
+//! Validation of untrusted reports: bounded, finite, ordered, printable.
 
 use crate::session::{HostCounters, MachineDescription, PathFacts};
 use crate::{CircuitReport, CpuUse, FromWorker, Job, Slice, WorkerReport};
 use std::collections::BTreeMap;
 
-/// Counts beyond this are nonsense: exact as floating point, and a thousand of them can be added.
+/// Largest valid count: exact as floating point, and a thousand of them can be added.
 const COUNT_MAX: u64 = 1 << 53;
 
-/// Times beyond this are nonsense, ns: 73 years.
+/// Largest valid time, ns: 73 years.
 const TIME_MAX_NS: u64 = 1 << 61;
 
 /// Slices a loop keeps, and the last.
@@ -51,22 +51,22 @@ fn is_unprintable(c: char) -> bool {
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-/// A message of a worker on another host, which did `job` if it was given one.
+/// Validates a message of a worker on another host, which had `job` if any.
 ///
 /// # Errors
 ///
-/// A sentence when its numbers make no sense.
+/// A sentence that says which value is invalid.
 pub fn message(mut message: FromWorker, job: Option<&Job>) -> Result<FromWorker, String> {
     match &mut message {
         FromWorker::Failed(why) => *why = sentence(why),
         FromWorker::Listening(frames) => {
-            let legs = job.map_or(0, |job| job.components.len());
-            if frames.len() != legs || frames.iter().any(|frame| frame.descriptors != 0) {
-                return Err("it tells of listeners nobody asked for".into());
+            let components = job.map_or(0, |job| job.components.len());
+            if frames.len() != components || frames.iter().any(|frame| frame.descriptors != 0) {
+                return Err("it reports listeners that were not requested".into());
             }
         }
         FromWorker::Finished(done) => {
-            let job = job.ok_or("it reports on a job nobody gave it")?;
+            let job = job.ok_or("it reports on a job that it was not given")?;
             report(done, job)?;
         }
         FromWorker::SourceDone(sent) => count("messages", *sent)?,
@@ -79,7 +79,7 @@ fn report(report: &mut WorkerReport, job: &Job) -> Result<(), String> {
     let circuits: u64 = job
         .components
         .iter()
-        .map(|leg| u64::from(leg.circuits))
+        .map(|component| u64::from(component.circuits))
         .sum();
     if report.circuits.len() as u64 > circuits {
         return Err("it reports on more circuits than there were".into());
@@ -111,9 +111,9 @@ fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
     if job
         .components
         .iter()
-        .all(|leg| leg.transport != report.transport)
+        .all(|component| component.transport != report.transport)
     {
-        return Err("it reports on a transport nobody asked for".into());
+        return Err("it reports on a transport that was not requested".into());
     }
     for value in [
         report.sent,
@@ -150,7 +150,7 @@ fn circuit(report: &mut CircuitReport, job: &Job) -> Result<(), String> {
         .values()
         .any(|value| !value.is_finite() || value.abs() > COUNT_MAX as f64)
     {
-        return Err("a measure is no number that can be".into());
+        return Err("a measure is out of range".into());
     }
     texts(&mut report.effective)?;
     for why in [&mut report.error, &mut report.invalid]
@@ -185,14 +185,14 @@ fn slices(slices: &[Slice]) -> Result<(), String> {
 
 fn count(what: &str, value: u64) -> Result<(), String> {
     if value > COUNT_MAX {
-        return Err(format!("its {what} are beyond all measure"));
+        return Err(format!("its {what} are out of range"));
     }
     Ok(())
 }
 
 fn time(at_ns: u64) -> Result<(), String> {
     if at_ns > TIME_MAX_NS {
-        return Err("its clock is beyond all measure".into());
+        return Err("its clock is out of range".into());
     }
     Ok(())
 }
@@ -210,7 +210,7 @@ fn names<'a>(names: impl ExactSizeIterator<Item = &'a String>) -> Result<(), Str
     if names.all(is_name) {
         Ok(())
     } else {
-        Err("a value has no proper name".into())
+        Err("a value has an invalid name".into())
     }
 }
 
@@ -222,7 +222,7 @@ fn texts(values: &mut BTreeMap<String, String>) -> Result<(), String> {
     Ok(())
 }
 
-/// What another host is; what is too much is left out.
+/// Sanitizes the description of another host; excess entries are dropped.
 pub fn description(mut found: MachineDescription) -> MachineDescription {
     found.facts.truncate(FACTS_MAX);
     found.findings.truncate(FACTS_MAX);
@@ -241,7 +241,7 @@ pub fn description(mut found: MachineDescription) -> MachineDescription {
     found
 }
 
-/// What another host did; what is no number is left out.
+/// Sanitizes the counters of another host; values that are not finite are dropped.
 pub fn counters(mut found: HostCounters) -> HostCounters {
     found.disturbed.truncate(16);
     for words in &mut found.disturbed {
@@ -256,7 +256,7 @@ pub fn counters(mut found: HostCounters) -> HostCounters {
     found
 }
 
-/// What another host's kernel knows of the way; what is too much is left out.
+/// Sanitizes the path facts of another host; excess entries are dropped.
 pub fn path(mut found: PathFacts) -> PathFacts {
     found.interface = printable(&found.interface, NAME_MAX);
     found.offloads.truncate(OFFLOADS_MAX);
@@ -266,11 +266,11 @@ pub fn path(mut found: PathFacts) -> PathFacts {
     found
 }
 
-/// Times of a report in another clock: each less `offset_ns`.
+/// Converts the times of a report to another clock: subtracts `offset_ns`.
 pub fn shift_clock(report: &mut WorkerReport, offset_ns: i64) {
     let moved = |at_ns: u64| at_ns.saturating_add_signed(offset_ns.saturating_neg());
     for circuit in &mut report.circuits {
-        // 0 stands for never.
+        // 0 means never.
         for at_ns in [&mut circuit.first_ns, &mut circuit.last_ns] {
             if *at_ns > 0 {
                 *at_ns = moved(*at_ns).max(1);

@@ -1,4 +1,4 @@
-//! What the user holds.
+//! The user's handle of a circuit.
 
 mod lend;
 mod receive;
@@ -18,8 +18,8 @@ use wire::Wire;
 /// A circuit that carries messages.
 ///
 /// `try_` calls never block; [`send`](Circuit::send) and [`recv`](Circuit::recv) are built from
-/// them and [`wait`](Circuit::wait). A message leaves at once when nothing of this circuit is on
-/// its way; else it may wait for others to share a packet: until a batch is full, until
+/// them and [`wait`](Circuit::wait). A message is sent at once when nothing of this circuit is in
+/// flight; else it may be coalesced with others: until a batch is full, until
 /// [`flush`](Circuit::flush), until the user waits for anything, or for about a millisecond.
 pub struct Circuit<E: Associations, W: Wire> {
     shared: Arc<EndpointHandle<E, W>>,
@@ -31,15 +31,15 @@ pub struct Circuit<E: Associations, W: Wire> {
     peer: Address,
     submitted: u64,
     submits: u32,
-    /// Arrivals at the endpoint when this circuit last looked.
+    /// Arrivals at the endpoint at the last poll of this circuit.
     seen_arrivals: u64,
-    /// Answers may wait for company.
+    /// Acknowledgements may be delayed and coalesced with other packets.
     delays_acks: bool,
-    /// The reader's chunk is the last there will be.
+    /// The reader's chunk is the last of the peer's stream.
     is_last_chunk: bool,
 }
 
-/// Every so many batches the sender looks for acknowledgements. One batch is an eighth of the
+/// The sender polls for acknowledgements every so many batches. One batch is an eighth of the
 /// default window, so half of it is still open then.
 const POLL_EVERY_SUBMITS: u32 = 4;
 
@@ -73,7 +73,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     /// # Errors
     ///
     /// `WouldBlock` without room, `InvalidInput` for a message larger than the store can ever
-    /// hold, `BrokenPipe` when the circuit ended, or the wire's.
+    /// hold, `BrokenPipe` when the circuit is closed, or errors of the wire.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         if !self.append(message) {
@@ -82,7 +82,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.submit_if_due()
     }
 
-    /// Sends what was appended if it is a batch or nothing is on its way.
+    /// Submits the appended bytes if they fill a batch or nothing is in flight.
     #[inline]
     fn submit_if_due(&mut self) -> io::Result<()> {
         if self.producer.position() - self.submitted >= self.batch_bytes || self.producer.is_idle()
@@ -93,7 +93,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// Has somebody look after bytes that are not offered yet.
+    /// Leaves bytes that are not submitted yet to the helper.
     #[inline]
     fn note_unsubmitted(&mut self) {
         if let Some(store) = self.producer.note_unsubmitted() {
@@ -110,20 +110,20 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Sends everything appended so far as far as the window allows.
+    /// Sends everything appended so far, as far as the window allows.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn flush(&mut self) -> io::Result<()> {
         self.submit_and_flush(true)
     }
 
-    /// Sleeps until something may have changed or `limit` passed; what is unsent is sent first.
+    /// Flushes, then sleeps until something may have changed or `limit` passes.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
         if self.producer.position() > self.submitted {
             self.submit_and_flush(true)?;
@@ -137,12 +137,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// As [`try_send`](Circuit::try_send), and `TimedOut`.
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        // The clock is read only when there is something to wait for.
+        // The clock is read only when the call has to wait.
         let mut end = None;
         loop {
             match self.try_send(message) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    // What is short of a batch goes on waiting for this message.
+                    // Less than a batch stays in the store, to be coalesced with this message.
                     let left = time_until(*end.get_or_insert_with(|| Instant::now() + limit))?;
                     self.note_unsubmitted();
                     self.shared.sleep(left, self.seen_arrivals)?;
@@ -152,11 +152,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Ends this direction after what was sent.
+    /// Ends this direction after the bytes sent so far.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn finish(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -179,11 +179,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.finish()
     }
 
-    /// Waits until the peer has everything that was sent, up to `limit`.
+    /// Waits until the peer has acknowledged everything, up to `limit`.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or the wire's.
+    /// `TimedOut`, `ConnectionReset` or `ConnectionRefused` when the circuit broke, or errors of
+    /// the wire.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + limit;
         loop {
@@ -205,12 +206,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Takes in what arrived at the endpoint, acts on deadlines and sends what follows, for a user
-    /// who waits for something else than data.
+    /// Receives what arrived at the endpoint, runs timers and sends, for a user who waits for
+    /// something other than data.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn drive(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock();
         self.shared.drive(&mut pump)?;
@@ -218,32 +219,32 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// Its number within its endpoint, as a [`Watch`](crate::Watch) names it.
+    /// Its number within the endpoint, as a [`Watch`](crate::Watch) reports it.
     pub fn id(&self) -> AssociationId {
         self.id
     }
 
-    /// Where its peer was when it was opened.
+    /// The peer's address when the circuit was opened.
     pub fn peer(&self) -> Address {
         self.peer
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn status(&self) -> CircuitStatus {
         self.shared.lock().status(self.id)
     }
 
-    /// Lets answers to what is received wait up to a millisecond for other packets to the same
-    /// peer, which then leave in the same call.
+    /// Delays acknowledgements up to a millisecond, so that they are coalesced with other packets
+    /// to the same peer (delayed ACK, RFC 1122 s. 4.2.3.2).
     pub fn set_delayed_ack(&mut self) {
         self.delays_acks = true;
     }
 
-    /// Ends both directions at once; what is on its way is lost.
+    /// Aborts both directions; bytes in flight are lost.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn abort(&mut self) -> io::Result<()> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -252,14 +253,14 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         pump.flush(now)
     }
 
-    /// The endpoint's engine counters and the calls of its wire (sends, receives).
+    /// The engine's counters and the calls of the wire (sends, receives) of the endpoint.
     pub fn counters(&self) -> (engine::Counters, (u64, u64)) {
         let mut pump = self.shared.lock();
         (pump.engine().counters(), pump.wire_calls())
     }
 
-    /// The wire's descriptor, readable when something arrived for any circuit of the endpoint;
-    /// None in virtual time. For several circuits see [`Watch`](crate::Watch).
+    /// The wire's descriptor, readable when something arrived for any circuit of the endpoint; None
+    /// in virtual time. For several circuits see [`Watch`](crate::Watch).
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.shared.descriptor.as_ref().map(AsFd::as_fd)
     }
@@ -279,11 +280,11 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.reader.is_tagged()
     }
 
-    /// Carries out a command of the engine, and sends what follows from it.
+    /// Runs a command of the engine and sends the packets that follow from it.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn command(&mut self, act: impl FnOnce(&mut E, engine::Instant)) -> io::Result<()> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -291,7 +292,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         pump.flush(now)
     }
 
-    /// Runs `look` with the pump locked.
+    /// Runs `run` with the pump locked.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
         run(&mut self.shared.lock())
     }
@@ -326,7 +327,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.append_result(appended)
     }
 
-    /// Sends what there is and takes in what came, so that a message of `len` bytes may have room.
+    /// Submits and receives, so that a message of `len` bytes may have room.
     fn poll_for_room(&mut self, len: usize) -> io::Result<()> {
         if len > self.producer.message_max() {
             return Err(io::Error::new(
@@ -340,7 +341,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         self.shared.notify_granted(&mut pump);
-        // With something in flight there will be room; whole batches suffice until then.
+        // With bytes in flight there will be room; until then whole batches suffice.
         let all = self.producer.awaits_permit() || !self.producer.is_in_flight();
         pump.submit_pending(now, self.id, all);
         if pump.is_watched() {
@@ -360,7 +361,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         Ok(())
     }
 
-    /// What it means that there was room now, or not.
+    /// The result of a second append: done, no room now, or no memory.
     fn append_result(&mut self, appended: bool) -> io::Result<()> {
         if self.shared.pool.permits.has_unnotified() {
             self.shared.notify_granted(&mut self.shared.lock());
@@ -383,7 +384,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             pump.consume(now, self.id, consumed);
         }
         self.submits = self.submits.wrapping_add(1);
-        // Nothing on its way means no acknowledgement to look for.
+        // With nothing in flight there is no acknowledgement to poll for.
         if !idle && !pump.is_watched() && self.submits.is_multiple_of(POLL_EVERY_SUBMITS) {
             shared.receive_all(&mut pump, now)?;
             pump.handle_timeout(now);
@@ -413,11 +414,11 @@ impl<E: Associations, W: Wire> Drop for Circuit<E, W> {
     fn drop(&mut self) {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
-        // What the user has read is told to the peer, who may be waiting to hear it.
+        // Reading opens the receive window, and the peer may wait for that.
         if let Some(consumed) = self.reader.take_consumed() {
             pump.consume(now, self.id, consumed);
         }
-        // Nobody is left to tell about an error of the last packets.
+        // No user is left to receive an error of the last packets.
         pump.submit_pending(now, self.id, true);
         pump.engine().finish(now, self.id);
         let deferred = self.delays_acks && !self.producer.is_in_flight();

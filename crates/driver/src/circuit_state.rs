@@ -1,4 +1,4 @@
-//! What the host keeps for each circuit.
+//! The pump's state of each circuit.
 
 use crate::receive_queue::Chunk;
 use crate::sys::Consumer;
@@ -6,14 +6,14 @@ use engine::{AssociationId, CloseReason};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// How a circuit stands, as its user sees it.
+/// State of a circuit, as its user sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CircuitStatus {
-    /// It can carry data.
+    /// The circuit can carry data.
     pub connected: bool,
-    /// The peer will send no more, and everything was taken.
+    /// The peer will send no more, and everything was read.
     pub finished: bool,
-    /// It ended.
+    /// Why the circuit is closed, if it is.
     pub closed: Option<CloseReason>,
 }
 
@@ -24,15 +24,15 @@ pub(crate) struct CircuitState {
     pub(crate) connected: bool,
     pub(crate) finished: bool,
     pub(crate) closed: Option<CloseReason>,
-    /// Its user is gone; the store stays until the engine has sent what is in it.
+    /// Its user dropped it; the store stays until the engine has sent what is in it.
     pub(crate) detached: bool,
-    /// What the engine still has to say for it may wait for the like of other circuits.
+    /// Its final acknowledgements may be deferred and coalesced with those of other circuits.
     pub(crate) may_defer: bool,
-    /// Something happened to it since the pump last settled.
+    /// It is in the pump's list of changed circuits.
     pub(crate) in_changed_list: bool,
-    /// Something came from the peer since the pump last settled.
+    /// It became ready since changes were last published.
     pub(crate) newly_ready: bool,
-    /// Waits in the list of circuits that are ready.
+    /// It is in the list of ready circuits.
     pub(crate) in_ready_list: bool,
 }
 
@@ -49,7 +49,7 @@ impl CircuitState {
 /// Circuits by number. Never iterated, so its order decides nothing.
 pub(crate) type CircuitTable = HashMap<AssociationId, CircuitState, BuildHasherDefault<IdHasher>>;
 
-/// Spreads circuit numbers, which the engine counts up and no peer chooses.
+/// Hashes circuit numbers, which the engine counts up and no peer chooses.
 #[derive(Default)]
 pub(crate) struct IdHasher(u64);
 

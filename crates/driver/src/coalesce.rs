@@ -1,23 +1,23 @@
-//! Small packets of one destination, copied together to leave in one call of the wire.
+//! Small packets to one destination, copied together and sent in one call of the wire.
 //!
-//! Acknowledgements and short messages of different circuits travel together that way. Copying
-//! so few octets takes less time than the kernel's handling of two more addresses a packet.
+//! Acknowledgements and short messages of different circuits are coalesced that way. Copying so few
+//! octets takes less time than the kernel's handling of two more addresses a packet.
 
 use engine::{AssociationId, Batch, Path, Store};
 use std::ops::Range;
 use wire::Capabilities;
 
-/// Packets shorter than this are copied.
+/// Shorter packets are copied.
 const COPY_BELOW: usize = 512;
 
 pub(crate) struct CoalesceBuffer {
     path: Option<Path>,
-    /// Whose the last packets are.
+    /// The circuit of the last packets.
     last_sender: Option<AssociationId>,
     octets: Vec<u8>,
     packet_len: usize,
     packets: usize,
-    /// A packet shorter than the others ended it.
+    /// Its last packet is shorter than the others: no packet may follow.
     ended: bool,
     packets_max: usize,
     octets_max: usize,
@@ -53,7 +53,7 @@ impl CoalesceBuffer {
         self.packet_len
     }
 
-    /// Packets in it.
+    /// Packets in the buffer.
     pub(crate) fn packets(&self) -> usize {
         self.packets
     }
@@ -66,7 +66,7 @@ impl CoalesceBuffer {
         self.ended = false;
     }
 
-    /// Whether `batch` may be packed in with what is there.
+    /// Whether `batch` may be appended.
     pub(crate) fn fits(&self, batch: &Batch) -> bool {
         let size = batch.packet_len();
         if size >= COPY_BELOW {
@@ -84,8 +84,9 @@ impl CoalesceBuffer {
             && self.octets.len() + count * size <= self.octets_max
     }
 
-    /// Whether the packet of `batch` may overtake the only one there: in one call of the wire only
-    /// the last packet may be shorter, and packets of different circuits have no order.
+    /// Whether the packet of `batch` may be put before the only one in the buffer: in one call of
+    /// the wire only the last packet may be shorter, and packets of different circuits have no
+    /// order.
     fn may_reorder_before(&self, batch: &Batch) -> bool {
         self.packets == 1 && batch.sender() != self.last_sender
     }

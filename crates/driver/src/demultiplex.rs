@@ -1,22 +1,22 @@
-//! What one arrival brought, sorted by circuit.
+//! Deliveries of one arrival, demultiplexed by circuit.
 
 use crate::receive_queue::ChunkSpan;
 use engine::{AssociationId, Bytes, Delivery};
 use std::ops::Range;
 
-/// Pieces of one circuit that lie in one place: the arrival, or a copy the engine held.
+/// Delivered ranges of one circuit that lie in one buffer: the arrival, or a copy by the engine.
 pub(crate) struct CircuitDeliveries {
     pub(crate) id: AssociationId,
     pub(crate) reassembled: Option<Vec<u8>>,
     pub(crate) spans: Vec<ChunkSpan>,
 }
 
-/// Packets of a segmented send of 64 KiB, and so pieces of a usual arrival.
+/// Packets of a segmented send of 64 KiB, and so ranges of a usual arrival.
 const SPANS_USUAL: usize = 46;
 
-/// Adds a delivery to the last group of its circuit, if that lies in the arrival too. `start` is
-/// where its packet begins in the arrival, `more` how many packets may follow. Lists of pieces
-/// come from `lists` as far as there are some.
+/// Adds a delivery to the last entry of its circuit, if that lies in the arrival too. `start` is
+/// where its packet begins in the arrival, `more` how many packets may follow. Lists of ranges are
+/// taken from `spare_lists` while there are some.
 pub(crate) fn demultiplex(
     by_circuit: &mut Vec<CircuitDeliveries>,
     spare_lists: &mut Vec<Vec<ChunkSpan>>,

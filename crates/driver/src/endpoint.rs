@@ -11,10 +11,10 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use wire::Wire;
 
-/// An engine, its wire and a helper thread that serves them while no user does.
+/// An engine, its wire and a helper thread that runs them while no user does.
 ///
-/// Clones share the engine, and so do all circuits, which may be used from different threads.
-/// When the last clone and circuit are gone, the helper ends and the wire is closed.
+/// Clones share the engine, and so do all circuits, which may be used from different threads. When
+/// the last clone and circuit are dropped, the helper ends and the wire is closed.
 pub struct Endpoint<E, W> {
     shared: Arc<EndpointHandle<E, W>>,
 }
@@ -28,7 +28,7 @@ impl<E, W> Clone for Endpoint<E, W> {
 }
 
 impl<E: Associations + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> {
-    /// Starts `engine` on `wire`. Each circuit gets a send store of `store_bytes` while it has
+    /// Starts `engine` on `wire`. Each circuit has a send store of `store_bytes` while it has
     /// something to send.
     ///
     /// # Errors
@@ -48,13 +48,13 @@ impl<E: Associations + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> 
     }
 }
 
-/// A look at an endpoint that does not keep it alive.
+/// A reference to an endpoint that does not keep it alive.
 pub struct EndpointObserver<E, W> {
     shared: Weak<EndpointHandle<E, W>>,
 }
 
 impl<E: Associations, W: Wire> EndpointObserver<E, W> {
-    /// Runs `look` with the pump locked and the endpoint's time; None when the endpoint is gone.
+    /// Runs `run` with the pump locked and the endpoint's time; None when the endpoint is gone.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>, Instant) -> R) -> Option<R> {
         let shared = self.shared.upgrade()?;
         let mut pump = shared.lock();
@@ -72,20 +72,20 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         self.shared.lock().engine().listen(accept);
     }
 
-    /// Opens a circuit to `to` and waits until it is ready.
+    /// Opens a circuit to `to` and waits until it is connected.
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused`, `TimedOut` (also when `limit` passes first), or the wire's.
+    /// `ConnectionRefused`, `TimedOut` (also after `limit`), or errors of the wire.
     pub fn connect(&self, to: Address, limit: Duration) -> io::Result<Circuit<E, W>> {
         self.connect_by(to, limit, |engine, now| engine.connect(now, &[to]))
     }
 
-    /// Opens a circuit to `to` by a command of the engine and waits until it is ready.
+    /// Opens a circuit to `to` by a command of the engine and waits until it is connected.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Endpoint::connect), or what the command says.
+    /// As [`connect`](Endpoint::connect), and the error of `command`.
     pub fn connect_by(
         &self,
         to: Address,
@@ -98,11 +98,11 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(circuit)
     }
 
-    /// Begins a circuit to `peer` by a command of the engine, and waits for nothing.
+    /// Opens a circuit to `peer` by a command of the engine, without waiting.
     ///
     /// # Errors
     ///
-    /// What the command says.
+    /// The error of `command`.
     pub fn open(
         &self,
         peer: Address,
@@ -114,11 +114,11 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(self.attach(&mut pump, id, peer))
     }
 
-    /// The next circuit a peer opened; waits for one up to `limit`.
+    /// Accepts the next circuit a peer opened; waits for one up to `limit`.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when none came, or the wire's.
+    /// `TimedOut` when none came, or errors of the wire.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit<E, W>> {
         let mut now = self.shared.now();
         let end = now + limit;
@@ -138,7 +138,7 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         }
     }
 
-    /// Waits for the next arrival, of whatever kind; `now` goes on to when it came.
+    /// Waits for the next arrival and updates `now`.
     fn wait_for_arrival(
         &self,
         mut pump: MutexGuard<'_, Pump<E, W>>,
@@ -162,17 +162,17 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Ok(())
     }
 
-    /// The next circuit a peer opened.
+    /// Accepts the next circuit a peer opened.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when none is there, or the wire's.
+    /// `WouldBlock` when there is none, or errors of the wire.
     pub fn try_accept(&self) -> io::Result<Circuit<E, W>> {
         let circuit = self.poll_accept(&mut self.shared.lock())?;
         circuit.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// A way to wait for all circuits at once, on one descriptor. An endpoint has one watch.
+    /// A watch: readiness of all circuits on one descriptor. An endpoint has at most one.
     ///
     /// # Errors
     ///
@@ -181,11 +181,11 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         Watch::new(Arc::clone(&self.shared))
     }
 
-    /// Gives the engine a command and sends what follows from it.
+    /// Runs a command of the engine and sends the packets that follow from it.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn command(&self, command: impl FnOnce(&mut E, Instant)) -> io::Result<()> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -199,14 +199,14 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
         kept.push(companion);
     }
 
-    /// A look at the endpoint for somebody who must not keep it alive.
+    /// A reference that does not keep the endpoint alive.
     pub fn observer(&self) -> EndpointObserver<E, W> {
         EndpointObserver {
             shared: Arc::downgrade(&self.shared),
         }
     }
 
-    /// Runs `look` with the pump locked.
+    /// Runs `run` with the pump locked.
     pub fn with_pump<R>(&self, run: impl FnOnce(&mut Pump<E, W>) -> R) -> R {
         run(&mut self.shared.lock())
     }

@@ -1,4 +1,4 @@
-//! The helper thread: serves an endpoint while no user does.
+//! The helper thread: runs the pump of an endpoint while no user does.
 
 use crate::pump::Pump;
 use crate::shared::{EndpointShared, timespec};
@@ -11,46 +11,46 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
 
-/// How often the helper looks whether the user is still there.
+/// How often the helper checks whether a user is active.
 ///
-/// Also the longest a short message waits for company when its user goes away without a flush.
+/// Also the longest a short message is coalesced when its user stops without a flush.
 const TICK: Duration = Duration::from_millis(1);
 
-/// Ticks without a user after which the helper sleeps until something happens; and ticks with users
-/// who left nothing to it, after which it looks less often.
+/// Ticks without an active user after which the helper parks, and ticks without work after which it
+/// ticks at the idle rate.
 const IDLE_AFTER_TICKS: u32 = 20;
 
-/// How often it looks then. With many endpoints in use on one processor, looking every millisecond
-/// took a tenth of it.
+/// The idle rate. With many endpoints in use on one processor, ticks of a millisecond took a tenth
+/// of it.
 const IDLE_TICK: Duration = Duration::from_millis(4);
 
-/// The longest sleep.
+/// The longest sleep of a parked helper.
 const PARK_MAX: Duration = Duration::from_millis(100);
 
-/// What the helper remembers from one tick to the next.
+/// What the helper remembers between ticks.
 #[derive(Default)]
 pub(crate) struct Helper {
     lock_generation: u64,
     poll_generation: u64,
-    /// Ticks in a row without a user or bytes held back.
+    /// Ticks in a row without an active user and without work.
     idle_ticks: u32,
-    /// Ticks in a row without bytes held back.
+    /// Ticks in a row without work.
     ticks_without_work: u32,
-    /// Circuits announced since the tick before, with what was offered of their bytes.
+    /// Listed stores, with how far each was submitted.
     pending: Vec<PendingStore>,
 }
 
 struct PendingStore {
     id: AssociationId,
     store: UnsubmittedStore,
-    /// Up to where bytes were offered, if there were more.
+    /// How far the store was submitted, if it held more bytes.
     submitted: Option<u64>,
-    /// How often it was looked at while nothing was held back.
+    /// Ticks at which it held nothing to submit.
     empty_ticks: u32,
 }
 
 impl Helper {
-    /// Serves until the last handle of the endpoint is gone.
+    /// Runs until the last handle of the endpoint is dropped.
     pub(crate) fn run<E: Associations, W: Wire>(mut self, shared: &EndpointShared<E, W>) {
         while !shared.closed.load(Ordering::Acquire) {
             self.sleep(shared);
@@ -59,7 +59,7 @@ impl Helper {
                 std::thread::sleep(TICK);
             }
         }
-        // Nobody is left to tell about an error of the last packets.
+        // No user is left to receive an error of the last packets.
         let now = shared.now();
         let _ = shared.lock().flush_deferred(now);
     }
@@ -77,7 +77,7 @@ impl Helper {
         if self.idle_ticks >= IDLE_AFTER_TICKS {
             shared.helper_parked.store(true, Ordering::SeqCst);
             limit = idle_for(shared);
-            // What arrives must wake the user who waits for it, and only that one.
+            // An arrival must wake the user who waits for it, and only that one.
             if let Some(wire) = &shared.descriptor
                 && shared.waiting_users.load(Ordering::Relaxed) == 0
             {
@@ -147,8 +147,8 @@ impl Helper {
         }
     }
 
-    /// Circuits whose user is away, or did nothing for them for a tick, and that hold bytes back.
-    /// No lock of the pump is taken to find them.
+    /// Circuits with bytes to submit whose user is inactive, or submitted none of them for a tick.
+    /// Needs no lock of the pump.
     fn find_stalled<E: Associations, W: Wire>(
         &mut self,
         shared: &EndpointShared<E, W>,
@@ -162,32 +162,31 @@ impl Helper {
             }
             pending.submitted = submitted;
             if submitted.is_some() {
-                // Its user may have announced it anew since it was unmarked.
+                // Its user may have listed it again since the note was cleared.
                 let is_first_note = pending.empty_ticks == 0 || pending.store.set_noted();
                 pending.empty_ticks = 0;
                 return is_first_note;
             }
-            // Unmarked first, and looked at once more a tick later: a message written at the very
-            // moment may have found the mark still there.
+            // The note is cleared first and the store checked once more a tick later: a message
+            // written meanwhile may have found the note still set.
             pending.empty_ticks += 1;
             if pending.empty_ticks == 1 {
                 pending.store.clear_noted();
             }
             pending.empty_ticks < 2
         });
-        let announced = shared.take_unsubmitted().into_iter();
-        self.pending
-            .extend(announced.map(|(id, store)| PendingStore {
-                id,
-                submitted: store.submitted_if_behind(),
-                store,
-                empty_ticks: 0,
-            }));
+        let listed = shared.take_unsubmitted().into_iter();
+        self.pending.extend(listed.map(|(id, store)| PendingStore {
+            id,
+            submitted: store.submitted_if_behind(),
+            store,
+            empty_ticks: 0,
+        }));
         stalled
     }
 }
 
-/// How long nothing needs the helper, as far as it can see now.
+/// How long the helper has nothing to do, as far as it can see now.
 fn idle_for<E: Associations, W: Wire>(shared: &EndpointShared<E, W>) -> Duration {
     let pump = match shared.pump.try_lock() {
         Ok(pump) if !shared.has_helper_work() => pump,
@@ -208,8 +207,8 @@ fn drive<E: Associations, W: Wire>(
     if shared.waiting_users.load(Ordering::Relaxed) == 0 {
         return shared.drive(pump);
     }
-    // A user sleeps on the wire, and what arrives must wake that one; but that user knows nothing
-    // of deadlines that came up since.
+    // A user polls the wire, and an arrival must wake that user; but that user does not know of
+    // timeouts that became due since.
     let now = shared.now();
     if pump.poll_timeout().is_some_and(|at| at <= now) {
         let before = pump.events();

@@ -1,22 +1,22 @@
-//! Memory that users lend: sent from where it lies, and theirs again once the peer has it.
+//! Buffers of zero-copy sends: sent from where they lie, returned once the peer has them.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// Buffers of a circuit that may be out at a time. Of 1 KiB each, the shortest that are lent, as
-/// many make half a store of the usual size.
+/// Buffers of a circuit that may be lent at a time. With the shortest, of 1 KiB, as many make half
+/// a store of the usual size.
 pub const LOANS_MAX: usize = 256;
 
-/// Shorter buffers are copied: a piece of memory more in a call of the wire takes the kernel as
-/// long as copying this many bytes.
+/// Shorter buffers are copied: one more slice in a call of the wire takes the kernel as long as
+/// copying this many bytes.
 pub const LEND_BYTES_MIN: usize = 1 << 10;
 
-/// Memory to be lent.
+/// A buffer to lend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Buffer {
-    /// The lender's alone.
+    /// Owned by the lender alone.
     Owned(Vec<u8>),
-    /// Shared with others, who may read it meanwhile, or lend it once more.
+    /// Shared with others, who may read it meanwhile, or lend it too.
     Shared(Arc<[u8]>),
 }
 
@@ -49,12 +49,12 @@ impl From<Arc<[u8]>> for Buffer {
     }
 }
 
-/// What became of a buffer that was handed over to be sent.
+/// Result of lending a buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LendOutcome {
-    /// It was copied, and is the caller's again at once.
+    /// The buffer was copied, and is the caller's again at once.
     Copied(Buffer),
-    /// It is lent, and comes back by [`reclaim`](crate::Circuit::reclaim).
+    /// The buffer is lent until [`reclaim`](crate::Circuit::reclaim) returns it.
     Lent,
 }
 
@@ -63,7 +63,7 @@ pub enum LendOutcome {
 pub struct LendError {
     /// The buffer.
     pub buffer: Buffer,
-    /// As of [`try_send`](crate::Circuit::try_send); `WouldBlock` also when too many are out.
+    /// As of [`try_send`](crate::Circuit::try_send); `WouldBlock` also when too many are lent.
     pub error: std::io::Error,
 }
 
@@ -90,7 +90,7 @@ impl From<LendError> for std::io::Error {
 pub struct ReturnedBuffer {
     /// The buffer, unchanged.
     pub buffer: Buffer,
-    /// The peer has all of it, or nothing more is done for it where there is no error control. If
-    /// not, the circuit ended before.
+    /// The peer has acknowledged all of it, or it was sent without error control. If false, the
+    /// circuit was closed before.
     pub is_complete: bool,
 }

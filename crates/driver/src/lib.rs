@@ -1,21 +1,30 @@
-//! The pump: what feeds an engine from a wire and a clock.
+//! Connects an engine to a wire and a clock.
 //!
-//! Only this crate knows both an [`engine::Protocol`] and a [`wire::Wire`].
+//! Only this crate knows both an [`engine::Protocol`] and a [`wire::Wire`]. The path of a message:
 //!
-//! * [`pump`] - the loop body: packets and deadlines in, batches out. It reads no clock, so the
-//!   simulator drives it in virtual time and [`endpoint`] in real time.
-//! * [`endpoint`] - an engine under a blocking user: the user's thread writes messages into a ring
-//!   without a lock and runs the pump once a batch; a helper thread runs it while the user is
-//!   elsewhere, so acknowledgements and timers go on.
+//! ```text
+//! Circuit::try_send      copies it into the send store (sys/producer.rs), without a lock
+//! submit_and_flush       takes the lock of the pump (circuit.rs)
+//! Pump::submit_pending   tells the engine how far the store is filled: Engine::submit
+//! Pump::flush            asks the engine for packets: Engine::poll_transmit (pump/transmit.rs)
+//! Consumer::gather       puts headers in front of the bytes where they lie (sys/ring.rs)
+//! Wire::send             one system call for the batch
+//! ```
+//!
+//! * [`pump`] - the loop body: packets and timeouts in, batches out. It reads no clock: the
+//!   simulator drives it in virtual time, [`endpoint`] in real time.
+//! * [`endpoint`] - an engine under blocking users. The user's thread writes messages into a ring
+//!   without a lock and runs the pump once a batch; a helper thread runs the pump while no user
+//!   does, so that acknowledgements and timers go on.
 //! * [`circuit`] - what the user holds: send, receive, flush, wait.
-//! * [`watch`] - all circuits of an endpoint on one descriptor, for a user's own loop.
-//! * [`inbox`] - bytes that arrived, kept where the wire put them until the user takes them.
-//! * [`lent`] - buffers that are sent from where they lie, and lent until the peer has them.
-//! * `shared`, `helper`, `sleepers` - the lock, the helper thread, and how a thread that took in an
-//!   arrival wakes the one it was for.
-//! * `circuits`, `arrivals`, `parcel` - what the pump keeps for each circuit, what an arrival
-//!   brought, and small packets that leave together.
-//! * `turns` - who has memory to send from when very many do.
+//! * [`watch`] - readiness of all circuits of an endpoint on one descriptor, for an event loop.
+//! * [`receive_queue`] - received bytes, kept where the wire put them until the user reads them.
+//! * [`lend`] - zero-copy sends: buffers that are lent until the peer has acknowledged them.
+//! * `shared`, `helper`, `wait_list` - the lock, the helper thread, and how a thread that received
+//!   a packet wakes the thread it is for.
+//! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
+//!   of an arrival by circuit, and small packets sent in one call.
+//! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
 

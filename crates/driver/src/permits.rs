@@ -1,43 +1,44 @@
-//! Turns at filling send stores.
+//! Permits to fill send stores: a counting semaphore.
 //!
-//! When very many circuits of an endpoint send all they can, what they write is out of the caches
-//! before it leaves, and so is what the kernel holds of it: on a loopback a thousand circuits
+//! When very many circuits of an endpoint send all they can, their bytes leave the caches before
+//! they are sent, and so does the kernel's memory of them: over loopback a thousand circuits
 //! together got half of what one gets. Therefore only some fill their stores at a time. A circuit
-//! needs a turn to have more than a batch in its store; those with short messages never wait. Who
-//! has a turn and finds others waiting gives it up after one store's worth. When turns come back
-//! slowly, as over long paths or from readers that stopped, there are more of them.
+//! needs a permit to have more than a batch in its store; circuits with short messages never wait.
+//! A circuit that holds a permit while others wait gives it up after one store's worth. When
+//! permits come back slowly, as over long paths or from readers that stopped, there are more of
+//! them.
 
 use engine::AssociationId;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Turns before anybody waits for one. As many circuits never wait for each other.
+/// Permits before circuits queue: up to as many circuits never wait for each other.
 const PERMITS: usize = 16;
 
-/// Ticks of the helper within which as many turns are to come back as there are; else there may be
-/// more of them. Those in which nobody looked for answers do not count.
+/// Ticks within which as many permits are to come back as there are; else the limit grows. Ticks
+/// without a poll of the wire do not count.
 const GROW_AFTER_TICKS: u32 = 8;
 
-/// How a circuit stands.
+/// Permit of one circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Permit {
-    /// It sends little, or nobody waits.
+    /// Not needed: the circuit sends little, or none waits.
     Idle,
-    /// It waits, or was called and does not know.
+    /// Queued, or granted and not yet claimed.
     Queued,
-    /// It fills its store.
+    /// The circuit may fill its store.
     Held,
-    /// It had one until its store was empty.
+    /// Given up; the circuit held it until its store was empty.
     Expired,
 }
 
-/// Who may fill stores.
+/// Permits of an endpoint's circuits.
 #[derive(Default)]
 pub(crate) struct SendPermits {
-    /// Whether circuits wait, and whether some were called and not told; for a look without the
-    /// lock.
+    /// Whether circuits are queued, and whether some were granted a permit and not notified; read
+    /// without the lock.
     has_queued: AtomicBool,
     has_unnotified: AtomicBool,
     state: Mutex<PermitState>,
@@ -46,11 +47,11 @@ pub(crate) struct SendPermits {
 struct PermitState {
     in_use: usize,
     limit: usize,
-    /// Ticks, and turns that came back, since their number was last looked at.
+    /// Ticks, and permits released, since the limit was last checked.
     ticks: u32,
     released: usize,
     queue: VecDeque<AssociationId>,
-    /// Whose turn it is and who did not take it yet.
+    /// Circuits that were granted a permit and have not claimed it.
     granted: BTreeSet<AssociationId>,
     unnotified: Vec<AssociationId>,
 }
@@ -70,7 +71,7 @@ impl Default for PermitState {
 }
 
 impl SendPermits {
-    /// Whether circuit `id`, which does not wait, has a turn now; if not, it waits and is called.
+    /// Takes a permit for circuit `id`, or queues it; whether it holds one now.
     pub(crate) fn acquire_or_queue(&self, id: AssociationId) -> bool {
         let mut state = self.lock();
         let granted = state.queue.is_empty() && state.has_free_permit();
@@ -83,7 +84,7 @@ impl SendPermits {
         granted
     }
 
-    /// Whether circuit `id`, which waits, was called and has a turn now.
+    /// Claims the permit that queued circuit `id` was granted; false if it was granted none.
     pub(crate) fn claim(&self, id: AssociationId) -> bool {
         let mut state = self.lock();
         let granted = state.granted.remove(&id);
@@ -91,7 +92,7 @@ impl SendPermits {
         granted
     }
 
-    /// A turn is over.
+    /// Returns a permit.
     pub(crate) fn release(&self) {
         let mut state = self.lock();
         state.in_use -= 1;
@@ -100,7 +101,7 @@ impl SendPermits {
         self.publish_flags(&state);
     }
 
-    /// Circuit `id`, which waits, is gone.
+    /// Removes queued circuit `id`, which was dropped.
     pub(crate) fn cancel(&self, id: AssociationId) {
         let mut state = self.lock();
         if state.granted.remove(&id) {
@@ -111,19 +112,19 @@ impl SendPermits {
         self.publish_flags(&state);
     }
 
-    /// Whether circuits wait for their turn.
+    /// Whether circuits are queued.
     #[inline]
     pub(crate) fn has_waiters(&self) -> bool {
         self.has_queued.load(Ordering::Relaxed)
     }
 
-    /// Whether circuits were called and not told.
+    /// Whether circuits were granted a permit and not notified.
     #[inline]
     pub(crate) fn has_unnotified(&self) -> bool {
         self.has_unnotified.load(Ordering::Relaxed)
     }
 
-    /// The circuits called since the last call.
+    /// Takes the circuits to notify of their permits.
     pub(crate) fn take_unnotified(&self) -> Vec<AssociationId> {
         let mut state = self.lock();
         let unnotified = std::mem::take(&mut state.unnotified);
@@ -131,7 +132,8 @@ impl SendPermits {
         unnotified
     }
 
-    /// To be called about each millisecond in which somebody looked for arrivals: makes more turns if few came back.
+    /// Called about every millisecond in which the wire was polled: raises the limit if few permits
+    /// came back.
     pub(crate) fn tick(&self) {
         if !self.has_waiters() {
             return;
@@ -167,7 +169,7 @@ impl PermitState {
         self.in_use + self.granted.len() < self.limit
     }
 
-    /// Calls those who waited longest, as far as there is room.
+    /// Grants free permits to those queued longest.
     fn grant_next(&mut self) {
         while self.has_free_permit()
             && let Some(id) = self.queue.pop_front()
@@ -185,7 +187,7 @@ impl PermitState {
 mod tests {
     use super::*;
 
-    /// Lets circuits ask; how many got a turn.
+    /// Requests permits for circuits; how many were granted.
     fn acquire(permits: &SendPermits, circuits: std::ops::Range<usize>) -> usize {
         let results = circuits.map(|number| permits.acquire_or_queue(AssociationId(number as u32)));
         results.filter(|&granted| granted).count()
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(acquire(&permits, 0..PERMITS + 3), PERMITS);
         assert!(permits.has_waiters() && !permits.has_unnotified());
         permits.release();
-        // The one who gave it back is behind the others now.
+        // The circuit that released its permit queues behind the others.
         assert_eq!(acquire(&permits, 0..1), 0);
         let first = AssociationId(PERMITS as u32);
         assert_eq!(permits.take_unnotified(), [first]);

@@ -1,19 +1,19 @@
-//! Bytes that arrived and wait for their user, where the wire put them.
+//! Received bytes that wait for their user, where the wire put them.
 
 use engine::{Framing, record};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A run of user bytes within an arrival.
+/// A range of user bytes within an arrival.
 #[derive(Clone, Debug)]
 pub struct ChunkSpan {
     /// Where the bytes lie in the arrival.
     pub range: Range<u32>,
-    /// Bytes were lost in front of it.
+    /// Bytes were lost before it.
     pub gap: bool,
     /// It begins with a tag.
     pub begin_tag: bool,
-    /// It ends with one.
+    /// It ends with a tag.
     pub end_tag: bool,
     /// A message ends with it.
     pub end_of_message: bool,
@@ -24,12 +24,12 @@ pub struct ChunkSpan {
 pub struct Chunk {
     /// The arrival.
     pub octets: Arc<Vec<u8>>,
-    /// The circuit's pieces of it, in order.
+    /// The circuit's ranges of it, in order.
     pub spans: Vec<ChunkSpan>,
 }
 
 impl Chunk {
-    /// User bytes in it.
+    /// User bytes in the chunk.
     pub fn len(&self) -> u64 {
         self.spans
             .iter()
@@ -43,8 +43,7 @@ impl Chunk {
     }
 }
 
-/// Takes what a user receives out of chunks: records or messages, joined from their parts, or
-/// bytes.
+/// Reads records, messages or bytes from received chunks.
 #[derive(Debug)]
 pub struct MessageReader {
     framing: Framing,
@@ -53,28 +52,28 @@ pub struct MessageReader {
     offset: usize,
     /// Bytes of a message whose end has not come.
     partial: Vec<u8>,
-    /// Whether the bytes in `partial` are the start of a message with nothing missing.
+    /// Whether `partial` is the start of a message with nothing missing.
     reassembling: bool,
-    /// Bytes up to the next end belong to a message whose beginning may be lost.
+    /// A gap came before a message end: bytes up to the next end are discarded.
     discarding_partial_message: bool,
     /// The last message began with a tag.
     tagged: bool,
-    /// It ended with one.
+    /// The last message ended with a tag.
     end_tagged: bool,
     messages_damaged: u64,
 }
 
-/// What a read brought.
+/// Result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
-    /// A message of this length is in the buffer, cut off if the buffer is shorter.
+    /// A message of this length, truncated if the buffer is shorter.
     Message(usize),
-    /// The chunk is used up.
+    /// The chunk is consumed.
     Empty,
 }
 
 impl MessageReader {
-    /// A reader with nothing to read.
+    /// A reader without a chunk.
     pub fn new(framing: Framing) -> MessageReader {
         MessageReader {
             framing,
@@ -90,7 +89,7 @@ impl MessageReader {
         }
     }
 
-    /// Gives the reader more; the chunk before must be used up.
+    /// Gives the reader the next chunk; the chunk before must be consumed.
     pub fn put(&mut self, chunk: Chunk) {
         debug_assert!(self.chunk.is_none());
         self.chunk = Some(chunk);
@@ -98,7 +97,7 @@ impl MessageReader {
         self.offset = 0;
     }
 
-    /// Messages that began or ended in lost bytes and could not be joined.
+    /// Messages that could not be reassembled because bytes were lost.
     pub fn messages_damaged(&self) -> u64 {
         self.messages_damaged
     }
@@ -113,13 +112,13 @@ impl MessageReader {
         self.end_tagged
     }
 
-    /// Whether every piece of the chunk was taken.
+    /// Whether every range of the chunk was read.
     pub fn is_consumed(&self) -> bool {
         let spans = self.chunk.as_ref().map_or(0, |chunk| chunk.spans.len());
         self.span >= spans
     }
 
-    /// Takes the used-up chunk back.
+    /// Takes the consumed chunk back.
     pub fn take_consumed(&mut self) -> Option<Chunk> {
         self.chunk.take()
     }
@@ -148,8 +147,7 @@ impl MessageReader {
         }
     }
 
-    /// Shows `take` everything that is left, piece by piece and where it lies, and takes it: a byte
-    /// stream only.
+    /// Consumes all that is left and calls `take` with each range where it lies: byte streams only.
     pub fn take_in_place(&mut self, mut take: impl FnMut(&[u8])) -> ReadOutcome {
         debug_assert!(self.framing == Framing::Stream);
         let Some(chunk) = &self.chunk else {
@@ -205,7 +203,8 @@ impl MessageReader {
             self.span += 1;
             let bytes = &chunk.octets[span.range.start as usize..span.range.end as usize];
             if span.gap {
-                // What was joined lost its end, and what follows may have lost its beginning.
+                // The message being reassembled lost its end, and the next may have lost its
+                // beginning.
                 self.messages_damaged +=
                     u64::from(self.reassembling) + u64::from(!self.discarding_partial_message);
                 self.reassembling = false;
@@ -284,16 +283,16 @@ impl MessageReader {
     }
 }
 
-/// Where a message put together within one chunk ends, and how long it is.
+/// The end of a message within one chunk, and its length.
 struct AssembledRecord {
     span: usize,
     offset: usize,
     len: usize,
 }
 
-/// Copies a message that begins at (`piece`, `at`) straight into `buffer`, if the chunk holds all
-/// of it without a gap. A message that goes on in the next chunk is joined in memory of its own
-/// instead, which costs a second copy.
+/// Copies the message at (`span`, `offset`) straight into `buffer`, if the chunk holds all of it
+/// without a gap. A message that continues in the next chunk is reassembled in `partial` instead,
+/// which costs a second copy.
 fn copy_whole_record(
     chunk: &Chunk,
     mut span: usize,
@@ -319,7 +318,8 @@ fn copy_whole_record(
         if fragment.last {
             return Some(AssembledRecord { span, offset, len });
         }
-        // A message's fragments but the last fill their packets: the next is in the next packet.
+        // All fragments of a message but the last fill their packets: the next is in the next
+        // packet.
         span += 1;
         offset = 0;
     }
@@ -331,8 +331,8 @@ fn copy(bytes: &[u8], buffer: &mut [u8]) -> usize {
     bytes.len()
 }
 
-/// Adds a fragment to the message being joined; false when its beginning is missing or it grew
-/// past every limit.
+/// Appends a fragment to the message being reassembled; false when its beginning is missing or it
+/// exceeds the limit.
 fn append_fragment(
     partial: &mut Vec<u8>,
     reassembling: &mut bool,
@@ -355,5 +355,5 @@ fn append_fragment(
     *reassembling
 }
 
-/// Longest message put together from fragments, 16 MiB: a peer that never ends one is cut off.
+/// Longest message reassembled from fragments, 16 MiB: a peer that never ends one is limited.
 const MESSAGE_BYTES_MAX: usize = 16 << 20;

@@ -1,4 +1,4 @@
-//! What the users of an endpoint and its helper thread share.
+//! State shared by the users of an endpoint and its helper thread.
 
 use crate::pump::Pump;
 use crate::sys::{StorePool, UnsubmittedStore};
@@ -16,56 +16,56 @@ pub(crate) struct EndpointShared<E, W> {
     pub(crate) pump: Mutex<Pump<E, W>>,
     start: std::time::Instant,
     pub(crate) pool: Arc<StorePool>,
-    /// Users inside a wait, who take arrivals in themselves.
+    /// Users blocked in a wait; they receive for themselves.
     pub(crate) waiting_users: AtomicU32,
-    /// Counts user visits, so that the helper sees whether there were any. Under the lock of the
-    /// pump, as `looks` is.
+    /// Counts locks taken by users: unchanged since the last tick means that no user is active.
+    /// Written under the lock of the pump, as is `poll_generation`.
     pub(crate) lock_generation: AtomicU64,
-    /// Counts how often somebody looked for arrivals.
+    /// Counts polls of the wire.
     pub(crate) poll_generation: AtomicU64,
-    /// The wire's, to sleep on without the lock; None in virtual time.
+    /// The wire's descriptor, to poll without the lock; None in virtual time.
     pub(crate) descriptor: Option<OwnedFd>,
-    /// The wire's, to wait in a receive without the lock.
+    /// The wire's receiver, to block in a receive without the lock.
     receiver: Option<Box<dyn Receiver>>,
-    /// A user waits in a receive, and nobody else may receive.
+    /// A user is blocked in a receive; no other thread may receive meanwhile.
     user_receiving: AtomicBool,
-    /// Until when, in nanoseconds; for the helper, who ends the wait then.
+    /// When that receive must end. The helper interrupts it then.
     receive_deadline_ns: AtomicU64,
     wait_list: WaitList,
-    /// Circuits whose store holds bytes that nobody offered yet.
+    /// Stores with bytes that were not submitted to the engine.
     unsubmitted: Mutex<Vec<(AssociationId, UnsubmittedStore)>>,
-    /// Packets that may wait for company are ready to be sent.
+    /// Packets that may be deferred are ready to be sent.
     flush_pending: AtomicBool,
-    /// Rings for the helper when it sleeps long.
+    /// Wakes the helper.
     pub(crate) helper_wakeup: EventFd,
     pub(crate) helper_parked: AtomicBool,
-    /// The helper looks less often, and is to be told of what is left to it.
+    /// The helper ticks at its idle rate and must be woken for work.
     pub(crate) helper_idle_rate: AtomicBool,
-    /// Nobody holds the endpoint any more.
+    /// The last handle of the endpoint was dropped.
     pub(crate) closed: AtomicBool,
-    /// Rings for the watcher of the endpoint, if it has one.
+    /// Readiness of the endpoint's watch, if it has one.
     pub(crate) readiness_fd: OnceLock<EventFd>,
-    /// It rings already.
+    /// `readiness_fd` is readable.
     pub(crate) readiness_signalled: AtomicBool,
 }
 
-/// What waiting in a receive came to.
+/// Result of a wait in a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// Something arrived, perhaps for another circuit, or happened otherwise.
+    /// A packet arrived, perhaps for another circuit, or the wait was interrupted.
     Woken,
-    /// The receiver's patience ended, or its medium was shut down.
+    /// The receiver's longest wait passed, or its medium was shut down.
     TimedOut,
-    /// No receiver, another user in it, something to send, or a receiver more patient than the
-    /// user.
+    /// No receiver, another user in it, unsent packets, or a receiver that would wait longer than
+    /// the user.
     Unavailable,
 }
 
-/// What an endpoint and its circuits hold; the helper ends when the last of them goes, and what the
-/// endpoint keeps is dropped.
+/// Handle of an endpoint, shared with its circuits. Dropping the last one ends the helper and drops
+/// the companions.
 pub(crate) struct EndpointHandle<E, W>(pub(crate) Arc<EndpointShared<E, W>>, pub(crate) Companions);
 
-/// What is to live as long as an endpoint.
+/// Values that live as long as an endpoint.
 pub(crate) type Companions = Mutex<Vec<Box<dyn Send>>>;
 
 impl<E, W> std::ops::Deref for EndpointHandle<E, W> {
@@ -114,10 +114,10 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Pump<E, W>> {
         if self.helper_parked.load(Ordering::Relaxed) {
-            // Deadlines may change in this visit.
+            // The caller may change the engine's timeout.
             self.helper_wakeup.signal();
         }
-        // A panic in an engine leaves it inconsistent at worst, and never unsafe.
+        // A panic in an engine may leave it inconsistent, never unsafe.
         let pump = self.pump.lock().unwrap_or_else(PoisonError::into_inner);
         increment(&self.lock_generation);
         pump
@@ -127,7 +127,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Instant::from_nanos(self.start.elapsed().as_nanos() as u64)
     }
 
-    /// Takes in everything that arrived, acts on deadlines, sends.
+    /// Receives everything that arrived, runs timers, sends.
     pub(crate) fn drive(&self, pump: &mut Pump<E, W>) -> io::Result<()> {
         let now = self.now();
         self.receive_all(pump, now)?;
@@ -137,34 +137,34 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Ok(())
     }
 
-    /// Whether a user waits in a receive.
+    /// Whether a user is blocked in a receive.
     pub(crate) fn is_user_receiving(&self) -> bool {
         self.user_receiving.load(Ordering::Relaxed)
     }
 
-    /// Until when a user waits in a receive, if for a limited time.
+    /// When a user's receive must end, if it has a limit.
     pub(crate) fn receive_deadline(&self) -> Option<Instant> {
         let until = self.receive_deadline_ns.load(Ordering::Relaxed);
         (self.is_user_receiving() && until < u64::MAX).then(|| Instant::from_nanos(until))
     }
 
-    /// A user who has just asked waits next.
+    /// The caller has sent a request and blocks next: the receiver may busy-poll.
     pub(crate) fn hint_busy_poll(&self) {
         if let Some(receiver) = &self.receiver {
             receiver.hint_busy_poll();
         }
     }
 
-    /// Ends the wait of a user in a receive: its time is over, or something happened to its
-    /// circuit that no arrival tells of.
+    /// Interrupts a user's receive: its deadline passed, or an event that no packet announces
+    /// concerns its circuit.
     pub(crate) fn interrupt(&self) {
         if let (true, Some(receiver)) = (self.is_user_receiving(), &self.receiver) {
-            // A receiver that cannot be interrupted looks around by itself.
+            // A receiver that cannot be interrupted returns by itself after its longest wait.
             let _ = receiver.interrupt();
         }
     }
 
-    /// Takes in everything that arrived, unless a user waits in a receive and does so itself.
+    /// Receives everything that arrived, unless a user is blocked in a receive and does so itself.
     pub(crate) fn receive_all(&self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<()> {
         if self.is_user_receiving() {
             return Ok(());
@@ -172,7 +172,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         increment(&self.poll_generation);
         let before = pump.arrivals();
         let mut receives = 0;
-        // What the wire holds would wake nobody.
+        // Packets buffered in the wire make no descriptor readable.
         while receives < RECEIVES_MAX || pump.wire().has_buffered() {
             receives += 1;
             if !pump.receive(now)? {
@@ -185,13 +185,13 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Ok(())
     }
 
-    /// Wakes those who sleep for what was just taken in, and the watcher.
+    /// Wakes users blocked for an arrival, and the watch.
     pub(crate) fn wake_waiters(&self, pump: &Pump<E, W>) {
         self.wait_list.wake_all();
         self.signal_readiness(pump);
     }
 
-    /// Tells circuits that waited for memory to send from that it is their turn.
+    /// Notifies circuits that were granted a permit.
     pub(crate) fn notify_granted(&self, pump: &mut Pump<E, W>) {
         if self.pool.permits.has_unnotified() {
             pump.mark_ready(&self.pool.permits.take_unnotified());
@@ -199,7 +199,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
     }
 
-    /// Rings for the watcher if there is something to look at.
+    /// Makes the watch readable if a circuit is ready.
     pub(crate) fn signal_readiness(&self, pump: &Pump<E, W>) {
         if let Some(eventfd) = self.readiness_fd.get()
             && pump.has_ready()
@@ -209,14 +209,14 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
     }
 
-    /// Notes that the store of circuit `id` holds bytes the engine does not know of.
+    /// Lists the store of circuit `id`, which holds bytes not yet submitted, for the helper.
     #[cold]
     pub(crate) fn note_unsubmitted(&self, id: AssociationId, store: UnsubmittedStore) {
         self.lock_unsubmitted().push((id, store));
         self.wake_helper();
     }
 
-    /// Wakes the helper for something left to it, unless it looks soon anyway.
+    /// Wakes the helper if it is parked or at its idle rate; else its next tick is soon enough.
     fn wake_helper(&self) {
         if self.helper_parked.load(Ordering::SeqCst) || self.helper_idle_rate.load(Ordering::SeqCst)
         {
@@ -224,23 +224,23 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
     }
 
-    /// Leaves what the engine has to send to the next who sends anything, or to the helper.
+    /// Defers a flush to the next send of any user, or to the helper.
     pub(crate) fn defer_flush(&self) {
         self.flush_pending.store(true, Ordering::SeqCst);
         self.wake_helper();
     }
 
-    /// Whether something was held since the last call.
+    /// Whether a flush was deferred since the last call.
     pub(crate) fn take_flush_pending(&self) -> bool {
         self.flush_pending.swap(false, Ordering::SeqCst)
     }
 
-    /// Takes the list of circuits with bytes that nobody offered.
+    /// Takes the list of stores with bytes not yet submitted.
     pub(crate) fn take_unsubmitted(&self) -> Vec<(AssociationId, UnsubmittedStore)> {
         std::mem::take(&mut *self.lock_unsubmitted())
     }
 
-    /// Whether anything waits for the helper.
+    /// Whether the helper has work.
     pub(crate) fn has_helper_work(&self) -> bool {
         let flush_pending = self.flush_pending.load(Ordering::SeqCst);
         flush_pending || self.pool.permits.has_waiters() || !self.lock_unsubmitted().is_empty()
@@ -252,8 +252,8 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in the next arrival, waiting for it in the receive itself without the lock: one
-    /// system call instead of a try, a poll and a receive. `now` goes on to when it came.
+    /// Receives the next packet, blocking in the receive itself without the lock: one system call
+    /// instead of a try, a poll and a receive. Updates `now`.
     pub(crate) fn wait_in_receive<'a>(
         &'a self,
         mut pump: MutexGuard<'a, Pump<E, W>>,
@@ -268,8 +268,8 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         }
         let until = now.as_nanos().saturating_add(nanos(limit));
         self.receive_deadline_ns.store(until, Ordering::Relaxed);
-        // While the lock is held, so that helper and other users stay out from here on. The
-        // helper acts on deadlines meanwhile.
+        // Set under the lock, so that helper and other users do not receive from here on. The
+        // helper runs timers meanwhile.
         self.user_receiving.store(true, Ordering::Relaxed);
         self.waiting_users.fetch_add(1, Ordering::Relaxed);
         increment(&self.poll_generation);
@@ -295,10 +295,10 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         Ok((pump, WaitOutcome::Woken))
     }
 
-    /// Sleeps until something arrives, the engine's deadline comes, or `limit` passes.
+    /// Sleeps until a packet arrives, the engine's timeout is due, or `limit` passes.
     ///
-    /// `seen` is the number of arrivals when the caller last looked: when another took in more
-    /// since, there is nothing to sleep for, and the wire would not wake the caller any more.
+    /// `seen_arrivals` is the number of arrivals at the caller's last poll. If another thread has
+    /// received since, the caller returns at once: the wire's descriptor would not wake it.
     pub(crate) fn sleep(&self, limit: Duration, seen_arrivals: u64) -> io::Result<()> {
         let Some(descriptor) = &self.descriptor else {
             return Ok(());
@@ -309,7 +309,7 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
             if pump.arrivals() != seen_arrivals {
                 return Ok(());
             }
-            // While the lock is held, so that whoever takes in the next arrival knows.
+            // Set under the lock, so that the thread that receives next knows of this one.
             self.waiting_users.fetch_add(1, Ordering::Relaxed);
             self.wait_list.add(Arc::clone(&eventfd));
             let mut flags = PollFlags::IN;
@@ -335,12 +335,12 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
     }
 }
 
-/// Counts up what only the holder of the pump's lock changes: no need for a locked instruction.
+/// Increments a counter that only the holder of the pump's lock writes: no locked instruction.
 fn increment(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The shortest limit of a wait that the helper ends: it is late by a millisecond, or by four.
+/// Shortest wait that the helper ends: the helper ticks every 1 or 4 ms.
 const HELPER_TIMED_WAIT_MIN: Duration = Duration::from_millis(10);
 
 /// Whether a wait in a receive can end after `limit`.
@@ -353,7 +353,7 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Arrivals taken in one go, so that a flood does not keep a user from sending.
+/// Receives in one go, so that a flood does not keep a user from sending.
 const RECEIVES_MAX: usize = 64;
 
 pub(crate) fn timespec(span: Duration) -> Timespec {

@@ -1,4 +1,5 @@
-//! Users asleep on a shared endpoint, and how one is woken by another who took in its arrival.
+//! Threads that wait for an arrival at a shared endpoint, and how the thread that received it wakes
+//! them.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::cell::OnceCell;
@@ -7,7 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A descriptor that one thread sleeps on and others make readable.
+/// An eventfd: one thread polls it, others make it readable.
 #[derive(Debug)]
 pub(crate) struct EventFd(OwnedFd);
 
@@ -22,13 +23,13 @@ impl EventFd {
     }
 
     pub(crate) fn signal(&self) {
-        // Full means that it rings already.
+        // An error means that it is readable already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Makes it quiet again.
+    /// Makes it unreadable again.
     pub(crate) fn clear(&self) {
-        // Empty means that it is quiet.
+        // An error means that it was not readable.
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }
@@ -37,7 +38,7 @@ thread_local! {
     static THREAD_EVENTFD: OnceCell<Arc<EventFd>> = const { OnceCell::new() };
 }
 
-/// The bell of the calling thread.
+/// The eventfd of the calling thread.
 pub(crate) fn thread_eventfd() -> io::Result<Arc<EventFd>> {
     THREAD_EVENTFD.with(|slot| match slot.get() {
         Some(eventfd) => Ok(Arc::clone(eventfd)),
@@ -48,16 +49,16 @@ pub(crate) fn thread_eventfd() -> io::Result<Arc<EventFd>> {
     })
 }
 
-/// The bells of those asleep.
+/// The eventfds of waiting threads.
 #[derive(Debug, Default)]
 pub(crate) struct WaitList {
     eventfds: Mutex<Vec<Arc<EventFd>>>,
-    /// How many, so that the lock is taken only for somebody.
+    /// How many, so that the lock is taken only when a thread waits.
     count: AtomicUsize,
 }
 
 impl WaitList {
-    /// Adds one, who holds the lock of the pump: whoever takes that lock next knows of it.
+    /// Adds a thread, which holds the lock of the pump: the next to take that lock sees it.
     pub(crate) fn add(&self, eventfd: Arc<EventFd>) {
         self.lock().push(eventfd);
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +69,7 @@ impl WaitList {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes all of them. The caller holds the lock of the pump.
+    /// Wakes all. The caller holds the lock of the pump.
     pub(crate) fn wake_all(&self) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Readiness of all circuits of an endpoint on one descriptor, for a user's own loop.
+//! Readiness of all circuits of an endpoint on one descriptor, for an event loop.
 
 use crate::shared::EndpointHandle;
 use crate::wait_list::EventFd;
@@ -11,15 +11,15 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use wire::Wire;
 
-/// Tells which circuits of an endpoint to look at.
+/// Reports which circuits of an endpoint are ready.
 ///
-/// A loop asks for its [`patience`](Watch::patience), waits that long at most until the
-/// [`descriptor`](Watch::descriptor) is readable, calls [`ready`](Watch::ready), and then the
-/// `try_` calls of each circuit named until they give `WouldBlock`. Those do not look at the wire
-/// themselves then, and what they leave to acknowledge is sent in one go.
+/// A loop calls [`prepare_wait`](Watch::prepare_wait), waits at most that long until the
+/// [`descriptor`](Watch::descriptor) is readable, calls [`poll_ready`](Watch::poll_ready), and then
+/// the `try_` calls of each circuit named until they return `WouldBlock`. Those do not poll the
+/// wire then, and acknowledgements of all circuits are sent together.
 pub struct Watch<E, W> {
     shared: Arc<EndpointHandle<E, W>>,
-    /// Readable when the wire is, or when another thread took in what concerns a circuit.
+    /// Readable when the wire is, or when another thread received for a circuit.
     epoll: OwnedFd,
 }
 
@@ -42,18 +42,18 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         Ok(Watch { shared, epoll })
     }
 
-    /// Readable when [`ready`](Watch::ready) has something to say.
+    /// Readable when [`poll_ready`](Watch::poll_ready) has something to report.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
     /// Sends what the `try_` calls left to send, acknowledgements of all circuits together, and
-    /// says how long to wait at most: until the engine's next deadline, or None for as long as one
-    /// likes. To be called before each wait.
+    /// returns how long to wait at most: until the engine's next timeout, or None for no limit. To
+    /// be called before each wait.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn prepare_wait(&mut self) -> io::Result<Option<Duration>> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
@@ -62,20 +62,20 @@ impl<E: Associations, W: Wire> Watch<E, W> {
         Ok(pump.poll_timeout().map(|deadline| deadline.since(now)))
     }
 
-    /// Takes in what arrived, acts on deadlines, and adds the circuits to which anything happened
-    /// since the last call to `ready`: bytes to receive, room to send, an end. True when circuits
-    /// opened by peers wait to be accepted too.
+    /// Receives what arrived, runs timers, and adds the circuits that became ready since the last
+    /// call: bytes to receive, room to send, or closed. True when circuits opened by peers can be
+    /// accepted.
     ///
     /// # Errors
     ///
-    /// The wire's.
+    /// Errors of the wire.
     pub fn poll_ready(&mut self, ready: &mut Vec<AssociationId>) -> io::Result<bool> {
         let mut pump = self.shared.lock();
         let now = self.shared.now();
         self.shared.receive_all(&mut pump, now)?;
         pump.handle_timeout(now);
         self.shared.notify_granted(&mut pump);
-        // Rung and hushed under the lock alone.
+        // Signalled and cleared under the lock only.
         if self
             .shared
             .readiness_signalled

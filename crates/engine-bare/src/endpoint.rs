@@ -1,6 +1,6 @@
-//! The engine: dispatch only.
+//! The engine; it only dispatches.
 
-use crate::api::BareConfig;
+use crate::config::BareConfig;
 use crate::pdu::{BareHeader, HEADER_LEN, PacketType};
 use crate::procedure::{acknowledge, data, finish, open};
 use crate::state::{Association, Timer};
@@ -13,18 +13,18 @@ use engine::{
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// An endpoint of `bare`: any number of circuits over one wire.
+/// An endpoint of `bare`: any number of associations over one wire.
 #[derive(Debug)]
 pub struct Bare {
     pub(crate) config: BareConfig,
     pub(crate) associations: BTreeMap<AssociationId, Association>,
-    /// Circuits opened by peers, so that a repeated Open finds its first.
+    /// Associations opened by peers, by address and token: 0002, Opening.
     pub(crate) accepted: BTreeMap<(Address, u64), AssociationId>,
     pub(crate) timers: TimerTable<(AssociationId, Timer)>,
-    /// Circuits that may have something to send, each once, served in turn.
+    /// Associations that may have packets to send, each once, served round-robin.
     pub(crate) ready: VecDeque<AssociationId>,
     pub(crate) ready_set: BTreeSet<AssociationId>,
-    /// Packets without user bytes, waiting for the wire.
+    /// Handshake packets that wait for the wire.
     pub(crate) control_queue: VecDeque<(AssociationId, Address, BareHeader)>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
@@ -36,11 +36,11 @@ pub struct Bare {
 /// How long the host may keep a short message back.
 const COALESCE_DELAY: Duration = Duration::from_millis(1);
 
-/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+/// Longest queue of handshake packets. Beyond it they are dropped, as if lost.
 const CONTROL_QUEUE_MAX: usize = 1024;
 
 impl Bare {
-    /// An endpoint without circuits that refuses openings until told to listen.
+    /// An endpoint without associations. It refuses Opens until [`Engine::listen`].
     pub fn new(config: BareConfig) -> Self {
         Bare {
             random: SplitMix64::new(config.seed),

@@ -1,26 +1,26 @@
-//! `bare`: the least a transport can be.
+//! `bare`: the smallest possible transport.
 //!
-//! Numbered packets under a window, no retransmission. What is lost stays lost and is counted.
-//! The engine exists for two reasons: it fixes the contract of crate [`engine`] before any real
-//! protocol is written to it, and it is the limit row of every race - what a user-space transport
-//! could reach over the same wire if reliability, ordering repair and rate control cost nothing.
+//! It sends numbered packets under a window and retransmits no data; lost bytes are counted. The
+//! engine has two purposes: it exercises the contract of crate [`engine`] with a small protocol,
+//! and it is the limit row of every race - what a user-space transport could reach over the same
+//! wire if reliability and rate control cost nothing.
 //!
-//! A walk through the rooms, which are the same in every engine:
+//! The modules, in the layout of every engine:
 //!
-//! * [`api`] - configuration with the reason of each default.
-//! * [`association`] - the engine itself; it only dispatches.
-//! * [`state`] - what one circuit remembers.
-//! * `procedure/` - `open` (two packets), `data`, `acknowledge`, `finish`, one file each.
-//! * [`pdu`] - the one header, 24 octets, as bytes and as meaning.
+//! * [`config`] - configuration, with the reason for each default.
+//! * [`endpoint`] - the engine itself; it only dispatches.
+//! * [`state`] - the state of one association.
+//! * `procedure/` - `open` (the handshake), `data`, `acknowledge`, `finish`, one file each.
+//! * [`pdu`] - the one header, 24 octets.
 //!
-//! The protocol is our own; `docs/decisions/0002-bare.md` gives its rules.
+//! The protocol is our own; `docs/decisions/0002-bare.md` has its rules, cited as "0002".
 #![forbid(unsafe_code)]
 
-pub mod api;
+pub mod config;
 pub mod endpoint;
 pub mod pdu;
 mod procedure;
 pub mod state;
 
-pub use api::BareConfig;
+pub use config::BareConfig;
 pub use endpoint::Bare;

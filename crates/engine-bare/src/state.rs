@@ -1,18 +1,19 @@
-//! What one circuit remembers.
+//! State of one association.
 
 use engine::{Address, Instant};
 
-/// A circuit's life. The close of one direction is part of [`Sending`] and [`Receiving`].
+/// State of an association. The close of a direction is part of [`SendState`] and
+/// [`ReceiveState`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssociationState {
-    /// An Open was sent, its answer is awaited.
+    /// An Open was sent and not yet answered.
     Opening {
         /// The token the answer must echo.
         token: u64,
         /// Opens sent so far.
         attempts: u32,
     },
-    /// Both sides know each other's number.
+    /// Both sides know each other's number: established.
     Open,
 }
 
@@ -23,22 +24,22 @@ pub struct SendState {
     pub end: u64,
     /// Bytes below this were sent.
     pub sent: u64,
-    /// Bytes below this no longer count against the window: acknowledged, or taken for lost.
+    /// Bytes below this no longer count against the window: acknowledged, or considered lost.
     pub acknowledged: u64,
-    /// Bytes below this leave even in a part-filled packet.
+    /// Bytes below this are sent even in a part-filled packet.
     pub pushed: u64,
-    /// The user will add no more.
+    /// The user closed this direction.
     pub finishing: bool,
-    /// The Final packet left.
+    /// The Final packet was sent.
     pub final_sent: bool,
-    /// The peer has the Final packet.
+    /// The Final packet was acknowledged.
     pub final_acknowledged: bool,
-    /// Stalls or Finals in a row without an answer.
+    /// Loss timeouts or Finals in a row without an answer.
     pub retries: u32,
 }
 
 impl SendState {
-    /// Bytes that count against the window.
+    /// Bytes in flight, which count against the window.
     pub fn bytes_in_flight(&self) -> u64 {
         self.sent - self.acknowledged.min(self.sent)
     }
@@ -49,31 +50,31 @@ impl SendState {
 pub struct ReceiveState {
     /// The next byte expected.
     pub expected: u64,
-    /// Bytes delivered to the host that its user has not taken.
+    /// Bytes delivered to the host that its user has not read.
     pub unread: u64,
     /// The last position acknowledged to the peer.
     pub last_acknowledged: u64,
     /// The Final packet arrived.
     pub finished: bool,
-    /// An acknowledgement must go out even if nothing else does.
+    /// An acknowledgement must be sent, alone if need be.
     pub ack_due: bool,
 }
 
 impl ReceiveState {
-    /// What an acknowledgement sent now would say. The Final packet counts as one byte.
+    /// The position that an acknowledgement sent now carries. The Final packet counts as one byte.
     pub fn position(&self) -> u64 {
         self.expected - self.unread.min(self.expected) + u64::from(self.finished)
     }
 }
 
-/// One circuit.
+/// One association.
 #[derive(Clone, Debug)]
 pub struct Association {
-    /// Where the peer is.
+    /// The peer's address.
     pub peer: Address,
-    /// The peer's number for this circuit, 0 while opening.
+    /// The peer's number of this association, 0 while opening.
     pub peer_id: u32,
-    /// The token it was opened with, so that a repeated Open is known again.
+    /// The token of its Open, by which a repeated Open is recognised.
     pub token: u64,
     /// Opening or open.
     pub state: AssociationState,
@@ -81,23 +82,23 @@ pub struct Association {
     pub tx: SendState,
     /// The receiving direction.
     pub rx: ReceiveState,
-    /// When the peer was last heard.
+    /// When the last packet of the peer arrived.
     pub last_received_at: Instant,
-    /// Its end was reported; it only answers repeated Finals.
+    /// Its end was reported; it only acknowledges repeated Finals (TIME_WAIT).
     pub closed: bool,
 }
 
-/// Which timer of a circuit.
+/// The timers of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// Send the Open again.
+    /// Retransmit the Open.
     Open,
-    /// Acknowledge what arrived.
+    /// Send a delayed acknowledgement.
     Ack,
-    /// Nothing was heard while something was in flight.
+    /// No packet arrived while bytes were in flight: consider them lost.
     Loss,
-    /// Send the Final again.
+    /// Retransmit the Final.
     Final,
-    /// Forget a circuit that ended.
+    /// Remove a closed association.
     TimeWait,
 }

@@ -1,4 +1,4 @@
-//! Three rings: bytes, a pair in virtual time, and many seeds with faults.
+//! Three levels: the header's octets, a pair in virtual time, and many seeds with link faults.
 
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
@@ -47,7 +47,7 @@ fn random_octets_parse_to_what_emit_writes() {
     }
     assert!(
         parsed > 10_000,
-        "only {parsed} headers were valid: the test looks at nothing"
+        "only {parsed} headers were valid: the test checks too little"
     );
 }
 
@@ -93,13 +93,15 @@ fn hostile_packets_neither_panic_nor_use_unbounded_memory() {
     }
 }
 
-/// How many seeds to try: more than CI does when TOWPATH_SEEDS says so.
+/// Number of seeds to try: TOWPATH_SEEDS, or `usual` in CI.
 fn seeds(usual: u64) -> u64 {
-    let asked = std::env::var("TOWPATH_SEEDS").ok();
-    asked.and_then(|text| text.parse().ok()).unwrap_or(usual)
+    let requested = std::env::var("TOWPATH_SEEDS").ok();
+    requested
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(usual)
 }
 
-/// What one run in virtual time left behind.
+/// Results of one run in virtual time.
 struct RunOutcome {
     sent: Vec<Vec<u8>>,
     received: Vec<Vec<u8>>,
@@ -110,7 +112,7 @@ struct RunOutcome {
     closed: [bool; 2],
 }
 
-/// Sends `count` messages of random lengths from station 0 to station 1 and ends the circuit.
+/// Sends `count` messages of random lengths from station 0 to station 1 and closes.
 fn run(count: usize, config: LinkConfig, seed: u64) -> RunOutcome {
     let engines = [0, 1].map(|station| {
         Bare::new(BareConfig {
@@ -194,7 +196,7 @@ impl Acceptor {
         if let Some((id, _)) = world.pump(1).accept() {
             self.id = Some(id);
             let now = world.now();
-            // The receiver sends nothing: it ends its direction at once.
+            // The receiver sends nothing: it closes its direction at once.
             world.pump(1).engine().finish(now, id);
         }
         let Some(id) = self.id else {

@@ -1,55 +1,54 @@
-//! Configuration, and what an endpoint tells about itself.
+//! Configuration of an endpoint, and what it reports about itself.
 
 use crate::pdu::{Service, Version};
 use core::time::Duration;
 use engine::{Address, Framing};
 
-/// Octets of a full packet unless configured otherwise: 1500 of an Ethernet frame less 20 of IPv4
-/// and 8 of UDP.
+/// Default length of a full packet: 1500 octets of an Ethernet frame less 20 of IPv4 and 8 of UDP.
 pub const PACKET_LEN: usize = 1472;
 
-/// How losses are made good. The sender and the receiver each follow their own.
+/// How losses are repaired. Sender and receiver each follow their own setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorControl {
-    /// Bytes that came before their turn are kept; only what is missing is sent again.
+    /// Out-of-order bytes are kept for reassembly; only missing ranges are retransmitted.
     Selective,
-    /// Bytes that came before their turn are dropped; everything from the first loss on is sent
-    /// again.
+    /// Out-of-order bytes are dropped; everything from the first loss on is retransmitted.
     GoBackN,
-    /// Nothing is kept and nothing sent again; gaps are delivered as gaps (NOERR).
+    /// No retransmission (NOERR); gaps are delivered as gaps.
     None,
 }
 
-/// What keeps a sender from overrunning its receiver.
+/// Flow control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
-    /// The receiver allocates a window beyond what its user took.
+    /// The receiver allocates a window beyond what its user consumed.
     Allocation,
-    /// The receiver allocates only what its user posted (RES), see [`crate::Xtp::post`].
+    /// The receiver allocates only the buffers that its user posted (RES), see
+    /// [`crate::Xtp::post`].
     Reservation,
-    /// The sender heeds nothing (NOFLOW). What a receiver cannot take it drops.
+    /// The sender ignores the allocation (NOFLOW). A receiver drops what it cannot take.
     Off,
 }
 
-/// What the spans of an ECNTL list. No text settles it, so both ends must agree.
+/// What the spans of an ECNTL list. No published text settles it, so both ends must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpanMeaning {
-    /// Ranges that arrived beyond the first gap.
+    /// Ranges received beyond the first gap.
     Received,
-    /// Ranges that did not.
+    /// Ranges missing.
     Missing,
 }
 
-/// What a sender's status requests ask for.
+/// What status requests in DATA packets ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusRequestKind {
-    /// What arrived (SREQ): the answer comes at once.
+    /// What was received (SREQ): answered at once.
     Received,
-    /// What the user took (DREQ): the answer comes when that is everything.
+    /// What the user consumed (DREQ): answered when that is everything.
     Delivered,
 }
 
-/// The study's greatest input and output queue of an association, octets.
+/// Limit of an association's input and output queue in the 1992 studies, octets.
 pub const STUDY_QUEUE_LEN: u64 = 16 << 10;
 
 /// A limit on the sending rate.
@@ -61,186 +60,186 @@ pub struct RateLimit {
     pub burst_bytes: u32,
 }
 
-/// How the sender learns what the path takes. XTP itself has nothing of the kind.
+/// Congestion control. XTP itself has none (0011).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
-    /// The path is the user's own: only the peer and the rate limit the sender.
+    /// None: only the allocation and the rate limit the sender.
     Off,
-    /// Slow start, one packet more a round trip, half after a loss.
+    /// Slow start, then one packet more a round trip; halves after a loss.
     Loss,
-    /// As `Loss`, and leaves slow start or shrinks by an eighth when the round trip takes more
-    /// than twice the shortest one seen.
+    /// As `Loss`; also leaves slow start or shrinks by an eighth when the RTT exceeds twice the
+    /// minimum RTT.
     Delay,
-    /// Sends at the rate at which bytes were delivered lately, and tries now and then whether there
-    /// is more, as BBR does. A single loss means nothing, so it is the one for paths that lose.
+    /// Paces at the measured delivery rate and probes for more, as BBR does. It ignores single
+    /// losses, so use it on paths with random loss.
     Rate,
 }
 
-/// How an endpoint behaves. All associations of an engine share it.
+/// Configuration of an endpoint, shared by all its associations.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Octets of a full packet, header included; without the header this is the study's maxdata.
+    /// Octets of a full packet, header included; without the header this is the studies' maxdata.
     ///
     /// At least 128; see [`PACKET_LEN`] for the default.
     pub packet_len: usize,
-    /// Bytes a peer may send beyond what the user took: the study's ralloc.
+    /// Receive window: bytes a peer may send beyond what the user consumed (the studies' ralloc).
     ///
     /// 1 MiB is sixteen segmented sends of 64 KiB, or 8 ms at a gigabit a second.
     pub window: u64,
-    /// Bytes a sender may send before it heard an allocation, and a receiver allocates before the
-    /// peer's address is proven: the study's talloc.
+    /// Bytes a sender may send before it received an allocation, and a receiver allocates before
+    /// the peer's address is validated (the studies' talloc).
     ///
-    /// 64 KiB is one segmented send. Times `unproven_max` it bounds what forged openings can take.
+    /// 64 KiB is one segmented send. Times `unvalidated_max` it bounds what forged openings take.
     pub initial_window: u64,
-    /// Whether DATA packets are summed whole; headers and all other packets always are.
+    /// Whether the checksum covers the user data of DATA packets (otherwise NOCHECK).
     ///
-    /// On: UDP's own checksum is 16 bits too, but offloads and middle boxes see to that one.
+    /// On: UDP's checksum is 16 bits too, but offloads and middleboxes recompute that one.
     pub checksum: bool,
-    /// Byte stream, or messages kept apart by EOM. [`Framing::Records`] works as the host's
-    /// affair.
+    /// Byte stream, or messages delimited by EOM. [`Framing::Records`] is left to the host.
     pub framing: Framing,
-    /// How losses are made good.
+    /// How losses are repaired.
     pub error: ErrorControl,
-    /// Asks the peer to report each gap at once (FASTNAK). Off: status requests find gaps
-    /// within `status_every` bytes.
+    /// Asks the peer to report each gap at once (FASTNAK). Off: status requests find gaps within
+    /// `status_interval_bytes`.
     pub fastnak: bool,
-    /// What keeps the sender from overrunning its peer.
+    /// Flow control.
     pub flow: FlowControl,
-    /// The service circuits opened here ask for. [`Service::Isochronous`] wants a `rate` as well,
-    /// and [`Service::Bulk`] a receiver that posts its buffers.
+    /// The service that associations opened here request. [`Service::Isochronous`] needs a `rate`
+    /// as well, [`Service::Bulk`] a receiver that posts its buffers.
     pub service: Service,
-    /// Whether opening waits for the peer's answer. Implicit opening sends the first user bytes
-    /// with FIRST and loses no round trip.
+    /// Explicit open: data wait for the answer to FIRST. An implicit open sends the first user
+    /// data with FIRST and saves a round trip.
     pub explicit: bool,
-    /// Whether openings by peers wait for [`crate::Xtp::admit`] or [`crate::Xtp::refuse`].
+    /// Openings by peers wait for [`crate::Xtp::admit`] or [`crate::Xtp::refuse`].
     pub supervised: bool,
-    /// The limit on this side's sending, and what it tells peers to keep to.
+    /// Rate limit of this side, which is also imposed on peers.
     pub rate: Option<RateLimit>,
-    /// How the sender learns what the path takes.
+    /// Congestion control.
     pub congestion: Congestion,
     /// What spans list.
     pub spans: SpanMeaning,
-    /// Priority of circuits opened here, and of those whose opener has none (SORT): the lowest value
-    /// is served first, those without one last.
+    /// Priority (SORT) of associations opened here, and of accepted ones whose peer sent none: the
+    /// lowest value is served first, None last.
     pub sort: Option<u16>,
-    /// The port listened on and asked for; openings for another are refused.
+    /// The port to listen on and to connect to; openings for another are refused.
     pub port: u16,
-    /// The port openings say they come from.
+    /// Source port in FIRST.
     pub source_port: u16,
-    /// Whether other endpoints hear what comes to this one's address, as on raw IP and Ethernet,
-    /// and [`Config::port`] alone tells them apart: openings for others are ignored, not refused.
+    /// Other endpoints receive packets for this address too, as on raw IP and Ethernet, and only
+    /// [`Config::port`] distinguishes them: openings for another port are ignored, not refused.
     pub shared_address: bool,
     /// Bytes between two status requests of a busy sender.
     ///
-    /// 120 KiB is just under two segmented sends: a control packet every 85, and eight
+    /// 120 KiB is just under two segmented sends: one control packet for 85 of data, and eight
     /// requests a window.
     pub status_interval_bytes: u64,
-    /// When bytes have been on their way this long and no request asks about them, the next
-    /// packet with data does; when as much time passes without one, a CNTL.
+    /// When bytes have been in flight this long without a status request, the next DATA packet
+    /// carries one; after as long again, a CNTL.
     ///
-    /// 1 ms: a lone loss is repaired in two milliseconds and a round trip, and a conversation of
-    /// short messages pays for at most a thousand answers a second.
+    /// 1 ms: a single loss is repaired in two milliseconds and a round trip, and a dialogue of
+    /// short messages costs at most a thousand control packets a second.
     pub status_delay: Duration,
-    /// How long a reply may wait to travel with the answer of a transaction.
+    /// How long the control packet of a transaction waits to be sent with the reply.
     ///
-    /// 10 ms, a fiftieth of the initial WTIMER: the initiator does not repeat itself meanwhile.
+    /// 10 ms, a fiftieth of the initial WTIMER: the initiator does not retransmit meanwhile.
     pub reply_delay: Duration,
-    /// WTIMER before the first round trip was measured.
+    /// WTIMER before the first RTT sample.
     ///
     /// 500 ms is longer than nearly every path on Earth.
     pub wtimer_initial: Duration,
     /// Shortest WTIMER.
     ///
-    /// 20 ms: a host that schedules its processes every few milliseconds is not taken for dead.
+    /// 20 ms is several scheduler ticks: a busy host is not taken for dead.
     pub wtimer_min: Duration,
     /// Longest WTIMER; it doubles with each retry.
     pub wtimer_max: Duration,
-    /// Requests in a row without an answer before the association is given up: the study's
-    /// retrycount.
+    /// Status requests in a row without an answer before the association is abandoned (the
+    /// studies' retrycount).
     ///
-    /// 8: with one packet in five lost each way, one association in ten thousand dies of it.
+    /// 8: with one packet in five lost each way, one association in ten thousand is lost.
     pub retries_max: u32,
-    /// CTIMEOUT: how long a synchronizing handshake may last, and an opening stay unproven.
+    /// CTIMEOUT: how long a synchronizing handshake may last, and an opening stay unvalidated.
     ///
-    /// 30 s is what users wait for a host that reboots its switch.
+    /// 30 s covers the reboot of a switch.
     pub handshake_max: Duration,
-    /// CTIMER: silence after which a peer is asked whether it is there; zero for never.
+    /// CTIMER: silence after which a keepalive is sent; zero for never.
     ///
     /// 60 s keeps most address translators from forgetting a UDP flow.
     pub keepalive: Duration,
-    /// How long a closed key is kept to answer duplicates.
+    /// Quarantine of a closed key, in which duplicates are answered with END.
     ///
-    /// 2 s: four times the longest round trip the initial WTIMER allows for.
+    /// 2 s: four times the longest RTT that the initial WTIMER allows for.
     pub quarantine: Duration,
-    /// Closed keys kept at most, about 100 bytes each; the oldest go first.
+    /// Limit of closed keys in quarantine, about 100 bytes each; the oldest go first.
     ///
-    /// 16,384 cover 2 s of 8,000 transactions a second. Hosts that close more and must know a
-    /// duplicate of each for the whole time say a larger number: with 65,536 the memory lies in no
-    /// cache any more, and a transaction takes some 3 % longer.
+    /// 16,384 cover 2 s of 8,000 transactions a second. Raise it for hosts that close more and
+    /// must detect every duplicate: with 65,536 the table exceeds the caches, and a transaction
+    /// takes some 3 % longer.
     pub quarantine_max: usize,
-    /// Associations an endpoint holds at most; each takes about 700 bytes when idle.
+    /// Limit of associations; each takes about 700 bytes when idle.
     pub associations_max: usize,
-    /// Of these, ones opened by peers whose address is not proven.
+    /// Limit of those opened by peers whose address is not validated.
     ///
-    /// 1024 with 64 KiB each bound what forged openings can take to 64 MiB.
+    /// 1024 with 64 KiB each: forged openings take 64 MiB at most.
     pub unvalidated_max: usize,
-    /// Bytes on their way up to which new ones leave at once, though they fill no packet.
+    /// Low-water mark: with at most this many bytes in flight, new bytes are sent at once, even in
+    /// a part-filled packet.
     ///
-    /// 0: a lone message never waits, and while one is on its way others gather behind it.
+    /// 0: a lone message never waits, and while one is in flight others are coalesced.
     pub low_water: u64,
-    /// Unsent bytes that leave though more than `low_water` are on their way. Above the length of
-    /// a packet, packets are gathered too; below it, they leave part-filled.
+    /// High-water mark: this many unsent bytes are sent even with more than `low_water` in flight.
+    /// Above one packet, whole packets are coalesced too; below, packets are sent part-filled.
     ///
-    /// None stands for one full packet, which cannot take another byte.
+    /// None: one full packet.
     pub high_water: Option<u64>,
-    /// How long bytes wait between the marks, and how long the host may keep a short message
-    /// back, to share a packet with others. Zero: they never do.
+    /// How long bytes between the marks, and short messages at the host, wait to be coalesced.
+    /// Zero: never.
     ///
-    /// 1 ms, as the status delay: what waits longest waits for an answer as long anyway.
+    /// 1 ms, as the status delay: the control packet that would release them waits as long anyway.
     pub coalesce_delay: Duration,
-    /// The round trip taken for granted before one was measured; WTIMER begins at three of them
-    /// then, as after a first sample (RFC 6298), and not at `wait_initial`.
+    /// RTT assumed before the first sample. WTIMER then begins at three times this, as after a
+    /// first sample (RFC 6298), instead of `wtimer_initial`.
     ///
     /// None: nothing is known of the path.
     pub initial_rtt: Option<Duration>,
-    /// Bytes sent and kept to be sent again at most, for each association.
+    /// Limit of unacknowledged bytes of an association.
     ///
-    /// None: the host's send store is the limit. The study's is [`STUDY_QUEUE_LEN`].
+    /// None: the host's send buffer is the limit. The studies': [`STUDY_QUEUE_LEN`].
     pub oqmax: Option<u64>,
-    /// Bytes kept for a user that does not take them at most, for each association.
+    /// Limit of received bytes that the user has not consumed, for each association.
     ///
-    /// None: `window` is the limit, and four windows for a sender that heeds none. The study's is
+    /// None: `window`, and four windows for a sender with NOFLOW. The studies':
     /// [`STUDY_QUEUE_LEN`].
     pub iqmax: Option<u64>,
-    /// Status requests without user bytes travel in DATA without bytes, not in CNTL.
+    /// Status requests without user data are sent in an empty DATA instead of a CNTL.
     ///
-    /// Off: a CNTL says more.
+    /// Off: a CNTL acknowledges as well.
     pub null_data: bool,
-    /// What status requests with user bytes ask for.
+    /// What status requests in DATA packets ask for.
     pub status_request_kind: StatusRequestKind,
-    /// Which revision is spoken; both ends the same.
+    /// Protocol version, the same at both ends.
     ///
-    /// 4.0, whose wire format is known. What follows is of the third revision alone.
+    /// 4.0, whose wire format is known. The fields below apply to 3.x only.
     pub version: Version,
-    /// The number of the first byte a circuit sends and receives.
+    /// Sequence number of the first byte in both directions.
     ///
-    /// 0. Byte numbers wrap around at 2^32, which tests begin close to.
+    /// 0. Sequence numbers wrap at 2^32; tests begin close to it.
     pub initial_seq: u32,
-    /// Control packets carry sixteen resend pairs, used or not, if packets are long enough.
+    /// Control packets always carry sixteen resend pairs, if packets are long enough.
     ///
-    /// Off: as many as are needed.
+    /// Off: as many as needed.
     pub fixed_pairs: bool,
-    /// Associations have routes, which neighbours name, share and release.
+    /// Associations use routes, which neighbours assign, share and release (0008, Routes).
     ///
-    /// Off: between hosts on one medium there is nothing to switch.
+    /// Off: hosts on one link need no routes.
     pub routes: bool,
-    /// The intermediate system that all circuits opened here go through. It needs `routes`.
+    /// The router for all associations opened here. Needs `routes`.
     pub gateway: Option<Address>,
-    /// Intermediate systems a packet may pass (3.6).
+    /// Routers a packet may pass (3.6).
     ///
-    /// 16 is beyond any local network, and ends a loop within a few milliseconds.
+    /// 16 is more than any local network has, and ends a loop within milliseconds.
     pub hop_limit: u8,
-    /// Makes keys and first syncs. Equal seeds, equal bytes.
+    /// Seed of keys and initial syncs. Equal seeds give equal packets.
     pub seed: u64,
 }
 
@@ -297,35 +296,35 @@ impl Default for Config {
     }
 }
 
-/// How far the close of an association got at one end: the four bits of XTP.
+/// The four close bits of an association at one end (0007, Close).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CloseState {
-    /// The end of the own stream was sent.
+    /// WCLOSE sent: this side's stream ends.
     pub wclose_sent: bool,
-    /// The peer has all of the own stream.
+    /// RCLOSE received: the peer has all of this side's stream.
     pub rclose_received: bool,
-    /// The peer said where its stream ends.
+    /// WCLOSE received: the end of the peer's stream is known.
     pub wclose_received: bool,
-    /// The peer was told that all of its stream is here.
+    /// RCLOSE sent: all of the peer's stream was received.
     pub rclose_sent: bool,
 }
 
-/// What an endpoint holds right now. All but the constant ones return to zero when nothing is
-/// open and no key is in quarantine.
+/// What an endpoint holds right now. All return to zero when nothing is open and no key is in
+/// quarantine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Associations, open or opening.
     pub associations: usize,
-    /// Of these, ones whose peer's address is not proven.
+    /// Of these, those whose peer's address is not validated.
     pub unvalidated: usize,
     /// Closed keys in quarantine.
     pub quarantined: usize,
-    /// User bytes kept because they came before their turn.
+    /// Bytes in reassembly queues.
     pub reassembly_bytes: usize,
-    /// Timers armed.
+    /// Armed timers.
     pub timers: usize,
-    /// Routes, in the third revision.
+    /// Routes (XTP 3.x).
     pub routes: usize,
-    /// Packets, events and associations that wait for the host to fetch them.
+    /// Packets, events and ready associations that the host has not polled yet.
     pub queued: usize,
 }

@@ -1,4 +1,4 @@
-//! What one association remembers, and the states of its life.
+//! The context of one association: its state, its pending packets and its timers.
 
 use crate::config::RateLimit;
 use crate::endpoint_state::EndpointState;
@@ -7,23 +7,23 @@ use crate::rx::ReceiveState;
 use crate::tx::SendState;
 use engine::{Address, AssociationId, CloseReason, Event, Instant};
 
-/// A context in use. Listening is a property of the endpoint, the inactive state is
-/// [`crate::table::Inactive`].
+/// State of a context in use (XTP 4.0 s. 6.1). Listening is a property of the endpoint; the
+/// inactive state is [`InactiveContext`](crate::context_table::InactiveContext).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ContextState {
-    /// FIRST is to be sent, or was sent and nothing came back.
+    /// FIRST is to be sent, or was sent and not answered yet.
     Opening,
-    /// The peer was heard.
+    /// A packet of the peer was received.
     Active,
-    /// Over; the dispatcher puts its key into quarantine, if it had ever been seen.
+    /// Closed; the endpoint retires the context.
     Closed {
-        /// Whether late packets are to be answered with END.
+        /// Whether the key goes into quarantine, so that late packets are answered with END.
         quarantine: bool,
     },
 }
 
-/// The close bits that are not told by [`Sending`] and [`Receiving`]. That the peer's WCLOSE
-/// arrived is `rx.last`.
+/// The close bits that are not part of [`SendState`] and [`ReceiveState`]. WCLOSE was received
+/// when `rx.final_seq` is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CloseBits {
     pub(crate) wclose_sent: bool,
@@ -33,57 +33,58 @@ pub(crate) struct CloseBits {
     pub(crate) finish_reported: bool,
 }
 
-/// The opening packet.
+/// The FIRST packet (0007, Setting up).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FirstPacket {
-    /// It is to be sent, again if `sent`.
+    /// To be sent; a retransmission if `sent`.
     pub(crate) due: bool,
     pub(crate) sent: bool,
-    /// It goes without user bytes, and they wait for its answer.
+    /// Explicit open: FIRST carries no user data, and data wait for its answer.
     pub(crate) explicit: bool,
-    /// User bytes it carries, the same each time.
+    /// User bytes in FIRST, the same in each retransmission.
     pub(crate) data_len: u64,
 }
 
-/// Control packets to send.
+/// Pending control packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PendingControl {
-    /// The peer is owed a control packet.
+    /// A control packet answers the peer or reports a change.
     pub(crate) control: bool,
-    /// A status request of our own.
+    /// A status request of this side (SREQ).
     pub(crate) status_request: bool,
-    /// The peer asked to be told that the user took everything, and it did. Data may tell it.
+    /// A DREQ can be answered: the user consumed everything up to it. In 3.x data answer it too.
     pub(crate) delivery_report: bool,
-    /// It gave way to data once.
+    /// The control packet did not fit behind the data and goes first in the next batch.
     pub(crate) deferred: bool,
 }
 
-/// What an unproven address sent and got.
+/// Octets from and to an address that is not validated: no more go out than came in
+/// (0007, Address validation; RFC 9000 s. 8).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct AmplificationLimit {
     pub(crate) received_octets: u64,
     pub(crate) sent_octets: u64,
 }
 
-/// Which timer of an association.
+/// The timers of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Timer {
-    /// WTIMER: a status request was not answered.
+    /// WTIMER: no answer to a status request.
     Wtimer,
-    /// Bytes are on their way that no request asks about.
+    /// Bytes are in flight without an outstanding status request.
     Status,
-    /// CTIMER, and the life of an association whose peer is not proven.
+    /// CTIMER (keepalive), and the lifetime of an association whose peer is not validated.
     Ctimer,
-    /// RTIMER: the bucket is full again.
+    /// RTIMER: rate credit is refilled.
     Rtimer,
-    /// The reply of a transaction is not there yet.
+    /// The control packet that waits for the reply of a transaction is sent without it.
     Reply,
-    /// Bytes wait for others to share a packet with.
+    /// Small data waited long enough to be coalesced.
     Coalesce,
 }
 
 impl Timer {
-    /// What people call it.
+    /// Name for the user, and key of a report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Timer::Wtimer => "WTIMER",
@@ -105,7 +106,7 @@ pub(crate) const TIMERS: [Timer; 6] = [
     Timer::Coalesce,
 ];
 
-/// The due time of a timer that is not armed.
+/// Deadline of a timer that is not armed.
 const NEVER: Instant = Instant::from_nanos(u64::MAX);
 
 #[derive(Clone, Debug)]
@@ -116,47 +117,47 @@ pub(crate) struct Context {
     /// The peer's key, once known.
     pub(crate) remote_key: Option<u64>,
     pub(crate) peer: Address,
-    /// The number of the first byte of both directions, in the third revision.
+    /// Wire number of the first byte of both directions (XTP 3.x).
     pub(crate) seq_base: u32,
-    /// The own value of the route, in the third revision; 0 for none.
+    /// This side's value of the route (XTP 3.x); 0 for none.
     pub(crate) route: u32,
     pub(crate) initiator: bool,
     pub(crate) service: Service,
     pub(crate) state: ContextState,
     /// Connected or Accepted was reported.
     pub(crate) open_reported: bool,
-    /// The user did not yet admit it.
+    /// The user has not admitted the opening yet.
     pub(crate) awaiting_admission: bool,
     pub(crate) first: FirstPacket,
     pub(crate) tx: SendState,
     pub(crate) rx: ReceiveState,
     pub(crate) close: CloseBits,
     pub(crate) pending: PendingControl,
-    /// None once the peer has shown that it gets what is sent to it.
+    /// None once the peer's address is validated.
     pub(crate) amplification_limit: Option<AmplificationLimit>,
-    /// The peer used the key it was offered.
+    /// The peer returned this side's key, which validates its address (0007, Keys).
     pub(crate) key_returned: bool,
-    /// User bytes wait for the peer's address to be proven.
+    /// User data wait for address validation.
     pub(crate) amplification_blocked: bool,
-    /// The peer is still to be told what this side accepts.
+    /// The rate and packet limits of this side have not been sent to the peer yet.
     pub(crate) limits_pending: bool,
-    /// The sync of the packet that told it, as long as nothing shows that it arrived.
+    /// Sync of the packet with the limits until it is echoed (0007, Rates).
     pub(crate) limits_sync: Option<u32>,
-    /// The rate this side accepts.
+    /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
-    /// Priority: the lowest value is served first, None last.
+    /// Priority: the lowest value is served first, None last (0007, Priority).
     pub(crate) sort: Option<u16>,
     pub(crate) last_received_at: Instant,
-    /// Options of every packet.
+    /// Option bits of every packet.
     pub(crate) options: Options,
-    /// Waits in the queue of those with something to send.
+    /// The context is in the ready queue.
     pub(crate) in_ready_queue: bool,
-    /// Status requests in a row into a closed window.
+    /// Status requests in a row while the peer blocks progress, as window probes do.
     pub(crate) unanswered_probes: u32,
-    /// When each timer is due.
+    /// Deadline of each timer.
     deadlines: [Instant; TIMERS.len()],
-    /// When the endpoint looks after them. It looks too early when a timer was moved on, which is
-    /// cheaper than moving its entry with each packet.
+    /// Earliest entry in the endpoint's timer queue. May fire early: moving a timer later does not
+    /// update the entry (lazy re-arm).
     scheduled_at: Instant,
 }
 
@@ -202,7 +203,7 @@ impl Context {
         }
     }
 
-    /// The key packets to the peer carry: its own if known, else ours.
+    /// The key that packets to the peer carry: its own with RTN if known, else ours.
     pub(crate) fn outgoing_key(&self) -> u64 {
         self.remote_key.map_or(self.key, |key| key | RTN)
     }
@@ -211,12 +212,12 @@ impl Context {
         matches!(self.state, ContextState::Closed { .. })
     }
 
-    /// All bytes of a stream that is at its end left at least once.
+    /// The user finished, and every byte was sent at least once.
     pub(crate) fn is_all_sent(&self) -> bool {
         self.tx.finishing && self.tx.next_seq == self.tx.submitted
     }
 
-    /// Requests and datagrams are sent when they are whole.
+    /// Transactions and datagrams are sent as a whole, once the user finished (0007, Services).
     pub(crate) fn waits_for_finish(&self) -> bool {
         let whole = matches!(
             self.service,
@@ -225,7 +226,7 @@ impl Context {
         whole && !self.tx.finishing
     }
 
-    /// Bytes flow for as long as their users like.
+    /// The service has no fixed length.
     pub(crate) fn is_stream(&self) -> bool {
         matches!(
             self.service,
@@ -233,7 +234,7 @@ impl Context {
         )
     }
 
-    /// User bytes and WCLOSE wait for the answer to FIRST, or for FIRST itself.
+    /// User data and WCLOSE wait for FIRST or, in an explicit open, for its answer.
     pub(crate) fn waits_for_setup_answer(&self) -> bool {
         self.state == ContextState::Opening && (self.first.explicit || !self.first.sent)
     }
@@ -243,7 +244,7 @@ impl Context {
         matches!(self.service, Service::AckedDatagram | Service::Datagram)
     }
 
-    /// Whether the address may be sent `octets` more.
+    /// Whether the amplification limit allows `octets` more.
     pub(crate) fn within_amplification_limit(&self, octets: usize) -> bool {
         self.amplification_limit
             .is_none_or(|limit| limit.sent_octets + octets as u64 <= limit.received_octets)
@@ -261,7 +262,7 @@ impl Context {
         }
     }
 
-    /// Puts the context into the queue of those with something to send.
+    /// Enters the context into the ready queue.
     pub(crate) fn mark_ready(&mut self, ep: &mut EndpointState) {
         if !self.in_ready_queue {
             self.in_ready_queue = true;
@@ -269,7 +270,7 @@ impl Context {
         }
     }
 
-    /// When the timer is due, if it is armed.
+    /// Deadline of the timer, if it is armed.
     pub(crate) fn deadline(&self, timer: Timer) -> Option<Instant> {
         Some(self.deadlines[timer as usize]).filter(|&at| at != NEVER)
     }
@@ -278,7 +279,7 @@ impl Context {
         self.deadlines[timer as usize] != NEVER
     }
 
-    /// Whether the timer is armed and due later than `at`.
+    /// Whether the timer is armed with a deadline after `at`.
     pub(crate) fn is_armed_after(&self, timer: Timer, at: Instant) -> bool {
         self.is_armed(timer) && self.deadlines[timer as usize] > at
     }
@@ -297,7 +298,7 @@ impl Context {
         self.deadlines[timer as usize] = NEVER;
     }
 
-    /// The endpoint looks: disarms a timer that is due, if there is one.
+    /// Disarms and returns a timer that expired, if there is one.
     pub(crate) fn take_expired(&mut self, now: Instant) -> Option<Timer> {
         let expired = |timer: &&Timer| self.deadlines[**timer as usize] <= now;
         let timer = *TIMERS.iter().find(expired)?;
@@ -305,7 +306,7 @@ impl Context {
         Some(timer)
     }
 
-    /// Has the endpoint look when the next timer is due.
+    /// Enters the next deadline into the endpoint's timer queue.
     pub(crate) fn reschedule(&mut self, ep: &mut EndpointState) {
         self.unschedule(ep);
         let next = self.deadlines.iter().min().copied().unwrap_or(NEVER);
@@ -322,7 +323,7 @@ impl Context {
         }
     }
 
-    /// Ends the association and tells the host why.
+    /// Closes the association and reports the reason to the host.
     pub(crate) fn terminate(
         &mut self,
         ep: &mut EndpointState,

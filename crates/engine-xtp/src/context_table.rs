@@ -1,4 +1,4 @@
-//! Contexts by key, by peer and by circuit, and the keys in quarantine.
+//! Contexts by key, by peer and by association, and the quarantine of closed keys.
 
 use crate::context::{Context, ContextState};
 use crate::numbers::{SLOTS_MAX, key_slot, make_key, make_short_key};
@@ -13,11 +13,12 @@ use std::collections::VecDeque;
 pub(crate) enum Slot {
     Free,
     Active(Box<Context>),
-    /// In place, as slots go through quarantine in their order: memory is read as it lies.
+    /// Kept in the slot itself: quarantine ends in the order of closing, so memory is read
+    /// sequentially.
     Inactive(InactiveContext),
 }
 
-/// What is left of a closed association, to answer duplicates.
+/// A closed association in quarantine, kept to answer duplicates with END (0007, Close).
 #[derive(Clone, Debug)]
 pub(crate) struct InactiveContext {
     pub(crate) key: u64,
@@ -25,7 +26,7 @@ pub(crate) struct InactiveContext {
     pub(crate) remote: Option<u64>,
     pub(crate) seq_base: u32,
     pub(crate) route: u32,
-    /// Everything was received, up to here.
+    /// End of the received stream.
     pub(crate) received_seq: u64,
     pub(crate) sent_seq: u64,
     pub(crate) graceful: bool,
@@ -38,21 +39,21 @@ pub(crate) struct ContextTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
     by_association: SlotIndex,
-    /// The slot last asked for by circuit: commands come in trains too.
+    /// Result of the last lookup by association: commands come in bursts.
     last_by_association: u32,
     /// Contexts of responders by the initiator's key and address.
     by_peer: PeerIndex,
-    /// The last answer of `by_peer`: packets come in trains.
+    /// Result of the last lookup by peer: packets come in bursts.
     last_by_peer: Option<((u64, Address), u32)>,
     quarantine: VecDeque<(Instant, u32)>,
     active: usize,
     next_association: u32,
-    /// Keys have 31 bits.
+    /// Keys have 31 bits (XTP 3.x).
     short_keys: bool,
 }
 
 impl ContextTable {
-    /// An empty table; the secret keeps peers from choosing where they lie in it.
+    /// An empty table. The secret keeps peers from forcing hash collisions.
     pub(crate) fn new(secret: u64, short_keys: bool) -> ContextTable {
         ContextTable {
             slots: Vec::new(),
@@ -68,12 +69,12 @@ impl ContextTable {
         }
     }
 
-    /// Contexts in use.
+    /// Number of contexts in use.
     pub(crate) fn active(&self) -> usize {
         self.active
     }
 
-    /// Keys in quarantine.
+    /// Number of keys in quarantine.
     pub(crate) fn quarantined(&self) -> usize {
         self.quarantine.len()
     }
@@ -85,7 +86,7 @@ impl ContextTable {
         })
     }
 
-    /// Makes a context; None when there is no room.
+    /// Adds a context; None when the table is full.
     pub(crate) fn add(
         &mut self,
         peer: Address,
@@ -118,7 +119,7 @@ impl ContextTable {
         Some(slot as usize)
     }
 
-    /// Lets packets of `peer` with its own key find the context at `slot`.
+    /// Indexes the context at `slot` by the peer's address and key.
     pub(crate) fn index_peer(&mut self, peer: Address, key: u64, slot: usize) {
         self.by_peer.insert(key, peer, slot as u32);
     }
@@ -134,7 +135,7 @@ impl ContextTable {
         }
     }
 
-    /// The context of a circuit, to look at.
+    /// The context of an association.
     pub(crate) fn get(&self, id: AssociationId) -> Option<&Context> {
         match self.slots.get(self.find_association(id)?)? {
             Slot::Active(context) => Some(context),
@@ -154,7 +155,7 @@ impl ContextTable {
         }
     }
 
-    /// The context of a circuit, to work on.
+    /// The context of an association, to be changed.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Context> {
         let slot = self.find_association(id)?;
@@ -162,7 +163,8 @@ impl ContextTable {
         self.context(slot)
     }
 
-    /// The slot of a packet's key: a key of ours that comes back, or one of the peer's.
+    /// The slot for a received key: a returned key of ours (RTN), or the initiator's key
+    /// (0007, Keys).
     #[inline]
     pub(crate) fn find_key(&mut self, from: Address, key: u64) -> Option<usize> {
         if key & RTN != 0 {
@@ -186,7 +188,7 @@ impl ContextTable {
         }
     }
 
-    /// Whether `slot` is what a responder has for the initiator's `key` and address.
+    /// Whether `slot` is a responder's context for the initiator's `key` and address.
     fn matches_peer(&self, slot: u32, key: u64, from: Address) -> bool {
         let name = match self.slots.get(slot as usize) {
             Some(Slot::Active(context)) => (context.remote_key, context.peer),
@@ -196,7 +198,7 @@ impl ContextTable {
         name == (Some(key), from)
     }
 
-    /// Takes an ended context out of use; its key stays known for `span` if it asks for that.
+    /// Retires a closed context. If it asks for quarantine, its key stays known for `span`.
     pub(crate) fn retire(&mut self, slot: usize, now: Instant, span: Duration, max: usize) {
         let Some(Slot::Active(context)) = self.slots.get(slot) else {
             return;
@@ -234,7 +236,7 @@ impl ContextTable {
         self.quarantine.front().map(|&(at, _)| at)
     }
 
-    /// Lets go of keys whose quarantine is over.
+    /// Releases keys whose quarantine is over.
     pub(crate) fn release_expired(&mut self, now: Instant) {
         while self.next_release().is_some_and(|at| at <= now) {
             self.release_oldest();
@@ -262,7 +264,7 @@ impl ContextTable {
     }
 }
 
-/// Circuit numbers, which count up, spread over 32 bits: no two to one.
+/// Spreads the counting association ids over 32 bits without collisions.
 fn association_hash(id: AssociationId) -> u32 {
     // The golden ratio of 2^32, which is odd (Knuth, The Art of Computer Programming, 6.4).
     id.0.wrapping_mul(0x9e37_79b9)

@@ -1,4 +1,4 @@
-//! The engine: dispatch only.
+//! The unicast engine. It only dispatches to the procedures.
 
 use crate::config::{CloseState, Config, Holdings, RateLimit};
 use crate::context::{Context, TIMERS, Timer};
@@ -26,18 +26,18 @@ use engine::{
 pub struct Xtp {
     pub(crate) table: ContextTable,
     pub(crate) state: EndpointState,
-    /// Contexts opened by peers whose address is not proven.
+    /// Contexts opened by peers whose address is not validated.
     pub(crate) unvalidated: usize,
-    /// The route of the packet at hand, in the third revision.
+    /// Route by which the current packet arrived (XTP 3.x).
     pub(crate) arrival_route: u32,
 }
 
 impl Xtp {
-    /// An endpoint without associations that refuses openings until told to listen.
+    /// An endpoint without associations. It refuses openings until [`Engine::listen`] is called.
     ///
     /// # Panics
     ///
-    /// When packets are to be shorter than 128 octets or longer than 65,535.
+    /// If `packet_len` is below 128 or above 65,535.
     pub fn new(config: Config) -> Self {
         let range = 128..=usize::from(u16::MAX);
         assert!(
@@ -60,7 +60,7 @@ impl Xtp {
         self.state.rejects
     }
 
-    /// What the endpoint holds right now. Looks at every association.
+    /// What the endpoint holds right now. Visits every association.
     pub fn holdings(&self) -> Holdings {
         let armed = |ctx: &Context| TIMERS.iter().filter(|&&timer| ctx.is_armed(timer)).count();
         Holdings {
@@ -80,17 +80,16 @@ impl Xtp {
         }
     }
 
-    /// How far the close of a circuit got at this end; None once it is gone.
+    /// The close bits of an association; None once it is gone.
     pub fn close_state(&self, id: AssociationId) -> Option<CloseState> {
         self.table.get(id).map(introspection::close_state)
     }
 
-    /// Opens an association to `to` that asks for `service`, as [`Engine::connect`] does for the
-    /// configured one.
+    /// As [`Engine::connect`], with `service` instead of the configured one.
     ///
     /// # Errors
     ///
-    /// [`CommandError::TooManyCircuits`].
+    /// [`CommandError::TooManyAssociations`].
     pub fn open(
         &mut self,
         now: Instant,
@@ -100,7 +99,7 @@ impl Xtp {
         association_setup::do_connect(self, now, to, service)
     }
 
-    /// Admits an opening by a peer, if openings are supervised: answers go out from now on.
+    /// Admits an opening by a peer ([`Config::supervised`]): the association may send from now on.
     pub fn admit(&mut self, _now: Instant, id: AssociationId) {
         self.with_context(id, |ctx, ep| {
             ctx.awaiting_admission = false;
@@ -108,7 +107,7 @@ impl Xtp {
         });
     }
 
-    /// Refuses an opening by a peer and tells it why. The circuit is closed as aborted.
+    /// Refuses an opening by a peer with a DIAG. The association is closed as aborted.
     pub fn refuse(&mut self, now: Instant, id: AssociationId, why: DiagValue) {
         self.with_context(id, |ctx, ep| {
             let (peer, key) = (ctx.peer, ctx.outgoing_key());
@@ -122,14 +121,14 @@ impl Xtp {
         self.retire_if_closed(now, id);
     }
 
-    /// The user of a circuit makes room for `bytes` more, in reservation mode.
+    /// The user posts buffers for `bytes` more (reservation mode).
     pub fn post(&mut self, _now: Instant, id: AssociationId, bytes: u64) {
         self.with_context(id, |ctx, ep| data_receive::do_post(ctx, ep, bytes));
     }
 
-    /// The bytes of a circuit's store from position `start` on begin with a tag of eight octets,
-    /// which its peer gets as such. Called in ascending order, before the store is said to extend
-    /// beyond `start`. The tag counts as data, and a packet begins with it.
+    /// Marks the eight bytes at position `start` as a tag (BTAG), which the peer receives as such.
+    /// Called in ascending order, before data beyond `start` are submitted. The tag counts as data
+    /// and begins a packet.
     pub fn tag(&mut self, id: AssociationId, start: u64) {
         self.with_context(id, |ctx, _| {
             if start >= ctx.tx.submitted {
@@ -138,10 +137,9 @@ impl Xtp {
         });
     }
 
-    /// The bytes of a circuit's store below position `end`, where a message ends, end with a tag of
-    /// eight octets, which its peer gets as such. Called as [`tag`](Xtp::tag) is, before the store is
-    /// said to extend to `end`, for circuits that keep messages. The tag counts as data and is in one
-    /// packet. False, and nothing done, in 4.0, which has no bit for it.
+    /// Marks the eight bytes before position `end`, where a message ends, as a tag (ETAG). Called
+    /// as [`tag`](Xtp::tag), with [`Framing::Messages`]. The tag counts as data and is never
+    /// split. Returns false in 4.0, which has no such bit.
     pub fn tag_end(&mut self, id: AssociationId, end: u64) -> bool {
         let supported = self.state.config.version.is_v3();
         self.with_context(id, |ctx, _| {
@@ -152,7 +150,7 @@ impl Xtp {
         supported
     }
 
-    /// Takes back the tag that ends at `end`, whose bytes were not written after all.
+    /// Removes the tag that ends at `end`, if its bytes were not submitted.
     pub fn untag_end(&mut self, id: AssociationId, end: u64) {
         self.with_context(id, |ctx, _| {
             if end > ctx.tx.submitted {
@@ -161,7 +159,7 @@ impl Xtp {
         });
     }
 
-    /// Takes back the tag at `start`, whose bytes were not written after all.
+    /// Removes the tag at `start`, if its bytes were not submitted.
     pub fn untag(&mut self, id: AssociationId, start: u64) {
         self.with_context(id, |ctx, _| {
             if start >= ctx.tx.submitted {
@@ -170,39 +168,38 @@ impl Xtp {
         });
     }
 
-    /// Sets the rate this side of a circuit keeps to; None for no limit of its own. What the peer
-    /// accepts still holds.
+    /// Sets the rate limit of this side; None for no limit. The rate that the peer accepts still
+    /// applies.
     pub fn set_rate(&mut self, now: Instant, id: AssociationId, rate: Option<RateLimit>) {
         self.with_context(id, |ctx, ep| {
             association_setup::do_set_rate(ctx, ep, now, rate)
         });
     }
 
-    /// Sets the rate the peer of a circuit is to keep to, and tells it until it knows.
+    /// Sets the rate that the peer may send at. Repeated until the peer acknowledges it.
     pub fn impose_rate(&mut self, _now: Instant, id: AssociationId, rate: Option<RateLimit>) {
         self.with_context(id, |ctx, ep| {
             association_setup::do_impose_rate(ctx, ep, rate)
         });
     }
 
-    /// The rate a circuit keeps to: the lowest of its own limit and what the peer accepts.
+    /// The rate limit in force: the lower of this side's and the peer's.
     pub fn rate(&self, id: AssociationId) -> Option<RateLimit> {
         self.table.get(id)?.tx.limits.effective()
     }
 
-    /// The limit an intermediate system imposed on the route of a circuit, for all circuits on it
-    /// together.
+    /// The rate limit that a router set for the route, shared by all associations on it.
     pub fn route_limit(&self, id: AssociationId) -> Option<RateLimit> {
         let ctx = self.table.get(id)?;
         self.state.routes.rate_limit(ctx.route)
     }
 
-    /// Sets the priority of a circuit: the lowest value is served first, None last.
+    /// Sets the priority of an association: the lowest value is served first, None last.
     pub fn set_sort(&mut self, id: AssociationId, sort: Option<u16>) {
         self.with_context(id, |ctx, ep| association_setup::do_set_sort(ctx, ep, sort));
     }
 
-    /// Carries out `act` on a circuit, if there is one of that number.
+    /// Calls `act` with the context of an association, if it exists.
     fn with_context(
         &mut self,
         id: AssociationId,
@@ -213,7 +210,7 @@ impl Xtp {
         }
     }
 
-    /// Retires the circuit if it ended.
+    /// Retires the association if it is closed.
     fn retire_if_closed(&mut self, now: Instant, id: AssociationId) {
         if let Some(slot) = self.table.find_association(id) {
             self.retire_slot_if_closed(now, slot);
@@ -230,14 +227,13 @@ impl Xtp {
             self.state.routes.remove_user(ctx.route, now, idle_time);
         }
         self.unvalidated -= usize::from(ctx.amplification_limit.is_some());
-        let (span, max) = (
-            self.state.config.quarantine,
-            self.state.config.quarantine_max,
-        );
+        let config = &self.state.config;
+        let (span, max) = (config.quarantine, config.quarantine_max);
         self.table.retire(slot, now, span, max);
     }
 
-    /// The same in the third revision, with the byte numbers as they stand on the wire.
+    /// Parses a 3.x packet; sequence numbers stay as on the wire. None for packets that belong to
+    /// no association.
     fn parse_v3(
         &mut self,
         now: Instant,
@@ -246,13 +242,10 @@ impl Xtp {
     ) -> Result<Option<Header>, Reject> {
         let version = self.state.config.version;
         let header = HeaderV3::parse(version, packet)?;
-        let header_only = header.options.has(Options::NOCHECK);
-        let summed = if header_only {
-            version.header_len()
-        } else {
-            packet.len()
+        self.state.counters.bytes_summed += match header.options.has(Options::NOCHECK) {
+            true => version.header_len() as u64,
+            false => packet.len() as u64,
         };
-        self.state.counters.bytes_summed += summed as u64;
         if let PacketKind::Maint | PacketKind::Mgmt | PacketKind::Route | PacketKind::Rcntl =
             header.kind
         {
@@ -266,13 +259,10 @@ impl Xtp {
 
     fn parse(&mut self, packet: &[u8]) -> Result<Header, Reject> {
         let header = Header::parse(packet)?;
-        let header_only = header.options.has(Options::NOCHECK);
-        let summed = if header_only {
-            HEADER_LEN
-        } else {
-            packet.len()
+        self.state.counters.bytes_summed += match header.options.has(Options::NOCHECK) {
+            true => HEADER_LEN as u64,
+            false => packet.len() as u64,
         };
-        self.state.counters.bytes_summed += summed as u64;
         Ok(header)
     }
 
@@ -476,8 +466,8 @@ impl Associations for Xtp {
         let Some(ctx) = self.table.get(id) else {
             return Status::default();
         };
-        // An end that the peer does not know of is in flight too: a host that waits until nothing is
-        // may let go of the circuit.
+        // An unacknowledged WCLOSE counts as in flight: a host may drop an association with nothing
+        // in flight (0007, Close).
         let ending = ctx.tx.finishing && !ctx.close.rclose_received;
         let ending = u64::from(ctx.first.due || ending);
         Status {

@@ -1,4 +1,4 @@
-//! What the procedures of all associations share.
+//! State of an endpoint that all its associations share.
 
 use crate::config::{Config, ErrorControl, FlowControl, SpanMeaning};
 use crate::pdu::{
@@ -14,10 +14,10 @@ use std::collections::{BTreeSet, VecDeque};
 #[derive(Debug)]
 pub(crate) struct EndpointState {
     pub(crate) config: Config,
-    /// When to look after the timers of which circuit: one entry each at most.
+    /// Timer queue: at most one entry for each association.
     pub(crate) timers: BTreeSet<(Instant, AssociationId)>,
     pub(crate) events: VecDeque<Event>,
-    /// Slots whose contexts may have something to send, served in turn.
+    /// Slots whose contexts may have something to send.
     pub(crate) ready_queue: ReadyQueue,
     /// Packets that belong to no context.
     pub(crate) stateless_replies: VecDeque<(Address, Vec<u8>)>,
@@ -25,19 +25,19 @@ pub(crate) struct EndpointState {
     pub(crate) rejects: Rejects,
     pub(crate) rng: SplitMix64,
     pub(crate) listening: bool,
-    /// An association has, or had, a priority.
+    /// An association has, or had, a sort value.
     pub(crate) uses_sort: bool,
     /// User bytes in a full packet.
     payload_max: u64,
-    /// The route in the header of an answer to the packet at hand, in the third revision.
+    /// Route in the header of a reply to the current packet (XTP 3.x).
     pub(crate) reply_route: u32,
-    /// The neighbours' routes, in the third revision.
+    /// Routes shared with neighbours (XTP 3.x).
     pub(crate) routes: Routes,
-    /// Memory to build packets in.
+    /// Buffer to build packets in.
     pub(crate) scratch: Vec<u8>,
 }
 
-/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+/// Limit of queued stateless replies. More are dropped; the peers repeat their packets.
 const STATELESS_REPLIES_MAX: usize = 1024;
 
 impl EndpointState {
@@ -67,7 +67,7 @@ impl EndpointState {
         self.payload_max
     }
 
-    /// Octets of a packet with `bytes` behind its header, padding included.
+    /// Length of a packet with `bytes` behind its header, padding included.
     #[inline]
     pub(crate) fn packet_len(&self, bytes: u64) -> usize {
         let version = self.config.version;
@@ -77,12 +77,12 @@ impl EndpointState {
         HEADER_LEN + bytes as usize
     }
 
-    /// Octets of a control packet that says the least.
+    /// Length of the shortest control packet.
     pub(crate) fn control_len(&self) -> usize {
         self.config.version.overhead() + self.config.version.control_len()
     }
 
-    /// Octets of a control packet that brings a key.
+    /// Length of a control packet that carries this side's key.
     pub(crate) fn key_packet_len(&self) -> usize {
         if self.config.version.is_v3() {
             self.control_len()
@@ -91,7 +91,7 @@ impl EndpointState {
         }
     }
 
-    /// Builds `packet`, which has no user bytes, in the scratch memory.
+    /// Encodes `packet`, which has no user bytes, into the scratch buffer.
     pub(crate) fn emit(&mut self, packet: &Packet<'_>, header_context: &HeaderContext) {
         if self.config.version.is_v3() {
             self.scratch = v3::emit(self, packet, header_context);
@@ -100,7 +100,7 @@ impl EndpointState {
         }
     }
 
-    /// Unsent bytes that leave whatever is on its way.
+    /// Unsent bytes that are sent no matter how many are in flight.
     pub(crate) fn high_water(&self) -> u64 {
         self.config.high_water.unwrap_or(self.payload_max())
     }
@@ -110,7 +110,7 @@ impl EndpointState {
         self.counters.bytes_sent += bytes;
     }
 
-    /// Options every packet of an association with `service` carries.
+    /// Option bits of every packet of an association with `service` (0007, Services).
     pub(crate) fn service_options(&self, service: Service) -> Options {
         let config = &self.config;
         let unacknowledged = matches!(service, Service::Datagram | Service::Isochronous);
@@ -138,15 +138,15 @@ impl EndpointState {
         self.queue_octets(to, octets);
     }
 
-    /// Queues octets that belong to no context.
+    /// Queues an encoded packet that belongs to no context.
     pub(crate) fn queue_octets(&mut self, to: Address, octets: Vec<u8>) {
         if self.stateless_replies.len() < STATELESS_REPLIES_MAX {
             self.stateless_replies.push_back((to, octets));
         }
     }
 
-    /// Queues a DIAG of at most `octets_max` octets, without its text if need be. A peer whose
-    /// address is not proven gets no more than it sent.
+    /// Queues a DIAG. The text is left out beyond `octets_max`: an unvalidated address gets no more
+    /// than it sent (0007, Address validation).
     pub(crate) fn queue_diag(
         &mut self,
         to: Address,
@@ -187,7 +187,7 @@ impl EndpointState {
     }
 }
 
-/// Octets of a TCNTL that says nothing about rates.
+/// Octets of a TCNTL with a plain traffic specifier.
 const TCNTL_LEN: usize = HEADER_LEN + 20 + 12 + 8;
 
 /// User bytes in a full packet.
@@ -196,10 +196,11 @@ fn full_payload(config: &Config) -> u64 {
     (room - room % config.version.segment_alignment()) as u64
 }
 
-/// Windows of a revision with 32-bit numbers: a quarter of them, so that old and new are apart.
+/// Largest window with 32-bit sequence numbers: a quarter of their range, so that old and new
+/// numbers are distinct (0008, Numbers).
 const V3_WINDOW_MAX: u64 = 1 << 30;
 
-/// `config` with what its dialect demands.
+/// `config` adjusted to what its version supports.
 fn fit_to_version(config: Config) -> Config {
     let version = config.version;
     if !version.is_v3() {
@@ -216,7 +217,7 @@ fn fit_to_version(config: Config) -> Config {
     }
 }
 
-/// A header with nothing but a key; the length and the checksum are worked out later.
+/// A header with a key only. Length and checksum are filled in by the encoder.
 pub(crate) fn plain_header(key: u64, format: Format) -> Header {
     Header {
         key,

@@ -1,4 +1,4 @@
-//! What an endpoint's associations are doing, for people to look at.
+//! State of an endpoint's associations, for users to inspect.
 
 use crate::config::{CloseState, RateLimit};
 use crate::context::{Context, ContextState, TIMERS, Timer};
@@ -8,58 +8,58 @@ use crate::procedure::data_receive;
 use core::time::Duration;
 use engine::{Address, AssociationId, Instant};
 
-/// One association as it stands.
+/// A snapshot of one association.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AssociationView {
     /// Its number within the endpoint.
     pub association: AssociationId,
-    /// The other end.
+    /// Address of the peer.
     pub peer: Address,
     /// This side opened it.
     pub initiator: bool,
-    /// What it does.
+    /// State of the association.
     pub state: AssociationState,
-    /// How far its close got.
+    /// The close bits.
     pub close: CloseState,
-    /// What its initiator asked for.
+    /// The service that its initiator requested.
     pub service: Service,
-    /// The own key.
+    /// The key of this side.
     pub key: u64,
     /// The peer's key, once known.
     pub remote_key: Option<u64>,
-    /// The own value of the route, in the third revision; 0 for none.
+    /// This side's value of the route (XTP 3.x); 0 for none.
     pub route: u32,
-    /// The priority, if it has one.
+    /// The sort value, if it has one.
     pub sort: Option<u16>,
     /// The sending direction.
     pub sending: SendingView,
     /// The receiving direction.
     pub receiving: ReceivingView,
-    /// The smoothed round trip, once measured.
+    /// Smoothed RTT, once measured.
     pub rtt: Option<Duration>,
-    /// How much it varies.
+    /// RTT variation.
     pub rtt_variation: Duration,
-    /// Since when nothing was heard of the peer.
+    /// Time since the last packet from the peer.
     pub since_last_received: Duration,
-    /// Timers that run, by name, and the time each has left; zero when it is due.
+    /// Armed timers by name, with the time left; zero when expired.
     pub timers: Vec<(&'static str, Duration)>,
 }
 
-/// What an association does.
+/// State of an association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AssociationState {
-    /// It waits for the answer to FIRST.
+    /// FIRST is not answered yet.
     Opening,
-    /// It carries data, or could.
+    /// Open for data.
     Active,
-    /// A status request was not answered: it asks again, and sends nothing else.
+    /// Synchronizing handshake: a status request was not answered and is repeated; data stop.
     Synchronizing,
-    /// A direction ended, or is about to.
+    /// A direction is closed, or about to be.
     Closing,
 }
 
 impl AssociationState {
-    /// In a word.
+    /// Name for the user.
     pub fn name(self) -> &'static str {
         match self {
             AssociationState::Opening => "opening",
@@ -70,48 +70,48 @@ impl AssociationState {
     }
 }
 
-/// A sending direction. Positions are byte numbers from 0.
+/// The sending direction. Positions are byte numbers from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendingView {
-    /// The user's bytes end here, so far.
+    /// End of the data that the user submitted.
     pub end: u64,
     /// The next byte to send for the first time.
     pub next: u64,
     /// Everything below was acknowledged.
     pub acknowledged: u64,
-    /// The peer takes bytes below this.
+    /// The peer's allocation: bytes below it may be sent.
     pub allocation: u64,
-    /// Bytes that were lost and are yet to be sent again.
+    /// Bytes in the retransmission queue.
     pub lost_bytes: u64,
-    /// Packets sent again so far.
+    /// Packets retransmitted so far.
     pub retransmissions: u64,
-    /// Bytes the congestion controller lets be on their way, if there is one.
+    /// Congestion window in bytes, with a congestion controller.
     pub congestion_window: Option<u64>,
-    /// The rate it keeps to, if there is one.
+    /// The rate limit in force, if there is one.
     pub rate: Option<RateLimit>,
     /// The last sync used.
     pub sync: u32,
-    /// Status requests that were not answered yet.
+    /// Number of status requests without an answer.
     pub outstanding_requests: usize,
 }
 
-/// A receiving direction. Positions are byte numbers from 0.
+/// The receiving direction. Positions are byte numbers from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceivingView {
-    /// Everything below arrived.
+    /// Everything below was received.
     pub next: u64,
-    /// Bytes that the user has not taken.
+    /// Bytes delivered that the user has not consumed.
     pub unread_bytes: u64,
-    /// Bytes that came before their turn and are kept.
+    /// Bytes in the reassembly queue.
     pub reassembly_bytes: u64,
-    /// The peer was told that it may send bytes below this.
+    /// The allocation last advertised to the peer.
     pub advertised_alloc: u64,
-    /// What it would be told now.
+    /// The allocation that a control packet would advertise now.
     pub allocation: u64,
 }
 
 impl Xtp {
-    /// Associations as they stand, `max` of them at most.
+    /// Snapshots of at most `max` associations.
     pub fn associations(&self, now: Instant, max: usize) -> Vec<AssociationView> {
         let contexts = self.table.contexts().take(max);
         contexts.map(|ctx| self.view(ctx, now)).collect()
@@ -174,7 +174,7 @@ fn association_state(ctx: &Context) -> AssociationState {
     }
 }
 
-/// The four bits.
+/// The four close bits.
 pub(crate) fn close_state(ctx: &Context) -> CloseState {
     CloseState {
         wclose_sent: ctx.close.wclose_sent,
@@ -185,7 +185,7 @@ pub(crate) fn close_state(ctx: &Context) -> CloseState {
 }
 
 impl Service {
-    /// In a word.
+    /// Name for the user.
     pub fn name(self) -> &'static str {
         match self {
             Service::Unspecified => "unspecified",

@@ -1,28 +1,27 @@
-//! The Xpress Transport Protocol as pure engines: between two parties, and in [`group`]s. 4.0, and
-//! 3.3, 3.5 and 3.6 as far as they are known.
+//! The Xpress Transport Protocol as sans-I/O engines: unicast, multicast ([`group`]) and router
+//! ([`router`]). Version 4.0, and 3.3, 3.5 and 3.6 as far as they are known.
 //!
-//! XTP separates what other protocols tie together: whether losses are repaired, how flow is
-//! controlled, how fast to send and when to ask for the receiver's state are choices of the
-//! sender, made with option bits in each packet. The receiver mostly answers. The formats are
-//! those of XTP 4.0; what its published descriptions leave open is decided in
-//! `docs/decisions/0007-xtp-behaviour.md` and, for groups, `0009-xtp-multicast.md`. An older
-//! revision is a matter of [`Config::dialect`], and decided in `0008-xtp-3x.md`.
+//! XTP separates what other protocols tie together. Error control, flow control, rate and the
+//! time of status requests are choices of the sender, made with option bits in each packet; the
+//! receiver mostly answers. Packet formats are those of XTP 4.0. What its published descriptions
+//! leave open is decided in `docs/decisions/0007-xtp-behaviour.md`, for groups in
+//! `0009-xtp-multicast.md`, for 3.x ([`Config::version`]) in `0008-xtp-3x.md`, for congestion
+//! control in `0011-xtp-congestion.md`. Comments cite them as "0007, Keys".
 //!
-//! A walk through the rooms, which are the same in every engine:
+//! * [`config`] - configuration, with the reason for each default.
+//! * [`endpoint`] - the engine [`Xtp`]; it only dispatches.
+//! * `context`, `context_table`, `endpoint_state` - state of one association, lookup by key and
+//!   peer, state shared by all.
+//! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
+//!   directions, status requests, close, routes, 3.x translation.
+//! * `tx/`, `rx/` - parts of each direction: RTT, rate control, congestion control, message ends;
+//!   reassembly queue.
+//! * `introspection` - state of associations for users to inspect.
+//! * [`group`] - multicast: one sender, any number of receivers.
+//! * [`router`] - the intermediate system of XTP 3.6.
+//! * [`pdu`] - the packet codec.
 //!
-//! * [`api`] - configuration with the reason of each default.
-//! * [`association`] - the engine itself; it only dispatches.
-//! * `state`, `table`, `shared` - what one association remembers, how packets find it by key, and
-//!   what all share.
-//! * `procedure/` - one file a procedure: `setup`, `send`, `receive`, `request` (what a sender
-//!   asks), `reply` (what a receiver answers), `report` (what the sender makes of it), `close`.
-//! * `tx/`, `rx/` - the parts of either direction: round-trip time, rate, congestion, message ends;
-//!   bytes that came early.
-//! * [`group`] - one sender and any number of receivers, an engine of its own.
-//! * `view` - what associations are doing, for people to look at.
-//! * [`pdu`] - the packets, as octets and as meaning.
-//!
-//! Positions of the send store are the sequence numbers on the wire: 64 bits, from 0.
+//! Positions in the send buffer are the sequence numbers on the wire: 64 bits, from 0.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -1,14 +1,14 @@
-//! Small types shared by all rooms.
+//! Keys, sequence numbers and sync values.
 
-/// Bits of a key that name the slot of its context; the 43 above are random, so that a slot used
-/// again has a new key and a stranger does not guess it.
+/// Bits of a key that name the slot of its context. The 43 bits above are random, so a reused
+/// slot has a new key and an off-path attacker cannot guess it (0007, Keys).
 const SLOT_BITS: u32 = 20;
 
-/// Contexts, closed ones in quarantine included, that keys can tell apart.
+/// Contexts that keys can distinguish, closed ones in quarantine included.
 pub(crate) const SLOTS_MAX: usize = 1 << SLOT_BITS;
 
-/// Largest byte number taken from a peer: 2^62 bytes are 46 years at 25 Gbit/s, and sums of two
-/// still fit into 64 bits.
+/// Largest sequence number accepted from a peer: 2^62 bytes take 46 years at 25 Gbit/s, and the
+/// sum of two still fits into 64 bits.
 pub(crate) const SEQ_MAX: u64 = 1 << 62;
 
 /// The key of `slot`: 63 bits, never zero.
@@ -17,18 +17,18 @@ pub(crate) fn make_key(slot: u32, random: u64) -> u64 {
     generation << SLOT_BITS | u64::from(slot)
 }
 
-/// The same in 31 bits, as the third revision has it: ten of them are random.
+/// The 31-bit key of `slot` for XTP 3.x: ten bits are random (0008, Names).
 pub(crate) fn make_short_key(slot: u32, random: u64) -> u64 {
     let generation = (random >> 54) << 1 | 1;
     generation << SLOT_BITS | u64::from(slot)
 }
 
-/// The slot a key names.
+/// The slot that a key names.
 pub(crate) fn key_slot(key: u64) -> usize {
     key as usize & (SLOTS_MAX - 1)
 }
 
-/// Whether sync `a` was used before `b`. Syncs wrap; only 2^31 in a row are compared.
+/// Whether sync `a` was used before `b`: serial number arithmetic (RFC 1982).
 pub(crate) fn sync_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }

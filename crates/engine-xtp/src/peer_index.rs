@@ -1,8 +1,7 @@
-//! Which context a responder has for an initiator's address and key.
+//! A responder's contexts by the initiator's address and key.
 //!
-//! What a slot is called stands with the slot, and not in this table. Peers choose addresses and
-//! keys, so places are chosen with a secret of this endpoint, and nobody outside can make them
-//! collide.
+//! Address and key are stored with the slot, not here. Peers choose both, so the hash is keyed with
+//! a secret of this endpoint, and an attacker cannot force collisions.
 
 use crate::slot_index::SlotIndex;
 use core::net::SocketAddr;
@@ -22,7 +21,7 @@ impl PeerIndex {
         }
     }
 
-    /// The slot of `key` from `peer`: one that `is_named` so.
+    /// The slot for `key` from `peer`; `is_named` compares the stored address and key.
     pub(crate) fn find(
         &self,
         key: u64,
@@ -32,12 +31,12 @@ impl PeerIndex {
         self.index.find(self.hash(key, peer), is_named)
     }
 
-    /// Names `slot`, which has no name yet.
+    /// Adds `slot`, which must not be indexed yet.
     pub(crate) fn insert(&mut self, key: u64, peer: Address, slot: u32) {
         self.index.insert(self.hash(key, peer), slot);
     }
 
-    /// Takes its name from `slot`, if that is it.
+    /// Removes `slot`, if it is indexed by this key and peer.
     pub(crate) fn remove(&mut self, key: u64, peer: Address, slot: u32) {
         self.index.remove(self.hash(key, peer), slot);
     }
@@ -47,7 +46,7 @@ impl PeerIndex {
     }
 }
 
-/// An address in 64 bits.
+/// An address folded to 64 bits.
 fn address_bits(address: Address) -> u64 {
     match address {
         Address::Station(station) => u64::from(station),

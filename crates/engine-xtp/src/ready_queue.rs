@@ -1,19 +1,19 @@
-//! Who is served next: associations with something to send, by priority.
+//! Associations with something to send, by priority.
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// Slots in the order they are served. Those with a sort value come first, the lowest before the
-/// others; equals take turns, and so do those without one, who come last.
+/// Slots in the order of service: lowest sort value first, slots without one last, round robin
+/// among equals (0007, Priority).
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     without_sort: VecDeque<u32>,
-    /// By sort value and by when they came.
+    /// By sort value and order of arrival.
     with_sort: BTreeMap<(u16, u64), u32>,
     arrivals: u64,
 }
 
 impl ReadyQueue {
-    /// Puts `slot` behind all of its priority.
+    /// Appends `slot` behind all others of its priority.
     #[inline]
     pub(crate) fn push(&mut self, slot: u32, sort: Option<u16>) {
         let Some(sort) = sort else {
@@ -23,7 +23,7 @@ impl ReadyQueue {
         self.with_sort.insert((sort, self.arrivals), slot);
     }
 
-    /// The next one.
+    /// Removes the next slot.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         if self.with_sort.is_empty() {
@@ -32,7 +32,7 @@ impl ReadyQueue {
         self.with_sort.pop_first().map(|(_, slot)| slot)
     }
 
-    /// How many wait.
+    /// Number of slots.
     pub(crate) fn len(&self) -> usize {
         self.without_sort.len() + self.with_sort.len()
     }

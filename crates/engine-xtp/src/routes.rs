@@ -1,8 +1,8 @@
-//! Routes: what an endpoint and its neighbours call the paths between them, and what associations
-//! on the same path share.
+//! Routes of XTP 3.x: the values that an endpoint and its neighbours use for the paths between
+//! them, and the RTT and rate limit that associations on one path share (0008, Routes).
 //!
-//! A neighbour is the peer, or the intermediate system on the way to it. Each of the two has a value
-//! of its own for a route, as each end of an association has a key.
+//! A neighbour is the peer, or the router on the way to it. Each of the two has its own value for a
+//! route, as each end of an association has its own key.
 
 use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
@@ -16,47 +16,47 @@ struct Route {
     neighbour: Address,
     /// The neighbour's value.
     neighbour_value: Option<u32>,
-    /// Where it leads, if it was made here.
+    /// Destination, if the route was created here.
     destination: Option<Address>,
-    /// Associations on it.
+    /// Associations on the route.
     users: u32,
     rtt: RttEstimator,
-    /// An intermediate system's limit, for all associations together.
+    /// Rate limit of a router, for all associations together.
     rate_credit: Option<RateCredit>,
-    /// When something is to be done about its having no users, and how often that was tried.
+    /// When the unused route is to be released or forgotten, and how often release was requested.
     expires_at: Option<Instant>,
     tries: u32,
 }
 
-/// The routes of an endpoint. Values are indices, from 1.
+/// The routes of an endpoint. Values are indices, from 1; 0 is no route.
 #[derive(Debug, Default)]
 pub(crate) struct Routes {
     entries: Vec<Option<Box<Route>>>,
     free: Vec<u32>,
-    /// By neighbour and destination, those made here.
+    /// Routes created here, by neighbour and destination.
     by_destination: BTreeMap<(Address, Address), u32>,
     /// By neighbour and its value.
     by_value: BTreeMap<(Address, u32), u32>,
     expiries: BTreeSet<(Instant, u32)>,
 }
 
-/// Routes of an endpoint at most, some 200 octets each.
+/// Limit of routes, some 200 octets each (0008, Release).
 const ROUTES_MAX: usize = 4096;
 
-/// A route that a neighbour made and nobody uses is forgotten after two minutes: its maker asked
-/// twice in that time whether its peer is there.
+/// An unused route that a neighbour created is forgotten after two minutes (0008, Release): two
+/// keepalive intervals of its creator.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What is to be done about a route without users.
+/// What to do about an expired route without users.
 pub(crate) enum RouteExpiry {
-    /// Ask the neighbour to release it.
+    /// Request its release from the neighbour.
     RequestRelease(u32),
-    /// It is forgotten.
+    /// Nothing: it was forgotten.
     Forgotten,
 }
 
 impl Routes {
-    /// How many there are.
+    /// Number of routes.
     pub(crate) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
@@ -93,7 +93,7 @@ impl Routes {
         Some(index + 1)
     }
 
-    /// The route to `destination` by way of `neighbour`, made if there is none; 0 without room.
+    /// The route to `destination` via `neighbour`, created if missing; 0 if the table is full.
     pub(crate) fn find_or_create(&mut self, neighbour: Address, destination: Address) -> u32 {
         if let Some(&route) = self.by_destination.get(&(neighbour, destination)) {
             return route;
@@ -108,7 +108,7 @@ impl Routes {
         route
     }
 
-    /// The route a packet of `neighbour` came by, whose header says `value`; 0 if it is unknown.
+    /// The route of a packet from `neighbour` with `value` in its header; 0 if unknown.
     pub(crate) fn find(&self, neighbour: Address, value: u32) -> u32 {
         if value & RTN_V3 == 0 {
             return self.by_value.get(&(neighbour, value)).copied().unwrap_or(0);
@@ -120,7 +120,7 @@ impl Routes {
         if known { own } else { 0 }
     }
 
-    /// A route that `neighbour` made and calls `value`; 0 without room.
+    /// The route that `neighbour` calls `value`, created if missing; 0 if the table is full.
     pub(crate) fn learn(&mut self, neighbour: Address, value: u32, now: Instant) -> u32 {
         let found = self.find(neighbour, value);
         if found != 0 || value == 0 || value & RTN_V3 != 0 {
@@ -134,7 +134,7 @@ impl Routes {
         route
     }
 
-    /// The neighbour calls `route` by `value`.
+    /// Sets the neighbour's value of `route`.
     pub(crate) fn set_value(&mut self, route: u32, value: u32) {
         self.forget_value(route);
         let Some(entry) = self.get_mut(route) else {
@@ -145,7 +145,7 @@ impl Routes {
         self.by_value.insert((neighbour, value), route);
     }
 
-    /// The neighbour may have forgotten its value.
+    /// Forgets the neighbour's value, which may no longer be valid.
     pub(crate) fn forget_value(&mut self, route: u32) {
         if let Some(entry) = self.get_mut(route)
             && let Some(value) = entry.neighbour_value.take()
@@ -157,7 +157,7 @@ impl Routes {
         }
     }
 
-    /// What stands in the header of packets on `route`.
+    /// The route field in the header of packets on `route`.
     pub(crate) fn header_value(&self, route: u32) -> u32 {
         let remote = self.get(route).and_then(|entry| entry.neighbour_value);
         remote.map_or(route, |value| value | RTN_V3)
@@ -168,12 +168,12 @@ impl Routes {
         self.get(route).map(|entry| entry.neighbour)
     }
 
-    /// Where a route made here leads.
+    /// Destination of a route that was created here.
     pub(crate) fn destination(&self, route: u32) -> Option<Address> {
         self.get(route)?.destination
     }
 
-    /// An association uses the route from now on.
+    /// An association begins to use the route.
     pub(crate) fn add_user(&mut self, route: u32) {
         self.schedule(route, None);
         if let Some(entry) = self.get_mut(route) {
@@ -182,7 +182,8 @@ impl Routes {
         }
     }
 
-    /// An association uses it no longer; one that was made here is released after `linger`.
+    /// An association stops using the route. Without users, a route created here is released after
+    /// `idle_time`.
     pub(crate) fn remove_user(&mut self, route: u32, now: Instant, idle_time: Duration) {
         let Some(entry) = self.get_mut(route) else {
             return;
@@ -211,13 +212,13 @@ impl Routes {
         }
     }
 
-    /// When a route without users is to be looked after.
+    /// When the next unused route expires.
     pub(crate) fn next_expiry(&self) -> Option<Instant> {
         self.expiries.first().map(|&(at, _)| at)
     }
 
-    /// Looks after the next route that is due: asks for its release, each time after `wait` twice
-    /// as long, or forgets it after `tries_max`.
+    /// Handles the next expired route: requests its release, with `wait` doubled each time, or
+    /// forgets it after `tries_max` requests (0008, Release).
     pub(crate) fn take_expired(
         &mut self,
         now: Instant,
@@ -237,7 +238,7 @@ impl Routes {
         Some(RouteExpiry::RequestRelease(route))
     }
 
-    /// The neighbour released the route: it is forgotten, or if in use has no value any longer.
+    /// The neighbour released the route: forgotten if unused, else its value is dropped.
     pub(crate) fn release(&mut self, route: u32) {
         match self.get(route).map(|entry| entry.users) {
             Some(0) => self.remove(route),
@@ -259,19 +260,19 @@ impl Routes {
         self.free.push(index as u32);
     }
 
-    /// The round trip of all associations on the route.
+    /// RTT estimate shared by all associations on the route (0008, Sharing).
     pub(crate) fn rtt(&self, route: u32) -> Option<&RttEstimator> {
         self.get(route).map(|entry| &entry.rtt)
     }
 
-    /// One of them measured it.
+    /// Adds an RTT sample of one of them.
     pub(crate) fn sample_rtt(&mut self, route: u32, rtt: Duration) {
         if let Some(entry) = self.get_mut(route) {
             entry.rtt.sample(rtt);
         }
     }
 
-    /// An intermediate system limits all of them together.
+    /// Sets or lifts a router's limit for all of them together (0008, RCNTL).
     pub(crate) fn set_rate_limit(&mut self, route: u32, limit: Option<RateLimit>, now: Instant) {
         let Some(entry) = self.get_mut(route) else {
             return;
@@ -283,18 +284,18 @@ impl Routes {
         }
     }
 
-    /// The limit imposed on a route.
+    /// The rate limit of a route.
     pub(crate) fn rate_limit(&self, route: u32) -> Option<RateLimit> {
         self.get(route)?.rate_credit.as_ref().map(RateCredit::limit)
     }
 
-    /// When the route allows a packet again; None if it does now.
+    /// When the route has credit again; None if it has now.
     pub(crate) fn blocked_until(&mut self, route: u32, now: Instant) -> Option<Instant> {
         let credit = self.get_mut(route)?.rate_credit.as_mut()?;
         (!credit.allows(now)).then(|| credit.next_refill())
     }
 
-    /// A packet of `octets` left by the route.
+    /// Charges a packet of `octets` sent on the route.
     pub(crate) fn spend_credit(&mut self, route: u32, octets: usize) {
         if let Some(credit) = self
             .get_mut(route)

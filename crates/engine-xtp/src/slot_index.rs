@@ -1,13 +1,13 @@
-//! Slots by a hash of what they are called.
+//! A hash index of slots: open addressing with linear probing, deletion by backward shift
+//! (Knuth, The Art of Computer Programming, 6.4).
 //!
-//! A table of slot numbers, each with its hash, in which a search goes on to the next place until
-//! one is empty: mostly one read of memory among tens of thousands of contexts that wait out their
-//! quarantine.
+//! The key is stored with the slot, not here. A lookup is mostly one memory read, even with tens
+//! of thousands of contexts in quarantine.
 
-/// Places of a table that holds something, at least.
+/// Smallest capacity of an index that is not empty.
 const ENTRIES_MIN: usize = 32;
 
-/// A place without a slot.
+/// An entry without a slot.
 const EMPTY: Entry = Entry {
     hash: 0,
     slot: u32::MAX,
@@ -21,19 +21,19 @@ struct Entry {
 
 #[derive(Debug, Default)]
 pub(crate) struct SlotIndex {
-    /// A power of two, at least twice as many as are taken.
+    /// Length is a power of two, at least twice the number of slots.
     entries: Vec<Entry>,
     len: usize,
 }
 
 impl SlotIndex {
-    /// A slot of this hash that `is_meant`.
+    /// The slot with this hash for which `is_meant` holds.
     pub(crate) fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Option<u32> {
         self.probe(hash, |entry| entry.hash == hash && is_meant(entry.slot))
             .map(|at| self.entries[at].slot)
     }
 
-    /// Adds `slot`, which is not there.
+    /// Adds `slot`, which must not be there yet.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         if self.len * 2 >= self.entries.len() {
             self.grow();
@@ -42,14 +42,14 @@ impl SlotIndex {
         self.len += 1;
     }
 
-    /// Takes `slot` away, if it is there.
+    /// Removes `slot`, if it is there.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let named = Entry { hash, slot };
         let Some(mut hole) = self.probe(hash, |entry| entry == named) else {
             return;
         };
         self.len -= 1;
-        // Those behind whose search passes the hole move up into it.
+        // Backward shift: entries whose probe sequence passes the hole move into it.
         let mut at = hole;
         loop {
             at = self.probe_start(at as u32 + 1);
@@ -72,7 +72,7 @@ impl SlotIndex {
         self.entries.iter().all(|&entry| entry == EMPTY)
     }
 
-    /// Where the search for `hash` meets what is `wanted`.
+    /// Position of the first entry in the probe sequence of `hash` that is `wanted`.
     fn probe(&self, hash: u32, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
         if self.entries.is_empty() {
             return None;
@@ -87,7 +87,7 @@ impl SlotIndex {
         }
     }
 
-    /// Puts `entry` into the first place of its search that is empty.
+    /// Puts `entry` into the first empty position of its probe sequence.
     fn insert_entry(&mut self, entry: Entry) {
         let mut at = self.probe_start(entry.hash);
         while self.entries[at] != EMPTY {
@@ -104,12 +104,12 @@ impl SlotIndex {
         }
     }
 
-    /// Where the search for `hash` begins.
+    /// First position of the probe sequence of `hash`.
     fn probe_start(&self, hash: u32) -> usize {
         hash as usize & (self.entries.len() - 1)
     }
 
-    /// How far a search that begins at `from` has come at `to`.
+    /// Steps of a probe sequence from position `from` to position `to`.
     fn probe_distance(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.entries.len() - 1)
     }

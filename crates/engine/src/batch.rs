@@ -119,7 +119,7 @@ impl Batch {
         }
     }
 
-    /// Empties the batch; the memory stays.
+    /// Empties the batch and keeps its memory.
     pub fn clear(&mut self) {
         self.path = None;
         self.sender = None;
@@ -175,7 +175,7 @@ impl Batch {
         self.limit - self.packets.len()
     }
 
-    /// Whether nothing was filled in.
+    /// Whether it has no packets.
     pub fn is_empty(&self) -> bool {
         self.packets.is_empty()
     }

@@ -21,13 +21,13 @@ pub fn sum(bytes: &[u8]) -> u16 {
     fold(total)
 }
 
-/// The checksum of `bytes`, as it stands in a packet.
+/// The checksum of `bytes`, as it is sent in a packet.
 pub fn checksum(bytes: &[u8]) -> u16 {
     !sum(bytes)
 }
 
-/// The checksum of something with checksum `check` followed, at an even offset, by bytes whose
-/// [`sum`] is `more`.
+/// Extends the checksum `check` over bytes whose [`sum`] is `more` and which follow at an even
+/// offset.
 pub fn extend(check: u16, more: u16) -> u16 {
     !fold(u64::from(!check) + u64::from(more))
 }

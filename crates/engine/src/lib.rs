@@ -1,9 +1,9 @@
-//! The contract between a protocol and the world.
+//! The contract between a protocol and its host.
 //!
-//! An *engine* is a transport protocol with nothing around it: no socket, no clock, no thread, no
-//! random source. Packets, commands and the time come in; packets, events and the next deadline
-//! come out. The same engine therefore runs under a blocking user on a real wire and inside the
-//! simulator in virtual time, byte for byte alike.
+//! An *engine* is a sans-I/O transport protocol: it has no socket, clock, thread or random source.
+//! Packets, commands and the time come in; packets, events and the next timeout come out. The same
+//! engine runs under a blocking user on a real wire and in the simulator in virtual time, and sends
+//! the same octets.
 //!
 //! Where to start reading:
 //!
@@ -17,7 +17,7 @@
 //! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
 //! * [`time`], [`timer`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
 //!
-//! User bytes never pass through an engine on their way out. The user writes them into a *send
+//! User bytes do not pass through an engine on their way out. The user writes them into a *send
 //! store* owned by the host (a ring, see crate `driver`); the engine names them by position, and
 //! the host gathers header and bytes when it calls the wire.
 #![forbid(unsafe_code)]

@@ -16,7 +16,7 @@ impl SplitMix64 {
 
     /// The `index`-th number of the stream of `seed`, without the ones before it.
     ///
-    /// Decisions drawn this way stay the same when an unrelated one is added or removed.
+    /// A draw by index does not change when an unrelated draw is added or removed.
     pub const fn at(seed: u64, index: u64) -> u64 {
         mix(seed.wrapping_add(GOLDEN.wrapping_mul(index.wrapping_add(1))))
     }

@@ -1,6 +1,6 @@
-//! Messages in packets: records cut into fragments that a packet can explain alone.
+//! Messages in packets: records split into fragments that are readable without other packets.
 //!
-//! A packet's payload is a row of fragments, each behind four octets in big-endian order:
+//! A packet's payload is a sequence of fragments, each behind four octets in big-endian order:
 //!
 //! ```text
 //!  0 1 2 3                             31
@@ -9,16 +9,16 @@
 //! +-+-+----------------------------------+
 //! ```
 //!
-//! A head of zero ends the row: what follows is filler, there so that all packets of a batch are
-//! equally long. No fragment crosses a packet, so a lost packet damages only the messages it
-//! carried bytes of.
+//! A header of zero ends the sequence; padding follows, so that all packets of a batch have the
+//! same length. No fragment spans packets, so a lost packet damages only the messages it carried
+//! bytes of.
 
 use core::ops::Range;
 
-/// Octets before each fragment.
+/// Octets of a fragment's header.
 pub const FRAGMENT_HEADER_LEN: usize = 4;
 
-/// A packet with less room than this is filled up: a head and one byte.
+/// Least room for a fragment: a header and one byte. A packet with less room is padded.
 pub const FRAGMENT_ROOM_MIN: usize = FRAGMENT_HEADER_LEN + 1;
 
 const FIRST: u32 = 1 << 31;
@@ -28,7 +28,7 @@ const LENGTH: u32 = LAST - 1;
 /// The longest message, bounded by the 30 bits of a fragment's length.
 pub const MESSAGE_MAX: usize = LENGTH as usize;
 
-/// The head of a fragment of `len` bytes.
+/// The header of a fragment of `len` bytes.
 #[inline]
 pub fn fragment_header(len: usize, first: bool, last: bool) -> [u8; FRAGMENT_HEADER_LEN] {
     let word = len as u32 | if first { FIRST } else { 0 } | if last { LAST } else { 0 };
@@ -37,8 +37,8 @@ pub fn fragment_header(len: usize, first: bool, last: bool) -> [u8; FRAGMENT_HEA
 
 /// Upper bound of the store bytes a message of `len` takes when packets hold `payload` bytes.
 ///
-/// Each packet it touches costs a head and may leave [`ROOM_MIN`] - 1 bytes unused; it touches at
-/// most two more than its length fills.
+/// Each packet it is in costs a header and may leave [`FRAGMENT_ROOM_MIN`] - 1 bytes unused; it is
+/// in at most two packets more than its length fills.
 #[inline]
 pub fn store_len_max(len: usize, payload: usize) -> usize {
     if len + FRAGMENT_HEADER_LEN + FRAGMENT_ROOM_MIN <= payload {
@@ -48,10 +48,10 @@ pub fn store_len_max(len: usize, payload: usize) -> usize {
         * (FRAGMENT_HEADER_LEN + FRAGMENT_ROOM_MIN)
 }
 
-/// One fragment found in a packet.
+/// One fragment of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// Its bytes, as a range of the payload given to [`next`].
+    /// Its bytes, as a range of the payload given to [`parse_fragment`].
     pub bytes: Range<usize>,
     /// Whether a message begins here.
     pub first: bool,
@@ -59,9 +59,9 @@ pub struct Fragment {
     pub last: bool,
 }
 
-/// The fragment that begins at `at` in `payload`, or None where the row ends.
+/// The fragment at `at` in `payload`, or None where the sequence ends.
 ///
-/// A head that promises more bytes than the packet has ends the row too: the peer is not trusted.
+/// A header whose length exceeds the packet ends the sequence too: the peer is not trusted.
 #[inline]
 pub fn parse_fragment(payload: &[u8], at: usize) -> Option<Fragment> {
     let head = payload.get(at..at + FRAGMENT_HEADER_LEN)?;

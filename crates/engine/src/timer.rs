@@ -1,12 +1,12 @@
-//! A table of timers, one deadline a key, in a total and repeatable order.
+//! A table of timers, one a key, that expire in a total and repeatable order.
 
 use crate::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Deadlines by key. Equal deadlines fire in the order of their keys.
+/// Deadlines by key. Timers with equal deadlines expire in the order of their keys.
 ///
-/// Setting, cancelling and popping cost O(log n); the table holds one entry a key, so its size is
-/// bounded by the number of keys its owner uses.
+/// Setting, cancelling and popping cost O(log n). The table has one entry a key, so its size is
+/// bounded by the number of its owner's keys.
 #[derive(Debug)]
 pub struct TimerTable<K> {
     by_key: BTreeMap<K, Instant>,
@@ -25,7 +25,7 @@ impl<K: Ord + Copy> TimerTable<K> {
     /// Arms the timer of `key`, replacing the deadline it had.
     pub fn set(&mut self, key: K, at: Instant) {
         match self.by_key.insert(key, at) {
-            // So it is with most packets that arrived together.
+            // The usual case for packets that arrived together.
             Some(old) if old == at => return,
             Some(old) => {
                 self.by_time.remove(&(old, key));
@@ -52,7 +52,7 @@ impl<K: Ord + Copy> TimerTable<K> {
         self.by_time.first().map(|&(at, _)| at)
     }
 
-    /// Takes the earliest timer that is due at `now`, disarming it.
+    /// Removes and returns the earliest timer that has expired at `now`.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
         let &(at, key) = self.by_time.first()?;
         if at > now {

@@ -1,4 +1,4 @@
-//! Prints what this host is, what doctor says about it, and what a snapshot costs.
+//! Prints facts about this host, doctor's findings, and the cost of a snapshot.
 
 use std::time::Instant;
 

@@ -1,28 +1,27 @@
-//! What happened between two snapshots.
+//! Differences between two snapshots.
 
 use crate::snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What the host did between two snapshots.
+/// Activity of the host between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SnapshotDifference {
     /// Time between them.
     pub span: Duration,
     /// Ticks of each processor, by its number.
     pub cpus: BTreeMap<u32, CpuTicks>,
-    /// Seconds the kernel's softirq threads ran; None when they cannot be seen.
+    /// Seconds the ksoftirqd threads ran; None when they are not visible.
     pub softirq_thread_s: Option<f64>,
     /// One-minute load average at the end.
     pub load1: f64,
-    /// The network stack's counts.
+    /// Counters of the network stack.
     pub counters: NetworkCounters,
-    /// Interfaces by name; one that came meanwhile counts from zero.
+    /// Interfaces by name; a new one counts from zero.
     pub interfaces: BTreeMap<String, InterfaceCounters>,
 }
 
-/// Seconds of processor time, summed over processors, by what they were spent on. The kernel
-/// samples all but `idle_s` at its ticks.
+/// CPU seconds, summed over processors, by mode. The kernel samples all but `idle_s` at its ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CpuTime {
     /// User mode.
@@ -31,11 +30,11 @@ pub struct CpuTime {
     pub system_s: f64,
     /// Interrupts.
     pub irq_s: f64,
-    /// Deferred interrupt work, the network's among it.
+    /// Softirqs, including network processing.
     pub softirq_s: f64,
     /// Taken by the hypervisor.
     pub steal_s: f64,
-    /// Nothing to do.
+    /// Idle.
     pub idle_s: f64,
 }
 
@@ -43,7 +42,7 @@ pub struct CpuTime {
 const TICKS_PER_S: f64 = 100.0;
 
 impl Snapshot {
-    /// What happened from this one to a later one.
+    /// The difference from this snapshot to a later one.
     pub fn until(&self, later: &Snapshot) -> SnapshotDifference {
         let softirq_ns = later.softirq_thread_ns.zip(self.softirq_thread_ns);
         let softirq_ns = softirq_ns.map(|(end, start)| end.saturating_sub(start));
@@ -80,13 +79,13 @@ impl SnapshotDifference {
         }
     }
 
-    /// Processor seconds there were.
+    /// Available CPU seconds.
     pub fn capacity_s(&self) -> f64 {
         self.span.as_secs_f64() * self.cpus.len() as f64
     }
 
-    /// Processor seconds neither idle nor stolen. The kernel times idleness exactly, so this is
-    /// better than the sum of the sampled parts; its error is about a tick (10 ms) a processor.
+    /// CPU seconds neither idle nor stolen. The kernel times idleness exactly, so this is more
+    /// exact than the sum of the sampled parts; its error is about a tick (10 ms) a processor.
     pub fn busy_s(&self) -> f64 {
         let cpu = self.cpu();
         (self.capacity_s() - cpu.idle_s - cpu.steal_s).max(0.0)
@@ -97,8 +96,8 @@ impl SnapshotDifference {
         fraction(self.cpu().steal_s, self.capacity_s())
     }
 
-    /// Processor seconds spent on something else than the processes measured, which took `own_s`.
-    /// Where softirq threads cannot be seen this is a lower bound.
+    /// CPU seconds of other processes than those measured, which took `own_cpu_s`. Where ksoftirqd
+    /// threads are not visible this is a lower bound.
     pub fn background_s(&self, own_cpu_s: f64) -> f64 {
         let cpu = self.cpu();
         let not_ours = match self.softirq_thread_s {
@@ -115,8 +114,8 @@ impl SnapshotDifference {
         (counts.send_packets > 0).then(|| counts.send_bytes as f64 / counts.send_packets as f64)
     }
 
-    /// The figures as evidence of a trial, by name, unit last; `interface` is the one the traffic
-    /// ran over. `host_ticks` is how many sampled ticks stand behind the split of the time.
+    /// The counters as evidence of a trial, by name, unit last; `interface` is the one the traffic
+    /// ran over. `host_ticks` is the number of sampled ticks behind the split by mode.
     pub fn evidence(&self, interface: &str) -> BTreeMap<String, f64> {
         let cpu = self.cpu();
         let sampled_s = cpu.user_s + cpu.system_s + cpu.irq_s + cpu.softirq_s + cpu.steal_s;

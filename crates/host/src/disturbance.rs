@@ -1,24 +1,24 @@
-//! What disturbed a trial.
+//! Disturbances of a trial.
 
 use crate::difference::{SnapshotDifference, fraction};
 
-/// What a trial was expected to do to the host.
+/// Expected effects of a trial on the host.
 #[derive(Clone, Debug)]
 pub struct Expected {
-    /// Processor seconds of the project's own processes, workers and the measuring one together.
+    /// CPU seconds of the measurement's own processes, workers included.
     pub own_cpu_s: f64,
     /// The interface the traffic runs over.
     pub interface: String,
     /// Whether a full receive buffer drops messages by design: the transport has no flow control.
     /// The trial's ledger counts those.
     pub expects_drops: bool,
-    /// Whether packets run over a link with a queue or faults of its own, so that TCP sends again
-    /// and an interface drops by design.
+    /// Whether packets cross a link with queues or faults, so that TCP retransmits and an interface
+    /// drops by design.
     pub expects_losses: bool,
 }
 
 impl Default for Expected {
-    /// On the loopback, nothing dropped, nothing spent.
+    /// On the loopback, without expected drops or CPU time.
     fn default() -> Expected {
         Expected {
             own_cpu_s: 0.0,
@@ -32,16 +32,16 @@ impl Default for Expected {
 /// Share of the processors' time the hypervisor may take before a trial counts as disturbed.
 pub const STEAL_MAX: f64 = 0.02;
 
-/// Processors other work may keep busy before a trial counts as disturbed.
+/// Processors that background load may keep busy before a trial counts as disturbed.
 pub const BACKGROUND_CORES_MAX: f64 = 0.3;
 
-/// Share of TCP's segments that may be sent again: a tail-loss probe now and then is normal.
+/// Share of TCP segments that may be retransmitted: an occasional tail-loss probe is normal.
 const RETRANSMITTED_MAX: f64 = 1e-4;
 
-/// Packets a second another interface may carry; each costs about a microsecond of some processor.
+/// Packets a second another interface may carry; each costs about a microsecond of CPU time.
 const BACKGROUND_PACKETS_PER_S_MAX: f64 = 20_000.0;
 
-/// What of `seen` would make a reader doubt the trial, one phrase each; empty for nothing.
+/// The disturbances in `seen`, one phrase each; empty for none.
 pub fn disturbances(seen: &SnapshotDifference, expected: &Expected) -> Vec<String> {
     let processors = [steal(seen), background_load(seen, expected)];
     let found = processors.into_iter().flatten();
@@ -61,7 +61,7 @@ fn steal(seen: &SnapshotDifference) -> Option<String> {
 fn background_load(seen: &SnapshotDifference, expected: &Expected) -> Option<String> {
     let span_s = seen.span.as_secs_f64();
     let cores = fraction(seen.background_s(expected.own_cpu_s), span_s);
-    // Each processor's idle time is cut to whole ticks of 10 ms at both ends.
+    // Each processor's idle time is rounded to ticks of 10 ms at both ends.
     let rounding = fraction(0.01 * (seen.cpus.len() as f64).sqrt(), span_s);
     (cores > BACKGROUND_CORES_MAX + rounding)
         .then(|| format!("other work kept {cores:.1} processors busy"))
@@ -112,7 +112,7 @@ fn stack_drops(seen: &SnapshotDifference, expected: &Expected) -> Vec<String> {
         && again > 2
         && fraction(again as f64, counts.tcp_segments_sent as f64) > RETRANSMITTED_MAX
     {
-        found.push(format!("TCP sent {again} segments again"));
+        found.push(format!("TCP retransmitted {again} segments"));
     }
     if counts.tcp_listen_drops > 0 {
         let count = counts.tcp_listen_drops;

@@ -1,10 +1,10 @@
-//! The survey as lines for a reader.
+//! The survey as facts for a reader.
 
 use crate::survey::{Clock, Cpu, Kernel, Load, Network, Survey};
 use results::Fact;
 
-/// What this host is, in groups: `cpu`, `kernel`, `clock`, `network`, `load`, `build`. What cannot
-/// be found out is left out. Takes about an eighth of a second.
+/// Facts about this host, in groups: `cpu`, `kernel`, `clock`, `network`, `load`, `build`. Unknown
+/// ones are omitted. Takes about an eighth of a second.
 pub fn facts() -> Vec<Fact> {
     of(&Survey::take())
 }
@@ -48,7 +48,7 @@ impl FactList {
         self.add("usable by this process", cpu.usable);
         self.add("memory nodes (NUMA)", cpu.nodes);
         self.add("shared cores (SMT)", cpu.smt.map(on_off));
-        let none = "none (the frequency is not the kernel's to choose)";
+        let none = "none (the kernel does not control the frequency)";
         self.add("frequency governor", cpu.governor.as_deref().or(Some(none)));
         self.add(
             "highest frequency",

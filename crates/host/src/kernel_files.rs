@@ -1,12 +1,12 @@
-//! Reading what the kernel shows as files. Everything may be missing.
+//! Reads files of /proc and /sys, any of which may be missing.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// Bytes read of one file at most. The longest is /proc/cpuinfo: about 2 KiB for each of up to
-/// 1,024 processors.
+/// Most bytes read of a file. The longest is /proc/cpuinfo: about 2 KiB for each of up to 1,024
+/// processors.
 const FILE_MAX: u64 = 4 << 20;
 
 /// The tree the kernel's files are read from: the real one, or a copy of it in a test.
@@ -16,12 +16,12 @@ pub(crate) struct KernelFiles {
 }
 
 impl KernelFiles {
-    /// The running system's.
+    /// The tree of the running system.
     pub(crate) fn system() -> KernelFiles {
         KernelFiles::below(Path::new("/"))
     }
 
-    /// Those below `root`.
+    /// The tree below `root`.
     pub(crate) fn below(root: &Path) -> KernelFiles {
         KernelFiles {
             root: root.to_owned(),
@@ -33,7 +33,7 @@ impl KernelFiles {
         self.root == Path::new("/")
     }
 
-    /// The content of a file, None when there is none to be had.
+    /// The content of a file; None when it cannot be read.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let file = File::open(self.root.join(path)).ok()?;
         let mut bytes = Vec::new();
@@ -60,7 +60,7 @@ impl KernelFiles {
         numbers.collect()
     }
 
-    /// Whether a file or folder is there.
+    /// Whether a file or folder exists.
     pub(crate) fn exists(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }

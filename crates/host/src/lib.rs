@@ -1,7 +1,7 @@
-//! What this machine is, and what about it would spoil a measurement.
+//! Facts about this machine, and what may disturb a measurement.
 //!
 //! ```
-//! let test = host::Test::default();
+//! let test = host::TestSpec::default();
 //! for finding in host::doctor(&test) {
 //!     println!("{}: {}", finding.what, finding.remedy);
 //! }
@@ -11,7 +11,7 @@
 //! // A trial runs here.
 //! let cost = host::TaskCpu::of_self() - own;
 //! let seen = before.until(&host::Snapshot::take());
-//! let expected = host::Expected { own_s: cost.task_s, ..Default::default() };
+//! let expected = host::Expected { own_cpu_s: cost.task_s, ..Default::default() };
 //! for phrase in host::disturbances(&seen, &expected) {
 //!     println!("disturbed: {phrase}");
 //! }
@@ -19,14 +19,14 @@
 //!
 //! Where to start reading:
 //!
-//! * `survey/` - one look at the host, typed; every value may be missing.
-//! * `facts` - the survey as lines for a reader.
-//! * `doctor/` - the survey judged: which of it matters for the test at hand, and what to do.
-//! * `snapshot`, `difference`, `disturbance` - counters around a trial, and what they betray.
-//! * `task` - what a process has cost.
+//! * `survey/` - typed readings of the host; every value may be missing.
+//! * `facts` - the survey as facts for a reader.
+//! * `doctor/` - judges the survey: what matters for the planned measurement, and what to do.
+//! * `snapshot`, `difference`, `disturbance` - counters around a trial, and what disturbed it.
+//! * `task` - CPU use of a process.
 //!
-//! Everything is read from /proc, /sys and a few system calls, without privilege. What a kernel
-//! or a container does not show is left out, never an error. Nothing is ever changed.
+//! Everything is read from /proc, /sys and a few system calls, without privilege. What a kernel or
+//! a container does not show is omitted, never an error. No setting is changed.
 #![forbid(unsafe_code)]
 
 mod difference;
@@ -46,8 +46,8 @@ pub use facts::facts;
 pub use snapshot::{CpuTicks, InterfaceCounters, NetworkCounters, Snapshot};
 pub use task::TaskCpu;
 
-/// The host as it stands in a run's folder: its facts, and what doctor finds for `test`. Takes
-/// about an eighth of a second, in which other work's load is measured.
+/// The host's entry in a run's folder: its facts, and doctor's findings for `test`. Takes about an
+/// eighth of a second, in which the background load is measured.
 pub fn machine(test: &TestSpec) -> results::Machine {
     let survey = survey::Survey::take();
     results::Machine {

@@ -5,8 +5,8 @@ use crate::softirq_threads;
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// The host's counters at one moment. Network counters are those of the network namespace the
-/// process is in. What the kernel does not show counts as zero.
+/// The host's counters at one moment. Network counters are those of the process's network
+/// namespace. Counters that the kernel does not show are zero.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) at: Instant,
@@ -17,7 +17,7 @@ pub struct Snapshot {
     pub(crate) interfaces: BTreeMap<String, InterfaceCounters>,
 }
 
-/// Where a processor's time went since the system began, in ticks of 1/100 s.
+/// CPU time by mode since boot, in ticks of 1/100 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTicks {
     /// User mode, reniced processes included.
@@ -26,38 +26,38 @@ pub struct CpuTicks {
     pub system: u64,
     /// Interrupts.
     pub irq: u64,
-    /// Interrupts' deferred work, the network's among it.
+    /// Softirqs, including network processing.
     pub softirq: u64,
-    /// Taken by the hypervisor while there was work.
+    /// Steal: taken by the hypervisor while there was work.
     pub steal: u64,
-    /// Nothing to do, waiting for a disk included.
+    /// Idle, waiting for a disk included.
     pub idle: u64,
 }
 
-/// Counts of the network stack.
+/// Counters of the network stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
-    /// Datagrams dropped for a full receive buffer, UDP and UDP-Lite, IPv4 and IPv6.
+    /// Datagrams dropped by a full receive buffer, UDP and UDP-Lite, IPv4 and IPv6.
     pub udp_receive_buffer_drops: u64,
-    /// Datagrams not sent for a full send buffer.
+    /// Datagrams dropped by a full send buffer.
     pub udp_send_buffer_drops: u64,
     /// Datagrams not delivered, a full receive buffer and a bad checksum included.
     pub udp_receive_errors: u64,
-    /// TCP segments sent, without those sent again.
+    /// TCP segments sent, without retransmissions.
     pub tcp_segments_sent: u64,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub tcp_retransmissions: u64,
-    /// TCP retransmission timers that ran out.
+    /// TCP retransmission timeouts.
     pub tcp_timeouts: u64,
     /// Connections refused because the listener's queue was full.
     pub tcp_listen_drops: u64,
     /// Packets dropped because a processor's input queue was full.
     pub softnet_drops: u64,
-    /// Times a processor's network work was cut off with packets left.
+    /// Times a processor's packet processing ran out of its quota (time_squeeze).
     pub softnet_squeezes: u64,
 }
 
-/// Counts of a network interface.
+/// Counters of a network interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// Bytes received.
@@ -87,7 +87,7 @@ impl std::ops::Add for NetworkCounters {
             tcp_retransmissions: self.tcp_retransmissions + other.tcp_retransmissions,
             tcp_timeouts: self.tcp_timeouts + other.tcp_timeouts,
             tcp_listen_drops: self.tcp_listen_drops + other.tcp_listen_drops,
-            // These two are the processors', not a namespace's.
+            // These two are per processor, not per namespace.
             softnet_drops: self.softnet_drops,
             softnet_squeezes: self.softnet_squeezes,
         }
@@ -117,16 +117,16 @@ impl Snapshot {
         snapshot
     }
 
-    /// The same with the network counters of the calling thread's network namespace, which may be
-    /// another than the process's.
+    /// The same with the network counters of the calling thread's network namespace, which may
+    /// differ from the process's.
     pub fn take_in_thread() -> Snapshot {
         let mut snapshot = Snapshot::within(&KernelFiles::system(), "proc/thread-self/net");
         snapshot.softirq_thread_ns = softirq_threads::ran_ns();
         snapshot
     }
 
-    /// One snapshot of two hosts on this machine, taken one after the other: their network counters
-    /// together. An interface of both is that of the two taken together.
+    /// One snapshot of two hosts on this machine, taken one after the other: the sum of their
+    /// network counters. Interfaces of equal name are added.
     #[must_use]
     pub fn merged_with(mut self, other: &Snapshot) -> Snapshot {
         self.counters = self.counters + other.counters;
@@ -142,7 +142,7 @@ impl Snapshot {
         Snapshot::within(files, "proc/net")
     }
 
-    /// The same, with those of the network in folder `net`.
+    /// The same, with the network counters in folder `net`.
     fn within(files: &KernelFiles, net: &str) -> Snapshot {
         let stat = files.text("proc/stat").unwrap_or_default();
         let load = files.line("proc/loadavg").unwrap_or_default();

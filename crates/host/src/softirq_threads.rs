@@ -1,11 +1,11 @@
-//! The kernel threads that do a processor's deferred network work when there is much of it. Their
-//! time belongs to the traffic measured, although it is in nobody's account.
+//! The ksoftirqd threads, which process packets under load. Their CPU time belongs to the measured
+//! traffic, although no process is charged for it.
 
 use crate::kernel_files::KernelFiles;
 use std::sync::OnceLock;
 
-/// Nanoseconds these threads ran since they began; None when they cannot be seen, in a container
-/// for example.
+/// Nanoseconds these threads ran since boot; None when they are not visible, for example in a
+/// container.
 pub(crate) fn ran_ns() -> Option<u64> {
     let files = KernelFiles::system();
     let threads = THREADS.get_or_init(|| find(&files));
@@ -16,7 +16,7 @@ pub(crate) fn ran_ns() -> Option<u64> {
     (!threads.is_empty()).then(|| threads.iter().filter_map(ran).sum())
 }
 
-/// They live as long as the system, so they are looked for once.
+/// They live as long as the system, so they are searched for once.
 static THREADS: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Process 2 is the parent of all kernel threads.

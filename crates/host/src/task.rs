@@ -1,29 +1,29 @@
-//! What a process has cost so far.
+//! CPU use of a process.
 
 use crate::kernel_files::KernelFiles;
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::Sub;
 
-/// CPU time and context switches of a process, all its threads together, since it began.
+/// CPU time and context switches of a process since its start, summed over its threads.
 ///
-/// Subtract two to get the cost of what lies between them.
+/// The difference of two is the CPU use between them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskCpu {
     /// Seconds its threads ran, user and system, to the nanosecond, from the scheduler. On most
-    /// kernels interrupts that came meanwhile are included.
+    /// kernels this includes interrupts.
     pub task_s: f64,
     /// Seconds in user mode. The kernel splits `task_s` by sampling at its ticks.
     pub user_s: f64,
     /// Seconds in the kernel, split likewise.
     pub system_s: f64,
-    /// Times a thread went to sleep.
+    /// Voluntary context switches: times a thread blocked.
     pub voluntary_switches: u64,
-    /// Times a thread was taken off its processor.
+    /// Involuntary context switches: times a thread was preempted.
     pub involuntary_switches: u64,
 }
 
 impl TaskCpu {
-    /// Of the calling process. Threads that have ended count for the times, not for the switches.
+    /// CPU use of the calling process. Ended threads count for the times, not for the switches.
     pub fn of_self() -> TaskCpu {
         let mut cpu = read(&KernelFiles::system(), "self");
         // The clock brings the running thread's time up to date; schedstat lags by up to a tick.
@@ -32,8 +32,8 @@ impl TaskCpu {
         cpu
     }
 
-    /// Of another process; None when there is no such process. `task_s` counts the threads alive
-    /// and may lag by a tick (1 to 10 ms) for one that is running.
+    /// CPU use of another process; None when there is no such process. `task_s` counts the threads
+    /// alive and may lag by a tick (1 to 10 ms) for one that is running.
     pub fn of(pid: u32) -> Option<TaskCpu> {
         let files = KernelFiles::system();
         let name = pid.to_string();
@@ -46,8 +46,8 @@ impl TaskCpu {
 impl Sub for TaskCpu {
     type Output = TaskCpu;
 
-    /// What was added since `earlier`. A thread that ended between the two takes its switches
-    /// with it, so those are never below zero but may be too few.
+    /// The increase since `earlier`. Switches of threads that ended in between are missing, so that
+    /// switches may be too few, but never below zero.
     fn sub(self, earlier: TaskCpu) -> TaskCpu {
         TaskCpu {
             task_s: (self.task_s - earlier.task_s).max(0.0),

@@ -1,9 +1,9 @@
-//! What counts as a disturbance, on differences made up and on this host.
+//! Disturbances in synthetic differences and on this host.
 
 use host::{CpuTicks, Expected, InterfaceCounters, Snapshot, SnapshotDifference, disturbances};
 use std::time::Duration;
 
-/// Two processors for a second, one of them busy with our own work.
+/// Two processors for a second, one of them busy with the measurement.
 fn calm() -> SnapshotDifference {
     let busy = CpuTicks {
         user: 60,
@@ -101,7 +101,7 @@ fn rare_retransmissions_are_normal() {
     seen.counters.tcp_retransmissions = 2;
     assert!(disturbances(&seen, &ours()).is_empty());
     seen.counters.tcp_retransmissions = 1_000;
-    only(&seen, "1000 segments again");
+    only(&seen, "retransmitted 1000 segments");
 }
 
 #[test]

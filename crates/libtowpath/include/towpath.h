@@ -1,31 +1,31 @@
-/* XTP by the Berkeley calls.
+/* XTP by the Berkeley socket calls.
  *
- * Include this instead of, or after, <sys/socket.h> and <unistd.h>, ask for the family PF_XTP, link
- * with -ltowpath, and the program speaks XTP 4.0 over UDP. Descriptors of other families work as
- * they always did. Addresses are struct sockaddr_in (its family AF_INET or AF_XTP) and sockaddr_in6;
+ * Include this instead of, or after, <sys/socket.h> and <unistd.h>, ask for the family PF_XTP,
+ * link with -ltowpath, and the program uses XTP 4.0 over UDP. Descriptors of other families are
+ * not affected. Addresses are struct sockaddr_in (its family AF_INET or AF_XTP) and sockaddr_in6;
  * ports are those of UDP.
  *
- * SOCK_STREAM gives byte streams, SOCK_DGRAM datagrams as UDP's, each in a packet of its own where it
- * fits, and SOCK_RDM datagrams that their receivers confirm. A transaction is a stream that is opened
- * by its request: sendto(fd, request, len, MSG_EOF, ...), then recv up to the end; the server accepts,
- * receives up to the end, and sends its reply with MSG_EOF.
+ * SOCK_STREAM gives byte streams, SOCK_DGRAM unacknowledged datagrams as UDP's, each in a packet
+ * of its own if it fits, and SOCK_RDM acknowledged datagrams. In a transaction the request opens
+ * the stream: sendto(fd, request, len, MSG_EOF, ...), then recv to end of file; the server
+ * accepts, receives to end of file, and sends its reply with MSG_EOF.
  *
- * A socket is a real descriptor: poll, select, epoll, fcntl, dup and fork need no names of their own.
- * Those below do. Define TOWPATH_NO_NAMES to keep the system's names and call towpath_socket and the
- * others by theirs.
+ * A socket is a real descriptor: poll, select, epoll, fcntl, dup and fork are the system's. The
+ * calls below are redefined. Define TOWPATH_NO_NAMES to keep the system's calls, and call
+ * towpath_socket and the others by their own names.
  *
- * What differs from TCP and UDP:
- * - connect on a socket that does not block gives EINPROGRESS, as ever; what is written before the
- *   socket is writable is kept and sent then. A port nobody is at gives ETIMEDOUT after 30 seconds,
- *   since XTP does not hear of it; one of XTP where nobody listens gives ECONNREFUSED.
- * - Connections of sockets that are not bound share ports with others of this process.
- * - A listening port is free again when its last connection has ended too.
+ * Differences from TCP and UDP:
+ * - connect on a non-blocking socket gives EINPROGRESS, as with TCP; what is written before the
+ *   socket is writable is buffered and sent then. An unused UDP port gives ETIMEDOUT after 30
+ *   seconds, since XTP ignores ICMP; an XTP endpoint without a listener gives ECONNREFUSED.
+ * - Connections of unbound sockets share UDP ports within the process.
+ * - A listening port is released when its last connection has ended.
  * - sendfile, splice, sendmmsg and recvmmsg work on streams only, and so does ioctl FIONREAD.
- * - A datagram that the peer did not get is told for SOCK_RDM only, by a later call.
- * - In a child made by fork, sockets that were there before can be used; new ones of the family
- *   cannot be made. The parent carries the child's bytes and must live as long.
- * - The end of the program (exit, or return from main) waits up to three seconds until peers have
- *   what was written; _exit and signals do not.
+ * - An undelivered datagram is reported for SOCK_RDM only, as the error of a later call.
+ * - A forked child can use inherited sockets but cannot create new ones of this family. The parent
+ *   transfers the child's data and must live as long.
+ * - At exit (exit, or return from main) the library waits up to three seconds until written data
+ *   are acknowledged; _exit and signals do not wait.
  */
 #ifndef TOWPATH_H
 #define TOWPATH_H
@@ -48,14 +48,14 @@ extern "C" {
 #define AF_XTP PF_XTP
 #endif
 
-/* The bytes of a send are the last of their stream, as in 4.4BSD. */
+/* These bytes are the last of their stream, as in 4.4BSD. */
 #ifndef MSG_EOF
 #define MSG_EOF 0x200
 #endif
 
-/* Options: setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9), before the socket
- * is bound (datagrams), listens or connects. The words
- * are those of the transport xtp; `towpath transports` lists them. */
+/* Options: setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9), before the socket is bound
+ * (datagrams), listens or connects. The options are those of the transport xtp;
+ * `towpath transports` lists them. */
 #define SOL_XTP 0x5854
 #define XTP_OPTION 1
 

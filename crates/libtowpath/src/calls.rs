@@ -1,4 +1,4 @@
-//! What the calls do, on sockets of the family.
+//! The Berkeley socket calls on PF_XTP sockets.
 
 use crate::datagram_port::DatagramPort;
 use crate::socket_pair::{self, ConnState, SocketPairEnd};
@@ -14,47 +14,47 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections that may wait to be accepted at most, whatever a program asks for.
+/// Longest accept queue, whatever backlog the program gives to listen(2).
 const BACKLOG_MAX: usize = 1024;
 
-/// What kind of socket.
+/// The type of a socket, from socket(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SocketKind {
-    /// SOCK_STREAM: byte streams, and transactions.
+    /// SOCK_STREAM: byte streams and transactions.
     Stream,
-    /// SOCK_DGRAM: messages that nobody confirms.
+    /// SOCK_DGRAM: unacknowledged messages.
     Datagram,
-    /// SOCK_RDM: messages that their receivers confirm.
+    /// SOCK_RDM: acknowledged messages.
     ReliableDatagram,
 }
 
-/// A socket of the family.
+/// A PF_XTP socket.
 pub(crate) struct Socket {
     pub(crate) kind: SocketKind,
     pub(crate) link: Arc<SocketPairEnd>,
     inner: Mutex<SocketInner>,
 }
 
-/// What a socket has become.
+/// The mutable part of a socket.
 pub(crate) struct SocketInner {
     pub(crate) state: SocketState,
-    /// Options as words, until the endpoint is made.
+    /// XTP options by name, until the endpoint is created.
     pub(crate) options: BTreeMap<String, String>,
-    /// Options of TCP, which mean nothing to XTP and are remembered.
+    /// TCP options, which have no effect on XTP; getsockopt(2) returns them.
     pub(crate) tcp_options: BTreeMap<i32, i32>,
-    /// Where it is bound, or to be bound.
+    /// The local address, bound or to be bound.
     pub(crate) local: Option<SocketAddr>,
 }
 
-/// What a socket is.
+/// The state of a socket.
 pub(crate) enum SocketState {
-    /// Nothing yet.
+    /// Neither listening, connected nor bound.
     New,
-    /// It listens.
+    /// Listening.
     Listening(StreamService),
-    /// It has a peer, or did: how that stands, its link tells.
+    /// Has or had a peer; the socket pair's [`ConnState`] says which.
     Connected(SocketAddr),
-    /// It sends and receives datagrams.
+    /// Sends and receives datagrams; the peer is set by connect(2).
     Datagram(DatagramPort, Option<SocketAddr>),
 }
 
@@ -78,19 +78,19 @@ impl Socket {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it carries datagrams.
+    /// Whether it is a datagram socket (SOCK_DGRAM or SOCK_RDM).
     pub(crate) fn is_datagram(&self) -> bool {
         self.kind != SocketKind::Stream
     }
 }
 
 impl SocketInner {
-    /// The settings its words say.
+    /// The endpoint settings that the options give.
     pub(crate) fn settings(&self) -> io::Result<EndpointConfig> {
         Ok(EndpointConfig::parse(&self.options).map_err(|_| Errno::INVAL)?)
     }
 
-    /// The port of datagrams, opened now if it was not; `near` says which kind of address.
+    /// The datagram port, opened on first use; `near` selects the address family.
     fn datagram_port(
         &mut self,
         socket: &Socket,
@@ -112,14 +112,14 @@ impl SocketInner {
     }
 }
 
-/// The end of the program waits for what is on its way there.
+/// Registers an endpoint that exit(3) must drain.
 pub(crate) fn register_for_exit(running: &Arc<stream_service::RunningEndpoint>) {
     let mut table = socket_table::lock();
     table.running.push(Arc::downgrade(running));
     crate::sys::register_exit_hook(&mut table);
 }
 
-/// No address of the kind that `peer` is.
+/// The unspecified address of `peer`'s family.
 pub(crate) fn unspecified_for(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -127,9 +127,9 @@ pub(crate) fn unspecified_for(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// Makes a socket.
+/// socket(2).
 pub(crate) fn socket(kind: SocketKind, nonblocking: bool, cloexec: bool) -> io::Result<OwnedFd> {
-    // Datagrams lie in packets of a pair whose closing both ends see.
+    // SEQPACKET keeps datagram boundaries and, unlike DGRAM, shows both ends a close.
     let pair = match kind {
         SocketKind::Stream => SocketType::STREAM,
         _ => SocketType::SEQPACKET,
@@ -142,7 +142,7 @@ pub(crate) fn socket(kind: SocketKind, nonblocking: bool, cloexec: bool) -> io::
     install_descriptor(program, socket, nonblocking, cloexec)
 }
 
-/// Makes a descriptor the program's.
+/// Sets the flags of the program's descriptor and enters the socket in the table.
 fn install_descriptor(
     program: OwnedFd,
     socket: Arc<Socket>,
@@ -157,7 +157,7 @@ fn install_descriptor(
     Ok(program)
 }
 
-/// Notes where a socket is to be. One of datagrams begins to hear.
+/// bind(2). A datagram socket receives from here on.
 pub(crate) fn bind(socket: &Socket, local: SocketAddr) -> io::Result<()> {
     let mut inner = socket.lock();
     if !matches!(inner.state, SocketState::New) || inner.local.is_some() {
@@ -172,12 +172,12 @@ pub(crate) fn bind(socket: &Socket, local: SocketAddr) -> io::Result<()> {
                 socket.link.take_error();
             });
     }
-    // Whether the address can be had is said now, as the system's bind does.
+    // Fails now if the address is in use, as the system's bind(2) does.
     inner.local = Some(UdpSocket::bind(local)?.local_addr()?);
     Ok(())
 }
 
-/// Begins to listen.
+/// listen(2).
 pub(crate) fn listen(socket: &Socket, backlog: i32) -> io::Result<()> {
     let mut inner = socket.lock();
     match inner.state {
@@ -197,7 +197,7 @@ pub(crate) fn listen(socket: &Socket, backlog: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// The next connection of a listening socket, and its peer; waits unless the socket must not.
+/// accept(2): the next connection and its peer; blocks unless the socket is non-blocking.
 pub(crate) fn accept(
     socket: &Socket,
     fd: BorrowedFd<'_>,
@@ -212,7 +212,7 @@ pub(crate) fn accept(
             _ => return Err(Errno::OPNOTSUPP.into()),
         }
     };
-    // The octet of one connection; nothing is locked while this waits.
+    // One octet per queued connection; no lock is taken while this blocks.
     if rustix::io::read(fd, &mut [0])? == 0 {
         return Err(Errno::INVAL.into());
     }
@@ -225,7 +225,7 @@ pub(crate) fn accept(
     Ok((fd, peer))
 }
 
-/// The address by which `peer` is reached, where `local` leaves that open.
+/// The local address on the route to `peer`, where `local` is unspecified.
 fn local_addr_towards(local: SocketAddr, peer: SocketAddr) -> SocketAddr {
     if !local.ip().is_unspecified() {
         return local;
@@ -238,8 +238,8 @@ fn local_addr_towards(local: SocketAddr, peer: SocketAddr) -> SocketAddr {
     seen().map_or(local, |seen| SocketAddr::new(seen.ip(), local.port()))
 }
 
-/// Connects a byte stream, or says with whom datagrams are exchanged. A socket that must not wait is
-/// writable when the peer has answered.
+/// connect(2): connects a stream, or sets the peer of a datagram socket. A non-blocking socket
+/// becomes writable when the peer has answered.
 pub(crate) fn connect(socket: &Socket, fd: BorrowedFd<'_>, peer: SocketAddr) -> io::Result<()> {
     if socket.is_datagram() {
         let mut inner = socket.lock();
@@ -261,7 +261,7 @@ pub(crate) fn connect(socket: &Socket, fd: BorrowedFd<'_>, peer: SocketAddr) -> 
     socket.link.take_error().map_or(Ok(()), Err)
 }
 
-/// Datagrams are exchanged with everybody again.
+/// connect(2) to AF_UNSPEC: datagrams may come from any peer again.
 pub(crate) fn disconnect(socket: &Socket) -> io::Result<()> {
     match &mut socket.lock().state {
         SocketState::Datagram(port, peer) => {
@@ -274,7 +274,7 @@ pub(crate) fn disconnect(socket: &Socket) -> io::Result<()> {
     }
 }
 
-/// Opens a connection in one of several ways.
+/// Starts a connection with `begin`, after checking the state.
 fn begin_connection(
     socket: &Socket,
     peer: SocketAddr,
@@ -299,7 +299,7 @@ fn begin_connection(
     Ok(())
 }
 
-/// Connects by the first bytes themselves: what the program writes follows at once.
+/// TCP Fast Open style: the first bytes open the association, without waiting for the peer.
 pub(crate) fn connect_fast_open(socket: &Socket, peer: SocketAddr) -> io::Result<()> {
     begin_connection(socket, peer, |service, link| {
         link.set_state(ConnState::Established);
@@ -307,7 +307,7 @@ pub(crate) fn connect_fast_open(socket: &Socket, peer: SocketAddr) -> io::Result
     })
 }
 
-/// Connects by a request that is all there will be: a transaction.
+/// Opens a transaction: the association carries `request` and nothing else.
 pub(crate) fn transact(socket: &Socket, peer: SocketAddr, request: &[u8]) -> io::Result<()> {
     begin_connection(socket, peer, |service, link| {
         link.set_state(ConnState::Established);
@@ -315,7 +315,7 @@ pub(crate) fn transact(socket: &Socket, peer: SocketAddr, request: &[u8]) -> io:
     })
 }
 
-/// Where a datagram goes: `to`, or the peer; refuses one that is too long.
+/// The destination of a datagram: `to`, or the connected peer. Refuses a datagram that is too long.
 pub(crate) fn destination(
     socket: &Socket,
     to: Option<SocketAddr>,
@@ -336,13 +336,13 @@ pub(crate) fn destination(
     Ok(to)
 }
 
-/// Where a socket is.
+/// getsockname(2).
 pub(crate) fn local_addr(socket: &Socket) -> io::Result<SocketAddr> {
     let local = socket.lock().local;
     Ok(local.unwrap_or((Ipv4Addr::UNSPECIFIED, 0).into()))
 }
 
-/// Where the peer of a socket is.
+/// getpeername(2).
 pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
     match &socket.lock().state {
         SocketState::Connected(peer) if socket.link.state() == ConnState::Established => Ok(*peer),
@@ -351,7 +351,7 @@ pub(crate) fn peer_addr(socket: &Socket) -> io::Result<SocketAddr> {
     }
 }
 
-/// Which directions a program shuts down, before the socket pair does.
+/// shutdown(2), before the socket pair is shut down.
 pub(crate) fn shutdown(socket: &Socket, reads: bool) -> io::Result<()> {
     match &socket.lock().state {
         SocketState::New => return Err(Errno::NOTCONN.into()),
@@ -366,7 +366,7 @@ pub(crate) fn shutdown(socket: &Socket, reads: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// Ends all sockets of the family and waits until peers have what was written.
+/// Waits at exit until the peers of all sockets have acknowledged what was written.
 pub(crate) fn drain_all() {
     let running = std::mem::take(&mut socket_table::lock().running);
     for running in running.iter().filter_map(std::sync::Weak::upgrade) {

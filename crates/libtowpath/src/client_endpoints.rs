@@ -1,5 +1,4 @@
-//! Endpoints of connections that this process opens: sockets that name no address of their own, and
-//! have the same options, share one.
+//! Endpoints for outgoing connections: unbound sockets with the same options share one.
 
 use crate::calls::{self, SocketInner, unspecified_for};
 use crate::stream_service::StreamService;
@@ -8,10 +7,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Endpoints that are kept for the next connection at most; others last as long as theirs do.
+/// Shared endpoints kept for later connections at most; others end with their connections.
 const SHARED_MAX: usize = 16;
 
-/// Which sockets share an endpoint: those for the same kind of address with the same options.
+/// Sockets with the same address family and options share an endpoint.
 type ShareKey = (SocketAddr, Vec<(String, String)>);
 
 static SHARED: Mutex<BTreeMap<ShareKey, Arc<StreamService>>> = Mutex::new(BTreeMap::new());

@@ -1,21 +1,21 @@
-//! Datagrams between the program's end of a socket and the library's: each behind an address.
+//! The header in front of each datagram in the socket pair.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
-/// Octets in front of a datagram: kind, port, host, scope.
+/// Octets of the header: kind, port, address, scope.
 pub(crate) const HEADER_LEN: usize = 24;
 
-/// What stands in front of a datagram.
+/// The header of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DatagramHeader {
-    /// A datagram to or from somewhere.
+    /// A datagram, with its destination or source.
     Data(SocketAddr),
-    /// No datagram: there is an error to tell.
+    /// No datagram: an error is pending.
     Error,
 }
 
 impl DatagramHeader {
-    /// The header.
+    /// Encodes the header.
     pub(crate) fn encode(&self) -> [u8; HEADER_LEN] {
         let mut octets = [0; HEADER_LEN];
         let DatagramHeader::Data(address) = self else {
@@ -36,7 +36,7 @@ impl DatagramHeader {
         octets
     }
 
-    /// What a header says; None for one that says nothing.
+    /// Decodes a header; None if it is malformed.
     pub(crate) fn parse(octets: &[u8]) -> Option<DatagramHeader> {
         let octets: &[u8; HEADER_LEN] = octets.first_chunk()?;
         let port = u16::from_be_bytes([octets[2], octets[3]]);

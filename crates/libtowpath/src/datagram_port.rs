@@ -1,9 +1,9 @@
-//! The thread of a socket of datagrams.
+//! The thread of a datagram socket.
 //!
-//! Datagrams lie in the socket pair as letters, each behind an address. What the program writes
-//! leaves in an association of its own; of each association that a peer opens, the first message is
-//! a datagram. Unacknowledged ones (SOCK_DGRAM) that the program does not take are dropped, as UDP's
-//! are; acknowledged ones (SOCK_RDM) wait, and their senders with them.
+//! Each datagram in the socket pair has a [`DatagramHeader`]. What the program writes is sent in an
+//! association of its own; the first message of each association that a peer opens is delivered as
+//! a datagram. If the program does not read, unacknowledged datagrams (SOCK_DGRAM) are dropped, as
+//! UDP's are, and acknowledged ones (SOCK_RDM) wait, so that their senders wait too.
 
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};
 use crate::socket_pair::SocketPairEnd;
@@ -23,23 +23,23 @@ use std::time::{Duration, Instant};
 /// The longest datagram, as UDP's.
 pub(crate) const DATAGRAM_MAX: usize = 65_507;
 
-/// How often the thread looks around although nothing happened.
+/// How often all associations are polled even without an event.
 const SCAN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the message of an association may take to come, and one that was sent to be taken.
+/// How long the message of an association may take to arrive, or to be acknowledged.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Associations whose message has not come yet, or is not confirmed yet, at most of each; as many
-/// unproven ones as an endpoint has.
+/// Limit of associations whose message has not arrived, and of those not yet acknowledged; equal to
+/// an endpoint's limit of unvalidated associations.
 const PENDING_MAX: usize = 1024;
 
-/// Datagrams that wait for the program in this thread at most: 16 MiB of the longest.
+/// Datagrams queued here for the program at most: 16 MiB of the longest.
 const UNDELIVERED_MAX: usize = 256;
 
-/// Datagrams taken from the program before peers have their turn.
+/// Datagrams sent per round, before incoming associations are served.
 const SENDS_PER_ROUND: usize = 64;
 
-/// A port of datagrams.
+/// A bound datagram socket.
 pub(crate) struct DatagramPort {
     address: SocketAddr,
     peer_filter: Arc<Mutex<Option<SocketAddr>>>,
@@ -49,7 +49,7 @@ pub(crate) struct DatagramPort {
 }
 
 impl DatagramPort {
-    /// Binds `local` and starts the thread, which ends when the program closed the socket.
+    /// Binds `local` and starts the thread, which ends after the program has closed the socket.
     pub(crate) fn start(
         local: SocketAddr,
         settings: &EndpointConfig,
@@ -86,12 +86,12 @@ impl DatagramPort {
         })
     }
 
-    /// Where it is.
+    /// The local address.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// From now on it hears `peer` only; None for everybody.
+    /// Accepts datagrams from `peer` only; None for any peer.
     pub(crate) fn set_peer_filter(&self, peer: Option<SocketAddr>) {
         *self
             .peer_filter
@@ -100,13 +100,13 @@ impl DatagramPort {
     }
 }
 
-/// An association that something is expected of.
+/// An association whose message is being received or acknowledged.
 struct PendingAssociation {
     circuit: Circuit,
     deadline: Instant,
 }
 
-/// What the thread knows.
+/// The thread's state.
 struct PortThread {
     endpoint: Endpoint,
     watch: EndpointWatch,
@@ -116,7 +116,7 @@ struct PortThread {
     epoll: OwnedFd,
     receiving: BTreeMap<AssociationId, PendingAssociation>,
     sent: BTreeMap<AssociationId, PendingAssociation>,
-    /// Letters the socket had no room for.
+    /// Datagrams, with headers, that the socket pair had no room for.
     undelivered: VecDeque<Vec<u8>>,
     /// The program writes no more.
     input_ended: bool,
@@ -154,7 +154,7 @@ impl PortThread {
         })
     }
 
-    /// Carries until the program has closed the socket and peers have what it sent.
+    /// Runs until the program has closed the socket and peers have acknowledged what it sent.
     fn run(&mut self, running: &RunningEndpoint) -> io::Result<()> {
         let mut ready = Vec::new();
         let mut scanned_at = Instant::now();
@@ -181,7 +181,7 @@ impl PortThread {
         Ok(())
     }
 
-    /// Sleeps until something happens.
+    /// Sleeps until an event or the scan interval.
     fn wait(&mut self) -> io::Result<()> {
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, !self.input_ended);
@@ -191,7 +191,7 @@ impl PortThread {
         let max_wait = self.watch.prepare_wait()?;
         let limit = max_wait.map_or(SCAN_INTERVAL, |max_wait| max_wait.min(SCAN_INTERVAL));
         if self.input_ended && self.link.is_closed_by_program() {
-            // The end of a socket that is closed would be told again and again.
+            // epoll would report the hang-up of a closed socket without end.
             std::thread::sleep(limit.min(Duration::from_millis(2)));
             return Ok(());
         }
@@ -209,7 +209,7 @@ impl PortThread {
         }
     }
 
-    /// Sends what the program wrote.
+    /// Sends the datagrams that the program wrote.
     fn send_pending(&mut self) -> io::Result<()> {
         for _ in 0..SENDS_PER_ROUND {
             if self.sent.len() >= PENDING_MAX {
@@ -226,7 +226,7 @@ impl PortThread {
                 Ok((_, len)) => self.send(len),
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => {}
-                // The program closed it with datagrams in it that it did not take.
+                // The program closed the socket with unread datagrams in it.
                 Err(Errno::CONNRESET) => self.input_ended = true,
                 Err(error) => return Err(error.into()),
             }
@@ -257,11 +257,11 @@ impl PortThread {
         }
     }
 
-    /// Has the program's next call give an error, and wakes it.
+    /// Makes the program's next call fail with `error`, and wakes it.
     fn report_error(&mut self, error: &io::Error) {
         self.link.set_error(errno_of(error));
         let packet = DatagramHeader::Error.encode();
-        // A socket that is full has woken it.
+        // A full socket has woken the program already.
         let _ = rustix::net::send(self.link.fd(), &packet, send_flags());
     }
 
@@ -279,7 +279,7 @@ impl PortThread {
         Ok(())
     }
 
-    /// Something happened to an association.
+    /// Handles progress of an association.
     fn poll_association(&mut self, id: AssociationId) -> io::Result<()> {
         if let Some(pending) = self.sent.get_mut(&id) {
             match pending.circuit.drain(Duration::ZERO) {
@@ -306,13 +306,13 @@ impl PortThread {
         }
         self.receiving.remove(&id);
         match got {
-            // An end without a message is one without bytes.
+            // An association that ends without a message is an empty datagram.
             Ok(len) => self.deliver(peer, len.unwrap_or(0).min(DATAGRAM_MAX)),
             Err(_) => Ok(()),
         }
     }
 
-    /// Gives the program the datagram that lies in the buffer.
+    /// Delivers the datagram in the buffer to the program.
     fn deliver(&mut self, from: SocketAddr, len: usize) -> io::Result<()> {
         let peer_filter = *self
             .peer_filter
@@ -340,7 +340,7 @@ impl PortThread {
         Ok(())
     }
 
-    /// Looks at everything that something is expected of.
+    /// Polls all pending associations.
     fn poll_all(&mut self) -> io::Result<()> {
         let pending = self.receiving.keys().chain(self.sent.keys());
         let ids: Vec<_> = pending.copied().collect();
@@ -351,7 +351,7 @@ impl PortThread {
     }
 }
 
-/// Whether what is waited for may still come.
+/// Whether `error` only says that the deadline has not been reached yet.
 fn is_pending(error: &io::Error, deadline: Instant) -> bool {
     let waits = matches!(
         error.kind(),
@@ -364,7 +364,8 @@ fn send_flags() -> SendFlags {
     SendFlags::DONTWAIT | SendFlags::NOSIGNAL
 }
 
-/// Writes a letter to the program; false when the socket is full. One that is closed takes all.
+/// Writes a datagram to the program; false when the socket is full. One for a closed socket is
+/// dropped.
 fn write_to_program(link: &SocketPairEnd, packet: &[u8]) -> io::Result<bool> {
     match rustix::net::send(link.fd(), packet, send_flags()) {
         Ok(_) | Err(Errno::PIPE) => Ok(true),

@@ -1,19 +1,20 @@
-//! XTP for C programs: the Berkeley calls with the family `PF_XTP`.
+//! XTP for C programs: the Berkeley socket calls with the family `PF_XTP`.
 //!
-//! A program that includes `towpath.h` and is rebuilt speaks XTP where it asks for the family, and
-//! what it always spoke elsewhere. The header maps the names of the calls that must differ; all
-//! others are the system's, because a socket of this library is a real descriptor: one end of a
-//! socket pair, whose other end a thread of the library carries to and from associations. So poll,
-//! select, epoll, fcntl, dup and fork work as ever.
+//! A program that includes `towpath.h` and is rebuilt uses XTP for sockets of this family and the
+//! system's protocols for all others. The header redefines the calls that must differ. All others
+//! are the system's, because a PF_XTP socket is a real descriptor: one end of a socket pair, whose
+//! other end a thread of this library connects to associations. So poll, select, epoll, fcntl, dup
+//! and fork work unchanged.
 //!
-//! * `sys` - what C calls: arguments to values, errors to errno. The only unsafe code, and no panic
-//!   passes it.
+//! * `sys` - the C entry points: arguments to values, errors to errno. The only unsafe code; panics
+//!   do not cross it.
 //! * `calls`, `options` - what the calls do.
-//! * `table` - which descriptors are sockets of the family.
-//! * `link` - the library's end of a socket.
-//! * `service`, `clients` - the thread of an endpoint of byte streams ([`library::forward`]), and who
-//!   shares one.
-//! * `port`, `letter` - the thread of a socket of datagrams, and how they lie in its socket pair.
+//! * `socket_table` - which descriptors are PF_XTP sockets.
+//! * `socket_pair` - the library's end of the socket pair.
+//! * `stream_service`, `client_endpoints` - the thread of a byte-stream endpoint
+//!   (`library::forward`), and the sharing of endpoints.
+//! * `datagram_port`, `datagram_header` - the thread of a datagram socket, and datagrams in its
+//!   socket pair.
 
 mod calls;
 mod client_endpoints;

@@ -1,10 +1,10 @@
-//! Options: words of the family, those of TCP, and what every socket is asked.
+//! Socket options: XTP's, TCP's, and those of SOL_SOCKET that the socket pair would answer wrongly.
 
 use crate::calls::{Socket, SocketKind, SocketState};
 use rustix::io::Errno;
 use std::io;
 
-/// Sets an option from `NAME=VALUE`, before the socket listens, connects or is bound.
+/// Sets an XTP option from `NAME=VALUE`, before the socket listens, connects or is bound.
 pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
     let mut inner = socket.lock();
     let (name, value) = text.split_once('=').ok_or(Errno::INVAL)?;
@@ -19,7 +19,7 @@ pub(crate) fn set_option(socket: &Socket, text: &str) -> io::Result<()> {
     Err(Errno::INVAL.into())
 }
 
-/// The words that were set, with blanks between.
+/// The XTP options that were set, separated by blanks.
 pub(crate) fn options_text(socket: &Socket) -> String {
     let inner = socket.lock();
     let options = inner
@@ -29,10 +29,10 @@ pub(crate) fn options_text(socket: &Socket) -> String {
     options.collect::<Vec<_>>().join(" ")
 }
 
-/// Options of TCP that a socket remembers at most; there are some forty.
+/// TCP options stored per socket at most; TCP has some forty.
 const TCP_OPTIONS_MAX: usize = 64;
 
-/// Remembers an option of TCP, which means nothing to XTP.
+/// Stores a TCP option, which has no effect on XTP.
 pub(crate) fn set_tcp_option(socket: &Socket, name: i32, value: i32) -> io::Result<()> {
     let mut inner = socket.lock();
     if socket.kind != SocketKind::Stream
@@ -44,7 +44,7 @@ pub(crate) fn set_tcp_option(socket: &Socket, name: i32, value: i32) -> io::Resu
     Ok(())
 }
 
-/// What was remembered of an option of TCP, or 0.
+/// The stored value of a TCP option, or 0.
 pub(crate) fn tcp_option(socket: &Socket, name: i32) -> io::Result<i32> {
     match socket.kind {
         SocketKind::Stream => Ok(socket.lock().tcp_options.get(&name).copied().unwrap_or(0)),
@@ -55,7 +55,7 @@ pub(crate) fn tcp_option(socket: &Socket, name: i32) -> io::Result<i32> {
 /// The IP protocol number of XTP.
 const IPPROTO_XTP: i32 = 36;
 
-/// What every socket can be asked (SOL_SOCKET) and the socket pair would answer otherwise.
+/// SOL_SOCKET options that the socket pair would answer wrongly.
 pub(crate) fn socket_level_option(socket: &Socket, name: i32, family: i32) -> Option<i32> {
     match name {
         libc::SO_ERROR => {

@@ -1,4 +1,4 @@
-//! The library's end of a socket, which the table and the thread that carries share.
+//! The library's end of a socket pair, shared by the socket table and the socket's thread.
 
 use library::tunnel::LocalSocket;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,19 +8,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicUsize, Ordering};
 
-/// Errors of sockets that wait to be told. Calls that need not look have nothing to ask the table.
+/// Pending errors of all sockets; while it is 0, calls skip the table.
 static PENDING_ERRORS: AtomicUsize = AtomicUsize::new(0);
 
-/// How a connection stands.
+/// The state of a stream connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnState {
-    /// There is none.
+    /// Not connected.
     Idle,
-    /// The peer has not answered.
+    /// connect(2) was called and the peer has not answered.
     Connecting,
-    /// It has.
+    /// The peer has answered.
     Established,
-    /// It has gone, or never answered.
+    /// Reset, refused or timed out.
     Failed,
 }
 
@@ -33,24 +33,24 @@ impl ConnState {
     ];
 }
 
-/// The library's end of a socket, with what a socket pair cannot tell.
+/// The library's end of a socket pair, with the state that the pair itself cannot express.
 pub(crate) struct SocketPairEnd {
     fd: OwnedFd,
     state: AtomicU8,
-    /// The error number that the next call tells; 0 for none.
+    /// The pending error number (SO_ERROR); 0 for none.
     error: AtomicI32,
-    /// Octets in the socket that no program wrote: they keep it from being writable.
+    /// Filler octets in the socket, which keep it from being writable.
     filler_bytes: AtomicUsize,
-    /// The program reads no more, so that what comes is dropped.
+    /// The program has shut down reading; incoming data are dropped.
     read_shut_down: AtomicBool,
-    /// The program wants its end to be a break.
+    /// Close resets the connection (SO_LINGER with 0 seconds).
     abort_on_close: AtomicBool,
 }
 
-/// Octets written at once to make a socket full.
+/// Octets per write of filler.
 const FILLER_BLOCK_LEN: usize = 4096;
 
-/// Writes at most until a socket is full: 16 MiB, more than the kernel lets a socket hold.
+/// Writes of filler at most: 16 MiB, more than the kernel lets a socket hold.
 const FILLER_BLOCKS_MAX: usize = 4096;
 
 impl SocketPairEnd {
@@ -78,19 +78,19 @@ impl SocketPairEnd {
         self.state.store(stage as u8, Ordering::Release);
     }
 
-    /// Whether any socket has an error to tell.
+    /// Whether any socket has a pending error.
     pub(crate) fn any_pending_error() -> bool {
         PENDING_ERRORS.load(Ordering::Acquire) > 0
     }
 
-    /// Has the next call tell an error.
+    /// Sets the pending error.
     pub(crate) fn set_error(&self, number: i32) {
         if self.error.swap(number, Ordering::AcqRel) == 0 && number != 0 {
             PENDING_ERRORS.fetch_add(1, Ordering::AcqRel);
         }
     }
 
-    /// The error to tell, which is forgotten then.
+    /// Takes the pending error.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         let number = self.error.swap(0, Ordering::AcqRel);
         if number == 0 {
@@ -100,18 +100,18 @@ impl SocketPairEnd {
         Some(io::Error::from_raw_os_error(number))
     }
 
-    /// The program reads no more.
+    /// Notes shutdown(SHUT_RD).
     pub(crate) fn shutdown_read(&self) {
         self.read_shut_down.store(true, Ordering::Release);
     }
 
-    /// The end of the program's direction is to be a break.
+    /// Notes that close is to reset the connection.
     pub(crate) fn set_abort_on_close(&self) {
         self.abort_on_close.store(true, Ordering::Release);
     }
 
-    /// Begins to open a connection for the program's descriptor, which is not writable until the
-    /// peer has answered.
+    /// Starts a connect: fills the socket, so that the program's descriptor is not writable until
+    /// the peer has answered.
     pub(crate) fn begin_connect(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         self.set_state(ConnState::Connecting);
         for _ in 0..FILLER_BLOCKS_MAX {
@@ -128,7 +128,7 @@ impl SocketPairEnd {
         Ok(())
     }
 
-    /// Takes out what was put in by [`begin`](Link::begin).
+    /// Removes the filler written by [`begin_connect`](SocketPairEnd::begin_connect).
     fn drain_filler(&self) {
         let mut buffer = [0; FILLER_BLOCK_LEN];
         let mut left = self.filler_bytes.swap(0, Ordering::AcqRel);
@@ -141,26 +141,26 @@ impl SocketPairEnd {
         }
     }
 
-    /// The program can write no more; what it wrote can still be read.
+    /// Stops the program from writing; what it wrote can still be read.
     pub(crate) fn stop_program_writes(&self) {
-        // One that is gone writes no more either.
+        // Fails only where the program has closed its end.
         let _ = shutdown(&self.fd, Shutdown::Read);
     }
 
-    /// Whether the program has closed all its descriptors of the socket, or could do nothing with them
-    /// any more.
+    /// Whether the program has closed all its descriptors of the socket, or shut both directions
+    /// down.
     pub(crate) fn is_closed_by_program(&self) -> bool {
         is_ready(self.fd(), PollFlags::empty(), 0).unwrap_or(true)
     }
 
-    /// Breaks the connection; the program is told `number`.
+    /// Aborts the connection with error `number`.
     pub(crate) fn abort(&self, number: i32) {
         if self.state() != ConnState::Failed {
             self.set_error(number);
             self.set_state(ConnState::Failed);
         }
         self.drain_filler();
-        // A child that the program forked may hold this end too. One that is gone needs no end.
+        // shutdown, because a forked child may have a copy of this end. Fails only if it is closed.
         let _ = shutdown(&self.fd, Shutdown::Both);
     }
 }
@@ -171,7 +171,7 @@ impl Drop for SocketPairEnd {
     }
 }
 
-/// Waits up to `limit_ms` (-1 for ever) until `fd` is ready for `flags`, or broken.
+/// Waits up to `limit_ms` (-1: no limit) until `fd` is ready for `flags` or has an error.
 pub(crate) fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, limit_ms: i64) -> io::Result<bool> {
     let limit = (limit_ms >= 0).then_some(rustix::event::Timespec {
         tv_sec: limit_ms / 1000,
@@ -181,7 +181,7 @@ pub(crate) fn is_ready(fd: BorrowedFd<'_>, flags: PollFlags, limit_ms: i64) -> i
     Ok(poll(&mut fds, limit.as_ref())? > 0)
 }
 
-/// The end of a byte stream, as the carrying thread holds it.
+/// The tunnel thread's end of a byte stream.
 pub(crate) struct StreamEnd(pub(crate) Arc<SocketPairEnd>);
 
 impl Read for StreamEnd {

@@ -1,4 +1,4 @@
-//! What is known of each socket of this process.
+//! The table of the PF_XTP sockets of this process.
 
 use crate::calls::Socket;
 use crate::stream_service::RunningEndpoint;
@@ -6,38 +6,38 @@ use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
-/// The kernel's numbers of a socket, which all descriptors of it share, in all processes.
+/// Device and inode of a socket, shared by all its descriptors in all processes.
 type Inode = (u64, u64);
 
-/// All sockets of the family, and all threads that carry.
+/// All PF_XTP sockets and all their endpoints.
 #[derive(Default)]
 pub(crate) struct SocketTable {
     sockets: BTreeMap<Inode, Arc<Socket>>,
-    /// Threads that may still have something to bring to a peer.
+    /// Endpoints that may hold unacknowledged data.
     pub(crate) running: Vec<Weak<RunningEndpoint>>,
-    /// Sockets at which those nobody holds any more are looked for again.
+    /// Table size that triggers the next sweep for closed sockets.
     sweep_at: usize,
-    /// Set once what the end of the program needs was registered.
+    /// The exit hook is registered.
     pub(crate) exit_hook_registered: bool,
 }
 
-/// Fewer sockets are not looked through for ones that were closed by ways the library does not see.
+/// Below this size no sweep is made for sockets closed without towpath_close (fclose, exec).
 const SWEEP_MIN: usize = 64;
 
 static TABLE: LazyLock<Mutex<SocketTable>> = LazyLock::new(Mutex::default);
 
-/// The table.
+/// Locks the table.
 pub(crate) fn lock() -> MutexGuard<'static, SocketTable> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The socket that `fd` is a descriptor of, if it is one of the family.
+/// The PF_XTP socket of descriptor `fd`, if it is one.
 pub(crate) fn find(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
     let inode = inode(fd)?;
     lock().sockets.get(&inode).cloned()
 }
 
-/// As [`find`], in a child that was forked maybe while another thread held the table.
+/// As [`find`], in a forked child: fork may have happened while another thread had the lock.
 pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
     let inode = inode(fd)?;
     let table = match TABLE.try_lock() {
@@ -48,7 +48,7 @@ pub(crate) fn find_in_child(fd: BorrowedFd<'_>) -> Option<Arc<Socket>> {
     table.sockets.get(&inode).cloned()
 }
 
-/// Notes a socket.
+/// Adds a socket.
 pub(crate) fn insert(fd: BorrowedFd<'_>, socket: Arc<Socket>) {
     let Some(inode) = inode(fd) else {
         return;
@@ -60,21 +60,20 @@ pub(crate) fn insert(fd: BorrowedFd<'_>, socket: Arc<Socket>) {
     drop((gone, old));
 }
 
-/// Forgets a socket if the program holds no descriptor of it any more. To be called when one was
-/// closed.
+/// Removes a socket whose last descriptor was closed. Called after close(2).
 pub(crate) fn remove_if_closed(inode: Inode) {
     let mut table = lock();
     let known = table.sockets.get(&inode);
     if known.is_some_and(|socket| socket.link.is_closed_by_program()) {
         let gone = table.sockets.remove(&inode);
         drop(table);
-        // What it takes to end it may need the table.
+        // Dropped without the lock, which the destructor may take.
         drop(gone);
     }
 }
 
 impl SocketTable {
-    /// Takes out the sockets that nobody holds, now and then.
+    /// Removes closed sockets when the table has doubled.
     fn sweep(&mut self) -> Vec<Arc<Socket>> {
         if self.sockets.len() < self.sweep_at.max(SWEEP_MIN) {
             return Vec::new();
@@ -96,7 +95,7 @@ impl SocketTable {
     }
 }
 
-/// The kernel's numbers of the socket behind a descriptor.
+/// Device and inode behind a descriptor.
 pub(crate) fn inode(fd: BorrowedFd<'_>) -> Option<Inode> {
     let about = rustix::fs::fstat(fd).ok()?;
     Some((about.st_dev, about.st_ino))

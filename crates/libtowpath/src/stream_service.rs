@@ -1,4 +1,4 @@
-//! The thread of an endpoint of byte streams: carries between sockets and circuits.
+//! The thread of a byte-stream endpoint: tunnels between socket pairs and circuits.
 
 use crate::socket_pair::{ConnState, SocketPairEnd, StreamEnd};
 use library::tunnel::{ExternalSockets, LocalSocket, Tunnel};
@@ -13,17 +13,17 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a peer may take to answer an opening.
+/// How long a peer may take to answer a connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the end of the program waits for what it wrote to arrive.
+/// How long exit(3) waits until written data are acknowledged.
 const EXIT_DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How long a thread waits for that after the program closed a socket: twice as long as a peer is
-/// asked (CTIMEOUT).
+/// How long the thread stays after the program closed a socket: twice the time for which a peer is
+/// polled before it is given up (CTIMEOUT).
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Both ends of a new socket of `kind`: the program's and the library's.
+/// Creates a socket pair of `kind`: the program's end and the library's.
 pub(crate) fn socket_pair(
     kind: SocketType,
     state: ConnState,
@@ -33,12 +33,12 @@ pub(crate) fn socket_pair(
     Ok((program, SocketPairEnd::new(end, state)))
 }
 
-/// An endpoint that may still have something to bring to a peer.
+/// An endpoint that may have unacknowledged data.
 pub(crate) struct RunningEndpoint {
     pub(crate) endpoint: Endpoint,
-    /// The socket of an endpoint of datagrams, which may hold some that have not left.
+    /// The socket of a datagram endpoint, which may hold unsent datagrams.
     datagram_socket: Option<Arc<SocketPairEnd>>,
-    /// All of them have.
+    /// The socket holds no unsent datagrams and the program writes no more.
     input_drained: AtomicBool,
 }
 
@@ -55,12 +55,13 @@ impl RunningEndpoint {
         })
     }
 
-    /// Nothing that the program wrote is left in its socket, and it writes no more.
+    /// Notes that all datagrams were sent and the program writes no more.
     pub(crate) fn set_input_drained(&self) {
         self.input_drained.store(true, Ordering::Release);
     }
 
-    /// Waits until peers have everything, for some seconds at most. The program writes no more.
+    /// Stops the program from writing and waits, up to the exit timeout, until peers have
+    /// acknowledged everything.
     pub(crate) fn drain(&self) {
         if let Some(source) = &self.datagram_socket {
             source.stop_program_writes();
@@ -68,7 +69,8 @@ impl RunningEndpoint {
         self.wait(EXIT_DRAIN_TIMEOUT, false);
     }
 
-    /// As [`drain`](Running::drain) after a socket was closed; questions about its end are answered.
+    /// As [`drain`](RunningEndpoint::drain) after close(2): also waits while quarantined keys must
+    /// answer peers' status requests.
     pub(crate) fn wait_closed(&self) {
         self.wait(CLOSE_TIMEOUT, true);
     }
@@ -86,14 +88,14 @@ impl RunningEndpoint {
     }
 }
 
-/// A connection that a peer opened and nobody accepted yet.
+/// A connection in the accept queue.
 pub(crate) struct PendingConn {
     pub(crate) program: OwnedFd,
     pub(crate) peer: SocketAddr,
     pub(crate) link: Arc<SocketPairEnd>,
 }
 
-/// Connections to accept. For each an octet lies in the listening socket. None when it is closed.
+/// The accept queue; the listening socket holds an octet for each entry. None when closed.
 #[derive(Clone)]
 pub(crate) struct AcceptQueue(Arc<Mutex<Option<VecDeque<PendingConn>>>>, usize);
 
@@ -102,7 +104,7 @@ impl AcceptQueue {
         AcceptQueue(Arc::new(Mutex::new(Some(VecDeque::new()))), len_max)
     }
 
-    /// The oldest.
+    /// Takes the oldest.
     pub(crate) fn pop(&self) -> Option<PendingConn> {
         self.lock().as_mut()?.pop_front()
     }
@@ -127,7 +129,7 @@ impl AcceptQueue {
     }
 }
 
-/// A way to a thread that carries. When it is dropped, the thread ends after its last connection.
+/// Handle of a tunnel thread, which ends after its last connection when this is dropped.
 pub(crate) struct StreamService {
     pub(crate) running: Arc<RunningEndpoint>,
     circuits_tx: Option<Sender<(Box<dyn LocalSocket>, Circuit)>>,
@@ -136,8 +138,8 @@ pub(crate) struct StreamService {
 }
 
 impl StreamService {
-    /// Binds `local` and starts the thread. With `listening`, a socket to which an octet is written
-    /// for each connection, and how many may wait, peers are accepted.
+    /// Binds `local` and starts the thread. With `listening`, the listening socket and its backlog,
+    /// incoming associations are accepted.
     pub(crate) fn start(
         local: SocketAddr,
         settings: &EndpointConfig,
@@ -167,17 +169,17 @@ impl StreamService {
         })
     }
 
-    /// Where it is.
+    /// The local address.
     pub(crate) fn local_addr(&self) -> SocketAddr {
         self.running.endpoint.local_addr()
     }
 
-    /// Begins a circuit to `peer` and has `link` carried to and from it.
+    /// Opens a circuit to `peer` and tunnels `link` over it.
     pub(crate) fn connect(&self, peer: SocketAddr, link: &Arc<SocketPairEnd>) -> io::Result<()> {
         self.hand_over(self.running.endpoint.begin_connect(peer)?, link)
     }
 
-    /// Sends a request to `peer` and has the reply carried to `link`.
+    /// Opens a transaction with `peer`; the reply goes to `link`.
     pub(crate) fn transact(
         &self,
         peer: SocketAddr,
@@ -200,7 +202,7 @@ impl StreamService {
     }
 
     fn wake(&self) {
-        // A bell that is full has been rung.
+        // Fails only if the counter is full, and then the thread wakes anyway.
         let _ = rustix::io::write(&self.wakeup, &1u64.to_ne_bytes());
     }
 }
@@ -215,18 +217,18 @@ impl Drop for StreamService {
     }
 }
 
-/// Runs a forwarder in a thread, until nobody needs it.
+/// Runs a tunnel in a thread of its own.
 fn spawn_tunnel(mut forwarder: Tunnel, running: Arc<RunningEndpoint>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("towpath-service".into());
     thread.spawn(move || {
-        // An endpoint that fails breaks its connections.
+        // If the endpoint fails, its connections are reset.
         let _ = forwarder.run(&AtomicBool::new(false));
         running.wait_closed();
     })?;
     Ok(())
 }
 
-/// Makes a socket for a connection that a peer opened.
+/// Creates the socket of an incoming connection and puts it into the accept queue.
 fn enqueue_accepted(
     listener: Option<&(Arc<SocketPairEnd>, AcceptQueue)>,
     peer: SocketAddr,

@@ -1,5 +1,5 @@
 /* An echo server that forks for each connection, and a client that sends its standard input and
- * prints what comes back. With -DXTP it speaks XTP, and TCP without: nothing else differs. */
+ * prints the echo. With -DXTP it uses XTP, else TCP: nothing else differs. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -92,7 +92,7 @@ static int serve(int count)
     return failed;
 }
 
-static int talk(int port)
+static int run_client(int port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     static char buffer[65536];
@@ -103,21 +103,21 @@ static int talk(int port)
     if (setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=64k", 9) < 0)
         fail("setsockopt");
     if (setsockopt(fd, SOL_XTP, XTP_OPTION, "colour=red", 10) == 0 || errno != EINVAL)
-        fail("an option that is none");
+        fail("an unknown option");
 #endif
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
         fail("connect");
-    int sending = 1;
+    int sends = 1;
     for (;;) {
         struct pollfd ready[2] = {
             {.fd = fd, .events = POLLIN},
-            {.fd = sending ? 0 : -1, .events = POLLIN},
+            {.fd = sends ? 0 : -1, .events = POLLIN},
         };
         if (poll(ready, 2, 20000) < 1)
             fail("poll");
         if (ready[1].revents) {
-            /* The echo is taken in between pieces that fit into any buffer. */
+            /* Small reads, so that echo and input alternate and no buffer fills up. */
             ssize_t len = read(0, buffer, 8192);
             if (len < 0)
                 fail("read");
@@ -125,7 +125,7 @@ static int talk(int port)
                 write_all(fd, buffer, len);
             else {
                 shutdown(fd, SHUT_WR);
-                sending = 0;
+                sends = 0;
             }
         }
         if (ready[0].revents) {
@@ -145,8 +145,8 @@ int main(int count, char **words)
 {
     if (count == 3 && strcmp(words[1], "serve") == 0)
         return serve(atoi(words[2]));
-    if (count == 3 && strcmp(words[1], "talk") == 0)
-        return talk(atoi(words[2]));
-    fprintf(stderr, "usage: echo serve CONNECTIONS | echo talk PORT\n");
+    if (count == 3 && strcmp(words[1], "client") == 0)
+        return run_client(atoi(words[2]));
+    fprintf(stderr, "usage: echo serve CONNECTIONS | echo client PORT\n");
     return 2;
 }

@@ -1,5 +1,5 @@
-/* What programs that do not wait do with byte streams, on both ends in one process. With -DXTP it
- * speaks XTP, and TCP without: what is asked of both is the same. */
+/* Non-blocking byte streams, both ends in one process. With -DXTP it uses XTP, else TCP: the checks
+ * are the same. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -27,25 +27,25 @@ static void fail(const char *what)
     exit(1);
 }
 
-static void need(int holds, const char *what)
+static void check(int condition, const char *what)
 {
-    if (!holds)
+    if (!condition)
         fail(what);
 }
 
-static struct sockaddr_in of(int fd)
+static struct sockaddr_in local_address(int fd)
 {
     struct sockaddr_in address;
     socklen_t len = sizeof address;
-    need(getsockname(fd, (struct sockaddr *)&address, &len) == 0, "getsockname");
+    check(getsockname(fd, (struct sockaddr *)&address, &len) == 0, "getsockname");
     return address;
 }
 
-static int number(int fd, int name)
+static int int_option(int fd, int name)
 {
     int value = -1;
     socklen_t len = sizeof value;
-    need(getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && len == sizeof value, "getsockopt");
+    check(getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 && len == sizeof value, "getsockopt");
     return value;
 }
 
@@ -54,184 +54,190 @@ static int listening(void)
     struct sockaddr_in address = {.sin_family = AF_INET};
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int fd = socket(FAMILY, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    need(fd >= 0, "socket");
-    need(fcntl(fd, F_GETFD) & FD_CLOEXEC, "SOCK_CLOEXEC");
-    need(bind(fd, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-    need(number(fd, SO_ACCEPTCONN) == 0, "it does not listen yet");
-    need(listen(fd, 8) == 0, "listen");
-    need(number(fd, SO_ACCEPTCONN) == 1, "it listens");
+    check(fd >= 0, "socket");
+    check(fcntl(fd, F_GETFD) & FD_CLOEXEC, "SOCK_CLOEXEC");
+    check(bind(fd, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+    check(int_option(fd, SO_ACCEPTCONN) == 0, "it does not listen yet");
+    check(listen(fd, 8) == 0, "listen");
+    check(int_option(fd, SO_ACCEPTCONN) == 1, "it listens");
     errno = 0;
-    need(accept(fd, NULL, NULL) < 0 && errno == EAGAIN, "nobody is there yet");
+    check(accept(fd, NULL, NULL) < 0 && errno == EAGAIN, "an empty accept queue");
     return fd;
 }
 
 static int ready(int fd, int events)
 {
     struct pollfd one = {.fd = fd, .events = events};
-    need(poll(&one, 1, 40000) == 1, "poll");
+    check(poll(&one, 1, 40000) == 1, "poll");
     return one.revents;
 }
 
-/* A connection that nobody waited for: how it came is asked by poll, select or epoll. */
-static void await_writable(int fd, int way)
+/* Waits for a non-blocking connect, by poll, select or epoll. */
+static void await_writable(int fd, int method)
 {
-    if (way == 0) {
-        need(ready(fd, POLLOUT) & POLLOUT, "writable by poll");
-    } else if (way == 1) {
+    if (method == 0) {
+        check(ready(fd, POLLOUT) & POLLOUT, "writable by poll");
+    } else if (method == 1) {
         fd_set set;
         struct timeval limit = {.tv_sec = 40};
         FD_ZERO(&set);
         FD_SET(fd, &set);
-        need(select(fd + 1, NULL, &set, NULL, &limit) == 1, "writable by select");
+        check(select(fd + 1, NULL, &set, NULL, &limit) == 1, "writable by select");
     } else {
-        int group = epoll_create1(0);
+        int epoll = epoll_create1(0);
         struct epoll_event event = {.events = EPOLLOUT | EPOLLET, .data.fd = fd};
-        need(epoll_ctl(group, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
+        check(epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0, "epoll_ctl");
         memset(&event, 0, sizeof event);
         do
-            need(epoll_wait(group, &event, 1, 40000) == 1, "writable by epoll");
+            check(epoll_wait(epoll, &event, 1, 40000) == 1, "writable by epoll");
         while (!(event.events & EPOLLOUT));
-        need(event.data.fd == fd, "epoll");
-        close(group);
+        check(event.data.fd == fd, "epoll");
+        close(epoll);
     }
 }
 
-static int begin(struct sockaddr_in to)
+static int connect_nonblocking(struct sockaddr_in to)
 {
     int fd = socket(FAMILY, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    need(fd >= 0, "socket");
+    check(fd >= 0, "socket");
     errno = 0;
-    need(connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno == EINPROGRESS, "EINPROGRESS");
+    check(connect(fd, (struct sockaddr *)&to, sizeof to) < 0 && errno == EINPROGRESS,
+          "EINPROGRESS");
     return fd;
 }
 
-static void connected_later(int listener, int way, int *near, int *far)
+static void connect_and_accept(int listener, int method, int *client, int *server)
 {
-    struct sockaddr_in to = of(listener), peer;
+    struct sockaddr_in to = local_address(listener), peer;
     socklen_t len = sizeof peer;
-    int fd = begin(to);
-    await_writable(fd, way);
-    need(number(fd, SO_ERROR) == 0, "no error");
-    need(getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.sin_port == to.sin_port, "peer");
-    need(ntohl(of(fd).sin_addr.s_addr) == INADDR_LOOPBACK, "the address it has");
-    /* Linux says so once more, then that it is connected. */
+    int fd = connect_nonblocking(to);
+    await_writable(fd, method);
+    check(int_option(fd, SO_ERROR) == 0, "no error");
+    check(getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && peer.sin_port == to.sin_port,
+          "peer");
+    check(ntohl(local_address(fd).sin_addr.s_addr) == INADDR_LOOPBACK, "the address it has");
+    /* On Linux a second connect succeeds once, then gives EISCONN. */
     if (connect(fd, (struct sockaddr *)&to, sizeof to) < 0)
-        need(errno == EISCONN, "EISCONN");
-    need(ready(listener, POLLIN) & POLLIN, "somebody is there");
-    *far = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK);
-    need(*far >= 0, "accept4");
-    need(peer.sin_port == of(fd).sin_port, "the same port on both sides");
-    *near = fd;
+        check(errno == EISCONN, "EISCONN");
+    check(ready(listener, POLLIN) & POLLIN, "a queued connection");
+    *server = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_NONBLOCK);
+    check(*server >= 0, "accept4");
+    check(peer.sin_port == local_address(fd).sin_port, "the same port on both sides");
+    *client = fd;
 }
 
-static void exchange(int near, int far)
+static void test_exchange(int client, int server)
 {
     char buffer[16];
     errno = 0;
-    need(recv(far, buffer, sizeof buffer, 0) < 0 && errno == EAGAIN, "nothing yet");
-    need(fcntl(far, F_SETFL, fcntl(far, F_GETFL) & ~O_NONBLOCK) == 0, "fcntl");
+    check(recv(server, buffer, sizeof buffer, 0) < 0 && errno == EAGAIN, "nothing yet");
+    check(fcntl(server, F_SETFL, fcntl(server, F_GETFL) & ~O_NONBLOCK) == 0, "fcntl");
     errno = 0;
-    need(recv(far, buffer, sizeof buffer, MSG_DONTWAIT) < 0 && errno == EAGAIN, "MSG_DONTWAIT");
-    need(send(near, "abc", 3, MSG_NOSIGNAL) == 3, "send");
-    need(recv(far, buffer, sizeof buffer, MSG_PEEK) > 0, "MSG_PEEK");
-    need(recv(far, buffer, 3, MSG_WAITALL) == 3 && memcmp(buffer, "abc", 3) == 0, "MSG_WAITALL");
-    need(shutdown(near, SHUT_WR) == 0, "shutdown");
-    need(ready(far, POLLIN) & POLLIN, "its end");
-    need(recv(far, buffer, sizeof buffer, 0) == 0, "an end is no error");
-    need(number(far, SO_ERROR) == 0, "an end is no error");
-    need(write(far, "still", 5) == 5, "the other direction");
-    ready(near, POLLIN);
-    need(read(near, buffer, sizeof buffer) == 5, "read");
-    close(far);
-    ready(near, POLLIN);
-    need(read(near, buffer, sizeof buffer) == 0, "both ends");
-    close(near);
+    check(recv(server, buffer, sizeof buffer, MSG_DONTWAIT) < 0 && errno == EAGAIN, "MSG_DONTWAIT");
+    check(send(client, "abc", 3, MSG_NOSIGNAL) == 3, "send");
+    check(recv(server, buffer, sizeof buffer, MSG_PEEK) > 0, "MSG_PEEK");
+    check(recv(server, buffer, 3, MSG_WAITALL) == 3 && memcmp(buffer, "abc", 3) == 0,
+          "MSG_WAITALL");
+    check(shutdown(client, SHUT_WR) == 0, "shutdown");
+    check(ready(server, POLLIN) & POLLIN, "the end of file");
+    check(recv(server, buffer, sizeof buffer, 0) == 0, "end of file is no error");
+    check(int_option(server, SO_ERROR) == 0, "end of file is no error");
+    check(write(server, "still", 5) == 5, "the other direction");
+    ready(client, POLLIN);
+    check(read(client, buffer, sizeof buffer) == 5, "read");
+    close(server);
+    ready(client, POLLIN);
+    check(read(client, buffer, sizeof buffer) == 0, "end of file");
+    close(client);
 }
 
-/* One end is broken by its owner; the other is told once. */
-static void break_off(int near, int far)
+/* One end resets the connection; the other gets ECONNRESET once. */
+static void test_reset(int client, int server)
 {
     char buffer[4];
-    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-    need(setsockopt(near, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) == 0, "SO_LINGER");
-    close(near);
-    ready(far, POLLIN);
+    struct linger zero_linger = {.l_onoff = 1, .l_linger = 0};
+    check(setsockopt(client, SOL_SOCKET, SO_LINGER, &zero_linger, sizeof zero_linger) == 0,
+          "SO_LINGER");
+    close(client);
+    ready(server, POLLIN);
     errno = 0;
-    need(recv(far, buffer, sizeof buffer, 0) < 0 && errno == ECONNRESET, "ECONNRESET");
-    need(recv(far, buffer, sizeof buffer, 0) == 0, "then the end");
+    check(recv(server, buffer, sizeof buffer, 0) < 0 && errno == ECONNRESET, "ECONNRESET");
+    check(recv(server, buffer, sizeof buffer, 0) == 0, "then end of file");
     errno = 0;
-    need(send(far, "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE, "EPIPE");
-    close(far);
+    check(send(server, "x", 1, MSG_NOSIGNAL) < 0 && errno == EPIPE, "EPIPE");
+    close(server);
 }
 
-/* A port where nobody listens: that of a connection. */
-static void refused(int near)
+/* A port without a listener: that of a connected socket. */
+static void test_refused(int client)
 {
-    struct sockaddr_in nobody = of(near);
-    int fd = begin(nobody);
+    struct sockaddr_in unused = local_address(client);
+    int fd = connect_nonblocking(unused);
     int events = ready(fd, POLLOUT);
-    need(events & POLLOUT, "writable when it is refused");
-    need(number(fd, SO_ERROR) == ECONNREFUSED, "SO_ERROR tells ECONNREFUSED");
-    need(number(fd, SO_ERROR) == 0, "once");
+    check(events & POLLOUT, "writable when it is refused");
+    check(int_option(fd, SO_ERROR) == ECONNREFUSED, "SO_ERROR gives ECONNREFUSED");
+    check(int_option(fd, SO_ERROR) == 0, "once");
     close(fd);
     fd = socket(FAMILY, SOCK_STREAM, 0);
     errno = 0;
-    need(connect(fd, (struct sockaddr *)&nobody, sizeof nobody) < 0 && errno == ECONNREFUSED,
+    check(connect(fd, (struct sockaddr *)&unused, sizeof unused) < 0 && errno == ECONNREFUSED,
          "ECONNREFUSED");
     close(fd);
 }
 
-static void options(void)
+static void test_options(void)
 {
     int fd = socket(FAMILY, SOCK_STREAM, 0), on = 1;
     struct sockaddr_in none;
     socklen_t len = sizeof none;
-    need(number(fd, SO_TYPE) == SOCK_STREAM && number(fd, SO_DOMAIN) == FAMILY, "what it is");
-    need(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "TCP_NODELAY");
+    check(int_option(fd, SO_TYPE) == SOCK_STREAM && int_option(fd, SO_DOMAIN) == FAMILY,
+          "SO_TYPE and SO_DOMAIN");
+    check(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0, "TCP_NODELAY");
     on = 0;
     len = sizeof on;
-    need(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on == 1, "it is remembered");
+    check(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, &len) == 0 && on == 1, "the stored value");
     len = sizeof none;
     errno = 0;
-    need(getpeername(fd, (struct sockaddr *)&none, &len) < 0 && errno == ENOTCONN, "no peer");
+    check(getpeername(fd, (struct sockaddr *)&none, &len) < 0 && errno == ENOTCONN, "no peer");
     errno = 0;
-    need(shutdown(fd, SHUT_WR) < 0 && errno == ENOTCONN, "nothing to shut down");
-    need(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, 16) == 0, "a limit");
+    check(shutdown(fd, SHUT_WR) < 0 && errno == ENOTCONN, "nothing to shut down");
+    check(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, 16) == 0,
+          "SO_RCVTIMEO");
     close(fd);
 }
 
 int main(void)
 {
-    int near, far;
+    int client, server;
     signal(SIGPIPE, SIG_IGN);
-    options();
+    test_options();
     int listener = listening();
-    for (int way = 0; way < 3; way++) {
-        connected_later(listener, way, &near, &far);
-        exchange(near, far);
+    for (int method = 0; method < 3; method++) {
+        connect_and_accept(listener, method, &client, &server);
+        test_exchange(client, server);
     }
-    connected_later(listener, 0, &near, &far);
-    refused(near);
-    /* A descriptor is as good as the one it was copied from. */
-    int copy = dup(near);
-    close(near);
-    need(of(copy).sin_port != 0, "a copy's name");
-    break_off(copy, far);
-    /* A port that was closed can be had again; what waited there is gone. */
-    struct sockaddr_in old = of(listener);
+    connect_and_accept(listener, 0, &client, &server);
+    test_refused(client);
+    /* dup gives an equal descriptor. */
+    int copy = dup(client);
+    close(client);
+    check(local_address(copy).sin_port != 0, "the copy's address");
+    test_reset(copy, server);
+    /* A closed port can be bound again; queued connections are gone. */
+    struct sockaddr_in old = local_address(listener);
     close(listener);
-    int on = 1, again = -1;
-    for (int tries = 0; tries < 2000 && again < 0; tries++) {
+    int on = 1, new_fd = -1;
+    for (int tries = 0; tries < 2000 && new_fd < 0; tries++) {
         int fd = socket(FAMILY, SOCK_STREAM, 0);
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (bind(fd, (struct sockaddr *)&old, sizeof old) == 0 && listen(fd, 1) == 0)
-            again = fd;
+            new_fd = fd;
         else {
             close(fd);
             poll(NULL, 0, 20);
         }
     }
-    need(again >= 0, "the port again");
-    close(again);
+    check(new_fd >= 0, "the port again");
+    close(new_fd);
     return 0;
 }

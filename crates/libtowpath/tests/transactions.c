@@ -1,5 +1,5 @@
-/* Transactions: a request, a reply, and their ends. With -DXTP the request opens the association, as
- * in T/TCP; TCP takes three calls for it. */
+/* Transactions: a request and a reply, each with end of stream. With -DXTP the request opens the
+ * association, as in T/TCP; TCP needs three calls for that. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,20 +19,20 @@
 #define COUNT 50
 #define LONGEST 30000
 
-static void need(int holds, const char *what)
+static void check(int condition, const char *what)
 {
-    if (!holds) {
+    if (!condition) {
         perror(what);
         exit(1);
     }
 }
 
-static ssize_t all(int fd, char *buffer, size_t len)
+static ssize_t read_all(int fd, char *buffer, size_t len)
 {
     size_t at = 0;
     for (;;) {
         ssize_t got = recv(fd, buffer + at, len - at, 0);
-        need(got >= 0, "recv");
+        check(got >= 0, "recv");
         if (got == 0)
             return at;
         at += got;
@@ -44,61 +44,67 @@ static void serve(int listener)
     static char request[LONGEST + 1];
     for (int number = 0; number < COUNT; number++) {
         int fd = accept(listener, NULL, NULL);
-        need(fd >= 0, "accept");
-        ssize_t len = all(fd, request, sizeof request);
+        check(fd >= 0, "accept");
+        ssize_t len = read_all(fd, request, sizeof request);
         for (ssize_t at = 0; at < len; at++)
             request[at] ^= 1;
-        need(send(fd, request, len, MSG_EOF) == len, "send");
+        check(send(fd, request, len, MSG_EOF) == len, "send");
         close(fd);
     }
 }
 
-static void ask(struct sockaddr_in server, int number)
+static void run_transaction(struct sockaddr_in server, int number)
 {
     static char request[LONGEST], reply[LONGEST + 1];
     size_t len = number * (LONGEST / COUNT) + 1;
     for (size_t at = 0; at < len; at++)
         request[at] = at * 7 + number;
     int fd = socket(FAMILY, SOCK_STREAM, 0);
-    need(fd >= 0, "socket");
+    check(fd >= 0, "socket");
 #ifdef XTP
-    ssize_t sent = sendto(fd, request, len, MSG_EOF, (struct sockaddr *)&server, sizeof server);
-    need(sent == (ssize_t)len, "sendto");
+    /* An iovec may be NULL with length 0. */
+    struct iovec parts[3] = {{NULL, 0}, {request, len / 2}, {request + len / 2, len - len / 2}};
+    struct msghdr message = {.msg_name = &server, .msg_namelen = sizeof server,
+                             .msg_iov = parts, .msg_iovlen = 3};
+    struct sockaddr *to = (struct sockaddr *)&server;
+    ssize_t sent = number % 2 ? sendmsg(fd, &message, MSG_EOF)
+                              : sendto(fd, request, len, MSG_EOF, to, sizeof server);
+    check(sent == (ssize_t)len, "a request");
     errno = 0;
-    need(send(fd, "more", 4, MSG_NOSIGNAL) < 0 && errno == EPIPE, "that was all");
+    check(send(fd, "more", 4, MSG_NOSIGNAL) < 0 && errno == EPIPE, "EPIPE after MSG_EOF");
 #else
-    need(connect(fd, (struct sockaddr *)&server, sizeof server) == 0, "connect");
-    need(send(fd, request, len, 0) == (ssize_t)len, "send");
-    need(shutdown(fd, SHUT_WR) == 0, "shutdown");
+    check(connect(fd, (struct sockaddr *)&server, sizeof server) == 0, "connect");
+    check(send(fd, request, len, 0) == (ssize_t)len, "send");
+    check(shutdown(fd, SHUT_WR) == 0, "shutdown");
 #endif
-    need(all(fd, reply, sizeof reply) == (ssize_t)len, "a whole reply");
+    check(read_all(fd, reply, sizeof reply) == (ssize_t)len, "a whole reply");
     for (size_t at = 0; at < len; at++)
-        need(reply[at] == (char)(request[at] ^ 1), "a right reply");
+        check(reply[at] == (char)(request[at] ^ 1), "a right reply");
     close(fd);
 }
 
 int main(void)
 {
     int names[2];
-    need(pipe(names) == 0, "pipe");
+    check(pipe(names) == 0, "pipe");
     pid_t child = fork();
-    need(child >= 0, "fork");
+    check(child >= 0, "fork");
     struct sockaddr_in address = {.sin_family = AF_INET};
     if (child == 0) {
         socklen_t len = sizeof address;
         int fd = socket(FAMILY, SOCK_STREAM, 0);
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        need(bind(fd, (struct sockaddr *)&address, sizeof address) == 0, "bind");
-        need(listen(fd, 16) == 0, "listen");
-        need(getsockname(fd, (struct sockaddr *)&address, &len) == 0, "getsockname");
-        need(write(names[1], &address, sizeof address) == sizeof address, "write");
+        check(bind(fd, (struct sockaddr *)&address, sizeof address) == 0, "bind");
+        check(listen(fd, 16) == 0, "listen");
+        check(getsockname(fd, (struct sockaddr *)&address, &len) == 0, "getsockname");
+        check(write(names[1], &address, sizeof address) == sizeof address, "write");
         serve(fd);
         return 0;
     }
     int status;
-    need(read(names[0], &address, sizeof address) == sizeof address, "an address");
+    check(read(names[0], &address, sizeof address) == sizeof address, "an address");
     for (int number = 0; number < COUNT; number++)
-        ask(address, number);
-    need(waitpid(child, &status, 0) == child && status == 0, "the server");
+        run_transaction(address, number);
+    check(waitpid(child, &status, 0) == child && status == 0, "the server");
     return 0;
 }

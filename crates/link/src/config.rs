@@ -1,33 +1,33 @@
-//! What one direction of a path is told to be.
+//! Configuration of one direction of a path.
 
 /// Picoseconds in a second.
 pub const PS_PER_S: u64 = 1_000_000_000_000;
 
-/// One direction of a path. Probabilities are in parts of a million.
+/// One direction of a path. Probabilities are in parts per million.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// Bits a second; None for a medium that takes no time.
+    /// Bits a second; None for an unlimited rate.
     pub rate_bps: Option<u64>,
     /// Propagation delay, ps.
     pub delay_ps: u64,
-    /// The delay of a frame lies anywhere within this of `delay_ps`, all values alike, ps. Frames
-    /// stay in order: one that would overtake waits for the one before.
+    /// The delay of a frame is uniform within this of `delay_ps`, ps. Frames stay in order: one
+    /// that would overtake waits for the one before.
     pub jitter_ps: u64,
     /// Extra delay of a reordered frame, ps.
     pub reorder_ps: u64,
-    /// Octets that may wait for the medium, the frame on its way into it included.
+    /// Queue limit in octets, the frame being sent included.
     pub queue_bytes: u64,
-    /// Frames lost, each on its own.
+    /// Frames lost independently.
     pub loss_ppm: u32,
-    /// Frames lost in runs, besides.
+    /// Frames lost in bursts, in addition.
     pub bursts: Option<GilbertElliott>,
     /// Frames that arrive twice.
     pub duplicate_ppm: u32,
-    /// Frames held back, so that later ones overtake them.
+    /// Frames delayed by `reorder_ps`, so that later ones overtake them.
     pub reorder_ppm: u32,
-    /// Frames with one bit turned over.
+    /// Frames with one bit flipped.
     pub corrupt_ppm: u32,
-    /// The medium is cut: nothing arrives.
+    /// The link is down: no frame arrives.
     pub cut: bool,
 }
 
@@ -50,7 +50,7 @@ impl Default for LinkConfig {
 }
 
 impl LinkConfig {
-    /// Whether it may lose, double, damage or reorder frames.
+    /// Whether it may lose, duplicate, corrupt or reorder frames.
     pub fn has_faults(&self) -> bool {
         let ppm = [
             self.loss_ppm,
@@ -61,7 +61,7 @@ impl LinkConfig {
         self.bursts.is_some() || ppm.iter().any(|&ppm| ppm > 0)
     }
 
-    /// The part of all frames that the loss models take in the long run.
+    /// The long-run share of frames lost.
     pub fn loss_mean(&self) -> f64 {
         let alone = f64::from(self.loss_ppm) / 1e6;
         let runs = self.bursts.map_or(0.0, |bursts| bursts.loss_mean());
@@ -69,13 +69,13 @@ impl LinkConfig {
     }
 }
 
-/// Losses in runs: a chain of a good and a bad state that moves at each frame, with a loss rate in
-/// each (Gilbert 1960, Elliott 1963). The chain starts in the good state.
+/// Burst losses: a Markov chain of a good and a bad state that moves at each frame, with a loss
+/// rate in each (Gilbert 1960, Elliott 1963). The chain starts in the good state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GilbertElliott {
-    /// Moves from good to bad.
+    /// Probability of a move from good to bad.
     pub to_bad_ppm: u32,
-    /// Moves from bad to good.
+    /// Probability of a move from bad to good.
     pub to_good_ppm: u32,
     /// Frames lost in the bad state.
     pub loss_bad_ppm: u32,
@@ -84,8 +84,8 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// Runs of losses of `burst_len` frames in the mean that take `loss_ppm` of all frames: all frames
-    /// of the bad state, none of the good one. None when no chain has these figures.
+    /// A chain with bursts of `burst_len` frames on average and a loss of `loss_ppm`: all frames of
+    /// the bad state, none of the good one. None when no chain has these figures.
     pub fn from_burst_len(loss_ppm: u32, burst_len: f64) -> Option<GilbertElliott> {
         let loss = f64::from(loss_ppm) / 1e6;
         let to_good = 1.0 / burst_len;
@@ -99,7 +99,7 @@ impl GilbertElliott {
         })
     }
 
-    /// The part of all frames lost in the long run.
+    /// The long-run share of frames lost.
     pub fn loss_mean(&self) -> f64 {
         let (to_bad, to_good) = (f64::from(self.to_bad_ppm), f64::from(self.to_good_ppm));
         let bad = if to_bad + to_good > 0.0 {

@@ -1,48 +1,48 @@
-//! One direction of a path: what becomes of each frame.
+//! One direction of a path: the outcome of each frame.
 
 use crate::config::{LinkConfig, PS_PER_S};
 use engine::SplitMix64;
 
-/// What becomes of one frame.
+/// Outcome of one frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FrameOutcome {
-    /// When it arrives, ps; None when it is lost.
+    /// Arrival time, ps; None when it is lost.
     pub arrival_ps: Option<u64>,
-    /// When a second copy arrives, ps.
+    /// Arrival time of a duplicate, ps.
     pub copy_ps: Option<u64>,
-    /// Which bit of it is turned over, counted from the frame's first.
+    /// The bit that is flipped, counted from the frame's first.
     pub corrupt_bit: Option<u64>,
 }
 
-/// What a link has done. Each frame offered is delivered, lost, dropped or cut off.
+/// Counts of a link. Each frame offered is delivered, lost, dropped or cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames offered.
     pub offered: u64,
-    /// Octets of them.
+    /// Octets of frames offered.
     pub offered_bytes: u64,
-    /// Frames that arrive, copies not counted.
+    /// Frames delivered, duplicates not counted.
     pub delivered: u64,
-    /// Octets of them.
+    /// Octets of frames delivered.
     pub delivered_bytes: u64,
     /// Frames lost by the loss models.
     pub lost: u64,
     /// Frames dropped because the queue was full.
     pub dropped: u64,
-    /// Frames that came while the medium was cut.
+    /// Frames offered while the link was down.
     pub cut: u64,
-    /// Second copies made.
+    /// Duplicates made.
     pub duplicated: u64,
-    /// Frames held back.
+    /// Frames delayed for reordering.
     pub reordered: u64,
-    /// Frames damaged.
+    /// Frames corrupted.
     pub corrupted: u64,
 }
 
 impl std::ops::Sub for LinkCounters {
     type Output = LinkCounters;
 
-    /// What was done since `earlier`.
+    /// The counts since `earlier`.
     fn sub(self, earlier: LinkCounters) -> LinkCounters {
         LinkCounters {
             offered: self.offered - earlier.offered,
@@ -65,13 +65,13 @@ pub struct Link {
     config: LinkConfig,
     seed: u64,
     free_at_ps: u64,
-    /// No frame that is not held back arrives before this.
+    /// No frame arrives before this, except reordered ones.
     in_order_ps: u64,
     is_bad: bool,
     counters: LinkCounters,
 }
 
-/// Which decision a random draw is for; each has its own stream.
+/// Purpose of a random draw; each has its own stream.
 #[derive(Clone, Copy)]
 enum Draw {
     Loss,
@@ -85,7 +85,7 @@ enum Draw {
 }
 
 impl Link {
-    /// A link whose decisions are a function of `seed` and `direction`.
+    /// A link whose random draws are a function of `seed` and `direction`.
     pub fn new(config: LinkConfig, seed: u64, direction: u32) -> Link {
         Link {
             config,
@@ -97,7 +97,7 @@ impl Link {
         }
     }
 
-    /// What becomes of a frame of `len` octets offered at `now_ps`. `now_ps` never goes back.
+    /// The outcome of a frame of `len` octets offered at `now_ps`, which never goes back.
     pub fn offer(&mut self, now_ps: u64, len: usize) -> FrameOutcome {
         let index = self.counters.offered;
         self.counters.offered += 1;
@@ -120,22 +120,22 @@ impl Link {
         self.deliver(index, sent_ps, len)
     }
 
-    /// What it has done so far.
+    /// The counts so far.
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 
-    /// What it is now.
+    /// The current configuration.
     pub fn config(&self) -> &LinkConfig {
         &self.config
     }
 
-    /// Makes it something else from the next frame on. Frames under way arrive as decided.
+    /// Sets the configuration for the next frames. Frames in flight arrive as computed.
     pub fn change(&mut self, config: LinkConfig) {
         self.config = config;
     }
 
-    /// When the last bit leaves the sender, or None when the queue has no room.
+    /// When the last bit has been sent, or None when the queue is full.
     fn enqueue(&mut self, now_ps: u64, len: usize) -> Option<u64> {
         let Some(rate_bps) = self.config.rate_bps else {
             return Some(now_ps);
@@ -189,7 +189,7 @@ impl Link {
         (delay_ps + part as u64).saturating_sub(jitter_ps)
     }
 
-    /// Moves the chain of runs on by one frame; whether it takes frame `index`.
+    /// Advances the burst chain by one frame; whether frame `index` is lost.
     fn is_lost_in_burst(&mut self, index: u64) -> bool {
         let Some(bursts) = self.config.bursts else {
             return false;
@@ -217,7 +217,7 @@ impl Link {
     }
 }
 
-/// Time `len` octets take at `rate_bps`, ps, rounded to nearest once.
+/// Transmission time of `len` octets at `rate_bps`, ps, rounded to nearest.
 fn time_of(len: usize, rate_bps: u64) -> u64 {
     let bits = len as u128 * 8;
     let rate = u128::from(rate_bps.max(1));

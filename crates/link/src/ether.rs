@@ -1,21 +1,22 @@
-//! A shared ether: CSMA/CD as a pure state machine in picoseconds.
+//! Shared Ethernet: CSMA/CD (IEEE 802.3, clause 4) as a pure state machine in picoseconds.
 //!
-//! Any number of stations sit on one cable, each at its place. A station with a frame waits until
-//! the cable is silent where it is, leaves a gap, and sends. Signals take time, so two may begin
-//! before they hear each other; each then jams, waits a random number of slots and tries again,
-//! up to 16 times. See [`EtherConfig`] for the constants and [`Backoff`] for the waiting.
+//! Any number of stations are attached to one cable, each at a position. A station with a frame
+//! defers until the cable is idle at its position, keeps the inter-frame gap, and transmits.
+//! Signals take time, so two stations may start before they sense each other's carrier; each then
+//! jams, backs off for a random number of slots and retries, up to 16 attempts. See [`EtherConfig`]
+//! for the constants and [`Backoff`] for the backoff.
 //!
-//! The model moves no bytes and reads no clock. Its owner hands it frames with
+//! The model moves no bytes and reads no clock. Its owner gives it frames with
 //! [`offer`](Ether::offer), sleeps or jumps until [`deadline`](Ether::deadline), calls
 //! [`advance`](Ether::advance) and takes [`EtherEvent`]s. The simulator does so in virtual time;
 //! an emulated link does so paced by a real clock.
 //!
-//! Everything is judged where it happens: a transmission from p is seen at q later by the
-//! propagation between them, a collision is what one station sees overlap, and a frame is damaged
-//! for a receiver when anything lies over it there.
+//! All conditions are local: a transmission from p reaches q after the propagation delay between
+//! them, a station detects a collision when signals overlap at its position, and a frame is damaged
+//! for a receiver when another signal overlaps it there.
 //!
 //! Each station draws its backoff from a stream of its own, a function of (seed, station), so that
-//! one station's luck does not depend on what the others do.
+//! one station's draws do not depend on the others.
 
 mod config;
 mod event;
@@ -33,24 +34,24 @@ use medium::{Cable, Transmission};
 use station::{MacState, Station};
 use std::collections::VecDeque;
 
-/// A cable with its stations.
+/// A cable and its stations.
 #[derive(Clone, Debug)]
 pub struct Ether {
     config: EtherConfig,
     seed: u64,
     stations: Vec<Station>,
-    /// Stations whose turn is reckoned from the end of something still on the cable.
+    /// Stations whose next attempt depends on the end of a transmission.
     deferring: Vec<usize>,
     cable: Cable,
     queue: EventQueue<Scheduled>,
     now_ps: u64,
-    /// A transmission was cut short, and those that wait for silence do not know yet.
+    /// A collision truncated a transmission, and deferring stations are not yet updated.
     truncated: bool,
     events: VecDeque<EtherEvent>,
     counters: EtherCounters,
 }
 
-/// What is due. The order of variants is the order at equal times.
+/// A scheduled event. The order of variants is the order at equal times.
 #[derive(Clone, Copy, Debug)]
 enum Scheduled {
     Arrive { activity: u64, station: u32 },
@@ -71,7 +72,7 @@ impl Scheduled {
 }
 
 impl Ether {
-    /// A cable without stations, whose backoffs are a function of `seed`.
+    /// A cable without stations. Backoffs are a function of `seed`.
     pub fn new(config: EtherConfig, seed: u64) -> Ether {
         Ether {
             config,
@@ -87,8 +88,8 @@ impl Ether {
         }
     }
 
-    /// Adds a station `position_ps` of propagation from the beginning of the cable (see
-    /// [`EtherConfig::position_ps`]) and gives its number: 0, 1, 2 ...
+    /// Adds a station at `position_ps` of propagation from the start of the cable (see
+    /// [`EtherConfig::position_ps`]) and returns its number: 0, 1, 2 ...
     pub fn attach(&mut self, position_ps: u64) -> usize {
         let number = self.stations.len();
         self.cable.extend_to(position_ps);
@@ -102,28 +103,28 @@ impl Ether {
         &self.config
     }
 
-    /// What happened so far.
+    /// Counts so far.
     pub fn counters(&self) -> EtherCounters {
         self.counters
     }
 
-    /// Where the time of the cable went up to the last [`advance`](Ether::advance).
+    /// Use of the cable's time up to the last [`advance`](Ether::advance).
     pub fn medium(&self) -> EtherTime {
         self.cable.account_at(self.now_ps)
     }
 
-    /// The same up to `now_ps`, before which nothing is due any more.
+    /// Use of the cable's time up to `now_ps`, before which no event is pending.
     pub fn medium_until(&self, now_ps: u64) -> EtherTime {
         self.cable.account_at(now_ps.max(self.now_ps))
     }
 
-    /// Frames waiting at `station`, the one being sent included. The model sets no limit; an
-    /// owner that has one asks here before it offers.
+    /// Frames queued at `station`, the one being sent included. The model has no queue limit; an
+    /// owner that has one checks here before it offers.
     pub fn queued(&self, station: usize) -> usize {
         self.stations[station].frames.len()
     }
 
-    /// Gives `station` a frame to send at `now_ps`, after what is due until then.
+    /// Queues a frame at `station` at `now_ps`, after processing all events up to then.
     ///
     /// # Panics
     ///
@@ -137,30 +138,30 @@ impl Ether {
         }
     }
 
-    /// When [`advance`](Ether::advance) has something to do. May be early, never late.
+    /// Time of the next [`advance`](Ether::advance). May be early, never late.
     pub fn deadline(&self) -> Option<u64> {
         self.queue.next_time()
     }
 
-    /// Does everything due up to `now_ps`, which never goes back.
+    /// Processes all events up to `now_ps`, which never goes back.
     pub fn advance(&mut self, now_ps: u64) {
         while self.queue.next_time().is_some_and(|at| at <= now_ps) {
             let Some((at_ps, due)) = self.queue.pop() else {
                 break;
             };
             self.now_ps = at_ps;
-            // What was moved or cut short leaves its first entry behind, which is no event.
+            // A rescheduled event leaves its old entry in the queue, which is not counted.
             self.counters.events += u64::from(self.process(at_ps, due));
         }
         self.now_ps = self.now_ps.max(now_ps);
     }
 
-    /// What happened, oldest first.
+    /// The next event, oldest first.
     pub fn poll_event(&mut self) -> Option<EtherEvent> {
         self.events.pop_front()
     }
 
-    /// Whether there was anything to do.
+    /// Processes one queue entry; false when it was stale.
     fn process(&mut self, at_ps: u64, due: Scheduled) -> bool {
         match due {
             Scheduled::Arrive { activity, station } => {
@@ -168,7 +169,7 @@ impl Ether {
             }
             Scheduled::Collide { station } => {
                 let collided = self.collide(at_ps, station as usize);
-                // Of many collisions at one moment the last tells those that wait.
+                // Of several collisions at one time, the last updates the deferring stations.
                 let next = self.queue.peek();
                 let more = matches!(next, Some((at, Scheduled::Collide { .. })) if at == at_ps);
                 if self.truncated && !more {
@@ -186,7 +187,7 @@ impl Ether {
         self.queue.push(at_ps, due.priority(), due);
     }
 
-    /// Begins with the first frame in the queue, if there is one.
+    /// Starts with the first frame in the queue, if there is one.
     fn next_frame(&mut self, station: usize, now_ps: u64) {
         let at = &mut self.stations[station];
         at.attempts = 0;
@@ -211,7 +212,7 @@ impl Ether {
         };
         match state {
             MacState::Waiting { at_ps } if at_ps == now_ps => {
-                // What begins here at this very moment is not yet seen: both will collide.
+                // A transmission that starts at this very time is not sensed: both will collide.
                 match self.cable.carrier_end(position_ps, now_ps) {
                     Some(end) if end + self.config.gap_ps > now_ps => self.defer(station, end),
                     _ => self.send_or_wait_slot(now_ps, station, now_ps),
@@ -234,7 +235,8 @@ impl Ether {
         true
     }
 
-    /// From when on a station that defers since `idle_from_ps` ignores a carrier.
+    /// When a station that defers since `idle_from_ps` stops sensing the carrier: in the second
+    /// part of the gap (IEEE 802.3, 4.2.3.2.1).
     fn carrier_ignored_from(&self, idle_from_ps: u64) -> u64 {
         match self.config.backoff {
             Backoff::Binary { .. } => idle_from_ps + self.config.gap_first_ps + 1,
@@ -242,7 +244,7 @@ impl Ether {
         }
     }
 
-    /// Takes a turn, or lets it pass if the backoff says so.
+    /// Transmits, or waits for the next slot if the backoff says so.
     fn send_or_wait_slot(&mut self, now_ps: u64, station: usize, idle_from_ps: u64) {
         let random = &mut self.stations[station].random;
         if self.config.backoff.transmits_now(random) {
@@ -252,7 +254,7 @@ impl Ether {
         }
     }
 
-    /// Reckons the turn of `station` from the silence that begins at `idle_from_ps`.
+    /// Schedules the next attempt of `station` a gap after the cable is idle at `idle_from_ps`.
     fn defer(&mut self, station: usize, idle_from_ps: u64) {
         self.schedule_attempt(station, idle_from_ps + self.config.gap_ps, idle_from_ps);
     }
@@ -316,7 +318,7 @@ impl Ether {
         self.schedule_collisions(now_ps, station, number);
     }
 
-    /// Finds when the transmission that begins now meets others, at each of the senders.
+    /// Schedules the collisions of the transmission that starts now, at each of the senders.
     fn schedule_collisions(&mut self, now_ps: u64, station: usize, number: u64) {
         let position_ps = self.stations[station].position_ps;
         let mut met = Vec::new();
@@ -390,7 +392,7 @@ impl Ether {
         true
     }
 
-    /// A transmission was cut short: those that wait for silence get it earlier.
+    /// A collision truncated a transmission: deferring stations find the cable idle earlier.
     fn update_deferrals(&mut self, now_ps: u64) {
         for place in 0..self.deferring.len() {
             let station = self.deferring[place];

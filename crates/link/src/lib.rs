@@ -1,19 +1,19 @@
 //! Models of a medium: when, whether and how often a frame arrives.
 //!
 //! A [`Link`] is one direction of a path: a rate with a byte-limited drop-tail queue in front, a
-//! propagation delay, and faults. It is asked about each frame in turn and answers with arrival
-//! times; it moves no bytes and reads no clock, so the simulator and an emulator paced by a real
-//! clock use the same code.
+//! propagation delay, and impairments (loss, duplication, reordering, corruption). For each frame
+//! offered it returns the arrival times. It moves no bytes and reads no clock, so the simulator and
+//! an emulator paced by a real clock use the same code.
 //!
-//! * [`config`] - what a direction is told to be: rate, delay, queue, faults.
-//! * [`direction`] - the model: a frame in, its fate out.
+//! * [`config`] - configuration of a direction: rate, delay, queue, impairments.
+//! * [`direction`] - the model: a frame in, its outcome out.
 //! * [`mod@ether`] - a cable shared by any number of stations: CSMA/CD.
-//! * [`path`] - both directions, and how they change with time.
-//! * [`queue`] - events in a total order: time, then priority, then the order they were made in.
-//! * [`text`] - a path as a user writes it: `rate=10mbit,delay=5ms,loss=1%`.
+//! * [`path`] - both directions, and their changes over time.
+//! * [`queue`] - events in a total order: time, then priority, then insertion.
+//! * [`parse`] - a path as a user writes it: `rate=10mbit,delay=5ms,loss=1%`.
 //!
-//! Times are picoseconds. Fault decisions for frame i are a function of (seed, direction, i)
-//! alone, so the same frame is lost whatever else changes.
+//! Times are picoseconds. The random draws of frame i are a function of (seed, direction, i) alone,
+//! so the same frame is lost whatever else changes.
 #![forbid(unsafe_code)]
 
 pub mod config;

@@ -1,6 +1,6 @@
-//! A path in words: `rate=10mbit,delay=5ms,loss=1%`.
+//! Parser of path descriptions: `rate=10mbit,delay=5ms,loss=1%`.
 //!
-//! `key=value` with commas between; `there/back` where the directions differ; later stages behind
+//! `key=value`, separated by commas; `there/back` where the directions differ; later stages behind
 //! semicolons, each with its time: `rate=10mbit,delay=5ms;2s:rate=1mbit;3s:cut;4s:up`.
 
 use crate::config::{GilbertElliott, LinkConfig, PS_PER_S};
@@ -8,7 +8,7 @@ use crate::path::{Path, PathChange};
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is no path: one line that names the fault and the remedy.
+/// The error for a text that is not a path: one line that names the fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathError(String);
 
@@ -26,10 +26,10 @@ const RATE_MIN_BPS: u64 = 100;
 /// Fastest link: 1 Tbit/s, at which a bit still takes a picosecond.
 const RATE_MAX_BPS: u64 = 1_000_000_000_000;
 
-/// Longest delay: a minute, twice the way to Mars at its nearest in a hurry.
+/// Longest delay: a minute.
 const DELAY_MAX_PS: u64 = 60 * PS_PER_S;
 
-/// Latest change: a day.
+/// Latest change: after a day.
 const CHANGE_MAX_PS: u64 = 86_400 * PS_PER_S;
 
 /// Changes in a schedule.
@@ -38,16 +38,16 @@ const CHANGES_MAX: usize = 1000;
 /// Octets of a full Ethernet frame.
 const FRAME_LEN: u64 = 1514;
 
-/// A queue that was not asked for holds this much time at the link's rate.
+/// Default queue: this much time at the link's rate,
 const QUEUE_PS: u64 = PS_PER_S / 10;
 
-/// And this many full frames at least.
+/// but at least this many full frames.
 const QUEUE_FRAMES_MIN: u64 = 20;
 
-/// A frame held back without a time asked for is held for this many full frames.
+/// Default delay of a reordered frame: this many full frames,
 const REORDER_FRAMES: u64 = 4;
 
-/// The same where frames take no time.
+/// or this time on a link of unlimited rate.
 const REORDER_PS: u64 = PS_PER_S / 1000;
 
 impl FromStr for Path {
@@ -86,13 +86,13 @@ impl FromStr for Path {
     }
 }
 
-/// What was given of a path so far.
+/// Keys of a path given so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct PathSpec {
     specs: [DirectionSpec; 2],
 }
 
-/// What was given of a direction so far.
+/// Keys of a direction given so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct DirectionSpec {
     config: LinkConfig,
@@ -160,7 +160,7 @@ impl DirectionSpec {
         Ok(())
     }
 
-    /// What was given, with what follows from it.
+    /// The configuration: keys given, and defaults derived from them.
     fn config(&self) -> Result<LinkConfig, PathError> {
         let mut config = self.config;
         if config.jitter_ps > config.delay_ps {
@@ -185,7 +185,7 @@ impl DirectionSpec {
         if let Some(burst_len) = self.burst_len {
             let impossible = || {
                 path_error(format!(
-                    "no chain loses {} % of the frames in runs of {burst_len}; give a loss above 0 and below 100 %, a run of 1 or more, and less loss or longer runs",
+                    "no chain loses {} % of the frames in bursts of {burst_len}; give a loss above 0 and below 100 %, a burst of 1 or more, and less loss or longer bursts",
                     f64::from(config.loss_ppm) / 1e4
                 ))
             };
@@ -205,7 +205,7 @@ fn path_error(text: impl Into<String>) -> PathError {
 
 fn unknown_key(key: &str) -> PathError {
     path_error(format!(
-        "a link has no '{key}'; it has rate, delay, jitter, queue, loss, burst, gilbert, duplicate, reorder, hold, corrupt, and in a later stage cut and up"
+        "a link has no '{key}'; its keys are rate, delay, jitter, queue, loss, burst, gilbert, duplicate, reorder, hold, corrupt, and in a later stage cut and up"
     ))
 }
 
@@ -219,7 +219,7 @@ fn split_number(text: &str) -> Option<(f64, &str)> {
     value.is_finite().then_some((value, unit.trim()))
 }
 
-/// A number in one of the `units`, as a count of the smallest thing.
+/// A number with one of the `units`, times the unit's factor.
 fn parse_quantity(
     what: &str,
     text: &str,
@@ -289,13 +289,13 @@ fn parse_size(text: &str) -> Result<u64, PathError> {
     Ok(value)
 }
 
-/// A part of all frames, in parts of a million.
+/// A share of all frames, in parts per million.
 fn parse_share(key: &str, text: &str) -> Result<u32, PathError> {
     let parsed = split_number(text)
         .filter(|(value, unit)| *unit == "%" || (unit.is_empty() && *value == 0.0));
     let Some((percent, _)) = parsed else {
         return Err(path_error(format!(
-            "'{text}' is no part of all frames; give {key}=1%"
+            "'{text}' is not a share of all frames; give {key}=1%"
         )));
     };
     if percent > 100.0 {
@@ -316,7 +316,7 @@ fn parse_burst_len(text: &str) -> Result<f64, PathError> {
     let parsed = split_number(text).filter(|(_, unit)| unit.is_empty());
     let (value, _) = parsed.ok_or_else(|| {
         path_error(format!(
-            "'{text}' is no length of a run of losses; give frames, such as burst=10"
+            "'{text}' is not a burst length; give a number of frames, such as burst=10"
         ))
     })?;
     Ok(value)

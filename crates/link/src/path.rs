@@ -1,8 +1,8 @@
-//! Both directions of a path, and how they change with time.
+//! Both directions of a path, and their changes over time.
 
 use crate::config::LinkConfig;
 
-/// Both directions of a path between two hosts, and what they change to while it is used.
+/// Both directions of a path between two hosts, and their scheduled changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Path {
     /// From the first host to the second, and back.
@@ -11,12 +11,12 @@ pub struct Path {
     pub schedule: Vec<PathChange>,
 }
 
-/// A path becomes another one.
+/// A scheduled change of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathChange {
-    /// When, ps since its use began.
+    /// Time of the change, ps since the start.
     pub at_ps: u64,
-    /// What it is from then on.
+    /// Both directions from then on.
     pub directions: [LinkConfig; 2],
 }
 
@@ -29,19 +29,19 @@ impl Path {
         }
     }
 
-    /// What it is at `at_ps` since its use began.
+    /// Both directions at `at_ps` since the start.
     pub fn at(&self, at_ps: u64) -> [LinkConfig; 2] {
         let past = self.schedule.iter().take_while(|step| step.at_ps <= at_ps);
         past.last().map_or(self.directions, |step| step.directions)
     }
 
-    /// When it changes next after `at_ps`, ps since its use began.
+    /// Time of the next change after `at_ps`, ps since the start.
     pub fn next_change_ps(&self, at_ps: u64) -> Option<u64> {
         let mut times = self.schedule.iter().map(|step| step.at_ps);
         times.find(|&time| time > at_ps)
     }
 
-    /// Everything either direction is at some time.
+    /// Every configuration that either direction has at some time.
     pub fn all(&self) -> impl Iterator<Item = &LinkConfig> {
         let later = self.schedule.iter().flat_map(|step| &step.directions);
         self.directions.iter().chain(later)

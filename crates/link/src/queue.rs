@@ -55,7 +55,7 @@ impl<T> EventQueue<T> {
         }
     }
 
-    /// Adds an event at `at_ps`. Of those at the same time, a lower `priority` comes first, then
+    /// Adds an event at `at_ps`. Of events at the same time, the lower `priority` comes first, then
     /// the one added first.
     pub fn push(&mut self, at_ps: u64, priority: u8, event: T) {
         let rank = u64::from(priority) << 56 | self.next;
@@ -63,7 +63,7 @@ impl<T> EventQueue<T> {
         self.heap.push(Entry { at_ps, rank, event });
     }
 
-    /// Takes the next event and its time.
+    /// Removes the next event and returns it with its time.
     pub fn pop(&mut self) -> Option<(u64, T)> {
         let entry = self.heap.pop()?;
         Some((entry.at_ps, entry.event))
@@ -74,17 +74,17 @@ impl<T> EventQueue<T> {
         self.heap.peek().map(|entry| (entry.at_ps, &entry.event))
     }
 
-    /// When the next event is, ps.
+    /// Time of the next event, ps.
     pub fn next_time(&self) -> Option<u64> {
         self.heap.peek().map(|entry| entry.at_ps)
     }
 
-    /// Events waiting.
+    /// Pending events.
     pub fn len(&self) -> usize {
         self.heap.len()
     }
 
-    /// Whether none waits.
+    /// Whether no event is pending.
     pub fn is_empty(&self) -> bool {
         self.heap.is_empty()
     }

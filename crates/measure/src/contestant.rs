@@ -1,36 +1,36 @@
-//! Contestants: transports with options of their own, and several that run together.
+//! Contestants: a transport with its options, or several that run together.
 //!
-//! A contestant is written `LEG[+LEG...]`, a leg `NAME[,KEY=VALUE...]`: `tcp`, `tcp,congestion=bbr`,
-//! `tcp+udp`. The same text, with its keys in order, is its label everywhere: in the plan, to the
-//! workers, in results and in reports. So one transport may take part several times.
+//! A contestant is written `COMPONENT[+COMPONENT...]`, a component `NAME[,KEY=VALUE...]`: `tcp`,
+//! `tcp,congestion=bbr`, `tcp+udp`. The same text with sorted keys is its label in plans, jobs,
+//! results and reports, so that one transport may take part several times.
 //!
-//! Besides the options that only a transport knows ([`Transport::options`]), a leg may have those
-//! of the whole race that concern it, and then has its own value of them.
+//! Besides the transport's own options ([`Transport::options`]), a component may override options
+//! of the race that apply to it.
 
 use crate::quantity;
 use std::collections::BTreeMap;
 use std::fmt;
 use towpath::{Class, OptionHelp, Options, Reach, Transport};
 
-/// Largest socket buffer a leg may ask for; the kernel counts them in 31 bits.
+/// Largest socket buffer a component may request; the kernel counts them in 31 bits.
 const BUFFERS_MAX: u64 = 1 << 30;
 
 const CONGESTION: OptionHelp = OptionHelp {
     name: "congestion",
     values: "NAME",
-    meaning: "congestion control, instead of that of --congestion",
+    meaning: "congestion control, overrides --congestion",
 };
 
 const NODELAY: OptionHelp = OptionHelp {
     name: "nodelay",
     values: "on|off",
-    meaning: "send short messages at once, instead of what --nodelay says",
+    meaning: "on disables Nagle's algorithm, overrides --nodelay",
 };
 
 const BUFFERS: OptionHelp = OptionHelp {
     name: "buffers",
     values: "BYTES",
-    meaning: "socket buffers in both directions, instead of those of --buffers",
+    meaning: "socket buffers in both directions, overrides --buffers",
 };
 
 /// A transport with its options.
@@ -40,7 +40,7 @@ pub struct Component {
     options: BTreeMap<String, String>,
 }
 
-/// The legs of a contestant.
+/// Parses the components of a contestant.
 ///
 /// # Errors
 ///
@@ -49,18 +49,18 @@ pub fn parse(text: &str) -> Result<Vec<Component>, String> {
     text.split('+').map(Component::parse).collect()
 }
 
-/// The legs of a label that was parsed before; none of any other text.
+/// The components of a valid label; none for any other text.
 pub(crate) fn components(label: &str) -> Vec<Component> {
     parse(label).unwrap_or_default()
 }
 
-/// The label of a contestant: its legs with their keys in order.
+/// The label of a contestant: its components with sorted keys.
 pub fn label(components: &[Component]) -> String {
     let labels: Vec<String> = components.iter().map(Component::to_string).collect();
     labels.join("+")
 }
 
-/// All options a leg of `transport` may have: its own, then those of the race that concern it.
+/// All options a component of `transport` may have: its own, then those it may override.
 pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
     let mut all = transport.options().to_vec();
     let class = transport.class();
@@ -81,11 +81,7 @@ pub fn options_of(transport: &dyn Transport) -> Vec<OptionHelp> {
 }
 
 impl Component {
-    /// From `NAME[,KEY=VALUE...]`.
-    ///
-    /// # Errors
-    ///
-    /// As [`parse`].
+    /// From `NAME[,KEY=VALUE...]`; errors as in [`parse`].
     pub fn parse(text: &str) -> Result<Component, String> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
@@ -109,12 +105,12 @@ impl Component {
         self.transport
     }
 
-    /// What it promises.
+    /// The service class of the transport with these options.
     pub fn class(&self) -> Class {
         self.transport.class_with(&self.transport_options())
     }
 
-    /// Sets in `options` what this leg has of its own.
+    /// Applies this component's options to `options`.
     pub fn apply(&self, options: &mut Options) {
         let own = self.transport_options();
         for (key, value) in self
@@ -125,14 +121,14 @@ impl Component {
             match key.as_str() {
                 "congestion" => options.congestion.clone_from(value),
                 "nodelay" => options.nodelay = Some(value == "on"),
-                // What is no size was refused when the leg was parsed.
+                // Invalid sizes were refused when the component was parsed.
                 _ => options.buffers = parse_buffers(value).ok(),
             }
         }
         options.transport_specific = own;
     }
 
-    /// The options only its transport knows.
+    /// The options that only its transport knows.
     fn transport_options(&self) -> BTreeMap<String, String> {
         let own = self.transport.options();
         let is_own = |key: &String| own.iter().any(|option| option.name == key.as_str());
@@ -175,7 +171,7 @@ impl fmt::Display for Component {
 
 impl fmt::Debug for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Leg({self})")
+        write!(f, "Component({self})")
     }
 }
 
@@ -257,7 +253,7 @@ mod tests {
                     "ADDR:PORT" => "10.0.0.1:9000",
                     other => other,
                 };
-                // A burst is one of a rate, and only the third revision has intermediate systems.
+                // `burst` requires `rate`, and `gateway` requires XTP 3.6.
                 let more = match option.name {
                     "burst" => ",rate=1gbit",
                     "gateway" => ",dialect=3.6",

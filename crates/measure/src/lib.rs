@@ -5,19 +5,19 @@
 //!
 //! From the top:
 //!
-//! * [`race`] - a whole race: pilots, blocks in random order, looks, the summary.
-//! * [`spec`] - what a race is asked to do, and the cells that follow from it.
-//! * [`contestant`] - transports with options of their own, and how they are written.
-//! * [`quantity`] - sizes as people write them.
-//! * [`trial`] - one trial: two fresh worker processes, set up, started, collected.
-//! * [`assemble`] - the numbers of a trial from the reports of its workers.
-//! * [`place`] - where workers run: this host here, others through the same trait.
-//! * [`stage`] - what surrounds the trials: hosts, the link between them, loads.
-//! * [`profiled`] - trials whose workers are sampled: where a message's time goes.
-//! * [`packets`] - sizes of packets on the way, sampled in pilots.
-//! * [`worker`] - the inside of a worker process.
-//! * `workload/` - the measuring loops, one file each: `source`, `sink`, `both`, `client`,
-//!   `server`, `offered`, `connect`. They are plain threads; they count, and read the clock once a
+//! * [`race`] - a whole race: pilots, randomized blocks, interim looks, the summary.
+//! * [`spec`] - the parameters of a race, and the cells they span.
+//! * [`contestant`] - transports with their options, and their text form.
+//! * [`quantity`] - parser of sizes such as `16KiB`.
+//! * [`trial`] - one trial: spawns fresh workers, sets them up, starts them, collects reports.
+//! * [`assemble`] - the trial record from the reports of its workers.
+//! * [`worker_host`] - hosts that run workers: this one here, others through the same trait.
+//! * [`environment`] - the hosts of trials, the link between them, background loads.
+//! * [`profiled`] - trials with sampled workers: CPU time of a message by layer and function.
+//! * [`packet_sizes`] - packet sizes, sampled in pilots.
+//! * [`worker`] - the worker process.
+//! * `workload/` - the measuring loops, one file each: `source`, `sink`, `bidirectional`, `client`,
+//!   `server`, `offered`, `connect`. They are plain threads that count, and read the clock once per
 //!   run of messages.
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! Sizes of packets on the way, sampled by a packet socket.
+//! Packet sizes, sampled by an AF_PACKET socket.
 //!
-//! It sees every packet of this network namespace, once as it leaves and on the loopback once
-//! more as it arrives, so sizes count and numbers do not. Watching costs the host time, so only
-//! pilots are watched, which take no part in verdicts. What is large here may leave a real
-//! interface in several frames: segmentation comes after this place.
+//! The socket sees every packet of this network namespace when it is sent, and on the loopback
+//! again when it is received: sizes are meaningful, counts are not. Sampling costs CPU time, so
+//! only pilots are sampled, which take no part in verdicts. A large packet may leave a real
+//! interface in several frames, because segmentation offload happens below this socket.
 
 use hdrhistogram::Histogram;
 use rustix::net::sockopt::{self, Timeout};
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Every protocol, as `<linux/if_ether.h>` has it.
+/// All protocols (`<linux/if_ether.h>`).
 const ETH_P_ALL: u16 = 3;
 
-/// How often the watcher looks whether it is to end.
+/// Receive timeout, after which the stop flag is checked.
 const STOP_POLL: Duration = Duration::from_millis(10);
 
-/// Octets of packets that may wait for the watcher.
+/// Receive buffer of the sampling socket, octets.
 const RECEIVE_BUFFER: usize = 16 << 20;
 
-/// A watcher at work.
+/// A running sampler.
 #[derive(Debug)]
 pub struct PacketSizeSampler {
     stop: Arc<AtomicBool>,
@@ -33,11 +33,11 @@ pub struct PacketSizeSampler {
 }
 
 impl PacketSizeSampler {
-    /// Begins to watch.
+    /// Starts the sampling thread.
     ///
     /// # Errors
     ///
-    /// Without the right to raw packets (CAP_NET_RAW).
+    /// Without CAP_NET_RAW.
     pub fn start() -> io::Result<PacketSizeSampler> {
         let socket = open_packet_socket()?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -46,7 +46,7 @@ impl PacketSizeSampler {
         Ok(PacketSizeSampler { stop, thread })
     }
 
-    /// Ends it: sizes in octets from the network header on; None when nothing was seen.
+    /// Stops it. Sizes are in octets from the network header on; None without packets.
     pub fn finish(self) -> Option<Histogram<u64>> {
         self.stop.store(true, Ordering::Relaxed);
         let sizes = self.thread.join().ok()?;
@@ -54,11 +54,7 @@ impl PacketSizeSampler {
     }
 }
 
-/// Whether packets may be watched.
-///
-/// # Errors
-///
-/// As [`Watch::start`].
+/// Whether this process may sample packets; errors as in [`PacketSizeSampler::start`].
 pub fn available() -> io::Result<()> {
     open_packet_socket().map(drop)
 }
@@ -67,7 +63,7 @@ fn open_packet_socket() -> io::Result<OwnedFd> {
     let protocol = NonZeroU32::new(u32::from(ETH_P_ALL.to_be())).map(Protocol::from_raw);
     let socket = rustix::net::socket(AddressFamily::PACKET, SocketType::DGRAM, protocol)?;
     sockopt::set_socket_timeout(&socket, Timeout::Recv, Some(STOP_POLL))?;
-    // A smaller backlog only samples less.
+    // With a smaller buffer fewer packets are sampled.
     let _ = sockopt::set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER);
     Ok(socket)
 }
@@ -76,7 +72,7 @@ fn sample_sizes(socket: &OwnedFd, stop: &AtomicBool) -> Histogram<u64> {
     let mut sizes = results::new_histogram();
     let mut front = [0u8; 1];
     while !stop.load(Ordering::Relaxed) {
-        // Only the length is kept, which the kernel tells with MSG_TRUNC.
+        // With MSG_TRUNC the kernel returns the packet's length, which is all that is kept.
         if let Ok((_, len)) = rustix::net::recv(socket, &mut front, RecvFlags::TRUNC) {
             sizes.saturating_record(len as u64);
         }
@@ -103,7 +99,7 @@ mod tests {
             sender.send_to(&[0; 1234], to).expect("it is sent");
             receiver.recv(&mut buffer).expect("it arrives");
         }
-        // The watcher sees packets in order, so it has the first when the last is there.
+        // Gives the sampler time for the last packets.
         std::thread::sleep(super::STOP_POLL * 2);
         let sizes = watch.finish().expect("packets were seen");
         let size = sizes.lowest_equivalent(1234 + 20 + 8);

@@ -1,8 +1,8 @@
-//! Trials whose workers are sampled: where a message's time goes.
+//! Trials with sampled workers: CPU time of a message by layer and function.
 //!
-//! Each size runs twice. The first trial counts what the kernel tells by tracepoints, which slows
-//! it; the second is sampled. Both are ordinary trials, of one circuit, with the workers and the
-//! stage a race would have.
+//! Each size runs twice. The first trial counts kernel tracepoints, which slows it down; the second
+//! is sampled. Both are ordinary trials of one circuit, with the workers and the environment of a
+//! race.
 
 use crate::environment::{Environment, EnvironmentReport, HostPair};
 use crate::spec::{Contest, RaceSpec};
@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Part of a size's time that the counting trial gets.
+/// Share of a size's time for the counting trial.
 const COUNTING_SHARE: f64 = 0.2;
 
-/// Samples a trial should have at least, for rows of a few per cent to mean something.
+/// Samples a trial needs for rows of a few per cent to be meaningful.
 const SAMPLES_MIN: u64 = 200;
 
 /// Why a transport has no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfilingError {
-    /// This machine or user samples nothing.
+    /// This machine or user cannot sample.
     #[error(transparent)]
     Profile(#[from] ProfileError),
     /// A trial failed.
@@ -48,15 +48,15 @@ pub struct Profile {
     pub transport: String,
     /// The workload.
     pub workload: String,
-    /// What made the samples: `cycles` or `cpu-clock`.
+    /// Event that triggered the samples: `cycles` or `cpu-clock`.
     pub clock: String,
-    /// Messages that times are given for.
+    /// Number of messages the times refer to.
     pub per_messages: f64,
     /// The sender and the receiver.
     pub sides: Vec<SideProfile>,
-    /// What to know before believing it, one sentence each.
+    /// Caveats, one sentence each.
     pub doubts: Vec<String>,
-    /// The stacks, in seconds for [`Profile::per_messages`].
+    /// Folded stacks, in seconds per [`Profile::per_messages`] messages.
     #[serde(skip)]
     pub stack_trees: Vec<StackTree>,
 }
@@ -68,7 +68,7 @@ const SIDES: [&str; 2] = ["sender", "receiver"];
 ///
 /// # Errors
 ///
-/// [`NoProfile`]; without the privilege nothing is started.
+/// [`ProfilingError`]; without the privilege no trial is started.
 pub fn run(
     spec: &RaceSpec,
     span: Duration,
@@ -150,7 +150,7 @@ impl Profiler {
         let short = trial_spec(spec, contest, span.mul_f64(COUNTING_SHARE));
         let counted = trial::run(spec, &short, spec.seed, &mut counting, stop)?;
         let counts = std::mem::take(&mut counting.probe.counts);
-        // Tracepoints cost time as long as somebody counts them.
+        // Enabled tracepoints cost time.
         drop(counting);
         let mut sampling = ProbedEnvironment {
             environment,
@@ -184,7 +184,7 @@ impl Profiler {
         }))
     }
 
-    /// Names the samples.
+    /// Symbolizes the samples and adds them to their process.
     fn add_recording(&mut self, recording: &Recording, processes: [u32; 2]) {
         for process in processes {
             self.samples_by_process.insert(process, Default::default());
@@ -199,7 +199,7 @@ impl Profiler {
     }
 }
 
-/// As long as it says, whatever comes of it.
+/// A trial that is limited by time only.
 fn trial_spec(spec: &RaceSpec, contest: &Contest, span: Duration) -> TrialSpec {
     let ns = span.as_nanos() as u64;
     TrialSpec {
@@ -219,7 +219,7 @@ fn report_of(collected: &Collected, at: usize) -> &WorkerReport {
     [&collected.sender, &collected.receiver][at]
 }
 
-/// Messages a side sent or, by their octets, received.
+/// Messages a side sent; for a receiver, computed from the bytes received.
 fn messages(report: &WorkerReport, size: u64) -> u64 {
     let circuits = report.circuits.iter();
     let one = |circuit: &control::CircuitReport| match circuit.sent {
@@ -244,7 +244,7 @@ fn column(report: &WorkerReport, size: u64, tally: &SampleTally, lost: u64) -> C
     }
 }
 
-/// How often a message: what the kernel counted, and what the transport counts itself.
+/// Events per message: kernel tracepoints, and the transport's own counts.
 fn rates(
     report: &WorkerReport,
     size: u64,
@@ -285,25 +285,26 @@ fn caveats(sides: &[SideProfile], uncounted: bool) -> Vec<String> {
     }
     if uncounted {
         caveats.push(
-            "this user sees no tracepoints, so that the kernel counts nothing; run as root".into(),
+            "this user cannot read tracepoints, so kernel events are not counted; run as root"
+                .into(),
         );
     }
     caveats
 }
 
-/// What is done to the workers of a trial.
+/// Instrumentation of a trial's workers.
 trait TrialProbe {
-    /// They are there, connector and listener.
+    /// Called with the PIDs of connector and listener after they were spawned.
     fn attach(&mut self, processes: [u32; 2]) -> Result<(), ProfileError>;
 
     /// The measured span begins.
     fn begin(&mut self);
 
-    /// It has ended; the workers still live.
+    /// The measured span has ended; the workers are still alive.
     fn end(&mut self);
 }
 
-/// A stage with a probe.
+/// An environment with a probe.
 struct ProbedEnvironment<'a, P> {
     environment: &'a mut dyn Environment,
     probe: P,
@@ -362,7 +363,7 @@ impl TrialProbe for TracepointProbe<'_> {
 
     fn begin(&mut self) {
         for counters in &self.counters {
-            // What does not begin counts nothing, and is left out.
+            // A counter that does not start counts nothing and is left out.
             let _ = counters.start();
         }
     }
@@ -388,12 +389,12 @@ impl TrialProbe for SamplingProbe<'_> {
     }
 
     fn begin(&mut self) {
-        // A worker may be gone when it has reported.
+        // Mappings are read now, because a worker may exit after its report.
         for process in self.processes {
             self.profiler.symbolizer.load_process(process);
         }
         if let Some(sampler) = &mut self.sampler {
-            // One that does not begin has no samples, which is said.
+            // Without samples the profile carries a caveat.
             let _ = sampler.start();
         }
     }

@@ -1,4 +1,4 @@
-//! Sizes as people write them.
+//! Parser of sizes such as `64`, `1KiB` or `2MB`.
 
 /// `64`, `1KiB`, `16k` (1024 each), `2MB` (10^6) as bytes.
 ///

@@ -23,7 +23,7 @@ const PILOT_S: f64 = 0.12;
 /// Seconds a trial measures at least.
 const TRIAL_MIN_S: f64 = 0.05;
 
-/// What a trial should reach: half the spread between trials that a quiet machine shows.
+/// Target precision of a trial: half the spread between trials on a quiet machine.
 const PRECISION_TARGET: stats::PrecisionTarget = stats::PrecisionTarget {
     relative_error: 0.005,
     min_s: 0.1,
@@ -36,7 +36,7 @@ const SLICES: f64 = 200.0;
 /// What a race reports while it runs.
 #[derive(Debug)]
 pub enum Progress<'a> {
-    /// How much there is to do, before anything is done.
+    /// The plan, before the first trial.
     Planned {
         /// Trials at most, pilots included.
         trials: u64,
@@ -56,18 +56,18 @@ pub enum Progress<'a> {
     },
     /// A trial is done.
     Done(&'a Trial),
-    /// A look was taken.
+    /// Result of an interim look.
     Look {
         /// After this many blocks.
         blocks: u32,
-        /// Verdicts that stand.
+        /// Verdicts that are decided.
         decided: usize,
         /// All verdicts.
         of: usize,
     },
 }
 
-/// Hears of progress.
+/// Receives progress events.
 pub trait Observer {
     /// Called from the thread that runs the race, between trials.
     fn progress(&mut self, progress: &Progress<'_>);
@@ -84,11 +84,12 @@ pub enum RaceError {
     Empty(String),
 }
 
-/// Runs a race into `folder`; gives the folder and the summary.
+/// Runs a race into `folder`; returns the folder and the summary.
 ///
-/// The link of the stage meets each contestant of a block with the same fate for the i-th frame.
+/// Within a block an emulated link treats the i-th frame of every contestant alike (common random
+/// numbers).
 ///
-/// `stop` ends it after the trial that runs; what is there is kept and summarised.
+/// `stop` ends the race after the current trial; finished trials are kept and summarised.
 ///
 /// # Errors
 ///
@@ -138,14 +139,14 @@ struct Race<'a> {
     began: Instant,
     random: SplitMix64,
     trials: Vec<Trial>,
-    /// What the pilots found, by contest and contestant.
+    /// Estimates of the pilots, by contest and contestant.
     pilot_estimates: BTreeMap<(usize, usize), PilotEstimate>,
     planned: u64,
-    /// Seconds a trial takes beyond what it measures.
+    /// Seconds of set-up and tear-down of a trial.
     overhead_s: f64,
 }
 
-/// What a pilot found.
+/// Estimates from a pilot.
 #[derive(Clone, Copy, Debug)]
 struct PilotEstimate {
     /// Messages (round trips, connections) a second of one circuit.
@@ -239,7 +240,7 @@ impl Race<'_> {
         Ok(())
     }
 
-    /// Contests that have a pilot: one for all loads of a sweep, whose parts are thus parts of
+    /// Contests that have a pilot: one for all loads of a sweep, whose percentages thus refer to
     /// the same capacity.
     fn pilot_contests(&self) -> Vec<usize> {
         let all = 0..self.contests.len();
@@ -247,7 +248,7 @@ impl Race<'_> {
             .collect()
     }
 
-    /// The contest whose pilot serves this one.
+    /// The contest whose pilot applies to this one.
     fn pilot_of(&self, contest: usize) -> usize {
         let shape = |at: usize| {
             let cell = &self.contests[at].cell;
@@ -262,7 +263,7 @@ impl Race<'_> {
     fn pilot(&mut self, contest: usize, contestant: usize) -> Result<(), RaceError> {
         let mut shape = self.contests[contest].clone();
         if shape.workload == Workload::Offered {
-            // The capacity of a closed loop; its cell is that of the offered load all the same.
+            // Measures the closed-loop capacity under the cell of the offered load.
             shape.workload = Workload::Throughput;
         }
         let trial = TrialSpec {
@@ -397,7 +398,7 @@ impl Race<'_> {
         Ok(made)
     }
 
-    /// Looks at the verdicts; true when there is no need to go on.
+    /// Takes an interim look at the verdicts; true when all are decided.
     fn interim_look(&mut self, block: u32) -> bool {
         let judgement = stats::judge_race(&self.plan, &self.trials);
         let open = |kind: VerdictKind| kind == VerdictKind::NotEnoughData;
@@ -439,7 +440,7 @@ fn describe(trial: &TrialSpec) -> String {
     )
 }
 
-/// How long a trial of this cell between so many pairs of hosts must be, from its pilot.
+/// Rates and trial length of a cell with this many host pairs, from its pilot.
 fn estimate_from_pilot(
     pilot: &Trial,
     trial: &TrialSpec,
@@ -450,7 +451,7 @@ fn estimate_from_pilot(
     let total = ["messages_per_s", "connections_per_s"]
         .iter()
         .find_map(|name| pilot.metrics.get(*name));
-    // Messages that a transport loses are sent all the same.
+    // Lost messages count as well, because trials are limited by messages sent.
     let total = total
         .copied()
         .unwrap_or(1.0)

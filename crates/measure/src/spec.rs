@@ -1,10 +1,10 @@
-//! What a race is asked to do, and the cells that follow from it.
+//! Parameters of a race, and the cells they span.
 
 use control::{Arrivals, CircuitOptions, Mix};
 use results::{BlockPlan, Cell};
 use std::collections::BTreeMap;
 
-/// Everything a race is told.
+/// All parameters of a race.
 #[derive(Clone, Debug)]
 pub struct RaceSpec {
     /// The command line as typed, for the plan.
@@ -24,27 +24,27 @@ pub struct RaceSpec {
     pub circuits: u32,
     /// Socket buffers to sweep, bytes; empty for the system's default.
     pub buffers: Vec<u64>,
-    /// Offered loads: messages a second, or parts of each transport's own capacity.
+    /// Offered loads: messages a second, or percentages of each transport's capacity.
     pub loads: Loads,
     /// How messages of an open loop are spaced.
     pub arrivals: Arrivals,
     /// Options of the circuits.
     pub circuit_options: CircuitOptions,
-    /// Who sends.
+    /// Which side sends.
     pub direction: Direction,
-    /// Processors of the sending (asking) and the receiving (answering) side.
+    /// CPUs of the sending (client) and the receiving (server) side.
     pub pin: (Option<u32>, Option<u32>),
-    /// Priorities of the two sides.
+    /// Nice values of the two sides.
     pub priority: (Option<i32>, Option<i32>),
-    /// Spin instead of sleeping in delay trials.
+    /// Busy-poll instead of sleeping in delay trials.
     pub busy_poll: bool,
-    /// Blocks and looks.
+    /// Number of blocks, and interim looks.
     pub blocks: BlockPlan,
-    /// Whether the baseline runs twice a block.
+    /// Whether the baseline runs twice a block, as A/A control.
     pub control: bool,
     /// Probability of any false verdict.
     pub alpha: f64,
-    /// Ratios within 1 +- this are equal.
+    /// Ratios within 1 +- this are equal (equivalence margin).
     pub equal_within: f64,
     /// Seconds for everything.
     pub time_s: f64,
@@ -52,16 +52,16 @@ pub struct RaceSpec {
     pub trial_s: Option<f64>,
     /// Sample the sizes of packets in pilots.
     pub packet_sizes: bool,
-    /// Decides every random choice.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// What else the plan should tell, by name, e.g. `class.tcp`.
+    /// Further entries of the plan, by name, e.g. `class.tcp`.
     pub notes: BTreeMap<String, String>,
 }
 
 impl RaceSpec {
-    /// One block of these, the first of them the baseline, without a control, for who starts trials
-    /// without a command line. Messages have 1000 bytes, open loops offer 1000 a second, and the system
-    /// chooses processors.
+    /// A race of one block without A/A control, for callers other than the command line. The first
+    /// contestant is the baseline. Messages have 1000 bytes, open loops offer 1000 messages a
+    /// second, and workers are not pinned.
     pub fn one_block(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
         let owned = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
         RaceSpec {
@@ -138,11 +138,11 @@ pub struct Contest {
     pub rate_per_s: Option<f64>,
     /// Offered load: per cent of the contestant's capacity.
     pub load_percent: Option<u32>,
-    /// The stage's setting it runs in.
+    /// Index of the environment's setting it runs in.
     pub setting: usize,
 }
 
-/// Each contest in each of the stage's settings.
+/// Each contest in each setting of the environment.
 pub(crate) fn in_each_setting(contests: &[Contest], settings: &[Cell]) -> Vec<Contest> {
     let in_setting = |(setting, factors): (usize, &Cell)| {
         let all = contests.iter().map(move |contest| {
@@ -325,13 +325,13 @@ fn mix_text(mix: &Mix) -> String {
     format!("{small_percent} % {small} B, rest {full} B")
 }
 
-/// Values with commas between them; None of none.
+/// Comma-separated values; None when there are none.
 fn list(values: &[impl ToString]) -> Option<String> {
     let texts: Vec<String> = values.iter().map(ToString::to_string).collect();
     (!texts.is_empty()).then(|| texts.join(","))
 }
 
-/// The workload of that name; `throughput` for any other, which the command line never passes on.
+/// The workload of that name; `throughput` for unknown names, which the command line refuses.
 pub fn workload_named(workload: &str) -> control::Workload {
     match workload {
         "delay" => control::Workload::Delay,

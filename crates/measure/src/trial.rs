@@ -1,4 +1,5 @@
-//! One trial: two fresh workers, or two for each of several pairs of hosts, set up, started, collected.
+//! One trial: spawns two fresh workers for each host pair, sets them up, starts them, and collects
+//! their reports.
 
 mod jobs;
 
@@ -12,14 +13,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// What a trial is to do.
+/// Parameters of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialSpec {
     /// The contest.
     pub contest: Contest,
     /// The contestant.
     pub contestant: String,
-    /// Messages, and the longest time.
+    /// Limits of messages and time.
     pub limits: Limits,
     /// Messages a second of the whole contestant, for an open loop.
     pub rate_per_s: Option<f64>,
@@ -30,19 +31,19 @@ pub struct TrialSpec {
 /// What the workers of a trial measured.
 #[derive(Clone, Debug)]
 pub struct Collected {
-    /// The sending (asking) side: of several pairs the circuits one after another, costs together.
+    /// The sending (client) side; circuits of several pairs are concatenated, their costs summed.
     pub sender: WorkerReport,
-    /// The receiving (answering) side, likewise.
+    /// The receiving (server) side, likewise.
     pub receiver: WorkerReport,
-    /// Whose circuits these are, where several pairs of hosts ran at once; else empty.
+    /// Circuits by host pair, where several ran at once; else empty.
     pub pairs: Vec<PairCircuits>,
     /// Host counters over the measured time.
     pub host: host::SnapshotDifference,
-    /// CPU seconds the measuring process itself took meanwhile, an emulated link included.
+    /// CPU seconds of this process meanwhile, an emulated link included.
     pub own_cpu_s: f64,
-    /// CPU seconds of those workers that ran on other hosts.
+    /// CPU seconds of workers on other hosts.
     pub remote_cpu_s: f64,
-    /// How far the clocks of the two sides may have been apart, of several pairs the worst.
+    /// Clock uncertainty between the two sides; the worst of several pairs.
     pub clocks: ClockUncertainty,
     /// The interface the traffic ran over.
     pub interface: String,
@@ -50,7 +51,7 @@ pub struct Collected {
     pub environment: EnvironmentReport,
 }
 
-/// The circuits of a pair of hosts among all of a trial.
+/// The circuits of one host pair among all of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairCircuits {
     /// The pair's name.
@@ -59,19 +60,19 @@ pub struct PairCircuits {
     pub senders: Range<usize>,
     /// Its circuits on the receiving side.
     pub receivers: Range<usize>,
-    /// How far the clocks of its two sides may have been apart.
+    /// Clock uncertainty between its two sides.
     pub clocks: ClockUncertainty,
 }
 
-/// How far the clocks of a trial's two sides may have been apart from what was reckoned with.
+/// Uncertainty of the clock offset between the two sides of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClockUncertainty {
     /// Both have the same clock.
     #[default]
     Same,
-    /// This much at most, ns, by round trips before, during and after the trial.
+    /// At most this, ns, from round trips before, during and after the trial.
     Within(u64),
-    /// Nobody knows, and why.
+    /// Unknown, and why.
     Unknown(String),
 }
 
@@ -89,10 +90,10 @@ impl ClockUncertainty {
     }
 }
 
-/// Why a trial brought no numbers.
+/// Why a trial has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrialError {
-    /// It cannot be done or broke off.
+    /// It is not possible, or was aborted.
     #[error("{0}")]
     Failed(String),
     /// The user stopped it.
@@ -103,17 +104,17 @@ pub enum TrialError {
 /// How long setting up may take.
 const SETUP_LIMIT: Duration = Duration::from_secs(15);
 
-/// How much longer than its limit a trial may take before it is given up.
+/// How far a trial may exceed its limit before it is aborted.
 const OVERRUN_MAX: Duration = Duration::from_secs(10);
 
-/// How often a wait looks whether the user wants to stop.
+/// How often a wait checks the stop flag.
 const STOP_POLL: Duration = Duration::from_millis(100);
 
-/// Runs one trial; the fate of frames on an emulated link follows `link_seed`.
+/// Runs one trial; `link_seed` drives the random choices of an emulated link.
 ///
 /// # Errors
 ///
-/// A [`TrialError`]; the workers are gone in any case.
+/// A [`TrialError`]; the workers have exited in any case.
 pub fn run(
     spec: &RaceSpec,
     trial: &TrialSpec,
@@ -141,7 +142,7 @@ pub fn run(
     result
 }
 
-/// Workers for every pair of the stage; those that were started are in `pairs` also when one cannot be.
+/// Spawns the workers of every host pair. When one cannot be spawned, `pairs` has those that run.
 fn spawn_all<'a>(
     pairs: &mut Vec<WorkerPair<'a>>,
     spec: &RaceSpec,
@@ -185,7 +186,7 @@ fn spawn_all<'a>(
     Ok(())
 }
 
-/// Sets all pairs up, starts them, and takes their reports.
+/// Sets all pairs up, starts them, and collects their reports.
 fn measure(
     pairs: &mut [WorkerPair<'_>],
     spec: &RaceSpec,
@@ -237,7 +238,7 @@ fn measure(
     Ok(collected)
 }
 
-/// Puts a pair's report to those of the pairs before; where its circuits are then.
+/// Appends the report of a pair; returns the range of its circuits.
 fn append_report(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
     let first = all.circuits.len();
     all.circuits.extend(report.circuits);
@@ -251,7 +252,7 @@ fn append_report(all: &mut WorkerReport, report: WorkerReport) -> Range<usize> {
     first..all.circuits.len()
 }
 
-/// One pair starts with the side that receives; several begin at the same time.
+/// A single pair starts the receiver first; several pairs start at an agreed time.
 fn start_all(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
     match pairs {
         [only] => only.start(),
@@ -263,7 +264,7 @@ fn failed(what: String) -> TrialError {
     TrialError::Failed(what)
 }
 
-/// The two workers of a pair of hosts, and what they do.
+/// The two workers of a host pair, and their jobs.
 struct WorkerPair<'a> {
     name: String,
     jobs: Jobs,
@@ -273,7 +274,7 @@ struct WorkerPair<'a> {
 }
 
 impl WorkerPair<'_> {
-    /// Processor seconds of those workers that run on other hosts; an agent may be on this one.
+    /// CPU seconds of workers on other hosts. Without path delay the agent is on this host: 0.
     fn remote_cpu_s(&self, listener: &WorkerReport, connector: &WorkerReport) -> f64 {
         if self.jobs.listener.path_delay_ns == 0 {
             return 0.0;
@@ -309,7 +310,7 @@ impl WorkerPair<'_> {
         }
     }
 
-    /// Starts the receiving side first; two hosts that both send begin at the same time.
+    /// Starts the receiving side first; two hosts that both send start at an agreed time.
     fn start(&mut self) -> Result<(), TrialError> {
         let stop = self.stop;
         let jobs = &self.jobs;
@@ -329,7 +330,7 @@ impl WorkerPair<'_> {
         Ok(())
     }
 
-    /// Waits for the active side, tells the other, and takes both reports.
+    /// Waits for the sending side, sends `PeerDone` to the other, and collects both reports.
     fn collect(&mut self, trial: &TrialSpec) -> Result<(WorkerReport, WorkerReport), TrialError> {
         let jobs = &self.jobs;
         let path = Duration::from_nanos(jobs.listener.path_delay_ns);
@@ -342,7 +343,7 @@ impl WorkerPair<'_> {
             (&mut self.connector, &mut self.listener)
         };
         let sent = await_done(leader, limit, stop)?;
-        // A follower that has seen the end by itself is done and reads nothing more.
+        // A follower that saw the end of the circuit has finished and reads nothing more.
         let _ = send_peer_done(follower, sent);
         let leading = await_report(leader, limit, stop)?;
         await_done(follower, limit, stop)?;
@@ -355,10 +356,10 @@ impl WorkerPair<'_> {
     }
 }
 
-/// How far ahead a common start lies, besides the way there, ns.
+/// Lead time of an agreed start, besides the path delay, ns.
 const START_LEAD_NS: u64 = 5_000_000;
 
-/// Names a time that all have heard of when it comes.
+/// Starts all workers at an agreed time, far enough ahead for every `Go` to arrive.
 fn start_together(pairs: &mut [WorkerPair<'_>]) -> Result<(), TrialError> {
     let delays = pairs.iter().map(|pair| pair.jobs.listener.path_delay_ns);
     let at_ns = crate::clock::now_ns() + START_LEAD_NS + 2 * delays.max().unwrap_or(0);
@@ -412,7 +413,7 @@ fn await_report(
 fn unexpected(message: FromWorker) -> TrialError {
     match message {
         FromWorker::Failed(what) => failed(what),
-        other => failed(format!("a worker answered out of order: {other:?}")),
+        other => failed(format!("a worker sent an unexpected message: {other:?}")),
     }
 }
 
@@ -426,7 +427,7 @@ fn send(
     sent.map_err(|error| failed(error.to_string()))
 }
 
-/// Receives, looking now and then whether the user wants to stop.
+/// Receives a message, checking the stop flag every [`STOP_POLL`].
 fn receive(
     worker: &mut WorkerHandle,
     limit: Duration,

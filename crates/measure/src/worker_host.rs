@@ -1,4 +1,4 @@
-//! Where workers run.
+//! Hosts that run workers.
 
 use control::Channel;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use testbed::Testbed;
 
-/// A place that can run workers: this process's host, a host of a testbed, and later an agent.
+/// A host that can run workers: this one, a host of a testbed, or that of an agent.
 pub trait WorkerHost {
     /// Its name in results.
     fn name(&self) -> &str;
@@ -24,47 +24,48 @@ pub trait WorkerHost {
     /// When none can be started.
     fn spawn(&self) -> io::Result<WorkerHandle>;
 
-    /// The address listeners there bind to; None for the loopback.
+    /// The address its listeners bind to; None for the loopback.
     fn bind_address(&self, _ipv6: bool) -> Option<IpAddr> {
         None
     }
 
-    /// The only address workers there speak with; None for any.
+    /// The only peer address its workers accept; None for any.
     fn allowed_peer(&self) -> Option<IpAddr> {
         None
     }
 
-    /// How its clock compares with this process's, as known right now; None where it is the same.
+    /// The current offset of its clock; None where it is this process's clock.
     ///
     /// # Errors
     ///
-    /// When it cannot be found out.
+    /// When the offset cannot be measured.
     fn clock_offset(&self) -> io::Result<Option<ClockOffset>> {
         Ok(None)
     }
 
-    /// How far its clock was from what `first` says of it, at the most and ever since then, ns.
+    /// Largest deviation of its clock from the offset `first` since that reading, ns.
     ///
     /// # Errors
     ///
-    /// A sentence when nobody can say: times of that clock cannot be held against another's.
+    /// A sentence when the deviation is unknown; its times then cannot be compared with another
+    /// clock's.
     fn clock_error_since(&self, _first: ClockOffset) -> Result<u64, String> {
         Ok(0)
     }
 }
 
-/// How another host's CLOCK_MONOTONIC compares with this one's.
+/// Offset of another host's CLOCK_MONOTONIC from this one's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockOffset {
-    /// When it was so, ns of this process's clock.
+    /// Time of the reading by this process's clock, ns.
     pub at_ns: u64,
-    /// The other's less this one's, ns.
+    /// The other clock minus this one, ns.
     pub offset_ns: i64,
-    /// How far it may be off on either side, ns.
+    /// Error bound of the offset, ns.
     pub bound_ns: u64,
 }
 
-/// Workers as child processes of this one, each with a socket pair for its standard input.
+/// Runs workers as child processes, each with a socket pair as standard input.
 #[derive(Clone, Debug)]
 pub struct LocalHost {
     program: PathBuf,
@@ -74,16 +75,17 @@ pub struct LocalHost {
 /// A running worker.
 #[derive(Debug)]
 pub struct WorkerHandle {
-    /// How to talk to it.
+    /// Its control channel.
     pub channel: Channel,
     process: WorkerProcess,
 }
 
-/// The worker's process.
+/// The process of a worker.
 enum WorkerProcess {
     /// A child of this one.
     Child(Child),
-    /// On another host; called once the channel is closed, it waits until the worker is gone.
+    /// On another host. The function is called once the channel is closed, and waits for the
+    /// worker's exit.
     Remote(Box<dyn FnOnce() + Send>),
 }
 
@@ -91,12 +93,12 @@ impl std::fmt::Debug for WorkerProcess {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             WorkerProcess::Child(child) => write!(f, "process {}", child.id()),
-            WorkerProcess::Remote(_) => f.write_str("a process elsewhere"),
+            WorkerProcess::Remote(_) => f.write_str("a remote process"),
         }
     }
 }
 
-/// How long a worker may take to end once its channel is closed.
+/// How long a worker may take to exit once its channel is closed.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl LocalHost {
@@ -118,7 +120,7 @@ impl WorkerHost for LocalHost {
     }
 }
 
-/// Workers in a host of a testbed, started like those of [`ThisHost`].
+/// Runs workers in a host of a testbed, started like those of [`LocalHost`].
 #[derive(Clone, Debug)]
 pub struct TestbedHost {
     testbed: Arc<Testbed>,
@@ -191,7 +193,7 @@ fn spawn_worker(
 }
 
 impl WorkerHandle {
-    /// A worker on another host, spoken to through `channel`. `end` waits until it is gone.
+    /// A worker on another host, controlled through `channel`. `end` waits for its exit.
     pub fn remote(channel: Channel, end: Box<dyn FnOnce() + Send>) -> WorkerHandle {
         WorkerHandle {
             channel,
@@ -199,7 +201,7 @@ impl WorkerHandle {
         }
     }
 
-    /// The number of its process; 0 on another host.
+    /// Its process ID; 0 on another host.
     pub fn pid(&self) -> u32 {
         match &self.process {
             WorkerProcess::Child(child) => child.id(),
@@ -212,7 +214,7 @@ impl WorkerHandle {
         matches!(self.process, WorkerProcess::Remote(_))
     }
 
-    /// Waits up to `limit` for the worker to say something, or to be gone.
+    /// Waits up to `limit` for a message of the worker, or its exit.
     pub fn is_readable(&self, limit: Duration) -> bool {
         let socket = self.channel.descriptor();
         let span = Timespec {
@@ -222,16 +224,16 @@ impl WorkerHandle {
         poll(&mut [PollFd::new(&socket, PollFlags::IN)], Some(&span)).is_ok_and(|ready| ready > 0)
     }
 
-    /// Ends a worker that has nothing more to say, or nothing that anybody wants to hear, at once.
+    /// Kills a worker whose messages are no longer needed.
     pub fn kill(mut self) {
         if let WorkerProcess::Child(child) = &mut self.process {
-            // One that has just ended needs no killing; it is waited for all the same.
+            // It may have exited already; `end` reaps it in any case.
             let _ = child.kill();
         }
         self.end();
     }
 
-    /// Closes the channel and waits for the worker; one that does not end is killed.
+    /// Closes the channel and waits for the worker's exit; kills it after a timeout.
     pub fn end(self) {
         let WorkerHandle { channel, process } = self;
         drop(channel);
@@ -246,7 +248,7 @@ impl WorkerHandle {
                 _ => return,
             }
         }
-        // It may be gone by now; then there is nothing to kill and it is reaped just the same.
+        // It may have exited by now; `wait` reaps it in any case.
         let _ = child.kill();
         let _ = child.wait();
     }

@@ -2,10 +2,10 @@
 
 use std::io;
 
-/// Why there is no profile; one line that names the thing and the remedy.
+/// Why there is no profile; one line with cause and remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The kernel lets this user sample no kernel stacks.
+    /// This user may not sample kernel stacks.
     #[error(
         "this user may not sample the kernel: {0}; run as root, or allow it with sysctl kernel.perf_event_paranoid=1 and kernel.kptr_restrict=0"
     )]
@@ -15,21 +15,21 @@ pub enum ProfileError {
     Absent(io::Error),
     /// The kernel's symbols are hidden or absent.
     #[error(
-        "the kernel hides the names of its procedures (/proc/kallsyms); run as root, or allow it with sysctl kernel.kptr_restrict=0"
+        "the kernel hides its symbols (/proc/kallsyms); run as root, or allow it with sysctl kernel.kptr_restrict=0"
     )]
     Symbols,
     /// The kernel refused something else.
     #[error("{what}: {error}")]
     System {
-        /// What was being done.
+        /// The failed operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 impl ProfileError {
-    /// What the kernel said when an event was to be opened.
+    /// The kernel's error when opening an event.
     pub(crate) fn event(error: io::Error) -> ProfileError {
         match error.kind() {
             io::ErrorKind::PermissionDenied => ProfileError::Privilege(error),

@@ -1,7 +1,7 @@
-//! A flame graph: one picture that needs nothing else.
+//! A flame graph as one self-contained SVG file.
 //!
-//! Each trunk is a side at a size; its width is seconds for 10,000 messages. What a procedure
-//! called stands on top of it. Colours are layers. A click widens what is clicked.
+//! Each tree is one side at one message size; its width is seconds per 10,000 messages. Callees
+//! stand on their callers. Colours are layers. A click zooms into a bar.
 
 use crate::folded_stacks::{FoldedStacks, StackNode};
 use crate::layer::Layer;
@@ -11,22 +11,22 @@ use std::fmt::Write as _;
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 17.0;
 
-/// Room above the rows for the title and the colours.
+/// Space above the rows for the title and the legend.
 const TOP: f64 = 62.0;
 
-/// What is narrower is left out.
+/// Narrower bars are omitted.
 const BAR_WIDTH_MIN: f64 = 0.25;
 
-/// Width of a letter.
+/// Width of a character.
 const CHAR_WIDTH: f64 = 6.6;
 
-/// Rows at most; what is deeper is left out.
+/// Most rows; deeper frames are omitted.
 const DEPTH_MAX: usize = 90;
 
-/// A trunk: what it is, and its stacks in seconds.
+/// A label and its folded stacks, in seconds.
 pub type StackTree = (String, FoldedStacks);
 
-/// The picture of `trunks`, as an SVG file.
+/// The flame graph of `trees`, as an SVG file.
 pub fn svg(title: &str, trees: &[StackTree]) -> String {
     let whole: f64 = trees.iter().map(|(_, tree)| tree.root.weight).sum();
     let deepest = trees.iter().map(|(_, tree)| depth(&tree.root)).max();
@@ -136,7 +136,7 @@ fn depth(node: &StackNode) -> usize {
     deepest.map_or(0, |below| below + 1)
 }
 
-/// Colours that stay apart when colours are hard to tell: light and dark, warm and cold in turn.
+/// Colours that stay distinct for colour-blind readers: light and dark, warm and cold in turn.
 fn colour(layer: Option<Layer>) -> &'static str {
     match layer {
         None => "#dddddd",
@@ -160,7 +160,7 @@ fn colour(layer: Option<Layer>) -> &'static str {
     }
 }
 
-/// The first letters of a name, with a sign where some are missing.
+/// The first characters of a name, with an ellipsis when truncated.
 fn truncate(name: &str, letters: usize) -> String {
     if name.chars().count() <= letters {
         return name.to_owned();
@@ -185,7 +185,7 @@ fn escape(text: &str) -> String {
     safe
 }
 
-/// A click makes a bar as wide as the picture, a click on a trunk shows everything again.
+/// A click on a bar zooms into it, a click on a bottom bar shows everything again.
 const SCRIPT: &str = r#"<script><![CDATA[
 const bars = [...document.querySelectorAll('.f')].map(g => {
   const r = g.querySelector('rect'), t = g.querySelector('text');

@@ -1,27 +1,27 @@
-//! Stacks folded into a tree.
+//! Stacks merged into a call tree.
 
 use crate::layer::{self, Layer};
 use crate::symbolize::Frame;
 use std::collections::BTreeMap;
 
-/// A procedure on the way from the program's start to the samples, with everything above it.
+/// A function in the call tree, with its callees.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StackNode {
-    /// What all samples through it stand for together.
+    /// Total weight of the samples in it and its callees.
     pub weight: f64,
-    /// The layer of the samples that end here; of others the one they would have.
+    /// The layer of samples that end here.
     pub layer: Option<Layer>,
-    /// What it called, by name; the kernel's apart.
+    /// Its callees, by name and whether they are in the kernel.
     pub children: BTreeMap<(String, bool), StackNode>,
 }
 
-/// Nodes of a tree at most: what comes later ends at the procedures that are there already.
+/// Most nodes of a tree; later stacks end at existing nodes.
 const NODES_MAX: usize = 20_000;
 
-/// A tree that grows by stacks.
+/// A call tree built from stacks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoldedStacks {
-    /// Where all stacks begin.
+    /// The root of all stacks.
     pub root: StackNode,
     nodes: usize,
 }
@@ -46,7 +46,7 @@ impl FoldedStacks {
         }
     }
 
-    /// Multiplies all weights, so that they mean something else.
+    /// Multiplies all weights, to convert their unit.
     pub fn scale(&mut self, factor: f64) {
         scale(&mut self.root, factor);
     }

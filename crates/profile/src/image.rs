@@ -1,4 +1,4 @@
-//! A program or library: what its addresses are called, and how its stacks unwind.
+//! A program or library: its symbols and unwind information.
 
 use framehop::ExplicitModuleSectionInfo;
 use gimli::{EndianRcSlice, RunTimeEndian};
@@ -9,15 +9,15 @@ use std::fs;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Octets of a file that is looked into; programs with all their debug information are smaller.
+/// Largest file that is read, octets; programs with debug information are smaller.
 const FILE_MAX: u64 = 2 << 30;
 
-/// How far a procedure of a library goes whose length is not said.
+/// Assumed length of functions that have no symbol size.
 const LENGTH_MAX: u64 = 4096;
 
 type Slice = EndianRcSlice<RunTimeEndian>;
 
-/// A file with code. Addresses in it are those of the file, without where a process put it.
+/// An object file. Its addresses are those of the file, without load bias.
 pub struct Image {
     data: Vec<u8>,
     /// Address, length and name, by address.
@@ -27,7 +27,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Reads the file at `path`; None when it is none with code.
+    /// Reads the file at `path`; None when it is not an object file.
     pub fn read(path: &str) -> Option<Image> {
         if fs::metadata(path).ok()?.len() > FILE_MAX {
             return None;
@@ -43,7 +43,7 @@ impl Image {
         })
     }
 
-    /// Adds names of procedures the file has none for, by their addresses.
+    /// Adds names of functions without symbols, by address.
     pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, &'static str)>) {
         let named = names.into_iter();
         self.symbols
@@ -51,11 +51,11 @@ impl Image {
         self.symbols.sort();
     }
 
-    /// What has to be added to the file's addresses where a process has put `offset` at `start`.
+    /// The load bias when a process has mapped `offset` at `start`.
     pub fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         let file = object::File::parse(&self.data[..]).ok()?;
-        // A segment is mapped from the page on in which it begins, and the page may hold the end of
-        // the one before: only one of them is code.
+        // A segment is mapped from the start of its first page, which may hold the end of the
+        // previous segment; only one of them is code.
         let mut segments = file.segments().filter(is_code);
         let holds = segments.find(|segment| {
             let (at, len) = segment.file_range();
@@ -66,7 +66,7 @@ impl Image {
         Some(start.wrapping_add(begins).wrapping_sub(holds.address()))
     }
 
-    /// How its stacks unwind.
+    /// Its sections for stack unwinding.
     pub fn unwind_sections(&self) -> Option<ExplicitModuleSectionInfo<Vec<u8>>> {
         let file = object::File::parse(&self.data[..]).ok()?;
         let place = |name: &str| -> Option<(Range<u64>, Vec<u8>)> {
@@ -88,7 +88,7 @@ impl Image {
         })
     }
 
-    /// The procedures at `address`, innermost first: several where one was built into another.
+    /// The functions at `address`, innermost first: several where functions were inlined.
     pub fn names(&self, address: u64) -> Rc<[String]> {
         if let Some(names) = self.cached_names.borrow().get(&address) {
             return Rc::clone(names);
@@ -102,7 +102,7 @@ impl Image {
 
     fn resolve(&self, address: u64) -> Vec<String> {
         let mut names = self.names_from_debug_info(address);
-        // The procedure itself stands last. Its symbol says more: debug information may leave out
+        // The outermost function is last. Its symbol is preferred, as debug information may lack
         // the path of a name.
         if let Some(symbol) = self.symbol(address) {
             names.pop();
@@ -116,7 +116,7 @@ impl Image {
             return Vec::new();
         };
         let mut names = Vec::new();
-        // Split debug information is not asked for, and broken information names nothing.
+        // Split debug information is not loaded, and broken information names nothing.
         if let Ok(mut frames) = debug.find_frames(address).skip_all_loads() {
             while let Ok(Some(frame)) = frames.next() {
                 let name = frame.function.as_ref().and_then(|name| {
@@ -144,7 +144,7 @@ fn is_code(segment: &object::Segment<'_, '_>) -> bool {
     }
 }
 
-/// A name as it was written, without what the compiler added to tell versions apart.
+/// A demangled name, without the compiler's hash.
 fn plain(name: &str) -> String {
     format!("{:#}", rustc_demangle::demangle(name))
 }
@@ -171,7 +171,7 @@ fn debug(file: &object::File<'_>) -> Option<addr2line::Context<Slice>> {
     };
     let load = |id: gimli::SectionId| -> Result<Slice, gimli::Error> {
         let section = file.section_by_name(id.name());
-        // Compressed sections are not unpacked: then symbols have to do.
+        // Compressed sections are not unpacked; then only symbols are used.
         let data = section.and_then(|section| section.uncompressed_data().ok());
         Ok(Slice::new(data.unwrap_or_default().into(), endian))
     };

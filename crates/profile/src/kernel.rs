@@ -1,9 +1,9 @@
-//! Names of the kernel's procedures.
+//! Symbols of the kernel.
 
 use crate::error::ProfileError;
 use std::fs;
 
-/// The kernel's procedures by address.
+/// The kernel's functions by address.
 #[derive(Debug, Default)]
 pub struct KernelSymbols {
     /// By ascending address.
@@ -11,11 +11,11 @@ pub struct KernelSymbols {
 }
 
 impl KernelSymbols {
-    /// Those of the kernel that runs.
+    /// Reads the symbols of the running kernel.
     ///
     /// # Errors
     ///
-    /// [`ProfileError::Symbols`] when this user may not see them.
+    /// [`ProfileError::Symbols`] when this user may not read them.
     pub fn load() -> Result<KernelSymbols, ProfileError> {
         let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let symbols = KernelSymbols::parse(&text);
@@ -25,7 +25,7 @@ impl KernelSymbols {
         Ok(symbols)
     }
 
-    /// From lines `address type name [module]`; those whose address is hidden are left out.
+    /// Parses lines `address type name [module]`; symbols with a hidden address are omitted.
     pub fn parse(text: &str) -> KernelSymbols {
         let one = |line: &str| {
             let mut words = line.split_whitespace();
@@ -40,7 +40,7 @@ impl KernelSymbols {
         KernelSymbols { symbols }
     }
 
-    /// The procedure that holds `address`.
+    /// The function that contains `address`.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self.symbols.partition_point(|(at, _)| *at <= address);
         let (_, name) = self.symbols.get(after.checked_sub(1)?)?;

@@ -1,8 +1,7 @@
-//! Layers of the way a message takes, and which procedure belongs to which.
+//! Layers of a message's path, and the functions of each.
 //!
-//! A sample belongs to the layer of the innermost procedure on its stack that has one. Locks, the
-//! return paths that keep processors from guessing, and other helpers have none: their time is
-//! their caller's.
+//! A sample belongs to the layer of the innermost function on its stack that has one. Locks, return
+//! thunks (Spectre mitigations) and other helpers have none: their time counts for the caller.
 
 use crate::symbolize::Frame;
 use std::collections::HashMap;
@@ -11,33 +10,33 @@ use std::sync::OnceLock;
 /// A layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Layer {
-    /// The loop that sends or receives, ours.
+    /// The measuring loop that sends or receives.
     Loop,
-    /// The library's call, ours.
+    /// Calls of the towpath library.
     Library,
-    /// A protocol that runs in the user's process.
+    /// A protocol engine in user space.
     Engine,
-    /// What feeds it, and the media under it.
+    /// Driver of the engine, and wires below it.
     Driver,
-    /// Ciphers and their keys.
+    /// Ciphers and key exchange.
     Encryption,
-    /// Between the user and the kernel.
+    /// Entry to and exit from the kernel.
     SystemCall,
-    /// Sockets and pipes, and the buffers packets are kept in.
+    /// Sockets, pipes and packet buffers.
     Socket,
     /// TCP and UDP.
     Transport,
-    /// IP, routes and filters.
+    /// IP, routing and netfilter.
     Internet,
     /// Interfaces and their queues.
     Device,
     /// Copying octets.
     Copy,
-    /// Sums over octets.
+    /// Checksums.
     Checksum,
-    /// Allocating and giving back memory.
+    /// Memory allocation.
     Memory,
-    /// Sleeping, waking, changing threads, waiting for descriptors.
+    /// Sleeping, wake-ups, context switches, polling of descriptors.
     Scheduling,
     /// Reading the clock.
     Clock,
@@ -48,7 +47,7 @@ pub enum Layer {
 }
 
 impl Layer {
-    /// All, from the user down, then what is found at every depth.
+    /// All, from the user down, then those found at every depth.
     pub const ALL: [Layer; 17] = [
         Layer::Loop,
         Layer::Library,
@@ -93,7 +92,7 @@ impl Layer {
     }
 }
 
-/// The layer of a stack, innermost frame first, and the procedure that decided it.
+/// The layer of a stack, innermost frame first, and the function that decided it.
 pub fn classify(frames: &[Frame]) -> (Layer, &str) {
     for frame in frames {
         let layer = if frame.kernel {
@@ -112,7 +111,7 @@ pub fn classify(frames: &[Frame]) -> (Layer, &str) {
     }
 }
 
-/// Beginnings of names of the kernel's procedures; the longest that fits decides.
+/// Name prefixes of kernel functions; the longest match decides.
 const KERNEL: [(Layer, &str); 11] = [
     (
         Layer::SystemCall,
@@ -196,14 +195,14 @@ const KERNEL: [(Layer, &str); 11] = [
         "ktime_ read_tsc kvm_clock pvclock clock_ __ktime getboottime sched_clock local_clock \
          native_sched_clock read_hpet timekeeping_",
     ),
-    // Real interrupts' own handlers, and other work done at the thread's cost.
+    // Handlers of hardware interrupts, and other work charged to the thread.
     (
         Layer::OtherKernel,
         "bpf_ __bpf perf_ __perf mlx5_ nvme_ blk_ ext4_ virtio_",
     ),
 ];
 
-/// Beginnings of names of procedures in the process, with the crates they are in.
+/// Name prefixes of functions in the process, with their crate.
 const USER: [(Layer, &str); 9] = [
     (Layer::Loop, "measure:: control:: results:: hdrhistogram::"),
     (Layer::Library, "towpath::"),
@@ -236,7 +235,7 @@ const USER: [(Layer, &str); 9] = [
     ),
 ];
 
-/// A procedure of ours that sums octets.
+/// Checksum functions of this program.
 const CHECKSUM_MODULE: &str = "engine::checksum::";
 
 type Index = HashMap<&'static str, Layer>;
@@ -249,7 +248,7 @@ fn index(rules: &[(Layer, &'static str)]) -> Index {
     all.collect()
 }
 
-/// The layer of the longest beginning of `name` that is known.
+/// The layer of the longest known prefix of `name`.
 fn longest_prefix(index: &Index, name: &str) -> Option<Layer> {
     let ends = name.char_indices().map(|(at, c)| at + c.len_utf8());
     let ends: Vec<usize> = ends.collect();
@@ -271,7 +270,7 @@ fn user(name: &str) -> Option<Layer> {
     longest_prefix(INDEX.get_or_init(|| index(&USER)), name)
 }
 
-/// The type a procedure belongs to: of `<a::B as c::D>::e` it is `a::B`.
+/// Strips `<`, references and `dyn` from a name: `<a::B as c::D>::e` starts with `a::B`.
 fn strip_type_syntax(name: &str) -> &str {
     name.trim_start_matches(['<', '&', '*'])
         .trim_start_matches("mut ")
@@ -319,7 +318,7 @@ mod tests {
         assert_eq!(on("__dev_queue_xmit"), Layer::Device);
         assert_eq!(on("try_to_wake_up"), Layer::Scheduling);
         assert_eq!(on("sk_stream_write_space"), Layer::Socket);
-        // A lock is its caller's.
+        // A lock counts for its caller.
         assert_eq!(
             decided(&["_raw_spin_lock_bh", "tcp_sendmsg"], &[]),
             (Layer::Transport, "tcp_sendmsg".into())

@@ -1,24 +1,24 @@
-//! Where a message's time goes.
+//! CPU time of a message, by layer and function.
 //!
-//! Processes are sampled while they work: where each thread is, in the kernel and in the program,
-//! some thousand times a second. The samples divide the processor time that the scheduler counted
-//! among the layers of the way and the procedures in them.
+//! Processes are sampled some thousand times a second while they run: the kernel and user stack of
+//! each thread. The samples divide the CPU time, as counted by the scheduler, among layers and
+//! functions.
 //!
 //! From the top:
 //!
-//! * [`recorder`] - sampling processes, by the cycle counter or, where there is none, the clock.
-//! * [`count`] - counting what the kernel tells by tracepoints.
-//! * [`record`] - the kernel's records.
-//! * [`stack`] - from addresses to names: [`kernel`] for the kernel's, [`maps`] and [`image`] for
+//! * [`sampler`] - samples processes by the cycle counter or, where there is none, the clock.
+//! * [`tracepoint`] - counters of kernel tracepoints.
+//! * [`perf_record`] - parser of perf records.
+//! * [`symbolize`] - from addresses to names: [`kernel`] for the kernel, [`maps`] and [`image`] for
 //!   programs and libraries.
 //! * [`layer`] - which layer a stack belongs to.
-//! * [`table`] - layers and procedures, sizes side by side.
-//! * [`fold`] and [`flame`] - the stacks as a picture.
-//! * [`error`] - why there is none.
-//! * `sys` - the system calls no library offers safely.
+//! * [`table`] - layers and functions, message sizes side by side.
+//! * [`folded_stacks`] and [`flame`] - the stacks as a flame graph.
+//! * [`error`] - why there is no profile.
+//! * `sys` - system calls without a safe wrapper in a library.
 //!
-//! What is sampled belongs to the process that ran: over the loopback a sender's time has much of
-//! the receiving in it, because the kernel carries a packet up to the receiver's socket at once.
+//! Samples belong to the process that ran: over the loopback a sender's time includes much of the
+//! receive path, because the kernel delivers a packet up to the receiver's socket at once.
 
 pub mod error;
 pub mod flame;

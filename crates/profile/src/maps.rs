@@ -1,29 +1,29 @@
-//! Where a process has its code.
+//! Code mappings of a process.
 
 use std::fs;
 use std::ops::Range;
 
-/// A stretch of code of a process.
+/// A code mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// Its addresses.
     pub addresses: Range<u64>,
-    /// Where it begins in its file.
+    /// Its offset in the file.
     pub offset: u64,
     /// The file, or a name in brackets such as `[vdso]`.
     pub path: String,
 }
 
-/// Mappings kept of a process: a program has a handful of libraries.
+/// Most mappings of a process; a program has a handful of libraries.
 const MAPPINGS_MAX: usize = 1000;
 
-/// The code of `process`; empty when it is gone.
+/// The code mappings of `process`; empty when it has exited.
 pub fn of(process: u32) -> Vec<Mapping> {
     parse(&fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default())
 }
 
-/// From lines `first-last permissions offset device inode path`; what cannot be executed or has
-/// no name is left out.
+/// Parses lines `first-last permissions offset device inode path`; mappings that are not executable
+/// or have no name are omitted.
 pub fn parse(text: &str) -> Vec<Mapping> {
     let one = |line: &str| {
         let mut words = line.split_whitespace();

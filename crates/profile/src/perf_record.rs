@@ -1,19 +1,19 @@
-//! The kernel's records, as they stand in the ring.
+//! Parser of the kernel's perf records (`perf_event_open(2)`).
 
-/// Types of records.
+/// Record types (PERF_RECORD_LOST, PERF_RECORD_SAMPLE).
 const LOST: u32 = 2;
 const SAMPLE: u32 = 9;
 
-/// Octets in front of each record: type, miscellaneous, length.
+/// Octets of a record header: type, miscellaneous, length.
 const HEADER: usize = 8;
 
-/// Marks in a chain of frames are numbers from here on.
+/// Values from here on in a call chain are context markers (PERF_CONTEXT_MAX).
 const CONTEXT_MARKERS: u64 = u64::MAX - 4095;
 
-/// Registers of the user at a sample.
+/// User registers of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registers {
-    /// The instruction.
+    /// The instruction pointer.
     pub instruction: u64,
     /// The stack pointer.
     pub stack: u64,
@@ -23,33 +23,32 @@ pub struct Registers {
     pub link: u64,
 }
 
-/// Where a thread was at a moment.
+/// The stacks of a thread at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sample {
     /// Its process.
     pub process: u32,
-    /// What the sample stands for: ns of the clock, or cycles.
+    /// Period of the sample: ns of the clock, or cycles.
     pub weight: u64,
     /// Addresses in the kernel, the innermost first; empty in user mode.
     pub kernel: Vec<u64>,
-    /// The user's registers, at the system call where the thread was in the kernel.
+    /// The user registers; those of the system call when the thread was in the kernel.
     pub registers: Option<Registers>,
     /// The user's stack, from the stack pointer up.
     pub stack: Vec<u8>,
 }
 
-/// What the records say.
+/// Parsed records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerfRecords {
     /// The samples.
     pub samples: Vec<Sample>,
-    /// Records for which the ring had no room.
+    /// Records lost because the ring was full.
     pub lost: u64,
 }
 
 impl PerfRecords {
-    /// Reads records one after the other. Those that are cut short end it; those of other kinds
-    /// are passed over.
+    /// Parses records. A truncated one ends the input; those of other types are skipped.
     pub fn parse(mut octets: &[u8]) -> PerfRecords {
         let mut records = PerfRecords::default();
         while let Some((kind, body, rest)) = split(octets) {
@@ -111,13 +110,13 @@ impl Reader<'_> {
         Some(u64::from_ne_bytes(*word))
     }
 
-    /// A lost record: the event's number, and how many.
+    /// A lost record: the event's ID, and the number of lost records.
     fn lost(&mut self) -> Option<u64> {
         self.word()?;
         self.word()
     }
 
-    /// The registers asked for, by their numbers.
+    /// The requested registers, by ascending number.
     #[cfg(target_arch = "x86_64")]
     fn registers(&mut self) -> Option<Registers> {
         let (frame, stack, instruction) = (self.word()?, self.word()?, self.word()?);
@@ -141,7 +140,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The room for the stack, the stack, and how much of the room it filled.
+    /// The reserved size of the stack, the stack, and its used size.
     fn stack(&mut self) -> Option<Vec<u8>> {
         let room = usize::try_from(self.word()?).ok()?;
         if room == 0 {

@@ -1,4 +1,4 @@
-//! Sampling processes while they work.
+//! Samples processes while they run.
 
 use crate::error::ProfileError;
 use crate::perf_record::{PerfRecords, Sample};
@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Samples a second of each process while it runs: often enough for rows of one per cent in two
-/// seconds, seldom enough to cost less than one per cent.
+/// Samples a second of a running process: enough for rows of one per cent in two seconds, at a cost
+/// below one per cent.
 const PER_S: u64 = 2999;
 
-/// How often the rings are emptied: they last four times as long.
+/// How often the rings are drained: they last four times as long.
 const DRAIN: Duration = Duration::from_millis(5);
 
-/// Octets of records kept at most: 30,000 samples with their stacks.
+/// Most octets of records: 30,000 samples with their stacks.
 const RECORDS_MAX: usize = 256 << 20;
 
-/// What makes a sample.
+/// The event that triggers samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SampleClock {
     /// The processor's cycle counter.
@@ -46,7 +46,7 @@ impl SampleClock {
     }
 }
 
-/// The clock this machine and user have.
+/// The sampling event that this machine and user have.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn available() -> Result<SampleClock, ProfileError> {
         .map_err(ProfileError::event)
 }
 
-/// Samples processes, each with the threads it starts after [`Recorder::watch`].
+/// Samples processes, each with the threads it starts after [`Sampler::attach`].
 #[derive(Debug)]
 pub struct Sampler {
     clock: SampleClock,
@@ -78,21 +78,21 @@ struct Reader {
     thread: JoinHandle<Vec<u8>>,
 }
 
-/// What was sampled.
+/// The samples of a recording.
 #[derive(Debug, Default)]
 pub struct Recording {
     /// The samples of all processes.
     pub samples: Vec<Sample>,
-    /// Samples for which there was no room.
+    /// Samples lost because the ring was full.
     pub lost: u64,
 }
 
 impl Sampler {
-    /// Will sample `processes`, from [`Recorder::start`] on.
+    /// Opens events for `processes`; sampling begins with [`Sampler::start`].
     ///
     /// # Errors
     ///
-    /// What the kernel refuses.
+    /// When the kernel refuses.
     pub fn attach(clock: SampleClock, processes: &[u32]) -> Result<Sampler, ProfileError> {
         let mut events = Vec::new();
         let mut rings = Vec::new();
@@ -119,16 +119,16 @@ impl Sampler {
         })
     }
 
-    /// What makes its samples.
+    /// The event that triggers its samples.
     pub fn clock(&self) -> SampleClock {
         self.clock
     }
 
-    /// Begins; once only.
+    /// Starts sampling; may be called once.
     ///
     /// # Errors
     ///
-    /// What the kernel refuses.
+    /// When the kernel refuses.
     pub fn start(&mut self) -> Result<(), ProfileError> {
         let mut rings = std::mem::take(&mut self.rings);
         let stop = Arc::new(AtomicBool::new(false));
@@ -145,10 +145,10 @@ impl Sampler {
         enabled.map_err(ProfileError::event)
     }
 
-    /// Ends; gives what was sampled since [`Recorder::start`].
+    /// Stops; returns the samples since [`Sampler::start`].
     pub fn stop(&mut self) -> Recording {
         for event in &self.events {
-            // One whose process is gone has stopped by itself.
+            // The event of an exited process has stopped.
             let _ = event.disable();
         }
         let Some(reader) = self.reader.take() else {
@@ -167,8 +167,8 @@ impl Drop for Sampler {
     }
 }
 
-/// Empties the rings until it is told to stop, and once more. What is beyond the limit stays in
-/// the rings, where the kernel counts it as lost.
+/// Drains the rings until `stop`, and once more. Records beyond the limit stay in the rings, where
+/// the kernel counts them as lost.
 fn read(rings: &mut [Ring], stop: &AtomicBool) -> Vec<u8> {
     let mut octets = Vec::new();
     loop {

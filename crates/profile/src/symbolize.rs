@@ -1,4 +1,4 @@
-//! From addresses to names: the whole stack of a sample.
+//! From addresses to names: unwinds and symbolizes the stack of a sample.
 
 use crate::image::Image;
 use crate::kernel::KernelSymbols;
@@ -17,22 +17,22 @@ use framehop::x86_64::{
     CacheX86_64 as Cache, UnwindRegsX86_64 as UnwindRegisters, UnwinderX86_64 as NativeUnwinder,
 };
 
-/// Frames of the user's stack at most.
+/// Most frames of a user stack.
 const FRAMES_MAX: usize = 128;
 
-/// What a procedure without a name is called.
+/// Name of an unknown function.
 pub const UNKNOWN: &str = "?";
 
-/// A procedure on a stack.
+/// A function on a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Frame {
-    /// Its name; that of its file in brackets where it has none.
+    /// Its name; the name of its file in brackets where it has none.
     pub name: Rc<str>,
-    /// Whether it is the kernel's.
+    /// Whether it is in the kernel.
     pub kernel: bool,
 }
 
-/// Names stacks of processes it has learnt about while they were alive.
+/// Symbolizes stacks of processes whose mappings were loaded while they were alive.
 pub struct Symbolizer {
     symbols: KernelSymbols,
     images: BTreeMap<String, Option<Rc<Image>>>,
@@ -54,7 +54,7 @@ struct MappedImage {
 }
 
 impl Symbolizer {
-    /// With the kernel's `symbols`.
+    /// A symbolizer with the kernel's `symbols`.
     pub fn new(symbols: KernelSymbols) -> Symbolizer {
         Symbolizer {
             symbols,
@@ -64,7 +64,7 @@ impl Symbolizer {
         }
     }
 
-    /// Learns where `process` has its code. It must be alive.
+    /// Loads the mappings of `process`, which must be alive.
     pub fn load_process(&mut self, process: u32) {
         let mut space = AddressSpace {
             modules: Vec::new(),
@@ -105,11 +105,11 @@ impl Symbolizer {
         image
     }
 
-    /// The procedures of a sample, innermost first.
+    /// The functions on the stack of a sample, innermost first.
     pub fn frames(&mut self, sample: &Sample) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (depth, &address) in sample.kernel.iter().enumerate() {
-            // All but the first are addresses to return to: what is called stands before.
+            // All but the first are return addresses; the call precedes them.
             let address = address - u64::from(depth > 0);
             let name = self.symbols.name(address).unwrap_or(UNKNOWN).to_owned();
             frames.push(self.frame(&name, true));
@@ -162,7 +162,7 @@ impl Symbolizer {
 }
 
 impl AddressSpace {
-    /// Addresses within the procedures on the user's stack, innermost first.
+    /// Addresses on the user stack, innermost first.
     fn unwind(&mut self, registers: Registers, stack: &[u8]) -> Vec<u64> {
         let mut read = |address: u64| {
             let at = address.checked_sub(registers.stack).ok_or(())?;
@@ -206,8 +206,8 @@ fn native(registers: Registers) -> UnwindRegisters {
     UnwindRegisters::new(registers.link, registers.stack, registers.frame)
 }
 
-/// Names of the C library's procedures for memory, which it chooses by processor when a program
-/// starts and gives no symbols for. This process has chosen the same.
+/// Names of the C library's memory functions, which it selects by CPU at start (IFUNC) and has no
+/// symbols for. This process has selected the same.
 fn library_names(path: &str, image: &Image) -> Vec<(u64, &'static str)> {
     let chosen = [
         ("memcpy", libc::memcpy as *const () as usize),
@@ -244,7 +244,7 @@ mod tests {
         };
         let frames = symbolizer.frames(&sample);
         let names: Vec<&str> = frames.iter().map(|frame| &*frame.name).collect();
-        // The last returns to the first octet after `inner`.
+        // The last is the return address just behind `inner`.
         assert_eq!(names, ["inner", "outer", "inner"]);
         assert!(frames.iter().all(|frame| frame.kernel));
     }

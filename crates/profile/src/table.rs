@@ -1,30 +1,30 @@
-//! Tables of layers and procedures, with sizes side by side.
+//! Tables of layers and functions, with message sizes side by side.
 
 use crate::layer::{self, Layer};
 use crate::symbolize::Frame;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Messages that times are given for: the study of 1984 sent as many.
+/// Number of messages the times refer to, as in the study of 1984.
 pub const PER_MESSAGES: f64 = 10_000.0;
 
-/// A row grows when its time at the largest size is above that at the smallest by more than this
-/// many standard errors of both, and ...
+/// A row grows with size when its time at the largest size exceeds that at the smallest by this
+/// many standard errors, and ...
 const STANDARD_ERRORS_MIN: f64 = 3.0;
 
-/// ... by more than this factor.
+/// ... by this factor.
 const GROWTH: f64 = 1.2;
 
-/// Procedures shown of a layer at most.
+/// Most functions shown of a layer.
 const PROCEDURES_MAX: usize = 8;
 
-/// Those below this part of a column's time, at every size, are not shown.
+/// Functions below this share of the time at every size are not shown.
 const SHOWN_SHARE: f64 = 0.005;
 
-/// Samples of one side at one size, by layer and procedure.
+/// Samples of one side at one size, by layer and function.
 #[derive(Clone, Debug, Default)]
 pub struct SampleTally {
-    /// Weight and number of samples of each procedure.
+    /// Weight and number of samples of each function.
     pub procedures: BTreeMap<(Layer, String), (f64, u64)>,
 }
 
@@ -37,53 +37,53 @@ impl SampleTally {
         entry.1 += 1;
     }
 
-    /// The weight of all.
+    /// Total weight.
     pub fn weight(&self) -> f64 {
         self.procedures.values().map(|(weight, _)| weight).sum()
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn samples(&self) -> u64 {
         self.procedures.values().map(|(_, count)| count).sum()
     }
 }
 
-/// What is known of one size besides its samples.
+/// Totals of one message size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Column {
     /// Octets of a message.
     pub size: u64,
     /// Messages this side sent or received.
     pub messages: u64,
-    /// Processor seconds they took.
+    /// CPU seconds they took.
     pub cpu_s: f64,
     /// Seconds they took.
     pub span_s: f64,
     /// Samples taken.
     pub samples: u64,
-    /// Samples for which there was no room.
+    /// Samples lost because the ring was full.
     pub lost: u64,
 }
 
 /// A time or a count at each size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProfileRow {
-    /// Layer, procedure or what is counted.
+    /// Layer, function or event.
     pub name: String,
-    /// The values: seconds for 10,000 messages, or how often a message; None where unknown.
+    /// The values: seconds per 10,000 messages, or events per message; None where unknown.
     pub values: Vec<Option<f64>>,
     /// Standard errors of times, from the number of samples; empty for counts.
     pub errors: Vec<f64>,
-    /// Whether it grows with the size, beyond chance.
+    /// Whether it grows significantly with size.
     pub grows: bool,
 }
 
-/// A layer and its procedures.
+/// A layer and its functions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LayerRows {
     /// The layer as a whole.
     pub layer: ProfileRow,
-    /// Its procedures, the longest first; those that hardly show are left out.
+    /// Its functions, longest time first; negligible ones are omitted.
     pub procedures: Vec<ProfileRow>,
 }
 
@@ -94,13 +94,13 @@ pub struct SideProfile {
     pub name: String,
     /// The sizes, ascending.
     pub columns: Vec<Column>,
-    /// Where the processor's time went, the user's part first.
+    /// CPU time by layer, user space first.
     pub layers: Vec<LayerRows>,
-    /// All of it.
+    /// Total CPU time.
     pub total: ProfileRow,
-    /// Time off the processor: asleep, or waiting for it.
+    /// Time off the CPU: sleeping or runnable.
     pub off: ProfileRow,
-    /// How often a message.
+    /// Events per message.
     pub counts: Vec<ProfileRow>,
 }
 
@@ -111,7 +111,7 @@ pub struct MeasuredSize {
     pub column: Column,
     /// The samples.
     pub tally: SampleTally,
-    /// Counts, each a message.
+    /// Events per message.
     pub counts: BTreeMap<String, f64>,
 }
 
@@ -145,7 +145,7 @@ impl SideProfile {
         }
     }
 
-    /// All rows that grow with size, layers and procedures.
+    /// All rows that grow with size, layers and functions.
     pub fn growing(&self) -> impl Iterator<Item = &ProfileRow> {
         let rows = self
             .layers
@@ -155,7 +155,7 @@ impl SideProfile {
     }
 }
 
-/// Weight and number of samples by procedure, of one layer at one size.
+/// Weight and number of samples by function, of one layer at one size.
 type LayerTally = BTreeMap<String, (f64, u64)>;
 
 fn layer_rows(layer: Layer, sizes: &[MeasuredSize]) -> Option<LayerRows> {
@@ -196,15 +196,15 @@ fn tally_of_layer(tally: &SampleTally, layer: Layer) -> LayerTally {
         .collect()
 }
 
-/// Seconds that samples stand for, and their standard error. The samples divide the processor time
-/// the scheduler counted; those of a procedure are as random as a count.
+/// Seconds that samples represent, and their standard error. The samples divide the CPU time
+/// counted by the scheduler; the number of samples of a function is a Poisson count.
 fn seconds((weight, count): (f64, u64), size: &MeasuredSize) -> (f64, f64) {
     let all = size.tally.weight();
     if all == 0.0 {
         return (0.0, 0.0);
     }
     let value = size.column.cpu_s * weight / all;
-    // One sample more or less, where there are none.
+    // At least one sample, where there are none.
     let one = size.column.cpu_s / size.tally.samples().max(1) as f64;
     (value, (value / (count.max(1) as f64).sqrt()).max(one))
 }
@@ -269,8 +269,8 @@ fn count_row(name: &str, sizes: &[MeasuredSize]) -> ProfileRow {
     }
 }
 
-/// A procedure's name as it fits into a table: the type instead of its traits, no parameters of
-/// types, and the last three parts of a path behind its crate.
+/// A function's name shortened for tables: the type instead of its traits, no type parameters, and
+/// of a long path the crate and the last two parts.
 pub fn short_name(name: &str) -> String {
     let name = without_parameters(&without_traits(name));
     let parts: Vec<&str> = name.split("::").filter(|part| !part.is_empty()).collect();
@@ -288,7 +288,7 @@ fn without_traits(name: &str) -> String {
     let Some((owner, behind)) = rest.split_once(" as ") else {
         return rest.replacen('>', "", 1);
     };
-    // The trait may have parameters of its own: its end is the one that closes the first bracket.
+    // The trait may have type parameters: its end closes the first bracket.
     let mut depth = 1;
     for (at, c) in behind.char_indices() {
         depth += i32::from(c == '<') - i32::from(c == '>');

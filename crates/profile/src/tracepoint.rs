@@ -1,4 +1,4 @@
-//! Counting the kernel's tracepoints.
+//! Counters of kernel tracepoints.
 
 use crate::error::ProfileError;
 use crate::sys::{Event, EventKind, mount_tracing};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// Tracepoints that are counted, with what passing one is.
+/// Tracepoints that are counted, and their meaning.
 const POINTS: [(&str, &str); 12] = [
     ("raw_syscalls/sys_enter", "system calls"),
     ("sock/sock_send_length", "sends on a socket"),
@@ -22,15 +22,15 @@ const POINTS: [(&str, &str); 12] = [
     ("exceptions/page_fault_user", "page faults"),
 ];
 
-/// Where the kernel's folder of tracepoints may be.
+/// Mount points of tracefs.
 const FOLDERS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The tracepoints this kernel has and this user may see, by what they mean. Empty without any.
+/// IDs of the tracepoints that this kernel has and this user may see, by meaning. May be empty.
 pub fn tracepoints() -> BTreeMap<&'static str, u64> {
     let found = FOLDERS.iter().map(|folder| numbers(folder));
     let found = found.into_iter().find(|numbers| !numbers.is_empty());
     found.unwrap_or_else(|| {
-        // In a thread of its own, whose mounts are gone with it.
+        // In a thread with its own mount namespace, which ends with the thread.
         let thread = std::thread::spawn(|| {
             mount_tracing(FOLDERS[0]).map_or_else(|_| BTreeMap::new(), |()| numbers(FOLDERS[0]))
         });
@@ -48,15 +48,14 @@ fn numbers(folder: &str) -> BTreeMap<&'static str, u64> {
         .collect()
 }
 
-/// Counts of one process and the threads it starts after [`Counters::watch`].
+/// Tracepoint counters of a process and the threads it starts after [`TracepointCounters::attach`].
 #[derive(Debug, Default)]
 pub struct TracepointCounters {
     events: Vec<(&'static str, Event)>,
 }
 
 impl TracepointCounters {
-    /// Will count how often `process` passes the tracepoints; those it may not be counted at are
-    /// left out.
+    /// Opens counters of `process` for the tracepoints; those not permitted are omitted.
     pub fn attach(process: u32, tracepoints: &BTreeMap<&'static str, u64>) -> TracepointCounters {
         let opened = tracepoints.iter().filter_map(|(what, number)| {
             let event = Event::open(EventKind::Tracepoint(*number), process, None);
@@ -67,20 +66,20 @@ impl TracepointCounters {
         }
     }
 
-    /// Begins.
+    /// Starts counting.
     ///
     /// # Errors
     ///
-    /// What the kernel refuses.
+    /// When the kernel refuses.
     pub fn start(&self) -> Result<(), ProfileError> {
         let started = self.events.iter().try_for_each(|(_, event)| event.enable());
         started.map_err(ProfileError::event)
     }
 
-    /// Ends; how often each was passed.
+    /// Stops counting; returns the counts.
     pub fn stop(&self) -> BTreeMap<String, u64> {
         let counts = self.events.iter().map(|(what, event)| {
-            // One whose process is gone has stopped by itself, and keeps its count.
+            // The counter of an exited process has stopped, and keeps its count.
             let _ = event.disable();
             ((*what).to_owned(), event.count().unwrap_or(0))
         });

@@ -1,9 +1,9 @@
-//! TLS 1.3 between ends that know each other's keys: Ed25519 keys as they are (RFC 7250), without
-//! certificates, names, passwords or older versions.
+//! TLS 1.3 with raw Ed25519 public keys (RFC 7250): no certificates, names, passwords or older
+//! versions.
 //!
-//! * [`KeyPair`] - who an end is.
-//! * [`OneOf`] - whom it believes; `verifier` is how TLS asks it.
-//! * [`server`], [`client`] - what TLS is told from these.
+//! * [`KeyPair`] - an end's own key.
+//! * [`TrustedKeys`] - the peer keys an end accepts; `verifier` is its TLS side.
+//! * [`server_config`], [`client_config`] - TLS configurations made of these.
 //!
 //! ```
 //! let (ours, theirs) = (rawkeys::KeyPair::generate()?, rawkeys::KeyPair::generate()?);
@@ -28,31 +28,31 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, Error, ServerConfig, SupportedCipherSuite};
 use std::sync::Arc;
 
-/// AES with 128 bits, in Galois counter mode.
+/// AES-128-GCM.
 pub const AES_128: SupportedCipherSuite = provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
-/// ChaCha20 with Poly1305, for processors without instructions for AES.
+/// ChaCha20-Poly1305, for processors without AES instructions.
 pub const CHACHA20: SupportedCipherSuite = provider::cipher_suite::TLS13_CHACHA20_POLY1305_SHA256;
 
 /// Octets of an Ed25519 public key.
 pub const PUBLIC_KEY_LEN: usize = 32;
 
-/// What comes before these octets in a SubjectPublicKeyInfo (RFC 8410).
+/// DER octets before the key in a SubjectPublicKeyInfo (RFC 8410).
 const SPKI_PREFIX: [u8; 12] = [
     0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00,
 ];
 
-/// A public key as TLS has it, a SubjectPublicKeyInfo.
+/// The SubjectPublicKeyInfo of a public key, as TLS sends it.
 pub fn spki(key: &[u8; PUBLIC_KEY_LEN]) -> Vec<u8> {
     [&SPKI_PREFIX[..], key].concat()
 }
 
-/// An Ed25519 pair.
+/// An Ed25519 key pair.
 #[derive(Clone, Debug)]
 pub struct KeyPair(Arc<CertifiedKey>);
 
 impl KeyPair {
-    /// Makes one up.
+    /// Generates a key pair.
     ///
     /// # Errors
     ///
@@ -63,11 +63,11 @@ impl KeyPair {
         KeyPair::from_pkcs8(pair.map_err(|_| Error::FailedToGetRandomBytes)?.as_ref())
     }
 
-    /// One that was kept, in PKCS 8 form.
+    /// Reads a key pair in PKCS #8 form.
     ///
     /// # Errors
     ///
-    /// When the octets are no such pair.
+    /// When the octets are no Ed25519 key pair.
     pub fn from_pkcs8(pair: &[u8]) -> Result<KeyPair, Error> {
         let pair = PrivatePkcs8KeyDer::from(pair.to_vec());
         let signing = provider::sign::any_eddsa_type(&pair)?;
@@ -90,11 +90,11 @@ fn crypto_provider(cipher_suites: Vec<SupportedCipherSuite>) -> Arc<CryptoProvid
     })
 }
 
-/// The listening end: it shows `pair`, and lets in `clients`, or everybody.
+/// The server's configuration: it authenticates with `pair` and accepts `clients`, or any client.
 ///
 /// # Errors
 ///
-/// When none of `suites` is of TLS 1.3.
+/// When none of `suites` is for TLS 1.3.
 pub fn server_config(
     pair: &KeyPair,
     clients: Option<TrustedKeys>,
@@ -110,11 +110,11 @@ pub fn server_config(
     Ok(config.with_cert_resolver(Arc::new(resolver)))
 }
 
-/// The connecting end: it speaks with any of `servers` and shows `pair`, if it has one.
+/// The client's configuration: it accepts any of `servers` and authenticates with `pair`, if given.
 ///
 /// # Errors
 ///
-/// When none of `suites` is of TLS 1.3.
+/// When none of `suites` is for TLS 1.3.
 pub fn client_config(
     pair: Option<&KeyPair>,
     servers: TrustedKeys,
@@ -139,7 +139,7 @@ mod tests {
     use rustls::pki_types::ServerName;
     use rustls::{ClientConnection, Connection, ServerConnection};
 
-    /// Passes records to and fro until both have shaken hands.
+    /// Passes records both ways until both ends have finished the handshake.
     fn handshake(server: ServerConfig, client: ClientConfig) -> Result<(), Error> {
         let name = ServerName::try_from("a.invalid").expect("a name");
         let mut ends: [Connection; 2] = [

@@ -1,4 +1,4 @@
-//! Whom an end believes.
+//! The check of a peer's key in the TLS handshake.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, ring as provider};
@@ -6,7 +6,8 @@ use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, Uni
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 
-/// Accepts any of a few keys. They are public, so that comparing them tells nothing.
+/// Accepts any of a few public keys. They are not secret, so comparison need not take constant
+/// time.
 #[derive(Debug)]
 pub struct TrustedKeys {
     keys: Vec<Vec<u8>>,
@@ -14,7 +15,7 @@ pub struct TrustedKeys {
 }
 
 impl TrustedKeys {
-    /// These keys, each a SubjectPublicKeyInfo.
+    /// Accepts these keys, each a SubjectPublicKeyInfo.
     pub fn new(keys: impl IntoIterator<Item = Vec<u8>>) -> TrustedKeys {
         TrustedKeys {
             keys: keys.into_iter().collect(),
@@ -30,7 +31,7 @@ impl TrustedKeys {
     }
 }
 
-/// What is the same for either end: how a signature is looked at.
+/// Signature checks, the same for server and client.
 macro_rules! signatures {
     () => {
         fn verify_tls12_signature(

@@ -3,18 +3,18 @@
 use results::{RunData, Status, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every trial as a row, under the union of all columns: what a trial is, its factors
-/// (`factor.*`), measures (`metric.*`), evidence (`evidence.*`), ledger (`ledger.*`) and CPU times
-/// (`cpu.*`). A measure that a trial lacks, or that is not finite, is empty.
+/// Every trial as a row, with the union of all columns: index and status, factors (`factor.*`),
+/// metrics (`metric.*`), evidence (`evidence.*`), ledger (`ledger.*`) and CPU times (`cpu.*`). A
+/// missing or non-finite value is empty.
 ///
-/// A text that a spreadsheet would take for a formula gets an apostrophe in front.
+/// Text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.
 pub fn csv(run: &RunData) -> String {
     let rows: Vec<BTreeMap<String, String>> = run.trials.iter().map(row).collect();
     let rest: BTreeSet<&String> = rows.iter().flat_map(BTreeMap::keys).collect();
     let mut writer = csv::Writer::from_writer(Vec::new());
     let fixed = FIXED.iter().map(|name| (*name).to_owned());
     let names = fixed.chain(rest.iter().map(|name| text(name)));
-    // Writing to memory fails for rows of unequal length only, and these are equal.
+    // Writing to memory fails only for rows of unequal length, and these are equal.
     let _ = writer.write_record(names);
     for (trial, row) in run.trials.iter().zip(&rows) {
         let others = rest
@@ -106,7 +106,7 @@ fn number(value: f64) -> String {
 
 fn text(value: &str) -> String {
     let formula = value.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    // A number may well start with a minus.
+    // Negative numbers start with a minus and are no formulas.
     if formula && value.parse::<f64>().is_err() {
         return format!("'{value}");
     }

@@ -1,17 +1,17 @@
-//! What a run's folder says, for people and for other programs. Reads [`results::RunData`] only;
+//! Reports of a result, for people and for other programs. Reads [`results::RunData`] only and
 //! never runs anything.
 //!
-//! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to repeat it.
-//! * [`table`] - the same in short, for a terminal.
+//! * [`html`] - one self-contained page: verdict, tables, charts, the host, how to reproduce it.
+//! * [`table`] - tables and verdicts for a terminal.
 //! * [`csv()`] - every trial as a row.
 //! * [`compare_text`], [`compare_html`] - verdicts on two runs.
 //! * [`curves_html`] - curves of a simulation or a study.
 //!
-//! Inside: `view` sorts a run into contestants and settings; `chart` draws one kind of picture a
-//! file; `page` fills `templates/report.html`; `terminal` and `export` are the short forms;
-//! `quantity` knows how numbers are written and `words` how verdicts are said. Files may come from
-//! a stranger: every string is cleaned and escaped, every list shown is bounded, and a number that
-//! is not finite is a dash.
+//! Inside: `view` sorts a run into contestants and settings; `chart` has one file per kind of
+//! chart; `page` fills `templates/report.html`; `terminal` and `export` are the text forms;
+//! `quantity` formats numbers, `phrasing` verdicts and metrics; `verdict_summary` selects what is
+//! said. Result files are untrusted input: every string is cleaned and escaped, every list shown is
+//! bounded, and a non-finite number is a dash.
 #![forbid(unsafe_code)]
 
 mod chart;

@@ -1,14 +1,14 @@
-//! Verdicts, measures and places in words.
+//! Verdicts, metrics and places as text.
 
 use crate::quantity;
 use results::{Cell, Verdict, metric};
 
-/// A verdict as one sentence, reason included, fit to print.
+/// A verdict as one sentence with its explanation, cleaned for printing.
 pub(crate) fn sentence(verdict: &Verdict) -> String {
     quantity::clean(&stats::phrasing::sentence(verdict), 700)
 }
 
-/// The sentence without its place, for where the place is said beside it.
+/// The sentence without its place, for where the place stands beside it.
 pub(crate) fn sentence_without_place(verdict: &Verdict) -> String {
     let place = quantity::clean(&stats::phrasing::contest_text(&verdict.contest), 700);
     let sentence = sentence(verdict);
@@ -16,18 +16,18 @@ pub(crate) fn sentence_without_place(verdict: &Verdict) -> String {
     claim.unwrap_or(&sentence).to_owned()
 }
 
-/// Whether a larger value of the measure is the better one.
+/// Whether a larger value of the metric is better.
 pub(crate) fn more_is_better(name: &str) -> bool {
     metric::find(name).is_none_or(|metric| metric.more_is_better)
 }
 
-/// What a measure counts, as a noun.
+/// The metric as a noun.
 pub(crate) fn metric_noun(name: &str) -> String {
     match name {
-        metric::MESSAGES_PER_S | metric::DELIVERED_PER_S => "messages".into(),
-        metric::MBIT_PER_S => "bits".into(),
+        metric::MESSAGES_PER_S | metric::DELIVERED_PER_S => "message rate".into(),
+        metric::MBIT_PER_S => "throughput".into(),
         metric::DELAY_P50_US => "round-trip time".into(),
-        metric::CONNECTIONS_PER_S => "connections".into(),
+        metric::CONNECTIONS_PER_S => "connection rate".into(),
         other => match metric::find(other) {
             Some(metric) => metric.label.to_owned(),
             None => quantity::spaced(other),
@@ -35,7 +35,7 @@ pub(crate) fn metric_noun(name: &str) -> String {
     }
 }
 
-/// Where a contest took place: `at 64 B`, with any other factor that was varied.
+/// The place of a contest: `at 64 B`, with other varied factors.
 pub(crate) fn place(contest: &Cell) -> String {
     let mut parts = Vec::new();
     if let Some(size) = contest.size() {

@@ -1,8 +1,8 @@
-//! Numbers and names as people read them.
+//! Formatting of numbers and names.
 
 use results::metric;
 
-/// What stands for a number that is missing or not finite.
+/// Stands for a missing or non-finite number.
 pub(crate) const MISSING: &str = "\u{2013}";
 
 /// Three significant digits, without a trailing point.
@@ -67,7 +67,7 @@ pub(crate) fn si(value: f64, unit: &str) -> String {
     format!("{}{gap}{prefix}{unit}", digits(value / scale))
 }
 
-/// A time given in nanoseconds, in the unit that suits it.
+/// A time in nanoseconds, in a suitable unit.
 pub(crate) fn time_ns(value: f64) -> String {
     const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s"), (1.0, "ns")];
     if !value.is_finite() {
@@ -100,7 +100,7 @@ pub(crate) fn span_s(value: f64) -> String {
     }
 }
 
-/// Bytes as sizes of messages are named: `64 B`, `1 KiB`, `1,400 B`, `16 KiB`.
+/// A message size: `64 B`, `1 KiB`, `1,400 B`, `16 KiB`.
 pub(crate) fn bytes(value: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = UNITS
@@ -135,7 +135,7 @@ pub(crate) fn change(ratio: f64) -> String {
     }
 }
 
-/// A measure's value with its unit.
+/// A metric's value with its unit.
 pub(crate) fn measure(name: &str, value: f64) -> String {
     match metric::find(name).map_or("", |metric| metric.unit) {
         "/s" => si(value, "/s"),
@@ -149,7 +149,7 @@ pub(crate) fn measure(name: &str, value: f64) -> String {
     }
 }
 
-/// A name from a result file made fit to print: no control or direction characters, not endless.
+/// A name from a result file without control and direction characters, at most `length_max` long.
 pub(crate) fn clean(text: &str, length_max: usize) -> String {
     let mut short: String = text
         .chars()
@@ -162,13 +162,12 @@ pub(crate) fn clean(text: &str, length_max: usize) -> String {
     short
 }
 
-/// A contestant's name fit to print. With options of its own it is longer than a transport's, and
-/// the options are what tells two of them apart.
+/// A contestant's name, cleaned. It may be long: options distinguish contestants of one transport.
 pub(crate) fn label(name: &str) -> String {
     clean(name, LABEL_MAX)
 }
 
-/// Three options of two transports fit.
+/// Room for two transports with three options.
 const LABEL_MAX: usize = 80;
 
 fn replace_unprintable(character: char) -> char {
@@ -180,7 +179,7 @@ fn replace_unprintable(character: char) -> char {
     }
 }
 
-/// A key such as `wakeups_per_message` as words.
+/// A key such as `wakeups_per_message` with spaces.
 pub(crate) fn spaced(key: &str) -> String {
     clean(&key.replace(['_', '-'], " "), 60)
 }

@@ -1,4 +1,4 @@
-//! A run for a terminal: a table a setting, then the verdicts.
+//! A run for a terminal: a table per setting, then the verdicts.
 
 use crate::quantity;
 use crate::verdict_summary::{self, VerdictLine};
@@ -6,21 +6,21 @@ use crate::view::{Column, Setting, View};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use results::{RunData, metric};
 
-/// Invisible characters that stand for a change of colour until the table has its widths; names
-/// from files cannot hold them, see [`quantity::clean`].
+/// Invisible characters that mark colour changes until table widths are known. Names from files
+/// cannot contain them, see [`quantity::clean`].
 const BOLD: char = '\u{2061}';
 const GREEN: char = '\u{2062}';
 const RED: char = '\u{2063}';
 const PLAIN: char = '\u{2064}';
 
-/// Narrower than this no table can be.
+/// Minimum width of a table.
 const WIDTH_MIN: usize = 40;
 
 /// Columns of a contestant's name.
 const LABEL_WIDTH: usize = 24;
 
-/// A run as text of at most `width` columns where that can be: for each setting a table of medians
-/// with the ratio to the baseline, then the verdicts in words. `colour` adds ANSI colours.
+/// A run as text of at most `width` columns if possible: for each setting a table of medians with
+/// the ratio to the baseline, then the verdicts. `colour` adds ANSI colours.
 pub fn table(run: &RunData, colour: bool, width: usize) -> String {
     let view = View::new(run);
     let width = width.max(WIDTH_MIN);
@@ -52,7 +52,7 @@ fn heading(view: &View, setting: &Setting) -> String {
     format!("{}: {label}, {better} is better{ratio}", setting.title())
 }
 
-/// The setting's table, cut into several when the sizes do not fit beside one another.
+/// The setting's table, split into several when the sizes do not fit side by side.
 fn tables(view: &View, setting: &Setting, width: usize) -> String {
     let columns = setting.columns();
     let mut parts = 1;
@@ -114,7 +114,7 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
     cells
 }
 
-/// A label in lines of at most [`LABEL_WIDTH`], broken between options where it has some.
+/// A label in lines of at most [`LABEL_WIDTH`], broken between its options.
 fn folded(label: &str) -> String {
     let mut lines = vec![String::new()];
     for part in label.split_inclusive([',', '+']) {

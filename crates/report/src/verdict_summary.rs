@@ -1,39 +1,39 @@
-//! Who wins, in words, and how sure that is: the first section of a page and the last lines in a
-//! terminal.
+//! The leading contestants and the confidence of the verdicts as text: the first section of a page
+//! and the last lines in a terminal.
 
 use crate::view::View;
 use crate::{phrasing, quantity};
 use results::{Cell, Status, Summary, Verdict, VerdictKind, metric};
 use serde::Serialize;
 
-/// The transport that only measures the harness: it takes part, but it cannot win.
+/// The transport that only measures the harness; it is never the leader.
 const NULL_TRANSPORT: &str = "null";
 
-/// What a run says in words.
+/// The verdicts of a run as text.
 #[derive(Serialize)]
 pub(crate) struct VerdictSummary {
-    /// One sentence a workload.
+    /// One sentence per metric.
     pub headline: Vec<String>,
-    /// What was raced, and against whom.
+    /// What was raced, and the baseline.
     pub context: String,
-    /// One entry a contest, in the order of the plan.
+    /// One entry per contest, in the order of the plan.
     pub contests: Vec<Contest>,
-    /// Over all cells, one line a contestant and measure.
+    /// Pooled over all cells, one line per contestant and metric.
     pub overall: Vec<VerdictLine>,
-    /// How sure all this is.
+    /// Error probability, blocks, control and invalid trials.
     pub confidence: Vec<String>,
-    /// What a reader must know.
+    /// Warnings of the summary.
     pub warnings: Vec<String>,
 }
 
-/// One contest: the line that matters most, and the others.
+/// One contest: the line of its leader, and the others.
 #[derive(Serialize)]
 pub(crate) struct Contest {
     /// The workload.
     pub workload: String,
-    /// Size and what else was varied.
+    /// Size and other varied factors.
     pub place: String,
-    /// The winner's line, or that there is none.
+    /// The leader's line; it says so if the leader is not faster than the baseline.
     pub leader: VerdictLine,
     /// The others, best first.
     pub others: Vec<VerdictLine>,
@@ -44,13 +44,13 @@ pub(crate) struct Contest {
 pub(crate) struct VerdictLine {
     /// `faster`, `slower`, `equal` or `open`.
     pub kind: &'static str,
-    /// A sign that says the same without colour.
+    /// A sign for `kind` that works without colour.
     pub sign: &'static str,
     /// The sentence.
     pub text: String,
 }
 
-/// Puts a run in words.
+/// Summarises the verdicts of a run.
 pub(crate) fn summarise(view: &View) -> VerdictSummary {
     let summary = view.run.summary.as_ref();
     VerdictSummary {
@@ -72,7 +72,7 @@ pub(crate) fn summarise(view: &View) -> VerdictSummary {
     }
 }
 
-/// What holds over all contests of a kind, where there are several.
+/// The pooled verdicts, where they cover several contests.
 fn overall(summary: &Summary) -> Vec<VerdictLine> {
     match summary.verdicts.len() > summary.overall.len() {
         true => summary.overall.iter().map(line_without_place).collect(),
@@ -84,7 +84,7 @@ fn no_summary() -> Vec<String> {
     vec!["No verdict: the run did not reach its end.".into()]
 }
 
-/// A verdict with its sign, for lists.
+/// A verdict with its sign.
 pub(crate) fn verdict_line(verdict: &Verdict) -> VerdictLine {
     let (kind, sign) = kind(verdict.kind);
     VerdictLine {
@@ -94,7 +94,7 @@ pub(crate) fn verdict_line(verdict: &Verdict) -> VerdictLine {
     }
 }
 
-/// The same for where the contest is named beside it.
+/// A verdict without its contest, which is named beside it.
 fn line_without_place(verdict: &Verdict) -> VerdictLine {
     VerdictLine {
         text: phrasing::sentence_without_place(verdict),
@@ -102,7 +102,7 @@ fn line_without_place(verdict: &Verdict) -> VerdictLine {
     }
 }
 
-/// Class and sign of a verdict; the sign says the same without colour.
+/// Class and sign of a verdict; the sign works without colour.
 pub(crate) fn kind(kind: VerdictKind) -> (&'static str, &'static str) {
     match kind {
         VerdictKind::Faster => ("faster", "\u{25b2}"),
@@ -112,7 +112,7 @@ pub(crate) fn kind(kind: VerdictKind) -> (&'static str, &'static str) {
     }
 }
 
-/// One sentence a measure: who beats the baseline by most over all cells.
+/// One sentence per metric: the contestant with the best pooled ratio to the baseline.
 fn headline(view: &View, summary: &Summary) -> Vec<String> {
     let mut metrics: Vec<&str> = Vec::new();
     for verdict in &summary.overall {
@@ -121,7 +121,7 @@ fn headline(view: &View, summary: &Summary) -> Vec<String> {
         }
     }
     if metrics.is_empty() {
-        return vec!["No verdict over all: see the contests one by one.".into()];
+        return vec!["No pooled verdict; see the single contests.".into()];
     }
     let sentences = metrics.iter().map(|metric| {
         let about = summary.overall.iter().filter(|v| v.metric == *metric);
@@ -136,8 +136,7 @@ fn best_of(view: &View, verdicts: &[&Verdict], name: &str) -> String {
         let open = verdicts
             .iter()
             .any(|v| v.kind == VerdictKind::NotEnoughData);
-        let sure = if open { " for certain" } else { "" };
-        return format!("{}: nothing beats {baseline}{sure}.", superlative(name));
+        return format!("{}: {}.", superlative(name), no_faster(&baseline, open));
     };
     let sentence = format!("{}: {}.", superlative(name), advantage(best));
     if view.may_lose(&best.contestant) != Some(true) {
@@ -146,37 +145,31 @@ fn best_of(view: &View, verdicts: &[&Verdict], name: &str) -> String {
     let reliable = verdicts.iter().copied();
     let reliable = reliable.filter(|verdict| view.may_lose(&verdict.contestant) == Some(false));
     match winner(&reliable.collect::<Vec<_>>()) {
-        Some(other) => format!(
-            "{sentence} Of those that lose nothing: {}.",
-            advantage(other)
-        ),
-        None => format!("{sentence} It may lose some."),
+        Some(other) => format!("{sentence} Best reliable transport: {}.", advantage(other)),
+        None => format!("{sentence} It may lose messages."),
     }
 }
 
 fn superlative(metric: &str) -> String {
     match metric {
-        metric::DELAY_P50_US => "Soonest answer".into(),
-        name if phrasing::more_is_better(name) => format!("Most {}", phrasing::metric_noun(name)),
-        name => format!("Least {}", phrasing::metric_noun(name)),
+        name if phrasing::more_is_better(name) => {
+            format!("Highest {}", phrasing::metric_noun(name))
+        }
+        name => format!("Lowest {}", phrasing::metric_noun(name)),
     }
 }
 
-/// `bare, 5.34 times as many as tcp`.
+/// `bare, 5.34 times that of tcp`.
 fn advantage(verdict: &Verdict) -> String {
     let who = quantity::label(&verdict.contestant);
     let baseline = quantity::label(&verdict.baseline);
     match verdict.metric.as_str() {
         name if phrasing::more_is_better(name) => {
             let times = quantity::digits(verdict.ratio);
-            format!("{who}, {times} times as many as {baseline}")
-        }
-        metric::DELAY_P50_US => {
-            let share = quantity::digits(verdict.ratio * 100.0);
-            format!("{who}, in {share} % of the time of {baseline}")
+            format!("{who}, {times} times that of {baseline}")
         }
         _ => format!(
-            "{who}, {} % of {baseline}",
+            "{who}, {} % of that of {baseline}",
             quantity::digits(verdict.ratio * 100.0)
         ),
     }
@@ -204,7 +197,7 @@ fn leader<'v>(verdicts: &[&'v Verdict]) -> Option<&'v Verdict> {
     winner(verdicts).or_else(|| best().copied())
 }
 
-/// How much better, whichever direction is better.
+/// The improvement as a factor, whichever direction is better.
 fn gain(verdict: &Verdict) -> f64 {
     match phrasing::more_is_better(&verdict.metric) {
         true => verdict.ratio,
@@ -238,17 +231,23 @@ fn contests(summary: &Summary) -> Vec<Contest> {
     contests.collect()
 }
 
-/// The line of a contest's leader; when even it is not faster, that is the news.
+/// `no contestant is faster than tcp`; with an undecided verdict only `with confidence`.
+fn no_faster(baseline: &str, undecided: bool) -> String {
+    let confidence = if undecided { " with confidence" } else { "" };
+    format!("no contestant is faster than {baseline}{confidence}")
+}
+
+/// The line of a contest's leader; it says so if the leader is not faster than the baseline.
 fn leader_line(verdict: &Verdict) -> VerdictLine {
     let mut line = line_without_place(verdict);
     let baseline = quantity::label(&verdict.baseline);
     line.text = match verdict.kind {
         VerdictKind::Faster => line.text,
         VerdictKind::Slower | VerdictKind::Equal => {
-            format!("nothing beats {baseline}. {}", line.text)
+            format!("{}. {}", no_faster(&baseline, false), line.text)
         }
         VerdictKind::NotEnoughData => {
-            format!("nothing beats {baseline} for certain. {}", line.text)
+            format!("{}. {}", no_faster(&baseline, true), line.text)
         }
     };
     line
@@ -272,24 +271,21 @@ fn context(view: &View) -> String {
         parts.push(quantity::clean(path, 120));
     }
     let baseline = quantity::label(&plan.baseline);
-    format!(
-        "{}. Everything is compared with {baseline}.",
-        parts.join(", ")
-    )
+    format!("{}. The baseline is {baseline}.", parts.join(", "))
 }
 
 fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     let plan = &view.run.plan;
     let mut lines = vec![format!(
-        "The chance of even one false \u{201c}faster\u{201d}, \u{201c}slower\u{201d} or \
+        "The probability of any false \u{201c}faster\u{201d}, \u{201c}slower\u{201d} or \
          \u{201c}equal\u{201d} in this whole race is at most {} %. \u{201c}Equal\u{201d} means \
          within {} %.",
         quantity::short(plan.alpha * 100.0),
         quantity::short(plan.equal_within * 100.0),
     )];
     lines.push(format!(
-        "{}: in each, every transport ran once, in fresh processes, in an order drawn from \
-         seed {}. Ratios compare trials of the same block.",
+        "{}: each runs every transport once, in new processes, in random order (seed {}). Ratios \
+         compare trials of the same block.",
         plural(summary.blocks as usize, "block"),
         plan.seed
     ));
@@ -298,7 +294,7 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     let (disturbed, bad): (Vec<_>, Vec<_>) = marked.partition(|t| t.status == Status::Ok);
     if disturbed.len() + bad.len() > 0 {
         lines.push(format!(
-            "{} without a result that counts, {} disturbed; the report lists them.",
+            "{} excluded, {} disturbed; the report lists them.",
             plural(bad.len(), "trial"),
             disturbed.len()
         ));
@@ -309,8 +305,8 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
 fn control_line(asked: bool, baseline: &str, control: &[Verdict]) -> String {
     let baseline = quantity::clean(baseline, 40);
     if !asked || control.is_empty() {
-        return "No control ran: nothing here shows that the method finds no difference where \
-                there is none."
+        return "No control ran, so this race does not show that identical contestants come out \
+                equal."
             .into();
     }
     let count = |kinds: &[VerdictKind]| control.iter().filter(|v| kinds.contains(&v.kind)).count();
@@ -324,18 +320,18 @@ fn control_line(asked: bool, baseline: &str, control: &[Verdict]) -> String {
     let contests = plural(control.len(), "contest");
     match (wrong, open) {
         (0, 0) => format!(
-            "The control, {baseline} against itself, came out equal in {contests} of {} (at most \
-             {worst} % apart), as it should.",
+            "The control, {baseline} against itself, was equal in {} of {contests} (at most \
+             {worst} % apart), as expected.",
             control.len()
         ),
         (0, _) => format!(
-            "The control, {baseline} against itself, showed no sure difference, but in {open} of \
-             {contests} it is not shown to be equal either (up to {worst} % apart). Trust no \
-             difference smaller than that."
+            "The control, {baseline} against itself, showed no significant difference, but is not \
+             confirmed equal in {open} of {contests} (up to {worst} % apart). Do not trust smaller \
+             differences."
         ),
         _ => format!(
-            "Careful: the control, {baseline} against itself, differed in {wrong} of {contests} \
-             (by up to {worst} %). Differences of that size mean little here."
+            "Warning: the control, {baseline} against itself, differed in {wrong} of {contests} \
+             (by up to {worst} %). Differences of that size are not meaningful here."
         ),
     }
 }

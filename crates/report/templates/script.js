@@ -1,4 +1,4 @@
-// Everything here is a convenience; the page says the same without it.
+// Interactive extras; the page is complete without them.
 (() => {
   "use strict";
   const root = document.documentElement;

@@ -1,5 +1,5 @@
-//! The page in a real browser: no word on the console, nothing wider than the window, in light and
-//! dark, wide and narrow. Skips loudly where there is no Chromium.
+//! The page in a real browser: nothing on the console, nothing wider than the window, in light and
+//! dark, wide and narrow. Prints SKIPPED where there is no Chromium.
 //!
 //! `TOWPATH_SCREENSHOTS=DIR cargo test -p report --test browser` also leaves pictures in DIR.
 
@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Seconds a browser may take for one page before it is ended.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout of the browser for one page, in seconds.
+const BROWSER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Runs before everything else on the page and writes what it sees into attributes of the document
-/// around it.
+/// Runs before everything else on the page and writes its observations into attributes of the
+/// parent document.
 const COLLECTOR: &str = include_str!("collector.html");
 
-/// A folder of its own, removed when done.
+/// A temporary folder, removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -30,7 +30,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A leftover folder hurts nobody.
+        // A leftover folder does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -138,7 +138,7 @@ fn check(browser: &Path, name: &str, page: &str, width: u32, dark: bool) {
     }
 }
 
-/// Loads the page with the collector in it; the output holds the document and the console.
+/// Loads the page with the collector; the output contains the document and the console.
 fn open(browser: &Path, folder: &Path, page: &str, width: u32, dark: bool) -> Output {
     let watched = page.replacen("<head>", &format!("<head>{COLLECTOR}"), 1);
     std::fs::write(folder.join("page.html"), framed(&watched, width)).expect("a page");
@@ -191,8 +191,7 @@ fn command(browser: &Path, folder: &Path, width: u32, height: u32, dark: bool) -
     command
 }
 
-/// Runs the browser to its end, or ends it when it takes too long. Its output goes to files, so
-/// that it never waits for us.
+/// Runs the browser, and kills it on timeout. Its output goes to files, so that it never blocks.
 fn finish(command: &mut Command, folder: &Path) -> Output {
     let file = |name: &str| std::fs::File::create(folder.join(name)).expect(name);
     command.arg(format!("file://{}", folder.join("page.html").display()));
@@ -206,8 +205,8 @@ fn finish(command: &mut Command, folder: &Path) -> Output {
         if let Some(status) = child.try_wait().expect("the browser's state") {
             break status;
         }
-        if start.elapsed() > PATIENCE {
-            // It may have ended just now; either way it is gone.
+        if start.elapsed() > BROWSER_TIMEOUT {
+            // It may have ended just now.
             let _ = child.kill();
             break child.wait().expect("the browser's end");
         }

@@ -1,4 +1,4 @@
-//! What a page must hold, whatever the run.
+//! The HTML page of complete, incomplete and hostile runs.
 
 mod synthetic;
 
@@ -23,10 +23,10 @@ fn page_has_verdict_first_and_all_sections() {
         .collect();
     assert!(places.is_sorted(), "{places:?}");
     for text in [
-        "Most messages: bare, 5.",
+        "Highest message rate: bare, 5.",
         "0.9 wake-ups a message against 2.1",
         "at most 5 %",
-        "tcp against itself, came out equal in 6 contests of 6",
+        "tcp against itself, was equal in 6 of 6 contests",
         "16 KiB",
         "reliable, ordered, stream, kernel",
         "towpath race --sizes 64,1KiB,16KiB --out &#x27;it",
@@ -46,7 +46,7 @@ fn hostile_strings_are_escaped() {
     assert!(!page.contains("<img"), "a reason became an image");
     assert!(!page.contains('\u{1b}'), "a control character came through");
     assert!(page.contains("&lt;script&gt;alert(1)"));
-    // The data, uPlot and the page's own, and no more.
+    // The data, uPlot and the page's own script.
     assert_eq!(page.matches("<script").count(), 3);
     assert_eq!(page.matches("</script").count(), 3);
 }
@@ -131,9 +131,9 @@ fn incomplete_run_shows_banner_first() {
 fn offered_load_section_has_three_curves() {
     let page = report::html(&synthetic::offered());
     for curve in [
-        "messages delivered a second",
+        "messages delivered per second",
         "messages lost",
-        "delay from the intended",
+        "delay from the scheduled",
     ] {
         assert!(page.contains(curve), "{curve} is not drawn");
     }
@@ -161,12 +161,12 @@ fn inconclusive_or_failed_control_is_reported() {
     control[0].kind = VerdictKind::NotEnoughData;
     control[0].ratio = 1.29;
     let page = report::html(&open);
-    assert!(page.contains("in 1 of 6 contests it is not shown to be equal"));
+    assert!(page.contains("not confirmed equal in 1 of 6 contests"));
     assert!(page.contains("up to 29 % apart"));
 
     let control = &mut open.summary.as_mut().expect("a summary").control;
     control[1].kind = VerdictKind::Faster;
-    assert!(report::html(&open).contains("Careful: the control"));
+    assert!(report::html(&open).contains("Warning: the control"));
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn delay_section_shows_only_delays() {
     let delay = &page[page.find("id=\"w1\"").expect("delay")..];
     let delay = delay.split("</section>").next().expect("its end");
     assert!(delay.contains("round trip, median against message size"));
-    assert!(!delay.contains("messages received a second"));
+    assert!(!delay.contains("messages received per second"));
 }
 
 #[test]

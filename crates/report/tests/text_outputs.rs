@@ -12,7 +12,7 @@ fn table_per_workload_then_verdicts() {
             .unwrap_or_else(|| panic!("no {what} in\n{text}"))
     };
     assert!(place("throughput: messages received") < place("delay: round trip"));
-    assert!(place("delay: round trip") < place("Most messages: bare"));
+    assert!(place("delay: round trip") < place("Highest message rate: bare"));
     let tcp = text
         .lines()
         .find(|line| line.trim_start().starts_with("tcp "))

@@ -1,4 +1,4 @@
-//! Cells: what was varied.
+//! Cells: the factors varied in a run.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -45,13 +45,13 @@ impl From<u64> for Factor {
 }
 
 /// A flat map from factor to value: `transport`, `size` (bytes of a message), `workload`, and
-/// whatever else a run varies. What a key does not name was not varied.
+/// whatever else a run varies. Factors without a key were not varied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cell(pub BTreeMap<String, Factor>);
 
 impl Cell {
-    /// The factor that tells contestants apart: a transport with its own options, as in
+    /// The factor that distinguishes contestants: a transport with its own options, as in
     /// [`crate::Plan::transports`].
     pub const TRANSPORT: &'static str = "transport";
     /// Bytes of a message.

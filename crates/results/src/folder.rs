@@ -18,20 +18,20 @@ pub struct RunFolder {
 pub struct RunData {
     /// The folder.
     pub path: PathBuf,
-    /// What was asked for.
+    /// The plan.
     pub plan: Plan,
     /// The hosts.
     pub machine: Machine,
-    /// What was measured.
+    /// The trials.
     pub trials: Vec<Trial>,
-    /// What it says; None when the run was killed before it could write it.
+    /// The summary; None when the run was killed before it could write it.
     pub summary: Option<Summary>,
 }
 
 /// A folder that cannot be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// The folder is there and holds something.
+    /// The folder exists and is not empty.
     #[error("{0} exists and is not empty; give another --out")]
     Exists(PathBuf),
     /// The system refused.
@@ -60,7 +60,7 @@ pub enum ReadError {
         /// Why.
         source: io::Error,
     },
-    /// A file says something else than it should.
+    /// The content of a file is invalid.
     #[error("{path} is damaged: {what}; restore it from a copy, or race again")]
     Damaged {
         /// Which file, with the line for trials.
@@ -70,11 +70,11 @@ pub enum ReadError {
     },
 }
 
-/// Bytes of a trial's line at most: a histogram is below 1 MiB, a series below 1 MiB.
+/// Most bytes of a trial's line: a histogram is below 1 MiB, a series below 1 MiB.
 const LINE_MAX: usize = 16 << 20;
 
 impl RunFolder {
-    /// Makes the folder (and those above it) and writes plan and machine.
+    /// Creates the folder (and its parents) and writes plan and machine.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl RunFolder {
         })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -115,7 +115,7 @@ impl RunFolder {
         self.trials.write_all(&line).map_err(at(&path))
     }
 
-    /// Writes the summary and makes everything durable. The folder is then never changed again.
+    /// Writes the summary and syncs everything to disk. The folder is never changed again.
     ///
     /// # Errors
     ///
@@ -129,12 +129,12 @@ impl RunFolder {
 }
 
 impl RunData {
-    /// Reads a folder. The files may come from a stranger.
+    /// Reads a folder. Its files are untrusted.
     ///
     /// # Errors
     ///
     /// When a file but `summary.json` is missing, or any is damaged. The last line of the trials
-    /// may be cut off: a run that was killed left it so, and it is ignored.
+    /// may be truncated when a run was killed; it is ignored.
     pub fn read(folder: &Path) -> Result<RunData, ReadError> {
         let plan_text = read_text(folder, "plan.toml")?;
         let plan: Plan = toml::from_str(&plan_text).map_err(|error| {
@@ -199,7 +199,7 @@ fn unreadable(folder: &Path, name: &str, source: io::Error) -> ReadError {
     }
 }
 
-/// What is wrong with a text, in one line: TOML's own words come with a drawing.
+/// A TOML error in one line; its own message spans several.
 fn toml_error(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().replace('\n', ", ");
     let before = error.span().and_then(|span| text.get(..span.start));
@@ -223,7 +223,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), WriteError> {
     write_whole(path, &text)
 }
 
-/// Writes a file so that under its name there is all of it or nothing.
+/// Writes a file atomically, by renaming a temporary one.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
     let partial = path.with_extension("partial");
     let write = || -> io::Result<()> {
@@ -233,7 +233,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
         fs::rename(&partial, path)
     };
     write().map_err(|source| {
-        // Nothing is lost by a partial file that cannot be removed either.
+        // A partial file that cannot be removed does no harm.
         let _ = fs::remove_file(&partial);
         WriteError::Io {
             path: path.to_owned(),

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::{Deserialize, Serialize};
 
-/// A histogram as it stands in a result file.
+/// A histogram in a result file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
     /// Unit of the values, `ns`.
@@ -23,13 +23,13 @@ pub enum HistogramError {
     /// Not HDR V2.
     #[error("the histogram is not HDR V2: {0}")]
     Hdr(String),
-    /// More than any histogram of ours takes.
+    /// Longer than any histogram of this program.
     #[error("the histogram is {0} characters long, more than the limit of {LEN_MAX}")]
     TooLong(usize),
 }
 
-/// Characters of an encoded histogram at most. A full one of [`new_histogram`] has about 50,000
-/// counts of at most 9 bytes, a third more in base64.
+/// Most characters of an encoded histogram. A full one of [`new_histogram`] has about 50,000 counts
+/// of at most 9 bytes, a third more in base64.
 const LEN_MAX: usize = 1 << 20;
 
 /// An empty histogram for delays: 1 ns to 60 s, three significant digits, never resized.
@@ -57,11 +57,11 @@ impl Histogram {
         })
     }
 
-    /// Decodes it. The input may come from a stranger.
+    /// Decodes it. The input is untrusted.
     ///
     /// # Errors
     ///
-    /// When it is not what it should be.
+    /// When it is not a valid histogram.
     pub fn decode(&self) -> Result<hdrhistogram::Histogram<u64>, HistogramError> {
         if self.hdr_v2.len() > LEN_MAX {
             return Err(HistogramError::TooLong(self.hdr_v2.len()));

@@ -1,9 +1,9 @@
-//! What a run leaves behind: one immutable folder, and the types to read and write it.
+//! The result of a run: one immutable folder, and the types to read and write it.
 //!
 //! | file | what it holds | type |
 //! | --- | --- | --- |
-//! | `plan.toml` | what was asked for, seed and command line included | [`Plan`] |
-//! | `machine.json` | what the hosts are | [`Machine`] |
+//! | `plan.toml` | parameters, with seed and command line | [`Plan`] |
+//! | `machine.json` | facts and findings about the hosts | [`Machine`] |
 //! | `trials.jsonl` | one line a trial, in the order they ran | [`Trial`] |
 //! | `summary.json` | estimates and verdicts, written last | [`Summary`] |
 //!

@@ -1,8 +1,8 @@
-//! Machines: what the hosts are.
+//! Machines: facts and findings about the hosts.
 
 use serde::{Deserialize, Serialize};
 
-/// What a host is and what about it may spoil a measurement.
+/// Facts about a host, and findings that may disturb a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Version of the result schema.
@@ -24,14 +24,14 @@ pub struct Fact {
     pub value: String,
 }
 
-/// Something doctor noticed.
+/// A finding of doctor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// How much it matters.
     pub severity: Severity,
-    /// What is so.
+    /// The observation.
     pub what: String,
-    /// Which measurements it touches, and how.
+    /// Which measurements it affects, and how.
     pub effect: String,
     /// What to do about it.
     pub remedy: String,

@@ -5,7 +5,7 @@
 pub struct Metric {
     /// Key in a trial's `metrics`, unit last.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Its label in reports.
     pub label: &'static str,
     /// Its unit.
     pub unit: &'static str,

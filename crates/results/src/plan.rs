@@ -1,34 +1,34 @@
-//! Plans: what was asked for.
+//! Plans: the parameters of a run.
 
 use crate::SCHEMA_VERSION;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Everything that decides a run, enough to run it again.
+/// Everything that determines a run, enough to repeat it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Version of the result schema.
     pub version: u32,
     /// The command line as typed.
     pub command: Vec<String>,
-    /// Decides the order of trials and every random choice.
+    /// Seed of the order of trials and of every random choice.
     pub seed: u64,
-    /// Values of the factor `transport`, in the order asked for: `NAME[,KEY=VALUE...]` with the keys
-    /// in order, and `+` between transports that ran together.
+    /// Values of the factor `transport`, in the order given: `NAME[,KEY=VALUE...]` with sorted
+    /// keys, and `+` between transports that ran together.
     pub transports: Vec<String>,
     /// The one the others are compared with.
     pub baseline: String,
-    /// Whether the baseline runs twice a block, as a control.
+    /// Whether the baseline runs twice a block, as A/A control.
     pub control: bool,
     /// Workloads, in order.
     pub workloads: Vec<String>,
     /// Message sizes in bytes, in order.
     pub sizes: Vec<u64>,
-    /// How many blocks, and when to look.
+    /// Number of blocks, and interim looks.
     pub blocks: BlockPlan,
     /// Probability of any false verdict in the whole run.
     pub alpha: f64,
-    /// Ratios within 1 +- this count as equal.
+    /// Ratios within 1 +- this count as equal (equivalence margin).
     pub equal_within: f64,
     /// Seconds the whole run may take.
     pub time_s: f64,
@@ -39,19 +39,20 @@ pub struct Plan {
     pub options: BTreeMap<String, String>,
 }
 
-/// How many blocks a run has and at which of them it may stop.
+/// Number of blocks, and after which of them a run may stop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BlockPlan {
     /// Blocks run in any case.
     pub min: u32,
     /// Blocks run at most.
     pub max: u32,
-    /// Numbers of blocks after which verdicts are looked at, ascending, fixed in advance.
+    /// Interim looks: numbers of blocks after which verdicts are judged, ascending, fixed in
+    /// advance.
     pub looks: Vec<u32>,
 }
 
 impl Plan {
-    /// Checks what a file may have wrong.
+    /// Checks values that may be wrong in a file.
     ///
     /// # Errors
     ///

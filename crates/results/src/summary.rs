@@ -1,4 +1,4 @@
-//! Summaries: what the trials say.
+//! Summaries: estimates and verdicts from the trials.
 
 use crate::Cell;
 use serde::{Deserialize, Serialize};
@@ -24,15 +24,15 @@ pub struct Summary {
     pub verdicts: Vec<Verdict>,
     /// The verdict over all cells, one a contestant and metric.
     pub overall: Vec<Verdict>,
-    /// The control's verdicts: the baseline against itself.
+    /// Verdicts of the A/A control: the baseline against itself.
     pub control: Vec<Verdict>,
     /// Cost models, one a contestant and workload with enough sizes.
     #[serde(default)]
     pub fits: Vec<Fit>,
-    /// Sizes at which two contestants change places.
+    /// Sizes at which two contestants cross over.
     #[serde(default)]
     pub crossovers: Vec<Crossover>,
-    /// What a reader must know, one sentence each.
+    /// Warnings, one sentence each.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -43,9 +43,9 @@ pub struct Summary {
 pub enum RunStatus {
     /// All blocks ran.
     Complete,
-    /// The user or the time limit stopped it; what is there counts.
+    /// The user or the time limit stopped it; finished trials count.
     Interrupted,
-    /// It could not go on.
+    /// It was aborted.
     Failed,
 }
 
@@ -54,9 +54,9 @@ pub enum RunStatus {
 pub struct CellSummary {
     /// Which cell.
     pub cell: Cell,
-    /// Trials that count.
+    /// Valid trials.
     pub trials_ok: u32,
-    /// Trials that do not.
+    /// Other trials.
     pub trials_bad: u32,
     /// Measures by name.
     pub metrics: BTreeMap<String, Estimate>,
@@ -85,7 +85,7 @@ pub struct Estimate {
     pub n: u32,
 }
 
-/// What can be said about one contestant against the baseline.
+/// The verdict on a contestant against the baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The contest: the cell without the transport; empty for an overall verdict.
@@ -96,7 +96,7 @@ pub struct Verdict {
     pub contestant: String,
     /// The baseline.
     pub baseline: String,
-    /// What can be said.
+    /// The kind of a verdict.
     pub kind: VerdictKind,
     /// Geometric mean of contestant / baseline over paired blocks.
     pub ratio: f64,
@@ -108,15 +108,15 @@ pub struct Verdict {
     pub alpha: f64,
     /// Paired blocks behind it.
     pub pairs: u32,
-    /// Blocks that would be needed in all, when there is not enough data.
+    /// Total number of blocks needed, when there is not enough data.
     #[serde(default)]
     pub blocks_needed: Option<u32>,
-    /// Why, from evidence; empty when nothing stands out.
+    /// Explanation from evidence; empty when nothing stands out.
     #[serde(default)]
     pub because: String,
 }
 
-/// What can be said.
+/// The kind of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
@@ -124,9 +124,9 @@ pub enum VerdictKind {
     Faster,
     /// The contestant is worse.
     Slower,
-    /// The whole interval lies within the plan's `equal_within`.
+    /// The whole interval lies within the plan's `equal_within` (equivalence test, TOST).
     Equal,
-    /// The interval includes both.
+    /// The interval includes 1 and exceeds `equal_within`.
     NotEnoughData,
 }
 
@@ -156,7 +156,7 @@ pub struct FitPiece {
     pub per_byte: f64,
 }
 
-/// A size at which two contestants change places.
+/// A size at which two contestants cross over.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Crossover {
     /// The cell without size and transport.

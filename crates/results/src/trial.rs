@@ -13,16 +13,16 @@ pub struct Trial {
     pub index: u64,
     /// Its block; 0 for pilots, which take no part in verdicts.
     pub block: u32,
-    /// What it measured.
+    /// Its cell.
     pub cell: Cell,
-    /// The second run of the baseline in a block.
+    /// The second run of the baseline in a block, as A/A control.
     pub control: bool,
-    /// Whether its numbers count.
+    /// Whether it is valid.
     pub status: Status,
-    /// Why they do not; empty for ok.
+    /// Why it is not valid; empty for ok.
     #[serde(default)]
     pub reason: String,
-    /// What disturbed it although it counts: steal, drops, retransmissions, a load, ...
+    /// What disturbed it although it is valid: steal, drops, retransmissions, a load, ...
     #[serde(default)]
     pub disturbed: Vec<String>,
     /// Start, seconds since 1970.
@@ -33,7 +33,7 @@ pub struct Trial {
     pub warm_up_s: f64,
     /// Measures by name; see [`crate::metric`].
     pub metrics: BTreeMap<String, f64>,
-    /// Evidence for a "because" line, by name, e.g. `wakeups_per_message`.
+    /// Evidence for explanations, by name, e.g. `wakeups_per_message`.
     #[serde(default)]
     pub evidence: BTreeMap<String, f64>,
     /// Distributions by name, e.g. `delay`.
@@ -45,7 +45,7 @@ pub struct Trial {
     /// Where the messages went.
     #[serde(default)]
     pub ledger: Option<Ledger>,
-    /// Host CPU the two workers took.
+    /// CPU time by consumer: `sender`, `receiver`, `link`, `load`.
     #[serde(default)]
     pub cpu: BTreeMap<String, Cpu>,
     /// Options as they took effect, read back, by `side.name`, e.g. `sender.congestion`.
@@ -53,15 +53,15 @@ pub struct Trial {
     pub effective: BTreeMap<String, String>,
 }
 
-/// Whether a trial counts.
+/// Whether a trial is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// It counts.
+    /// It is valid.
     Ok,
-    /// It ran, but its numbers do not mean what they should.
+    /// It ran, but its numbers are not meaningful.
     Invalid,
-    /// It did not run to its end.
+    /// It was aborted.
     Failed,
     /// The user stopped it.
     Interrupted,
@@ -82,21 +82,21 @@ pub struct Series {
 /// in_flight, and received = delivered + duplicates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Messages the sending user handed over.
+    /// Messages submitted by the sender.
     pub sent: u64,
-    /// Messages the receiving user got, each counted once.
+    /// Messages delivered to the receiver, without duplicates.
     pub delivered: u64,
-    /// Messages lost in a host: a full receive buffer.
+    /// Messages lost in a host, by a full receive buffer.
     pub lost_host: u64,
     /// Messages lost on the link.
     pub lost_link: u64,
     /// Messages discarded because they were damaged.
     pub corrupt: u64,
-    /// Messages on their way when the trial ended.
+    /// Messages in flight when the trial ended.
     pub in_flight: u64,
-    /// Messages received again.
+    /// Duplicates received.
     pub duplicates: u64,
-    /// Messages nobody can account for; 0 when the ledger closes.
+    /// Messages unaccounted for; 0 when the ledger closes.
     pub unaccounted: i64,
 }
 
@@ -111,6 +111,6 @@ pub struct Cpu {
     pub system_s: f64,
     /// Times the worker slept and was woken.
     pub voluntary_switches: u64,
-    /// Times it was taken off the processor.
+    /// Times it was preempted.
     pub involuntary_switches: u64,
 }

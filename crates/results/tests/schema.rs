@@ -1,4 +1,4 @@
-//! What the program writes fits the schemas in `docs/schema/`, and what is broken does not.
+//! The program's output matches the schemas in `docs/schema/`, and broken files do not.
 
 use boon::{Compiler, SchemaIndex, Schemas};
 use results::{

@@ -1,5 +1,4 @@
-//! Draws scenarios from seeds and holds them against the invariants: the program behind
-//! `cargo xtask swarm`.
+//! Draws scenarios from seeds and checks the invariants: the program behind `cargo xtask swarm`.
 //!
 //!     swarm COUNT [FIRST]   so many seeds, from FIRST on
 //!     swarm COUNTs [FIRST]  as many as there is time for: 60s
@@ -124,7 +123,7 @@ fn run_one(seed: u64) -> ExitCode {
 
 fn run_canaries() -> ExitCode {
     let mut all = true;
-    // A planted panic is no news.
+    // A planted panic needs no message.
     std::panic::set_hook(Box::new(|_| {}));
     for (fault, invariants) in PLANTED_FAULTS {
         let caught = (0..CANARY_SEEDS).find_map(|seed| find(seed, fault, invariants));

@@ -1,34 +1,34 @@
-//! From a scenario to a network.
+//! Builds a network from a scenario.
 
 use crate::disturbance::schedule_disturbances;
-use crate::engines::{self, BoxedEngine, SpecError};
+use crate::engines::{self, SpecError};
 use crate::file::{
     ChipsSpec, FaultSpec, IntervalSpec, LengthSpec, MediumSpec, Scenario, StationsSpec, TrafficSpec,
 };
 use link::{EtherConfig, GilbertElliott, LinkConfig};
 use sim::{
-    Distribution, HostCost, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic,
+    Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PerByte, Receivers, Traffic,
 };
 
 /// Stations of a scenario at most: at some 2 kB each 20 MB.
 pub const STATIONS_MAX: u64 = 10_000;
 
-/// A clock runs up to twice as fast, or half as fast.
+/// A clock runs up to 50 % fast or slow.
 const CLOCK_MAX: i32 = 500_000;
 
 /// Circuits of a pattern at most.
 const CIRCUITS_MAX: usize = 100_000;
 
-/// The network of `scenario`, ready to run, with `seed` for the scenario's own.
+/// The network of `scenario`, ready to run, with `seed` in place of the scenario's.
 ///
 /// # Errors
 ///
-/// The first value that makes no sense, and where it stands.
-pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<BoxedEngine>, SpecError> {
+/// The first invalid value and its place in the file.
+pub fn build(scenario: &Scenario, seed: u64) -> Result<Network, SpecError> {
     build_with(scenario, seed, &|engine| engine)
 }
 
-/// The same with every engine put through `wrap`.
+/// The same with every engine passed through `wrap`.
 ///
 /// # Errors
 ///
@@ -36,8 +36,8 @@ pub fn build(scenario: &Scenario, seed: u64) -> Result<Network<BoxedEngine>, Spe
 pub fn build_with(
     scenario: &Scenario,
     seed: u64,
-    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
-) -> Result<Network<BoxedEngine>, SpecError> {
+    wrap: &dyn Fn(Node) -> Node,
+) -> Result<Network, SpecError> {
     let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
     if !(2..=STATIONS_MAX).contains(&count) {
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
@@ -125,10 +125,10 @@ fn link(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, SpecError> 
     })
 }
 
-/// What befalls frames, as a link without rate and delay.
+/// The faults, as a link without rate and delay.
 pub(crate) fn fault_config(spec: &MediumSpec, faults: &FaultSpec) -> Result<LinkConfig, SpecError> {
     let refusal = || {
-        let text = "no runs of losses have this loss and loss_run; use a longer run or less loss";
+        let text = "no loss bursts have this loss and loss_run; use a longer loss_run or less loss";
         (spec.kind.span(), text.to_owned())
     };
     let run = faults.loss_run.filter(|_| faults.loss.0 > 0);
@@ -189,7 +189,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
             }
             let alone = |sender: &usize| stations.iter().all(|station| station == sender);
             if senders.iter().any(alone) {
-                let refusal = "a sender has nobody but itself to send to".to_owned();
+                let refusal = "a sender has no receiver but itself".to_owned();
                 return Err((spec.to.span(), refusal));
             }
             if senders.len() * stations.len() > CIRCUITS_MAX {
@@ -203,7 +203,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
     if let Distribution::Fixed(0) | Distribution::Exponential(0) = interarrival_ps
         && spec.messages.is_none()
     {
-        // Messages without end and without a pause would stop the clock.
+        // Messages without limit and without a pause would stop the clock.
         interarrival_ps = Distribution::Fixed(1);
     }
     Ok(Traffic {

@@ -1,21 +1,21 @@
-//! What happens to stations and media at certain times: crashes, cuts, flaps, bad spells.
+//! Disturbances at certain times: crashes, partitions, flaps, periods of loss.
 
 use crate::build::fault_config;
-use crate::engines::{self, BoxedEngine, SpecError};
+use crate::engines::{self, SpecError};
 use crate::file::{FaultSpec, Scenario};
 use crate::units::{Fraction, SimTime};
 use link::LinkConfig;
 use serde::Deserialize;
-use sim::{Disturbance, Network, PARTITIONS_MAX};
+use sim::{Disturbance, Network, Node, PARTITIONS_MAX};
 use toml::Spanned;
 
-/// Something that happens, once or again and again.
+/// A disturbance, once or repeated.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DisturbanceSpec {
-    /// `crash`: stations stop, forget everything and start anew. `partition`: nothing passes
-    /// between them and the others. `flap`: the same, again and again. `loss`: frames are lost,
-    /// besides what `[faults]` has.
+    /// `crash`: stations stop, lose their state and restart. `partition`: nothing passes between
+    /// them and the others. `flap`: the same, repeated. `loss`: frames are lost, besides what
+    /// `[faults]` has.
     pub kind: Spanned<String>,
     /// Which stations; not for `loss`.
     #[serde(default)]
@@ -30,24 +30,24 @@ pub struct DisturbanceSpec {
     pub times: Option<u64>,
     /// `loss`: frames lost.
     pub loss: Option<Fraction>,
-    /// `loss`: mean length of a run of losses; each on its own if not given.
+    /// `loss`: mean length of a burst of losses; independent losses if not given.
     pub loss_run: Option<f64>,
 }
 
-/// How often one disturbance may come.
+/// Repetitions of one disturbance at most.
 const TIMES_MAX: u64 = 10_000;
 
-/// Gives `network` the disturbances of its scenario, and ends its faults when they are to end.
-/// `base` is what befalls frames without them; engines of restarted stations go through `wrap`.
+/// Schedules the disturbances of a scenario, and the end of its faults. `base` are the faults
+/// without disturbances; engines of restarted stations are passed through `wrap`.
 ///
 /// # Errors
 ///
-/// The first value that makes no sense.
+/// The first invalid value and its place in the file.
 pub fn schedule_disturbances(
-    network: &mut Network<BoxedEngine>,
+    network: &mut Network,
     scenario: &Scenario,
     (base, seed): (LinkConfig, u64),
-    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+    wrap: &dyn Fn(Node) -> Node,
 ) -> Result<(), SpecError> {
     let mut partitions = 0;
     for (index, spec) in scenario.disturbance.iter().enumerate() {
@@ -99,9 +99,9 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
     }
     match (kind, spec.stations.is_empty(), spec.loss) {
         ("loss", true, Some(_)) => {}
-        ("loss", _, _) => return at("a spell of loss has loss and no stations".to_owned()),
-        (_, true, _) => return at(format!("a {kind} has stations; name them")),
-        (_, _, Some(_)) => return at(format!("a {kind} has no loss; use loss")),
+        ("loss", _, _) => return at("kind = \"loss\" takes loss and no stations".to_owned()),
+        (_, true, _) => return at(format!("a {kind} needs stations; name them")),
+        (_, _, Some(_)) => return at(format!("a {kind} takes no loss; use kind = \"loss\"")),
         _ => {}
     }
     if scenario.disturbance.len() > PARTITIONS_MAX as usize {
@@ -117,7 +117,7 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
         ));
     }
     if (times > 1 || kind == "flap") && every <= spec.lasts.0 {
-        return at("what comes again has every, longer than lasts".to_owned());
+        return at("a repeated disturbance needs every, longer than lasts".to_owned());
     }
     let end = u128::from(every) * u128::from(times) + u128::from(spec.at.0 + spec.lasts.0);
     match u64::try_from(end) {
@@ -127,11 +127,11 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
 }
 
 fn schedule_crash(
-    network: &mut Network<BoxedEngine>,
+    network: &mut Network,
     scenario: &Scenario,
     (spec, (from_ps, to_ps)): (&DisturbanceSpec, (u64, u64)),
     seed: u64,
-    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
+    wrap: &dyn Fn(Node) -> Node,
 ) -> Result<(), SpecError> {
     for &station in &spec.stations {
         let mut first = 0;
@@ -140,7 +140,7 @@ fn schedule_crash(
             (station as u64) < first
         });
         let Some(kind) = kind else { continue };
-        // An engine that took up the keys of the one before would be taken for it.
+        // Another seed: an engine that reused the keys of the one before would be taken for it.
         let own = engine::SplitMix64::at(seed, 0x2000 + station as u64);
         let engine = wrap(engines::make_engine(&kind.engine, own)?);
         network.disturb(from_ps, Disturbance::Crash(station));
@@ -149,9 +149,9 @@ fn schedule_crash(
     Ok(())
 }
 
-/// A time of loss: from it on until another change.
+/// Schedules a period of loss.
 fn schedule_loss(
-    network: &mut Network<BoxedEngine>,
+    network: &mut Network,
     scenario: &Scenario,
     spec: &DisturbanceSpec,
     (from_ps, to_ps): (u64, u64),

@@ -1,4 +1,4 @@
-//! Engines by name. A protocol that is to run in scenarios gets an entry in [`make`].
+//! Engines by name. A protocol that is to run in scenarios gets an entry in [`make_engine`].
 
 mod group;
 mod spec;
@@ -7,50 +7,37 @@ pub use spec::EngineSpec;
 
 use crate::units::{BitRate, ByteCount, SimTime};
 use core::time::Duration;
-use engine::{
-    Address, AssociationId, Batch, CommandError, Counters, Delivery, Engine, Event, Framing,
-    Instant, SegmentLayout,
-};
+use engine::{Address, Framing};
 use engine_xtp::pdu::{Service, Version};
 use engine_xtp::{Congestion, ErrorControl, FlowControl, RateLimit, Router, RouterConfig};
+use sim::Node;
 use study::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 
-/// Any engine.
-pub struct BoxedEngine(Box<dyn Engine>);
-
-/// Octets around a packet in an Ethernet frame leave 1500 for it; the shortest useful packet is
-/// what the engines themselves accept.
+/// Octets of a full packet. An Ethernet frame carries 1500; 128 is the least the engines accept.
 const PACKET_OCTETS: std::ops::RangeInclusive<u64> = 128..=65_535;
 
-impl BoxedEngine {
-    /// Any engine.
-    pub fn new(engine: impl Engine + 'static) -> BoxedEngine {
-        BoxedEngine(Box::new(engine))
-    }
-}
-
-/// Circuits of a station: a sender to, or a receiver from, every station there can be.
+/// Associations of a station: a sender to, or a receiver from, every station there can be.
 const ASSOCIATIONS_MAX: usize = 1 << 16;
 
-/// A fault of a value, and where it stands in the file.
+/// An invalid value: its place in the file, and what is wrong.
 pub type SpecError = (std::ops::Range<usize>, String);
 
-/// The engine of `spec`, its random choices from `seed`.
+/// The engine of `spec`; its random choices follow from `seed`.
 ///
 /// # Errors
 ///
-/// What is out of range, in one line.
-pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<BoxedEngine, SpecError> {
+/// The first value out of range, in one line.
+pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let protocol = spec.protocol.get_ref().as_str();
-    let engine: Box<dyn Engine> = match protocol {
-        "bare" => Box::new(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
-        "xtp" => Box::new(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
-        "xtp-forwarder" => Box::new(Router::new(router_config(spec))),
-        "xtp-group" => Box::new(engine_xtp::group::GroupEndpoint::new(group::config(
+    let engine: Node = match protocol {
+        "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
+        "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
+        "xtp-forwarder" => Node::router(Router::new(router_config(spec))),
+        "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
             spec, seed,
         )?)),
-        "xtp3" => Box::new(StudyXtp::new(study_config(spec, seed)?)),
+        "xtp3" => Node::associations(StudyXtp::new(study_config(spec, seed)?)),
         other => {
             let known = "bare, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
@@ -59,7 +46,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<BoxedEngine, SpecErro
     if let Some(name) = spec.unsupported_option() {
         return Err(at(format!("{protocol} has no option {name}; leave it out")));
     }
-    Ok(BoxedEngine(engine))
+    Ok(engine)
 }
 
 fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, String> {
@@ -73,11 +60,11 @@ fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, 
     })
 }
 
-/// The configuration of XTP 4.0 with the options of `spec`.
+/// The configuration of XTP with the options of `spec`.
 ///
 /// # Errors
 ///
-/// What is out of range, in one line.
+/// The first value out of range, in one line.
 pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let default = engine_xtp::Config::default();
@@ -129,7 +116,7 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Sp
     })
 }
 
-/// The station that all circuits go through.
+/// The router that all circuits go through.
 fn gateway(spec: &EngineSpec, dialect: Version) -> Result<Option<Address>, String> {
     let Some(station) = spec.gateway else {
         return Ok(None);
@@ -184,7 +171,7 @@ const CONGESTIONS: [(&str, Congestion); 4] = [
     ("rate", Congestion::Rate),
 ];
 
-/// What a word stands for.
+/// The value of a word in the file.
 fn choice<T: Copy>(
     word: &Option<toml::Spanned<String>>,
     default: T,
@@ -267,92 +254,4 @@ fn study_config(spec: &EngineSpec, seed: u64) -> Result<StudyConfig, SpecError> 
         ctimer: spec.ctimer.map(duration),
         seed,
     })
-}
-
-impl Engine for BoxedEngine {
-    fn layout(&self) -> SegmentLayout {
-        self.0.layout()
-    }
-
-    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
-        self.0.connect(now, to)
-    }
-
-    fn listen(&mut self, accept: bool) {
-        self.0.listen(accept);
-    }
-
-    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool) {
-        self.0.submit(now, circuit, end, push);
-    }
-
-    fn framing(&self) -> Framing {
-        self.0.framing()
-    }
-
-    fn end_message(&mut self, circuit: AssociationId, end: u64) {
-        self.0.end_message(circuit, end);
-    }
-
-    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64) {
-        self.0.consume(now, circuit, bytes);
-    }
-
-    fn finish(&mut self, now: Instant, circuit: AssociationId) {
-        self.0.finish(now, circuit);
-    }
-
-    fn abort(&mut self, now: Instant, circuit: AssociationId) {
-        self.0.abort(now, circuit);
-    }
-
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
-        self.0.handle_packet(now, from, packet, deliveries);
-    }
-
-    fn handle_timeout(&mut self, now: Instant) {
-        self.0.handle_timeout(now);
-    }
-
-    fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
-        self.0.poll_transmit(now, batch);
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.0.poll_event()
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.0.poll_timeout()
-    }
-
-    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
-        self.0.bytes_in_flight(circuit)
-    }
-
-    fn counters(&self) -> Counters {
-        self.0.counters()
-    }
-
-    fn sort_by_priority(&self, circuits: &mut [AssociationId]) {
-        self.0.sort_by_priority(circuits);
-    }
-
-    fn forwarded_from(&self) -> Option<u64> {
-        self.0.forwarded_from()
-    }
-
-    fn supports_cut_through(&self, from: Address, head: &[u8]) -> bool {
-        self.0.supports_cut_through(from, head)
-    }
-
-    fn coalesce_delay(&self) -> Duration {
-        self.0.coalesce_delay()
-    }
 }

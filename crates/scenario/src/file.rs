@@ -1,4 +1,4 @@
-//! A scenario as it stands in a file.
+//! The format of scenario files.
 
 use crate::disturbance::DisturbanceSpec;
 use crate::engines::EngineSpec;
@@ -6,30 +6,30 @@ use crate::units::{BitRate, ByteCount, Fraction, SimTime};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// Everything a run needs.
+/// A scenario.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// What it shows.
     #[serde(default)]
     pub name: String,
-    /// All random choices follow from it.
+    /// Seed of all random choices.
     #[serde(default = "one")]
     pub seed: u64,
     /// The run ends at this simulated time.
     pub time_limit: SimTime,
     /// The run ends when so many messages are settled.
     pub messages: Option<u64>,
-    /// What joins the stations.
+    /// The medium between the stations.
     pub medium: MediumSpec,
-    /// What befalls frames: on a link, or at each receiver of an ether on its own.
+    /// Faults of frames: on a link, or independently at each receiver of an ether.
     pub faults: Option<FaultSpec>,
-    /// What happens at certain times.
+    /// Disturbances at certain times.
     #[serde(default)]
     pub disturbance: Vec<DisturbanceSpec>,
     /// The stations, numbered from 0 in this order.
     pub station: Vec<StationSpec>,
-    /// Who sends what to whom.
+    /// The traffic.
     pub traffic: Vec<TrafficSpec>,
 }
 
@@ -37,46 +37,46 @@ fn one() -> u64 {
     1
 }
 
-/// What joins the stations.
+/// The medium between the stations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MediumSpec {
     /// `ether10` (10 Mbit/s on one cable), `ether3` (the experimental 3 Mbit/s), `direct` (two
     /// stations, full duplex) or `switch` (an output queue for each station).
     pub kind: Spanned<String>,
-    /// Ethers: places of the stations along the cable, as propagation from its beginning.
+    /// Ethers: positions of the stations along the cable, as propagation from its beginning.
     #[serde(default)]
     pub positions: Vec<SimTime>,
-    /// Ethers: short frames are padded to their least length; not, if false.
+    /// Ethers: whether short frames are padded; yes if not given.
     pub padding: Option<bool>,
-    /// Links: bits a second; none takes no time.
+    /// Links: bits a second; unlimited if not given.
     pub rate: Option<BitRate>,
-    /// Links: propagation.
+    /// Links: propagation delay.
     #[serde(default)]
     pub delay: SimTime,
-    /// Links: what may wait.
+    /// Links: the queue's limit; unlimited if not given.
     pub queue: Option<ByteCount>,
-    /// Switch: octets of a frame it waits for before it passes it on; all if not given.
+    /// Switch: octets of a frame it needs to forward it; all if not given.
     pub cut_through: Option<u32>,
 }
 
-/// Faults.
+/// Faults of frames.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FaultSpec {
     /// Frames lost.
     pub loss: Fraction,
-    /// Mean length of a run of losses; each on its own if not given.
+    /// Mean length of a burst of losses; independent losses if not given.
     pub loss_run: Option<f64>,
     /// Frames that arrive twice (links only).
     pub duplicate: Fraction,
-    /// Frames held back.
+    /// Frames reordered.
     pub reorder: Fraction,
-    /// For how long.
+    /// By how much they are delayed.
     pub reorder_by: SimTime,
-    /// Frames with a bit turned over.
+    /// Frames with a bit error.
     pub corrupt: Fraction,
-    /// When all of this ends; never if not given.
+    /// When all faults end; never if not given.
     pub until: Option<SimTime>,
 }
 
@@ -89,12 +89,12 @@ pub struct StationSpec {
     pub count: u64,
     /// The protocol.
     pub engine: EngineSpec,
-    /// What work costs.
+    /// The cost of a host's work.
     #[serde(default)]
     pub chips: ChipsSpec,
 }
 
-/// What a host's work costs.
+/// The cost of a host's work.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ChipsSpec {
@@ -102,7 +102,7 @@ pub struct ChipsSpec {
     pub copy_delay: SimTime,
     /// Bytes `copy_delay` is for; 1 if not given.
     pub copy_bytes: Option<ByteCount>,
-    /// Each piece copied, besides.
+    /// Each copy, besides.
     pub copy_fixed: SimTime,
     /// A packet's checksum.
     pub checksum_delay: SimTime,
@@ -112,14 +112,14 @@ pub struct ChipsSpec {
     pub packet: SimTime,
     /// Each arrival.
     pub interrupt: SimTime,
-    /// Each timer that goes off.
+    /// Each timer that expires.
     pub timer: SimTime,
-    /// Between two packets on their way out.
+    /// Between two packets sent.
     pub separation: SimTime,
-    /// Parts of a million by which the station's clock runs fast; slow if negative.
+    /// Parts per million by which the station's clock runs fast; slow if negative.
     pub clock_ppm: i32,
-    /// On a switch, with `xtp-forwarder`: octets of a frame it waits for before it passes it on, once
-    /// it knows the route; all if not given.
+    /// On a switch, with `xtp-forwarder`: octets of a frame it needs to forward it, once it knows
+    /// the route; all if not given.
     pub cut_through: Option<u32>,
 }
 
@@ -127,20 +127,20 @@ pub struct ChipsSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficSpec {
-    /// Where messages come up: numbers of stations, or `"others"`, all that are not in `to`.
+    /// Senders: numbers of stations, or `"others"`, all that are not in `to`.
     pub from: Spanned<StationsSpec>,
-    /// Where they go: numbers of stations, or `"all"` others.
+    /// Receivers: numbers of stations, or `"all"` others.
     pub to: Spanned<StationsSpec>,
     /// Bytes of a message.
     pub length: LengthSpec,
     /// Time from one message to the next.
     pub interarrival: IntervalSpec,
-    /// Messages of the pattern; without end if not given.
+    /// Messages of the pattern; unlimited if not given.
     pub messages: Option<u64>,
-    /// Before the first interval.
+    /// Time before the first interval.
     #[serde(default)]
     pub start: SimTime,
-    /// Messages not settled at most; the next one comes up an interval after there is room.
+    /// Unsettled messages at most; the next one is produced an interval after there is room.
     pub outstanding: Option<u64>,
 }
 
@@ -148,31 +148,31 @@ pub struct TrafficSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum StationsSpec {
-    /// Each message at, or to, one of these.
+    /// One of these for each message.
     Stations(Vec<usize>),
-    /// A word for several.
+    /// `all` or `others`.
     Word(String),
 }
 
-/// How long messages are.
+/// Distribution of message lengths.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LengthSpec {
     /// Always this.
     Fixed(ByteCount),
-    /// Between two lengths, all alike.
+    /// Uniform between two lengths.
     Uniform(ByteCount, ByteCount),
     /// Exponential with this mean.
     Exponential(ByteCount),
 }
 
-/// How often they come.
+/// Distribution of the times between messages.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum IntervalSpec {
     /// Always this.
     Fixed(SimTime),
-    /// Between two times, all alike.
+    /// Uniform between two times.
     Uniform(SimTime, SimTime),
     /// Exponential with this mean.
     Exponential(SimTime),

@@ -1,16 +1,16 @@
-//! Simulations as files: TOML with units, and what a run of one gives.
+//! Simulations described in files: TOML with units in, results out.
 //!
-//! * [`mod@file`] - what may stand in a scenario.
+//! * [`mod@file`] - the format of scenario files.
 //! * [`mod@units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
 //! * [`mod@engines`] - protocols by name.
-//! * [`mod@build`] - from a scenario to a network.
-//! * [`mod@disturb`] - crashes, cuts, flaps, bad spells.
-//! * [`mod@outcome`] - from a finished run to a row.
-//! * [`mod@sweep`] - one scenario at many points and seeds.
-//! * [`mod@swarm`] - scenarios drawn from seeds, and what must hold in each.
-//! * [`mod@trace`] - a run as lines, and where two runs part.
+//! * [`mod@build`] - builds a network from a scenario.
+//! * [`mod@disturbance`] - crashes, partitions, flaps, periods of loss.
+//! * [`mod@outcome`] - the result of a run as a row.
+//! * [`mod@sweep`] - one scenario with many values and seeds.
+//! * [`mod@swarm`] - scenarios drawn from seeds, and invariants that must hold in each.
+//! * [`mod@trace`] - a run as lines, and where two runs differ.
 //!
-//! A fault in a file is told as `line:column: what is wrong; what would be right`.
+//! An invalid value is reported as `line:column: what is wrong; what would be right`.
 #![forbid(unsafe_code)]
 
 pub mod build;
@@ -29,11 +29,11 @@ pub use outcome::RunOutcome;
 
 use engines::SpecError;
 
-/// Reads a scenario and checks that it can run.
+/// Parses a scenario and checks that it can run.
 ///
 /// # Errors
 ///
-/// The first fault, as `line:column: message`.
+/// The first invalid value, as `line:column: message`.
 pub fn parse(text: &str) -> Result<Scenario, String> {
     let scenario: Scenario = toml::from_str(text).map_err(|error| {
         let span = error.span().unwrap_or(0..0);
@@ -43,16 +43,16 @@ pub fn parse(text: &str) -> Result<Scenario, String> {
     Ok(scenario)
 }
 
-/// Runs a scenario with `seed`. `watch` may set an observer first.
+/// Runs a scenario with `seed`. `prepare` may set an observer first.
 ///
 /// # Errors
 ///
-/// A value that makes no sense, without its place.
+/// The first invalid value, without its place.
 pub fn run(
     scenario: &Scenario,
     changes: &[String],
     seed: u64,
-    prepare: impl FnOnce(&mut sim::Network<engines::BoxedEngine>),
+    prepare: impl FnOnce(&mut sim::Network),
 ) -> Result<RunOutcome, String> {
     let mut network = build(scenario, seed).map_err(|(_, message)| message)?;
     prepare(&mut network);
@@ -67,7 +67,7 @@ fn one_line(message: &str) -> String {
     lines.join(" ")
 }
 
-/// A fault with its line and column, both from 1.
+/// The error with its line and column, both from 1.
 fn format_error(text: &str, (span, message): &SpecError) -> String {
     let before = &text[..span.start.min(text.len())];
     let line = before.matches('\n').count() + 1;

@@ -1,19 +1,19 @@
-//! What a run gave, as a row.
+//! The result of a run as a row.
 
 use serde::Serialize;
 use sim::{FlowReport, Histogram, NetworkReport, StopReason};
 use stats::series::series_mean;
 use stats::{Steady, steady_state};
 
-/// Slices a throughput's mean is taken from.
+/// Slices of the throughput series for steady-state detection.
 const SLICES: usize = 200;
 
-/// A run.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunOutcome {
     /// Name of the scenario.
     pub scenario: String,
-    /// What was changed in it, `key=value`.
+    /// Values changed in it, `key=value`.
     pub changes: Vec<String>,
     /// Its seed.
     pub seed: u64,
@@ -29,7 +29,7 @@ pub struct RunOutcome {
     pub stations: Vec<StationRow>,
     /// Every circuit.
     pub circuits: Vec<CircuitRow>,
-    /// Events worked off.
+    /// Events handled.
     pub events: u64,
 }
 
@@ -55,9 +55,9 @@ pub struct Totals {
 pub struct DelayStats {
     /// Mean.
     pub mean_us: f64,
-    /// Least.
+    /// Minimum.
     pub min_us: f64,
-    /// Median; null with too few values, as the others.
+    /// Median; null with too few values, as are the other quantiles.
     pub p50_us: Option<f64>,
     /// 90 % are below.
     pub p90_us: Option<f64>,
@@ -65,20 +65,20 @@ pub struct DelayStats {
     pub p99_us: Option<f64>,
     /// 99.9 % are below.
     pub p999_us: Option<f64>,
-    /// Greatest.
+    /// Maximum.
     pub max_us: f64,
 }
 
-/// The cable.
+/// The shared cable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EtherRow {
-    /// Share of the time it carried frames that came through.
+    /// Share of the time it carried frames without collision.
     pub utilisation: f64,
     /// Share of the time collisions took.
     pub collided: f64,
     /// Transmissions that collided.
     pub collisions: u64,
-    /// Frames sent without.
+    /// Frames sent without collision.
     pub sent: u64,
     /// Frames given up after 16 attempts.
     pub dropped: u64,
@@ -91,17 +91,17 @@ pub struct StationRow {
     pub busy: [f64; 4],
     /// Frames at its network controller, mean over time.
     pub controller_mean: f64,
-    /// The most at once.
+    /// Most frames there at once.
     pub controller_max: u64,
-    /// Most packets before its receiver at once.
+    /// Most packets that waited for its receiver at once.
     pub arrivals_max: u64,
     /// Packets built.
     pub packets_built: u64,
-    /// Of these, again.
+    /// Of these, retransmissions.
     pub retransmissions: u64,
 }
 
-/// A circuit. One that takes the place of another has a row of its own.
+/// A circuit. One that replaces another has a row of its own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CircuitRow {
     /// The station that sends.
@@ -110,13 +110,13 @@ pub struct CircuitRow {
     pub offered: u64,
     /// Messages settled.
     pub settled: u64,
-    /// Messages not settled when the circuit ended before its time, and those that came up after.
+    /// Messages not settled when the circuit was closed early, and those produced afterwards.
     pub given_up: u64,
-    /// Bytes the sender's protocol let go of before a receiver had them.
+    /// Bytes the sender's protocol released before a receiver had them.
     pub lost_bytes: u64,
-    /// Most bytes its sender's protocol held at once.
+    /// Most bytes in the send buffer at once.
     pub held_max_bytes: u64,
-    /// From the controller taking up a message's last frame to the packet that settled it.
+    /// From the controller starting a message's last frame to the packet that settled the message.
     pub exchange: Option<DelayStats>,
     /// Each receiver.
     pub receivers: Vec<ReceiverRow>,
@@ -133,13 +133,13 @@ pub struct ReceiverRow {
     pub bytes: u64,
     /// User bytes a second up to the last message.
     pub throughput_bps: f64,
-    /// The same after the warm-up, if the run settled.
+    /// The same in steady state, if the run reached it.
     pub steady_bps: Option<f64>,
     /// Its standard error by batch means.
     pub steady_error_bps: Option<f64>,
-    /// What can be said of the warm-up: `settled`, `never settled` or `too short`.
+    /// The warm-up: `settled`, `never settled` or `too short`.
     pub settling: &'static str,
-    /// Times bytes were missing.
+    /// Gaps between deliveries.
     pub gaps: u64,
     /// Bytes that were not the ones sent.
     pub wrong_bytes: u64,

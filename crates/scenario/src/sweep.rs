@@ -1,5 +1,5 @@
-//! One scenario at many points and seeds, on many threads; rows have keys, so that an interrupted
-//! sweep goes on and shards merge.
+//! One scenario with many values and seeds, on many threads; rows have keys, so that an interrupted
+//! sweep can be resumed and shards merged.
 
 use crate::file::Scenario;
 use crate::trace::{HASH_START, hash};
@@ -9,10 +9,10 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A key and the values it takes.
+/// A key and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Where it stands: names and, in lists, numbers, joined by dots: `traffic.0.messages`.
+    /// Path of the value: names and, in lists, indices, joined by dots: `traffic.0.messages`.
     pub key: String,
     /// TOML values as text; words need no quotes.
     pub values: Vec<String>,
@@ -21,9 +21,9 @@ pub struct Axis {
 /// A run of a sweep.
 #[derive(Clone, Debug)]
 pub struct SweepJob {
-    /// What is changed, `key=value`.
+    /// Values changed, `key=value`.
     pub changes: Vec<String>,
-    /// The scenario with that.
+    /// The scenario with these values.
     pub scenario: Scenario,
     /// The seed.
     pub seed: u64,
@@ -34,21 +34,21 @@ pub struct SweepJob {
 /// A row with its key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// As in [`Job`].
+    /// As in [`SweepJob`].
     pub key: String,
-    /// What the run gave.
+    /// The result of the run.
     #[serde(flatten)]
     pub outcome: RunOutcome,
 }
 
-/// Points of a sweep at most.
+/// Runs of a sweep at most.
 const JOBS_MAX: usize = 1_000_000;
 
 /// Every combination of the axes' values with every seed, in order.
 ///
 /// # Errors
 ///
-/// A key that leads nowhere, or a value that makes no sense.
+/// A key that names nothing, or an invalid value.
 pub fn jobs(text: &str, axes: &[Axis], seeds: &[u64]) -> Result<Vec<SweepJob>, String> {
     parse(text)?;
     let combinations = axes.iter().map(|axis| axis.values.len().max(1));
@@ -104,7 +104,7 @@ pub fn apply_changes(text: &str, changes: &[String]) -> Result<Scenario, String>
     })?;
     for change in changes {
         let Some((key, value)) = change.split_once('=') else {
-            return Err(format!("{change:?} is no change; use key=value"));
+            return Err(format!("{change:?} changes nothing; use key=value"));
         };
         set_value(&mut table, key, parse_value(value))?;
     }
@@ -115,10 +115,10 @@ pub fn apply_changes(text: &str, changes: &[String]) -> Result<Scenario, String>
     })
 }
 
-/// Puts `value` where `key` leads. The last name may be new: what is not written has a default.
+/// Sets the value at `key`. The last name may be new: options not written have defaults.
 fn set_value(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(), String> {
     let no_such_key = |part: &str| {
-        format!("{key} leads nowhere at {part:?}; use names and numbers as in traffic.0.length")
+        format!("{key} names no value at {part:?}; use names and numbers as in traffic.0.length")
     };
     let (parents, last) = key.rsplit_once('.').unwrap_or(("", key));
     let mut at = table;
@@ -145,7 +145,7 @@ fn set_value(table: &mut toml::Value, key: &str, value: toml::Value) -> Result<(
     }
 }
 
-/// A TOML value; what is none is a string.
+/// Parses a TOML value; any other text is a string.
 fn parse_value(text: &str) -> toml::Value {
     let line = format!("value = {text}");
     let parsed: Result<toml::Table, _> = toml::from_str(&line);
@@ -153,12 +153,12 @@ fn parse_value(text: &str) -> toml::Value {
     value.unwrap_or_else(|| toml::Value::String(text.to_owned()))
 }
 
-/// Runs the jobs whose keys are not in `known`, on `threads` threads, and hands each row to
-/// `write` as it comes: in no certain order, but each row's contents depend on its job alone.
+/// Runs the jobs whose keys are not in `known`, on `threads` threads, and passes each row to
+/// `write`. The order is arbitrary; a row's contents depend on its job alone.
 ///
 /// # Errors
 ///
-/// The first of `write` or of a run; the others go on no further.
+/// The first error of `write` or of a run; no further runs are started.
 pub fn run_all(
     jobs: &[SweepJob],
     known: &BTreeSet<String>,

@@ -1,12 +1,12 @@
-//! A run as lines, one for each thing that happens to a packet, and where two runs part.
+//! A run as lines, one for each packet event, and where two runs differ.
 
 use sim::{Observation, PacketEvent};
 use wire::trace::TraceEntry;
 
 pub use wire::trace::{HASH_START, hash};
 
-/// The line of an observation: time in ps, what, at which station, from which, length, a hash of
-/// the packet and its first octets.
+/// The line of an observation: time in ps, event, station, sender, length, a hash of the packet and
+/// its first octets.
 pub fn line(observation: &Observation<'_>) -> String {
     let what = match observation.event {
         PacketEvent::Offered => "offered",
@@ -25,22 +25,22 @@ pub fn line(observation: &Observation<'_>) -> String {
     line.to_string()
 }
 
-/// A line without what differs between live runs that did the same: the time, and the octets, in
-/// which keys are random. What is no event is left out.
+/// A line without what differs between live runs with equal packets: the time, and the octets, in
+/// which keys are random. None for a line that is no event.
 pub fn outline(line: &str) -> Option<String> {
     let words: Vec<&str> = line.split(' ').take(5).collect();
     let event = !line.starts_with('#') && words.len() == 5;
     event.then(|| words[1..].join(" "))
 }
 
-/// The first line at which two traces part.
+/// The first line at which two traces differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceDifference {
     /// Its number, from 1.
     pub line: usize,
-    /// What stands in the first trace; None behind its end.
+    /// The line of the first trace; None after its end.
     pub first: Option<String>,
-    /// What stands in the second.
+    /// The line of the second.
     pub second: Option<String>,
 }
 

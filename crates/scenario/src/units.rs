@@ -1,4 +1,4 @@
-//! Values with units, as they stand in a scenario.
+//! Values with units in scenario files.
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::fmt;
@@ -15,7 +15,7 @@ pub struct ByteCount(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BitRate(pub u64);
 
-/// A share, parts of a million: `"1%"`, `0.01`.
+/// A fraction, parts per million: `"1%"`, `0.01`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fraction(pub u32);
 
@@ -60,9 +60,7 @@ fn parse_scaled(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
     let names = names.join(", ");
     let Some((_, factor)) = known else {
-        return Err(format!(
-            "{text:?} has no unit known here; use one of {names}"
-        ));
+        return Err(format!("{text:?} has no known unit; use one of {names}"));
     };
     let Ok(number) = number.parse::<f64>() else {
         return Err(format!("{text:?} is not a number with a unit ({names})"));
@@ -70,13 +68,13 @@ fn parse_scaled(text: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let value = number * factor;
     if value > 9e18 {
         return Err(format!(
-            "{text:?} is too much; the limit is 9e18 of the smallest unit"
+            "{text:?} is too large; the limit is 9e18 of the smallest unit"
         ));
     }
     Ok(value)
 }
 
-/// A time in words, ps.
+/// Parses a time, ps.
 ///
 /// # Errors
 ///
@@ -99,7 +97,7 @@ fn parse_fraction(text: &str) -> Result<u32, String> {
     ))
 }
 
-/// What a visitor makes of words and numbers.
+/// Parses text, or a number without unit, for serde.
 struct UnitVisitor<T> {
     expecting: &'static str,
     text: fn(&str) -> Result<T, String>,

@@ -1,4 +1,4 @@
-//! What work costs a simulated host: a table, never a clock.
+//! The cost of a simulated host's work: a table, never a clock.
 
 use engine::Counters;
 
@@ -12,7 +12,7 @@ pub struct PerByte {
 }
 
 impl PerByte {
-    /// Nothing.
+    /// No cost.
     pub const FREE: PerByte = PerByte { ps: 0, bytes: 1 };
 
     fn cost_ps(self, bytes: u64) -> u64 {
@@ -21,13 +21,13 @@ impl PerByte {
     }
 }
 
-/// What each kind of work costs. A service takes as long as the table says for the change of the
+/// Cost of each kind of work. A service takes as long as the table says for the change of the
 /// engine's counters during it; all zero is a host that takes no time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCost {
     /// Copying between user and protocol, and inside the protocol.
     pub copy: PerByte,
-    /// Each piece a user copies, ps.
+    /// Each copy of a user, ps.
     pub copy_fixed_ps: u64,
     /// Checksums, by the bytes they cover.
     pub checksum: PerByte,
@@ -37,15 +37,15 @@ pub struct HostCost {
     pub packet_ps: u64,
     /// Each arrival of a packet, ps.
     pub interrupt_ps: u64,
-    /// Each timer that goes off, on the timer chip, ps.
+    /// Each timer that expires, on the timer chip, ps.
     pub timer_ps: u64,
     /// Between two packets on their way to the network controller, by the rate controller, ps.
     pub separation_ps: u64,
-    /// Parts of a million by which the station's own clock, and with it every timer, runs fast;
-    /// slow if negative.
+    /// Parts per million by which the station's own clock, and with it every timer, runs fast; slow
+    /// if negative.
     pub clock_ppm: i32,
-    /// Octets of a frame that a switch's link has brought when the host can pass it on, if its engine
-    /// needs no more ([`engine::Engine::takes_head`]); None for all of it.
+    /// Octets of a frame that must have arrived over a switch's link before the host forwards it,
+    /// if its engine needs no more ([`engine::Engine::supports_cut_through`]); None for all of it.
     pub cut_through: Option<u32>,
 }
 
@@ -69,12 +69,12 @@ impl HostCost {
         self.copy_fixed_ps + self.copy.cost_ps(bytes)
     }
 
-    /// Whether work of engines costs anything.
+    /// Whether the engine's work has a cost.
     pub fn charges_work(&self) -> bool {
         self.packet_ps > 0 || self.checksum_fixed_ps > 0 || self.copy.ps > 0 || self.checksum.ps > 0
     }
 
-    /// Work of an engine between two states of its counters, ps.
+    /// Cost of an engine's work between two states of its counters, ps.
     pub fn work_ps(&self, before: &Counters, after: &Counters) -> u64 {
         let packets = (after.packets_built - before.packets_built)
             + (after.packets_parsed - before.packets_parsed);

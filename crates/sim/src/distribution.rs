@@ -2,16 +2,16 @@
 
 use engine::SplitMix64;
 
-/// How a length or a time between two messages is drawn.
+/// Distribution of lengths, or of times between two messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Distribution {
     /// Always this.
     Fixed(u64),
-    /// All values from `min` to `max`, both included, alike.
+    /// All values from `min` to `max`, both included, equally likely.
     Uniform {
-        /// Least.
+        /// Minimum.
         min: u64,
-        /// Greatest.
+        /// Maximum.
         max: u64,
     },
     /// Exponential with this mean.
@@ -31,7 +31,7 @@ impl Distribution {
         }
     }
 
-    /// Its mean.
+    /// The mean.
     pub fn mean(&self) -> f64 {
         match *self {
             Distribution::Fixed(value) | Distribution::Exponential(value) => value as f64,
@@ -43,7 +43,7 @@ impl Distribution {
 /// An exponential variate by comparisons of uniform ones (von Neumann, 1951).
 ///
 /// A run u1 > u2 > ... ends after n numbers; n is odd with probability e^-u1. Then u1 is the
-/// fraction, and the rounds that failed before, each with probability 1/e, are the whole part.
+/// fraction, and the rounds that failed before, each with probability 1/e, are the integer part.
 fn exponential(mean: u64, random: &mut SplitMix64) -> u64 {
     let mut whole = 0u128;
     loop {
@@ -66,7 +66,7 @@ fn exponential(mean: u64, random: &mut SplitMix64) -> u64 {
     }
 }
 
-/// `mean` times `units` / 2^64. `units` stays far under 2^72, the mean under 2^56 fits.
+/// `mean` times `units` / 2^64. `units` stays far below 2^72, so a mean below 2^56 fits.
 fn scaled(mean: u64, units: u128) -> u64 {
     let (high, low) = ((units >> 64) as u64, units as u64);
     let fraction = (u128::from(mean) * u128::from(low)) >> 64;
@@ -87,7 +87,7 @@ mod tests {
         let count = draws.len() as f64;
         let average = draws.iter().sum::<f64>() / count;
         let square = draws.iter().map(|x| x * x).sum::<f64>() / count;
-        // Deviations 1/sqrt(n) of the mean, sqrt(20/n) of the mean square 2.
+        // Standard errors: 1/sqrt(n) of the mean, sqrt(20/n) of the mean square 2.
         assert!((average - 1.0).abs() < 5.0 / count.sqrt(), "{average}");
         assert!(
             (square - 2.0).abs() < 5.0 * (20.0 / count).sqrt(),

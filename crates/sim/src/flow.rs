@@ -1,4 +1,6 @@
 //! One circuit's traffic: what its user sends, what its receivers get, and when.
+//!
+//! A message is settled when the protocol releases it: its sender need not keep it any longer.
 
 use crate::histogram::Histogram;
 use crate::series::Series;
@@ -7,7 +9,7 @@ use engine::{AssociationId, Framing, RangeSet, record};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Who a circuit leads to.
+/// Destination of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// One station.
@@ -16,39 +18,37 @@ pub enum Target {
     All,
 }
 
-/// What a user of a circuit saw.
+/// Measurements of one circuit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowReport {
     /// The station that sends.
     pub from: usize,
-    /// Messages the traffic produced.
+    /// Messages produced.
     pub offered: u64,
-    /// Messages that were not settled when the circuit ended before its time, and those that came
-    /// up after that.
+    /// Messages not settled when the circuit was closed early, and those produced afterwards.
     pub given_up: u64,
-    /// Bytes the protocol told the sender it need keep no longer while a receiver that should have
-    /// them had not.
+    /// Bytes that the protocol released before a receiver that should have them had them.
     pub lost_bytes: u64,
-    /// User bytes of them.
+    /// User bytes produced.
     pub offered_bytes: u64,
-    /// When the last of them was produced, ps.
+    /// When the last message was produced, ps.
     pub last_offered_ps: u64,
-    /// Most bytes the sender's protocol held at once.
+    /// Most bytes in the send buffer at once.
     pub buffered_max: u64,
-    /// Messages the protocol told the sender it need keep no longer.
+    /// Messages settled.
     pub settled: u64,
-    /// When the last of these was, ps.
+    /// When the last message was settled, ps.
     pub last_settled_ps: u64,
-    /// From the controller taking up the frame with a message's last byte to the arrival of the
+    /// From the controller starting the frame with a message's last byte to the arrival of the
     /// packet that settled it, ps.
     pub exchange: Histogram,
     /// From a message's production to its settlement, ps.
     pub settling: Histogram,
-    /// What each receiver got, in the order of their stations.
+    /// Each receiver, in the order of their stations.
     pub receivers: Vec<ReceiverReport>,
 }
 
-/// What one receiver got.
+/// Measurements of one receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReceiverReport {
     /// Its station.
@@ -61,24 +61,24 @@ pub struct ReceiverReport {
     pub packet_bytes: u64,
     /// When the last message was complete, ps.
     pub last_ps: u64,
-    /// From a message's production to its last byte at the user, ps. Not counted after a gap,
-    /// when messages can no longer be told apart.
+    /// From a message's production to its last byte at the user, ps. Not counted after a gap, when
+    /// messages can no longer be told apart.
     pub delay: Histogram,
     /// User bytes over time.
     pub series: Series,
-    /// Times bytes were missing between two deliveries.
+    /// Gaps between two deliveries.
     pub gaps: u64,
     /// Bytes that were not the ones sent.
     pub wrong_bytes: u64,
-    /// Of these, bytes that had been there before.
+    /// Of these, bytes delivered before.
     pub repeated_bytes: u64,
-    /// Bytes left out where no gap was said to be.
+    /// Bytes left out where no gap was reported.
     pub skipped_bytes: u64,
-    /// Messages that ended where none was ended by the sender.
+    /// Message ends where the sender had none.
     pub wrong_ends: u64,
 }
 
-/// A message on its way, as its sender sees it.
+/// A message in flight, as its sender sees it.
 #[derive(Clone, Copy, Debug)]
 struct OutstandingMessage {
     end: u64,
@@ -92,7 +92,7 @@ pub(crate) struct Flow {
     pub(crate) to: Target,
     /// The pattern its messages come from.
     pub(crate) source: usize,
-    /// Cleared when the circuit ends before its time.
+    /// Cleared when the circuit is closed early.
     pub(crate) is_open: bool,
     pub(crate) circuit: Option<AssociationId>,
     pub(crate) connected: bool,
@@ -100,28 +100,28 @@ pub(crate) struct Flow {
     /// What was released behind bytes that are still needed.
     released: RangeSet,
     pub(crate) framing: Framing,
-    /// Messages before the circuit is ready.
+    /// Messages produced before the circuit was connected.
     pub(crate) queued_lengths: VecDeque<u64>,
     outstanding: VecDeque<OutstandingMessage>,
     /// When each message was produced.
     offered_ps: Vec<u64>,
     pub(crate) report: FlowReport,
     progress: Vec<ReceiverProgress>,
-    /// Where messages end.
+    /// Positions of message ends.
     ends: Vec<u64>,
 }
 
-/// What a receiver knows of the stream.
+/// A receiver's progress in the stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReceiverProgress {
     /// Position of the next byte; meaningless after a gap.
     position: u64,
     after_gap: bool,
-    /// A circuit of the receiver belongs to this flow.
+    /// A circuit of the receiver is bound to this flow.
     has_circuit: bool,
-    /// Bytes of the stream taken in.
+    /// Bytes of the stream delivered.
     bytes_taken: u64,
-    /// Ends of messages among them.
+    /// Message ends among them.
     ends: usize,
 }
 
@@ -154,7 +154,7 @@ impl Flow {
         }
     }
 
-    /// Makes room for a receiver and gives its place in the report.
+    /// Adds a receiver and returns its index.
     pub(crate) fn add_receiver(&mut self, station: usize) -> usize {
         self.progress.push(ReceiverProgress::default());
         self.report.receivers.push(ReceiverReport {
@@ -164,31 +164,31 @@ impl Flow {
         self.progress.len() - 1
     }
 
-    /// The place of `station` among the receivers.
+    /// The index of `station` among the receivers.
     pub(crate) fn receiver_index(&self, station: usize) -> Option<usize> {
         let known = &self.report.receivers;
         let found = known.binary_search_by_key(&station, |receiver| receiver.station);
         found.ok()
     }
 
-    /// The place of `station`, if the flow leads there and no circuit there belongs to it yet.
+    /// The index of `station`, if it is a receiver without a bound circuit.
     pub(crate) fn unbound_receiver(&self, station: usize) -> Option<usize> {
         let receiver = self.receiver_index(station).filter(|_| self.is_open)?;
         (!self.progress[receiver].has_circuit).then_some(receiver)
     }
 
-    /// A circuit of a receiver belongs to it from now on.
+    /// Binds a circuit of the receiver to this flow.
     pub(crate) fn bind(&mut self, receiver: usize) {
         self.progress[receiver].has_circuit = true;
     }
 
-    /// A receiver forgot all it had: what it gets from now on is not compared.
+    /// A receiver crashed: what it gets from now on is not compared.
     pub(crate) fn mark_receiver_lost(&mut self, receiver: usize) {
         self.progress[receiver].after_gap = true;
         self.progress[receiver].has_circuit = false;
     }
 
-    /// The circuit ended: how many messages will never be settled.
+    /// Closes the flow; returns how many messages are given up.
     pub(crate) fn give_up(&mut self) -> u64 {
         let report = &mut self.report;
         let left = report.offered - report.settled - report.given_up;
@@ -208,7 +208,7 @@ impl Flow {
         self.offered_ps.push(now_ps);
     }
 
-    /// The message produced as number `index` ends at `end` of the store.
+    /// The message produced as number `index` is in the store; returns its end.
     pub(crate) fn note_written(&mut self, index: u64) -> u64 {
         let end = self.store.end;
         let buffered = end - self.store.released();
@@ -225,7 +225,7 @@ impl Flow {
         end
     }
 
-    /// A frame with the bytes `start..end` of the store was taken up by the controller.
+    /// The controller started a frame with the bytes `start..end` of the store.
     pub(crate) fn note_dequeued(&mut self, now_ps: u64, start: u64, end: u64) {
         for message in &mut self.outstanding {
             if message.end > end {
@@ -237,7 +237,7 @@ impl Flow {
         }
     }
 
-    /// The protocol needs nothing below `position` any more, by a packet that came at `now_ps`.
+    /// The protocol released the bytes below `position`, by a packet that came at `now_ps`.
     pub(crate) fn note_released(&mut self, now_ps: u64, range: Range<u64>) {
         self.released.insert(range);
         let position = self.released.advance(self.store.released());
@@ -264,7 +264,7 @@ impl Flow {
         }
     }
 
-    /// Checks the bytes a delivery brings; they are counted when their user has read them.
+    /// Checks the bytes of a delivery; they are counted when their user has read them.
     pub(crate) fn check(
         &mut self,
         receiver: usize,
@@ -285,7 +285,8 @@ impl Flow {
         }
     }
 
-    /// The protocol of `receiver` says that a message ends after what it has delivered.
+    /// Checks a message end reported by the protocol of `receiver` after the bytes delivered so
+    /// far.
     pub(crate) fn check_end(&mut self, receiver: usize) {
         let progress = &mut self.progress[receiver];
         if self.framing != Framing::Messages || progress.after_gap {
@@ -297,8 +298,8 @@ impl Flow {
         progress.ends += 1;
     }
 
-    /// Messages of a byte stream that end in the next `bytes` for `receiver`. Their ends are known
-    /// to the simulator, not to the receiver's user.
+    /// Messages of a byte stream that end in the next `bytes` for `receiver`. The simulator knows
+    /// their ends, the receiver's user does not.
     pub(crate) fn ends_below(&mut self, receiver: usize, bytes: u64) -> u64 {
         let progress = &mut self.progress[receiver];
         let from = progress.bytes_taken;
@@ -309,7 +310,7 @@ impl Flow {
         found as u64
     }
 
-    /// The user of `receiver` has `bytes` more and `messages` more ends.
+    /// The user of `receiver` has read `bytes` more and `messages` more ends.
     pub(crate) fn note_read(&mut self, now_ps: u64, receiver: usize, bytes: u64, messages: u64) {
         let after_gap = self.progress[receiver].after_gap;
         let report = &mut self.report.receivers[receiver];
@@ -326,10 +327,10 @@ impl Flow {
     }
 }
 
-/// Compares bytes with those that belong at `position`; gives the position behind them.
+/// Compares bytes with those that belong at `position`; returns the position behind them.
 ///
-/// Where they differ, the nearest place they could come from says what went wrong: one behind is a
-/// repetition, one ahead leaves something out, and without one they are damaged.
+/// Where they differ, the nearest position they could come from tells what went wrong: one behind
+/// is a repetition, one ahead leaves bytes out, and without one they are damaged.
 fn check_bytes(
     report: &mut ReceiverReport,
     pattern: &BytePattern,
@@ -361,7 +362,7 @@ fn check_bytes(
     }
 }
 
-/// User bytes and ends of messages in the records of a packet.
+/// User bytes and message ends in the records of a packet.
 pub(crate) fn records_in(bytes: &[u8]) -> (u64, u64) {
     let (mut at, mut user, mut ends) = (0, 0, 0);
     while let Some(fragment) = record::parse_fragment(bytes, at) {

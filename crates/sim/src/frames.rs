@@ -1,8 +1,8 @@
-//! Packets on their way, each kept as long as somebody has it before them.
+//! Packets in flight, kept while any station refers to them.
 
 use link::EtherDestination;
 
-/// A packet between the sender that built it and the last receiver that looks at it.
+/// A packet between the sender that built it and the last receiver that handles it.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
@@ -17,7 +17,7 @@ pub(crate) struct Frame {
     references: u32,
 }
 
-/// All packets on their way.
+/// All packets in flight.
 #[derive(Debug, Default)]
 pub(crate) struct FrameTable {
     slots: Vec<Frame>,
@@ -25,7 +25,7 @@ pub(crate) struct FrameTable {
 }
 
 impl FrameTable {
-    /// A place for a packet, with an empty buffer; it has one user.
+    /// Adds a packet with an empty buffer and one reference.
     pub(crate) fn add(&mut self, from: usize, to: EtherDestination) -> u64 {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Frame {
@@ -54,13 +54,13 @@ impl FrameTable {
         &mut self.slots[tag as usize]
     }
 
-    /// One user becomes `uses`.
+    /// Replaces one reference by `references`.
     pub(crate) fn replace_with(&mut self, tag: u64, references: u32) {
         self.slots[tag as usize].references += references;
         self.release(tag);
     }
 
-    /// One user less; the last one gives the place back.
+    /// Drops one reference; the last one frees the slot.
     pub(crate) fn release(&mut self, tag: u64) {
         let frame = &mut self.slots[tag as usize];
         frame.references -= 1;
@@ -69,7 +69,7 @@ impl FrameTable {
         }
     }
 
-    /// Packets on their way.
+    /// Packets in flight.
     pub(crate) fn in_flight(&self) -> usize {
         self.slots.len() - self.free.len()
     }

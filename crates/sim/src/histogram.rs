@@ -1,6 +1,6 @@
-//! Times, counted by size: log-linear, within 0.8 %.
+//! Log-linear histogram of times, within 0.8 %.
 
-/// Steps within a power of two.
+/// Buckets within a power of two.
 const BUCKETS_PER_OCTAVE: u64 = 128;
 
 /// How often each time occurred. Merged, never averaged.
@@ -52,17 +52,17 @@ impl Histogram {
         self.sum += other.sum;
     }
 
-    /// Values so far.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest; None without values.
+    /// The minimum; None without values.
     pub fn min(&self) -> Option<u64> {
         (self.count > 0).then_some(self.min)
     }
 
-    /// The greatest; None without values.
+    /// The maximum; None without values.
     pub fn max(&self) -> Option<u64> {
         (self.count > 0).then_some(self.max)
     }
@@ -72,8 +72,8 @@ impl Histogram {
         (self.count > 0).then(|| self.sum as f64 / self.count as f64)
     }
 
-    /// The value below which a share `q` of all lies, within 0.8 %; None when fewer than
-    /// 10 / (1 - q) values are there, which is too few to say.
+    /// The quantile `q`, within 0.8 %; None with fewer than 10 / (1 - q) values, which are too few
+    /// for an estimate.
     pub fn percentile(&self, q: f64) -> Option<u64> {
         if (self.count as f64) * (1.0 - q) < 10.0 {
             return None;

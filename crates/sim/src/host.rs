@@ -1,6 +1,6 @@
 //! A station: an engine and the chips that work for it.
 //!
-//! The main processor serves one process at a time, in the order in which they were called for:
+//! The main processor serves one process at a time, in the order in which they were queued:
 //! *writer* (the user's copy into the protocol), *reader* (the copy out of it), *sender* and
 //! *receiver* (the protocol). The timer chip, the rate controller and the network controller work
 //! beside it.
@@ -22,9 +22,9 @@ pub enum Process {
     Writer,
     /// The copy out to the user.
     Reader,
-    /// The protocol's way out.
+    /// The protocol's transmit path.
     Sender,
-    /// The protocol's way in.
+    /// The protocol's receive path.
     Receiver,
 }
 
@@ -36,22 +36,22 @@ pub const PROCESSES: [Process; 4] = [
     Process::Receiver,
 ];
 
-/// What a station did.
+/// Measurements of a station.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StationReport {
     /// Time the main processor spent on each of [`PROCESSES`], ps.
     pub busy_ps: [u64; 4],
     /// Most frames at the network controller at once.
     pub controller_max: u64,
-    /// Frames at the network controller, summed over time, frame ps: over the time that is the
-    /// mean.
+    /// Frames at the network controller, integrated over time, frame ps: divided by the time it is
+    /// the mean.
     pub controller_ps: u128,
-    /// Time each frame that left the network controller was there, summed over frames, ps. By
+    /// Time each frame spent at the network controller, summed over the frames that left it, ps. By
     /// Little's law the same as `controller_ps` when none is left.
     pub sojourn_ps: u128,
     /// Most packets that waited for the receiver at once.
     pub arrivals_max: u64,
-    /// The counters of its engine, or of all it had one after the other.
+    /// The counters of its engine, or the sum over all engines it had.
     pub counters: Counters,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct WriteJob {
     pub(crate) len: u64,
     pub(crate) first: bool,
     pub(crate) last: bool,
-    /// Which message of the flow.
+    /// Number of the message within its flow.
     pub(crate) index: u64,
 }
 
@@ -70,13 +70,13 @@ pub(crate) struct WriteJob {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadJob {
     pub(crate) circuit: AssociationId,
-    /// The flow and the place among its receivers.
+    /// The flow and the index among its receivers.
     pub(crate) target: Option<(usize, usize)>,
     /// Bytes of the stream.
     pub(crate) stream: u64,
     /// User bytes among them.
     pub(crate) user: u64,
-    /// Ends of messages among them.
+    /// Message ends among them.
     pub(crate) ends: u64,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct QueuedPacket {
     pub(crate) corrupt_bit: Option<u64>,
 }
 
-/// What a circuit of a station is for.
+/// The role of a station's circuit in its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Sends(usize),
@@ -97,24 +97,24 @@ pub(crate) enum Role {
 
 pub(crate) struct Host {
     pub(crate) engine: Node,
-    /// Shared by stations alike: a thousand idle ones should take little memory.
+    /// Shared by stations with equal costs: a thousand idle ones take little memory.
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
     pub(crate) circuits: BTreeMap<AssociationId, Role>,
     run_queue: VecDeque<Process>,
     in_run_queue: [bool; 4],
-    /// What the main processor serves, and when it is done, ps.
+    /// The process in service, and when it is done, ps.
     pub(crate) in_service: Option<(Process, u64)>,
     pub(crate) writer: VecDeque<WriteJob>,
     pub(crate) reader: VecDeque<ReadJob>,
     pub(crate) receiver: VecDeque<QueuedPacket>,
-    /// Deliveries of the packet in service.
+    /// Read jobs of the packet in service.
     pub(crate) read_jobs: Vec<ReadJob>,
     pub(crate) deliveries: Deliveries,
-    /// Arrivals that an engine may pass on, oldest first, and the flow of each.
+    /// Arrivals that the engine may forward, oldest first, and the flow of each.
     pub(crate) forwardable: VecDeque<(u64, usize)>,
     pub(crate) batch: Batch,
-    /// The packet the sender builds.
+    /// The packet that the sender built.
     pub(crate) built: Option<u64>,
     pub(crate) timer_at_ps: Option<u64>,
     pub(crate) rate_free_ps: u64,
@@ -123,7 +123,7 @@ pub(crate) struct Host {
     pub(crate) report: StationReport,
     /// Cleared by a crash, set by a restart.
     pub(crate) is_up: bool,
-    /// A bit for each cut it is behind; frames pass between equal sides.
+    /// A bit for each partition it is in; frames pass between stations with equal bits.
     pub(crate) partitions: u64,
     /// Flows whose circuits a crash ended.
     pub(crate) interrupted: Vec<usize>,
@@ -158,7 +158,7 @@ impl Host {
         }
     }
 
-    /// What its own clock shows at `now_ps`.
+    /// The time of its own clock at `now_ps`.
     pub(crate) fn local_time(&self, now_ps: u64) -> Instant {
         let ppm = self.cost.clock_ppm;
         if ppm == 0 {
@@ -179,12 +179,12 @@ impl Host {
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
-    /// What its engine has counted, where work costs anything.
+    /// The engine's counters, if work has a cost.
     pub(crate) fn charged_counters(&self) -> Option<Counters> {
         self.charges_work.then(|| self.engine.protocol().counters())
     }
 
-    /// How long the work since then takes, ps.
+    /// Cost of the work since `before`, ps.
     pub(crate) fn work_since_ps(&self, before: Option<Counters>) -> u64 {
         before.map_or(0, |before| {
             self.cost
@@ -192,7 +192,7 @@ impl Host {
         })
     }
 
-    /// What its engines have counted; the report has those of the engines before this one.
+    /// Counters of all its engines; the report has those of the engines before this one.
     pub(crate) fn counters(&self) -> Counters {
         let (a, b) = (self.report.counters, self.engine.protocol().counters());
         Counters {
@@ -209,14 +209,14 @@ impl Host {
         }
     }
 
-    /// Nothing is served or called for any more.
+    /// Clears the service and the run queue.
     pub(crate) fn halt(&mut self) {
         self.in_service = None;
         self.run_queue.clear();
         self.in_run_queue = [false; 4];
     }
 
-    /// Calls for a process, unless it is called for already.
+    /// Queues a process, unless it is queued already.
     pub(crate) fn signal(&mut self, process: Process) {
         let in_run_queue = &mut self.in_run_queue[process as usize];
         if !*in_run_queue && self.is_up {
@@ -232,12 +232,12 @@ impl Host {
         Some(process)
     }
 
-    /// Whether nothing is being done and nothing waits.
+    /// Whether no process is in service or queued.
     pub(crate) fn is_idle(&self) -> bool {
         self.in_service.is_none() && self.run_queue.is_empty()
     }
 
-    /// Frames more (or fewer) at the network controller.
+    /// Adds frames to the network controller's queue, or takes them off.
     pub(crate) fn change_controller_queue(&mut self, now_ps: u64, change: i64) {
         let span = now_ps.saturating_sub(self.controller_since_ps);
         self.report.controller_ps += u128::from(self.controller_frames) * u128::from(span);

@@ -1,16 +1,17 @@
-//! Virtual time: the same engines as on a real wire, over modelled media.
+//! A discrete-event simulator: the same engines as on a real wire, over modelled media, in virtual
+//! time.
 //!
-//! The words are those of LANSF, the simulator this one succeeds: stations with chips, a medium
-//! between them, patterns of traffic, seeds.
+//! The terms are those of LANSF, its predecessor: stations with chips, a medium between them,
+//! patterns of traffic, seeds.
 //!
 //! * [`network`] - stations on a medium and the event loop; start reading here.
 //! * [`node`] - the engine of a station: one with users, or a router.
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`medium`] - a shared ether, a pair of links, or a switch.
-//! * [`disturbance`] - crashes, cuts and faults that come and go.
-//! * [`traffic`], [`variate`] - who sends to whom, how much and how often.
-//! * [`flow`], [`histogram`], [`series`] - what the users saw.
+//! * [`disturbance`] - crashes, partitions and changes of faults.
+//! * [`traffic`], [`distribution`] - which station sends to which, how much and how often.
+//! * [`flow`], [`histogram`], [`series`] - what is measured.
 //! * [`world`], [`station`] - two stations with the pump of the real driver, for the tests of
 //!   engines.
 //!

@@ -1,30 +1,30 @@
-//! What lies between the stations, under one face.
+//! The medium between the stations: an ether, links, or a switch, behind one interface.
 
 use link::{
     Ether, EtherConfig, EtherDestination, EtherEvent, EtherFrame, EventQueue, Link, LinkConfig,
 };
 use std::collections::VecDeque;
 
-/// What joins the stations.
+/// The medium between the stations.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MediumConfig {
     /// One cable for all: CSMA/CD.
     Ether {
-        /// The constants.
+        /// Its constants.
         ether: EtherConfig,
-        /// Where each station is, as propagation from the beginning of the cable, ps; stations
-        /// beyond the list are at the place of the last.
+        /// Position of each station, as propagation from the beginning of the cable, ps; stations
+        /// beyond the list are at the last position.
         positions_ps: Vec<u64>,
     },
     /// Two stations with a link in each direction.
     Direct(LinkConfig),
-    /// Every station has a link to a switch and one from it, both of this kind; the second has the
-    /// output queue.
+    /// Every station has a link to a switch and one from it, both of this configuration; the second
+    /// has the output queue.
     Switch {
         /// Each link.
         link: LinkConfig,
-        /// Octets of a frame the switch must have before it passes it on; None for all of it
-        /// (store and forward).
+        /// Octets of a frame the switch must have received before it forwards it; None for all of
+        /// it (store and forward).
         cut_through: Option<u32>,
     },
 }
@@ -32,28 +32,28 @@ pub enum MediumConfig {
 /// Octets around a packet in a frame: addresses 12, type 2, check sequence 4.
 pub const FRAME_OCTETS: u32 = 18;
 
-/// Octets a frame takes from a link besides: preamble 8, gap 12.
+/// Octets of link time beside the frame: preamble 8, gap 12.
 const PREAMBLE_AND_GAP_OCTETS: u32 = 20;
 
 /// The shortest Ethernet frame on a link.
 const FRAME_MIN: u32 = 64;
 
-/// Something a station's controller or receiver notices.
+/// An event for a station's controller or receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MediumEvent {
-    /// The controller takes up a frame: its turn has come, the medium's perhaps not.
+    /// The controller starts with a frame; the medium may still be busy.
     Dequeued { at_ps: u64, tag: u64 },
-    /// A frame is out; `arrivals` events `Arrived` or `Lost` follow.
+    /// A frame was sent; `arrivals` events `Arrived` or `Lost` follow.
     Sent { at_ps: u64, tag: u64, arrivals: u32 },
-    /// A frame was given up, or found no room.
+    /// A frame was given up after collisions, or the queue was full.
     Dropped { at_ps: u64, tag: u64 },
-    /// A frame is at a receiver.
+    /// A frame arrived at a receiver.
     Arrived {
         at_ps: u64,
         station: usize,
         tag: u64,
         corrupt_bit: Option<u64>,
-        /// When all of it is there; later than `at_ps` for a station that can do with less.
+        /// When all of it has arrived; later than `at_ps` for a station that cuts through.
         complete_ps: u64,
     },
     /// A receiver does not get it.
@@ -66,11 +66,11 @@ pub(crate) enum MediumEvent {
     Collided { at_ps: u64, station: usize },
 }
 
-/// A frame on its way.
+/// A frame handed to the controller.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OfferedFrame {
     pub(crate) tag: u64,
-    /// Octets of the packet in it.
+    /// Octets of its packet.
     pub(crate) packet_len: u32,
     pub(crate) to: EtherDestination,
 }
@@ -79,7 +79,7 @@ pub(crate) struct Medium {
     kind: MediumKind,
     stations: usize,
     seed: u64,
-    /// Loss and the like at each receiver of a shared medium.
+    /// Faults of each receiver of a shared medium.
     faults: Vec<Link>,
     pending: EventQueue<PendingEvent>,
     events: VecDeque<MediumEvent>,
@@ -89,7 +89,7 @@ pub(crate) struct Medium {
 enum MediumKind {
     Ether {
         ether: Box<Ether>,
-        /// Frames at each controller, first being sent.
+        /// Frames at each controller; the first is being sent.
         queues: Vec<VecDeque<u64>>,
     },
     Direct(Vec<Link>),
@@ -97,16 +97,16 @@ enum MediumKind {
         up: Vec<Link>,
         down: Vec<Link>,
         cut_through: Option<u32>,
-        /// Octets of a frame that stations can do with.
-        cut_through_octets: Vec<Option<u32>>,
+        /// Octets of the head of a frame that each station needs to forward it.
+        heads: Vec<Option<u32>>,
     },
 }
 
-/// Things of a medium of links that are due.
+/// Scheduled events of links and switch.
 #[derive(Clone, Copy)]
 enum PendingEvent {
     Medium(MediumEvent),
-    /// A frame is far enough into the switch to be passed on.
+    /// The switch has enough of a frame to forward it.
     Forward {
         offered: OfferedFrame,
         from: usize,
@@ -114,7 +114,8 @@ enum PendingEvent {
 }
 
 impl Medium {
-    /// `faults` befall arrivals at each receiver of an ether, each on its own.
+    /// A medium for `stations`. `faults` apply to arrivals at each receiver of an ether,
+    /// independently.
     pub(crate) fn new(
         config: &MediumConfig,
         stations: usize,
@@ -146,7 +147,7 @@ impl Medium {
                 up: links(*link, 0),
                 down: links(*link, stations),
                 cut_through: *cut_through,
-                cut_through_octets: vec![None; stations],
+                heads: vec![None; stations],
             },
         };
         Medium {
@@ -160,17 +161,14 @@ impl Medium {
         }
     }
 
-    /// A station of a switch can do with the first `head` octets of a frame.
+    /// Sets how many octets of a frame a station of a switch needs to forward it.
     pub(crate) fn set_cut_through(&mut self, station: usize, cut_through: Option<u32>) {
-        if let MediumKind::Switch {
-            cut_through_octets, ..
-        } = &mut self.kind
-        {
-            cut_through_octets[station] = cut_through;
+        if let MediumKind::Switch { heads, .. } = &mut self.kind {
+            heads[station] = cut_through;
         }
     }
 
-    /// A station could not do with the head of a frame: it arrives when all of it is there.
+    /// The station cannot forward the frame yet: it arrives when it is complete.
     pub(crate) fn deliver_when_complete(&mut self, event: MediumEvent) {
         if let MediumEvent::Arrived {
             station,
@@ -200,7 +198,7 @@ impl Medium {
         }
     }
 
-    /// What befalls frames from now on. Those under way arrive as decided.
+    /// Changes the faults. Frames in flight arrive as decided before.
     pub(crate) fn set_faults(&mut self, config: LinkConfig) {
         let links: &mut dyn Iterator<Item = &mut Link> = match &mut self.kind {
             MediumKind::Direct(links) => &mut links.iter_mut(),
@@ -217,7 +215,7 @@ impl Medium {
         links.for_each(|link| link.change(config));
     }
 
-    /// Events worked off inside.
+    /// Events handled inside the medium.
     pub(crate) fn events_handled(&self) -> u64 {
         self.events_handled + self.ether().map_or(0, |ether| ether.counters().events)
     }
@@ -386,14 +384,9 @@ impl Medium {
             .push(at_ps, 0, PendingEvent::Forward { offered, from });
     }
 
-    /// The switch hands a frame to the output of each destination.
+    /// The switch puts a frame into the output queue of each destination.
     fn forward(&mut self, now_ps: u64, from: usize, offered: OfferedFrame) {
-        let MediumKind::Switch {
-            down,
-            cut_through_octets,
-            ..
-        } = &mut self.kind
-        else {
+        let MediumKind::Switch { down, heads, .. } = &mut self.kind else {
             return;
         };
         let octets = link_octets(offered.packet_len);
@@ -404,7 +397,7 @@ impl Medium {
         let mut arrivals = 0;
         for station in outputs.filter(|&station| station != from && station < self.stations) {
             let fate = down[station].offer(now_ps, octets);
-            let lead_ps = lead_ps(&down[station], octets, cut_through_octets[station]);
+            let lead_ps = lead_ps(&down[station], octets, heads[station]);
             let times = (now_ps, lead_ps);
             arrivals += schedule_arrivals(&mut self.pending, fate, times, station, offered.tag);
         }
@@ -416,7 +409,7 @@ impl Medium {
     }
 }
 
-/// How much earlier than the last octet of a frame its first `head` ones have come over a link, ps.
+/// How much earlier than the last octet the first `cut_through` ones have come over a link, ps.
 fn lead_ps(link: &Link, octets: usize, cut_through: Option<u32>) -> u64 {
     let rate = link.config().rate_bps.unwrap_or(u64::MAX).max(1);
     cut_through.map_or(0, |cut_through| {
@@ -425,7 +418,7 @@ fn lead_ps(link: &Link, octets: usize, cut_through: Option<u32>) -> u64 {
     })
 }
 
-/// Octets a packet takes from a link.
+/// Octets of link time of a packet.
 fn link_octets(packet_len: u32) -> usize {
     ((packet_len + FRAME_OCTETS).max(FRAME_MIN) + PREAMBLE_AND_GAP_OCTETS) as usize
 }
@@ -437,7 +430,7 @@ fn dequeue_next(queue: &mut VecDeque<u64>, at_ps: u64, events: &mut VecDeque<Med
     }
 }
 
-/// Puts what becomes of a frame into the queue, and says how many events that are.
+/// Schedules the arrivals of a frame, or its loss; returns how many events that are.
 fn schedule_arrivals(
     pending: &mut EventQueue<PendingEvent>,
     fate: link::FrameOutcome,
@@ -470,8 +463,8 @@ fn schedule_arrivals(
     arrivals
 }
 
-/// What a receiver's faults make of an arrival. A second copy would be an arrival more than the
-/// sender was told of, so an ether doubles nothing.
+/// Applies a receiver's faults to an arrival. An ether duplicates nothing: a second copy would be
+/// an arrival more than the sender was told of.
 fn apply_faults(
     faults: &mut Link,
     at_ps: u64,

@@ -1,4 +1,4 @@
-//! Any number of stations on a medium: the event loop.
+//! Stations on a medium: the event loop.
 
 mod air;
 mod circuits;
@@ -22,15 +22,15 @@ use std::rc::Rc;
 /// What does not belong to a single station.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
-    /// What joins the stations.
+    /// The medium between the stations.
     pub medium: MediumConfig,
-    /// What befalls arrivals at each receiver of an ether, independently.
+    /// Faults of arrivals at each receiver of an ether, independent of each other.
     pub faults: Option<LinkConfig>,
-    /// All random choices follow from it.
+    /// Seed of all random choices.
     pub seed: u64,
 }
 
-/// Something an observer may want to write down.
+/// A packet event, as an observer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation<'a> {
     /// When, ps.
@@ -54,29 +54,29 @@ pub enum PacketEvent {
     Arrived,
     /// It did not arrive.
     Lost,
-    /// Its controller gave it up.
+    /// Its controller dropped it.
     Dropped,
     /// The station's transmission collided.
     Collided,
 }
 
-/// How a run ended.
+/// Why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopReason {
-    /// As many messages as wanted are settled, or all are and nothing is on its way.
+    /// As many messages as wanted are settled, or all are and nothing is in flight.
     Complete,
-    /// The time was up.
+    /// The time limit was reached.
     TimeLimit,
-    /// Nothing will ever happen again, and messages are left.
+    /// No event is scheduled, and messages are left.
     Stuck,
-    /// It took more steps than it may.
+    /// It took more steps than allowed.
     Exhausted,
 }
 
 /// Everything a run measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkReport {
-    /// How it ended.
+    /// Why it stopped.
     pub ending: StopReason,
     /// Simulated time, ps.
     pub elapsed_ps: u64,
@@ -84,14 +84,14 @@ pub struct NetworkReport {
     pub flows: Vec<FlowReport>,
     /// Each station.
     pub stations: Vec<StationReport>,
-    /// What happened on the ether, if there is one.
+    /// Counters of the ether, if there is one.
     pub ether: Option<(EtherCounters, EtherTime)>,
-    /// Events worked off.
+    /// Events handled.
     pub events: u64,
 }
 
-/// Things that are due. At equal times the medium comes first, then these in the order in which
-/// they were asked for.
+/// Scheduled events. At equal times the medium's come first, then these in the order in which they
+/// were scheduled.
 #[derive(Clone, Copy, Debug)]
 enum ScheduledEvent {
     MessageProduced { traffic: usize },
@@ -105,7 +105,7 @@ enum ScheduledEvent {
 
 type ObserverFn = Box<dyn FnMut(&Observation<'_>)>;
 
-/// Hears the time, ps, and how many messages are settled.
+/// Called with the time, ps, and the number of settled messages.
 type ProgressListener = Box<dyn FnMut(u64, u64)>;
 
 /// Steps of the event loop between two calls of a listener: some 10 ms.
@@ -117,7 +117,7 @@ struct TrafficSource {
     produced: u64,
     /// Messages neither settled nor given up.
     outstanding: u64,
-    /// The next message waits for one of these.
+    /// The next message waits until one of these is settled.
     at_outstanding_limit: bool,
     /// The flow from each sender to each receiver.
     flows: Vec<Vec<usize>>,
@@ -127,7 +127,7 @@ struct TrafficSource {
 pub struct Network {
     hosts: Vec<Host>,
     flows: Vec<Flow>,
-    /// The flow of the packet a receiver is looking at.
+    /// The flow of the packet that a receiver handles.
     arriving_flow: Option<usize>,
     sources: Vec<TrafficSource>,
     disturbances: Vec<Option<Disturbance>>,
@@ -139,7 +139,7 @@ pub struct Network {
     now_ps: u64,
     seed: u64,
     events: u64,
-    /// Messages produced but not settled, and patterns not done.
+    /// Messages produced but not settled, and patterns not finished.
     unsettled: u64,
     unfinished_sources: u64,
     settled: u64,
@@ -150,7 +150,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Joins `stations`, each an engine and the cost of its host's work. All of them listen.
+    /// A network of `stations`, each an engine and the cost of its host's work. All of them listen.
     pub fn new(config: &NetworkConfig, stations: Vec<(Node, HostCost)>) -> Network {
         let mut medium = Medium::new(&config.medium, stations.len(), config.faults, config.seed);
         for (station, (_, cost)) in stations.iter().enumerate() {
@@ -190,7 +190,7 @@ impl Network {
         }
     }
 
-    /// Calls `observer` for everything that happens to packets.
+    /// Calls `observer` for every packet event.
     pub fn observe(&mut self, observer: impl FnMut(&Observation<'_>) + 'static) {
         self.observer = Some(Box::new(observer));
     }
@@ -200,12 +200,12 @@ impl Network {
         self.listener = Some(Box::new(listener));
     }
 
-    /// Ends runs that take more than `steps` steps of the event loop.
+    /// Stops runs after `steps` steps of the event loop.
     pub fn limit_steps(&mut self, steps: u64) {
         self.steps_max = steps;
     }
 
-    /// The time as engines see it whose clocks are right.
+    /// The simulated time, as engines with an exact clock see it.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
     }
@@ -304,7 +304,7 @@ impl Network {
         self.drain_medium();
     }
 
-    /// What was measured so far.
+    /// The measurements so far.
     pub fn report(&mut self, ending: StopReason) -> NetworkReport {
         let now_ps = self.now_ps;
         let stations = self.hosts.iter_mut().map(|host| {
@@ -335,12 +335,12 @@ impl Network {
             && self.hosts.iter().all(Host::is_idle)
     }
 
-    /// Whether there was anything to do.
+    /// Handles an event; false if it was stale.
     fn handle_event(&mut self, due: ScheduledEvent) -> bool {
         match due {
             ScheduledEvent::MessageProduced { traffic } => self.produce_message(traffic),
             ScheduledEvent::ServiceDone { station } => {
-                // A service that a crash cut off ends unnoticed.
+                // A crash cancels a service, but not its event.
                 let now_ps = self.now_ps;
                 let host = &mut self.hosts[station];
                 let done = host.in_service.take_if(|(_, done)| *done == now_ps);
@@ -367,7 +367,7 @@ impl Network {
         let random = &mut source.random;
         let sender = random.below(source.flows.len() as u64) as usize;
         let receiver = random.below(source.flows[sender].len() as u64) as usize;
-        // Nothing carries a message without bytes.
+        // No protocol carries an empty message.
         let length = source.traffic.length.draw(random).max(1);
         source.produced += 1;
         source.outstanding += 1;
@@ -384,7 +384,7 @@ impl Network {
         self.unsettled += 1;
         self.flows[flow].note_offered(self.now_ps, length);
         if !self.flows[flow].is_open {
-            // Its user has nobody to send it to.
+            // Its circuit is closed: the message cannot be sent.
             self.give_up(flow);
         } else if self.flows[flow].connected {
             self.queue_message(flow, length);
@@ -394,7 +394,7 @@ impl Network {
         self.run_processes(self.flows[flow].from);
     }
 
-    /// Lets the next message of a pattern come up, if there is one more.
+    /// Schedules the next message of a pattern, if there is one more.
     fn schedule_message(&mut self, index: usize) {
         let source = &mut self.sources[index];
         if source.produced < source.traffic.messages {
@@ -406,7 +406,7 @@ impl Network {
         }
     }
 
-    /// `count` messages of a pattern are settled or given up.
+    /// `count` messages of a pattern were settled or given up.
     fn release_outstanding(&mut self, index: usize, count: u64) {
         let Some(source) = self.sources.get_mut(index) else {
             return;

@@ -1,12 +1,12 @@
 //! Bytes over time, in slices that grow as the run does.
 
-/// Slices kept; at twice as many, neighbours are joined.
+/// Slices kept; at twice as many, pairs of slices are merged.
 const SLICES: usize = 1024;
 
 /// The first slice length, ps: 1 us.
 const FIRST_PS: u64 = 1_000_000;
 
-/// How many bytes came in each slice of time.
+/// Bytes in each slice of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Series {
     slice_ps: u64,
@@ -23,7 +23,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// Adds bytes that came at `now_ps`.
+    /// Adds bytes received at `now_ps`.
     pub fn add(&mut self, now_ps: u64, bytes: u64) {
         while now_ps / self.slice_ps >= 2 * SLICES as u64 {
             let joined = self.bytes.chunks(2).map(|pair| pair.iter().sum());
@@ -37,7 +37,7 @@ impl Series {
         self.bytes[slice] += bytes;
     }
 
-    /// Bytes a second in each slice that is over, joined to at most `count` slices.
+    /// Bytes a second in each complete slice, merged to at most `count` slices.
     pub fn rates(&self, count: usize) -> Vec<f64> {
         let whole = &self.bytes[..self.bytes.len().saturating_sub(1)];
         let width = whole.len().div_ceil(count.max(1)).max(1);

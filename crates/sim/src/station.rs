@@ -1,12 +1,12 @@
-//! A wire that ends in the simulator.
+//! A wire of the simulator.
 
-use engine::Address;
+use engine::{Address, PacketLen};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use wire::{Arrival, Capabilities, Wire};
+use wire::{Arrival, Capabilities, Receiver, Wire};
 
 /// Packets between a station and the world.
 #[derive(Debug, Default)]
@@ -64,7 +64,22 @@ impl Wire for StationWire {
         })
     }
 
+    fn set_packet_len(&mut self, _: PacketLen) {}
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
+    // Stations receive multicast without joining.
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        Err(wire::no_multicast(group))
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
         None
     }
 }

@@ -1,14 +1,14 @@
-//! The bytes a simulated user sends: made from their position, so that they need no memory and a
-//! receiver can tell whether they are right.
+//! The bytes a simulated user sends: computed from their position, so that they need no memory and
+//! a receiver can check them.
 
 use engine::{Framing, record};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// A prime, so that no packet size lines up with it.
+/// A prime, so that it is no multiple of a packet size.
 const PERIOD: usize = 65_521;
 
-/// The byte at each position of a user's stream, twice over so that any run of a packet is one
+/// The byte at each position of a user's stream, twice over so that the bytes of any packet are one
 /// slice.
 #[derive(Clone, Debug)]
 pub(crate) struct BytePattern(Vec<u8>);
@@ -27,14 +27,14 @@ impl BytePattern {
     }
 }
 
-/// What one circuit's user has written and the engine may still ask for.
+/// Send store of one circuit: written by its user and not yet released.
 #[derive(Clone, Debug)]
 pub(crate) struct SendStore {
     framing: Framing,
     payload: u64,
     /// Position behind the last byte.
     pub(crate) end: u64,
-    /// User bytes written, heads of records not counted.
+    /// User bytes written, without record headers.
     user: u64,
     /// Records: the bytes from `base` on.
     base: u64,
@@ -53,7 +53,7 @@ impl SendStore {
         }
     }
 
-    /// Adds `len` bytes of a message that begins or ends with them.
+    /// Appends `len` bytes of a message; `first` and `last` if it begins or ends with them.
     pub(crate) fn append(&mut self, pattern: &BytePattern, len: u64, first: bool, last: bool) {
         if self.framing == Framing::Records {
             self.append_record(pattern, len, first, last);
@@ -105,12 +105,12 @@ impl SendStore {
         }
     }
 
-    /// Bytes below this are forgotten.
+    /// Bytes below this are released.
     pub(crate) fn released(&self) -> u64 {
         self.base
     }
 
-    /// Forgets the bytes below `position`.
+    /// Releases the bytes below `position`.
     pub(crate) fn release(&mut self, position: u64) {
         if self.framing == Framing::Records {
             let gone = position.saturating_sub(self.base) as usize;

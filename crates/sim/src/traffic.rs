@@ -1,22 +1,22 @@
-//! Where messages come from.
+//! Traffic: the messages that users send.
 
 use crate::distribution::Distribution;
 
-/// Who a pattern's messages go to.
+/// Receivers of a pattern's messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Receivers {
-    /// To one of these, each as often as another.
+    /// One of these, equally likely.
     One(Vec<usize>),
-    /// To all other stations at once.
+    /// All other stations at once.
     All,
 }
 
-/// A pattern of messages: who sends to whom, how long they are and how often they come.
+/// A pattern of messages: senders, receivers, lengths and intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// Stations messages come up at, each as often as another.
+    /// Stations that send, equally likely.
     pub senders: Vec<usize>,
-    /// Where they go. A sender is never its own receiver.
+    /// Stations that receive. A sender is never its own receiver.
     pub receivers: Receivers,
     /// Bytes of a message, at least one.
     pub length: Distribution,
@@ -24,9 +24,9 @@ pub struct Traffic {
     pub interarrival_ps: Distribution,
     /// Messages in all.
     pub messages: u64,
-    /// Messages not settled at most; the next one comes up an interval after there is room. None
-    /// for users that never wait.
+    /// Unsettled messages at most; the next one is produced an interval after there is room. None
+    /// for no limit.
     pub outstanding: Option<u64>,
-    /// Time before the first interval begins, ps.
+    /// Time before the first interval, ps.
     pub start_ps: u64,
 }

@@ -22,7 +22,7 @@ pub struct TraceLine {
     pub arrives: bool,
 }
 
-/// Two stations facing each other. Station 0 is `Address::Station(0)`, likewise 1.
+/// Two stations on a link. Station 0 is `Address::Station(0)`, likewise 1.
 pub struct World<E> {
     pumps: [Pump<E, StationWire>; 2],
     wires: [StationWire; 2],
@@ -63,23 +63,23 @@ impl<E: Associations> World<E> {
         &mut self.pumps[station]
     }
 
-    /// The time as engines see it.
+    /// The simulated time.
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.now_ps / 1000)
     }
 
-    /// What the link out of `station` did.
+    /// Counters of the link out of `station`.
     pub fn link_counters(&self, station: usize) -> LinkCounters {
         self.links[station].counters()
     }
 
-    /// Every packet so far, in the order they entered a link.
+    /// Every packet so far, in the order in which they entered a link.
     pub fn trace(&self) -> &[TraceLine] {
         &self.trace
     }
 
-    /// Lets both stations send what they have, then goes on to the next event: an arrival or a
-    /// deadline. False when neither exists or it lies beyond `limit_ps`.
+    /// Lets both stations send what they have, then advances to the next event: an arrival or a
+    /// timeout. False when there is none or it lies beyond `limit_ps`.
     ///
     /// # Errors
     ///

@@ -1,15 +1,15 @@
-//! The bootstrap, as a second opinion on an interval.
+//! The percentile bootstrap, as a check of an interval.
 
 use crate::estimate::quantile;
 use engine::SplitMix64;
 
-/// Values below which a bootstrap misleads: of 5 pairs its 95 % interval is wrong one time in
-/// five, because five values cannot show how far the next may lie.
+/// Fewest values for a bootstrap: with 5 pairs its 95 % interval misses the mean one time in five,
+/// because five values show too little of the tails.
 pub const VALUES_MIN: usize = 15;
 
-/// The interval of the mean of `values` that misses it with probability `alpha`, by the
-/// percentile bootstrap: the mean of as many values drawn with replacement, `rounds` times over
-/// (2000 do for 5 %). The same seed gives the same interval. None below [`VALUES_MIN`] values.
+/// The interval of the mean of `values` at level 1 - `alpha`, by the percentile bootstrap: the mean
+/// of as many values drawn with replacement, `rounds` times (2000 suffice for 5 %). The same seed
+/// gives the same interval. None below [`VALUES_MIN`] values.
 pub fn bootstrap_interval(
     values: &[f64],
     alpha: f64,

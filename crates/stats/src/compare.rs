@@ -1,4 +1,4 @@
-//! Two runs instead of two transports.
+//! Comparison of two runs.
 
 use crate::contests::cell_key;
 use crate::mean::Mean;
@@ -6,13 +6,13 @@ use crate::verdict::{Comparison, judge_means, more_is_better};
 use results::{Cell, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
-/// Compares the cells two runs share: `after` against `before`, each on the primary metric of
-/// its workload. The blocks of different runs are not pairs, so the logarithms are compared by
-/// Welch's t test (on trimmed means, as Yuen, 1974); Holm's correction holds the whole list at
+/// Compares the cells that both runs have: `after` against `before`, each on the primary metric of
+/// its workload. Blocks of different runs are not paired, so the logarithms are compared by Welch's
+/// t test (on trimmed means, as Yuen, 1974); Holm's correction keeps the family-wise error at
 /// `alpha`. In each verdict the baseline is `<transport> before`.
 ///
-/// Trials of one run share whatever state the machine was in. A verdict here says that the two
-/// runs differ; whether the software or the machine changed in between it cannot say.
+/// Trials of one run share the state of the machine. A verdict here says that the runs differ, not
+/// whether the software or the machine changed in between.
 pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64) -> Vec<Verdict> {
     let old = logarithms(before);
     let mut comparisons = Vec::new();
@@ -34,8 +34,8 @@ pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64)
     judge_means(&comparisons, &means, alpha, equal_within)
 }
 
-/// The verdicts that are worse by more than `threshold` (0.03 for 3 %) beyond doubt: the whole
-/// interval lies on the far side of it.
+/// The verdicts that are significantly worse than `threshold` (0.03 for 3 %): the whole interval
+/// lies beyond it.
 pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
     let worse = |verdict: &&Verdict| {
         if more_is_better(&verdict.metric) {
@@ -49,7 +49,7 @@ pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
 
 type Logarithms = BTreeMap<String, (Cell, Vec<f64>)>;
 
-/// Logarithms of the primary metric of the trials that count, by cell.
+/// Logarithms of the primary metric of valid trials, by cell.
 fn logarithms(trials: &[Trial]) -> Logarithms {
     let mut cells = Logarithms::new();
     for trial in trials {

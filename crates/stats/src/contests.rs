@@ -1,4 +1,4 @@
-//! Trials sorted into contests, and the questions they can answer.
+//! Trials grouped into contests, and the comparisons they allow.
 
 use crate::verdict::Comparison;
 use results::{Cell, Plan, Status, Trial, metric};
@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 pub struct Contest<'a> {
     /// The cell without the transport.
     pub cell: Cell,
-    /// The measure its verdicts are about.
+    /// The metric of its verdicts.
     pub metric: &'static str,
     /// Transports that ran, in the order of the plan.
     pub transports: Vec<String>,
-    /// All its trials but the pilots, as they ran.
+    /// All its trials but pilots, in the order they ran.
     pub trials: Vec<&'a Trial>,
 }
 
-/// Sorts the trials of a run into contests, in the order of the plan: by workload, other
-/// factors, size. Pilots (block 0) take no part.
+/// Groups the trials of a run into contests, in the order of the plan: by workload, other factors,
+/// size. Pilots (block 0) are excluded.
 pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
     let mut indices = BTreeMap::new();
     let mut contests: Vec<Contest> = Vec::new();
@@ -66,13 +66,13 @@ fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
     });
 }
 
-/// Where an item stands in a list; after all others when it does not.
+/// Position of an item in a list; after all others when it is not there.
 fn rank<T: PartialEq>(list: &[T], item: &T) -> usize {
     let found = list.iter().position(|other| other == item);
     found.unwrap_or(usize::MAX)
 }
 
-/// A cell as text that tells it from every other.
+/// A cell as a unique text.
 pub(crate) fn cell_key(cell: &Cell) -> String {
     let factors = cell.0.iter();
     factors
@@ -81,7 +81,7 @@ pub(crate) fn cell_key(cell: &Cell) -> String {
 }
 
 impl<'a> Contest<'a> {
-    /// The trials of a transport that count, by block; the first of a block when there are more.
+    /// Valid trials of a transport, by block; the first of a block when there are several.
     pub fn valid_trials(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
         let mut by_block = BTreeMap::new();
         for &trial in &self.trials {
@@ -93,7 +93,7 @@ impl<'a> Contest<'a> {
         by_block
     }
 
-    /// Blocks in which both a contestant and the baseline counted: (block, contestant, baseline).
+    /// Blocks with valid trials of both contestant and baseline: (block, contestant, baseline).
     pub fn pairs(
         &self,
         contestant: &str,
@@ -129,8 +129,8 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// One question a contest and contestant, in order. A contestant that never counted beside the
-/// baseline is not asked about.
+/// One comparison per contest and contestant, in order; none without a block that has valid trials
+/// of both.
 pub fn comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
     let of_contest = |contest: &Contest| -> Vec<Comparison> {
         let rivals = contest.transports.iter().filter(|name| *name != baseline);
@@ -140,13 +140,14 @@ pub fn comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
     contests.iter().flat_map(of_contest).collect()
 }
 
-/// The baseline against itself, one question a contest.
+/// The A/A control, the baseline against itself: one comparison per contest.
 pub fn control_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
     let compare = |contest: &Contest| contest.comparison(baseline, true, baseline);
     contests.iter().filter_map(compare).collect()
 }
 
-/// Questions over all contests of a metric, one a contestant and metric that ran in two or more.
+/// Comparisons over all contests of a metric, one per contestant and metric with two or more
+/// contests.
 pub fn overall_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
     let mut metrics: Vec<&str> = Vec::new();
     for contest in contests {
@@ -168,9 +169,9 @@ pub fn overall_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparis
     metrics.iter().flat_map(of_metric).collect()
 }
 
-/// The mean log-ratio over contests, block by block. Only blocks with all contests count, so
-/// that the mean is always over the same ones; a contest with less than half the blocks of the
-/// fullest is left out rather than leaving out the blocks.
+/// The mean log-ratio over contests, block by block. Only blocks with all contests count, so that
+/// the mean is always over the same contests; a contest with less than half the blocks of the
+/// fullest is dropped instead of its missing blocks.
 fn overall_comparison(
     contests: &[&Contest],
     contestant: &str,

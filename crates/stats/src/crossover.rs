@@ -1,10 +1,10 @@
-//! Cost models of a run, and the sizes at which two contestants change places.
+//! Cost models of a run, and the sizes at which two contestants cross over.
 
 use crate::contests::cell_key;
 use crate::fit::{Model, cost, fit};
 use results::{Cell, CellSummary, Crossover, Estimate, Fit, metric};
 
-/// What a contestant's messages cost at each size, and the model through it.
+/// Cost of a contestant's messages at each size, and the model fitted to it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// The cell without the size.
@@ -17,7 +17,7 @@ pub struct Curve {
     pub model: Model,
 }
 
-/// The points of a curve to be: the cell's key, the cell, the metric, the points.
+/// The points of a curve: the cell's key, the cell, the metric, the points.
 type Group = (String, Cell, &'static str, Vec<(f64, Estimate)>);
 
 /// The curves of all contestants that ran at enough sizes, in the order of the cells.
@@ -52,7 +52,7 @@ pub fn curves(cells: &[CellSummary]) -> Vec<Curve> {
     groups.into_iter().filter_map(curve).collect()
 }
 
-/// The curve as it stands in a summary.
+/// The curve as entry of a summary.
 pub fn fit_of(curve: &Curve) -> Fit {
     Fit {
         cell: curve.cell.clone(),
@@ -62,9 +62,8 @@ pub fn fit_of(curve: &Curve) -> Fit {
     }
 }
 
-/// All sizes at which two contestants of a contest change places: where their models cross,
-/// and on either side of which there is a measured size at which the better one is better by
-/// more than both intervals.
+/// All crossovers of two contestants: sizes at which their models cross, with a measured size on
+/// either side at which the intervals of the two do not overlap.
 pub fn crossovers(curves: &[Curve]) -> Vec<Crossover> {
     let mut found = Vec::new();
     for (index, ours) in curves.iter().enumerate() {
@@ -78,7 +77,7 @@ pub fn crossovers(curves: &[Curve]) -> Vec<Crossover> {
     found
 }
 
-/// The cost a workload's primary metric stands for, smaller is better.
+/// The cost behind a workload's primary metric; smaller is better.
 fn cost_of(summary: &CellSummary) -> Option<(&'static str, Estimate)> {
     let primary = metric::primary(&summary.cell.workload());
     let estimate = *summary.metrics.get(primary)?;
@@ -118,13 +117,13 @@ fn between(contest: &Cell, ours: &Curve, theirs: &Curve) -> Vec<Crossover> {
             metric: ours.metric.to_owned(),
             below: name(pair[0].ours_better),
             above: name(pair[1].ours_better),
-            // The same size, unless the two were too close to call over a stretch between.
+            // The same size, unless a stretch in between is undecided.
             size: (pair[0].to * pair[1].from).sqrt(),
         })
         .collect()
 }
 
-/// Cuts the sizes both were measured over at every crossing of the models.
+/// Splits the common range of sizes at every crossing of the models.
 fn stretches(ours: &Curve, theirs: &Curve) -> Vec<Stretch> {
     let (a, b) = (&ours.model.pieces, &theirs.model.pieces);
     let difference = |size: f64| cost(a, size) - cost(b, size);
@@ -154,7 +153,7 @@ fn stretches(ours: &Curve, theirs: &Curve) -> Vec<Stretch> {
     cuts.windows(2).map(stretch).collect()
 }
 
-/// Whether some size measured within the stretch shows the better one better beyond doubt.
+/// Whether the intervals at some size within the stretch are disjoint, in favour of the better one.
 fn is_sure(stretch: &Stretch, ours: &Curve, theirs: &Curve) -> bool {
     let within = |size: f64| (stretch.from..=stretch.to).contains(&size);
     ours.points

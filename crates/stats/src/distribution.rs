@@ -1,8 +1,8 @@
 //! The normal distribution and Student's t.
 //!
-//! Tails are computed as such, never as one minus the rest, so that the small levels a race of
-//! many cells needs keep their digits. Sources: Abramowitz and Stegun, 26.2 and 26.7; the
-//! continued fraction of the incomplete beta function after Didonato and Morris (1992).
+//! Tails are computed directly, never as one minus the rest, so that the small levels a race of
+//! many cells needs keep their digits. Sources: Abramowitz and Stegun, 26.2 and 26.7; the continued
+//! fraction of the incomplete beta function after Didonato and Morris (1992).
 
 use std::f64::consts::PI;
 

@@ -20,9 +20,8 @@ pub fn quartiles(values: &[f64]) -> [f64; 3] {
     [0.25, 0.5, 0.75].map(|q| quantile_of_sorted(&sorted, q))
 }
 
-/// The median of `values` with its 95 % interval, made of two of the values themselves: it
-/// supposes nothing about their distribution. Below 6 values no such interval exists, and the
-/// smallest and the largest are given.
+/// The median of `values` with its distribution-free 95 % interval, whose ends are two of the
+/// values. Below 6 values no such interval exists, and the smallest and the largest are given.
 pub fn estimate(values: &[f64]) -> Estimate {
     if values.is_empty() {
         return Estimate::default();
@@ -37,8 +36,8 @@ pub fn estimate(values: &[f64]) -> Estimate {
     }
 }
 
-/// Jain's fairness of shares: 1 when all are equal, 1/n when one has everything, and 1 when
-/// nobody has anything. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
+/// Jain's fairness index of shares: 1 when all are equal, 1/n when one has everything, and 1 when
+/// all are 0. (Jain, Chiu and Hawe, DEC-TR-301, 1984.)
 pub fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|share| share * share).sum();
@@ -51,7 +50,7 @@ pub fn jain(shares: &[f64]) -> f64 {
 /// Samples a percentile needs before it may be shown: 10 / (1 - q), so that about ten samples
 /// lie beyond it.
 pub fn samples_needed(q: f64) -> u64 {
-    // 1 - 0.9 is a little below 0.1; the hair is taken off before rounding up.
+    // 1 - 0.9 is a little below 0.1 in floating point; the margin corrects it before rounding up.
     (10.0 / (1.0 - q) - 1e-6).ceil() as u64
 }
 

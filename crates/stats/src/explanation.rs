@@ -1,8 +1,8 @@
-//! The "because" line: what in the evidence goes with a verdict.
+//! Explanations of verdicts: the evidence that agrees with a verdict.
 //!
 //! Evidence is what was counted during the trials: calls, wake-ups, packets, drops, CPU time. A
-//! verdict names the one that differs most among those that point the same way as the verdict.
-//! It is what was seen beside the difference; that it is the whole cause is the reader's to judge.
+//! verdict names the evidence that differs most among that which points the same way. This is a
+//! correlation; whether it is the whole cause is for the reader to judge.
 
 use crate::contests::Contest;
 use crate::estimate::median;
@@ -14,26 +14,26 @@ use std::collections::BTreeMap;
 pub struct Evidence {
     /// Key in a trial's `evidence`, unit last.
     pub key: &'static str,
-    /// How it reads, with `{}` for the value.
+    /// Its phrase, with `{}` for the value.
     pub phrase: &'static str,
-    /// How it is called in a table.
+    /// Its label in tables.
     pub label: &'static str,
-    /// Values below this make no difference to a message's time, whatever their ratio.
+    /// Values below this do not affect a message's time, whatever their ratio.
     pub negligible: f64,
-    /// How a difference goes together with speed.
+    /// How a difference relates to speed.
     pub role: EvidenceRole,
 }
 
-/// How a difference in evidence goes together with speed.
+/// How a difference in evidence relates to speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvidenceRole {
     /// Less of it saves time.
     LessIsFaster,
     /// More of it saves time.
     MoreIsFaster,
-    /// Less of it goes with speed but is no cause: named only when no cause stands out.
+    /// Less of it accompanies speed but is not a cause: named only when no cause stands out.
     Symptom,
-    /// Shown, never a reason.
+    /// Shown, never an explanation.
     Shown,
 }
 
@@ -127,13 +127,13 @@ const fn evidence(
     }
 }
 
-/// How far apart, as a ratio, evidence must be to be named.
+/// Smallest ratio of evidence that is named.
 const RATIO_MIN: f64 = 1.2;
 
-/// Share of the blocks in which evidence must differ the same way as its median does.
+/// Share of the blocks in which evidence must differ in the direction of its median.
 const AGREEING_MIN: f64 = 0.75;
 
-/// The line for a contestant that is `faster` (or slower) than the baseline, from the median
+/// The explanation for a contestant that is `faster` (or slower) than the baseline, from the median
 /// evidence of both; empty when nothing explains it. E.g. `0.9 wake-ups a message against 2.1`.
 pub fn explain(
     faster: bool,
@@ -167,7 +167,7 @@ pub fn explain(
 }
 
 impl Evidence {
-    /// |ln| of the ratio of two values when it is large enough and points the way of the verdict.
+    /// |ln| of the ratio of two values, when it is large enough and agrees with the verdict.
     fn strength(&self, faster: bool, ours: f64, theirs: f64) -> Option<f64> {
         let log = (ours.max(self.negligible) / theirs.max(self.negligible)).ln();
         let towards_faster = match self.role {
@@ -180,7 +180,7 @@ impl Evidence {
     }
 }
 
-/// The line of a verdict from the trials behind it; empty unless it is faster or slower.
+/// The explanation of a verdict from its trials; empty unless it is faster or slower.
 pub(crate) fn explain_verdict(verdict: &Verdict, contests: &[Contest]) -> String {
     let faster = match verdict.kind {
         VerdictKind::Faster => true,
@@ -200,8 +200,8 @@ pub(crate) fn explain_verdict(verdict: &Verdict, contests: &[Contest]) -> String
 
 type Medians = BTreeMap<String, f64>;
 
-/// Median evidence of both sides of some pairs, of the kinds that differ the same way in nearly
-/// all of them: what changes from block to block explains nothing.
+/// Median evidence of both sides, limited to kinds that differ in the same direction in most pairs:
+/// what changes from block to block explains nothing.
 fn consistent(pairs: &[(u32, &Trial, &Trial)]) -> (Medians, Medians) {
     let mut medians = (Medians::new(), Medians::new());
     for evidence in EVIDENCE {
@@ -220,7 +220,7 @@ fn consistent(pairs: &[(u32, &Trial, &Trial)]) -> (Medians, Medians) {
     medians
 }
 
-/// A value with two digits that count, without an exponent: 0.93, 2.1, 64, 14000, 0.
+/// A value with two significant digits, without an exponent: 0.93, 2.1, 64, 14000, 0.
 fn amount(value: f64) -> String {
     if value.abs() < 0.001 {
         return "0".to_owned();

@@ -1,20 +1,20 @@
 //! The cost model: time per message = fixed + per byte * size, in one to three straight pieces.
 //!
-//! Errors count relative to the value, or the largest messages would decide alone. The pieces
-//! join (a jump between two measured sizes could not be told from a bend), and they bend at
-//! measured sizes. How many there are is decided by the Bayesian information criterion (Schwarz,
-//! 1978), so that a bend must earn the two numbers it costs.
+//! Errors are relative, or the largest messages would decide alone. The pieces join (a jump between
+//! two measured sizes could not be told from a bend), and they bend at measured sizes. Their number
+//! is chosen by the Bayesian information criterion (Schwarz, 1978), which charges a bend for its
+//! two parameters.
 
 use results::FitPiece;
 
 /// Most pieces of a fit.
 pub const PIECES_MAX: usize = 3;
 
-/// Sizes below which nothing is fitted.
+/// Fewest sizes for a fit.
 pub const SIZES_MIN: usize = 3;
 
-/// Deviations below this are noise however well a line follows them: half a percent is less
-/// than medians of a few trials repeat to.
+/// Deviations below this count as noise: medians of a few trials repeat to no better than half a
+/// percent.
 const DEVIATION_MIN: f64 = 0.005;
 
 /// A fitted cost model.
@@ -42,7 +42,7 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Model> {
     Some(best.model(&points))
 }
 
-/// What a model says a message of `size` costs; the outermost pieces go on beyond their ends.
+/// Cost of a message of `size` by the model; the outermost pieces extend beyond their ends.
 pub fn cost(pieces: &[FitPiece], size: f64) -> f64 {
     let piece = pieces
         .iter()
@@ -51,8 +51,8 @@ pub fn cost(pieces: &[FitPiece], size: f64) -> f64 {
     piece.map_or(f64::NAN, |piece| piece.fixed + piece.per_byte * size)
 }
 
-/// All ways to put the inner knots of `pieces` pieces on the points, each piece at least two
-/// steps long and two points more than numbers to find.
+/// All positions of the inner knots of `pieces` pieces on the points, with pieces of at least two
+/// steps and at least two points more than parameters.
 fn knots(points: usize, pieces: usize) -> Vec<Vec<usize>> {
     const STEPS: usize = 2;
     let last = points - 1;
@@ -80,7 +80,7 @@ struct Line {
 }
 
 impl Line {
-    /// The line of least relative squares with bends at these points.
+    /// The weighted least-squares line with bends at these points.
     fn through(points: &[(f64, f64)], knots: &[usize]) -> Option<Line> {
         let knots: Vec<f64> = knots.iter().map(|&knot| points[knot].0).collect();
         let weighted = |&(size, cost): &(f64, f64)| {
@@ -110,7 +110,7 @@ impl Line {
         (self.value(size) / cost - 1.0).abs()
     }
 
-    /// The Bayesian information criterion; a bend costs its place and its slope.
+    /// The Bayesian information criterion; a bend has two parameters, position and slope.
     fn criterion(&self, points: &[(f64, f64)]) -> f64 {
         let n = points.len() as f64;
         let squares = points.iter().map(|point| self.deviation(point).powi(2));
@@ -184,7 +184,7 @@ fn least_squares(rows: &[Vec<f64>]) -> Option<Vec<f64>> {
     Some(solution)
 }
 
-/// Takes the part along `unit` out of `vector` and returns its length.
+/// Subtracts the projection on `unit` from `vector`; returns its length.
 fn remove(unit: &[f64], vector: &mut [f64]) -> f64 {
     let along = dot(unit, vector);
     for (value, part) in vector.iter_mut().zip(unit) {

@@ -1,11 +1,11 @@
-//! Holm's correction for many questions asked of one run.
+//! Holm's correction for multiple comparisons.
 
-/// The level each of a family of tests is judged at, given their p-values, so that the
-/// probability of any false rejection in the family is at most `alpha` (Holm, 1979).
+/// The level of each test of a family, given their p-values, so that the family-wise error rate is
+/// at most `alpha` (Holm, 1979).
 ///
-/// The smallest p-value is held against alpha / m, the next against alpha / (m - 1), and so on
-/// until one fails; that one and all after it are judged at the level at which it failed. A test
-/// is rejected when its p-value is at most its level. An absent test (NaN) counts in m.
+/// The smallest p-value is compared with alpha / m, the next with alpha / (m - 1), and so on until
+/// one fails; that one and all after it are judged at the level at which it failed. A test is
+/// rejected when its p-value is at most its level. An absent test (NaN) counts in m.
 pub fn levels(p_values: &[f64], alpha: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     // NaN sorts last: it is never rejected.

@@ -1,34 +1,34 @@
 //! The knee of an open loop: the largest offered load a transport still carries.
 //!
-//! A load is carried when at least [`CARRIED`] of what was offered is delivered, less than
-//! [`LOSS_MAX`] is lost, the generator kept its times in most trials, and the 99 % delay stays
-//! below [`DELAY_FACTOR`] times that of the lowest load. Beyond the knee a queue grows somewhere;
-//! where, the first of these that no longer holds tells.
+//! A load is carried when at least [`DELIVERED_MIN`] of the offered messages is delivered, less
+//! than [`LOSS_MAX`] is lost, the generator kept its schedule in most trials, and the 99 % delay
+//! stays below [`DELAY_FACTOR`] times that of the lowest load. Beyond the knee a queue grows; the
+//! first of these conditions that fails shows where.
 
 use crate::estimate::median;
 use crate::phrasing;
 use results::{Cell, Status, Trial, metric};
 use std::collections::BTreeMap;
 
-/// Part of the offered messages that must arrive.
+/// Share of the offered messages that must be delivered.
 pub const DELIVERED_MIN: f64 = 0.99;
-/// Part of the messages that may be lost.
+/// Share of messages at which loss limits the load.
 pub const LOSS_MAX: f64 = 0.001;
-/// How many times the delay of the lowest load the delay may reach.
+/// Growth over the delay of the lowest load at which delay limits the load.
 pub const DELAY_FACTOR: f64 = 10.0;
 
-/// The factors that set a load apart.
+/// The factors that distinguish loads.
 const LOADS: [&str; 2] = ["load_percent", "rate_per_s"];
 
-/// Where a transport stops carrying what is offered.
+/// Where a transport stops carrying the offered load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Knee {
     /// The cell without its load; it names the transport.
     pub cell: Cell,
     /// The largest load carried, messages a second; None when not even the lowest was.
     pub carried: Option<Load>,
-    /// The next load above it that was tried, and what went wrong there; None when the sweep
-    /// ended before the knee.
+    /// The next load above it, and which condition failed there; None when the sweep ended before
+    /// the knee.
     pub beyond: Option<(Load, KneeLimit)>,
 }
 
@@ -39,15 +39,15 @@ pub struct Load {
     pub offered_per_s: f64,
     /// Messages delivered a second.
     pub delivered_per_s: f64,
-    /// Part of the messages that was lost.
+    /// Share of messages lost.
     pub loss_fraction: f64,
     /// 99 % delay from the intended send time, in us; 0 when it was not measured.
     pub delay_p99_us: f64,
-    /// Whether the generator kept its times in more than half of the trials.
+    /// Whether the generator kept its schedule in more than half of the trials.
     pub on_schedule: bool,
 }
 
-/// What went wrong beyond the knee.
+/// The condition that failed beyond the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KneeLimit {
     /// The generator could not offer this much.
@@ -89,7 +89,7 @@ pub fn sentence(knee: &Knee) -> String {
     let transport = knee.cell.transport();
     let contest = phrasing::contest_text(&knee.cell.without(Cell::TRANSPORT));
     let beyond = knee.beyond.map(|(load, limit)| match limit {
-        KneeLimit::Generator => "beyond, the generator cannot keep its times".to_owned(),
+        KneeLimit::Generator => "beyond, the generator cannot keep its schedule".to_owned(),
         KneeLimit::Loss => format!(
             "at {} {} % is lost",
             rate(load.offered_per_s),
@@ -140,7 +140,7 @@ fn knee((cell, sweep): (Cell, BTreeMap<String, Vec<&Trial>>)) -> Option<Knee> {
     })
 }
 
-/// What keeps a load from being carried, if anything does.
+/// The condition that a load fails, if any.
 fn limit(load: &Load, lowest: &Load) -> Option<KneeLimit> {
     let grown =
         lowest.delay_p99_us > 0.0 && load.delay_p99_us >= DELAY_FACTOR * lowest.delay_p99_us;
@@ -155,7 +155,7 @@ fn limit(load: &Load, lowest: &Load) -> Option<KneeLimit> {
     }
 }
 
-/// Medians of one load: of the trials that count, or of those that do not when none does.
+/// Medians of one load over valid trials, or over all when none is valid.
 fn load(trials: &[&Trial]) -> Option<Load> {
     let ok: Vec<&Trial> = trials
         .iter()
@@ -187,7 +187,7 @@ fn rate(per_s: f64) -> String {
     }
 }
 
-/// Three digits that count.
+/// Three significant digits.
 fn digits(value: f64) -> String {
     match value.abs() {
         big if big >= 100.0 => format!("{value:.0}"),

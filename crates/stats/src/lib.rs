@@ -1,20 +1,20 @@
-//! What the numbers of a run say, and how sure that is.
+//! Statistics of a run: estimates, verdicts and their uncertainty.
 //!
-//! Trials come in, a summary comes out; in between is nothing but arithmetic. No file is read,
-//! no clock asked, nothing printed, and the same trials give the same summary on every machine.
-//! `docs/method.md` explains every method here in plain words.
+//! Trials in, a summary out; in between is only arithmetic. No file or clock is read, nothing is
+//! printed, and the same trials give the same summary on every machine. `docs/method.md` explains
+//! every method here in plain words.
 //!
 //! Where to start reading:
 //!
 //! * [`summary`] - from the trials of a run to its [`results::Summary`]; calls all the others.
-//! * [`verdict`] - faster, slower, equal or not enough data, at a stated level over a whole run.
-//! * [`mean`] and [`holm`] - the two pieces a verdict is made of.
-//! * [`because`] and [`words`] - the same verdict for people.
-//! * [`steady`], [`series`], [`mod@pilot`] - inside one trial: warm-up, noise, how long is enough.
+//! * [`verdict`] - faster, slower, equal or not enough data, at one family-wise level for a run.
+//! * [`mean`] and [`holm`] - trimmed means and Holm's correction, the parts of a verdict.
+//! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
+//! * [`steady`], [`series`], [`mod@pilot`] - within one trial: warm-up, noise, required length.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
 //! * [`knee`] - the largest offered load a transport still carries.
-//! * [`mod@compare`] - two runs instead of two transports.
-//! * [`distribution`], [`estimate`], [`bootstrap`] - the small parts.
+//! * [`mod@compare`] - comparison of two runs.
+//! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
 
 pub mod bootstrap;

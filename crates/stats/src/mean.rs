@@ -1,8 +1,8 @@
 //! The mean of a few log-ratios, with its standard error for Student's t.
 //!
-//! From 10 values on the mean is trimmed: the smallest and the largest do not count, from 15 on
-//! the smallest and the largest fifth. The standard error comes from the winsorised values (Tukey
-//! and McLaughlin, 1963; in the form of Yuen, 1974) with one degree of freedom less than usual. A
+//! From 10 values on the mean is trimmed by the smallest and the largest value, from 15 on by the
+//! smallest and the largest fifth. The standard error comes from the winsorised values (Tukey and
+//! McLaughlin, 1963; in the form of Yuen, 1974) with one degree of freedom less than usual. A
 //! machine that is slow for a tenth of the trials would otherwise hide differences many times
 //! larger than the noise of its good trials: with 3 % noise and 12 % of the trials at 0.8 of the
 //! speed, a difference of 10 % is found after 20 blocks in 92 % of 18 cells instead of 64 %. The
@@ -11,7 +11,7 @@
 
 use crate::distribution::{student_tail, student_tail_quantile};
 
-/// A mean of independent values and how well it is known.
+/// A mean of independent values with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mean {
     /// The mean, trimmed from [`TRIMMED_FROM`] values on.
@@ -24,7 +24,7 @@ pub struct Mean {
     pub n: usize,
 }
 
-/// Values below which nothing is trimmed.
+/// Fewest values of a trimmed mean.
 pub const TRIMMED_FROM: usize = 10;
 
 /// Values from which a fifth is trimmed at each end; below, one value.
@@ -35,7 +35,7 @@ pub const FIFTHS_FROM: usize = 15;
 const DEVIATION_MIN: f64 = 0.000_5;
 
 impl Mean {
-    /// The mean of `values`; None for fewer than three, which say next to nothing.
+    /// The mean of `values`; None for fewer than three.
     pub fn of(values: &[f64]) -> Option<Mean> {
         if values.len() < 3 || values.iter().any(|value| !value.is_finite()) {
             return None;
@@ -55,18 +55,18 @@ impl Mean {
         })
     }
 
-    /// Probability of a mean at least this far from 0 if 0 were true, both sides.
+    /// Two-sided p-value of the hypothesis that the true mean is 0.
     pub fn p_value(&self) -> f64 {
         2.0 * student_tail((self.mean / self.standard_error).abs(), self.df)
     }
 
-    /// The interval that misses the true mean with probability `alpha`.
+    /// The confidence interval at level 1 - `alpha`.
     pub fn interval(&self, alpha: f64) -> (f64, f64) {
         let half = self.standard_error * student_tail_quantile(alpha / 2.0, self.df);
         (self.mean - half, self.mean + half)
     }
 
-    /// Half the interval one may expect from `n` values of this kind.
+    /// Half the width of the interval expected from `n` values of this variance.
     pub fn half_width_with(&self, n: usize, alpha: f64) -> f64 {
         let scale = self.standard_error * (self.n as f64 / n as f64).sqrt();
         scale * student_tail_quantile(alpha / 2.0, degrees(n))

@@ -1,4 +1,4 @@
-//! Verdicts in words.
+//! Verdicts as sentences.
 
 use results::{Cell, Factor, Verdict, VerdictKind, metric};
 
@@ -45,7 +45,7 @@ fn explanation_text(verdict: &Verdict) -> String {
     }
 }
 
-/// Where a contest takes place: `at 64 B`, `at 1 KiB with link 10mbit`, `overall`.
+/// A contest in a sentence: `at 64 B`, `at 1 KiB with link 10mbit`, `overall`.
 pub fn contest_text(contest: &Cell) -> String {
     if contest.0.is_empty() {
         return "overall".to_owned();
@@ -82,7 +82,7 @@ pub fn size_text(bytes: f64) -> String {
         bytes if bytes >= KIB => (bytes / KIB, "KiB"),
         bytes => (bytes, "B"),
     };
-    // Exact values keep their digits, others get one.
+    // Whole values have no decimals, others one.
     let text = if value.fract() == 0.0 || value >= 100.0 {
         format!("{value:.0}")
     } else {
@@ -91,7 +91,7 @@ pub fn size_text(bytes: f64) -> String {
     format!("{text} {unit}")
 }
 
-/// Intervals wider than this ratio are not worth printing.
+/// Intervals wider than this ratio are not printed.
 const INTERVAL_RATIO_MAX: f64 = 1000.0;
 
 /// Verb and object of a metric: "moves 1.4x the messages of".
@@ -130,7 +130,7 @@ fn blocks_text(verdict: &Verdict) -> String {
 /// The smallest whole percentage the interval lies within.
 fn percent(low: f64, high: f64) -> u32 {
     let off = (low - 1.0).abs().max((high - 1.0).abs());
-    // The hair keeps 1.03 from being more than 3 %.
+    // The margin keeps 1.03 from rounding up to 4 %.
     ((off * 100.0 - 1e-9).ceil() as u32).max(1)
 }
 
@@ -145,7 +145,7 @@ fn interval(low: f64, high: f64) -> String {
     format!("{low:.decimals$} ... {high:.decimals$}")
 }
 
-/// The ratio with two digits that count, more when it would read as 1 or leave its interval.
+/// The ratio with two significant digits, more when it would read as 1 or leave its interval.
 fn ratio(ratio: f64, low: f64, high: f64) -> String {
     let whole = ratio.max(1e-9).log10().floor() as i32;
     let least = (1 - whole).clamp(0, 6) as usize;

@@ -1,22 +1,22 @@
 //! How long a trial must be.
 //!
-//! Cabrera and others (1984) sent 500 to 9000 messages a run, looked at the spread over five
-//! runs and settled on 4000. A pilot does the same by arithmetic: the spread of its slices says
-//! how fast the mean of a trial settles, and the square root law says how long it takes.
+//! Cabrera and others (1984) sent 500 to 9000 messages a run, looked at the spread over five runs
+//! and settled on 4000. A pilot does the same by arithmetic: the variance of its slices and the
+//! square root law give the length of a trial.
 
 use crate::series::series_mean;
 use crate::steady::{Steady, steady_state};
 
-/// What a pilot found.
+/// Estimates from a pilot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pilot {
     /// Seconds a trial should last, warm-up included.
     pub span_s: f64,
     /// Seconds of it that are warm-up.
     pub warm_up_s: f64,
-    /// Events (messages, round trips) that is, at the pilot's rate.
+    /// Events (messages, round trips) in that time, at the pilot's rate.
     pub events: f64,
-    /// Relative standard error of the mean one may expect of such a trial.
+    /// Expected relative standard error of the mean of such a trial.
     pub relative_error: f64,
     /// Why the span is what it is.
     pub bound: Bound,
@@ -35,7 +35,7 @@ pub enum Bound {
     Unknown,
 }
 
-/// What a trial should reach, and within which bounds.
+/// Target precision of a trial, and bounds of its length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrecisionTarget {
     /// Relative standard error of the mean of one trial. Smaller is wasted once it is below the
@@ -73,7 +73,7 @@ pub fn pilot(slices: &[f64], slice_s: f64, wanted: &PrecisionTarget) -> Pilot {
     let measured_s = measured.len() as f64 * slice_s;
     let stretch = (series.relative_error() / wanted.relative_error).powi(2);
     let needed_s = warm_up_s + measured_s * stretch;
-    // The shortest span is for what is measured, so a long warm-up does not eat it up.
+    // The shortest span excludes the warm-up.
     let shortest_s = (warm_up_s + wanted.min_s).min(wanted.max_s);
     let (span_s, bound) = match needed_s {
         needed if needed.is_nan() || needed > wanted.max_s => (wanted.max_s, Bound::Longest),

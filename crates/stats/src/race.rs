@@ -5,20 +5,20 @@ use crate::explanation;
 use crate::verdict::judge;
 use results::{Cell, Plan, Trial, Verdict, VerdictKind};
 
-/// All that a race can say so far.
+/// Verdicts of a race so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judgement {
     /// One a contest and contestant other than the baseline.
     pub verdicts: Vec<Verdict>,
     /// One a contestant and metric, over all contests.
     pub overall: Vec<Verdict>,
-    /// The baseline against itself, one a contest; a family of its own.
+    /// The A/A control, one a contest; a family of its own.
     pub control: Vec<Verdict>,
 }
 
 impl Judgement {
-    /// Whether more blocks could change nothing but digits: every verdict, cell by cell and
-    /// overall, is faster, slower or equal. A race may stop here, at a look, and nowhere else.
+    /// Whether every verdict, by cell and overall, is faster, slower or equal. A race may stop
+    /// then, at an interim look and nowhere else.
     pub fn decided(&self) -> bool {
         let verdicts = self.verdicts.iter().chain(&self.overall);
         verdicts
@@ -27,21 +27,21 @@ impl Judgement {
     }
 }
 
-/// Judges a race as it stands after its last block.
+/// Judges a race after its last block.
 pub fn judge_race(plan: &Plan, trials: &[Trial]) -> Judgement {
     let blocks = trials.iter().map(|trial| trial.block).max().unwrap_or(0);
     let alpha = alpha_of_look(plan, blocks);
     judge_contests(plan, &contests(plan, trials), alpha)
 }
 
-/// Whether verdicts may be looked at after this many blocks.
+/// Whether an interim look is planned after this many blocks.
 pub fn is_look(plan: &Plan, blocks: u32) -> bool {
     plan.blocks.looks.contains(&blocks)
 }
 
-/// The level of one look: the level of the run divided by the number of looks. A run that ended
-/// between looks, for want of time, spends one of the looks it did not reach; one that went on
-/// after the last look has one more.
+/// The level of one look: the level of the run divided by the number of looks (Bonferroni). A run
+/// that ended between looks, for lack of time, uses a look it did not reach; one that went on after
+/// the last look has one more.
 pub fn alpha_of_look(plan: &Plan, blocks: u32) -> f64 {
     let looks = &plan.blocks.looks;
     let beyond = looks.last().is_none_or(|&last| blocks > last);
@@ -66,8 +66,8 @@ pub(crate) fn judge_contests(plan: &Plan, contests: &[Contest], alpha: f64) -> J
     }
 }
 
-/// A contestant that ran in one contest of a metric needs no question over all of them: the
-/// answer is the one it has.
+/// A contestant with a single contest of a metric needs no overall comparison: its verdict is the
+/// overall one.
 fn overall_of_single_contests(verdicts: &[Verdict], overall: &[Verdict]) -> Vec<Verdict> {
     let same = |a: &Verdict, b: &Verdict| a.metric == b.metric && a.contestant == b.contestant;
     let alone = |verdict: &&Verdict| {

@@ -1,17 +1,17 @@
-//! The mean of a series whose neighbours resemble each other.
+//! The mean of an autocorrelated series.
 //!
-//! The rate of one slice is much like that of the slice before, so that n slices know less than
-//! n independent values. Batch means mend this: slices are joined into batches until the batches
-//! are no longer alike, and the standard error is taken from these (Conway, 1963; Law and Kelton).
+//! Rates of neighbouring slices are correlated, so that n slices have less information than n
+//! independent values. Batch means correct this: slices are joined into batches until the batches
+//! are nearly uncorrelated, and give the standard error (Conway, 1963; Law and Kelton).
 
-/// The mean of a series and how well it is known.
+/// The mean of a series with its standard error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SeriesMean {
     /// The mean.
     pub mean: f64,
-    /// Its standard error, autocorrelation considered.
+    /// Its standard error, corrected for autocorrelation.
     pub standard_error: f64,
-    /// Correlation of neighbouring slices, -1 to 1.
+    /// Lag-1 autocorrelation of the slices, -1 to 1.
     pub lag1: f64,
     /// Slices of a batch.
     pub batch: usize,
@@ -27,10 +27,10 @@ impl SeriesMean {
     }
 }
 
-/// Batches below which slices are not joined any further.
+/// Fewest batches.
 const BATCHES_MIN: usize = 8;
 
-/// Neighbouring batches correlated less than this count as independent.
+/// Batches with a lag-1 autocorrelation below this count as independent.
 const LAG1_MAX: f64 = 0.1;
 
 /// The mean of `slices` with its standard error; None for fewer than 4.
@@ -44,7 +44,7 @@ pub fn series_mean(slices: &[f64]) -> Option<SeriesMean> {
         batch *= 2;
         means = slices.chunks_exact(batch).map(mean).collect();
     }
-    // What likeness is left is made up for as in a first-order process.
+    // Remaining autocorrelation is corrected as for a first-order autoregressive process.
     let left = lag1(&means).clamp(0.0, 0.9);
     let inflation = (1.0 + left) / (1.0 - left);
     let count = means.len() as f64;
@@ -57,7 +57,7 @@ pub fn series_mean(slices: &[f64]) -> Option<SeriesMean> {
     })
 }
 
-/// Correlation of each value with the next; 0 when they do not vary.
+/// Lag-1 autocorrelation; 0 for constant values.
 pub fn lag1(values: &[f64]) -> f64 {
     let mean = mean(values);
     let products = values

@@ -1,36 +1,35 @@
 //! Where the warm-up of a trial ends: MSER-5.
 //!
-//! The front of a series is cut so that the mean of the rest is known best: of all cuts, the one
-//! with the smallest standard error (White, 1997; in batches of five slices, White, Cobb and
-//! Spratt, 2000). A cut too short leaves the slow start in and with it a large spread; a cut too
-//! long leaves few values. When the best cut lies in the last half, the series never settled.
+//! The start of a series is truncated so that the mean of the rest has the smallest standard error
+//! (White, 1997; in batches of five slices, White, Cobb and Spratt, 2000). A short cut leaves the
+//! slow start and its variance; a long one leaves few values. When the best cut lies in the last
+//! half, the series did not reach a steady state.
 
-/// What a series of slices says about its steady state.
+/// Steady state of a series of slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steady {
-    /// Steady from this slice on; 0 when there was no warm-up to see.
+    /// Steady from this slice on; 0 without visible warm-up.
     From(usize),
     /// It still changed in its last half.
     Never,
-    /// Too few slices to tell ([`SLICES_MIN`]).
+    /// Too few slices ([`SLICES_MIN`]).
     TooShort,
 }
 
-/// Slices below which nothing can be told.
+/// Fewest slices of a decision.
 pub const SLICES_MIN: usize = 10;
 
 /// Slices of a batch, when there are at least [`BATCHES_MIN`] of them.
 const BATCH: usize = 5;
 
-/// Batches below which single slices are used instead.
+/// Fewest batches; with fewer, single slices are used.
 const BATCHES_MIN: usize = 10;
 
-/// A quarter of the batches is never cut: the spread of the last few says little, and their
-/// chance agreement would be taken for steadiness.
+/// Share of the batches that is never cut: a few last values may agree by chance.
 const KEPT_MIN: f64 = 0.25;
 
-/// A best cut in the last half means that the series never settled only when the level after it
-/// differs from the level before by this many standard errors ...
+/// A best cut in the last half means no steady state only when the level after it differs from the
+/// level before by this many standard errors ...
 const LEVEL_ERRORS: f64 = 5.0;
 
 /// ... and by this share. Chance alone puts the best cut into the last half for 1 in 8 series of
@@ -47,7 +46,7 @@ pub fn steady_state(slices: &[f64]) -> Steady {
     } else {
         1
     };
-    // What does not fill a batch is left out at the front, where the warm-up is.
+    // Slices that do not fill a batch are dropped at the start, where the warm-up is.
     let rest = slices.len() % batch;
     let means: Vec<f64> = slices[rest..]
         .chunks_exact(batch)
@@ -63,7 +62,7 @@ pub fn steady_state(slices: &[f64]) -> Steady {
     Steady::From(if cut == 0 { 0 } else { rest + cut * batch })
 }
 
-/// Whether the levels of two stretches differ beyond doubt and by an amount that matters.
+/// Whether the levels of two stretches differ significantly and relevantly.
 fn differs(before: &[f64], after: &[f64]) -> bool {
     let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
     let square = |values: &[f64]| {
@@ -96,7 +95,7 @@ fn squared_errors(values: &[f64]) -> Vec<f64> {
     errors
 }
 
-/// Place and value of the smallest; the first of equal ones.
+/// Index and value of the smallest; the first of equal ones.
 fn smallest(values: &[f64]) -> (usize, f64) {
     let ordered = values.iter().copied().enumerate();
     ordered

@@ -17,10 +17,10 @@ pub const QUANTILES: [(&str, f64); 5] = [
     ("0.9999", 0.9999),
 ];
 
-/// All that the trials of a run say. `status`, `reason` and `elapsed_s` are the run's own.
+/// Summarises the trials of a run. `status`, `reason` and `elapsed_s` are those of the run.
 ///
-/// Pilots (block 0) take no part; of the others only trials with status ok count, and the
-/// control's count for the control alone. Percentiles of histograms in ns are given in us.
+/// Pilots (block 0) are excluded; of the others only trials with status ok count, and control
+/// trials count for the control alone. Percentiles of histograms in ns are given in us.
 pub fn summarise(
     plan: &Plan,
     trials: &[Trial],
@@ -50,8 +50,8 @@ pub fn summarise(
     }
 }
 
-/// Blocks that are complete: all of a run that ran to its end; else the last one only when it
-/// has as many trials as the one before.
+/// Complete blocks: all of a complete run; else the last one counts only when it has as many trials
+/// as the one before.
 fn complete_blocks(trials: &[Trial], status: RunStatus) -> u32 {
     let last = trials.iter().map(|trial| trial.block).max().unwrap_or(0);
     let ran = |block: u32| {
@@ -122,9 +122,9 @@ fn columns(
 
 type Quantiles = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// Percentiles of the merged histograms of some trials, and the samples behind them. Histograms
-/// are merged, never averaged; one that cannot be read or holds more than a minute is left out,
-/// which [`crate::warnings`] says.
+/// Percentiles of the merged histograms of some trials, and the samples behind them. Histograms are
+/// merged, never averaged; one that cannot be read or holds more than a minute is left out, of
+/// which [`crate::warnings`] warns.
 fn distributions(trials: &[&Trial]) -> (Quantiles, BTreeMap<String, u64>) {
     let names: BTreeSet<&String> = trials
         .iter()
@@ -137,7 +137,7 @@ fn distributions(trials: &[&Trial]) -> (Quantiles, BTreeMap<String, u64>) {
         for histogram in trials.iter().filter_map(|trial| trial.histograms.get(name)) {
             scale = if histogram.unit == "ns" { 1e-3 } else { 1.0 };
             let part = histogram.decode().ok();
-            // The error is told by the warnings, from the same test.
+            // The warnings report the error, by the same test.
             let _ = part.map(|part| merged.add(&part));
         }
         let shown = QUANTILES

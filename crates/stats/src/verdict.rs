@@ -1,4 +1,4 @@
-//! Verdicts: what a family of paired comparisons says at one family-wise level.
+//! Verdicts on a family of paired comparisons at one family-wise level.
 
 use crate::{holm, mean::Mean};
 use results::{Cell, Verdict, VerdictKind, metric};
@@ -6,27 +6,27 @@ use results::{Cell, Verdict, VerdictKind, metric};
 /// One comparison: a contestant against the baseline in one contest, or over all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// The cell without the transport; empty for an overall question.
+    /// The cell without the transport; empty for an overall comparison.
     pub contest: Cell,
     /// The measure compared.
     pub metric: String,
     /// The contestant.
     pub contestant: String,
-    /// What it is compared with.
+    /// The baseline.
     pub baseline: String,
-    /// ln(contestant / baseline), one a block in which both counted.
+    /// ln(contestant / baseline), one a block with valid trials of both.
     pub log_ratios: Vec<f64>,
 }
 
-/// Pairs below which nothing is decided.
+/// Fewest pairs of a decision.
 pub const PAIRS_MIN: usize = 3;
 
-/// Blocks beyond which "more blocks would do" is no advice.
+/// Most blocks that are advised.
 pub const BLOCKS_MAX: usize = 1000;
 
-/// Answers all `questions` of a family so that the probability of any false faster or slower is
-/// at most `alpha` (Holm). A ratio counts as equal when its whole interval lies within 1 +-
-/// `equal_within`.
+/// Judges all `comparisons` of a family so that the probability of any false faster or slower is at
+/// most `alpha` (Holm). A ratio counts as equal when its whole interval lies within 1 +-
+/// `equal_within` (TOST).
 pub fn judge(comparisons: &[Comparison], alpha: f64, equal_within: f64) -> Vec<Verdict> {
     let means: Vec<Option<Mean>> = comparisons
         .iter()
@@ -35,12 +35,12 @@ pub fn judge(comparisons: &[Comparison], alpha: f64, equal_within: f64) -> Vec<V
     judge_means(comparisons, &means, alpha, equal_within)
 }
 
-/// Whether more of a metric is better; yes for one nobody knows.
+/// Whether more of a metric is better; true for unknown ones.
 pub fn more_is_better(name: &str) -> bool {
     metric::find(name).is_none_or(|metric| metric.more_is_better)
 }
 
-/// As [`judge`], from means of log-ratios that are there already.
+/// As [`judge`], from means of log-ratios.
 pub(crate) fn judge_means(
     comparisons: &[Comparison],
     means: &[Option<Mean>],
@@ -62,7 +62,7 @@ pub(crate) fn judge_means(
         .collect()
 }
 
-/// What an interval (`low`, `high`) of the ratio says about `metric`.
+/// The verdict for an interval (`low`, `high`) of the ratio of `metric`.
 pub fn kind(low: f64, high: f64, metric: &str, equal_within: f64) -> VerdictKind {
     if low >= 1.0 - equal_within && high <= 1.0 + equal_within {
         VerdictKind::Equal
@@ -75,7 +75,7 @@ pub fn kind(low: f64, high: f64, metric: &str, equal_within: f64) -> VerdictKind
     }
 }
 
-/// Ends of an interval that knows nothing, and of every other: a result file has no infinity.
+/// Limit of all interval ends, since a result file has no infinity.
 const RATIO_MAX: f64 = 1e6;
 
 fn verdict(comparison: &Comparison, mean: &Mean, alpha: f64, equal_within: f64) -> Verdict {
@@ -96,7 +96,7 @@ fn verdict(comparison: &Comparison, mean: &Mean, alpha: f64, equal_within: f64) 
     }
 }
 
-/// The verdict before there are pairs enough for any other.
+/// The verdict with too few pairs.
 fn undecided_verdict(comparison: &Comparison, alpha: f64) -> Verdict {
     let logs = &comparison.log_ratios;
     let mean = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
@@ -120,9 +120,9 @@ fn ratio(log: f64) -> f64 {
     log.exp().clamp(1.0 / RATIO_MAX, RATIO_MAX)
 }
 
-/// Blocks, in all, after which a mean and a spread like these would be decided; None beyond
-/// [`BLOCKS_MAX`]. The interval narrows with every block but for small steps where one more
-/// value is trimmed, which a search by halving may miss by a block or two.
+/// Total blocks after which this mean and variance would be decided; None beyond [`BLOCKS_MAX`].
+/// The interval narrows with every block but for small steps where one more value is trimmed, which
+/// the binary search may miss by a block or two.
 fn blocks_needed(mean: &Mean, alpha: f64, equal_within: f64) -> Option<u32> {
     let decided = |n: usize| {
         let half = mean.half_width_with(n, alpha);

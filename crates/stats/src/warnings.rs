@@ -1,4 +1,4 @@
-//! What a reader must know before believing a summary, one sentence each.
+//! Warnings of a summary, one sentence each.
 
 use crate::contests::Contest;
 use crate::phrasing;
@@ -6,7 +6,7 @@ use crate::race::Judgement;
 use results::{Ledger, Status, Trial, VerdictKind};
 use std::collections::BTreeMap;
 
-/// Share of disturbed trials from which it is worth a word.
+/// Share of disturbed trials from which a warning is given.
 const DISTURBED_MIN: f64 = 0.1;
 
 /// All warnings of a run.
@@ -24,7 +24,7 @@ pub fn warnings(contests: &[Contest], judgement: &Judgement) -> Vec<String> {
     warnings
 }
 
-/// Trials that do not count, one warning a transport.
+/// Invalid and failed trials, one warning a transport.
 fn excluded_trials(trials: &[&Trial]) -> Vec<String> {
     let mut by_transport: BTreeMap<String, (usize, Vec<&str>)> = BTreeMap::new();
     for trial in trials
@@ -49,7 +49,7 @@ fn excluded_trials(trials: &[&Trial]) -> Vec<String> {
     some.map(warning).collect()
 }
 
-/// Trials that count but were disturbed.
+/// Valid trials that were disturbed.
 fn disturbed_trials(trials: &[&Trial]) -> Option<String> {
     let ok: Vec<&&Trial> = trials
         .iter()
@@ -62,7 +62,7 @@ fn disturbed_trials(trials: &[&Trial]) -> Option<String> {
     if touched == 0 || (touched as f64) < DISTURBED_MIN * ok.len() as f64 {
         return None;
     }
-    // Figures differ from trial to trial: the rest names the disturbance.
+    // Figures differ from trial to trial; the other words name the disturbance.
     let causes = ok.iter().flat_map(|trial| &trial.disturbed);
     let causes: Vec<String> = causes.map(|text| without_figures(text)).collect();
     let cause = most_common(causes.iter().map(String::as_str).collect());
@@ -72,7 +72,7 @@ fn disturbed_trials(trials: &[&Trial]) -> Option<String> {
     ))
 }
 
-/// The control: the baseline against itself must come out equal.
+/// The A/A control: the baseline against itself must be equal.
 fn control_warnings(judgement: &Judgement) -> Vec<String> {
     let differing = judgement
         .control
@@ -124,7 +124,7 @@ fn closes(ledger: &Ledger) -> bool {
     ledger.unaccounted == 0 && found == u128::from(ledger.sent)
 }
 
-/// Trials that count, without a value a ratio could be made of.
+/// Valid trials without a positive value for a ratio.
 fn trials_without_ratio(contests: &[Contest]) -> Vec<String> {
     let mut warnings = Vec::new();
     for contest in contests {
@@ -159,7 +159,7 @@ fn broken_histograms(trials: &[&Trial]) -> Option<String> {
     (broken > 0).then(|| format!("{broken} histograms cannot be read or merged and are left out"))
 }
 
-/// The text with every figure left open.
+/// The text with every figure replaced by `...`.
 fn without_figures(text: &str) -> String {
     let open = |word: &str| {
         let figure = word.starts_with(|first: char| first.is_ascii_digit());
@@ -168,7 +168,7 @@ fn without_figures(text: &str) -> String {
     text.split(' ').map(open).collect::<Vec<_>>().join(" ")
 }
 
-/// The text that is there most often; the first in order of equal ones.
+/// The most frequent text; the first in order of equal ones.
 fn most_common(texts: Vec<&str>) -> String {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for text in texts {

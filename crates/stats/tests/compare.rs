@@ -1,4 +1,4 @@
-//! Two runs against one another.
+//! Comparison of two runs.
 
 mod common;
 

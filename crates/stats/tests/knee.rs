@@ -1,4 +1,4 @@
-//! Where a sweep of offered loads has its knee.
+//! The knee of a sweep of offered loads.
 
 mod common;
 

@@ -1,5 +1,4 @@
-//! Whole races, as they are really run: how often a verdict is false, and how often a true
-//! difference is found.
+//! Whole simulated races: rate of false verdicts, and power to detect a true difference.
 
 mod common;
 
@@ -8,7 +7,7 @@ use results::{Plan, Trial, Verdict, VerdictKind};
 use stats::mean::Mean;
 use stats::{Judgement, is_look, judge_race};
 
-/// Runs a race block by block, looks when the plan says so, and stops when all is decided.
+/// Runs a race block by block, takes the planned interim looks, and stops when all is decided.
 fn race(plan: &Plan, noise: &mut Noise, speed: impl Fn(&str, u64) -> f64) -> (u32, Judgement) {
     let mut trials: Vec<Trial> = Vec::new();
     for number in 1..=plan.blocks.max {
@@ -27,7 +26,7 @@ fn differs(verdict: &&Verdict) -> bool {
     matches!(verdict.kind, VerdictKind::Faster | VerdictKind::Slower)
 }
 
-/// Of 1000 races of equals: how many had a false verdict, and how many a false control.
+/// Of 1000 races of equal transports: how many had a false verdict, and how many a false control.
 fn false_races(noise: impl Fn(u64) -> Noise) -> (usize, usize) {
     let plan = plan(&["tcp", "udp", "pipe"]);
     let (mut false_verdicts, mut false_controls) = (0, 0);
@@ -67,12 +66,12 @@ fn false_verdict_rate_with_plain_noise() {
         controls <= FALSE_MAX,
         "{controls} of 1000 races had a false control"
     );
-    // Noise alone is not stricter than it says by far, or the corrections would be too many.
+    // The error rate is not far below its level, or the corrections would be too strict.
     assert!(verdicts >= 10, "only {verdicts}");
 }
 
-/// Of `races` races in which udp is faster by `gain` at every size: the share of cells in which
-/// that was found, and the share of races that found it overall.
+/// Of `races` races in which udp is faster by `gain` at every size: the share of cells, and of
+/// overall verdicts, that detected it.
 fn found(races: u64, gain: f64, noise: impl Fn(u64) -> Noise) -> (f64, f64) {
     let plan = plan(&["tcp", "udp", "pipe"]);
     let speed = |transport: &str, _| if transport == "udp" { gain } else { 1.0 };

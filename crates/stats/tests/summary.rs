@@ -1,4 +1,4 @@
-//! From trials to a summary.
+//! Summaries of synthetic trials.
 
 mod common;
 
@@ -11,7 +11,7 @@ fn complete(plan: &Plan, trials: &[Trial]) -> Summary {
     summarise(plan, trials, RunStatus::Complete, "", 12.5)
 }
 
-/// Time per message of two transports that change places at 1000 B.
+/// Speed of two transports with a crossover at 1000 B.
 fn speed(transport: &str, size: u64) -> f64 {
     let size = size as f64;
     match transport {
@@ -102,7 +102,7 @@ fn alpha_is_shared_by_comparisons_of_look() {
         .flat_map(|n| block(&plan, n, &mut noise, |_, _| 1.0))
         .collect();
     let judgement = judge_race(&plan, &trials);
-    // 6 cells and 2 overall; nothing is rejected, so all are judged at the first level.
+    // 6 cells and 2 overall; none is rejected, so all are judged at the first level.
     let level = 0.05 / 3.0 / 8.0;
     let all = judgement.verdicts.iter().chain(&judgement.overall);
     assert!(
@@ -281,7 +281,7 @@ fn extreme_values_give_valid_summary() {
     trials[3].block = u32::MAX;
     let summary = complete(&plan, &trials);
     let text = serde_json::to_string(&summary).expect("it encodes");
-    // A number that is not finite would have become null, which no reader takes for a number.
+    // A number that is not finite would be written as null, which does not parse as a number.
     let read: Summary = serde_json::from_str(&text).expect("it decodes");
     assert_eq!(read.cells.len(), summary.cells.len());
 }

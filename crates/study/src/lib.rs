@@ -1,7 +1,7 @@
-//! The classic experiments, run again.
+//! Classic experiments, repeated.
 //!
 //! * [`dcruz`] - D'Cruz (1992), multicasting in an XTP simulator.
-//! * [`protocol`] - the XTP of the study: an engine like any other.
+//! * [`protocol`] - the XTP of that study, as an engine.
 #![forbid(unsafe_code)]
 
 pub mod dcruz;

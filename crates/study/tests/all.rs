@@ -1,4 +1,4 @@
-//! The study's figures, from its engines.
+//! The study's figures, computed by its engines.
 
 use study::dcruz::compare::{cells, expected_cells, row};
 use study::dcruz::run::{Point, points, run, run_once};
@@ -13,8 +13,8 @@ fn tables_17_to_21_match_to_the_last_digit() {
         .filter(|cell| cell.standing == Standing::Beyond)
         .collect();
     assert!(beyond.is_empty(), "{beyond:#?}");
-    // Two throughputs no exchange of whole frames can give, one of them printed twice, and the
-    // other too; the rest are percentages.
+    // Two throughputs that no exchange of whole frames gives, each printed in two tables; the other
+    // misprints are percentages.
     let misprints = cells
         .iter()
         .filter(|cell| cell.standing == Standing::Misprint);
@@ -77,7 +77,7 @@ fn results_independent_of_thread_count() {
 
 #[test]
 fn minimum_delays_match_calculation() {
-    // 6 B: frames of 576 and 912 bits, a gap of 96, two ways of 11.5.
+    // 6 B: frames of 576 and 912 bits, a gap of 96, two propagations of 11.5.
     let free = run_once(&points_of(0, false, 0)[0], 300, 1);
     assert!((free.min_delay_tu - 1607.0).abs() < 1e-9, "{free:?}");
     // 1024 B with host delays: the copy, two checksums, less the gap that hides them.

@@ -1,16 +1,16 @@
-//! Why there is no testbed.
+//! Errors of testbeds.
 
 use std::io;
 
-/// Why a testbed cannot be had; one line that names the thing and the remedy.
+/// Why a testbed cannot be created; one line with the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum TestbedError {
-    /// Neither root nor an ordinary user with namespaces of their own.
+    /// Not root, and no user namespaces.
     #[error(
-        "this user may make no network namespace: {0}; run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns=0)"
+        "this user may not create network namespaces: {0}; run as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1, user.max_user_namespaces above 0, kernel.apparmor_restrict_unprivileged_userns=0)"
     )]
     Privilege(io::Error),
-    /// The process has several threads, so that it cannot enter a user namespace any more.
+    /// A process with several threads cannot enter a user namespace.
     #[error(
         "a process with several threads cannot become root of a user namespace; call testbed::enter_user_namespace before starting threads, or run as root"
     )]
@@ -20,26 +20,26 @@ pub enum TestbedError {
         "an emulated link needs /dev/net/tun: {0}; load the module tun, or ask for a kernel link (--link kernel,rate=...)"
     )]
     Tap(io::Error),
-    /// No control groups.
+    /// No usable control groups.
     #[error(
         "a host's quota needs control groups: {0}; run as root where they are mounted, or leave out the quota"
     )]
     Quota(io::Error),
-    /// What was asked for makes no sense.
+    /// The plan is invalid.
     #[error("{0}")]
     Plan(String),
-    /// The kernel refused something else.
+    /// Another system error.
     #[error("{what}: {error}")]
     Kernel {
-        /// What was being done.
+        /// The failed operation.
         what: String,
-        /// What the kernel said.
+        /// The error.
         error: io::Error,
     },
 }
 
 impl TestbedError {
-    /// What the kernel said while `what` was being done.
+    /// A system error during `what`.
     pub(crate) fn kernel(what: impl Into<String>) -> impl FnOnce(io::Error) -> TestbedError {
         let what = what.into();
         |error| TestbedError::Kernel { what, error }

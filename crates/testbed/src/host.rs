@@ -1,4 +1,4 @@
-//! Hosts: network namespaces, each with a thread that lives in it.
+//! Hosts: network namespaces, each with a thread in it.
 
 use crate::error::TestbedError;
 use crate::plan::HostPlan;
@@ -14,13 +14,13 @@ use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Name of every host's interface to the link.
+/// Name of each host's link interface.
 pub const INTERFACE: &str = "eth0";
 
-/// A host: a network namespace that exists as long as this value and the processes in it.
+/// A host: a network namespace that exists as long as this value and its processes.
 ///
-/// Work is done by a thread of its own that never leaves the namespace. Processes it starts are
-/// in the namespace too, and on the host's processors.
+/// A thread that never leaves the namespace does its work. Processes it starts inherit the
+/// namespace and the host's CPUs.
 pub struct Host {
     name: String,
     number: u32,
@@ -42,7 +42,8 @@ impl fmt::Debug for Host {
 }
 
 impl Host {
-    /// A host with nothing but its loopback, which is down. `number` is its place in addresses.
+    /// Creates a host whose only interface is the loopback, down. `number` determines its
+    /// addresses.
     pub(crate) fn create(plan: &HostPlan, number: u32) -> Result<Host, TestbedError> {
         let HostPlan { name, cpus, quota } = plan.clone();
         let quota = quota.map(Quota::create).transpose();
@@ -79,22 +80,22 @@ impl Host {
         &self.name
     }
 
-    /// Its address on the link, IPv4.
+    /// Its IPv4 address on the link.
     pub fn address(&self) -> IpAddr {
         address(self.number)
     }
 
-    /// Its address on the link, IPv6; there when the plan asked for it.
+    /// Its IPv6 address on the link, if the plan has IPv6.
     pub fn address6(&self) -> IpAddr {
         address6(self.number)
     }
 
-    /// The hardware address of its interface.
+    /// The MAC address of its interface.
     pub fn mac_address(&self) -> [u8; 6] {
         mac_address(self.number)
     }
 
-    /// Processors its processes run on; empty for all.
+    /// CPUs of its processes; empty for all.
     pub fn cpus(&self) -> &[u32] {
         &self.cpus
     }
@@ -104,12 +105,12 @@ impl Host {
         self.namespace.as_fd()
     }
 
-    /// Does `work` in the host's thread and waits for it. Sockets opened there belong to the host
-    /// wherever they are used. `/proc/thread-self/net` is the host's.
+    /// Runs `work` in the host's thread and waits. Sockets opened there belong to the host wherever
+    /// they are used. `/proc/thread-self/net` is the host's.
     ///
     /// # Errors
     ///
-    /// When an earlier piece of work ended the thread by a panic.
+    /// When the thread has ended by a panic.
     pub fn run<R: Send + 'static>(
         &self,
         work: impl FnOnce() -> R + Send + 'static,
@@ -117,7 +118,7 @@ impl Host {
         let gone = || io::Error::other("the host's thread has ended");
         let (done, result) = channel();
         let job: Work = Box::new(move || {
-            // Who asked may have stopped waiting; then nobody misses the answer.
+            // Fails only if the caller is gone.
             let _ = done.send(work());
         });
         let sender = self.work.as_ref().ok_or_else(gone)?;
@@ -125,17 +126,16 @@ impl Host {
         result.recv().map_err(|_| gone())
     }
 
-    /// Starts a process in the host. One that asks for a signal at its parent's death gets it when
-    /// the host is torn down.
+    /// Starts a process in the host. PR_SET_PDEATHSIG signals it when the host is torn down.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// A system error.
     pub fn spawn(&self, mut command: Command) -> io::Result<Child> {
         let mut child = self.run(move || command.spawn())??;
         if let Some(quota) = &self.quota {
             quota.add_process(child.id()).inspect_err(|_| {
-                // It may be gone by now; then it is only reaped.
+                // It may have ended already; reap it.
                 let _ = child.kill();
                 let _ = child.wait();
             })?;
@@ -148,13 +148,13 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.work = None;
         if let Some(thread) = self.thread.take() {
-            // A panic in it was told to who caused it.
+            // Callers of `run` have seen a panic.
             let _ = thread.join();
         }
     }
 }
 
-/// The life of a host's thread.
+/// The host's thread: enters a new namespace and runs jobs.
 fn host_thread(made: &Sender<io::Result<OwnedFd>>, jobs: &Receiver<Work>, cpus: &[u32]) {
     let namespace = sys::unshare_network()
         .and_then(|()| File::open("/proc/thread-self/ns/net"))
@@ -169,7 +169,7 @@ fn host_thread(made: &Sender<io::Result<OwnedFd>>, jobs: &Receiver<Work>, cpus: 
     }
 }
 
-/// Goes to the host's processors; where that is refused it stays where it is, as the testbed says.
+/// Pins the thread to the host's CPUs, if permitted.
 fn pin_thread(cpus: &[u32]) {
     if cpus.is_empty() {
         return;
@@ -191,12 +191,12 @@ pub(crate) fn address6(number: u32) -> IpAddr {
     IpAddr::from([0xfd77, 0, 0, 0, 0, 0, 0, (number + 1) as u16])
 }
 
-/// A locally administered address (second bit of the first octet) that ends in the number.
+/// A locally administered MAC address that ends in the number.
 pub(crate) fn mac_address(number: u32) -> [u8; 6] {
     [0x02, 0x74, 0x70, 0x00, (number >> 8) as u8, number as u8]
 }
 
-/// The number in a hardware address made by [`hardware`].
+/// The number in a MAC address made by [`mac_address`].
 pub(crate) fn host_number(octets: &[u8]) -> Option<usize> {
     let [0x02, 0x74, 0x70, 0x00, high, low] = *octets.get(..6)? else {
         return None;

@@ -1,26 +1,25 @@
-//! Hosts, links and loads in one machine.
+//! Virtual hosts, links and loads on one machine.
 //!
 //! A [`Testbed`] is a few hosts, each a network namespace with an interface, and a link between
-//! them. An ordinary user can have one where the kernel allows user namespaces, see
-//! [`enter_user_namespace`].
+//! them. Unprivileged users need user namespaces, see [`enter_user_namespace`].
 //!
 //! From the top:
 //!
-//! * [`plan`] - what a testbed is asked to be.
-//! * [`testbed`] - making it: interfaces, addresses, who is where.
-//! * [`host`] - a namespace, and the thread that lives in it and starts its processes.
+//! * [`plan`] - the specification of a testbed.
+//! * [`testbed`] - creation: interfaces, addresses, neighbours.
+//! * [`host`] - a namespace, and the thread that starts its processes.
 //! * `ports` - the ends of an emulated link.
-//! * [`quota`] - a part of the processors for a host.
-//! * [`user`] - being allowed to.
-//! * [`emulate`] - the link in this process: crate `link` paced by the clock, between TAP devices
-//!   or packet sockets.
-//! * [`calibrate`](mod@calibrate) - what the empty link does, beside what it was told to do.
+//! * [`quota`] - CPU quota of a host.
+//! * [`user`] - privileges.
+//! * [`emulate`] - links in this process: crate `link` in real time, between TAP devices or packet
+//!   sockets.
+//! * [`calibrate`](mod@calibrate) - measures the empty link.
 //! * [`load`] - load on hosts and on the link.
-//! * [`error`] - why there is none.
-//! * `netlink` - what is asked of the kernel. `sys` - the system calls no library offers safely.
+//! * [`error`] - errors.
+//! * `netlink` - network configuration. `sys` - system calls that no library offers safely.
 //!
-//! Nothing has a name outside: namespaces and devices are held by descriptors and threads, so that
-//! they are gone with the process, however it ends, and two testbeds never meet.
+//! Nothing has a global name: only descriptors and threads hold namespaces and devices, so they
+//! vanish with the process, and testbeds do not interfere.
 
 pub mod calibrate;
 pub mod emulate;

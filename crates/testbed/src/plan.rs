@@ -1,4 +1,4 @@
-//! What a testbed is asked to be.
+//! The specification of a testbed.
 
 use crate::emulate::ether::EtherKind;
 use crate::error::TestbedError;
@@ -6,43 +6,41 @@ use link::{LinkConfig, Path};
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Hosts of one testbed: each takes two threads and a device.
+/// Hosts of a testbed at most: each takes two threads and a device.
 pub const HOSTS_MAX: usize = 64;
 
-/// Octets of the smallest packet IPv6 allows an interface to take (RFC 8200, section 5).
+/// Minimum MTU of IPv6 (RFC 8200, section 5).
 const MTU_MIN: u32 = 1280;
 
 /// Largest IP packet.
 const MTU_MAX: u32 = 65_535;
 
-/// Octets a link's queue must hold at least to carry super-frames: 16 of them, else one could
-/// fill the queue alone.
+/// Minimum queue for super-frames, octets: 16 of them, since one must not fill it alone.
 const SUPER_QUEUE_MIN: u64 = 16 << 16;
 
-/// Fastest link that carries single frames unless asked otherwise: at 1 Gbit/s a super-frame takes
-/// half a millisecond, which would show in every delay.
+/// Up to this rate a link carries single frames by default: at 1 Gbit/s a super-frame takes 0.5 ms,
+/// which would affect every delay.
 const SINGLE_FRAME_RATE_MAX_BPS: u64 = 1_000_000_000;
 
-/// Octets that wait before a packet where the queue has no limit of its own: what TCP may have
-/// under way at most by default is 4 to 6 MiB.
+/// Octets assumed in a queue without a limit: TCP has at most 4 to 6 MiB in flight by default.
 const QUEUED_MAX_BYTES: u64 = 6 << 20;
 
-/// Octets of data in a frame of a shared ether.
+/// MTU of a shared Ethernet.
 const ETHER_MTU_MAX: u32 = 1500;
 
-/// What a testbed is asked to be.
+/// The specification of a testbed.
 #[derive(Clone, Debug)]
 pub struct TestbedPlan {
-    /// The hosts, by name. Those at even places (0, 2, ...) are on one side of the link, the others
-    /// on the other; a host talks to those on the other side.
+    /// The hosts. Those at even positions (0, 2, ...) are on one side of the link, the others on
+    /// the other; a host communicates with the other side.
     pub hosts: Vec<HostPlan>,
     /// The link between the sides.
     pub link: LinkPlan,
-    /// Octets of the largest packet.
+    /// MTU.
     pub mtu: u32,
-    /// Hosts have IPv6 addresses too.
+    /// Hosts also have IPv6 addresses.
     pub ipv6: bool,
-    /// Decides the link's random choices.
+    /// Seed of the link's random decisions.
     pub seed: u64,
 }
 
@@ -51,14 +49,14 @@ pub struct TestbedPlan {
 pub struct HostPlan {
     /// Its name.
     pub name: String,
-    /// Processors it runs on; empty for all.
+    /// CPUs it runs on; empty for all.
     pub cpus: Vec<u32>,
-    /// Per cent of one processor its processes get together; None for no limit.
+    /// CPU quota in per cent of one CPU; None for no limit.
     pub quota: Option<u32>,
 }
 
 impl HostPlan {
-    /// A host that may use all processors.
+    /// A host that may use all CPUs.
     pub fn new(name: impl Into<String>) -> HostPlan {
         HostPlan {
             name: name.into(),
@@ -71,26 +69,25 @@ impl HostPlan {
 /// The link of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkPlan {
-    /// The kernel's: two virtual interfaces, with a token bucket where there is a rate, and the
-    /// kernel's own emulator where there are delays and faults and the kernel has one.
+    /// The kernel's: a veth pair, with a token bucket for a rate, or netem for delays and faults.
     Kernel(Path),
     /// Emulated in this process.
     Emulated(Path, FrameMode),
-    /// A cable that all hosts share, emulated in this process.
+    /// A shared Ethernet, emulated in this process.
     Ether(EtherKind),
 }
 
 /// How frames cross an emulated link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FrameMode {
-    /// Super-frames where the link allows them.
+    /// Super-frames if the link allows them.
     #[default]
     Auto,
-    /// Each as it would be on a wire.
+    /// Single frames, as on the wire.
     Single,
-    /// Many segments at once, as the kernel hands them to an interface that cuts them up itself.
+    /// GSO super-frames, as the kernel passes them to an interface with segmentation offload.
     Super,
-    /// Each as it would be on a wire, by packet sockets instead of TAP devices.
+    /// Single frames, by packet sockets instead of TAP devices.
     Sockets,
 }
 
@@ -106,7 +103,7 @@ impl TestbedPlan {
         }
     }
 
-    /// Refuses what cannot be.
+    /// Validates the plan.
     pub(crate) fn check(&self) -> Result<(), TestbedError> {
         let refuse = |text: String| Err(TestbedError::Plan(text));
         if !(2..=HOSTS_MAX).contains(&self.hosts.len()) {
@@ -133,7 +130,7 @@ impl TestbedPlan {
             LinkPlan::Kernel(path) => self.check_kernel(path),
             LinkPlan::Emulated(path, FrameMode::Super) => match super_refusal(path) {
                 Some(why) => refuse(format!(
-                    "super-frames cannot be had here: {why}; leave out 'super'"
+                    "super-frames cannot be used here: {why}; leave out 'super'"
                 )),
                 None => Ok(()),
             },
@@ -156,7 +153,7 @@ impl TestbedPlan {
         };
         if path.all().any(unlike) || !path.schedule.is_empty() {
             return refuse(
-                "a kernel link has no runs of losses, reordering or schedule; leave out 'kernel' for those",
+                "a kernel link has no loss bursts, reordering or schedule; leave out 'kernel' for those",
             );
         }
         Ok(())
@@ -164,7 +161,7 @@ impl TestbedPlan {
 }
 
 impl LinkPlan {
-    /// Whether frames cross it as they would on a wire.
+    /// Whether it carries single frames, as on the wire.
     pub fn carries_single_frames(&self) -> bool {
         match self {
             LinkPlan::Kernel(_) => false,
@@ -176,7 +173,7 @@ impl LinkPlan {
         }
     }
 
-    /// The path it is told to be; None of an ether.
+    /// Its path; None for an Ethernet.
     pub fn path(&self) -> Option<&Path> {
         match self {
             LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => Some(path),
@@ -184,7 +181,7 @@ impl LinkPlan {
         }
     }
 
-    /// What two hosts with nobody else about get in each direction, for packets of `mtu` octets.
+    /// What two hosts get in each direction without cross traffic, for packets of `mtu` octets.
     pub fn uncontended(&self, mtu: u32) -> [LinkConfig; 2] {
         match self {
             LinkPlan::Kernel(path) | LinkPlan::Emulated(path, _) => path.directions,
@@ -192,7 +189,7 @@ impl LinkPlan {
         }
     }
 
-    /// The longest that a packet of `mtu` octets may be on its way, a full queue included.
+    /// Maximum one-way delay of a packet of `mtu` octets, full queue included.
     pub fn max_one_way_delay(&self, mtu: u32) -> Duration {
         let one = |config: &LinkConfig| {
             let queue = match config.rate_bps {
@@ -212,14 +209,14 @@ impl LinkPlan {
         longest.unwrap_or_default()
     }
 
-    /// Whether it changes with time.
+    /// Whether it has a schedule.
     pub fn has_schedule(&self) -> bool {
         self.path().is_some_and(|path| !path.schedule.is_empty())
     }
 }
 
-/// `[kernel,|true,|super,|sockets,]rate=...`, the path in words and in front of it how it is made; or
-/// `ether10`, `ether3`.
+/// `[kernel,|true,|super,|sockets,]rate=...`: how the link is made, then its path; or `ether10`,
+/// `ether3`.
 impl FromStr for LinkPlan {
     type Err = link::PathError;
 
@@ -237,10 +234,10 @@ impl FromStr for LinkPlan {
     }
 }
 
-/// Why frames of a path cannot be handled many at once; None when they can.
+/// Why super-frames cannot be used on a path; None if they can.
 fn super_refusal(path: &Path) -> Option<&'static str> {
     if path.all().any(link::LinkConfig::has_faults) {
-        return Some("faults befall single frames");
+        return Some("faults affect single frames");
     }
     let slow = |config: &link::LinkConfig| {
         config

@@ -13,13 +13,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use wire_ether::Interface;
 use wire_ether::packet::{self, OutgoingFrames, PacketSocketOptions};
 
-/// Number of the namespace in the middle, which no host has.
+/// Number of the switch namespace; no host has it.
 const SWITCH_NUMBER: u32 = 0xffff;
 
-/// Ports, in the order of the hosts.
+/// The ports in the order of the hosts.
 pub(crate) struct Ports {
     pub(crate) ports: Vec<Port>,
-    /// The namespace that holds the other ends of the hosts' interfaces, where there are any.
+    /// The switch: the namespace with the other ends of the hosts' veth pairs, if any.
     pub(crate) switch: Option<Host>,
 }
 
@@ -48,14 +48,13 @@ impl Ports {
         Ok(Ports { ports, switch })
     }
 
-    /// In each host one end of a pair of virtual interfaces; at the other ends, in a namespace in
-    /// the middle, packet sockets.
+    /// A veth pair for each host; packet sockets at the other ends, in the switch namespace.
     pub(crate) fn sockets(hosts: &[Host], plan: &TestbedPlan) -> Result<Ports, TestbedError> {
-        let switch = Host::create(&HostPlan::new("middle"), SWITCH_NUMBER)?;
+        let switch = Host::create(&HostPlan::new("switch"), SWITCH_NUMBER)?;
         run_in_host(&switch, "IPv6", || {
             let folder = "/proc/sys/net/ipv6/conf/default";
             if fs::metadata(folder).is_err() {
-                // A kernel without IPv6 sends nothing of it.
+                // The kernel has no IPv6.
                 return Ok(());
             }
             fs::write(format!("{folder}/disable_ipv6"), "1")
@@ -98,11 +97,11 @@ fn socket_port(
     Ok(Port::new(device))
 }
 
-/// Octets of frames that may wait to be read: as many full frames as a device's queue holds.
+/// Receive buffer of a packet socket, octets: as many full frames as a device queue holds.
 const BACKLOG: usize = 32 << 20;
 
-/// Opens a socket that reads what arrives at the interface called `name` of the calling thread's
-/// network namespace and sends what is written, whole frames, without blocking.
+/// Opens a non-blocking packet socket for whole frames on the interface called `name` of the
+/// calling thread's namespace.
 fn open_packet(name: &str) -> io::Result<OwnedFd> {
     let opening = PacketSocketOptions {
         ethertype: packet::ALL_TYPES,

@@ -1,8 +1,7 @@
-//! A part of the processors for a host: a control group with a quota.
+//! CPU quota of a host, by a control group.
 //!
-//! Both kinds of control groups are known: the unified tree (`cpu.max`) and the older tree of the
-//! processor alone (`cpu.cfs_quota_us`). A group is removed with its value; what a killed process
-//! has left is swept by the next run.
+//! Supports cgroup v2 (`cpu.max`) and the v1 cpu controller (`cpu.cfs_quota_us`). A group is
+//! removed on drop; the next run removes those of killed processes.
 
 use crate::load::scratch_folder;
 use std::fs;
@@ -11,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How the names of all these groups begin.
+/// Prefix of the groups' names.
 const PREFIX: &str = "towpath-quota-";
 
-/// Length of a period, us: the kernel's own choice is 100 ms, which would stop a host for most of
-/// that at a time; 10 ms is the finest that does not cost much.
+/// Period, us: the default of 100 ms would stop a host for most of that at a time; 10 ms is the
+/// finest that costs little.
 const PERIOD_US: u64 = 10_000;
 
-/// How often removing a group is tried: its processes need a moment to be gone.
+/// Attempts to remove a group, as its processes need a moment to end.
 const TRIES: u32 = 50;
 
 /// A control group with a quota.
@@ -27,22 +26,22 @@ pub struct Quota {
     folder: PathBuf,
 }
 
-/// One tree of control groups.
+/// A cgroup hierarchy with the cpu controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct CgroupTree {
     /// Where it is mounted.
     root: PathBuf,
-    /// Our own group in it.
+    /// This process's group in it.
     own: PathBuf,
     unified: bool,
 }
 
 impl Quota {
-    /// A group that gets `percent` of one processor.
+    /// Creates a group with `percent` of one CPU.
     ///
     /// # Errors
     ///
-    /// When there are no control groups, or this user may make none.
+    /// When there are no control groups, or this user may not create any.
     pub fn create(percent: u32) -> io::Result<Quota> {
         let mounts = fs::read_to_string("/proc/self/mounts")?;
         let groups = fs::read_to_string("/proc/self/cgroup")?;
@@ -62,11 +61,11 @@ impl Quota {
         Err(last)
     }
 
-    /// Puts a process under the quota, and what it will start.
+    /// Adds a process, with its future children.
     ///
     /// # Errors
     ///
-    /// When it is gone.
+    /// When the process has ended.
     pub fn add_process(&self, process: u32) -> io::Result<()> {
         fs::write(self.folder.join("cgroup.procs"), process.to_string())
     }
@@ -80,13 +79,13 @@ impl Drop for Quota {
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        // What cannot be removed now is swept by the next run.
+        // On failure the next run removes it.
     }
 }
 
 impl CgroupTree {
-    /// Groups in which ours may be made: our own, then the ones around it. In the unified tree a
-    /// group with processes has no others inside that divide the processors.
+    /// Groups to create ours in: our own, then its ancestors. In v2 a group with processes cannot
+    /// delegate the cpu controller.
     fn candidate_parents(&self) -> Vec<PathBuf> {
         let inside = self.own.strip_prefix("/").unwrap_or(&self.own);
         let mut places: Vec<PathBuf> = inside
@@ -104,7 +103,7 @@ fn create_group(tree: &CgroupTree, parent: &Path, percent: u32) -> io::Result<Qu
     let process = std::process::id();
     let started = scratch_folder::start_time_of(process).unwrap_or(0);
     if tree.unified {
-        // Where it is switched on already, or may not be, the next step tells.
+        // If this fails, writing cpu.max will tell.
         let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
     }
     let folder = parent.join(format!("{PREFIX}{process}-{started}-{count}"));
@@ -133,7 +132,7 @@ fn write_existing(path: &Path, text: &str) -> io::Result<()> {
     fs::write(path, text)
 }
 
-/// Trees that divide processors, from what is mounted and where this process is.
+/// Hierarchies with the cpu controller, from /proc/self/mounts and /proc/self/cgroup.
 fn find_trees(mounts: &str, groups: &str) -> Vec<CgroupTree> {
     let own = |wanted: &dyn Fn(&str) -> bool| {
         let mut lines = groups.lines().map(|line| line.splitn(3, ':'));
@@ -160,12 +159,12 @@ fn find_trees(mounts: &str, groups: &str) -> Vec<CgroupTree> {
             unified,
         }));
     }
-    // The older tree first: where both are mounted, it has the processors.
+    // v1 first: if both are mounted, it has the cpu controller.
     trees.sort_by_key(|tree| tree.unified);
     trees
 }
 
-/// Removes groups of processes that are gone, in the tree's root and one level below.
+/// Removes groups of processes that have ended, in the root and one level below.
 fn sweep(root: &Path) {
     let below = |folder: &Path| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
@@ -181,7 +180,7 @@ fn sweep(root: &Path) {
     for path in all {
         let name = path.file_name().and_then(|name| name.to_str());
         if name.is_some_and(|name| scratch_folder::is_abandoned(name, PREFIX)) {
-            // Those of other users are theirs to remove.
+            // Other users' groups are theirs to remove.
             let _ = fs::remove_dir(path);
         }
     }
@@ -242,7 +241,7 @@ mod tests {
             .take(2)
             .filter_map(|word| word.parse::<f64>().ok())
             .sum();
-        // Ticks of 10 ms: a fifth, a period and a tick each way.
+        // Ticks of 10 ms: a fifth of the time, and tolerance for a period and ticks.
         let allowed = most.as_secs_f64() * 0.2 + 0.04;
         assert!(ticks / 100.0 <= allowed, "{ticks} ticks of {allowed} s");
         let folder = quota.folder.clone();

@@ -1,4 +1,4 @@
-//! A testbed: hosts, and the link between them.
+//! Creation of a testbed: hosts, and the link between them.
 
 use crate::emulate::Emulator;
 use crate::emulate::link_thread::LinkReport;
@@ -17,43 +17,43 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Packets that may wait in a host's interface for the emulator. The link's own queue is the
-/// model's; this one only has to bridge the moments in which the emulator does something else.
+/// Queue of a host's interface, packets. The link's queue is the model's; this one only bridges
+/// moments in which the emulator is busy.
 const DEVICE_QUEUE: u32 = 10_000;
 
-/// Bits of the network part of a host's address.
+/// Prefix lengths of the hosts' addresses.
 const PREFIX: u8 = 16;
 const PREFIX6: u8 = 64;
 
-/// A token bucket lets this much go at once, in parts of a second of its rate: 1/5000 = 200 us.
+/// Burst of a token bucket, as a part of a second of its rate: 1/5000 = 200 us.
 const BURST_PER_S: u64 = 5000;
 
-/// Full frames it lets go at once at least.
+/// Minimum burst, full frames.
 const BURST_FRAMES: u64 = 2;
 
 /// Octets of an Ethernet header.
 const ETHER_HEADER: u64 = 14;
 
-/// Packets that may wait in the kernel's emulator.
+/// Limit of netem's queue, packets.
 const PACKETS_MAX: u32 = 100_000;
 
-/// How long an interface may take to begin to run; the kernel looks once a second at the latest.
+/// How long an interface may take to be running; the kernel checks at least once a second.
 const RUNNING_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Hosts and the link between them. They are gone when this value is, and also when the process
-/// ends in any way: nothing but descriptors and threads holds them.
+/// Hosts and their link. They exist as long as this value, and end with the process in any case:
+/// only descriptors and threads hold them.
 #[derive(Debug)]
 pub struct Testbed {
     plan: TestbedPlan,
-    // Before the hosts, so that no frame is written to one that is gone.
+    // Dropped before the hosts, so that no frame is written to a missing host.
     emulator: Option<Emulator>,
     hosts: Vec<Host>,
-    // Holds the other ends of the hosts' interfaces, where those are no TAP devices.
+    // The other ends of the hosts' veth pairs, without TAP devices.
     _switch: Option<Host>,
 }
 
 impl Testbed {
-    /// Makes the hosts and the link of `plan`.
+    /// Creates the hosts and the link of `plan`.
     ///
     /// # Errors
     ///
@@ -104,19 +104,19 @@ impl Testbed {
         &self.hosts
     }
 
-    /// What it was asked to be.
+    /// Its plan.
     pub fn plan(&self) -> &TestbedPlan {
         &self.plan
     }
 
-    /// Begins a measurement, see [`Emulator::begin`]; nothing on a kernel link.
+    /// Begins a measurement, see [`Emulator::begin`]; no effect on a kernel link.
     pub fn begin(&self, seed: u64) {
         if let Some(emulator) = &self.emulator {
             emulator.begin(seed);
         }
     }
 
-    /// Ends it; what each direction did, nothing on a kernel link.
+    /// Ends the measurement; reports each direction, none for a kernel link.
     pub fn end(&self) -> Vec<LinkReport> {
         self.emulator
             .as_ref()
@@ -124,7 +124,7 @@ impl Testbed {
             .unwrap_or_default()
     }
 
-    /// What each direction did so far since [`Testbed::begin`].
+    /// Reports each direction since [`Testbed::begin`].
     pub fn report(&self) -> Vec<LinkReport> {
         self.emulator
             .as_ref()
@@ -133,7 +133,7 @@ impl Testbed {
     }
 }
 
-/// Does `work` in a host; `what` is said when it fails.
+/// Runs `work` in a host; `what` names it in errors.
 pub(crate) fn run_in_host<R: Send + 'static>(
     host: &Host,
     what: &str,
@@ -144,8 +144,8 @@ pub(crate) fn run_in_host<R: Send + 'static>(
     result.map_err(TestbedError::kernel(what))
 }
 
-/// The ends of an emulated link. Where there are no TAP devices, packet sockets do, and the plan
-/// says so; they carry single frames only.
+/// Opens the ports of an emulated link. Without TAP devices packet sockets are used, single frames
+/// only, and the plan is updated.
 fn open_ports(hosts: &[Host], plan: &mut TestbedPlan) -> Result<Ports, TestbedError> {
     if matches!(plan.link, LinkPlan::Emulated(_, FrameMode::Sockets)) {
         return Ports::sockets(hosts, plan);
@@ -163,8 +163,7 @@ fn open_ports(hosts: &[Host], plan: &mut TestbedPlan) -> Result<Ports, TestbedEr
     }
 }
 
-/// A pair of virtual interfaces between two hosts, with a token bucket in front of each where the
-/// path has a rate.
+/// A veth pair between two hosts, with a qdisc at each end if the path needs one.
 fn connect_by_veth(hosts: &[Host], plan: &TestbedPlan) -> Result<(), TestbedError> {
     let [first, second] = hosts else {
         return Err(TestbedError::Plan("a kernel link joins two hosts".into()));
@@ -184,7 +183,8 @@ fn connect_by_veth(hosts: &[Host], plan: &TestbedPlan) -> Result<(), TestbedErro
     })
 }
 
-/// The kernel switches an interface on a moment after its other end; what is sent before is lost.
+/// Waits until the interface is running: shortly after its peer came up. Packets sent earlier are
+/// lost.
 pub(crate) fn await_running(netlink: &mut Netlink) -> io::Result<()> {
     let end = Instant::now() + RUNNING_TIMEOUT;
     while !netlink::is_running(netlink, INTERFACE)? {
@@ -201,7 +201,7 @@ fn burst_bytes(rate_bps: u64, mtu: u32) -> u32 {
     u32::try_from((rate_bps / 8 / BURST_PER_S).max(frames)).unwrap_or(u32::MAX)
 }
 
-/// What the kernel does with what a host sends.
+/// Adds the qdisc for what a host sends.
 fn add_qdisc(
     netlink: &mut Netlink,
     index: u32,
@@ -234,7 +234,7 @@ fn add_qdisc(
         .map_err(TestbedError::kernel("the token bucket"))
 }
 
-/// Switches a host's interfaces on, gives them addresses, and tells it where the others are.
+/// Brings a host's interfaces up, with addresses and permanent neighbour entries.
 pub(crate) fn configure_host_interface(
     host: &Host,
     plan: &TestbedPlan,
@@ -272,7 +272,7 @@ pub(crate) fn configure_host_interface(
             }
         }
         if steered {
-            // Where it cannot be had, packets are received where they come.
+            // Without RPS packets are received on the CPU where they arrive.
             let _ = sys::set_rps_cpus(INTERFACE, &cpu_mask(&cpus));
         }
         Ok((netlink, index))
@@ -286,9 +286,8 @@ pub(crate) fn configure_host_interface(
     ruled.map_err(TestbedError::kernel("the interface"))?
 }
 
-/// Whether there are more processors than the hosts have to themselves. Where the link shares
-/// theirs, sending what arrives from one to the other costs more than it brings: a round trip took
-/// 40 to 80 us longer on two processors.
+/// Whether there are more CPUs than the hosts reserve. If the link shares theirs, steering costs
+/// more than it saves: an RTT took 40 to 80 us longer on two CPUs.
 fn has_processors_for_link(plan: &TestbedPlan) -> bool {
     let taken: BTreeSet<u32> = plan
         .hosts
@@ -299,8 +298,8 @@ fn has_processors_for_link(plan: &TestbedPlan) -> bool {
     std::thread::available_parallelism().is_ok_and(|all| all.get() > taken.len())
 }
 
-/// Processors as the kernel writes sets of them: groups of 32 bits in hexadecimal digits, the
-/// highest first, with commas between.
+/// A CPU mask in the kernel's format: groups of 32 bits in hexadecimal, highest first, separated by
+/// commas.
 fn cpu_mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(0, |most| most / 32) as usize + 1;
     let mut words = vec![0u32; groups];
@@ -315,12 +314,11 @@ fn cpu_mask(cpus: &[u32]) -> String {
     words.join(",")
 }
 
-/// Keeps the kernel from sending what nobody asked for: a frame of its own would shift the fate
-/// of all later ones.
+/// Keeps the kernel from sending packets of its own, which would shift the fate of later frames.
 fn silence_ipv6(ipv6: bool) -> io::Result<()> {
     let folder = format!("/proc/sys/net/ipv6/conf/{INTERFACE}");
     if fs::metadata(&folder).is_err() {
-        // A kernel without IPv6 sends nothing of it.
+        // The kernel has no IPv6.
         return Ok(());
     }
     let settings: &[(&str, &str)] = if ipv6 {

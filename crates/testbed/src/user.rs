@@ -1,4 +1,4 @@
-//! Being allowed to make hosts.
+//! Privileges for network namespaces.
 
 use crate::error::TestbedError;
 use crate::sys;
@@ -8,7 +8,7 @@ use std::io;
 /// Number of CAP_SYS_ADMIN in `<linux/capability.h>`.
 const CAP_SYS_ADMIN: u64 = 21;
 
-/// Whether this process may make network namespaces as it is.
+/// Whether this process may create network namespaces.
 pub fn is_privileged() -> bool {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
@@ -16,13 +16,13 @@ pub fn is_privileged() -> bool {
     granted.is_some_and(|granted| granted >> CAP_SYS_ADMIN & 1 == 1)
 }
 
-/// Makes the process root of a user namespace of its own, in which it may make hosts; nothing
-/// happens when it is privileged already. Its files stay those of its user.
+/// Makes the process root of a new user namespace, in which it may create hosts; no effect if it is
+/// privileged. Its files stay those of its user.
 ///
 /// # Errors
 ///
-/// [`TestbedError::Threads`] when the process has more than one thread, and
-/// [`TestbedError::Privilege`] where the system allows no user namespaces.
+/// [`TestbedError::Threads`] if the process has more than one thread, and
+/// [`TestbedError::Privilege`] if the system allows no user namespaces.
 pub fn enter_user_namespace() -> Result<(), TestbedError> {
     if is_privileged() {
         return Ok(());
@@ -32,7 +32,7 @@ pub fn enter_user_namespace() -> Result<(), TestbedError> {
         io::ErrorKind::InvalidInput => TestbedError::Threads,
         _ => TestbedError::Privilege(error),
     })?;
-    // A user may give away only their own identity, and groups only when none can be dropped.
+    // An unprivileged user may map only their own IDs, and groups only with setgroups denied.
     let maps = [
         ("setgroups", "deny".to_owned()),
         ("uid_map", format!("0 {} 1", user.as_raw())),

@@ -12,15 +12,15 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How often the agent looks whether it should end.
+/// Interval at which the stop flag is polled.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Options of an agent.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "An agent lets in those whose keys are trusted on its host (`towpath key trust`), one \
-at a time. Without a key of its own it listens on the loopback alone. It gives up all privileges, \
-writes no files, and starts nothing but workers.
+    after_help = "An agent serves clients whose keys are trusted on its host (`towpath key trust`), one \
+at a time. Without a key of its own it listens on the loopback only. It drops all privileges, \
+writes no files, and starts only workers.
 
 Examples:
   towpath agent
@@ -31,34 +31,35 @@ On the measuring host:
   towpath race tcp udp quic --to 192.0.2.7"
 )]
 pub struct AgentArgs {
-    /// Address to listen on, with :PORT if it is not 7470; all of them when there is a key.
+    /// Address to listen on, with :PORT if it is not 7470; default: all addresses if there is a
+    /// key, else the loopback.
     #[arg(long, value_name = "ADDRESS[:PORT]", value_parser = address)]
     pub listen: Option<SocketAddr>,
-    /// Tell counts as OpenMetrics text to whoever asks at this address of the loopback.
+    /// Serve counters as OpenMetrics text at this loopback address.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
-    /// Circuits of a client at most.
+    /// Maximum circuits of a client.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub max_circuits: u32,
-    /// What workers here may send together, such as 500mbit; without it as much as they can.
+    /// Maximum total send rate of the workers here, such as 500mbit; default: unlimited.
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub max_rate: Option<u64>,
-    /// The longest a trial may measure.
+    /// Maximum measuring time of a trial.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse::time)]
     pub max_time: Duration,
-    /// The longest a client may stay.
+    /// Maximum duration of a session.
     #[arg(long, value_name = "TIME", default_value = "4h", value_parser = parse::time)]
     pub max_session: Duration,
-    /// What a client may move in both directions together, such as 100GiB.
+    /// Maximum bytes of a session in both directions together, such as 100GiB.
     #[arg(long, value_name = "BYTES", default_value = "16TiB", value_parser = byte_quota)]
     pub max_bytes: u64,
-    /// The largest message.
+    /// Maximum message size.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
     pub max_message: u64,
-    /// The largest socket buffer.
+    /// Maximum socket buffer size.
     #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = parse::size)]
     pub max_buffers: u64,
-    /// The most memory a worker may address.
+    /// Maximum address space of a worker.
     #[arg(long, value_name = "BYTES", default_value = "8GiB", value_parser = byte_quota)]
     pub max_memory: u64,
 }
@@ -78,7 +79,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(odd)
 }
 
-/// `500mbit`, `10gbit`, `64kbit` as bits a second.
+/// `500mbit`, `10gbit`, `64kbit` as bits per second.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let odd = || format!("'{text}' is no rate; write for example 500mbit or 10gbit");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -116,16 +117,12 @@ fn byte_quota(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| format!("'{text}' is out of range"))
 }
 
-/// Runs an agent until it is told to end.
-///
-/// # Errors
-///
-/// What the user must know.
+/// Runs an agent until a signal.
 pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
-    // Before any thread is started, since each has privileges of its own.
+    // Before any thread is started: capabilities are per thread.
     privilege::drop_all().map_err(|error| {
         CliError::failed(format!(
-            "privileges cannot be given up: {error}; the agent does not run so"
+            "cannot drop privileges: {error}; the agent does not run with them"
         ))
     })?;
     let stop = stop_flag()?;
@@ -141,7 +138,7 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
             .unwrap_or_else(|| default_address(keys.is_some())),
         keys: keys.clone(),
         caps: caps(args),
-        // By this name it is found also after another version was installed.
+        // This path stays valid when another version is installed meanwhile.
         worker_host: Box::new(LocalHost::new(
             PathBuf::from("/proc/self/exe"),
             vec!["worker".into()],
@@ -163,7 +160,7 @@ pub fn run(args: &AgentArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// Every address where keys are asked for, else the loopback.
+/// All addresses if there is a key, else the loopback.
 fn default_address(has_key: bool) -> SocketAddr {
     if !has_key {
         return (Ipv4Addr::LOCALHOST, DEFAULT_PORT).into();
@@ -191,10 +188,10 @@ fn caps(args: &AgentArgs) -> Caps {
     caps.with_circuits(args.max_circuits)
 }
 
-/// Who may come.
+/// Prints which clients may connect.
 fn print_access(keys: Option<&KeyFolder>) -> Result<(), CliError> {
     let Some(keys) = keys else {
-        print::note("there is no key: only this host may come; `towpath key new` makes one");
+        print::note("no key: only this host may connect; create one with `towpath key new`");
         return Ok(());
     };
     let identity = keys.identity().map_err(CliError::failed)?;

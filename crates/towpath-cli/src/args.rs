@@ -11,11 +11,11 @@ use std::time::Duration;
 /// Race transport protocols on your own workload and path.
 ///
 /// `towpath race` with no arguments races the usual transports over the loopback in about a
-/// minute and says which wins, by how much, how sure that is, and why.
+/// minute and reports which is fastest, by how much, with what confidence, and why.
 #[derive(Debug, Parser)]
 #[command(name = "towpath", version, about, long_about, after_help = EXAMPLES)]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -24,26 +24,26 @@ const EXAMPLES: &str = "Examples:
   towpath race                                    the usual transports, one minute
   towpath race tcp unix-stream --sizes 1..16KiB   two of them, sizes doubling
   towpath race tcp udp --workload offered         open loop: where is the knee?
-  towpath profile tcp --size 64,16KiB             where does the time go?
-  towpath doctor                                  what would spoil a measurement here
-  towpath doctor --to lab2                        and on the way to lab2, and there
+  towpath profile tcp --size 64,16KiB             CPU time of a message, by layer
+  towpath doctor                                  what would distort measurements here
+  towpath doctor --to lab2                        and on lab2, and on the path to it
   towpath compare results/a results/b --fail-on 3%
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 verdict against (compare --fail-on).";
+Exit codes: 0 success, 1 failure, 2 wrong usage, 3 regression (compare --fail-on).";
 
 /// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Race transports against one another.
     Race(Box<RaceArgs>),
-    /// List the transports: what is here, what is not and why, and what each promises.
+    /// List the transports: which are available here, why others are not, and their properties.
     #[command(after_help = "Examples:
   towpath transports
   towpath transports --json")]
     Transports(OutputArgs),
-    /// Say what about this machine would spoil a measurement, and what to do about it.
+    /// Report what would distort measurements on this machine, and the remedies.
     Doctor(crate::doctor::DoctorArgs),
-    /// Write the HTML report of a result again.
+    /// Write the HTML report of a result.
     Report(ReportArgs),
     /// Print the cost model of a result: time per message = fixed + per byte x size.
     #[command(after_help = "Examples:
@@ -62,43 +62,43 @@ pub enum Command {
   towpath show results/a
   towpath show results/a --json")]
     Show(ResultArgs),
-    /// Run scenarios in virtual time.
+    /// Simulate scenarios in virtual time.
     #[command(subcommand)]
     Sim(sim::SimCommand),
-    /// Run the classic experiments again.
+    /// Reproduce published experiments.
     #[command(subcommand)]
     Study(study::StudyCommand),
-    /// Say where a message's time goes: layers and procedures, from the user's call to the wire.
+    /// Profile the CPU time of a message by layer and procedure, from the user's call to the wire.
     Profile(crate::profile_command::ProfileArgs),
-    /// Hosts and a link in this machine, for programs of your own.
+    /// Virtual hosts and a link on this machine, for your own programs.
     #[command(subcommand)]
     Testbed(crate::testbed_command::TestbedCommand),
-    /// Carry the connections of any TCP program over XTP.
+    /// Tunnel the connections of any TCP program through XTP.
     Forward(crate::forward_command::ForwardArgs),
-    /// Copy a file to one host or to many over XTP, or receive files.
+    /// Copy a file to one host or many over XTP, or receive files.
     Cp(crate::cp_command::CpArgs),
-    /// Look at live endpoints of XTP, and stand between them.
+    /// Inspect live XTP endpoints; run an XTP router or multicast relay.
     #[command(subcommand)]
     Xtp(crate::xtp_command::XtpCommand),
-    /// Let trusted clients on other hosts measure against this one.
+    /// Run the agent: trusted clients on other hosts may measure against this one.
     Agent(crate::agent_command::AgentArgs),
-    /// Make, show and trust the keys of `agent` and `race --to`.
+    /// Create, show and trust the keys of `agent` and `race --to`.
     #[command(subcommand)]
     Key(crate::key_command::KeyCommand),
     /// A worker of a race; started by towpath itself.
     #[command(hide = true)]
     Worker {
-        /// Where endpoints of XTP write down their packets.
+        /// File to which XTP endpoints write their packet trace.
         #[arg(long)]
         trace: Option<PathBuf>,
     },
     /// A unit of host load; started by towpath itself.
     #[command(hide = true)]
     LoadUnit {
-        /// Processor to run on.
+        /// CPU to run on.
         #[arg(long)]
         cpu: Option<u32>,
-        /// What to do, in turn.
+        /// Load parts to run in turn.
         parts: Vec<String>,
     },
     /// Print the man page.
@@ -115,12 +115,12 @@ pub enum Command {
   towpath completions bash > /usr/share/bash-completion/completions/towpath"
     )]
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
 }
 
-/// Options of commands that only print.
+/// Options of commands without others.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct OutputArgs {
     /// Print JSON.
@@ -146,7 +146,7 @@ pub struct ResultArgs {
 pub struct ReportArgs {
     /// The folder of a run.
     pub folder: PathBuf,
-    /// Where to write the report; by default report.html beside the folder's files.
+    /// File to write; default: report.html in the folder.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
 }
@@ -154,7 +154,7 @@ pub struct ReportArgs {
 /// Two results.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Exit code 3 when a cell of B is worse than A by more than --fail-on, with confidence.
+    after_help = "Exit code 3 when a cell of B is slower than in A by more than --fail-on, with confidence.
 
 Examples:
   towpath compare before after
@@ -165,7 +165,7 @@ pub struct CompareArgs {
     pub a: PathBuf,
     /// The newer one.
     pub b: PathBuf,
-    /// Fail when a cell got worse by more than this.
+    /// Exit with 3 when a cell is slower by more than this, with confidence.
     #[arg(long, value_name = "SHARE", value_parser = parse::percent)]
     pub fail_on: Option<f64>,
     /// Print JSON.
@@ -176,20 +176,20 @@ pub struct CompareArgs {
 /// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum WorkloadArg {
-    /// As many messages as will go, one way.
+    /// Messages as fast as possible, one way.
     Throughput,
-    /// Request and reply, one at a time.
+    /// Request and reply, one at a time: the round-trip time.
     Delay,
-    /// Messages at given times, whatever comes of it.
+    /// Messages at scheduled times whether or not the transport keeps up (open loop).
     Offered,
-    /// Set-up, one request, tear-down.
+    /// Connect, one request and reply, close.
     Connect,
 }
 
 /// How open-loop messages are spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ArrivalsArg {
-    /// All gaps alike.
+    /// Equal gaps.
     Fixed,
     /// Exponential gaps (a Poisson process).
     Exponential,
@@ -199,47 +199,47 @@ pub enum ArrivalsArg {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = RACE_EXAMPLES)]
 pub struct RaceArgs {
-    /// Transports to race, baseline first, each with options of its own if need be
-    /// (tcp,congestion=bbr); several joined by + run together (tcp+udp). Without any: tcp
-    /// tcp-batched udp udp-segmented unix-stream quic bare. `towpath transports` lists them all
-    /// with their options.
+    /// Transports to race, baseline first, each optionally with its own options
+    /// (tcp,congestion=bbr); several joined by + run concurrently (tcp+udp). Default: tcp
+    /// tcp-batched udp udp-segmented unix-stream quic bare. `towpath transports` lists all
+    /// transports and their options.
     #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
     pub transports: Vec<String>,
-    /// Race everything this host has.
+    /// Race all transports available on this host.
     #[arg(long, conflicts_with = "transports")]
     pub all: bool,
     /// Message sizes: a list (64,1KiB) or a doubling range (1..16KiB).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub sizes: String,
-    /// What to measure; may be given several times, or as a list.
+    /// Workload to measure; may be repeated, or a list.
     #[arg(long, short, value_enum, value_delimiter = ',', default_values = ["throughput", "delay"])]
     pub workload: Vec<WorkloadArg>,
-    /// The contestant the others are compared with; by default the first.
+    /// The contestant the others are compared with; default: the first.
     #[arg(long)]
     pub baseline: Option<String>,
-    /// Circuits of each transport at once.
+    /// Concurrent circuits of each transport.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub circuits: u32,
-    /// Blocks: each cell is measured once a block. A range stops at a look (5, 10, 20) where every
-    /// verdict stands.
+    /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
+    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided.
     #[arg(long, value_name = "N or MIN..MAX", default_value = "10", value_parser = parse::blocks)]
     pub blocks: (u32, u32),
     /// Time for the whole race.
     #[arg(long, default_value = "60s", value_parser = parse::time)]
     pub time: Duration,
-    /// Time each trial measures, instead of what the pilots find.
+    /// Measuring time of each trial; default: derived from the pilots.
     #[arg(long, value_parser = parse::time)]
     pub trial: Option<Duration>,
-    /// Decides the order of trials and every random choice; by default from the clock.
+    /// Seed of the order of trials and all random choices; default: from the clock.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Where the result goes; by default a new folder in results/.
+    /// Folder of the result; default: a new one in results/.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
     /// Print the summary as JSON instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// IPv6.
+    /// Use IPv6.
     #[arg(short = '6')]
     pub ipv6: bool,
     /// The listening side sends.
@@ -248,63 +248,63 @@ pub struct RaceArgs {
     /// Both sides send at once.
     #[arg(long)]
     pub bidir: bool,
-    /// Change the CPUs (and priorities) of the two sides.
+    /// Exchange the CPUs (and priorities) of the two sides.
     #[arg(long)]
     pub swap: bool,
-    /// CPUs of sender and receiver (0,1), one for both (0), or none to let the system choose.
+    /// CPUs of sender and receiver (0,1), one for both (0), or none for no pinning.
     #[arg(long, value_name = "CPUS", value_parser = parse::pins)]
     pub pin: Option<(Option<u32>, Option<u32>)>,
     /// Nice values: sender=-20,receiver=19.
     #[arg(long, value_name = "VALUES", value_parser = parse::priorities, allow_hyphen_values = true)]
     pub priority: Option<(Option<i32>, Option<i32>)>,
-    /// Spin on non-blocking calls in delay trials instead of sleeping.
+    /// Busy-poll with non-blocking calls in delay trials instead of sleeping.
     #[arg(long)]
     pub busy_poll: bool,
-    /// Socket buffers; a list is swept.
+    /// Socket buffer size; a list is swept.
     #[arg(long, value_name = "SIZES")]
     pub buffers: Option<String>,
-    /// TCP_NODELAY on or off; by default on for delay and off for throughput.
+    /// TCP_NODELAY on or off; default: on for delay, off for throughput.
     #[arg(long, value_name = "on or off", value_parser = on_or_off)]
     pub nodelay: Option<bool>,
-    /// TCP congestion control; by default cubic, or where only root may set that, the system's.
+    /// TCP congestion control; default: cubic, or the system's where only root may set cubic.
     #[arg(long, value_name = "NAME")]
     pub congestion: Option<String>,
-    /// Bytes a byte stream's receiver asks for in one call.
+    /// Buffer size of the receiver's read calls on byte streams.
     #[arg(long, value_name = "SIZE", default_value = "64KiB", value_parser = parse::size)]
     pub read_size: u64,
-    /// Packets a batched or segmented call carries at most.
+    /// Maximum packets per batched or segmented call.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub batch: Option<u64>,
-    /// Throughput of a mix of two sizes too: SMALL,FULL[,SHARE of small].
+    /// Measure throughput also for a mix of two sizes: SMALL,FULL[,SHARE of small].
     #[arg(long, value_name = "MIX", value_parser = parse::mix)]
     pub mix: Option<Mix>,
-    /// Sample the sizes of packets on the way, in the pilots; needs the right to raw packets.
+    /// Sample the packet sizes on the wire during pilots; needs CAP_NET_RAW.
     #[arg(long)]
     pub packet_sizes: bool,
-    /// Offered loads: messages a second (1000,50k), or auto for a sweep of each transport's own
-    /// capacity.
+    /// Offered loads: messages per second (1000,50k), or auto to sweep fractions of each
+    /// transport's own capacity.
     #[arg(long, value_name = "RATES", default_value = "auto")]
     pub rate: String,
-    /// How offered messages are spaced.
+    /// Inter-arrival times of offered messages.
     #[arg(long, value_enum, default_value = "exponential")]
     pub arrivals: ArrivalsArg,
     /// Interface for link-layer transports.
     #[arg(long)]
     pub interface: Option<String>,
-    /// Ethernet type for link-layer transports.
+    /// EtherType for link-layer transports.
     #[arg(long, default_value = "0x88b5", value_parser = parse::ethertype)]
     pub ethertype: u16,
-    /// Write down the packets of XTP contestants' engines: the first worker's into FILE, those of
-    /// the next into FILE.2 and so on, 64 at most.
+    /// Trace the packets of XTP contestants: the first worker's to FILE, the next worker's to
+    /// FILE.2 and so on, at most 64 files.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Probability of any false verdict in the whole race.
+    /// Maximum probability of any false verdict in the whole race.
     #[arg(long, default_value = "5%", value_parser = parse::percent)]
     pub alpha: f64,
     /// Ratios within this of 1 count as equal.
     #[arg(long, value_name = "SHARE", default_value = "3%", value_parser = parse::percent)]
     pub equal_within: f64,
-    /// Leave out the control, the baseline's second run in each block.
+    /// Omit the control, the baseline's second trial in each block.
     #[arg(long)]
     pub no_control: bool,
     /// Write no HTML report.
@@ -321,9 +321,9 @@ pub struct RaceArgs {
 const RACE_EXAMPLES: &str = "Examples:
   towpath race
   towpath race tcp udp quic --sizes 64,1KiB --workload delay --busy-poll
-  towpath race tcp tcp,congestion=bbr udp,buffers=4M   one transport, options of its own
+  towpath race tcp tcp,congestion=bbr udp,buffers=4M   options per contestant
   towpath race tcp tcp-batched --sizes 1..64KiB --blocks 5..20 --time 5m
-  towpath race tcp+udp tcp --circuits 2          unlike circuits together: who gets what?
+  towpath race tcp+udp tcp --circuits 2          concurrent circuits: shares and fairness
   towpath race udp --workload offered --rate 1k,10k,100k --arrivals fixed
   towpath race tcp --workload connect
   towpath race xtp --blocks 1 --trace xtp.trace
@@ -335,7 +335,7 @@ const RACE_EXAMPLES: &str = "Examples:
   towpath race tcp udp --to lab2,lab3 --together  one sender, two receivers at once";
 
 impl RaceArgs {
-    /// Whether messages leave the host, so that what stays within one cannot take part.
+    /// Whether messages leave the host, so that host-local transports cannot take part.
     pub fn leaves_host(&self) -> bool {
         !self.environment.link.is_empty() || self.remote.is_given()
     }

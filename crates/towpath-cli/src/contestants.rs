@@ -1,4 +1,4 @@
-//! Who takes part in a race.
+//! The contestants of a race.
 
 use crate::CliError;
 use crate::args::RaceArgs;
@@ -8,7 +8,7 @@ use measure::contestant::{self, Component};
 use std::collections::BTreeMap;
 use towpath::{Options, Reach};
 
-/// What a race without arguments races.
+/// Contestants of a race without arguments.
 pub const DEFAULT_CONTESTANTS: [&str; 7] = [
     "tcp",
     "tcp-batched",
@@ -19,7 +19,8 @@ pub const DEFAULT_CONTESTANTS: [&str; 7] = [
     "bare",
 ];
 
-/// The contestants; those named must be here, those of a list are left out with a word.
+/// The contestants. Named ones must be available; of the default ones and --all, unavailable ones
+/// are left out with a note.
 pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<String>, CliError> {
     if !args.transports.is_empty() {
         let label = |text: &String| resolve_label(text, options);
@@ -35,7 +36,7 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
     } else {
         DEFAULT_CONTESTANTS.to_vec()
     };
-    // What stays within a host crosses no link and reaches no agent.
+    // A host-local transport crosses no link and reaches no agent.
     let crosses = |name: &&str| {
         let reach = towpath::find(name).map(|transport| transport.class().reach);
         let alone = args.remote.is_given() && !agent::server::crosses_network(name);
@@ -44,17 +45,17 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
     let wanted: Vec<&str> = wanted.into_iter().filter(crosses).collect();
     let (here, missing) = crate::transports::split_available(&wanted, options);
     if !missing.is_empty() && !args.json {
-        note(format_args!("left out: {}", missing.join("; ")));
+        note(format_args!("unavailable: {}", missing.join("; ")));
     }
     if here.is_empty() {
         return Err(CliError::failed(
-            "no transport can be used here; see `towpath transports`",
+            "no transport is available here; see `towpath transports`",
         ));
     }
     Ok(here)
 }
 
-/// What each transport promises, by `class.LEG`, so that a result can be judged on its own.
+/// The class of each component under the key `class.COMPONENT`, so that results explain themselves.
 pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
     let class = |component: &Component| {
         let class = crate::transports::class_line(&component.class());
@@ -63,7 +64,7 @@ pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
     components_of(contestants).iter().map(class).collect()
 }
 
-/// All legs of all contestants.
+/// All components of all contestants.
 pub(crate) fn components_of(contestants: &[String]) -> Vec<Component> {
     let components = contestants
         .iter()
@@ -71,30 +72,30 @@ pub(crate) fn components_of(contestants: &[String]) -> Vec<Component> {
     components.flatten().collect()
 }
 
-/// A sweep of buffers would say that a contestant with buffers of its own had others.
+/// Refuses a sweep of buffers that a contestant overrides with its own.
 pub(crate) fn check_buffers(swept: &[u64], contestants: &[String]) -> Result<(), CliError> {
     let has_own = |component: &&Component| own_buffers(component).is_some();
     match components_of(contestants).iter().find(has_own) {
         Some(component) if swept.len() > 1 => Err(CliError::usage(format!(
-            "--buffers sweeps several sizes, and {component} has its own; leave out one of them"
+            "--buffers sweeps several sizes, and {component} sets its own; omit one of them"
         ))),
         _ => Ok(()),
     }
 }
 
-/// The socket buffers of a leg that asks for some.
+/// The socket buffer size that a component sets.
 pub(crate) fn own_buffers(component: &Component) -> Option<usize> {
     let mut options = Options::default();
     component.apply(&mut options);
     options.buffers
 }
 
-/// The label of the one the others are compared with.
+/// The label of the baseline.
 pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String, CliError> {
     let Some(asked) = &args.baseline else {
         return Ok(contestants[0].clone());
     };
-    // However its keys are ordered.
+    // In canonical order of its options.
     let components = contestant::parse(asked);
     let label = components.map_or(asked.clone(), |components| contestant::label(&components));
     if contestants.contains(&label) {
@@ -106,7 +107,7 @@ pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String
     )))
 }
 
-/// The label of a contestant that was named; what it names must be here.
+/// The canonical label of a named contestant, whose components must be available.
 fn resolve_label(text: &str, options: &Options) -> Result<String, CliError> {
     let components = contestant::parse(text).map_err(CliError::usage)?;
     for component in &components {

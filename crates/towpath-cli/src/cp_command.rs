@@ -1,4 +1,4 @@
-//! `towpath cp`: files to one host, or to many.
+//! `towpath cp`: copies files to one host or many.
 
 use crate::print::{line, note};
 use crate::xtp_common::{
@@ -15,22 +15,22 @@ use std::time::Instant;
 use towpath::files::{self, FileReceiver, ReceivedFile, SentFile, TransferProgress};
 use towpath::xtp::{Endpoint, EndpointConfig};
 
-/// Where a receiver listens, and where a sender looks for it, unless told otherwise.
+/// Default port of receivers.
 const DEFAULT_PORT: u16 = 4036;
 
-/// A file and where it goes, or a folder that receives.
+/// A file and its destinations, or a folder to receive into.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "A transfer that broke off goes on where it was when it is started again. The file gets its name
-only when its SHA-256 is right; until then it is hidden and ends in .part. Several hosts are sent
-to side by side, or all at once by multicast with --group. Nothing is encrypted, and whoever
-reaches a receiver may send it files.
+    after_help = "An interrupted transfer resumes when it is started again. A file gets its final name only after
+its SHA-256 was verified; until then it is hidden and ends in .part. Several hosts are sent to in
+parallel, or by multicast with --group. Nothing is encrypted, and anyone who can reach a receiver
+can send files to it.
 
 Examples:
-  towpath cp --receive inbox                             where files are to go
-  towpath cp video.mkv there                             to the host there, port 4036
+  towpath cp --receive inbox                             on the receiving host
+  towpath cp video.mkv lab2                              to host lab2, port 4036
   towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
-  towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, side by side
+  towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, in parallel
   towpath cp data.tar 10.0.0.7 10.0.0.8 --group 239.1.2.3:5000"
 )]
 pub struct CpArgs {
@@ -41,37 +41,33 @@ pub struct CpArgs {
         requires = "hosts"
     )]
     pub file: Option<PathBuf>,
-    /// Hosts that receive, HOST or HOST:PORT.
+    /// Receiving hosts, HOST or HOST:PORT.
     #[arg(value_name = "HOST")]
     pub hosts: Vec<String>,
     /// Receive files into this folder instead.
     #[arg(long, value_name = "DIR")]
     pub receive: Option<PathBuf>,
-    /// Where to listen; by default port 4036 of all addresses.
+    /// Address to listen on; default: port 4036 on all addresses.
     #[arg(long, value_name = "ADDR:PORT", requires = "receive")]
     pub listen: Option<String>,
-    /// Files received take the place of those of the same name.
+    /// Overwrite existing files of the same name.
     #[arg(long, requires = "receive")]
     pub overwrite: bool,
-    /// End when this many files have come.
+    /// Exit after this many files were received.
     #[arg(long, value_name = "FILES", requires = "receive")]
     pub count: Option<u32>,
-    /// Send to all hosts at once, each byte once, through this multicast address and port.
+    /// Multicast to all hosts through this group address and port.
     #[arg(long, value_name = "ADDR:PORT", requires = "file")]
     pub group: Option<SocketAddr>,
-    /// The transport, with options of its own.
+    /// The transport, optionally with options.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]", default_value = "xtp")]
     pub over: String,
-    /// Write down XTP's packets, a line each; those of --group are not.
+    /// Write a packet trace of XTP, one line per packet; not with --group.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
 
-/// Sends or receives.
-///
-/// # Errors
-///
-/// What the user must know.
+/// Sends or receives files.
 pub fn run(args: &CpArgs) -> Result<u8, CliError> {
     let mut settings = parse_transport(&args.over)?;
     enable_trace(&mut settings, args.trace.as_deref())?;
@@ -87,7 +83,7 @@ pub fn run(args: &CpArgs) -> Result<u8, CliError> {
 fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8, CliError> {
     if !folder.is_dir() {
         return Err(CliError::failed(format!(
-            "there is no folder {}; make it first",
+            "there is no folder {}; create it first",
             folder.display()
         )));
     }
@@ -97,14 +93,14 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
     };
     let endpoint = Endpoint::bind(local, settings).map_err(|error| {
         CliError::failed(format!(
-            "cannot listen at {local}: {error}; choose another with --listen"
+            "cannot listen on {local}: {error}; choose another address with --listen"
         ))
     })?;
     serve_contexts(&endpoint);
-    // Whoever reads the line may send at once.
+    // Before the line below is printed: a script that reads it may send at once.
     endpoint.listen(true);
     note(format_args!(
-        "receiving into {} at {}; Ctrl-C ends it",
+        "receiving into {} at {}; Ctrl-C stops it",
         folder.display(),
         endpoint.local_addr()
     ));
@@ -136,7 +132,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
     }
 }
 
-/// A line for each file.
+/// Prints one line per file.
 fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
     let ReceivedFile {
         peer,
@@ -148,7 +144,7 @@ fn print_received(received: &ReceivedFile) -> Result<(), CliError> {
         Ok(path) => {
             let resumed = match progress.resumed_from {
                 0 => String::new(),
-                from => format!(", of which {from} were here"),
+                from => format!(", resumed at {from}"),
             };
             line(format_args!(
                 "{}: {} bytes from {peer}{resumed}",
@@ -213,7 +209,7 @@ fn send(args: &CpArgs, file: &Path, settings: &EndpointConfig) -> Result<u8, Cli
     print_results(file, &args.hosts, &results, began)
 }
 
-/// A line for each host; failed when one of them did.
+/// Prints one line per host. The exit code is a failure when one of them failed.
 fn print_results(
     file: &Path,
     hosts: &[String],
@@ -231,10 +227,10 @@ fn print_results(
                 let rate = (size - from) as f64 * 8.0 / 1e6 / seconds;
                 let resumed = match from {
                     0 => String::new(),
-                    from => format!(", {from} of them there already"),
+                    from => format!(", resumed at {from}"),
                 };
                 line(format_args!(
-                    "{host}: {size} bytes{resumed}, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 right"
+                    "{host}: {size} bytes{resumed}, {seconds:.1} s, {rate:.0} Mbit/s, SHA-256 verified"
                 ))?;
             }
             Err(error) => {
@@ -285,7 +281,7 @@ fn update_bar(bar: &ProgressBar, progress: TransferProgress) {
     if bar.length().is_none() {
         bar.set_length(progress.size);
         bar.set_position(progress.resumed_from);
-        // What was there already says nothing about the rate.
+        // Bytes of an earlier transfer do not count for the rate.
         bar.reset_eta();
     }
     bar.set_position(progress.done);

@@ -1,4 +1,4 @@
-//! `towpath doctor`: this machine, others, and the ways there.
+//! `towpath doctor`: this machine, other hosts, and the paths to them.
 
 use crate::print::{self, note, wrap};
 use crate::race::{default_congestion, stop_flag};
@@ -15,18 +15,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Widest a line of prose gets; longer ones are hard to read.
+/// Maximum width of prose lines.
 const PROSE_WIDTH: usize = 96;
 
-/// Columns before a fact's values.
+/// Column at which the values of facts start.
 const VALUE_COLUMN: usize = 10;
 
 /// Options of doctor.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "With --to the way to another host is looked at too, through `towpath agent` there: the \
-largest packets and the offloads in both directions, the clocks, the round trip, and what one TCP \
-connection gets each way in a short trial.
+    after_help = "With --to, the path to another host is probed too, through `towpath agent` there: path MTU and \
+offloads in both directions, clock offset, round-trip time, and the throughput of one TCP \
+connection in each direction.
 
 Examples:
   towpath doctor
@@ -35,14 +35,14 @@ Examples:
   towpath doctor --to lab2,lab3:7471 --trial 10s"
 )]
 pub struct DoctorArgs {
-    /// Look at the way to `towpath agent` on this host too, and at that host. Several are looked at
+    /// Examine also the host of this `towpath agent` and the path to it. Several hosts are examined
     /// in turn.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',')]
     pub to: Vec<AgentAddress>,
-    /// How long TCP is tried in each direction.
+    /// Duration of the TCP trial in each direction.
     #[arg(long, value_name = "TIME", default_value = "2s", requires = "to", value_parser = parse::time)]
     pub trial: Duration,
-    /// IPv6.
+    /// Use IPv6.
     #[arg(short = '6', requires = "to")]
     pub ipv6: bool,
     /// Print JSON.
@@ -50,13 +50,13 @@ pub struct DoctorArgs {
     pub json: bool,
 }
 
-/// Examines the machine, and others.
+/// Examines this machine, and other hosts.
 ///
 /// # Errors
 ///
 /// When an agent cannot be reached, or standard output cannot be written.
 pub fn run(args: &DoctorArgs) -> Result<u8, CliError> {
-    // Whoever cannot be reached is told at once.
+    // Connect to all hosts first, so that an unreachable one is reported at once.
     let stop = stop_flag()?;
     let mut sessions: Vec<Arc<Session>> = Vec::new();
     for target in &args.to {
@@ -87,7 +87,7 @@ fn probe_path(
 ) -> Result<PathReport, CliError> {
     if !args.json {
         note(format_args!(
-            "measuring the way to {}: two directions, {} each",
+            "probing the path to {}: two directions, {} each",
             session.target(),
             seconds_text(args.trial)
         ));
@@ -106,7 +106,7 @@ fn seconds_text(span: Duration) -> String {
     format!("{} s", span.as_secs_f64())
 }
 
-/// This host, each of the others, and what lies between.
+/// This host, each other host, and the path between.
 fn all_hosts_text(machine: &Machine, surveys: &[PathReport], width: usize) -> String {
     let mut parts = vec![titled("This host", machine, width)];
     for survey in surveys {
@@ -122,7 +122,7 @@ fn titled(title: &str, machine: &Machine, width: usize) -> String {
     format!("{bold}{title}{bold:#}\n{}", machine_text(machine, width))
 }
 
-/// A survey as facts and findings.
+/// A probed path as facts and findings.
 fn path_facts(survey: &PathReport) -> Machine {
     let fact = |group: &str, name: &str, value: String| Fact {
         group: group.into(),
@@ -131,19 +131,19 @@ fn path_facts(survey: &PathReport) -> Machine {
     };
     let us = |ns: f64| format!("{:.1} us", ns / 1e3);
     let mut facts = vec![
-        fact("way", "from", survey.own_address.to_string()),
-        fact("way", "to", survey.address.to_string()),
-        fact("way", "round trip", us(survey.round_trip_ns as f64)),
+        fact("path", "from", survey.own_address.to_string()),
+        fact("path", "to", survey.address.to_string()),
+        fact("path", "round trip", us(survey.round_trip_ns as f64)),
         fact(
             "clock",
-            "theirs less ours",
+            "remote minus local",
             us(survey.clock_offset_ns as f64),
         ),
         fact("clock", "within", us(survey.clock_bound_ns as f64)),
     ];
     for (group, one) in [("there", &survey.there), ("back", &survey.back)] {
         let mut put = |name: &str, value: String| facts.push(fact(group, name, value));
-        put("packet", format!("{} B", one.mtu));
+        put("path MTU", format!("{} B", one.mtu));
         put("interface", one.interface.clone());
         put("MTU", format!("{} B", one.interface_mtu));
         for (name, on) in &one.offloads {
@@ -154,16 +154,13 @@ fn path_facts(survey: &PathReport) -> Machine {
             "TCP",
             format!("{:.1} Mbit/s in {:.2} s", tcp.mbit_per_s, tcp.span_s),
         );
-        put("segment", format!("{} B", tcp.segment_max));
+        put("MSS", format!("{} B", tcp.segment_max));
         put(
-            "sent again",
+            "retransmitted",
             format!("{} of {}", tcp.retransmissions, tcp.packets),
         );
-        put("round trip meanwhile", us(tcp.round_trip_ns as f64));
-        put(
-            "processors",
-            format!("{:.2} and {:.2}", tcp.busy[0], tcp.busy[1]),
-        );
+        put("loaded round trip", us(tcp.round_trip_ns as f64));
+        put("CPUs", format!("{:.2} and {:.2}", tcp.busy[0], tcp.busy[1]));
     }
     Machine {
         version: results::SCHEMA_VERSION,
@@ -172,7 +169,7 @@ fn path_facts(survey: &PathReport) -> Machine {
     }
 }
 
-/// What matters first, then what is well in a line each, then the facts.
+/// Problems first, worst first; then good findings in a line each; then the facts.
 fn machine_text(machine: &Machine, width: usize) -> String {
     let width = width.min(PROSE_WIDTH);
     let mut lines = vec![verdict(&machine.findings)];
@@ -200,11 +197,11 @@ fn verdict(findings: &[Finding]) -> String {
         alike.count()
     };
     match (count(Severity::Bad), count(Severity::Warning)) {
-        (0, 0) => "Nothing here spoils a measurement.".into(),
-        (0, 1) => "One thing makes results noisier than they need be.".into(),
-        (0, some) => format!("{some} things make results noisier than they need be."),
-        (1, _) => "One thing here would make results misleading.".into(),
-        (some, _) => format!("{some} things here would make results misleading."),
+        (0, 0) => "No problem found.".into(),
+        (0, 1) => "1 warning: results may be noisier than necessary.".into(),
+        (0, some) => format!("{some} warnings: results may be noisier than necessary."),
+        (1, _) => "1 problem would make results misleading.".into(),
+        (some, _) => format!("{some} problems would make results misleading."),
     }
 }
 
@@ -219,7 +216,7 @@ fn finding_lines(finding: &Finding, width: usize) -> Vec<String> {
     lines
 }
 
-/// The finding behind its coloured sign; the sign is painted after the line is broken.
+/// The finding behind its coloured severity; colour is added after wrapping.
 fn finding_heading(finding: &Finding, width: usize) -> String {
     let (word, colour) = match finding.severity {
         Severity::Good => ("good", anstyle::AnsiColor::Green),
@@ -236,7 +233,7 @@ fn indented(text: &str, width: usize) -> String {
     format!("    {}", wrap(text, width, 4, 4))
 }
 
-/// A paragraph a group: `name value` after `name value`.
+/// One paragraph per group: `name value; name value`.
 fn facts(machine: &Machine, width: usize) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for fact in &machine.facts {

@@ -1,4 +1,4 @@
-//! What surrounds a race: from words to hosts, a link and loads.
+//! Sets up the environment of a race: hosts, a link and loads.
 
 use crate::CliError;
 use crate::args::RaceArgs;
@@ -14,45 +14,45 @@ use std::fs::File;
 use testbed::load::{LoadTask, task};
 use testbed::{FrameMode, LinkPlan, TestbedError};
 
-/// What surrounds a race.
+/// Options of hosts, link and loads.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Hosts, link and loads")]
 pub struct EnvironmentArgs {
-    /// Put sender and receiver on two hosts of their own (network namespaces) with this link between
-    /// them: rate=10mbit,delay=5ms,jitter=1ms,loss=1%,burst=4,duplicate=0.1%,reorder=1%,
-    /// corrupt=0.01%,queue=100kB; THERE/BACK where the ways differ; ;2s:cut;3s:up for later changes;
-    /// ether10 or ether3 for a shared ether; kernel,rate=... for the kernel's own; true, super or
-    /// sockets in front for how frames are handled. Several are swept.
+    /// Put sender and receiver into two network namespaces with this link between them:
+    /// rate=10mbit,delay=5ms,jitter=1ms,loss=1%,burst=4,duplicate=0.1%,reorder=1%,
+    /// corrupt=0.01%,queue=100kB; THERE/BACK where directions differ; ;2s:cut;3s:up for scheduled
+    /// changes; ether10 or ether3 for a shared Ethernet; kernel,rate=... for tc qdiscs; a prefix
+    /// true, super or sockets selects how frames are handled. Several links are swept.
     #[arg(long, value_name = "LINK", value_parser = parse_link)]
     pub link: Vec<(String, LinkPlan)>,
-    /// Octets of the largest packet of the link.
+    /// MTU of the link.
     #[arg(long, value_name = "OCTETS", default_value_t = 1500, requires = "link")]
     pub mtu: u32,
-    /// Leave out the measuring of the empty link before the race.
+    /// Skip the calibration of the empty link before the race.
     #[arg(long, requires = "link")]
     pub no_calibration: bool,
-    /// Give hosts a part of a processor each, their loads included: 50%, or SENDER/RECEIVER such as
-    /// 100%/25%; needs control groups.
+    /// CPU quota of each host, its loads included: 50%, or SENDER/RECEIVER such as 100%/25%; needs
+    /// cgroups.
     #[arg(long, value_name = "SHARE[/SHARE]", requires = "link", value_parser = parse_quotas)]
     pub quota: Option<(u32, u32)>,
-    /// Load hosts with copies of an artificial workload: N, N@sender, N@receiver, or a sweep such as
-    /// 0..4@sender,0..4@receiver.
+    /// Load hosts with N units of an artificial workload: N, N@sender, N@receiver, or a sweep such
+    /// as 0..4@sender,0..4@receiver.
     #[arg(long, value_name = "N[@HOST]", value_parser = host_loads)]
     pub host_load: Option<HostLoads>,
-    /// What a unit of host load does, in turn: compile, cpu, format, edit, copy, status (all six
-    /// by default), memory, disk, calls.
+    /// What a unit of host load runs in turn: compile, cpu, format, edit, copy, status (default:
+    /// these six), memory, disk, calls.
     #[arg(long, value_name = "PARTS", value_delimiter = ',', requires = "host_load", value_parser = parse_load_part)]
     pub load_parts: Vec<LoadTask>,
-    /// Let N other pairs of hosts send messages of 1024 B over the same link with TCP; a range is
-    /// swept.
+    /// Cross traffic: N other pairs of hosts send 1024 B messages over the same link with TCP; a
+    /// range is swept.
     #[arg(long, value_name = "N", requires = "link", value_parser = parse_link_loads)]
     pub link_load: Option<LinkLoads>,
-    /// Write what crosses the sender's interface, or the receiver's, to a pcapng file.
+    /// Capture packets on the sender's interface, or the receiver's, to a pcapng file.
     #[arg(long, value_name = "FILE[@HOST]", value_parser = parse_capture_target)]
     pub capture: Option<CaptureTarget>,
 }
 
-/// Where a capture goes, and on whose interface it is taken.
+/// File of a capture, and whether the receiver's interface is captured.
 #[derive(Clone, Debug)]
 pub struct CaptureTarget {
     path: String,
@@ -76,23 +76,22 @@ fn parse_capture_target(text: &str) -> Result<CaptureTarget, String> {
     })
 }
 
-/// Loads of the link, pairs of hosts.
+/// Pairs of hosts with cross traffic.
 #[derive(Clone, Debug)]
 pub struct LinkLoads(pub Vec<u32>);
 
-/// The word with the link it names.
+/// A link with the text it was given by.
 fn parse_link(text: &str) -> Result<(String, LinkPlan), link::PathError> {
     Ok((text.to_owned(), text.parse()?))
 }
 
-/// Parts of a processor in per cent, of the sender and of the receiver.
+/// CPU quotas of sender and receiver, in per cent of one CPU.
 fn parse_quotas(text: &str) -> Result<(u32, u32), String> {
     let one = |text: &str| {
         let percent = text
             .strip_suffix('%')
             .and_then(|digits| digits.parse().ok());
-        let fault =
-            || format!("'{text}' is no part of a processor; give 10% to 10000%, such as 50%");
+        let fault = || format!("'{text}' is no part of a CPU; give 10% to 10000%, such as 50%");
         let fine = percent.filter(|percent| (10..=10_000).contains(percent));
         fine.ok_or_else(fault)
     };
@@ -108,11 +107,11 @@ fn parse_link_loads(text: &str) -> Result<LinkLoads, String> {
     link_loads(text).map(LinkLoads)
 }
 
-/// The stage of a race.
+/// Sets up the environment of a race.
 ///
 /// # Errors
 ///
-/// When hosts or links cannot be had.
+/// When a host or link cannot be created.
 pub fn set_up(args: &RaceArgs) -> Result<LocalEnvironment, CliError> {
     let asked = &args.environment;
     if !asked.link.is_empty() {
@@ -133,7 +132,7 @@ fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
         asked.load_parts.clone()
     };
     if asked.host_load.is_some() && parts.contains(&LoadTask::Compile) && !task::has_compiler() {
-        note("no C compiler (cc) is here: a unit of host load compiles nothing");
+        note("no C compiler (cc) was found: host loads skip the part compile");
     }
     let link_loads = asked.link_load.as_ref();
     Ok(EnvironmentPlan {
@@ -158,21 +157,21 @@ fn environment_plan(args: &RaceArgs) -> Result<EnvironmentPlan, CliError> {
     })
 }
 
-/// The words that start a worker.
+/// The arguments that start a worker.
 pub(crate) fn worker_arguments(args: &RaceArgs) -> Vec<String> {
     let mut words = vec!["worker".to_owned()];
     if let Some(path) = &args.trace {
-        // Checked to be text when the race began.
+        // Checked to be UTF-8 when the race began.
         words.extend(["--trace".to_owned(), path.to_string_lossy().into_owned()]);
     }
     words
 }
 
-/// Measures the empty links; what was found goes into `machine`, and to the user.
+/// Measures the empty links; the results go into `machine`, and to the user.
 ///
 /// # Errors
 ///
-/// When a link carries nothing at all.
+/// When a link carries nothing.
 pub fn calibrate(
     args: &RaceArgs,
     environment: &LocalEnvironment,
@@ -212,10 +211,10 @@ pub fn calibrate(
     Ok(())
 }
 
-/// How frames cross a link.
+/// How a link handles frames.
 pub(crate) fn framing_text(link: &LinkPlan, mtu: u32) -> String {
     let kind = match link {
-        LinkPlan::Kernel(_) => "the kernel's own",
+        LinkPlan::Kernel(_) => "handled by the kernel",
         LinkPlan::Emulated(_, FrameMode::Sockets) => "single, as on a wire, by packet sockets",
         _ if link.carries_single_frames() => "single, as on a wire",
         _ => "super-frames of many segments",
@@ -227,12 +226,12 @@ fn calibration_warning(what: String) -> Finding {
     Finding {
         severity: Severity::Warning,
         what,
-        effect: "results are of another link than the one named".into(),
-        remedy: "leave the machine alone meanwhile, or ask for a slower link".into(),
+        effect: "results are for a link other than the one specified".into(),
+        remedy: "keep the machine idle, or use a slower link".into(),
     }
 }
 
-/// How the processors are divided, for the plan of a race.
+/// How CPUs are allotted to hosts and link, for the plan of a race.
 pub fn cpu_allocation(args: &RaceArgs) -> Option<String> {
     let asked = &args.environment;
     if asked.link.is_empty() && asked.host_load.is_none() {
@@ -241,28 +240,32 @@ pub fn cpu_allocation(args: &RaceArgs) -> Option<String> {
     let (sender, receiver) = swap_if(args.swap, args.pin.unwrap_or_else(default_pins));
     let apart = matches!((sender, receiver), (Some(one), Some(other)) if one != other);
     let mut words = vec![if apart {
-        "hosts have a processor each".to_owned()
+        "hosts on separate CPUs".to_owned()
     } else {
-        "hosts shared".to_owned()
+        "hosts share CPUs".to_owned()
     }];
     if !asked.link.is_empty() {
         let free = allowed_cpus().len() > 2 && apart;
-        let link = if free { "link apart" } else { "link shared" };
+        let link = if free {
+            "link on its own CPU"
+        } else {
+            "link shares CPUs"
+        };
         words.push(link.into());
     }
     if let Some((sender, receiver)) = asked.quota {
         words.push(format!(
-            "the sender gets {sender} % of a processor, the receiver {receiver} %"
+            "the sender gets {sender} % of a CPU, the receiver {receiver} %"
         ));
     }
     Some(words.join(", "))
 }
 
-/// Refuses transports that would not cross the link.
+/// Refuses transports that cannot cross the link or reach an agent.
 ///
 /// # Errors
 ///
-/// One line that names it.
+/// One line that names the transport.
 pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliError> {
     if !args.leaves_host() {
         return Ok(());
@@ -275,26 +278,26 @@ pub fn check_reach(args: &RaceArgs, contestants: &[String]) -> Result<(), CliErr
     };
     match components.iter().find(stays) {
         Some(component) if args.remote.is_given() => Err(CliError::usage(format!(
-            "{component} stays within one host and reaches no agent; leave it out, or leave out --to"
+            "{component} works within one host only and reaches no agent; leave it out, or omit --to"
         ))),
         Some(component) => Err(CliError::usage(format!(
-            "{component} stays within one host and crosses no link; leave it out, or leave out --link"
+            "{component} works within one host only and crosses no link; leave it out, or omit --link"
         ))),
         None => Ok(()),
     }
 }
 
-/// A capture at work, and where it goes.
+/// A running capture and its file.
 pub struct RunningCapture {
     capture: Capture,
     path: String,
 }
 
-/// Starts the capture that was asked for.
+/// Starts the capture of --capture.
 ///
 /// # Errors
 ///
-/// When the file cannot be made or the interface not be watched.
+/// When the file cannot be created or the interface not be captured.
 pub fn start_capture(
     args: &RaceArgs,
     environment: &LocalEnvironment,
@@ -320,7 +323,7 @@ pub fn start_capture(
     };
     let capture = started.map_err(|error| {
         CliError::failed(format!(
-            "packets cannot be captured: {error}; run as root, or give --link"
+            "cannot capture packets: {error}; run as root, or give --link"
         ))
     })?;
     Ok(Some(RunningCapture {
@@ -330,11 +333,11 @@ pub fn start_capture(
 }
 
 impl RunningCapture {
-    /// Ends it, and says what is in the file.
+    /// Stops the capture; gives a line with its packet counts.
     ///
     /// # Errors
     ///
-    /// What ended it before its time.
+    /// The fault that ended the capture early.
     pub fn finish(self) -> Result<String, CliError> {
         let path = self.path;
         let totals = self.capture.stop();
@@ -342,7 +345,7 @@ impl RunningCapture {
         let mut text = format!("capture {path}: {} packets", totals.written);
         if totals.dropped + totals.beyond_limit > 0 {
             text.push_str(&format!(
-                ", {} more did not fit",
+                ", {} not captured",
                 totals.dropped + totals.beyond_limit
             ));
         }
@@ -350,13 +353,13 @@ impl RunningCapture {
     }
 }
 
-/// Runs as a unit of host load until standard input ends.
+/// Runs a unit of host load until standard input ends.
 ///
 /// # Errors
 ///
-/// When it cannot work at all.
+/// When the CPU cannot be set or a part is unknown.
 pub fn load_unit(cpu: Option<u32>, parts: &[String]) -> Result<u8, CliError> {
-    // As a worker: a race that was killed leaves no one behind.
+    // As a worker: it dies with its race.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     if let Some(cpu) = cpu {
         let mut set = rustix::thread::CpuSet::new();

@@ -1,9 +1,9 @@
-//! What the links and loads of a race did, in a line each.
+//! Counters of the links and loads of a race, one line each.
 
 use results::{RunData, Status, Trial};
 use std::collections::BTreeMap;
 
-/// A line for each link that was emulated, and one for the loads.
+/// One line per emulated link, and one for the host loads.
 pub fn lines(run: &RunData) -> Vec<String> {
     let counted = run
         .trials
@@ -36,10 +36,10 @@ fn link_line(link: &str, trials: &[&Trial]) -> String {
     for (name, what) in [
         ("link_lost", "lost"),
         ("link_dropped", "dropped from full queues"),
-        ("link_cut", "cut off"),
-        ("link_duplicated", "doubled"),
-        ("link_reordered", "held back"),
-        ("link_corrupted", "damaged"),
+        ("link_cut", "lost while cut"),
+        ("link_duplicated", "duplicated"),
+        ("link_reordered", "reordered"),
+        ("link_corrupted", "corrupted"),
         ("link_collisions", "collisions"),
     ] {
         let count = sum(name);
@@ -49,11 +49,11 @@ fn link_line(link: &str, trials: &[&Trial]) -> String {
     }
     if !cores.is_empty() {
         let median = stats::estimate::median(&cores);
-        parts.push(format!("it took {median:.2} processors"));
+        parts.push(format!("{median:.2} CPUs used"));
     }
     if !lags.is_empty() {
         let median = stats::estimate::median(&lags);
-        parts.push(format!("frames were {median:.1} us late"));
+        parts.push(format!("frames delayed by another {median:.1} us"));
     }
     format!("link {link}: {}", parts.join(", "))
 }
@@ -79,7 +79,7 @@ fn load_line(trials: &[&Trial]) -> String {
     };
     let cores: Vec<f64> = trials.iter().filter_map(cpu_s).collect();
     format!(
-        "host load, times a second in the mean: {}; it took {:.2} processors",
+        "host load, mean runs per second: {}; {:.2} CPUs used",
         parts.join(", "),
         stats::estimate::median(&cores)
     )

@@ -1,8 +1,8 @@
-//! Several circuits at once: who got what, how fairly, and how long each waited beside the others.
+//! Concurrent circuits: shares, fairness, and the delay of each beside the others.
 
 use results::{CellSummary, Summary};
 
-/// A line for each cell in which several circuits ran together.
+/// One line per cell in which several circuits ran concurrently.
 pub fn lines(summary: &Summary) -> Vec<String> {
     summary.cells.iter().filter_map(cell_line).collect()
 }
@@ -25,17 +25,17 @@ fn cell_line(cell: &CellSummary) -> Option<String> {
         parts.push(format!("fairness {fairness:.2} (Jain; 1 is equal)"));
     }
     if delays.len() > 1 {
-        parts.push(format!("delay beside each other {}", delays.join(", ")));
+        parts.push(format!("median delays {}", delays.join(", ")));
     }
     if hosts {
         parts.push(format!("by host {}", [rates, beside].concat().join(", ")));
     }
     let place = stats::phrasing::contest_text(&cell.cell.without(results::Cell::TRANSPORT));
     let what = format!("{} {} {place}", cell.cell.workload(), cell.cell.transport());
-    (!parts.is_empty()).then(|| format!("together: {what}: {}", parts.join("; ")))
+    (!parts.is_empty()).then(|| format!("concurrent: {what}: {}", parts.join("; ")))
 }
 
-/// Measures of single transports, as "name value".
+/// Metrics of single components or hosts, as "name value".
 fn component_values(cell: &CellSummary, prefix: &str, show: impl Fn(f64) -> String) -> Vec<String> {
     let one = |(name, value): (&String, &results::Estimate)| {
         let transport = name.strip_prefix(prefix)?;
@@ -90,7 +90,7 @@ mod tests {
         ]));
         let said = cell_line(&waited).expect("a line");
         assert!(
-            said.contains("delay beside each other tcp 50.0 us, udp 40.0 us"),
+            said.contains("median delays tcp 50.0 us, udp 40.0 us"),
             "{said}"
         );
         let hosts = cell(metrics(&[

@@ -1,4 +1,4 @@
-//! `towpath forward`: any TCP program through XTP.
+//! `towpath forward`: a tunnel for TCP connections over XTP.
 
 use crate::print::note;
 use crate::xtp_common::{
@@ -11,23 +11,23 @@ use std::path::PathBuf;
 use towpath::tunnel::{CONNECTIONS_MAX, Tunnel};
 use towpath::xtp::EndpointConfig;
 
-/// Which end of a path this is.
+/// One end of the tunnel.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "A forwarder stands at each end. The near one takes TCP connections and carries each through an
-association of XTP; the far one opens a TCP connection for each. Nothing is encrypted.
+    after_help = "Run it on both ends. The local end accepts TCP connections and carries each over an XTP
+association; the remote end opens a TCP connection for each. Nothing is encrypted.
 
 Examples:
-  towpath forward --from xtp 0.0.0.0:9000 --to localhost:22      at the far end
-  towpath forward 127.0.0.1:2222 --over xtp far:9000             at the near end
+  towpath forward --from xtp 0.0.0.0:9000 --to localhost:22      at the remote end
+  towpath forward 127.0.0.1:2222 --over xtp remote:9000          at the local end
   ssh -p 2222 localhost
 
   towpath forward --from xtp,congestion=loss 0.0.0.0:9000 --to 127.0.0.1:80
-  towpath forward 127.0.0.1:8080 --over xtp,congestion=loss far:9000
+  towpath forward 127.0.0.1:8080 --over xtp,congestion=loss remote:9000
   curl http://127.0.0.1:8080/"
 )]
 pub struct ForwardArgs {
-    /// Near end: where TCP programs connect, ADDR:PORT.
+    /// Local end: the address that TCP clients connect to, ADDR:PORT.
     #[arg(
         value_name = "LISTEN",
         required_unless_present = "from",
@@ -35,22 +35,22 @@ pub struct ForwardArgs {
         requires = "peer"
     )]
     pub listen: Option<String>,
-    /// Near end: where the far end listens.
+    /// Local end: the address of the remote end.
     #[arg(value_name = "HOST:PORT", requires = "over")]
     pub peer: Option<String>,
-    /// Near end: the transport, with options of its own; xtp is the one there is.
+    /// Local end: the transport, optionally with options; only xtp.
     #[arg(long, value_name = "xtp[,KEY=VALUE...]")]
     pub over: Option<String>,
-    /// Far end: the transport and where it listens.
+    /// Remote end: the transport, and the address to listen on.
     #[arg(long, num_args = 2, value_names = ["xtp[,KEY=VALUE...]", "ADDR:PORT"], requires = "to")]
     pub from: Option<Vec<String>>,
-    /// Far end: where connections go.
+    /// Remote end: the TCP server to connect to.
     #[arg(long, value_name = "HOST:PORT", requires = "from")]
     pub to: Option<String>,
-    /// Connections at once; those beyond wait.
+    /// Maximum concurrent connections; further ones wait.
     #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub connections: u32,
-    /// Write down XTP's packets, a line each.
+    /// Write a packet trace of XTP, one line per packet.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -63,11 +63,7 @@ impl ForwardArgs {
     }
 }
 
-/// Carries connections until a signal.
-///
-/// # Errors
-///
-/// What the user must know.
+/// Forwards connections until a signal.
 pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     let mut settings = parse_transport(args.transport())?;
     enable_trace(&mut settings, args.trace.as_deref())?;
@@ -78,7 +74,7 @@ pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     forwarder.run(stop.flag()).map_err(CliError::failed)?;
     let counts = forwarder.counts();
     note(format_args!(
-        "{} connections: {} ended, {} broken; {} bytes from TCP to XTP, {} back",
+        "{} connections: {} closed, {} failed; {} bytes from TCP to XTP, {} from XTP to TCP",
         counts.opened, counts.ended, counts.broken, counts.sent_bytes, counts.received_bytes
     ));
     check_trace(&settings).map(|()| EXIT_OK)
@@ -93,7 +89,7 @@ fn open_tunnel(args: &ForwardArgs, settings: &EndpointConfig) -> Result<Tunnel, 
             let forwarder = made.map_err(|error| listen_error(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(
-                "from xtp at {at} to TCP at {target}; Ctrl-C ends it"
+                "forwarding from xtp at {at} to TCP at {target}; Ctrl-C stops it"
             ));
             Ok(forwarder)
         }
@@ -103,7 +99,7 @@ fn open_tunnel(args: &ForwardArgs, settings: &EndpointConfig) -> Result<Tunnel, 
             let forwarder = made.map_err(|error| listen_error(listen, &error))?;
             let at = forwarder.local_addr().map_err(CliError::failed)?;
             note(format_args!(
-                "from TCP at {at} over xtp to {peer}; Ctrl-C ends it"
+                "forwarding from TCP at {at} over xtp to {peer}; Ctrl-C stops it"
             ));
             Ok(forwarder)
         }
@@ -112,6 +108,6 @@ fn open_tunnel(args: &ForwardArgs, settings: &EndpointConfig) -> Result<Tunnel, 
 
 fn listen_error(listen: SocketAddr, error: &std::io::Error) -> CliError {
     CliError::failed(format!(
-        "cannot listen at {listen}: {error}; choose another address or port"
+        "cannot listen on {listen}: {error}; choose another address or port"
     ))
 }

@@ -8,7 +8,7 @@ use clap::Subcommand;
 /// A command about keys.
 #[derive(Clone, Debug, Subcommand)]
 #[command(
-    after_help = "Keys lie in ~/.config/towpath, or where TOWPATH_KEYS says.
+    after_help = "Keys are in ~/.config/towpath, or in the folder named by TOWPATH_KEYS.
 
 Examples:
   towpath key new
@@ -16,41 +16,37 @@ Examples:
   towpath key trust towpath-key-5f0c... lab2"
 )]
 pub enum KeyCommand {
-    /// Make a key for this user on this host.
+    /// Create a key for this user on this host.
     #[command(after_help = "Examples:
   towpath key new")]
     New,
-    /// Print the public half of the key, and the keys that are trusted.
+    /// Print the public key, or the trusted keys.
     #[command(after_help = "Examples:
   towpath key show
   towpath key show --trusted")]
     Show {
-        /// Print the keys that are trusted, with their names.
+        /// Print the trusted keys with their names.
         #[arg(long)]
         trusted: bool,
     },
     /// Trust the key of another user or host.
     #[command(
-        after_help = "Whoever has a key that is trusted may come in as a client, by whatever name. As an agent only a
-key may answer that is trusted by the name of the host.
+        after_help = "A client may connect with any trusted key, under any name. An agent must have a key that is
+trusted under the name of its host.
 
 Examples:
   towpath key trust towpath-key-5f0c... lab2"
     )]
     Trust {
-        /// What `towpath key show` prints there.
+        /// The key that `towpath key show` prints there.
         key: String,
-        /// An agent's host, as you give it to --to; a client may be called anything.
+        /// Name of the agent's host as given to --to; any name for a client.
         #[arg(default_value = "anybody")]
         name: String,
     },
 }
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(command: &KeyCommand) -> Result<u8, CliError> {
     let keys = KeyFolder::default_location();
     match command {
@@ -81,7 +77,7 @@ fn trust(keys: &KeyFolder, key: &str, name: &str) -> Result<(), CliError> {
         other => CliError::failed(other),
     })?;
     if !added {
-        print::note("it was trusted already");
+        print::note("the key was already trusted");
     }
     Ok(())
 }

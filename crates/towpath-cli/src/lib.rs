@@ -1,22 +1,24 @@
-//! The `towpath` program: arguments to options to objects.
+//! The `towpath` program: the command line, and what it prints.
 //!
-//! * [`args`] - what may be typed.
-//! * [`parse`] - values: sizes, times, ranges.
-//! * [`contestants`] - who takes part in a race.
-//! * [`sharing`] - what several circuits at once did to each other.
-//! * [`stage`] - what surrounds a race: hosts, a link, loads.
-//! * [`surroundings`] - what links and loads did.
-//! * [`testbed_command`] - hosts that stay, for programs of the user's own.
-//! * [`far`] - races against agents on other hosts; [`agent_command`], [`key_command`] - the other end.
-//! * [`profile_command`] - where a message's time goes.
-//! * [`forward_command`], [`cp_command`] - tools on XTP; [`tools`] is what they share.
-//! * [`xtp_command`] - what live endpoints of XTP are doing.
-//! * [`race`], [`inspect`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
-//!   commands.
-//! * [`mod@print`] - how words reach the user.
-//! * [`progress`] - what a terminal shows while a race runs.
+//! * [`args`] - commands and options.
+//! * [`parse`] - option values: sizes, times, ranges.
+//! * [`contestants`] - the contestants of a race.
+//! * [`fairness`] - shares and delays of concurrent circuits.
+//! * [`environment`] - sets up the hosts, link and loads of a race.
+//! * [`environment_report`] - counters of links and loads after a race.
+//! * [`testbed_command`] - hosts that stay up, for the user's own programs.
+//! * [`remote_race`] - races against agents on other hosts; [`agent_command`], [`key_command`] -
+//!   the agent's side.
+//! * [`profile_command`] - CPU time of a message by layer and procedure.
+//! * [`forward_command`], [`cp_command`] - TCP tunnel and file copy over XTP; [`xtp_common`] is
+//!   shared code.
+//! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
+//! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
+//!   other commands.
+//! * [`mod@print`] - standard output and standard error.
+//! * [`progress`] - progress of a running race.
 //!
-//! Nothing here measures or computes; it turns words into calls and results into words.
+//! Nothing here measures or computes: this crate parses arguments, calls the others and prints.
 #![forbid(unsafe_code)]
 
 pub mod agent_command;
@@ -50,26 +52,26 @@ use clap::{CommandFactory, Parser};
 use std::fmt;
 use std::process::ExitCode;
 
-/// Exit code of a command that did what was asked.
+/// Exit code: success.
 pub const EXIT_OK: u8 = 0;
-/// Exit code of a command that could not do it.
+/// Exit code: the command failed.
 pub const EXIT_FAILED: u8 = 1;
-/// Exit code for wrong usage.
+/// Exit code: wrong usage.
 pub const EXIT_USAGE: u8 = 2;
-/// Exit code of a verdict against, see `compare --fail-on`.
+/// Exit code: `compare --fail-on` found a regression.
 pub const EXIT_REGRESSION: u8 = 3;
 
-/// Why a command ends without having done what was asked.
+/// Why a command failed.
 #[derive(Debug)]
 pub struct CliError {
-    /// One line for the user: the thing and the remedy.
+    /// One line for the user: the problem and the remedy.
     pub message: String,
     /// The exit code.
     pub code: u8,
 }
 
 impl CliError {
-    /// The user asked for something that makes no sense.
+    /// An error in the arguments.
     pub fn usage(message: impl Into<String>) -> CliError {
         CliError {
             message: message.into(),
@@ -77,7 +79,7 @@ impl CliError {
         }
     }
 
-    /// It could not be done.
+    /// A failure at run time.
     pub fn failed(message: impl fmt::Display) -> CliError {
         CliError {
             message: message.to_string(),
@@ -136,10 +138,10 @@ fn run(command: Command) -> Result<u8, CliError> {
     }
 }
 
-/// Help and version come as errors too and are none; a wrong argument is said in one line.
+/// Prints help and version, which clap reports as errors; a wrong argument becomes one line.
 fn report_usage_error(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // A reader that has gone has seen enough of the help.
+        // A closed standard output (`| head`) is no failure.
         let _ = error.print();
         return ExitCode::from(EXIT_OK);
     }
@@ -151,7 +153,7 @@ fn report_usage_error(error: &clap::Error) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-/// What clap says, without its usage lines.
+/// Clap's message on one line, without its usage lines.
 pub(crate) fn one_line(text: &str) -> String {
     let lines = text.lines().map(str::trim);
     let message_lines =
@@ -169,17 +171,17 @@ fn print_man_page() -> Result<u8, CliError> {
     print::bytes(&page).map(|()| EXIT_OK)
 }
 
-/// A worker's control channel is its standard input.
+/// Runs as a worker; its standard input is the control channel.
 fn run_worker(trace: Option<&std::path::Path>) -> Result<u8, CliError> {
     use std::os::fd::AsFd;
     if let Some(path) = trace {
         towpath::xtp::tracing::trace_all(path);
     }
-    // A race that was killed leaves no one behind. Where this cannot be had the worker notices
-    // its channel closing, later.
+    // The worker dies with its race. Where the kernel refuses this, the worker ends when its
+    // control channel closes.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
-    // The controller ends its workers itself; a Ctrl-C at the terminal reaches them too and must
-    // not take the trial that is being closed away.
+    // A Ctrl-C at the terminal reaches workers too. They ignore it: the controller ends them after
+    // it has closed the running trial.
     let ignored = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGINT, ignored).map_err(CliError::failed)?;
     let socket = std::io::stdin()

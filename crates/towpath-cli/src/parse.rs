@@ -1,9 +1,9 @@
-//! Values of options: sizes, times, ranges. Every error names the value and what would be right.
+//! Option values: sizes, times, ranges. Every error names the value and a valid example.
 
 use control::Mix;
 use std::time::Duration;
 
-/// Largest message, 64 MiB: beyond it buffers, not transports, would be measured.
+/// Largest message, 64 MiB: with larger ones the buffers are measured, not the transports.
 const SIZE_MAX: u64 = 64 << 20;
 
 /// `64`, `1KiB`, `16k` (1024 each), `2MB` (10^6) as bytes.
@@ -44,9 +44,7 @@ pub fn sizes(text: &str) -> Result<Vec<u64>, String> {
         }
     }
     if all.contains(&0) {
-        return Err(
-            "a message of 0 bytes cannot be told from the end of a byte stream; begin at 1".into(),
-        );
+        return Err("a message of 0 bytes looks like the end of a byte stream; begin at 1".into());
     }
     Ok(all)
 }
@@ -80,7 +78,7 @@ pub fn time(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// `5`, or `5..20`: from so many to at most so many.
+/// `5`, or `5..20`: at least 5, at most 20.
 ///
 /// # Errors
 ///
@@ -171,7 +169,7 @@ pub fn priorities(text: &str) -> Result<(Option<i32>, Option<i32>), String> {
     Ok(found)
 }
 
-/// `64,1400` with 70 % small, or `64,1400,80%`.
+/// `64,1400` (70 % small), or `64,1400,80%`.
 ///
 /// # Errors
 ///
@@ -197,7 +195,7 @@ pub fn mix(text: &str) -> Result<Mix, String> {
     })
 }
 
-/// `auto`, or messages a second: `1000,10000`.
+/// `auto`, or messages per second: `1000,10000`.
 ///
 /// # Errors
 ///
@@ -210,7 +208,7 @@ pub fn rates(text: &str) -> Result<Vec<f64>, String> {
         |text: &str| {
             let plain = text.trim().replace('k', "e3").replace('M', "e6");
             plain.parse::<f64>().ok().filter(|rate| *rate >= 1.0 && *rate <= 1e9).ok_or_else(|| {
-            format!("'{text}' is no rate; write messages a second, for example 1000,50k, or auto")
+            format!("'{text}' is no rate; write messages per second, for example 1000,50k, or auto")
         })
         };
     text.split(',').map(rate).collect()

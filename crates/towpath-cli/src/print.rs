@@ -1,7 +1,7 @@
-//! Words to the user. Results go to standard output, everything else to standard error.
+//! Output. Results go to standard output, everything else to standard error.
 //!
-//! A reader that has seen enough (`towpath show DIR | head`) is no error: the command goes on
-//! and what it writes to files is whole. A disk that is full is one.
+//! A closed pipe (`towpath show DIR | head`) is no error: the command goes on and writes its files
+//! completely. A full disk is an error.
 
 use crate::CliError;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use std::io::{ErrorKind, Write};
 ///
 /// # Errors
 ///
-/// When it cannot be written, unless the reader has gone.
+/// When it cannot be written, unless the reader closed the pipe.
 pub fn line(text: impl Display) -> Result<(), CliError> {
     check_written(writeln!(anstream::stdout(), "{text}"))
 }
@@ -35,7 +35,7 @@ pub fn json(value: &impl serde::Serialize) -> Result<(), CliError> {
     line(serde_json::to_string_pretty(value).map_err(CliError::failed)?)
 }
 
-/// A line on standard error; one that nobody can read is lost.
+/// A line on standard error; a write error is ignored.
 pub fn note(text: impl Display) {
     let _ = writeln!(anstream::stderr(), "{text}");
 }
@@ -49,8 +49,8 @@ fn check_written(written: std::io::Result<()>) -> Result<(), CliError> {
     }
 }
 
-/// Breaks `text` at spaces into lines that end before column `width`. The first is to be put at
-/// column `start`; the others begin with `indent` spaces.
+/// Breaks `text` at spaces into lines that end before column `width`. The first line starts at
+/// column `start`; the others are indented by `indent` spaces.
 pub fn wrap(text: &str, width: usize, start: usize, indent: usize) -> String {
     let mut wrapped = String::new();
     let mut used = start;

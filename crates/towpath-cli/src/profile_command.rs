@@ -1,4 +1,4 @@
-//! `towpath profile`: where a message's time goes.
+//! `towpath profile`: the CPU time of a message by layer and procedure.
 
 use crate::args::{Cli, Command, RaceArgs, WorkloadArg};
 use crate::print::{self, note};
@@ -12,12 +12,12 @@ use profile::table::{ProfileRow, SideProfile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What to profile.
+/// Options of a profile.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Times are of the processor, in seconds for 10,000 messages; a row that grows with size, \
-beyond chance, is marked with +. The folder of the result has the same as JSON (profile.json) and the stacks \
-as a flame graph (flame.svg).
+    after_help = "Times are CPU time in seconds per 10,000 messages; a row that grows significantly with size is \
+marked with +. The result folder has the same data as JSON (profile.json) and a flame graph \
+(flame.svg).
 
 Examples:
   towpath profile tcp --size 64,1KiB,16KiB
@@ -25,26 +25,26 @@ Examples:
   towpath profile udp --size 64,1400 --link rate=1gbit"
 )]
 pub struct ProfileArgs {
-    /// The transport, with options of its own if need be (tcp,congestion=bbr).
+    /// The transport, optionally with options (tcp,congestion=bbr).
     #[arg(value_name = "TRANSPORT[,KEY=VALUE...]")]
     pub transport: String,
     /// Message sizes, side by side in the table: a list (64,1KiB) or a doubling range (1..16KiB).
     #[arg(long, value_name = "SIZES", default_value = "64,1KiB,16KiB")]
     pub size: String,
-    /// What the messages are sent for.
+    /// The workload: throughput or delay.
     #[arg(long, short, value_enum, default_value = "throughput")]
     pub workload: WorkloadArg,
-    /// Time to sample each size.
+    /// Sampling time of each size.
     #[arg(long, default_value = "2s", value_parser = crate::parse::time)]
     pub time: Duration,
-    /// Put sender and receiver on two hosts of their own with this link between them, as for
+    /// Put sender and receiver into two network namespaces with this link between them, as for
     /// `towpath race`.
     #[arg(long, value_name = "LINK")]
     pub link: Option<String>,
-    /// CPUs of sender and receiver (0,1), one for both (0), or none to let the system choose.
+    /// CPUs of sender and receiver (0,1), one for both (0), or none for no pinning.
     #[arg(long, value_name = "CPUS")]
     pub pin: Option<String>,
-    /// Where the result goes; by default a new folder in results/.
+    /// Folder of the result; default: a new one in results/.
     #[arg(long, short)]
     pub out: Option<PathBuf>,
     /// Print JSON instead of the tables.
@@ -52,21 +52,17 @@ pub struct ProfileArgs {
     pub json: bool,
 }
 
-/// Sizes at most: each is a column of the table.
+/// Maximum number of sizes: each is a column of the table.
 const SIZES_MAX: usize = 16;
 
-/// Shortest and longest time of a size: the counting part must hold messages, and the samples
-/// memory.
+/// Shortest and longest sampling time of a size: long enough for the counting phase to see
+/// messages, short enough for the samples to fit in memory.
 const TIME_RANGE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     check_arguments(args)?;
-    // Before anything is started, and before hosts are made.
+    // Before workers are started and hosts created.
     profile::available().map_err(CliError::failed)?;
     let race = race_args(args)?;
     let mut environment = crate::environment::set_up(&race)?;
@@ -74,7 +70,7 @@ pub fn run(args: &ProfileArgs) -> Result<u8, CliError> {
     let stop = crate::race::stop_flag()?;
     if !args.json {
         note(format_args!(
-            "Profiling {}: {}, {} sampled a size",
+            "Profiling {}: {}, {} each",
             args.transport,
             crate::progress::counted(spec.sizes.len() as u64, "size"),
             seconds(args.time.as_secs_f64())
@@ -117,9 +113,7 @@ fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
         )));
     }
     if args.time < TIME_RANGE.0 || args.time > TIME_RANGE.1 {
-        return Err(CliError::usage(
-            "a size is sampled for 200ms to 10s; give such a --time",
-        ));
+        return Err(CliError::usage("--time must be from 200ms to 10s"));
     }
     let sizes = crate::parse::sizes(&args.size).map_err(CliError::usage)?;
     if sizes.len() > SIZES_MAX {
@@ -131,7 +125,7 @@ fn check_arguments(args: &ProfileArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A profile is a race of one contestant as far as its words go.
+/// The arguments of a race with one contestant, which a profile runs.
 fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
     let workload = match args.workload {
         WorkloadArg::Delay => "delay",
@@ -156,7 +150,7 @@ fn race_args(args: &ProfileArgs) -> Result<Box<RaceArgs>, CliError> {
     }
 }
 
-/// Writes the result; gives the place of the picture.
+/// Writes the result; gives the path of the flame graph.
 fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, CliError> {
     let fault = |path: &Path, error: std::io::Error| {
         CliError::failed(format!(
@@ -166,7 +160,7 @@ fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, 
     };
     if folder.join("plan.json").exists() {
         return Err(CliError::failed(format!(
-            "{} holds a race's result; give another --out",
+            "{} contains the result of a race; give another --out",
             folder.display()
         )));
     }
@@ -175,7 +169,7 @@ fn write(folder: &Path, args: &ProfileArgs, found: &Profile) -> Result<PathBuf, 
     let table = folder.join("profile.json");
     std::fs::write(&table, json).map_err(|error| fault(&table, error))?;
     let title = format!(
-        "{}, {}: seconds for 10,000 messages ({})",
+        "{}, {}: seconds per 10,000 messages ({})",
         args.transport, found.workload, found.clock
     );
     let flame = folder.join("flame.svg");
@@ -194,7 +188,7 @@ fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
     let mut text = String::new();
     for side in &found.sides {
         let heading = format!(
-            "{} {}: seconds of the processor for 10,000 messages ({})",
+            "{} {}: CPU seconds per 10,000 messages ({})",
             found.transport, side.name, found.clock
         );
         text.push_str(&format!(
@@ -212,7 +206,7 @@ fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
             .map(|row| row.name.as_str())
             .collect();
         let names = if names.is_empty() {
-            "nothing beyond chance".to_owned()
+            "nothing significant".to_owned()
         } else {
             names.join(", ")
         };
@@ -245,7 +239,7 @@ fn time_table(side: &SideProfile, width: usize) -> String {
     }
 }
 
-/// The table where there is no room for names of procedures.
+/// The table without procedures, for narrow terminals.
 fn without_procedures(side: &SideProfile) -> String {
     let (mut table, seconds_text) = (new_table(side, ""), digits(side));
     let layers = side.layers.iter().map(|rows| &rows.layer);
@@ -256,7 +250,7 @@ fn without_procedures(side: &SideProfile) -> String {
 }
 
 fn count_table(side: &SideProfile) -> String {
-    let mut table = new_table(side, "how often a message");
+    let mut table = new_table(side, "count per message");
     for row in &side.counts {
         table.add_row(cells(row, "", |value| format!("{value:.3}")));
     }
@@ -288,7 +282,7 @@ fn cells(row: &ProfileRow, indent: &str, text: impl Fn(f64) -> String) -> Vec<Ce
     cells
 }
 
-/// Seconds with as many digits as the smallest total needs to have three.
+/// Formats seconds with as many decimals as give the smallest total three significant digits.
 fn digits(side: &SideProfile) -> impl Fn(f64) -> String + Copy {
     let totals = side.total.values.iter().flatten().copied();
     let least = totals.filter(|total| *total > 0.0).fold(1.0, f64::min);

@@ -1,4 +1,4 @@
-//! What a terminal shows while a race runs.
+//! Progress of a running race.
 
 use crate::print::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -19,11 +19,11 @@ pub struct ProgressDisplay {
     reported_failures: BTreeSet<String>,
 }
 
-/// How often progress is said where there is no terminal.
+/// Interval of progress lines where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl ProgressDisplay {
-    /// `quiet` leaves out everything but the bar.
+    /// With `quiet`, only the bar is shown.
     pub fn new(quiet: bool) -> ProgressDisplay {
         let is_terminal = std::io::stderr().is_terminal();
         let target = if is_terminal {
@@ -43,7 +43,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -83,7 +83,7 @@ impl ProgressDisplay {
         }
     }
 
-    /// Says why a trial does not count, once for each cell and reason.
+    /// Notes why a trial is invalid, once per cell and reason.
     fn on_done(&mut self, trial: &Trial) {
         let counts = matches!(trial.status, Status::Ok | Status::Interrupted);
         if counts || self.quiet {
@@ -91,8 +91,8 @@ impl ProgressDisplay {
         }
         let cell = &trial.cell;
         let fate = match (trial.block, trial.status) {
-            (0, _) => "left out",
-            (_, Status::Invalid) => "does not count",
+            (0, _) => "excluded",
+            (_, Status::Invalid) => "invalid",
             _ => "failed",
         };
         let size = size_text(cell.size().unwrap_or(0));
@@ -110,7 +110,7 @@ impl ProgressDisplay {
         }
         let blocks = counted(u64::from(blocks), "block");
         let verdicts = counted(of as u64, "verdict");
-        let line = format!("after {blocks} {decided} of {verdicts} stand");
+        let line = format!("after {blocks}: {decided} of {verdicts} decided");
         self.bar.suspend(|| note(line));
     }
 }
@@ -145,7 +145,7 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// Bytes as `--sizes` takes them.
+/// Bytes with the unit that `--sizes` takes.
 fn size_text(bytes: u64) -> String {
     match bytes {
         0 => "no size".into(),

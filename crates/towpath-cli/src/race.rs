@@ -18,14 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use towpath::Options;
 
-/// Blocks after which verdicts are looked at, where the plan has them.
+/// Block counts at which a race with a range of blocks is analysed and may stop.
 const INTERIM_ANALYSES: [u32; 3] = [5, 10, 20];
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.trace {
         check_trace(path)?;
@@ -63,7 +59,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     exit_code(&path, &summary)
 }
 
-/// Whether a trace can go there.
+/// Refuses a trace path that cannot be created.
 fn check_trace(path: &Path) -> Result<(), CliError> {
     let parent = path
         .parent()
@@ -73,7 +69,7 @@ fn check_trace(path: &Path) -> Result<(), CliError> {
     } else if path.exists() {
         "it exists; remove it"
     } else if parent.is_some_and(|parent| !parent.is_dir()) {
-        "its folder does not exist; make it"
+        "its folder does not exist; create it"
     } else {
         return Ok(());
     };
@@ -83,12 +79,12 @@ fn check_trace(path: &Path) -> Result<(), CliError> {
     )))
 }
 
-/// The exit code of a race that ended so.
+/// The exit code of a finished race.
 pub(crate) fn exit_code(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
     match summary.status {
         RunStatus::Complete => Ok(EXIT_OK),
         RunStatus::Interrupted => Err(CliError::failed(format!(
-            "the race was stopped; what was measured is kept in {}",
+            "the race was stopped; the finished trials are kept in {}",
             path.display()
         ))),
         RunStatus::Failed => Err(CliError::failed(format!(
@@ -98,7 +94,7 @@ pub(crate) fn exit_code(path: &Path, summary: &results::Summary) -> Result<u8, C
     }
 }
 
-/// From words to a race on that stage: what is here is asked on the host that will send.
+/// The race specification; availability is checked on the sending host of the testbed, if any.
 pub(crate) fn spec_in_environment(
     args: &RaceArgs,
     environment: &LocalEnvironment,
@@ -112,7 +108,7 @@ pub(crate) fn spec_in_environment(
     asked.map_err(CliError::failed)?
 }
 
-/// Writes the report and prints what the race found.
+/// Writes the report and prints the result.
 pub(crate) fn print_result(args: &RaceArgs, path: &Path) -> Result<(), CliError> {
     let report = path.join("report.html");
     let written = if args.no_report {
@@ -134,7 +130,7 @@ pub(crate) fn print_result(args: &RaceArgs, path: &Path) -> Result<(), CliError>
     Ok(())
 }
 
-/// What is raced, in a line.
+/// One line on what is raced.
 pub(crate) fn headline(spec: &RaceSpec) -> String {
     let cpu = |cpu: Option<u32>| cpu.map_or("any CPU".to_owned(), |cpu| format!("CPU {cpu}"));
     format!(
@@ -160,7 +156,7 @@ fn contestants_text(spec: &RaceSpec) -> String {
     }
 }
 
-/// A flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
+/// A flag that SIGINT and SIGTERM set; a second signal ends the program at once.
 pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -175,7 +171,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, CliError> {
     Ok(stop)
 }
 
-/// A new folder in results/ for what `command` finds.
+/// A new folder in results/ for a result of `command`.
 pub(crate) fn default_folder(command: &str) -> PathBuf {
     let format = time::macros::format_description!("[year][month][day]-[hour][minute][second]");
     let now = time::OffsetDateTime::now_utc();
@@ -191,11 +187,11 @@ pub(crate) fn default_folder(command: &str) -> PathBuf {
         .unwrap_or(first)
 }
 
-/// From words to a race.
+/// The race specification of the arguments.
 ///
 /// # Errors
 ///
-/// What makes no sense, or is not here.
+/// When arguments contradict each other or a transport is not available.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let settings = job_settings(args);
     let contestants = contestants(args, &options(&settings))?;
@@ -206,7 +202,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     if args.packet_sizes {
         measure::packet_sizes::available().map_err(|error| {
             CliError::failed(format!(
-                "packets cannot be watched: {error}; run as root, or leave out --packet-sizes"
+                "cannot capture packets: {error}; run as root, or omit --packet-sizes"
             ))
         })?;
     }
@@ -263,7 +259,7 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     })
 }
 
-/// Where messages go, if not within this host.
+/// The path of messages that leave this host, for the plan.
 fn path_note(args: &RaceArgs) -> Option<String> {
     if args.remote.is_given() {
         return Some(args.remote.direction_text());
@@ -290,7 +286,7 @@ fn job_settings(args: &RaceArgs) -> CircuitOptions {
     }
 }
 
-/// The congestion control asked for, or the default; one that is not cubic is told.
+/// The congestion control of the arguments, or the default; a default other than cubic is noted.
 fn congestion(args: &RaceArgs) -> String {
     if let Some(asked) = &args.congestion {
         return asked.clone();
@@ -298,17 +294,17 @@ fn congestion(args: &RaceArgs) -> String {
     let chosen = default_congestion();
     if chosen != PREFERRED_CONGESTION && !args.json {
         crate::print::note(format!(
-            "TCP uses {chosen}, as this system does: only root may set {PREFERRED_CONGESTION} here"
+            "TCP uses {chosen}, the system's default: only root may set {PREFERRED_CONGESTION} here"
         ));
     }
     chosen
 }
 
-/// What most systems use.
+/// The default of most systems.
 const PREFERRED_CONGESTION: &str = "cubic";
 
-/// Cubic, or where an ordinary user may not set that, what the system uses itself. It is always
-/// set, read back and stored.
+/// Cubic, or the system's default where an unprivileged user may not set cubic. It is always set,
+/// read back and stored.
 pub(crate) fn default_congestion() -> String {
     let can_be_set = |name: &str| {
         let options = Options {
@@ -326,7 +322,7 @@ pub(crate) fn default_congestion() -> String {
     own.to_owned()
 }
 
-/// The library's options, as far as availability depends on them.
+/// The library's options, as far as the availability of transports depends on them.
 pub(crate) fn options(settings: &CircuitOptions) -> Options {
     Options {
         family: if settings.ipv6 {
@@ -341,7 +337,7 @@ pub(crate) fn options(settings: &CircuitOptions) -> Options {
     }
 }
 
-/// Whether the CPUs asked for are there for this process.
+/// Refuses CPUs that this process may not run on.
 fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
     let Some((sender, receiver)) = args.pin else {
         return Ok(());
@@ -359,9 +355,9 @@ fn check_pins(args: &RaceArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Processors this process may run on.
+/// CPUs this process may run on.
 pub(crate) fn allowed_cpus() -> Vec<u32> {
-    // Those of the process, whose first thread is in this host: others may be on a testbed's.
+    // The affinity of the main thread: others may be in a testbed host with another CPU set.
     let process = rustix::process::getpid();
     let Ok(set) = rustix::thread::sched_getaffinity(Some(process)) else {
         return Vec::new();
@@ -376,7 +372,7 @@ fn check_sizes(args: &RaceArgs, sizes: &[u64]) -> Result<(), CliError> {
     let smallest = sizes.iter().min().copied().unwrap_or(0);
     if args.workload.contains(&WorkloadArg::Offered) && smallest < 16 {
         return Err(CliError::usage(
-            "workload offered needs messages of at least 16 B, to carry their time; give --sizes from 16 on",
+            "workload offered needs messages of at least 16 B, for the send time; give --sizes from 16",
         ));
     }
     Ok(())
@@ -391,7 +387,8 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
     }
 }
 
-/// Looks are fixed before the first trial: those of 5, 10 and 20 within the range, and its end.
+/// Interim analyses are fixed before the first trial: 5, 10 and 20 blocks as far as they lie within
+/// the range, and its end.
 fn block_plan((min, max): (u32, u32)) -> BlockPlan {
     let mut looks: Vec<u32> = INTERIM_ANALYSES
         .into_iter()
@@ -401,7 +398,7 @@ fn block_plan((min, max): (u32, u32)) -> BlockPlan {
     BlockPlan { min, max, looks }
 }
 
-/// Two processors where there are two, so that trials do not differ by where they landed.
+/// Two CPUs where there are two, so that placement does not vary between trials.
 pub(crate) fn default_pins() -> (Option<u32>, Option<u32>) {
     match allowed_cpus()[..] {
         [first, second, ..] => (Some(first), Some(second)),
@@ -409,7 +406,7 @@ pub(crate) fn default_pins() -> (Option<u32>, Option<u32>) {
     }
 }
 
-/// The values in their order, none of them twice: what is asked for twice is one cell.
+/// The values in order without duplicates: a repeated value is the same cell.
 pub(crate) fn without_duplicates<T: Clone + PartialEq>(values: &[T]) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for value in values {

@@ -20,35 +20,35 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Pairs of hosts that run at once: each has a worker here, or two where agents meet.
+/// Host pairs that run concurrently; each has a worker here, or two workers between agents.
 const PAIRS_MAX: usize = 16;
 
-/// Other hosts.
+/// Options of races against other hosts.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Other hosts")]
 pub struct RemoteArgs {
-    /// Race against `towpath agent` on this host: circuits go there. Several are raced in turn, or
-    /// with --together at once.
+    /// Race against `towpath agent` on this host, which accepts the circuits. Several hosts are
+    /// raced in turn, or concurrently with --together.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
           conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
     pub to: Vec<AgentAddress>,
-    /// Let circuits come from agents on these hosts instead of from here.
+    /// Open the circuits from agents on these hosts instead of from here.
     #[arg(long, value_name = "HOST[:PORT]", value_delimiter = ',',
           conflicts_with_all = ["link", "host_load", "link_load", "capture", "interface"])]
     pub from: Vec<AgentAddress>,
-    /// Send to all hosts at once instead of one after another: each trial has circuits between all of
-    /// them, and says what each got.
+    /// Race all host pairs concurrently instead of in turn: each trial has circuits on every pair,
+    /// and reports the rate of each.
     #[arg(long, requires = "to")]
     pub together: bool,
 }
 
 impl RemoteArgs {
-    /// Whether any other host takes part.
+    /// Whether another host takes part.
     pub fn is_given(&self) -> bool {
         !self.to.is_empty() || !self.from.is_empty()
     }
 
-    /// Which way circuits go, in words.
+    /// From which hosts to which hosts circuits go.
     pub fn direction_text(&self) -> String {
         let names = |targets: &[AgentAddress]| match targets {
             [] => "here".to_owned(),
@@ -68,10 +68,6 @@ impl RemoteArgs {
 }
 
 /// Runs the race.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let stop = stop_flag()?;
     let mut sessions = AgentSessions::default();
@@ -84,7 +80,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     let spec = spec_for_hosts(&args, &pairs[0])?;
     if args.remote.together && pairs.len() > PAIRS_MAX {
         return Err(CliError::usage(format!(
-            "{} pairs of hosts at once; there may be {PAIRS_MAX}, so leave out some or --together",
+            "{} concurrent host pairs exceed the limit of {PAIRS_MAX}; give fewer hosts, or omit --together",
             pairs.len()
         )));
     }
@@ -126,28 +122,28 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     print_result(&args, &path)?;
     match (exit_code(&path, &summary)?, lost) {
         (_, Some(why)) => Err(CliError::failed(format!(
-            "{why}; what was measured until then is kept in {}",
+            "{why}; the trials until then are kept in {}",
             path.display()
         ))),
         (code, None) => Ok(code),
     }
 }
 
-/// What is to be said of an agent that left before the race was over.
+/// The error for an agent that was lost during the race.
 fn lost_agent_error(session: &Session) -> Option<String> {
     let why = session.closed_reason()?;
     let agent = session.target();
     Some(format!(
-        "agent {agent} was lost in the race: {why}; see that it still runs there"
+        "agent {agent} was lost during the race: {why}; check that it still runs there"
     ))
 }
 
-/// Sessions by the agent's name: an agent that takes part twice is one.
+/// Sessions by the agent's name; an agent that takes part twice has one session.
 #[derive(Default)]
 struct AgentSessions(BTreeMap<String, Arc<Session>>);
 
 impl AgentSessions {
-    /// All ways of the race: each from each to each, but for those within this host.
+    /// All host pairs of the race: from each of --from to each of --to.
     fn pairs(&mut self, args: &RaceArgs, stop: &AtomicBool) -> Result<Vec<[PathEnd; 2]>, CliError> {
         let from = self.pair_ends(&args.remote.from, args.ipv6, stop)?;
         let to = self.pair_ends(&args.remote.to, args.ipv6, stop)?;
@@ -194,33 +190,33 @@ impl AgentSessions {
         Ok(session)
     }
 
-    /// The congestion control that all hosts may choose: the usual one here, else one of theirs.
+    /// A congestion control that all hosts allow: this host's default if possible.
     fn congestion(&self, args: &RaceArgs) -> String {
         let usual = default_congestion();
         let all: Vec<&Session> = self.0.values().map(Arc::as_ref).collect();
         let chosen = common_congestion(&usual, &all);
         if chosen != usual && !args.json {
             note(format_args!(
-                "TCP uses {chosen}: {usual} may not be chosen on all hosts"
+                "TCP uses {chosen}: {usual} is not allowed on all hosts"
             ));
         }
         chosen
     }
 
-    /// The one family all hosts are spoken to in.
+    /// The address family, which all hosts must share.
     fn is_ipv6(&self) -> Result<bool, CliError> {
         let mut families = self.0.values().map(|session| session.peer().is_ipv6());
         let first = families.next().unwrap_or(false);
         if families.any(|family| family != first) {
             return Err(CliError::usage(
-                "one host was given by an IPv4 address and another by IPv6; give both alike",
+                "one host has an IPv4 address and another an IPv6 address; give all in one family",
             ));
         }
         Ok(first)
     }
 }
 
-/// `usual` where all agents may choose it, else what they have in common.
+/// `usual` if all agents allow it, else the first congestion control they have in common.
 pub(crate) fn common_congestion(usual: &str, sessions: &[&Session]) -> String {
     let known = |session: &&Session| session.welcome().congestion.clone();
     let everywhere = |name: &String| sessions.iter().all(|one| known(one).contains(name));
@@ -229,7 +225,7 @@ pub(crate) fn common_congestion(usual: &str, sessions: &[&Session]) -> String {
     all.find(everywhere).unwrap_or_else(|| usual.to_owned())
 }
 
-/// A session with an agent, once it is this client's turn, beside sessions with the agents at `others`.
+/// Opens a session with an agent, waiting in its queue; `others` are the peers of open sessions.
 pub(crate) fn connect_agent(
     others: &[SocketAddr],
     target: &AgentAddress,
@@ -239,12 +235,12 @@ pub(crate) fn connect_agent(
     let own = if others.is_empty() {
         ""
     } else {
-        " (this race itself, if two of its hosts are one)"
+        " (this race itself, if two of its hosts are the same)"
     };
     let mut waiting = |ahead: u32| {
         let clients = counted(u64::from(ahead), "client");
         note(format_args!(
-            "agent {target}: {clients} first{own}; waiting, Ctrl-C leaves the queue"
+            "agent {target}: {clients} ahead{own}; waiting, Ctrl-C leaves the queue"
         ));
     };
     let keys = KeyFolder::default_location();
@@ -252,9 +248,9 @@ pub(crate) fn connect_agent(
     session.map(Arc::new).map_err(CliError::failed)
 }
 
-/// The race, with processors of the hosts that take part.
+/// The race specification, pinned to CPUs of the hosts that take part.
 fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliError> {
-    // Several senders on one processor would only wait for each other.
+    // Concurrent senders pinned to one CPU would only wait for each other.
     let asked = args.pin.or(args.remote.together.then_some((None, None)));
     let mut plain = args.clone();
     plain.pin = None;
@@ -280,7 +276,7 @@ fn spec_for_hosts(args: &RaceArgs, ends: &[PathEnd; 2]) -> Result<RaceSpec, CliE
     Ok(spec)
 }
 
-/// Says at once what an agent would refuse later.
+/// Refuses at once what the agent would refuse later.
 fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     let welcome = session.welcome();
     let Caps {
@@ -293,7 +289,7 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     let host = session.target();
     let too_much = |what: &str, most: String| {
         CliError::failed(format!(
-            "agent {host} allows {what} up to {most}; ask for less, or raise it there"
+            "agent {host} allows {what} up to {most}; use less, or raise the limit there"
         ))
     };
     if spec.circuits > circuits {
@@ -305,7 +301,7 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     if spec.buffers.iter().any(|&len| len > buffers) {
         return Err(too_much("buffers", format!("{buffers} B")));
     }
-    // A trial may take twice what it is meant to.
+    // A trial may take up to twice its planned time.
     if spec
         .trial_s
         .is_some_and(|trial_s| trial_s * 2e9 > trial_ns as f64)
@@ -315,19 +311,19 @@ fn check_caps(spec: &RaceSpec, session: &Session) -> Result<(), CliError> {
     for component in crate::contestants::components_of(&spec.contestants) {
         let name = component.transport().name();
         let missing = match welcome.transports.iter().find(|(known, _)| known == name) {
-            None => Some("that version has none of the kind".to_owned()),
+            None => Some("its version does not know this transport".to_owned()),
             Some((_, missing)) => missing.clone(),
         };
         if let Some(why) = missing {
             return Err(CliError::failed(format!(
-                "{name} cannot be used on {host}: {why}; leave it out"
+                "{name} is not available on {host}: {why}; leave it out"
             )));
         }
     }
     Ok(())
 }
 
-/// Whether the agent has as many workers as the pairs that run at once want of it.
+/// Refuses more concurrent workers than the agent allows.
 fn check_workers(
     args: &RaceArgs,
     session: &Session,
@@ -345,15 +341,15 @@ fn check_workers(
     let most = session.welcome().caps.workers;
     if wanted > most as usize {
         return Err(CliError::failed(format!(
-            "agent {} has {most} workers for a client, and {wanted} are wanted; give fewer hosts, or \
-             leave out --together",
+            "agent {} allows {most} workers per client, and {wanted} are needed; give fewer hosts, or \
+             omit --together",
             session.target()
         )));
     }
     Ok(())
 }
 
-/// What an agent's doctor is told of a race.
+/// The description of a race for the doctor of an agent.
 pub(crate) fn intent(test: host::TestSpec) -> Intent {
     Intent {
         workloads: test.workloads,
@@ -366,7 +362,7 @@ pub(crate) fn intent(test: host::TestSpec) -> Intent {
     }
 }
 
-/// Which hosts, in a line.
+/// One line on the hosts.
 fn hosts_line(args: &RaceArgs) -> String {
     let names = |targets: &[AgentAddress]| {
         let names: Vec<String> = targets.iter().map(AgentAddress::to_string).collect();

@@ -8,7 +8,7 @@ use results::{Fit, RunData, RunStatus, Summary};
 use std::fs;
 use std::path::Path;
 
-/// Writes the report of a result again.
+/// Writes the report of a result.
 ///
 /// # Errors
 ///
@@ -23,18 +23,14 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// Writes the report of the result in `folder` to `out`, whole or not at all.
-///
-/// # Errors
-///
-/// As [`report()`].
+/// Writes the report of the result in `folder` to `out` atomically.
 pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
     let run = read(folder)?;
     let text = report::html(&run);
     let partial = out.with_extension("partial");
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, out));
     written.map_err(|error| {
-        // A partial file that cannot be removed has another name and misleads nobody.
+        // A partial file that cannot be removed has another name and does no harm.
         let _ = fs::remove_file(&partial);
         CliError::failed(format!(
             "cannot write {}: {error}; give another --out",
@@ -43,7 +39,7 @@ pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
     })
 }
 
-/// Prints table and verdicts.
+/// Prints the table and the verdicts.
 ///
 /// # Errors
 ///
@@ -57,12 +53,12 @@ pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// The table and verdicts of a run, with the knees of its sweeps.
+/// The table and verdicts of a run, and the knees of its load sweeps.
 pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     let mut text = report::table(run, colour, width).trim_end().to_owned();
     let ended = run.summary.iter();
     for summary in ended.filter(|summary| summary.status != RunStatus::Complete) {
-        let line = format!("The race did not run to its end: {}.", summary.reason);
+        let line = format!("The race is incomplete: {}.", summary.reason);
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 0)));
     }
     for line in run.trials.iter().filter_map(packet_line) {
@@ -83,10 +79,10 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     text
 }
 
-/// Most frequent sizes of packets shown.
+/// Number of most frequent packet sizes shown.
 const SIZES_SHOWN: usize = 5;
 
-/// The packets of a pilot that was watched: `packets of throughput tcp at 64 B: 61 % of 116 B, ...`.
+/// Packet sizes of a pilot: `packets of throughput tcp at 64 B: 61 % of 116 B, ...`.
 fn packet_line(trial: &results::Trial) -> Option<String> {
     let sizes = trial.histograms.get("packet_size")?.decode().ok()?;
     let counts = sizes.iter_recorded();
@@ -196,7 +192,7 @@ pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
     Ok(if worse { EXIT_REGRESSION } else { EXIT_OK })
 }
 
-/// Reads a result; one that was killed gets its summary now.
+/// Reads a result; computes the summary of a race that was killed.
 fn read(folder: &Path) -> Result<RunData, CliError> {
     let mut run = RunData::read(folder).map_err(CliError::failed)?;
     if run.summary.is_none() {

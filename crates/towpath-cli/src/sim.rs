@@ -18,7 +18,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// What to do with scenarios.
+/// Subcommands of `towpath sim`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCommand {
     /// Run a scenario once.
@@ -27,10 +27,10 @@ pub enum SimCommand {
   towpath sim run two-hosts.toml --seed 2 --trace two.trace --pcap two.pcapng
   towpath sim run two-hosts.toml --set messages=100 --json")]
     Run(RunArgs),
-    /// Run a scenario at many points and seeds, a row of JSON for each.
+    /// Run a scenario at many points and seeds; one row of JSON per run.
     #[command(
-        after_help = "Rows have keys made from the scenario, its changes and the seed: with --out, what is in the
-file already is not run again, and files of several shards can simply be joined.
+        after_help = "Each row has a key made from the scenario, its changes and the seed: with --out, runs that are in the
+file are not repeated, and files of several shards can be concatenated.
 
 Examples:
   towpath sim sweep two-hosts.toml --points traffic.0.length.fixed=6,128,1024 --seeds 1..3
@@ -39,7 +39,7 @@ Examples:
   towpath sim sweep two-hosts.toml --seeds 1..100 --out part.jsonl --shard 2/4"
     )]
     Sweep(SweepArgs),
-    /// Draw the rows of a sweep as curves: one HTML file.
+    /// Plot the rows of a sweep as one HTML file.
     #[command(after_help = "Examples:
   towpath sim report rows.jsonl --html curves.html
   towpath sim report part-1.jsonl part-2.jsonl --html curves.html")]
@@ -51,39 +51,39 @@ Examples:
         #[arg(long, value_name = "FILE")]
         html: PathBuf,
     },
-    /// Say where two traces part.
-    #[command(after_help = "Exit code 1 when they differ.
+    /// Show the first difference of two traces.
+    #[command(after_help = "Exit code 1 when the traces differ.
 
 Examples:
   towpath sim diff before.trace after.trace
   towpath sim diff --outline live.trace simulated.trace")]
     Diff {
-        /// Compare what happened at which station to packets of which length, and not the times and
-        /// octets, which are never the same for live endpoints.
+        /// Compare only event, station and length of each packet, not times and octets, which
+        /// always differ between live endpoints.
         #[arg(long)]
         outline: bool,
-        /// A trace.
+        /// The first trace.
         first: PathBuf,
-        /// Another.
+        /// The second trace.
         second: PathBuf,
     },
 }
 
-/// A scenario to run once.
+/// Options of a single run.
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// The scenario.
     pub file: PathBuf,
-    /// Another seed than the scenario's.
+    /// Seed; default: the scenario's.
     #[arg(long)]
     pub seed: Option<u64>,
-    /// Change a value of the scenario.
+    /// Change a value of the scenario; may be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,
-    /// Write a line for everything that happens to a packet.
+    /// Write a trace, one line per packet event.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write the packets for Wireshark.
+    /// Write the packets to a pcapng file.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
     /// Print JSON.
@@ -91,33 +91,33 @@ pub struct RunArgs {
     pub json: bool,
 }
 
-/// A scenario to run often.
+/// Options of a sweep.
 #[derive(Clone, Debug, Args)]
 pub struct SweepArgs {
     /// The scenario.
     pub file: PathBuf,
-    /// Values a key takes: `traffic.0.length.fixed=6,128`. More than once: all combinations.
+    /// Values of a key: `traffic.0.length.fixed=6,128`. Repeated: all combinations.
     #[arg(long, value_name = "KEY=V,V")]
     pub points: Vec<String>,
-    /// Seeds: `1..10` or `1,5,9`; the scenario's unless given.
+    /// Seeds: `1..10` or `1,5,9`; default: the scenario's.
     #[arg(long)]
     pub seeds: Option<String>,
-    /// Runs at the same time; as many as there are processors unless given.
+    /// Concurrent runs; default: the number of CPUs.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Part i of n: `2/4`.
+    /// Run shard I of N only: `2/4`.
     #[arg(long, value_name = "I/N")]
     pub shard: Option<String>,
-    /// Add the rows to this file, and leave out those that are in it.
+    /// Append the rows to this file; runs whose rows are in it are skipped.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Go on with the file of --out, which must be there.
+    /// Resume: the file of --out must exist.
     #[arg(long, requires = "out")]
     pub resume: bool,
-    /// Print a line of CSV for each run instead of JSON.
+    /// Print CSV instead of JSON.
     #[arg(long, conflicts_with = "out")]
     pub csv: bool,
-    /// Draw all rows, also those that were there before, as curves in an HTML file.
+    /// Plot all rows, earlier ones included, as an HTML file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -126,7 +126,7 @@ pub struct SweepArgs {
 ///
 /// # Errors
 ///
-/// What is wrong with the file or the options, in one line.
+/// One line on what is wrong with the file or the options.
 pub fn run(command: &SimCommand) -> Result<u8, CliError> {
     match command {
         SimCommand::Run(args) => run_once(args),
@@ -186,7 +186,7 @@ fn run_once(args: &RunArgs) -> Result<u8, CliError> {
         print::line(outcome_text::text(&outcome))?;
         let wall = eta.elapsed().as_secs_f64();
         print::note(format_args!(
-            "{} events in {wall:.2} s, {:.2} million a second",
+            "{} events in {wall:.2} s, {:.2} million per second",
             outcome.events,
             outcome.events as f64 / wall.max(1e-9) / 1e6
         ));
@@ -211,7 +211,7 @@ fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
     let unit = if outline { "event" } else { "line" };
     let shown = |line: Option<String>| line.unwrap_or_else(|| "(its end)".to_owned());
     print::line(format_args!(
-        "they part at {unit} {}\n  {}: {}\n  {}: {}",
+        "the traces differ at {unit} {}\n  {}: {}\n  {}: {}",
         difference.line,
         first.display(),
         shown(difference.first),
@@ -228,7 +228,7 @@ fn report(rows: &[PathBuf], html: &Path) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// Draws rows.
+/// Writes the HTML page of rows.
 fn write_page(rows: &str, html: &Path) -> Result<(), CliError> {
     let page = report::curves_html(&curves::page(rows)?);
     std::fs::write(html, page)

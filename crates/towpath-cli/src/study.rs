@@ -1,4 +1,4 @@
-//! `towpath study`: the classic experiments, ours beside the paper's.
+//! `towpath study`: published experiments reproduced, beside the figures of the paper.
 
 mod charts;
 
@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use study::dcruz::{self, Cell, PointRow, Report, Standing};
 
-/// What to do with the studies.
+/// Subcommands of `towpath study`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum StudyCommand {
     /// List the studies.
@@ -24,27 +24,27 @@ pub enum StudyCommand {
     Run(StudyArgs),
 }
 
-/// Which study, and how.
+/// Options of a study.
 #[derive(Clone, Debug, Args)]
 pub struct StudyArgs {
-    /// Its key, see `towpath study list`.
+    /// The key of the study, see `towpath study list`.
     pub name: String,
-    /// Show the paper's figures beside ours.
+    /// Show the paper's values beside ours.
     #[arg(long)]
     pub compare: bool,
     /// Print everything as JSON.
     #[arg(long)]
     pub json: bool,
-    /// Draw the study's figures, ours and the printed ones, in an HTML file.
+    /// Plot the figures of the study, ours and the printed values, as an HTML file.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Messages sent in a run; the study's 10,000 unless given.
+    /// Messages per run; default: 10,000 as in the study.
     #[arg(long, value_parser = clap::value_parser!(u64).range(10..=1_000_000))]
     pub messages: Option<u64>,
-    /// Seeds of each point; 1, 2 and 3 unless given.
+    /// Seeds of each point; default: 1, 2 and 3.
     #[arg(long, value_delimiter = ',')]
     pub seeds: Option<Vec<u64>>,
-    /// Runs at the same time; as many as there are processors unless given.
+    /// Concurrent runs; default: the number of CPUs.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
 }
@@ -117,7 +117,7 @@ fn processors() -> usize {
 
 fn text(report: &Report, compare: bool) -> String {
     let mut out = format!(
-        "D'Cruz 1992: {} messages a run, seeds {:?}. 1 TU = 100 ns. Throughput counts packet \
+        "D'Cruz 1992: {} messages per run, seeds {:?}. 1 TU = 100 ns. Throughput counts packet \
          octets, as the study does.\n",
         report.messages, report.seeds
     );
@@ -128,7 +128,7 @@ fn text(report: &Report, compare: bool) -> String {
     }
     let predicted = |row: &&PointRow| !compare || row.mode == "multicast" || row.revision == "3.3";
     if compare {
-        out.push_str("\nNot printed in the study as it has come down: predictions of the model\n");
+        out.push_str("\nNot compared here with printed tables: results of the model alone\n");
     }
     simulated(&mut out, report.rows.iter().filter(predicted));
     out.trim_end().to_owned()
@@ -229,8 +229,8 @@ fn compared(out: &mut String, cells: &[Cell]) {
     let count = |standing| cells.iter().filter(|c| c.standing == standing).count();
     let _ = writeln!(
         out,
-        "\n{} figures: {} within their limit, {} beyond it, {} not judged because the printed \
-         figure disagrees with its own row.",
+        "\n{} values: {} within their limit, {} beyond it, {} not judged because the printed \
+         value contradicts its own row.",
         cells.len(),
         count(Standing::Within),
         count(Standing::Beyond),

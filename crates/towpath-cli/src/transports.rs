@@ -1,4 +1,4 @@
-//! `towpath transports`, and what a terminal can show.
+//! `towpath transports`, availability, and the terminal's width and colours.
 
 use crate::contestants::{components_of, own_buffers};
 use crate::print;
@@ -33,7 +33,7 @@ pub fn run(as_json: bool) -> Result<u8, CliError> {
     table
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width() as u16);
-    table.set_header(["transport", "here", "what it is", "class"]);
+    table.set_header(["transport", "here", "description", "class"]);
     for transport in towpath::all() {
         let missing = transport.available(&options).err();
         let here = if missing.is_none() { "yes" } else { "no" };
@@ -51,7 +51,7 @@ pub fn run(as_json: bool) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// The options contestants may have, each with the transports that know it.
+/// Options of contestants, each with the transports that have it.
 fn options_table() -> Table {
     let mut rows: Vec<(OptionHelp, Vec<&str>)> = Vec::new();
     for transport in towpath::all() {
@@ -67,7 +67,7 @@ fn options_table() -> Table {
     table
         .set_content_arrangement(ContentArrangement::Dynamic)
         .set_width(width() as u16);
-    table.set_header(["option", "what it does", "of"]);
+    table.set_header(["option", "meaning", "of"]);
     for (option, names) in rows {
         table.add_row([
             format!("{}={}", option.name, option.values),
@@ -78,7 +78,7 @@ fn options_table() -> Table {
     table
 }
 
-/// What a transport promises, in words.
+/// The properties of a transport as text.
 fn class_text(transport: &dyn Transport) -> String {
     let many = if transport.is_one_to_many() {
         "one to many, "
@@ -88,7 +88,7 @@ fn class_text(transport: &dyn Transport) -> String {
     format!("{many}{}", class_line(&transport.class()))
 }
 
-/// A class in words.
+/// A class as text.
 pub fn class_line(class: &Class) -> String {
     let word = |yes: bool, one: &'static str, other: &'static str| if yes { one } else { other };
     let mut words = vec![
@@ -141,7 +141,7 @@ fn describe(transport: &dyn Transport, options: &Options) -> serde_json::Value {
     })
 }
 
-/// Those of `wanted` that can be used, and a word on each of the others.
+/// The available ones of `wanted`, and reason and remedy for each of the others.
 pub fn split_available(wanted: &[&str], options: &Options) -> (Vec<String>, Vec<String>) {
     let mut here = Vec::new();
     let mut missing = Vec::new();
@@ -155,7 +155,7 @@ pub fn split_available(wanted: &[&str], options: &Options) -> (Vec<String>, Vec<
     (here, missing)
 }
 
-/// Whether standard output takes colour.
+/// Whether standard output is a terminal and NO_COLOR is unset.
 pub fn wants_colour() -> bool {
     std::io::stdout().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
@@ -176,7 +176,7 @@ pub fn width() -> usize {
         .unwrap_or(100)
 }
 
-/// What doctor needs to know of a race.
+/// The description of a race for doctor.
 pub fn doctor_test(spec: &RaceSpec) -> host::TestSpec {
     let components = components_of(&spec.contestants);
     let own = components.iter().filter_map(own_buffers);

@@ -1,4 +1,4 @@
-//! `towpath xtp`: what live endpoints are doing; what stands between them is in `middle`.
+//! `towpath xtp`: the state of live endpoints; router and relay are in `xtp_router`.
 
 use crate::print::{json, line, note};
 use crate::{CliError, EXIT_FAILED, EXIT_OK};
@@ -10,32 +10,32 @@ use towpath::xtp::contexts::{
     AssociationReport, EndpointReport, QueriedEndpoint, query, query_all,
 };
 
-/// What to do with XTP.
+/// Subcommands of `towpath xtp`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum XtpCommand {
     /// Show the associations, timers and counters of live endpoints.
     Contexts(ContextsArgs),
-    /// Pass packets on by their routes, between networks.
+    /// Run an XTP router, which forwards packets between networks by their routes.
     Forwarder(crate::xtp_router::RouterArgs),
-    /// Repeat a group's packets to hosts that multicast does not reach.
+    /// Run a relay, which repeats a group's packets to hosts that multicast does not reach.
     Relay(crate::xtp_router::RelayArgs),
 }
 
-/// Which endpoints.
+/// Options of `towpath xtp contexts`.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Those of `towpath forward` and `towpath cp` answer; so do those of any program with the library, or
-libtowpath, that has TOWPATH_CONTEXTS=on in its environment, races too. They answer their own user
-only, through sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
+    after_help = "Endpoints of `towpath forward` and `towpath cp` can be queried, and those of any program that uses
+the library or libtowpath with TOWPATH_CONTEXTS=on in its environment, races included. They answer
+queries of their own user only, through sockets in $XDG_RUNTIME_DIR/towpath (or /tmp/towpath-UID).
 
 Examples:
-  towpath xtp contexts                    all of them
-  towpath xtp contexts 4711               those of a process
+  towpath xtp contexts                    all endpoints
+  towpath xtp contexts 4711               the endpoints of a process
   towpath xtp contexts --json
-  TOWPATH_CONTEXTS=on ./server            a C program with libtowpath, to be looked at"
+  TOWPATH_CONTEXTS=on ./server            a C program with libtowpath that can be queried"
 )]
 pub struct ContextsArgs {
-    /// The number of a process, or the path of a socket; all endpoints without it.
+    /// A process ID or the path of a socket; default: all endpoints.
     #[arg(value_name = "PID|PATH")]
     pub which: Option<String>,
     /// Print JSON.
@@ -44,10 +44,6 @@ pub struct ContextsArgs {
 }
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(command: &XtpCommand) -> Result<u8, CliError> {
     match command {
         XtpCommand::Contexts(args) => contexts(args),
@@ -109,7 +105,7 @@ const CONTEXTS_VARIABLE: &str = "TOWPATH_CONTEXTS=on";
 fn query_socket(path: &Path) -> Result<QueriedEndpoint, CliError> {
     let answer = query(path).map_err(|error| {
         CliError::failed(format!(
-            "nobody answers at {}: {error}; give the number of a process or the path of a socket",
+            "no endpoint answers at {}: {error}; give a process ID or the path of a socket",
             path.display()
         ))
     })?;
@@ -120,7 +116,7 @@ fn query_socket(path: &Path) -> Result<QueriedEndpoint, CliError> {
     })
 }
 
-/// An endpoint, and its associations one by one.
+/// An endpoint and its associations.
 fn endpoint_text(report: &EndpointReport) -> String {
     let mut text = format!(
         "{}, process {}: XTP {} at {} for {}, {} associations\n",
@@ -133,7 +129,7 @@ fn endpoint_text(report: &EndpointReport) -> String {
     );
     for (what, counts) in [
         ("counters", &report.counters),
-        ("holds", &report.holdings),
+        ("holdings", &report.holdings),
         ("dropped", &report.rejects),
     ] {
         if !counts.is_empty() {
@@ -145,14 +141,14 @@ fn endpoint_text(report: &EndpointReport) -> String {
     }
     let left = report.associations_total - report.associations.len().min(report.associations_total);
     if left > 0 {
-        push_line(&mut text, "", &format!("and {left} associations more"));
+        push_line(&mut text, "", &format!("and {left} more associations"));
     }
     text
 }
 
-/// A line of a text, with what it is about in front.
+/// Appends a line with its label in front.
 fn push_line(text: &mut String, what: &str, words: &str) {
-    // Nothing fails when text is written into a string.
+    // Writing to a string cannot fail.
     let _ = writeln!(text, "  {what:<9} {words}");
 }
 
@@ -160,7 +156,7 @@ fn add_association(text: &mut String, it: &AssociationReport) {
     let opened = if it.initiator { "here" } else { "there" };
     let _ = writeln!(
         text,
-        "  circuit {} {} {}, {}, opened {opened}{}",
+        "  association {} {} {}, {}, opened {opened}{}",
         it.circuit,
         if it.initiator { "to" } else { "from" },
         strip_control_characters(&it.peer),
@@ -198,21 +194,21 @@ fn add_association(text: &mut String, it: &AssociationReport) {
         text,
         "  receives",
         &format!(
-            "next {}, allocated {}, unread {}, held {}",
+            "next {}, allocation {}, unread {}, reassembly queue {}",
             it.receive_next, it.receive_allocation, it.unread_bytes, it.held_bytes
         ),
     );
     let rtt = it.rtt_ns.map_or("not measured".to_owned(), |ns| {
         format!(
-            "{}, varies by {}",
+            "{}, variation {}",
             duration_text(ns),
             duration_text(it.rtt_variation_ns)
         )
     });
     push_line(
         text,
-        "  trip",
-        &format!("{rtt}; last heard {} ago", duration_text(it.silence_ns)),
+        "  RTT",
+        &format!("{rtt}; last packet {} ago", duration_text(it.silence_ns)),
     );
     if !it.timers_ns.is_empty() {
         push_line(
@@ -225,8 +221,8 @@ fn add_association(text: &mut String, it: &AssociationReport) {
 
 fn send_state_text(it: &AssociationReport) -> String {
     let mut words = format!(
-        "next {}, acknowledged {}, allocation {}, of {} written; {} sent again, {} bytes to be; \
-         sync {}, {} requests open",
+        "next {}, acknowledged {}, allocation {}, of {} written; {} retransmissions, {} bytes lost; \
+         sync {}, {} status requests open",
         it.send_next,
         it.send_acknowledged,
         it.send_allocation,
@@ -259,7 +255,7 @@ fn counts_text(counts: &BTreeMap<String, u64>, say: impl Fn(&u64) -> String) -> 
     words.join(", ")
 }
 
-/// A time in the unit that suits it.
+/// A duration in a suitable unit.
 fn duration_text(ns: u64) -> String {
     match ns {
         0..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
@@ -268,7 +264,7 @@ fn duration_text(ns: u64) -> String {
     }
 }
 
-/// What another program said, without what a terminal would act on.
+/// Text of another process without control characters.
 fn strip_control_characters(text: &str) -> String {
     let replace = |c: char| if c.is_control() { '?' } else { c };
     text.chars().map(replace).collect()

@@ -1,4 +1,4 @@
-//! What the tools on XTP share: addresses, settings, ending.
+//! Shared by the XTP commands: addresses, transport options, traces, stop signals.
 
 use crate::CliError;
 use crate::print::note;
@@ -22,14 +22,14 @@ pub fn resolve(text: &str) -> Result<SocketAddr, CliError> {
     }
     let found = text.to_socket_addrs();
     let mut found = found.map_err(|error| {
-        CliError::failed(format!("'{text}' leads nowhere: {error}; give HOST:PORT"))
+        CliError::failed(format!("cannot resolve '{text}': {error}; give HOST:PORT"))
     })?;
     found
         .next()
         .ok_or_else(|| CliError::failed(format!("'{text}' has no address")))
 }
 
-/// Settings from `xtp[,KEY=VALUE...]`.
+/// Endpoint configuration from `xtp[,KEY=VALUE...]`.
 ///
 /// # Errors
 ///
@@ -39,7 +39,7 @@ pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
     let transport = words.next().unwrap_or_default();
     if transport != "xtp" {
         return Err(CliError::usage(format!(
-            "there are no tools over '{transport}', only over xtp"
+            "this command runs only over xtp, not over '{transport}'"
         )));
     }
     let mut own = BTreeMap::new();
@@ -52,11 +52,11 @@ pub fn parse_transport(text: &str) -> Result<EndpointConfig, CliError> {
     EndpointConfig::parse(&own).map_err(CliError::usage)
 }
 
-/// Has endpoints with these settings write their packets down at `path`, if there is one.
+/// Makes endpoints of this configuration write a packet trace to `path`, if given.
 ///
 /// # Errors
 ///
-/// When it cannot be written.
+/// When the file cannot be created.
 pub fn enable_trace(settings: &mut EndpointConfig, path: Option<&Path>) -> Result<(), CliError> {
     if let Some(path) = path {
         let log = TraceLog::create(path).map_err(|error| trace_error(path, &error))?;
@@ -65,11 +65,11 @@ pub fn enable_trace(settings: &mut EndpointConfig, path: Option<&Path>) -> Resul
     Ok(())
 }
 
-/// Says whether the trace is whole.
+/// Checks that every trace line was written.
 ///
 /// # Errors
 ///
-/// When it is not.
+/// The first write error.
 pub fn check_trace(settings: &EndpointConfig) -> Result<(), CliError> {
     match settings
         .trace
@@ -88,20 +88,20 @@ fn trace_error(path: &Path, error: &std::io::Error) -> CliError {
     ))
 }
 
-/// Lets `towpath xtp contexts` look at an endpoint. It works without as well.
+/// Lets `towpath xtp contexts` query an endpoint. A failure is only noted.
 pub fn serve_contexts(endpoint: &Endpoint) {
     if let Err(error) = endpoint.serve_contexts() {
         note(format_args!(
-            "`towpath xtp contexts` will not see this endpoint: {error}"
+            "`towpath xtp contexts` cannot query this endpoint: {error}"
         ));
     }
 }
 
-/// Set when the user or the system asks the program to end.
+/// A flag that SIGINT and SIGTERM set.
 pub struct StopSignal(Arc<AtomicBool>);
 
 impl StopSignal {
-    /// Listens for Ctrl-C and SIGTERM; a second one ends the program at once.
+    /// Installs the handlers; a second signal ends the program at once.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl StopSignal {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             let flag = || Arc::clone(&stop);
-            // In this order: what the first sets, the second finds.
+            // In this order, so that the first signal sets the flag and the second one acts on it.
             signal_hook::flag::register_conditional_default(signal, flag())
                 .and_then(|_| signal_hook::flag::register(signal, flag()))
                 .map_err(CliError::failed)?;
@@ -118,7 +118,7 @@ impl StopSignal {
         Ok(StopSignal(stop))
     }
 
-    /// Whether to end.
+    /// True once a signal arrived.
     pub fn flag(&self) -> &AtomicBool {
         &self.0
     }

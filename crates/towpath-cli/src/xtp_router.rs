@@ -1,4 +1,4 @@
-//! What stands between the ends of XTP: `towpath xtp forwarder` and `towpath xtp relay`.
+//! `towpath xtp forwarder`, an XTP router, and `towpath xtp relay`, a multicast relay.
 
 use crate::print::note;
 use crate::xtp_common::{StopSignal, parse_transport, resolve};
@@ -10,10 +10,10 @@ use std::time::Duration;
 use towpath::xtp::group::Relay;
 use towpath::xtp::router::{self, Router};
 
-/// An intermediate system.
+/// Options of the XTP router (XTP 3.6: intermediate system).
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Programs on both sides name it as their gateway; it passes on to the hosts it is told of and to no others.
+    after_help = "Endpoints on both sides name the router as their gateway. It forwards only to the hosts of --to.
 
 Examples:
   towpath xtp forwarder 10.0.1.1:9000 --to 10.0.1.7:9000 --to 10.0.2.7:9000
@@ -22,52 +22,48 @@ Examples:
   towpath forward 127.0.0.1:2222 --over xtp,dialect=3.6,gateway=10.0.1.1:9000 10.0.2.7:9000"
 )]
 pub struct RouterArgs {
-    /// Where it listens.
+    /// Address to listen on.
     #[arg(value_name = "ADDR:PORT")]
     pub listen: String,
-    /// A host that can be reached: its port, or the next forwarder on the way to it.
+    /// A reachable host: its port, or the next router on the path to it.
     #[arg(long, required = true, value_name = "HOST:PORT|HOST=ADDR:PORT")]
     pub to: Vec<String>,
-    /// What all associations of a route together may send through it.
+    /// Maximum rate of all associations of a route together.
     #[arg(long)]
     pub rate: Option<String>,
 }
 
-/// A relay.
+/// Options of the relay.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "It hears the group and repeats each packet to each host, and returns what they answer: to the sender
-they are members like others, at addresses of the relay.
+    after_help = "The relay joins the group, repeats each packet to each host, and returns their answers. To the sender
+the hosts are ordinary members with addresses of the relay.
 
 Examples:
   towpath xtp relay 239.1.2.3:5000 --to 10.0.9.7:5000 --to 10.0.9.8:5000
-  towpath xtp relay 239.1.2.3:5000 --interface 10.0.1.1 --to there:5000"
+  towpath xtp relay 239.1.2.3:5000 --interface 10.0.1.1 --to lab2:5000"
 )]
 pub struct RelayArgs {
-    /// The group.
+    /// The multicast group.
     #[arg(value_name = "GROUP:PORT")]
     pub group: String,
-    /// Where the group is heard: an address of that interface.
+    /// Interface on which to join the group, by an address of it.
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0")]
     pub interface: IpAddr,
-    /// A host to which packets are repeated.
+    /// A host to repeat packets to.
     #[arg(long, required = true, value_name = "HOST:PORT")]
     pub to: Vec<String>,
 }
 
-/// How often a forwarder looks whether to end.
+/// Interval at which the stop flag is polled.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Passes packets on by their routes until a signal.
-///
-/// # Errors
-///
-/// What the user must know.
+/// Runs the router until a signal.
 pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
     let next = args.to.iter().map(|text| parse_next_hop(text));
     let next = next.collect::<Result<BTreeMap<_, _>, _>>()?;
     let rate = match &args.rate {
-        // Rates are read as those of endpoints are.
+        // The same syntax as the option `rate` of endpoints.
         Some(rate) => parse_transport(&format!("xtp,rate={rate}"))?.config.rate,
         None => None,
     };
@@ -83,7 +79,7 @@ pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
     let forwarder = forwarder.map_err(|error| bind_error(listen, &error))?;
     let stop = StopSignal::on_signals()?;
     note(format_args!(
-        "forwarder at {} to {hosts} hosts; Ctrl-C ends it",
+        "router at {} for {hosts} hosts; Ctrl-C stops it",
         forwarder.local_addr()
     ));
     while !stop.flag().load(std::sync::atomic::Ordering::Relaxed) {
@@ -91,7 +87,7 @@ pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
     }
     let counters = forwarder.counters();
     note(format_args!(
-        "{} packets in, {} out, {} dropped; {} trails",
+        "{} packets in, {} out, {} dropped; {} paths",
         counters.packets_parsed,
         counters.packets_built,
         counters.packets_discarded,
@@ -100,7 +96,7 @@ pub fn run_router(args: &RouterArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// The neighbour on the way to a host.
+/// A host and the next hop to it.
 fn parse_next_hop(text: &str) -> Result<(IpAddr, SocketAddr), CliError> {
     let Some((host, by)) = text.split_once('=') else {
         let at = resolve(text)?;
@@ -114,11 +110,7 @@ fn parse_next_hop(text: &str) -> Result<(IpAddr, SocketAddr), CliError> {
     Ok((host, resolve(by)?))
 }
 
-/// Repeats a group's packets until a signal.
-///
-/// # Errors
-///
-/// What the user must know.
+/// Runs the relay until a signal.
 pub fn run_relay(args: &RelayArgs) -> Result<u8, CliError> {
     let group = resolve(&args.group)?;
     let members = args.to.iter().map(|text| resolve(text));
@@ -127,7 +119,7 @@ pub fn run_relay(args: &RelayArgs) -> Result<u8, CliError> {
     let mut relay = relay.map_err(|error| bind_error(group, &error))?;
     let stop = StopSignal::on_signals()?;
     note(format_args!(
-        "relay of {group} at {} for {} hosts; Ctrl-C ends it",
+        "relay of {group} at {} for {} hosts; Ctrl-C stops it",
         args.interface,
         members.len()
     ));
@@ -143,6 +135,6 @@ pub fn run_relay(args: &RelayArgs) -> Result<u8, CliError> {
 fn bind_error(at: SocketAddr, error: &std::io::Error) -> CliError {
     match error.kind() {
         std::io::ErrorKind::InvalidInput => CliError::usage(error.to_string()),
-        _ => CliError::failed(format!("cannot begin at {at}: {error}")),
+        _ => CliError::failed(format!("cannot listen on {at}: {error}")),
     }
 }

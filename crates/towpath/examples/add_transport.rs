@@ -1,9 +1,9 @@
-//! How to add a transport: a complete small one, tried at the end.
+//! How to add a transport: a small complete one, and a trial run of it.
 //!
-//! `socketpair` joins two ends by a pair of unnamed local sockets that keep message boundaries. The
-//! listener makes the pair and passes the far end as a descriptor of the rendezvous. To bring it
-//! into every race, the file would go to `src/transport/` and the struct into `registry::all`; the
-//! conformance test then holds it to the contract.
+//! `socketpair` connects two ends by a pair of unnamed Unix sockets that keep message boundaries.
+//! The listener creates the pair and passes the connecting side's socket in the rendezvous. To add
+//! it to races, move the file to `src/transport/` and add the struct to `registry::all`; the
+//! conformance test then covers it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use towpath::{
     Circuit, Class, Interest, Listener, Options, Reach, Rendezvous, Transport, Unavailable,
 };
 
-/// The transport: what it is called, what it promises, how two ends meet.
+/// The transport: its name, its class, how two ends connect.
 struct SocketPair;
 
 impl Transport for SocketPair {
@@ -27,7 +27,7 @@ impl Transport for SocketPair {
         "a pair of unnamed local datagram sockets, one send a message"
     }
 
-    // Be exact: rows of a race are read side by side with these.
+    // Be exact: result tables show the class beside the results.
     fn class(&self) -> Class {
         Class {
             reliable: true,
@@ -36,7 +36,7 @@ impl Transport for SocketPair {
             stream: false,
             kernel: true,
             connectionless: false,
-            // The pairs are made with the listener, so set-up cannot be repeated.
+            // The pairs are created with the listener, so set-up cannot be repeated.
             connects: false,
             flow_control: true,
             reach: Reach::Process,
@@ -46,8 +46,7 @@ impl Transport for SocketPair {
         }
     }
 
-    // Where something may be missing (a kernel feature, a privilege), try it here and say what
-    // would help.
+    // If a kernel feature or a privilege may be missing, probe for it here and name the remedy.
     fn available(&self, _options: &Options) -> Result<(), Unavailable> {
         Ok(())
     }
@@ -72,7 +71,7 @@ impl Transport for SocketPair {
     }
 }
 
-/// The waiting side.
+/// The accepting side.
 struct Pairs {
     near: Vec<UnixDatagram>,
     far: Vec<UnixDatagram>,
@@ -100,14 +99,14 @@ impl Listener for Pairs {
     }
 }
 
-/// One end. Keep the calls thin: they are raced.
+/// One end. Keep the calls thin: they are measured.
 struct End {
     socket: UnixDatagram,
 }
 
 impl End {
     fn new(socket: UnixDatagram) -> io::Result<End> {
-        // Blocking calls give up after a while, so that the caller's loop can look around.
+        // Blocking calls time out, so that the caller's loop can check whether to stop.
         socket.set_read_timeout(Some(BLOCKING_TIMEOUT))?;
         socket.set_write_timeout(Some(BLOCKING_TIMEOUT))?;
         Ok(End { socket })
@@ -129,8 +128,8 @@ impl Circuit for End {
         self.socket.recv(buffer).map(Some)
     }
 
-    // `send`, `recv` and the runs have provided forms built on the two above and `wait`. A
-    // transport whose system calls can wait by themselves does better, as here.
+    // `send`, `recv` and the runs have default implementations, built on the two above and `wait`.
+    // A transport whose system calls can block overrides them, as here.
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.blocking(true)?;
         self.socket.recv(buffer).map(Some)
@@ -159,7 +158,7 @@ impl Circuit for End {
         Some(self.socket.as_fd())
     }
 
-    // Read back what took effect; do not repeat what was asked for.
+    // Read back the options in effect; do not repeat the requested ones.
     fn effective(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }

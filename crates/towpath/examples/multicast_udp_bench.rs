@@ -1,8 +1,9 @@
-//! What groups are measured against: bare multicast UDP to as many receivers.
+//! The baseline of group benchmarks: plain multicast UDP to the same number of receivers.
 //!
-//! `multicast_udp_bench bare COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that each of COUNT receivers got, in
-//! the mean, of what a sender put out as fast as it could, segmented, with neither answers nor repair.
-//! The receivers are threads of a process of their own, as those of the transport xtp-multicast are.
+//! `multicast_udp_bench bare COUNT SECONDS SENDER_CPU RECEIVER_CPU` - mean MB/s received by each of
+//! COUNT receivers from a sender that sends segmented UDP as fast as it can, without
+//! acknowledgements and retransmission. The receivers are threads of one separate process, as in
+//! the transport xtp-multicast.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,7 +18,7 @@ use wire_udp::UdpWire;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Octets of a packet, and packets of a call, as those of XTP.
+/// Octets per packet and packets per call, as with XTP.
 const PACKET_LEN: usize = 1472;
 const SEGMENTS: usize = 44;
 
@@ -28,7 +29,7 @@ fn main() -> Outcome<()> {
             println!("{:.3}", bare(count, seconds.parse()?, sender, receiver)?);
             Ok(())
         }
-        ["hear", group, count, cpu] => run_receivers(group.parse()?, count.parse()?, cpu),
+        ["receive", group, count, cpu] => run_receivers(group.parse()?, count.parse()?, cpu),
         _ => Err("see the top of this file for how to call it".into()),
     }
 }
@@ -42,12 +43,12 @@ fn pin(cpu: &str) -> Outcome<()> {
 fn bare(count: &str, seconds: f64, sender: &str, receiver: &str) -> Outcome<f64> {
     let group = example_group();
     let mut child = Command::new(std::env::current_exe()?)
-        .args(["hear", &group.to_string(), count, receiver])
+        .args(["receive", &group.to_string(), count, receiver])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-    lines.next().ok_or("the receivers do not begin")??;
+    lines.next().ok_or("the receivers do not start")??;
     pin(sender)?;
     let mut wire = UdpWire::bind("127.0.0.1:0".parse()?)?;
     let octets = vec![0x5a; PACKET_LEN * SEGMENTS];
@@ -62,12 +63,15 @@ fn bare(count: &str, seconds: f64, sender: &str, receiver: &str) -> Outcome<f64>
     }
     let took = begin.elapsed().as_secs_f64();
     drop(child.stdin.take());
-    let bytes: f64 = lines.next().ok_or("the receivers say nothing")??.parse()?;
+    let bytes: f64 = lines
+        .next()
+        .ok_or("the receivers print nothing")??
+        .parse()?;
     child.wait()?;
     Ok(bytes / took / 1e6)
 }
 
-/// The receivers' process: says the mean of the bytes each got when its input ends.
+/// The receivers' process: prints the mean of the bytes each received when its input ends.
 fn run_receivers(group: SocketAddr, count: usize, cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let ended = Arc::new(AtomicBool::new(false));
@@ -93,7 +97,7 @@ fn run_receivers(group: SocketAddr, count: usize, cpu: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// User bytes heard: what XTP's packets would carry of them.
+/// Octets received by one receiver.
 fn count_received(wire: &mut UdpWire, ended: &AtomicBool) -> u64 {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let tick = Timespec {

@@ -1,11 +1,11 @@
-//! What carries XTP, and what XTP carries, measured beside races; each prints one number.
+//! Benchmarks of XTP's carriers and of the TCP tunnel, besides races; each prints one number.
 //!
-//! `tunnel_ether_bench forward bare|through SECONDS` - MB/s of user bytes that arrive over a TCP connection,
-//! straight or through two forwarders, all on the loopback: sender and near end on processor 0, the
-//! others on 1.
-//! `tunnel_ether_bench ether bare|xtp SECONDS` - frames of 1400 octets a second that arrive between two
-//! hosts of a testbed, from the ring of frames alone or from XTP above it. Needs root, or a system
-//! where users may have hosts.
+//! `tunnel_ether_bench forward bare|through SECONDS` - MB/s of user data over a TCP connection,
+//! direct or through a tunnel, all on the loopback: sender and near end on CPU 0, the rest on
+//! CPU 1.
+//! `tunnel_ether_bench ether bare|xtp SECONDS` - frames of 1400 octets per second received between
+//! two hosts of a testbed, by the packet ring alone or by XTP above it. Needs root, or unprivileged
+//! user namespaces.
 
 use driver::Endpoint;
 use engine::Engine;
@@ -28,10 +28,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Octets of a frame's packet.
+/// Octets of a frame's payload.
 const PACKET: usize = 1400;
 
-/// Frames of a batch.
+/// Frames per batch.
 const BATCH: usize = 32;
 
 fn main() -> Outcome<()> {
@@ -52,12 +52,12 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Starts a thread on one processor.
+/// Starts a thread pinned to one CPU.
 fn on<R: Send + 'static>(cpu: usize, work: impl FnOnce() -> R + Send + 'static) -> JoinHandle<R> {
     std::thread::spawn(move || {
         let mut set = CpuSet::new();
         set.set(cpu);
-        // Where there is no such processor the system chooses.
+        // Without such a CPU the scheduler chooses.
         let _ = sched_setaffinity(None, &set);
         work()
     })

@@ -1,14 +1,14 @@
-//! What XTP is measured at beside races: transactions, idle circuits, many circuits.
+//! Benchmarks of XTP endpoints, besides races: transactions, idle circuits, many circuits.
 //!
-//! `xtp_endpoint_bench transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy]` - microseconds (median)
-//! from the request to the reply, set-up and close included (UDP has neither); busy: both ends look
-//! for what arrives without sleeping.
-//! `xtp_endpoint_bench idle COUNT` - resident MB of the larger of two processes that hold COUNT circuits
-//! between them, each of which carried a request and a reply.
-//! `xtp_endpoint_bench many COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that arrived over COUNT circuits
-//! of one endpoint, all of them with something to send all the time.
+//! `xtp_endpoint_bench transactions xtp|udp|tcp SECONDS CLIENT_CPU SERVER_CPU [busy]` -
+//! microseconds (median) from the request to the reply, set-up and close included (UDP has
+//! neither); busy: both ends busy-poll instead of sleeping.
+//! `xtp_endpoint_bench idle COUNT` - resident MB of the larger of two processes that hold COUNT
+//! circuits between them, each of which carried a request and a reply.
+//! `xtp_endpoint_bench many COUNT SECONDS SENDER_CPU RECEIVER_CPU` - MB/s that arrived over COUNT
+//! circuits of one endpoint, all of which always have data to send.
 //!
-//! Each starts its other end as a process of its own.
+//! Each starts its peer as a separate process.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -22,7 +22,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Bytes of a request, a reply, and of a message of `idle`.
+/// Bytes of a request, a reply, and a message of `idle`.
 const SHORT: usize = 64;
 
 /// Bytes of a message of `many`.
@@ -57,7 +57,7 @@ fn local() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 0))
 }
 
-/// The other end: a process that says where it listens, and ends when its input does.
+/// The peer: a process that prints its address, and exits when its input ends.
 struct Peer {
     child: Child,
     lines: io::Lines<BufReader<ChildStdout>>,
@@ -72,7 +72,7 @@ impl Peer {
             .stdout(Stdio::piped())
             .spawn()?;
         let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-        let address = lines.next().ok_or("the peer says no address")??.parse()?;
+        let address = lines.next().ok_or("the peer prints no address")??.parse()?;
         Ok(Peer {
             child,
             lines,
@@ -80,7 +80,7 @@ impl Peer {
         })
     }
 
-    /// Tells it to end; what it has to say.
+    /// Ends it; returns the line it prints.
     fn end(mut self) -> Outcome<String> {
         drop(self.child.stdin.take());
         let line = self.lines.next().unwrap_or_else(|| Ok(String::new()))?;
@@ -102,7 +102,7 @@ fn end_with_input() {
     });
 }
 
-/// Settings of an endpoint that sleeps, or looks for a second first.
+/// Configuration of an endpoint that sleeps, or busy-polls for a second first.
 fn settings(busy: bool) -> EndpointConfig {
     EndpointConfig {
         spin: Duration::from_secs(u64::from(busy)),
@@ -110,7 +110,7 @@ fn settings(busy: bool) -> EndpointConfig {
     }
 }
 
-/// Tries until there is something, if the socket does not block.
+/// Repeats a non-blocking call until it succeeds.
 fn retry_while_blocked<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match attempt() {
@@ -249,11 +249,11 @@ fn idle(count: usize) -> Outcome<()> {
     let ours = resident_mb()?;
     let theirs: f64 = peer.end()?.parse()?;
     println!("{:.1}", ours.max(theirs));
-    // Ten thousand goodbyes are not part of it.
+    // Closing ten thousand circuits is not measured.
     std::process::exit(0);
 }
 
-/// Holds `count` circuits, answers on each, and says how much memory that takes.
+/// Holds `count` circuits, replies on each, and prints the resident memory.
 fn hold_circuits(count: usize) -> Outcome<()> {
     let endpoint = Endpoint::bind(local(), &EndpointConfig::default())?;
     endpoint.listen(true);
@@ -274,12 +274,12 @@ fn hold_circuits(count: usize) -> Outcome<()> {
 fn resident_mb() -> Outcome<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let line = line.ok_or("the kernel does not say how much memory is resident")?;
+    let line = line.ok_or("/proc/self/status has no VmRSS")?;
     let kb: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
     Ok(kb / 1000.0)
 }
 
-/// Room in the socket for a batch of each of a thousand circuits, and the kernel's book-keeping.
+/// Socket buffers for a batch of each of a thousand circuits, plus the kernel's overhead.
 fn large_socket_buffers() -> EndpointConfig {
     EndpointConfig {
         socket_buffer_len: 256 << 20,
@@ -335,7 +335,7 @@ fn wait(watch: &mut EndpointWatch) -> io::Result<()> {
     Ok(())
 }
 
-/// Receives on `count` circuits until its input ends; says how many MB a second came.
+/// Receives on `count` circuits until its input ends; prints MB/s received.
 fn count_bytes(count: usize, cpu: &str) -> Outcome<()> {
     pin(cpu)?;
     let endpoint = Endpoint::bind(local(), &large_socket_buffers())?;

@@ -1,4 +1,4 @@
-//! What a transport must offer.
+//! The contract of a transport: [`Transport`], [`Listener`], [`Circuit`].
 
 use crate::Options;
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a blocking call waits at most before it gives `WouldBlock`, so that a loop notices
-/// that it should end.
+/// Longest wait of a blocking call. Then it returns `WouldBlock`, so that the caller's loop can
+/// check whether to stop.
 pub const BLOCKING_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// A way to move messages between two processes.
@@ -16,41 +16,41 @@ pub trait Transport: Send + Sync {
     /// Its name on the command line and in results.
     fn name(&self) -> &'static str;
 
-    /// One line: what it is and how it is called.
+    /// One line: the protocol, and the system calls used.
     fn summary(&self) -> &'static str;
 
-    /// What it promises and where it runs.
+    /// Its guarantees, and where it runs.
     fn class(&self) -> Class;
 
-    /// As [`class`](Transport::class), for circuits with the options `own`.
+    /// The class of circuits that have the transport-specific options `own`.
     fn class_with(&self, _own: &BTreeMap<String, String>) -> Class {
         self.class()
     }
 
-    /// Whether one end sends and several receive: messages go one way only, from the connecting side,
-    /// and count as received when all have them.
+    /// Whether one end sends to several receivers. Only the connecting side sends; a message counts
+    /// as received when all receivers have it.
     fn is_one_to_many(&self) -> bool {
         false
     }
 
-    /// Whether it can be used here and now.
+    /// Whether this host can run it with `options`.
     ///
     /// # Errors
     ///
-    /// The reason it cannot, and what would change that.
+    /// What is missing, and the remedy.
     fn available(&self, options: &Options) -> Result<(), Unavailable>;
 
-    /// The options only this transport knows, which [`Options::own`] may hold.
+    /// The options of this transport alone, allowed in [`Options::transport_specific`].
     fn options(&self) -> &'static [OptionHelp] {
         &[]
     }
 
-    /// Whether `own` can be an [`Options::own`] of this transport. A transport with options checks
-    /// their values here, so that a race refuses a wrong one before it starts.
+    /// Checks [`Options::transport_specific`], names and values, so that a race refuses a wrong
+    /// option before it starts.
     ///
     /// # Errors
     ///
-    /// A sentence that names the option and what would be right.
+    /// A sentence that names the option and its valid values.
     fn check_options(&self, own: &BTreeMap<String, String>) -> Result<(), String> {
         let known = |key: &str| self.options().iter().any(|option| option.name == key);
         match own.keys().find(|key| !known(key)) {
@@ -67,18 +67,10 @@ pub trait Transport: Send + Sync {
         }
     }
 
-    /// Waits for peers. Binds to a free port or name.
-    ///
-    /// # Errors
-    ///
-    /// The system's, with the thing that failed in the message.
+    /// Listens on a free port or name.
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>>;
 
-    /// Makes circuit number `index` (below `options.circuits`) to a listener.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// Opens circuit number `index` (below `options.circuits`) to a listener.
     fn connect(
         &self,
         rendezvous: &Rendezvous,
@@ -87,64 +79,62 @@ pub trait Transport: Send + Sync {
     ) -> io::Result<Box<dyn Circuit>>;
 }
 
-/// An option of one transport, for its users.
+/// Help text of a transport-specific option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionHelp {
-    /// Its name, as typed: `NAME=VALUE`.
+    /// Its name in `NAME=VALUE`.
     pub name: &'static str,
-    /// The values it may have, the default first: `on|off`, or `BYTES`.
+    /// Valid values, the default first: `on|off`, or `BYTES`.
     pub values: &'static str,
-    /// One line: what it does.
+    /// Its effect, in one line.
     pub meaning: &'static str,
 }
 
-/// The waiting side.
+/// The accepting side.
 pub trait Listener: Send {
-    /// How to find it.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// The address that [`Transport::connect`] takes.
     fn rendezvous(&self) -> io::Result<Rendezvous>;
 
-    /// The next circuit.
+    /// Accepts the next circuit.
     ///
-    /// Connection-oriented transports wait for a peer. A connectionless one gives a circuit at
-    /// once, which learns its peer from the first message it receives; until then its sends give
-    /// `NotConnected`. With `options.circuits` above 1, circuit `n` accepted is circuit `n` of the
-    /// connecting side where the class is connectionless; others come in the order of connecting.
+    /// A connection-oriented transport waits for a peer. A connectionless one returns at once; its
+    /// circuit takes the source of the first message it receives as its peer, and sends before that
+    /// fail with `NotConnected`. With `options.circuits` above 1, the n-th circuit accepted is
+    /// circuit n of the connecting side if the class is connectionless; otherwise circuits come in
+    /// the order in which they connected.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when none came before `deadline`, or the system's.
+    /// `TimedOut` when no peer connected before `deadline`.
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>>;
 }
 
 /// One end of a circuit. All calls are made from one thread.
 ///
-/// Measuring loops call [`send_shared_run`](Circuit::send_shared_run) and [`recv_run`](Circuit::recv_run): one
-/// dynamic call for many messages, inside which the calls for each message are static.
+/// Measuring loops call [`send_shared_run`](Circuit::send_shared_run) and
+/// [`recv_run`](Circuit::recv_run): one dynamically dispatched call for many messages; the calls
+/// per message inside it are dispatched statically.
 pub trait Circuit: Send {
-    /// Sends one message whole, without blocking.
+    /// Sends one message whole, without blocking. A byte stream that sent only part of it counts
+    /// the message as sent, and sends the rest first in the next call.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when it was not taken; a byte stream that took a part remembers the rest and
-    /// sends it first at the next call, and counts the message as taken.
+    /// `WouldBlock` when nothing of it was sent.
     fn try_send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// Receives one message, or on a byte stream what is there, without blocking. None is the end.
+    /// Receives one message, or the bytes a stream has, without blocking. None: end of stream.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` when there is nothing to receive.
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>>;
 
     /// Sends one message whole, blocking.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` after [`PATIENCE`] (nothing was taken), or the system's.
+    /// `WouldBlock` after [`BLOCKING_TIMEOUT`]; nothing was sent then.
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         let deadline = Instant::now() + BLOCKING_TIMEOUT;
         loop {
@@ -160,11 +150,11 @@ pub trait Circuit: Send {
         }
     }
 
-    /// Receives one message, or on a byte stream at least a byte, blocking. None is the end.
+    /// Receives one message, or at least one byte of a stream, blocking. None: end of stream.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` after [`PATIENCE`], or the system's.
+    /// `WouldBlock` after [`BLOCKING_TIMEOUT`].
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let mut deadline = None;
         loop {
@@ -182,11 +172,11 @@ pub trait Circuit: Send {
         }
     }
 
-    /// Sends `message` up to `count` times, blocking; gives how often it was taken, at least once.
+    /// Sends `message` up to `count` times, blocking; returns how many were sent, at least one.
     ///
     /// # Errors
     ///
-    /// As [`send`](Circuit::send), if not even the first was taken.
+    /// Those of [`send`](Circuit::send), if the first message could not be sent.
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         for done in 0..count {
             match self.send(message) {
@@ -198,22 +188,21 @@ pub trait Circuit: Send {
         Ok(count)
     }
 
-    /// As [`send_run`](Circuit::send_run), from memory that stays as it is while somebody shares it:
-    /// a transport that can sends it from there, without a copy of its own, and lets go of it when
-    /// the peer has it.
+    /// [`send_run`](Circuit::send_run) from shared, immutable memory. A transport with zero-copy
+    /// send transmits from it directly, and releases its reference when the peer has the message.
     ///
     /// # Errors
     ///
-    /// As [`send`](Circuit::send), if not even the first was taken.
+    /// Those of [`send`](Circuit::send), if the first message could not be sent.
     fn send_shared_run(&mut self, message: &Arc<[u8]>, count: usize) -> io::Result<usize> {
         self.send_run(message, count)
     }
 
-    /// Receives up to `calls` times, blocking. None is the end.
+    /// Receives up to `calls` times, blocking. None: end of stream.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Circuit::recv), if the first call brought nothing.
+    /// Those of [`recv`](Circuit::recv), if the first call received nothing.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         let mut arrived = ReceiveCounts::default();
         for _ in 0..calls {
@@ -228,62 +217,58 @@ pub trait Circuit: Send {
         Ok(Some(arrived))
     }
 
-    /// Sends on everything the circuit still holds back to fill a packet or a buffer.
+    /// Sends all data that the circuit coalesces to fill a packet or a buffer.
     ///
-    /// A message that must leave now needs it, or a receive or a wait after it.
+    /// A message that must leave now needs a flush, a receive or a wait after it.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when there was no room for all of it within [`PATIENCE`], or the system's.
+    /// `WouldBlock` when some data could not be sent within [`BLOCKING_TIMEOUT`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ends this direction: the peer's `recv` gives None once it has everything. A connectionless
+    /// Ends this direction: the peer's `recv` returns None after all data. A connectionless
     /// transport can only flush.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` as [`flush`](Circuit::flush), to be tried again, or the system's.
+    /// `WouldBlock` as for [`flush`](Circuit::flush); call again.
     fn finish(&mut self) -> io::Result<()>;
 
-    /// Sleeps until the circuit may be ready or `deadline` has come. Flushes first.
-    ///
-    /// # Errors
-    ///
-    /// The system's.
+    /// Flushes, then sleeps until the circuit may be ready or `deadline` is reached.
     fn wait(&mut self, interest: Interest, deadline: Instant) -> io::Result<()>;
 
-    /// A descriptor that tells of readiness by poll, for a caller's own loop.
+    /// A descriptor for poll in the caller's own event loop.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// When the circuit wants to be called although nothing arrived.
+    /// When the circuit must be called next for its timers.
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// Options as they took effect, read back from the system: `congestion`, `send_buffer`,
+    /// Options in effect, read back from the system: `congestion`, `send_buffer`,
     /// `receive_buffer`, `nodelay`, `segmentation`, ...
     fn effective(&self) -> BTreeMap<String, String>;
 
-    /// Counts of the transport, as evidence: `retransmissions`, `receive_drops`, `packets_sent`,
-    /// `packets_received`, `send_calls`, `receive_calls` (calls of the system, tries included),
-    /// `no_buffers` (sends a device queue refused), ... What a transport cannot know it leaves out.
+    /// Counters of the transport: `retransmissions`, `receive_drops`, `packets_sent`,
+    /// `packets_received`, `send_calls`, `receive_calls` (system calls, failed ones included),
+    /// `no_buffers` (sends refused with ENOBUFS), ... A counter that is not available is left out.
     fn counts(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
 }
 
-/// What a run of receives brought.
+/// Messages, bytes and calls of a run of receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveCounts {
     /// Messages on a message transport, reads on a byte stream.
     pub messages: u64,
     /// User bytes.
     pub bytes: u64,
-    /// Calls that brought something.
+    /// Calls that received something.
     pub calls: u64,
 }
 
@@ -296,7 +281,7 @@ impl ReceiveCounts {
         self.calls += 1;
     }
 
-    /// Adds what another call or run brought.
+    /// Adds the counts of another call or run.
     #[inline]
     pub fn merge(&mut self, more: ReceiveCounts) {
         self.messages += more.messages;
@@ -305,64 +290,64 @@ impl ReceiveCounts {
     }
 }
 
-/// What a waiter waits for.
+/// The readiness that [`Circuit::wait`] waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to receive, or the end.
+    /// Data to receive, or the end of the stream.
     Read,
-    /// Room to send.
+    /// Space to send.
     Write,
 }
 
-/// How to find a listener.
+/// The address of a listener.
 #[derive(Debug)]
 pub struct Rendezvous {
-    /// How far it reaches.
+    /// From how far away it can be used.
     pub reach: Reach,
-    /// Its address, in a form the transport alone understands.
+    /// The address, in the transport's own format.
     pub bytes: Vec<u8>,
-    /// Descriptors that travel with it. A pipe's end shows only when every copy of its writing end
-    /// is closed, so drop the rendezvous once all circuits are connected.
+    /// Descriptors to pass along with it. A pipe's reader sees the end only when every copy of the
+    /// write end is closed, so drop the rendezvous once all circuits are connected.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// How far apart two ends may be.
+/// How far apart the two ends may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reach {
     /// Processes that can pass descriptors to each other.
     Process,
-    /// Processes of one host (and one network namespace).
+    /// Processes on one host (and in one network namespace).
     Host,
     /// Hosts on a network.
     Network,
 }
 
-/// What a transport promises and where it runs.
+/// Guarantees of a transport, and where it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class {
-    /// Everything sent arrives, or an error tells.
+    /// All data sent arrive, or an error is reported.
     pub reliable: bool,
-    /// What arrives, arrives in the order sent.
+    /// Data arrive in the order sent.
     pub ordered: bool,
-    /// Nobody on the path can read it.
+    /// Payload is encrypted on the path.
     pub encrypted: bool,
     /// A byte stream without message boundaries.
     pub stream: bool,
-    /// The protocol runs in the kernel, else in the user's process.
+    /// The protocol runs in the kernel, not in the user's process.
     pub kernel: bool,
-    /// No set-up: the first message opens the circuit.
+    /// No handshake: the first message opens the circuit.
     pub connectionless: bool,
-    /// New circuits can be made again and again, so set-up can be measured.
+    /// Circuits can be opened repeatedly, so that connection set-up can be measured.
     pub connects: bool,
-    /// The sender is held back when the receiver is slow.
+    /// A slow receiver blocks the sender.
     pub flow_control: bool,
-    /// How far it reaches.
+    /// How far apart the two ends may be.
     pub reach: Reach,
-    /// What guards against damage on the way.
+    /// Checksums that protect the data on the path.
     pub checksum: &'static str,
-    /// How congestion is controlled; empty for not at all.
+    /// The congestion control; empty for none.
     pub congestion: &'static str,
-    /// What is batched or offloaded.
+    /// Batching and offloads in use.
     pub offload: &'static str,
 }
 
@@ -371,6 +356,6 @@ pub struct Class {
 pub struct Unavailable {
     /// What is missing.
     pub reason: String,
-    /// What would change that.
+    /// The remedy.
     pub remedy: String,
 }

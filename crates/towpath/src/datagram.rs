@@ -1,4 +1,4 @@
-//! What the datagram transports share: ports that know their peer, and how to find them.
+//! Shared by the datagram transports: sockets that know their peer, and their listener.
 
 use crate::contract::{Circuit, Interest, Listener, Reach, Rendezvous};
 use crate::options::Options;
@@ -13,33 +13,33 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// In what datagram transports differ.
+/// What distinguishes the datagram transports.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketKind {
-    /// Where its ports live.
+    /// Its address family.
     pub(crate) family: AddressFamily,
-    /// Both ends connect their sockets, so that calls name no address. The listening side does so
-    /// when one peer has sent twice: a peer that asks once and goes leaves the socket as it was.
+    /// Both ends connect their sockets, so that calls carry no address. The listening side connects
+    /// on a peer's second datagram: a peer that sends only one leaves the socket unconnected.
     pub(crate) connected: bool,
-    /// Sets what is special about a new socket.
+    /// Sets the socket options of this transport.
     pub(crate) configure: fn(&Socket) -> io::Result<()>,
 }
 
-/// Where ports live.
+/// The address family of a datagram transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AddressFamily {
-    /// Internet addresses, spoken to by this protocol.
+    /// IPv4 or IPv6, with this protocol.
     Internet(Protocol),
-    /// Abstract names of this host.
+    /// Unix sockets with abstract names.
     Unix,
 }
 
-/// Nothing is special.
+/// [`SocketKind::configure`] of transports without socket options of their own.
 pub(crate) fn configure_nothing(_socket: &Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a circuit of a port; what a transport adds to it.
+/// Makes a transport's circuit from a socket.
 pub(crate) type CircuitFactory = fn(DatagramSocket, &Options) -> io::Result<Box<dyn Circuit>>;
 
 /// A datagram socket and its peer.
@@ -48,9 +48,9 @@ pub(crate) struct DatagramSocket {
     pub(crate) inner: Socket,
     connected: bool,
     peer: Peer,
-    /// Receives need not look at the sender any more.
+    /// Receives need not check the source address any more.
     peer_is_final: bool,
-    /// The socket is the listener's too, so it must be left as it was found.
+    /// The listener uses the socket again, so it must be left unconnected.
     shared_with_listener: bool,
     pub(crate) call_counts: CallCounts,
 }
@@ -62,17 +62,17 @@ enum Peer {
     Connected,
 }
 
-/// Calls of a port, as evidence.
+/// System calls made on a socket.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallCounts {
     pub(crate) send: u64,
     pub(crate) receive: u64,
-    /// Sends a device queue had no room for.
+    /// Sends refused with ENOBUFS: the device queue was full.
     pub(crate) no_buffers: u64,
 }
 
 impl DatagramSocket {
-    /// A port that speaks to listener port `index` of `rendezvous`.
+    /// A socket for circuit `index` of `rendezvous`.
     pub(crate) fn connect(
         kind: &SocketKind,
         rendezvous: &Rendezvous,
@@ -82,7 +82,7 @@ impl DatagramSocket {
         let peer = decode_peer(kind.family, &rendezvous.bytes, index)?;
         let socket = new_socket(kind, peer.domain(), options)?;
         if kind.family == AddressFamily::Unix {
-            // A name of its own, so that the listener can answer.
+            // Bound to a name, so that the listener can reply.
             socket.bind(&SockAddr::unix(socket::unique_name("client"))?)?;
         }
         let peer = if kind.connected {
@@ -126,7 +126,7 @@ impl DatagramSocket {
         }
     }
 
-    /// A refusal is the answer to an earlier datagram, so this one gets its own chance.
+    /// ECONNREFUSED reports an ICMP error for an earlier datagram; this one was not sent, so retry.
     #[cold]
     fn retry_send(&mut self, errno: Errno, message: &[u8], block: bool) -> io::Result<()> {
         let again = match errno {
@@ -138,7 +138,7 @@ impl DatagramSocket {
             .map_err(|errno| self.send_error(errno, message.len()))
     }
 
-    /// What an error of a send means, and its remedy.
+    /// Turns an errno of a send into an error that names the remedy.
     #[cold]
     pub(crate) fn send_error(&mut self, errno: Errno, len: usize) -> io::Error {
         match errno {
@@ -149,7 +149,7 @@ impl DatagramSocket {
             Errno::MSGSIZE => message_too_large(len, &self.inner),
             Errno::DESTADDRREQ => io::Error::new(
                 io::ErrorKind::NotConnected,
-                "no message has arrived yet that told where the peer is; let it send first",
+                "the peer's address is unknown until its first message arrives; let it send first",
             ),
             other => socket::to_io_error(other),
         }
@@ -181,7 +181,7 @@ impl DatagramSocket {
         Ok(len)
     }
 
-    /// Hears that `from` sent a datagram.
+    /// Takes `from`, the source of a datagram, as the peer.
     pub(crate) fn learn_peer(&mut self, from: SocketAddrAny) -> io::Result<()> {
         let from = Peer::Addressed(from);
         if !self.connected {
@@ -198,13 +198,13 @@ impl DatagramSocket {
         Ok(())
     }
 
-    /// Whether the peer is known for good: from then on batched calls may be used.
+    /// Whether the peer no longer changes, so that batched calls may be used.
     #[inline]
     pub(crate) fn has_final_peer(&self) -> bool {
         self.peer_is_final
     }
 
-    /// Whether sends need no address.
+    /// Whether the socket is connected, so that sends need no address.
     #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         self.peer == Peer::Connected
@@ -241,7 +241,7 @@ impl DatagramSocket {
 impl Drop for DatagramSocket {
     fn drop(&mut self) {
         if self.shared_with_listener && self.is_connected() {
-            // The next circuit of this listener must hear other peers.
+            // The listener's next circuit must receive from other peers.
             let _ = rustix::net::connect_unspec(&self.inner);
         }
     }
@@ -300,7 +300,7 @@ fn decode_peer(space: AddressFamily, bytes: &[u8], index: usize) -> io::Result<S
     }
 }
 
-/// The listening side of a datagram transport: a port for each circuit it prepares for.
+/// The listening side of a datagram transport: one socket per circuit.
 pub(crate) struct DatagramListener {
     kind: &'static SocketKind,
     sockets: Vec<Socket>,
@@ -311,7 +311,7 @@ pub(crate) struct DatagramListener {
 }
 
 impl DatagramListener {
-    /// Binds `options.circuits` ports.
+    /// Binds `options.circuits` sockets.
     pub(crate) fn bind(
         kind: &'static SocketKind,
         options: &Options,
@@ -390,7 +390,7 @@ impl Listener for DatagramListener {
     }
 }
 
-/// A circuit with one call a message.
+/// A circuit that makes one system call per message.
 #[derive(Debug)]
 pub(crate) struct PlainCircuit {
     socket: DatagramSocket,
@@ -398,7 +398,7 @@ pub(crate) struct PlainCircuit {
 }
 
 impl PlainCircuit {
-    /// Dresses a port; `more` is said in the effective options.
+    /// A circuit on `socket`; `extra_options` are added to the effective options.
     pub(crate) fn new(port: DatagramSocket, more: &'static [(&'static str, &'static str)]) -> Self {
         PlainCircuit {
             socket: port,
@@ -407,7 +407,7 @@ impl PlainCircuit {
     }
 }
 
-/// The circuit of transports that add nothing.
+/// A [`PlainCircuit`] without extra options.
 pub(crate) fn plain_circuit(
     port: DatagramSocket,
     _options: &Options,

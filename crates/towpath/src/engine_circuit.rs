@@ -1,4 +1,4 @@
-//! What transports have in common that run an engine of this project in the user's thread.
+//! Shared by the transports whose protocol engine runs in the user's thread: listener and circuit.
 
 use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, Listener, Reach, Rendezvous};
 use crate::medium::{Medium, OpenedWire};
@@ -20,40 +20,40 @@ use std::time::{Duration, Instant};
 use wire::Wire;
 use wire::trace::{TraceLog, Traced};
 
-/// How long an opening may take; engines themselves may go on longer.
+/// Timeout of a handshake; engines themselves may retry for longer.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a circuit that goes away waits for its peer to take what is on its way.
+/// How long a dropped circuit waits until the peer has acknowledged all data.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// An engine, and what its host needs to know.
+/// An engine and the parameters of its circuits.
 pub(crate) struct EngineSetup<E> {
-    /// The engine, new.
+    /// The engine.
     pub(crate) engine: E,
-    /// Bytes of a circuit's send store.
+    /// Bytes of a circuit's send buffer.
     pub(crate) send_buffer_len: usize,
-    /// Whether the kernel's segmentation is used where it exists.
+    /// Whether to use the kernel's segmentation offload where it exists.
     pub(crate) use_segmentation: bool,
-    /// Settings as they took effect, besides the socket's.
+    /// Options in effect, besides the socket's.
     pub(crate) effective: BTreeMap<String, String>,
-    /// Why a message without bytes cannot be sent, if so.
+    /// The error for an empty message, if the protocol cannot carry one.
     pub(crate) empty_message_error: Option<&'static str>,
-    /// Shared messages are lent and not copied.
+    /// Shared messages are lent to the engine instead of copied.
     pub(crate) zero_copy: bool,
-    /// How others may look at it.
+    /// Packet trace and context reports.
     pub(crate) introspection: Introspection<E>,
-    /// How receivers post their buffers, if they do.
+    /// Receive buffers that the user posts, if the service needs them.
     pub(crate) buffer_posting: Option<ReceiveBufferPosting<E>>,
 }
 
-/// Says to an engine that the user of a circuit has room for so many bytes more.
+/// Posts receive buffers of so many bytes more for an association.
 type PostBuffers<E> = fn(&mut E, engine::Instant, AssociationId, u64);
 
-/// Buffers that a receiving user posts, and posts anew when it has emptied a quarter of them.
+/// Receive buffers posted by the user; posted again when a quarter of them has been consumed.
 pub(crate) struct ReceiveBufferPosting<E> {
     post: PostBuffers<E>,
     buffer_len: u64,
-    /// Bytes taken and not posted anew.
+    /// Bytes consumed and not posted again.
     unposted_bytes: u64,
 }
 
@@ -64,7 +64,7 @@ impl<E> Clone for ReceiveBufferPosting<E> {
 }
 
 impl<E> ReceiveBufferPosting<E> {
-    /// Buffers of `room` bytes, posted by `post`.
+    /// Buffers of `buffer_len` bytes, posted by `post`.
     pub(crate) fn new(buffer_len: u64, post: PostBuffers<E>) -> ReceiveBufferPosting<E> {
         let unposted_bytes = buffer_len;
         ReceiveBufferPosting {
@@ -74,7 +74,7 @@ impl<E> ReceiveBufferPosting<E> {
         }
     }
 
-    /// The user took `bytes`: how many to post now, if any.
+    /// Counts `bytes` consumed; returns how many to post now, if any.
     fn consume(&mut self, bytes: u64) -> Option<u64> {
         self.unposted_bytes += bytes;
         let due = self.unposted_bytes >= self.buffer_len / 4;
@@ -82,11 +82,11 @@ impl<E> ReceiveBufferPosting<E> {
     }
 }
 
-/// How others may look at an endpoint.
+/// Packet trace and context reports of an endpoint.
 pub(crate) struct Introspection<E> {
-    /// Its packets are written down here.
+    /// The trace its packets are written to.
     pub(crate) log: io::Result<Option<Arc<TraceLog>>>,
-    /// Its user can ask it what it is doing.
+    /// How to report its associations, if enabled.
     pub(crate) served_contexts: Option<(EndpointIdentity, SnapshotFn<E>)>,
 }
 
@@ -100,7 +100,7 @@ impl<E> Default for Introspection<E> {
 }
 
 impl Introspection<Xtp> {
-    /// As its settings and the environment want it.
+    /// As the configuration and the environment demand.
     pub(crate) fn from_config(config: &EndpointConfig) -> Introspection<Xtp> {
         let served_contexts = config.serves_contexts();
         let snapshot: SnapshotFn<Xtp> = contexts::snapshot_xtp;
@@ -111,18 +111,18 @@ impl Introspection<Xtp> {
     }
 }
 
-/// A seed for an engine, different each time: a port used again soon must not look like the last
-/// circuit of that port.
+/// A random seed for an engine: an endpoint that reuses a port must not repeat the previous one's
+/// keys and sequence numbers.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Octets of a UDP datagram that fills an Ethernet frame: 1500 less 28 for the headers of IPv4 and
-/// UDP, which is what engines take if not told otherwise, or 48 for those of IPv6.
+/// UDP payload of a full Ethernet frame: 1500 octets less 28 for IPv4 and UDP headers (the engines'
+/// default), or 48 for IPv6 and UDP.
 const PACKET_V4: usize = 1472;
 const PACKET_V6: usize = 1452;
 
-/// The length of packets instead of `len`, where that is the usual one and the headers are IPv6's.
+/// `len`, reduced if it is the IPv4 default and the headers are IPv6's.
 pub(crate) fn packet_len_for_family(len: usize, options: &Options) -> usize {
     match options.bind_address() {
         IpAddr::V6(_) if len == PACKET_V4 => PACKET_V6,
@@ -130,8 +130,8 @@ pub(crate) fn packet_len_for_family(len: usize, options: &Options) -> usize {
     }
 }
 
-/// The length of packets on the loopback at `host`: what its MTU has room for, as TCP takes it there;
-/// None for other hosts, whose way here may be narrower than any interface.
+/// The packet length that the loopback's MTU allows, if `host` is a loopback address; None for
+/// others, as the path MTU may be below any interface's.
 pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
     let probe = UdpSocket::bind(SocketAddr::new(host, 0)).ok()?;
     // Any port will do: nothing is sent.
@@ -146,8 +146,8 @@ pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
         .then(|| room.min(wire_udp::UDP_PAYLOAD_MAX))
 }
 
-/// Waits for peers with an endpoint for each circuit it prepares for, so that circuits in several
-/// threads share nothing. `setup` gets the port that engines share an address by.
+/// Listens with one endpoint per circuit, so that circuits in different threads share nothing.
+/// `setup` gets the port that distinguishes engines on one address.
 pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
@@ -263,7 +263,7 @@ fn open_endpoint<M: Medium, E: Engine + Send + 'static>(
         effective,
         empty_message_error: setup.empty_message_error,
         zero_copy: setup.zero_copy,
-        // A wait without limit needs the wire to have none either.
+        // A wait without timeout needs a wire without timeout.
         recv_timeout: options
             .blocking_timeout
             .map_or(Duration::MAX, |_| BLOCKING_TIMEOUT),
@@ -311,7 +311,7 @@ struct EngineCircuit<E: Engine, W: Wire> {
 }
 
 impl<E: Engine, W: Wire> EngineCircuit<E, W> {
-    /// Posts anew what the user took, if it posts at all and that is much.
+    /// Posts buffers again for `bytes` consumed, once enough have been.
     #[inline]
     fn post_consumed(&mut self, bytes: u64) -> io::Result<()> {
         let Some(buffer_posting) = &mut self.buffer_posting else {
@@ -335,9 +335,9 @@ impl<E: Engine, W: Wire> EngineCircuit<E, W> {
         }
     }
 
-    /// Sends a message from where it lies.
+    /// Lends a message to the engine, without a copy.
     fn send_lent(&mut self, message: &Arc<[u8]>) -> io::Result<()> {
-        // What came back is let go of.
+        // Release the buffers that were acknowledged.
         while self.circuit.try_reclaim().is_some() {}
         match self.circuit.lend(Arc::clone(message), BLOCKING_TIMEOUT) {
             Err(refused) if refused.error.kind() == io::ErrorKind::TimedOut => {
@@ -462,7 +462,7 @@ impl<E: Engine + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
 
 impl<E: Engine, W: Wire> Drop for EngineCircuit<E, W> {
     fn drop(&mut self) {
-        // The helper thread goes with the circuit, and with it what is still on its way.
+        // The helper thread ends with the circuit, so unacknowledged data would be lost.
         let _ = self.circuit.drain(CLOSE_TIMEOUT);
     }
 }

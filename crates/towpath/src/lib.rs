@@ -1,7 +1,7 @@
 //! Transports behind one contract.
 //!
-//! A *transport* is a way to move messages between two processes: a kernel protocol, a way of
-//! calling one, or an engine of this project. All of them are used the same way:
+//! A *transport* moves messages between two processes: a kernel protocol, one particular way to
+//! call it, or a protocol engine of this project. All are used the same way:
 //!
 //! ```
 //! use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@
 //! let options = Options::default();
 //! let mut listener = tcp.listen(&options)?;
 //! let rendezvous = listener.rendezvous()?;
-//! // In life the rendezvous travels to another process.
+//! // In practice the rendezvous is passed to another process.
 //! let mut client = tcp.connect(&rendezvous, 0, &options)?;
 //! let mut server = listener.accept(Instant::now() + Duration::from_secs(1))?;
 //! client.send(b"hello")?;
@@ -24,19 +24,20 @@
 //! Where to start reading:
 //!
 //! * [`contract`] - [`Transport`], [`Listener`], [`Circuit`]: what each call promises.
-//! * [`options`] - what can be set, and what an unset option means.
+//! * [`options`] - the options of listeners and circuits, and what an unset option means.
 //! * [`registry`] - all transports of this build, and how to add one.
-//! * `transport/` - one file each.
-//! * `datagram`, `stream`, `hosted`, `medium`, `local`, `socket` - what the files of a kind share:
-//!   ports that learn their peer, ends of byte streams, engines in the user's thread and the media
-//!   below them, listeners with a local name, socket options.
-//! * `doorkeeper` - sockets that hear one address only.
-//! * [`xtp`] - XTP as a library of its own, with what the common contract has no words for:
-//!   transactions, datagrams, many circuits on one endpoint, readiness.
-//! * [`files`] - files to one host, or to many at once.
-//! * [`forward`] - what any TCP program gets of it: connections carried through circuits.
-//! * `sys/` - the system calls no library offers safely; the only unsafe code here. Those of UDP are
-//!   in `wire-udp`, shared with the engines' wire.
+//! * `transport/` - one file per transport.
+//! * `datagram`, `stream`, `unix_socket`, `socket` - shared by the kernel transports: datagram
+//!   sockets that learn their peer, stream sockets, Unix listeners, socket options.
+//! * `engine_circuit`, `medium` - shared by the transports whose engine runs in the user's thread:
+//!   circuits, and the wires below them.
+//! * `source_filter` - a socket filter that passes packets of one source address.
+//! * [`xtp`] - XTP as a library, with what the common contract leaves out: transactions, datagrams,
+//!   many circuits on one endpoint, readiness.
+//! * [`files`] - file transfer to one host, or to many at once by multicast.
+//! * [`tunnel`] - TCP connections carried through XTP circuits.
+//! * `sys/` - system calls that no library wraps safely; the only unsafe code of this crate. Those
+//!   for UDP are in `wire-udp`, which the engines use too.
 
 pub mod contract;
 mod datagram;

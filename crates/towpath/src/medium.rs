@@ -1,4 +1,4 @@
-//! The media below engines that run in the user's thread.
+//! The wires below engines that run in the user's thread: UDP, raw IP, Ethernet.
 
 use crate::options::Options;
 use crate::socket;
@@ -11,17 +11,17 @@ use wire_ether::{EtherWire, Interface};
 use wire_ip::IpWire;
 use wire_udp::UdpWire;
 
-/// A wire, and how it is found.
+/// An open wire and its rendezvous entry.
 pub(crate) struct OpenedWire<W> {
     pub(crate) wire: W,
-    /// Its line in a rendezvous.
+    /// Its entry in a rendezvous.
     pub(crate) rendezvous_entry: String,
-    /// Which of the engines that share an address is meant, where they do.
+    /// Identifies the engine among those that share the wire's address; 0 if the wire has ports.
     pub(crate) port: u16,
 }
 
 impl<W> OpenedWire<W> {
-    /// Where it is, as far as its line says so.
+    /// Its address, parsed from the rendezvous entry.
     pub(crate) fn local_address(&self) -> Address {
         let ether = || {
             self.rendezvous_entry
@@ -36,26 +36,26 @@ impl<W> OpenedWire<W> {
     }
 }
 
-/// How a race makes wires of one kind.
+/// How a transport opens wires of one kind.
 pub(crate) trait Medium: Send + 'static {
-    /// The wires.
+    /// The wire.
     type Wire: Wire + Send + 'static;
 
-    /// A wire that peers can find.
+    /// Opens the wire of a listener.
     fn listen(options: &Options) -> io::Result<OpenedWire<Self::Wire>>;
 
-    /// A wire to the listener of `line`, and its address.
+    /// Opens a wire to the listener of rendezvous entry `line`; returns the listener's address too.
     fn connect(line: &[u8], options: &Options) -> io::Result<(OpenedWire<Self::Wire>, Address)>;
 
-    /// Speaks with `peer` only from now on, where the medium gains by it.
+    /// Restricts the wire to one peer, if that makes the medium cheaper (UDP: a connected socket).
     fn restrict_to_peer(_wire: &Self::Wire, _peer: Address) -> io::Result<()> {
         Ok(())
     }
 
-    /// Lets a receive wait until something comes.
+    /// Lets a receive wait without a timeout.
     fn disable_receive_timeout(wire: &mut Self::Wire) -> io::Result<()>;
 
-    /// How many packets pass the kernel at once, in words; one a call unless `wanted`.
+    /// Sets segmentation offload if `wanted`, and describes the batching in effect.
     fn segmentation(wire: &mut Self::Wire, wanted: bool, packet_len: usize) -> io::Result<String>;
 }
 
@@ -157,11 +157,11 @@ impl Medium for IpMedium {
 /// Ethernet, type 0x817D.
 pub(crate) struct EtherMedium;
 
-/// XTP's type among those of Ethernet.
+/// The EtherType of XTP.
 pub(crate) const XTP_ETHERTYPE: u16 = 0x817d;
 
 impl EtherMedium {
-    /// The interface the user named.
+    /// The interface of option --interface.
     pub(crate) fn interface(options: &Options) -> io::Result<Interface> {
         let name = options.interface.as_deref().ok_or_else(|| {
             let text = "no network interface is named; name one with --interface";
@@ -170,12 +170,12 @@ impl EtherMedium {
         Interface::find(name)
     }
 
-    /// A wire on that interface for packets of up to `packet_max` octets.
+    /// Opens a wire on that interface for packets of up to [`ETHER_PACKET_MAX`] octets.
     pub(crate) fn open_wire(options: &Options) -> io::Result<EtherWire> {
         let own = |name: &str| options.transport_specific.get(name).map(String::as_str);
         let settings = wire_ether::EtherWireConfig {
             ethertype: XTP_ETHERTYPE,
-            // Slots of a ring are as long; a full packet is checked against it later.
+            // Also the length of a ring slot; the engine's packet length is checked later.
             packet_max: ETHER_PACKET_MAX,
             bypass: own("bypass") == Some("on"),
         };
@@ -194,7 +194,7 @@ impl EtherMedium {
     }
 }
 
-/// Octets of the longest packet of an Ethernet without special configuration.
+/// The standard Ethernet MTU, octets.
 pub(crate) const ETHER_PACKET_MAX: usize = 1500;
 
 impl Medium for EtherMedium {
@@ -216,7 +216,7 @@ impl Medium for EtherMedium {
     }
 
     fn disable_receive_timeout(_wire: &mut EtherWire) -> io::Result<()> {
-        // Nothing could end such a wait; its receives wait for some milliseconds each.
+        // Nothing could interrupt such a wait; each receive waits for some milliseconds.
         Ok(())
     }
 
@@ -226,7 +226,7 @@ impl Medium for EtherMedium {
     }
 }
 
-/// The address this host speaks to `peer` from.
+/// The source address the kernel chooses for packets to `peer`.
 pub(crate) fn source_address_to(peer: SocketAddr) -> io::Result<IpAddr> {
     let socket = UdpSocket::bind(socket::wildcard_address(&peer))?;
     // Any port will do: nothing is sent.
@@ -234,18 +234,18 @@ pub(crate) fn source_address_to(peer: SocketAddr) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// All of 127.0.0.0/8 is this host's. Where there are no ports, an address of its own keeps an end
-/// from hearing what is for others; it is drawn from 2^24, as nothing hands them out.
+/// A random address of 127.0.0.0/8 instead of 127.0.0.1. Raw IP has no ports, so ends on one
+/// address would all receive each other's packets. Nothing allocates these addresses, hence random.
 fn random_loopback_address(local: IpAddr) -> IpAddr {
     if local != IpAddr::V4(Ipv4Addr::LOCALHOST) {
         return local;
     }
     let [a, b, c, d, ..] = random().to_be_bytes();
-    // Neither the first address nor the last: those are the network and its broadcast.
+    // Not 0 or 255 in the last octet: they could be network or broadcast addresses.
     IpAddr::V4(Ipv4Addr::new(127, a, b.max(1), (c ^ d).clamp(1, 254)))
 }
 
-/// A port that is likely nobody else's: nothing hands them out, so it is drawn from 65,535.
+/// A random port, 1 to 65,535. Nothing allocates ports on these wires; collisions are unlikely.
 pub(crate) fn random_port() -> u16 {
     (random() % 65_535) as u16 + 1
 }

@@ -1,50 +1,50 @@
-//! What can be set on a circuit.
+//! Options of listeners and circuits.
 
 use crate::contract::BLOCKING_TIMEOUT;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-/// Options of a listener and its circuits. Both ends get the same.
+/// Options of a listener and its circuits; the same at both ends.
 ///
-/// An unset (`None`) option means: leave what the system does. What took effect is read back, see
-/// [`crate::Circuit::effective`].
+/// An unset (`None`) option keeps the system's default. [`crate::Circuit::effective`] reads back
+/// the values in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// IPv4 or IPv6.
     pub family: Family,
-    /// Address the listener binds to; None for the loopback of the family.
+    /// Address the listener binds to; None for the loopback address.
     pub bind: Option<IpAddr>,
-    /// The only address whose packets are heard, and so answered; None for any. The kernel drops
-    /// those of others before any protocol sees them.
+    /// The only source address whose packets are accepted; None for any. A socket filter drops all
+    /// others before any protocol sees them.
     pub only_from: Option<IpAddr>,
-    /// Bytes of the messages to come; transports that make packets of one size use it.
+    /// Message length, for transports whose packets have one size.
     pub message_len: usize,
-    /// Circuits the listener prepares for.
+    /// Circuits that the listener provides.
     pub circuits: usize,
-    /// Each circuit a listener prepares for has one peer for good, so that its socket may be
-    /// closed to others. Not so where circuits come and go.
+    /// Each circuit of the listener keeps its first peer, so that its socket may be connected to
+    /// that peer. False where circuits are opened and closed repeatedly.
     pub one_peer: bool,
-    /// Bytes a byte stream's receiver asks for in one call.
+    /// Bytes of one read of a byte stream.
     pub read_len: usize,
-    /// Socket buffers in both directions, bytes.
+    /// SO_SNDBUF and SO_RCVBUF, bytes.
     pub buffers: Option<usize>,
     /// TCP_NODELAY.
     pub nodelay: Option<bool>,
-    /// TCP congestion control, by the kernel's name. Always set, because the system's default
-    /// changes results.
+    /// TCP congestion control, by the kernel's name. Always set: with the system's default, results
+    /// would differ between hosts.
     pub congestion: String,
-    /// How long a blocking call on a socket waits at most before it gives `WouldBlock`; None for
-    /// ever. A limit costs a timer each time a call sleeps, which shows in a delay; without one,
-    /// shutting the socket down for reading ends the wait.
+    /// Timeout of blocking socket calls (SO_RCVTIMEO, SO_SNDTIMEO), after which they return
+    /// `WouldBlock`; None for no timeout. A timeout sets a timer on each sleep, which adds to
+    /// latency; without one, shutting the socket down for reading ends the wait.
     pub blocking_timeout: Option<Duration>,
-    /// Packets a batched or segmented call carries at most; None for as many as fit.
+    /// Most packets in one batched or segmented call; None for as many as fit.
     pub batch: Option<usize>,
-    /// Network interface of link-layer transports.
+    /// Network interface for link-layer transports.
     pub interface: Option<String>,
-    /// Ethernet type of link-layer transports. 0x88b5 is set aside for experiments (IEEE 802).
+    /// EtherType of link-layer transports. 0x88b5 is reserved for experiments (IEEE 802).
     pub ethertype: u16,
-    /// Options only this transport knows, by name; see [`crate::Transport::options`].
+    /// Options of this transport alone, by name; see [`crate::Transport::options`].
     pub transport_specific: BTreeMap<String, String>,
 }
 

@@ -1,9 +1,9 @@
 //! All transports of this build.
 //!
 //! To add one, write a file in `transport/` with a unit struct that implements [`Transport`], and
-//! add it to [`all`]. `examples/add_transport.rs` is a complete one; run it with
-//! `cargo run -p towpath --example add_transport`. `tests/conformance.rs` then holds it to the
-//! contract without another line.
+//! add it to [`all`]. `examples/add_transport.rs` is a complete example; run it with
+//! `cargo run -p towpath --example add_transport`. `tests/conformance.rs` tests every transport in
+//! [`all`] against the contract.
 
 use crate::contract::Transport;
 use crate::transport::{
@@ -12,7 +12,7 @@ use crate::transport::{
     xtp_multicast, xtp_raw,
 };
 
-/// Every transport, in the order tables show them.
+/// All transports, in the order of result tables.
 pub fn all() -> &'static [&'static dyn Transport] {
     &[
         &tcp::Tcp,
@@ -45,7 +45,7 @@ pub fn all() -> &'static [&'static dyn Transport] {
 ///
 /// # Errors
 ///
-/// When there is none of that name; the message lists those there are.
+/// [`UnknownTransport`], whose text lists all names.
 pub fn find(name: &str) -> Result<&'static dyn Transport, UnknownTransport> {
     let found = all().iter().find(|transport| transport.name() == name);
     found.copied().ok_or_else(|| UnknownTransport {
@@ -56,7 +56,7 @@ pub fn find(name: &str) -> Result<&'static dyn Transport, UnknownTransport> {
 /// No transport has that name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownTransport {
-    /// The name asked for.
+    /// The unknown name.
     pub name: String,
 }
 

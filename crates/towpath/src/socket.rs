@@ -1,4 +1,4 @@
-//! What the socket transports share.
+//! Shared by the socket transports: addresses, timeouts, buffers, send and receive.
 
 use crate::contract::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The address of a rendezvous as bytes, and back.
+/// Encodes the address of a rendezvous.
 pub(crate) fn encode_address(address: SocketAddr) -> Vec<u8> {
     address.to_string().into_bytes()
 }
@@ -28,7 +28,7 @@ pub(crate) fn decode_address(bytes: &[u8]) -> io::Result<SocketAddr> {
     })
 }
 
-/// Any port of any address of this host, of the same family as `peer`.
+/// The wildcard address and port 0, of the same family as `peer`.
 pub(crate) fn wildcard_address(peer: &SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -36,20 +36,20 @@ pub(crate) fn wildcard_address(peer: &SocketAddr) -> SocketAddr {
     }
 }
 
-/// Line `index` of a rendezvous that lists one address a circuit.
+/// Entry `index` of a rendezvous that has one line per circuit.
 pub(crate) fn rendezvous_entry(bytes: &[u8], index: usize) -> io::Result<&[u8]> {
     bytes
         .split(|&byte| byte == b'\n')
         .nth(index)
         .ok_or_else(|| {
             let text = format!(
-                "the listener did not prepare for circuit {index}; give both ends the same number"
+                "the listener has no circuit {index}; give both ends the same number of circuits"
             );
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })
 }
 
-/// A name nobody else on this host uses, in the abstract space: no file is made or left behind.
+/// A name unique on this host, in the abstract namespace: no file is created.
 pub(crate) fn unique_name(role: &str) -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -58,7 +58,7 @@ pub(crate) fn unique_name(role: &str) -> String {
     format!("\0towpath-{role}-{process}-{count}-{random:016x}")
 }
 
-/// An abstract name as bytes without its leading zero, and back.
+/// Encodes an abstract name without its leading zero.
 pub(crate) fn encode_name(name: &str) -> Vec<u8> {
     name.trim_start_matches('\0').as_bytes().to_vec()
 }
@@ -75,11 +75,10 @@ pub(crate) fn decode_name(bytes: &[u8]) -> io::Result<SockAddr> {
     SockAddr::unix(format!("\0{text}"))
 }
 
-/// How long a peer may take to answer a new connection: a few lost openings of TCP, which are
-/// repeated after 1, 3 and 7 seconds.
+/// Timeout of a connect: allows for three lost SYNs, which TCP retransmits after 1, 3 and 7 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects `socket`, then sets its patience, which would cut short the opening too.
+/// Connects `socket`, then sets its blocking timeout, which would limit the connect too.
 pub(crate) fn connect(
     socket: &Socket,
     address: &SockAddr,
@@ -97,7 +96,7 @@ pub(crate) fn connect(
     set_blocking_timeout(socket, timeout)
 }
 
-/// An error of a send or a receive. A signal in the middle of a wait is the end of the wait.
+/// The error of a send or a receive. EINTR ends the wait, so it becomes `WouldBlock`.
 #[cold]
 pub(crate) fn to_io_error(errno: Errno) -> io::Error {
     match errno {
@@ -106,13 +105,13 @@ pub(crate) fn to_io_error(errno: Errno) -> io::Error {
     }
 }
 
-/// Makes blocking calls of `socket` give up after `patience`.
+/// Sets SO_RCVTIMEO and SO_SNDTIMEO; None for no timeout.
 pub(crate) fn set_blocking_timeout(socket: &Socket, timeout: Option<Duration>) -> io::Result<()> {
     socket.set_read_timeout(timeout)?;
     socket.set_write_timeout(timeout)
 }
 
-/// The next connection of a listening socket with patience; `TimedOut` at `deadline`.
+/// The next connection of a listening socket that has a blocking timeout; `TimedOut` at `deadline`.
 pub(crate) fn accept(listening: &Socket, deadline: Instant) -> io::Result<Socket> {
     loop {
         match listening.accept() {
@@ -126,20 +125,20 @@ pub(crate) fn accept(listening: &Socket, deadline: Instant) -> io::Result<Socket
     }
 }
 
-/// Whether a try to accept may go on: nobody came yet, a signal, or a peer that left again.
+/// Whether an accept may be retried: timeout, EINTR, or a connection already aborted.
 fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
     matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted)
 }
 
-/// Sets both buffers when asked to.
+/// Sets SO_SNDBUF and SO_RCVBUF if `buffers` is given.
 pub(crate) fn set_buffers(socket: &Socket, buffers: Option<usize>) {
     if let Some(len) = buffers {
         wire_udp::sys::set_buffers(socket.as_fd(), len);
     }
 }
 
-/// Buffers as the kernel granted them (it doubles what is asked for, see socket(7)).
+/// Reads SO_SNDBUF and SO_RCVBUF (the kernel doubles the value set, see socket(7)).
 pub(crate) fn read_buffer_sizes(socket: BorrowedFd<'_>, into: &mut BTreeMap<String, String>) {
     let socket = SockRef::from(&socket);
     if let Ok(len) = socket.send_buffer_size() {
@@ -150,7 +149,7 @@ pub(crate) fn read_buffer_sizes(socket: BorrowedFd<'_>, into: &mut BTreeMap<Stri
     }
 }
 
-/// Waits until `fd` is ready for `interest` or `deadline` has come.
+/// Waits until `fd` is ready for `interest`, at most until `deadline`.
 pub(crate) fn wait(fd: BorrowedFd<'_>, interest: Interest, deadline: Instant) -> io::Result<()> {
     let flags = match interest {
         Interest::Read => PollFlags::IN,
@@ -167,7 +166,7 @@ pub(crate) fn wait(fd: BorrowedFd<'_>, interest: Interest, deadline: Instant) ->
     }
 }
 
-/// Sends on a socket; `block` waits for room as long as its patience lasts.
+/// Sends on a socket; `block` waits for space up to the socket's blocking timeout.
 #[inline]
 pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<usize> {
     let flags = if block {
@@ -178,7 +177,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, bytes: &[u8], block: bool) -> io::Result<
     rustix::net::send(fd, bytes, flags).map_err(to_io_error)
 }
 
-/// Receives on a socket; `block` waits for something as long as its patience lasts.
+/// Receives on a socket; `block` waits for data up to the socket's blocking timeout.
 #[inline]
 pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Result<usize> {
     let flags = if block {
@@ -192,7 +191,7 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Re
     }
 }
 
-/// The tail of a message of which a byte stream took only the front.
+/// The unsent tail of a message after a short write on a byte stream.
 #[derive(Debug, Default)]
 pub(crate) struct UnsentTail {
     bytes: Vec<u8>,
@@ -200,9 +199,9 @@ pub(crate) struct UnsentTail {
 }
 
 impl UnsentTail {
-    /// Sends one message on a byte stream: first what is left of the one before, then this one.
+    /// Sends one message on a byte stream, after the unsent tail of the previous one.
     ///
-    /// A message of which any byte was taken counts as taken; its rest is kept.
+    /// A message of which any byte was sent counts as sent; its tail is kept.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -220,7 +219,7 @@ impl UnsentTail {
         Ok(())
     }
 
-    /// Sends what is left.
+    /// Sends the tail.
     pub(crate) fn flush(&mut self, fd: BorrowedFd<'_>, block: bool) -> io::Result<()> {
         while self.sent < self.bytes.len() {
             self.sent += send(fd, &self.bytes[self.sent..], block)?;
@@ -234,7 +233,7 @@ impl UnsentTail {
     fn queue(&mut self, fd: BorrowedFd<'_>, rest: &[u8], block: bool) {
         self.bytes.extend_from_slice(rest);
         if block {
-            // What still does not go is sent by the next call, which reports any error.
+            // The next call sends what is left, and reports any error.
             let _ = self.flush(fd, true);
         }
     }

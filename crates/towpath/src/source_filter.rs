@@ -1,38 +1,34 @@
-//! Sockets that hear one address only.
+//! A socket filter (SO_ATTACH_FILTER) that passes packets of one source address.
 //!
-//! A program for the kernel's packet filter is attached to the socket. What comes from elsewhere is
-//! dropped before TCP answers a connection or an engine sees a packet, so that nothing is ever sent
-//! to an address somebody merely pretends to have.
+//! Packets from other addresses are dropped before TCP answers a SYN or an engine sees a packet, so
+//! that a spoofed source address never causes a reply.
 //!
-//! Some kernels keep such programs from an ordinary user's TCP sockets. There a connection from
-//! elsewhere is opened by the kernel, which proves the address, and closed again before any data.
+//! Some kernels refuse such filters on TCP sockets of unprivileged users. There the kernel
+//! completes the handshake of a connection from another address, which validates that address, and
+//! the connection is closed before any data.
 
 use socket2::{SockFilter, SockRef, Socket};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
-/// `ld [k]`: a word of the packet into the accumulator (BPF_LD | BPF_W | BPF_ABS).
+/// `ld [k]`: load a word of the packet (BPF_LD | BPF_W | BPF_ABS).
 const BPF_LD_W_ABS: u16 = 0x20;
 
 /// `jeq k, jt, jf` (BPF_JMP | BPF_JEQ | BPF_K).
 const BPF_JEQ_K: u16 = 0x15;
 
-/// `ret k`: octets of the packet to keep (BPF_RET | BPF_K).
+/// `ret k`: accept the first k octets of the packet; 0 drops it (BPF_RET | BPF_K).
 const BPF_RET_K: u16 = 0x06;
 
-/// Offsets from here on count from the network header (SKF_NET_OFF, -0x100000).
+/// Added to an offset, counts it from the network header (-0x100000).
 const SKF_NET_OFF: u32 = 0xfff0_0000;
 
-/// Octets before the source address.
+/// Offset of the source address in the IP header, octets.
 const IPV4_SOURCE_OFFSET: u32 = 12;
 const IPV6_SOURCE_OFFSET: u32 = 8;
 
-/// Lets `socket` hear `only` alone.
-///
-/// # Errors
-///
-/// What the kernel says.
+/// Attaches a filter that passes packets from `only`; None attaches nothing.
 pub(crate) fn attach(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
     match only {
         Some(address) => SockRef::from(&socket).attach_filter(&filter_program(address)),
@@ -40,11 +36,8 @@ pub(crate) fn attach(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result
     }
 }
 
-/// The same where the kernel lets this user; [`is_welcome`] does the rest.
-///
-/// # Errors
-///
-/// What else the kernel says.
+/// [`attach`], if the kernel permits it to this user; otherwise [`accepts_source`] must check each
+/// accepted connection.
 pub(crate) fn attach_if_permitted(socket: BorrowedFd<'_>, only: Option<IpAddr>) -> io::Result<()> {
     let refused = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOPROTOOPT].map(Some);
     match attach(socket, only) {
@@ -53,7 +46,7 @@ pub(crate) fn attach_if_permitted(socket: BorrowedFd<'_>, only: Option<IpAddr>) 
     }
 }
 
-/// Whether an accepted connection comes from the only address that is heard.
+/// Whether an accepted connection comes from `only`.
 pub(crate) fn accepts_source(socket: &Socket, only: Option<IpAddr>) -> bool {
     let Some(only) = only else {
         return true;
@@ -62,7 +55,7 @@ pub(crate) fn accepts_source(socket: &Socket, only: Option<IpAddr>) -> bool {
     from.is_some_and(|from| from.ip().to_canonical() == only)
 }
 
-/// Keeps packets from `address`; it compares word by word.
+/// The filter program that passes packets from `address`, compared word by word.
 fn filter_program(address: IpAddr) -> Vec<SockFilter> {
     let (start, octets) = match address {
         IpAddr::V4(address) => (IPV4_SOURCE_OFFSET, address.octets().to_vec()),
@@ -74,7 +67,7 @@ fn filter_program(address: IpAddr) -> Vec<SockFilter> {
         let value = word
             .iter()
             .fold(0, |value, &octet| value << 8 | u32::from(octet));
-        // A difference jumps over the words to come and the first return.
+        // On a mismatch, jump over the remaining comparisons to the second return, which drops.
         let miss = 2 * (words - index - 1) + 1;
         program.push(SockFilter::new(
             BPF_LD_W_ABS,

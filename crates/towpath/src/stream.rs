@@ -1,4 +1,4 @@
-//! What the byte streams over sockets share: one end of a connection.
+//! Shared by the stream-socket transports: the circuit on a connected socket.
 
 use crate::contract::{Circuit, Interest};
 use crate::options::Options;
@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-/// One end of a connection, one call a message.
+/// A circuit on a connected stream socket, one system call per message.
 #[derive(Debug)]
 pub(crate) struct StreamCircuit {
     pub(crate) socket: Socket,
@@ -20,12 +20,12 @@ pub(crate) struct StreamCircuit {
     readback: SocketReadback,
 }
 
-/// What a transport reads back of its sockets, beyond the buffers.
+/// Reads back the options and counters of a transport's socket, besides its buffer sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SocketReadback {
-    /// Options in effect.
+    /// Adds options in effect.
     pub(crate) effective: fn(&Socket, &mut BTreeMap<String, String>),
-    /// Counts.
+    /// Adds counters.
     pub(crate) counts: fn(&Socket, &mut BTreeMap<String, u64>),
 }
 
@@ -46,12 +46,12 @@ impl StreamCircuit {
         }
     }
 
-    /// Has a transport of another kind read back.
+    /// Replaces the readback, for a transport of another kind.
     pub(crate) fn with_readback(self, readback: SocketReadback) -> StreamCircuit {
         StreamCircuit { readback, ..self }
     }
 
-    /// Writes part of `bytes`: how many.
+    /// Writes part of `bytes`; returns how many.
     #[inline]
     pub(crate) fn write(&mut self, bytes: &[u8], block: bool) -> io::Result<usize> {
         self.send_calls += 1;

@@ -1,4 +1,4 @@
-//! What the connection-oriented local sockets share: a listener with an abstract name.
+//! Shared by the connection-oriented Unix sockets: a listener with an abstract name.
 
 use crate::contract::{BLOCKING_TIMEOUT, Circuit, Listener, Reach, Rendezvous};
 use crate::options::Options;
@@ -7,10 +7,10 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::io;
 use std::time::Instant;
 
-/// Makes a circuit of a connected socket.
+/// Makes a transport's circuit from a connected socket.
 pub(crate) type UnixCircuitFactory = fn(Socket, &Options) -> Box<dyn Circuit>;
 
-/// A listening local socket.
+/// A listening Unix socket.
 pub(crate) struct UnixSocketListener {
     socket: Socket,
     name: String,
@@ -19,7 +19,7 @@ pub(crate) struct UnixSocketListener {
 }
 
 impl UnixSocketListener {
-    /// Listens under a new name.
+    /// Listens on a new unique name.
     pub(crate) fn bind(
         kind: Type,
         options: &Options,
@@ -71,7 +71,7 @@ impl Listener for UnixSocketListener {
 
     fn accept(&mut self, deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let socket = socket::accept(&self.socket, deadline)?;
-        // Local sockets inherit neither: each end's options count for what it sends.
+        // Accepted Unix sockets inherit neither option; each end's options apply to what it sends.
         socket::set_buffers(&socket, self.options.buffers);
         socket::set_blocking_timeout(&socket, self.options.blocking_timeout)?;
         Ok((self.make_circuit)(socket, &self.options))

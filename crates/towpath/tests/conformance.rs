@@ -1,4 +1,4 @@
-//! What every transport must do, whatever it is. Those that cannot run here are skipped aloud.
+//! Conformance tests of the contract, for all transports. Unavailable ones print SKIPPED.
 
 mod support;
 
@@ -10,11 +10,11 @@ use towpath::{Circuit, Family, Options, Reach, all};
 
 const LENGTHS: [usize; 5] = [0, 1, 64, 1400, 16384];
 
-/// Whether a message of `len` bytes can be sent at all.
+/// Whether the transport can send a message of `len` bytes.
 fn allowed(subject: &Subject, len: usize) -> bool {
     match subject.name() {
         "unix-seqpacket" | "xtp-message" => len > 0,
-        // A veth pair's frames hold 1500 octets, less the header of 6.
+        // The MTU of a veth pair is 1500 octets, less the header of 6.
         "raw-ether" => len <= 1494,
         _ => true,
     }
@@ -63,7 +63,7 @@ fn burst_arrives_in_order() {
         let mut pair = subject.introduced_pair();
         let messages: Vec<Vec<u8>> = (0..20).map(|salt| pattern(64, salt)).collect();
         for message in &messages {
-            pair.client.send(message).expect("room for a few");
+            pair.client.send(message).expect("space for a few");
         }
         flush(&mut *pair.client);
         let got = if subject.transport.class().stream {
@@ -84,14 +84,14 @@ fn send_run_and_recv_run_keep_messages_whole() {
     for len in [64, 1400] {
         let options = Options {
             message_len: len,
-            // Room for a run on connectionless transports, which lose what does not fit.
+            // Buffers for a whole run: connectionless transports drop what does not fit.
             buffers: Some(1 << 20),
             ..Options::default()
         };
         for_each(&options, |subject| {
             let mut pair = subject.introduced_pair();
             let message = pattern(len, 3);
-            let taken = pair.client.send_run(&message, 40).expect("room for a run");
+            let taken = pair.client.send_run(&message, 40).expect("space for a run");
             assert!((1..=40).contains(&taken), "{}", subject.name());
             flush(&mut *pair.client);
             let arrived = recv_runs(&mut *pair.server, (taken * len) as u64);
@@ -115,7 +115,7 @@ fn shared_messages_arrive_intact_and_are_released() {
         let mut pair = subject.introduced_pair();
         let message: Arc<[u8]> = pattern(1400, 5).into();
         let taken = pair.client.send_shared_run(&message, 20);
-        let taken = taken.expect("room for a run");
+        let taken = taken.expect("space for a run");
         flush(&mut *pair.client);
         let got = if subject.transport.class().stream {
             recv_bytes(&mut *pair.server, taken * 1400)
@@ -127,7 +127,7 @@ fn shared_messages_arrive_intact_and_are_released() {
         assert!(got == message.repeat(taken), "{}", subject.name());
         drop(pair);
         let deadline = Instant::now() + LIMIT;
-        // A helper thread may be the last to hold it.
+        // A helper thread may be the last to release it.
         while Arc::strong_count(&message) > 1 {
             assert!(Instant::now() < deadline, "{} keeps it", subject.name());
             std::thread::sleep(Duration::from_millis(1));
@@ -158,7 +158,7 @@ fn runs_and_single_receives_mix() {
     for_each(&Options::default(), |subject| {
         let mut pair = subject.introduced_pair();
         let message = pattern(100, 9);
-        let taken = pair.client.send_run(&message, 10).expect("room for a run");
+        let taken = pair.client.send_run(&message, 10).expect("space for a run");
         flush(&mut *pair.client);
         let mut bytes = recv_one(&mut *pair.server).len();
         bytes += recv_one_more(&mut *pair.server, taken * 100 - bytes);
@@ -172,7 +172,7 @@ fn runs_and_single_receives_mix() {
     });
 }
 
-/// Receives once more if anything is to come.
+/// Receives once more if data are outstanding.
 fn recv_one_more(circuit: &mut dyn Circuit, left: usize) -> usize {
     if left == 0 {
         return 0;
@@ -203,13 +203,13 @@ fn end_of_stream_follows_all_data() {
             return;
         }
         let mut pair = subject.introduced_pair();
-        send(&mut *pair.client, b"last words");
+        send(&mut *pair.client, b"final data");
         pair.client.finish().expect("the end is sent");
         let mut bytes = Vec::new();
         while let Some(more) = recv(&mut *pair.server) {
             bytes.extend(more);
         }
-        assert_eq!(bytes, b"last words", "{}", subject.name());
+        assert_eq!(bytes, b"final data", "{}", subject.name());
         // The other direction is still open.
         send(&mut *pair.server, b"answer");
         assert_eq!(recv_one(&mut *pair.client), b"answer", "{}", subject.name());
@@ -305,7 +305,7 @@ fn listener_serves_clients_one_after_another() {
                 let mut server = listener.accept(Instant::now() + LIMIT).expect("a client");
                 let request = recv_one(&mut *server);
                 send(&mut *server, &request);
-                // A connection-oriented client says that it has the reply by leaving.
+                // A connection-oriented client closes once it has the reply.
                 if !transport.class().connectionless {
                     assert_eq!(recv(&mut *server), None, "{}", transport.name());
                 }
@@ -375,7 +375,7 @@ fn full_circuit_blocks_sender_without_loss() {
         let mut got: Vec<u8> = Vec::new();
         let deadline = Instant::now() + LIMIT;
         while got.len() < sent.len() {
-            // The rest of a message that went in part, or of a buffer, leaves when there is room.
+            // Sends the unsent tail of a message or a buffer once there is space.
             let _ = pair.client.flush();
             let mut buffer = vec![0; 64 << 10];
             match pair.server.recv(&mut buffer) {
@@ -404,17 +404,21 @@ fn vanished_peer_gives_end_or_error_without_hanging() {
         let deadline = Instant::now() + LIMIT;
         let mut noticed = false;
         for _ in 0..20 {
-            let _ = pair.client.send(b"anybody there?");
+            let _ = pair.client.send(b"are you there?");
             noticed = match pair.client.recv(&mut buffer) {
                 Ok(None) => true,
-                Ok(Some(len)) => panic!("{}: {len} bytes from nobody", subject.name()),
+                Ok(Some(len)) => panic!("{}: {len} bytes from no peer", subject.name()),
                 Err(error) => error.kind() != ErrorKind::WouldBlock,
             };
             if noticed || Instant::now() > deadline {
                 break;
             }
         }
-        assert!(noticed || connectionless, "{}: never told", subject.name());
+        assert!(
+            noticed || connectionless,
+            "{}: no end or error",
+            subject.name()
+        );
         assert!(Instant::now() < deadline, "{}: hung", subject.name());
     });
 }

@@ -1,37 +1,37 @@
-//! The header in front of the user's bytes, 20 octets.
+//! The header of [`crate::EtherSocket`]'s frames, 20 octets.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Octets of the header: Ethernet's 14, then the length and two ports.
+/// Octets of the header: Ethernet's 14, the length, and two ports.
 pub const HEADER_LEN: usize = 20;
 
-/// Octets of the header that count against an interface's largest packet.
+/// Octets of the header that count against an interface's MTU.
 pub(crate) const SUBHEADER_LEN: usize = 6;
 
-/// User bytes the length field can name.
+/// User bytes that fit the length field.
 pub const PAYLOAD_MAX: usize = u16::MAX as usize;
 
 /// Offset of the destination port in a frame, for the kernel's filter.
 pub(crate) const PORT_OFFSET: u32 = 16;
 
-/// Where a frame goes to or comes from.
+/// Destination or source of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtherAddress {
     /// The interface's hardware address.
     pub hardware: [u8; 6],
-    /// The program behind it.
+    /// The port, which names a program.
     pub port: u16,
 }
 
-/// What the header of a frame says.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Where it goes.
+    /// Destination.
     pub to: EtherAddress,
-    /// Where it comes from.
+    /// Source.
     pub from: EtherAddress,
-    /// The type that tells protocols apart.
+    /// EtherType of the protocol.
     pub ethertype: u16,
     /// User bytes behind the header; padding may follow them.
     pub len: u16,
@@ -51,7 +51,7 @@ impl FrameHeader {
         octets
     }
 
-    /// Reads a header in front of `arrived` octets; None when it names more than arrived.
+    /// Parses a header in front of `arrived` octets; None when its length field exceeds them.
     #[inline]
     pub fn parse(octets: &[u8; HEADER_LEN], arrived: usize) -> Option<FrameHeader> {
         let number = |at: usize| u16::from_be_bytes([octets[at], octets[at + 1]]);
@@ -87,7 +87,7 @@ impl fmt::Display for EtherAddress {
     }
 }
 
-/// A text is no address of the form `02:00:00:00:00:01/4711`.
+/// The error for a text that is not of the form `02:00:00:00:00:01/4711`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidEtherAddress;
 

@@ -1,19 +1,20 @@
 //! Ethernet frames as a medium: packet sockets on a named interface.
 //!
-//! * [`EtherWire`] - a packet socket as a wire for engines: frames lie in two rings that the kernel
-//!   shares, and a call sends as many as there are.
-//! * [`Interface`] - what an interface is: its number, address and largest packet.
-//! * [`Frame`], [`EtherSocket`] - one message a frame and a call, for one port, without an engine.
-//! * [`packet`] - opening a packet socket, also for captures and for emulated links.
+//! * [`EtherWire`] - a packet socket as a wire for engines: frames are in two rings shared with the
+//!   kernel, and a call sends all frames in the send ring.
+//! * [`Interface`] - an interface's index, hardware address and MTU.
+//! * [`FrameHeader`], [`EtherSocket`] - one message a frame and a call, for one port, without an
+//!   engine.
+//! * [`packet`] - opens packet sockets, also for captures and emulated links.
 //! * `sys` - the system calls that no library offers safely; the only unsafe code.
 //!
-//! Ethernet pads short frames and knows hosts, not programs. An engine's packets say themselves how
-//! long they are and whom they are for, so an [`EtherWire`] puts nothing in front of them but the
-//! Ethernet header. An [`EtherSocket`] adds 6 octets: the length of the user's bytes, and the ports
-//! they go to and come from. The kernel filters by port, so that several circuits share an interface
-//! and a type without waking one another.
+//! Ethernet pads short frames and addresses hosts, not programs. An engine's packets carry their
+//! own length and destination, so an [`EtherWire`] puts only the Ethernet header in front of them.
+//! An [`EtherSocket`] adds 6 octets: the length of the user's bytes and two ports. The kernel
+//! filters by port, so that several circuits share an interface and an EtherType without waking one
+//! another.
 //!
-//! A packet socket needs the privilege CAP_NET_RAW.
+//! A packet socket needs CAP_NET_RAW.
 
 mod frame;
 pub mod packet;

@@ -1,43 +1,43 @@
-//! Packet sockets, for everybody in the house who needs one.
+//! Packet sockets, for wires, captures and emulated links.
 
 use crate::socket::Interface;
 use crate::sys;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// Frames of every type (ETH_P_ALL).
+/// Frames of every EtherType (ETH_P_ALL).
 pub const ALL_TYPES: u16 = 3;
 
-/// What a packet socket is to receive, and how. Frames are whole, Ethernet header included.
+/// Options of a packet socket. Frames include the Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketSocketOptions {
-    /// Frames of this type, or of [`EVERY`].
+    /// EtherType to receive, or [`ALL_TYPES`].
     pub ethertype: u16,
-    /// Of these, those for one port of [`crate::Frame`] only.
+    /// Receive only frames to this port of [`crate::FrameHeader`].
     pub port: Option<u16>,
     /// Whether frames that this host sends are received too.
     pub outgoing: OutgoingFrames,
-    /// Whether the kernel stamps frames (SO_TIMESTAMPNS).
+    /// Whether the kernel timestamps frames (SO_TIMESTAMPNS).
     pub timestamped: bool,
-    /// Octets that may wait to be received, the kernel's own included: beyond the system's limit
-    /// where the right is there, else up to it. None for what the system does.
+    /// Receive buffer, the kernel's bookkeeping included: beyond the system's limit with
+    /// CAP_NET_ADMIN, else up to it. None for the default.
     pub receive_buffer: Option<usize>,
     /// Whether calls never wait.
     pub nonblocking: bool,
 }
 
-/// What to do with frames that this host sends.
+/// Treatment of frames that this host sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingFrames {
-    /// They are received as others are.
+    /// Received like all others.
     Received,
-    /// Received, but not on a loopback, where each comes in again.
+    /// Received, except on a loopback, where each frame also arrives as an incoming one.
     ReceivedOnce,
     /// Not received.
     Ignored,
 }
 
-/// What kind of hardware an interface is, `ARPHRD_*` of `<linux/if_arp.h>`.
+/// Hardware type of an interface, `ARPHRD_*` of `<linux/if_arp.h>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HardwareType(pub u16);
 
@@ -45,7 +45,7 @@ pub struct HardwareType(pub u16);
 ///
 /// # Errors
 ///
-/// `PermissionDenied` without CAP_NET_RAW, else what the kernel says.
+/// `PermissionDenied` without CAP_NET_RAW.
 pub fn open(
     interface: &Interface,
     opening: &PacketSocketOptions,
@@ -53,11 +53,7 @@ pub fn open(
     sys::open(interface.index, opening)
 }
 
-/// Frames the kernel dropped for want of room since the last call.
-///
-/// # Errors
-///
-/// What the kernel says.
+/// Frames the kernel dropped since the last call because the receive buffer was full.
 pub fn drops(socket: std::os::fd::BorrowedFd<'_>) -> io::Result<u64> {
     sys::drops(socket)
 }

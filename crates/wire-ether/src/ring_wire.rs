@@ -1,4 +1,4 @@
-//! Rings of frames as a wire.
+//! A packet socket with rings of frames as a wire.
 
 use crate::socket::Interface;
 use crate::sys::{self, ReceiveRing, RingSizes, SLOT_OVERHEAD, SendRing};
@@ -11,49 +11,48 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use wire::{Arrival, Capabilities, Receiver, Wire};
 
-/// Octets of the Ethernet header: where to, where from, the type.
+/// Octets of the Ethernet header: destination, source, type.
 const HEADER_LEN: usize = 14;
 
-/// Octets behind the header that the shortest frame on a cable has; shorter packets are padded.
+/// Shortest payload of an Ethernet frame; shorter packets are padded to it.
 const PADDED_LEN: usize = 46;
 
-/// Packets a call sends at most, as many as one of segmented UDP.
+/// Packets of a send, at most: as many as with segmented UDP.
 const SEGMENTS_MAX: usize = 64;
 
-/// Octets of the ring of received frames: 2048 full frames, 25 ms at a gigabit a second.
+/// Octets of the receive ring: 2048 full frames, 25 ms at 1 Gbit/s.
 const RECEIVE_RING_LEN: usize = 4 << 20;
 
-/// Octets of the ring of frames to send: eight full batches.
+/// Octets of the send ring: eight full batches.
 const SEND_RING_LEN: usize = 1 << 20;
 
 /// Slots a ring has at least, however long its frames.
 const SLOTS_MIN: usize = 2 * SEGMENTS_MAX;
 
-/// How long a waiting receive waits, so that its thread looks at other things now and then. Nothing
-/// else would end the wait: a packet socket cannot be shut down.
+/// Timeout of a waiting receive, so that its thread can check for other work. Nothing else ends the
+/// wait: a packet socket cannot be shut down.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
-/// How a wire on an interface is to be.
+/// Configuration of a wire on an interface.
 #[derive(Clone, Copy, Debug)]
 pub struct EtherWireConfig {
-    /// The type that tells protocols apart.
+    /// EtherType of the protocol.
     pub ethertype: u16,
-    /// Octets of the longest packet, the Ethernet header not counted; the interface may set a
-    /// lower limit. Slots of the rings are as long.
+    /// Octets of the longest packet without the Ethernet header; the interface's MTU may be lower.
+    /// It sets the length of the rings' slots.
     pub packet_max: usize,
-    /// Whether frames go to the device past the queueing discipline (PACKET_QDISC_BYPASS), and are
-    /// dropped where the device is busy.
+    /// Whether frames bypass the queueing discipline (PACKET_QDISC_BYPASS); frames are then dropped
+    /// when the device is busy.
     pub bypass: bool,
 }
 
-/// A packet socket with rings as a wire. Peers are hardware addresses; every wire of a host on the
-/// same interface and type gets every frame, and protocols tell theirs apart.
+/// A packet socket with rings as a wire. Peers are hardware addresses. Every wire on the same
+/// interface and EtherType receives every frame, so protocols must demultiplex by themselves.
 pub struct EtherWire {
     socket: OwnedFd,
     interface: Interface,
     config: EtherWireConfig,
-    /// Finds the end of a packet in a short frame, which was padded on its way if it was shorter
-    /// than 46 octets.
+    /// Reads the length of a packet in a frame of the minimum length, which may be padded.
     packet_len: Option<PacketLen>,
     send_ring: SendRing,
     /// Shared with receivers; at most one thread receives at a time.
@@ -65,7 +64,7 @@ impl EtherWire {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied`, with what would help, without CAP_NET_RAW, else what the kernel says.
+    /// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
     pub fn open(interface: Interface, config: &EtherWireConfig) -> io::Result<EtherWire> {
         let packet_max = config.packet_max.min(interface.mtu);
         let config = EtherWireConfig {
@@ -91,7 +90,7 @@ impl EtherWire {
         })
     }
 
-    /// Where peers reach it.
+    /// Its hardware address.
     pub fn address(&self) -> Address {
         Address::Ether(self.interface.hardware)
     }
@@ -101,33 +100,29 @@ impl EtherWire {
         &self.interface
     }
 
-    /// Frames the kernel dropped for want of a slot since the last call.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
+    /// Frames the kernel dropped since the last call because no slot was free.
     pub fn drops(&self) -> io::Result<u64> {
         sys::drops(self.socket.as_fd())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self.send_ring.flush(self.socket.as_fd()) {
-            // They stay in the ring, and the next call sends them.
+            // The frames stay in the ring, and the next call sends them.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            // The device's queue is full: those are lost, as they would be further on.
+            // The device's queue is full: the frames are lost, as at a full queue of the path.
             Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => Ok(()),
             other => other,
         }
     }
 }
 
-/// Asks for as much room for frames on their way as the ring has.
+/// Requests a send buffer as large as the send ring.
 fn enlarge_send_buffer(socket: BorrowedFd<'_>) {
-    // Without the right to it the usual room has to do.
+    // Without CAP_NET_ADMIN the kernel caps it, and the smaller buffer must do.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_RING_LEN);
 }
 
-/// What the kernel said, with what would help.
+/// The kernel's error with its remedy.
 fn open_error(error: &io::Error) -> io::Error {
     let text = match error.kind() {
         io::ErrorKind::PermissionDenied => {
@@ -188,7 +183,7 @@ impl Wire for EtherWire {
             self.flush()?;
         }
         let Ok(mut receive_ring) = self.receive_ring.try_lock() else {
-            // A receiver is at it.
+            // A receiver has the lock and will deliver the frames.
             return Err(io::ErrorKind::WouldBlock.into());
         };
         take_batch(&mut receive_ring, self.packet_len, buffer)
@@ -202,9 +197,14 @@ impl Wire for EtherWire {
         Some(self.socket.as_fd())
     }
 
+    // Buffered frames stay in the ring, where the descriptor shows them.
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         match group {
-            // The lowest bit of the first octet marks groups.
+            // The lowest bit of the first octet marks multicast addresses.
             Address::Ether(group) if group[0] & 1 == 1 => {
                 sys::join(self.socket.as_fd(), self.interface.index, group)
             }
@@ -233,10 +233,10 @@ fn too_long(len: usize, most: usize) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// Octets in pieces, read from the front.
+/// Reads octets from several slices.
 struct SliceReader<'a> {
     slices: &'a [IoSlice<'a>],
-    /// Octets of the first piece that were read.
+    /// Octets of the first slice already read.
     at: usize,
 }
 
@@ -257,8 +257,8 @@ impl SliceReader<'_> {
     }
 }
 
-/// Moves the next packet into `buffer`, and those behind it that came from the same host and are as
-/// long; one shorter than the others ends them.
+/// Moves the next packet into `buffer`, and the packets behind it of the same sender and length. A
+/// shorter packet is the last of an arrival.
 fn take_batch(
     receive_ring: &mut ReceiveRing,
     packet_len: Option<PacketLen>,
@@ -293,7 +293,7 @@ fn take_batch(
     arrival.ok_or_else(|| io::ErrorKind::WouldBlock.into())
 }
 
-/// The sender of a frame and the packet in it; None for one without a packet.
+/// The sender of a frame and its packet without padding; None for an empty frame.
 fn parse(frame: &[u8], packet_len: Option<PacketLen>) -> Option<(Address, &[u8])> {
     let (header, packet) = frame.split_first_chunk::<HEADER_LEN>()?;
     let mut from = [0; 6];
@@ -334,9 +334,19 @@ impl Receiver for EtherReceiver {
             tv_sec: 0,
             tv_nsec: i64::from(MAX_WAIT.subsec_nanos()),
         };
-        // An interrupted wait is a short one.
+        // A signal only shortens the wait.
         let _ = poll(&mut ready, Some(&limit));
         take_batch(&mut receive_ring, self.packet_len, buffer)
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn hint_busy_poll(&self) {}
+
+    fn is_interruptible(&self) -> bool {
+        false
     }
 }
 

@@ -13,11 +13,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// A network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// The kernel's number for it.
+    /// Its index in the kernel.
     pub index: u32,
     /// Its hardware address; zeros on the loopback.
     pub hardware: [u8; 6],
-    /// Octets of its largest packet, the Ethernet header not counted.
+    /// Its MTU: octets of the largest packet without the Ethernet header.
     pub mtu: usize,
 }
 
@@ -26,18 +26,18 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// `NotFound` when there is none, or what the kernel says.
+    /// `NotFound` when there is none.
     pub fn find(name: &str) -> io::Result<Interface> {
         sys::interface(name)
     }
 
-    /// User bytes of the largest frame.
+    /// User bytes of the largest frame behind a [`FrameHeader`].
     pub fn payload_max(&self) -> usize {
         self.mtu.saturating_sub(SUBHEADER_LEN).min(PAYLOAD_MAX)
     }
 }
 
-/// A packet socket that receives the frames of one type for one port.
+/// A packet socket for the frames of one EtherType to one port.
 #[derive(Debug)]
 pub struct EtherSocket {
     socket: OwnedFd,
@@ -51,7 +51,7 @@ impl EtherSocket {
     ///
     /// # Errors
     ///
-    /// `PermissionDenied` without CAP_NET_RAW, else what the kernel says.
+    /// `PermissionDenied` without CAP_NET_RAW.
     pub fn open(interface: Interface, ethertype: u16, port: u16) -> io::Result<EtherSocket> {
         let opening = PacketSocketOptions {
             ethertype,
@@ -82,7 +82,7 @@ impl EtherSocket {
         })
     }
 
-    /// Where peers reach it.
+    /// Its hardware address and port.
     pub fn address(&self) -> EtherAddress {
         EtherAddress {
             hardware: self.interface.hardware,
@@ -95,7 +95,7 @@ impl EtherSocket {
         &self.interface
     }
 
-    /// The header of frames to `to`, with the length to be filled in.
+    /// The header of frames to `to`; [`send`](EtherSocket::send) fills in the length.
     pub fn header(&self, to: EtherAddress) -> FrameHeader {
         FrameHeader {
             to,
@@ -105,13 +105,12 @@ impl EtherSocket {
         }
     }
 
-    /// Sends `bytes` behind `header`, whose length is set here; `block` waits for room as long as
-    /// the socket's timeout says.
+    /// Sends `bytes` behind `header`, whose length it sets. With `block` it waits for room, up to
+    /// the socket's timeout.
     ///
     /// # Errors
     ///
-    /// EMSGSIZE beyond the largest frame, ENOBUFS when the interface's queue is full, else what the
-    /// kernel says.
+    /// EMSGSIZE beyond the largest frame, ENOBUFS when the interface's queue is full.
     #[inline]
     pub fn send(&self, header: &mut FrameHeader, bytes: &[u8], block: bool) -> Result<(), Errno> {
         if bytes.len() > self.interface.payload_max() {
@@ -134,13 +133,14 @@ impl EtherSocket {
         Ok(())
     }
 
-    /// Receives one frame: its header; the user's bytes are in `buffer`, cut off at its end.
+    /// Receives one frame: returns its header and puts the user's bytes into `buffer`, truncated to
+    /// its length. With `block` it waits, up to the socket's timeout.
     ///
-    /// None is a frame that lies about its length, which is dropped.
+    /// None for a frame whose length field exceeds the frame; it is dropped.
     ///
     /// # Errors
     ///
-    /// EAGAIN when nothing is there; `block` waits as long as the socket's timeout says.
+    /// EAGAIN when no frame is waiting.
     #[inline]
     pub fn recv(&self, buffer: &mut [u8], block: bool) -> Result<Option<FrameHeader>, Errno> {
         let mut front = [0; HEADER_LEN];
@@ -152,7 +152,7 @@ impl EtherSocket {
         let mut slices = [IoSliceMut::new(&mut front), IoSliceMut::new(buffer)];
         let mut control = RecvAncillaryBuffer::default();
         let got = recvmsg(&self.socket, &mut slices, &mut control, flags)?;
-        // With TRUNC the kernel tells the frame's own length, cut off or not.
+        // With MSG_TRUNC the kernel returns the frame's length, truncated or not.
         let arrived = got.bytes.checked_sub(HEADER_LEN);
         Ok(arrived.and_then(|arrived| FrameHeader::parse(&front, arrived)))
     }

@@ -1,4 +1,4 @@
-//! Rings on interfaces of a namespace of the test's own.
+//! Packet rings on interfaces of a namespace of the test's own.
 
 use engine::Address;
 use std::io::{ErrorKind, IoSlice};
@@ -7,7 +7,7 @@ use testbed::{INTERFACE, Testbed, TestbedError, TestbedPlan};
 use wire::Wire;
 use wire_ether::{EtherWire, EtherWireConfig, Interface};
 
-/// No test waits longer for anything.
+/// Longest wait of any test.
 const LIMIT: Duration = Duration::from_secs(10);
 
 fn settings() -> EtherWireConfig {
@@ -18,13 +18,13 @@ fn settings() -> EtherWireConfig {
     }
 }
 
-/// Packets say in their first two octets how long they are.
+/// The first two octets of a packet are its length.
 fn packet_len(packet: &[u8]) -> Option<usize> {
     let len = packet.first_chunk::<2>()?;
     Some(usize::from(u16::from_be_bytes(*len)))
 }
 
-/// Two hosts and a wire in each; None, said aloud, where this user may have none.
+/// Two hosts and a wire in each; prints SKIPPED and returns None where this user may not make them.
 fn wires(settings: EtherWireConfig, links: &str) -> Option<(Testbed, [EtherWire; 2])> {
     let plan = TestbedPlan::pair(links.parse().expect("a link"), 1);
     let testbed = match Testbed::up(&plan) {
@@ -42,7 +42,8 @@ fn wires(settings: EtherWireConfig, links: &str) -> Option<(Testbed, [EtherWire;
             wire.set_packet_len(packet_len);
             Ok::<_, std::io::Error>(wire)
         });
-        made.expect("the host lives").expect("whoever made it may")
+        made.expect("the host lives")
+            .expect("its owner may open sockets")
     });
     Some((testbed, wires))
 }
@@ -111,7 +112,7 @@ fn batches_stay_in_order_across_ring_wraparound() {
 
 #[test]
 fn full_send_ring_would_block_and_loses_nothing() {
-    // Nobody takes what arrives until all is sent: as much as the other ring holds.
+    // Nothing is received until all is sent: as much as the receive ring holds.
     let Some((_testbed, [mut near, mut far])) = wires(settings(), "kernel") else {
         return;
     };
@@ -164,7 +165,7 @@ fn receiver_waits_and_ignores_frames_for_other_hosts() {
             assert!(Instant::now() < end, "nothing arrives");
         }
     };
-    // Another host's, and then its own.
+    // A frame for another host, then one for this host.
     send(
         &mut near,
         Address::Ether([2, 9, 9, 9, 9, 9]),

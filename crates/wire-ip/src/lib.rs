@@ -1,22 +1,22 @@
-//! Raw IP as a wire: packets straight behind an IPv4 or IPv6 header, with a protocol number and no
+//! Raw IP as a wire: packets directly behind an IPv4 or IPv6 header, with a protocol number and no
 //! ports.
 //!
-//! * [`IpWire`] implements [`wire::Wire`] with one system call for many packets either way.
-//! * `receive_queue` - packets that one call brought, until the engine gets them.
-//! * `sys` - those calls; the only unsafe code. Addresses, socket options and groups are those of
-//!   `wire-udp`.
+//! * [`IpWire`] implements [`wire::Wire`]; one system call sends or receives many packets.
+//! * `receive_queue` - packets of one recvmmsg that the engine has not taken yet.
+//! * `sys` - sendmmsg and recvmmsg; the only unsafe code. Addresses, socket options and multicast
+//!   are those of `wire-udp`.
 //!
-//! There is no segmentation by the kernel here: every packet goes through the stack by itself, and
-//! all the call saves is the way into the kernel. Nor are there ports: each raw socket bound to an
-//! address gets every packet of the protocol that comes to it, so programs on one address must tell
-//! theirs from others'. XTP does, by its keys and by the port inside its openings.
+//! The kernel does not segment raw IP: every packet goes through the stack by itself, and a call
+//! for many packets saves only system calls. There are no ports either: a raw socket bound to an
+//! address receives every packet of the protocol for that address, so programs on one address must
+//! demultiplex by themselves. XTP does, by its keys and by the port in its FIRST packets.
 //!
-//! A raw socket needs the right CAP_NET_RAW; see [`IpWire::bind`].
+//! A raw socket needs CAP_NET_RAW; see [`IpWire::bind`].
 
 mod receive_queue;
 mod sys;
 
-use engine::Address;
+use engine::{Address, PacketLen};
 use receive_queue::ReceiveQueue;
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with};
 use std::io::{self, IoSlice};
@@ -27,23 +27,23 @@ use std::time::Duration;
 use wire::{Arrival, Capabilities, Receiver, Wire};
 use wire_udp::multicast::{self, MulticastSockets};
 
-/// XTP's number among the protocols over IP (IANA).
+/// IP protocol number of XTP (IANA).
 pub const XTP: u8 = 36;
 
-/// Octets behind the longest IPv4 header (60) in the longest packet.
+/// Longest payload: 65,535 less the longest IPv4 header of 60 octets.
 pub const PAYLOAD_MAX: usize = 65_535 - 60;
 
-/// Packets a call sends at most, as many as one of segmented UDP.
+/// Packets of a send, at most: as many as with segmented UDP.
 const SEGMENTS_MAX: usize = 64;
 
-/// Octets a call sends at most. With the kernel's own octets, at worst as many again, they take a
-/// third of the smallest buffer it grants by default (416 KiB).
+/// Octets of a send, at most. With the kernel's bookkeeping, at worst as much again, they take a
+/// third of the smallest default buffer (416 KiB).
 const BATCH_BYTES_MAX: usize = 64 << 10;
 
-/// Octets of kernel buffer asked for in each direction; see [`wire_udp::BUFFER_LEN`].
+/// Kernel buffer requested in each direction; see [`wire_udp::BUFFER_LEN`].
 const BUFFER_LEN: usize = wire_udp::BUFFER_LEN;
 
-/// How long a waiting receive waits unless told otherwise.
+/// Default timeout of a waiting receive.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
 /// A raw IP socket as a wire.
@@ -60,12 +60,11 @@ pub struct IpWire {
 }
 
 impl IpWire {
-    /// Opens a socket for the packets of `protocol` that come to the address `local`.
+    /// Opens a socket for the packets of `protocol` to the address `local`.
     ///
     /// # Errors
     ///
-    /// `PermissionDenied`, with what would help, without the right to raw sockets; else what the
-    /// kernel says about the address.
+    /// `PermissionDenied`, with the remedy, without CAP_NET_RAW.
     pub fn bind(local: IpAddr, protocol: u8) -> io::Result<IpWire> {
         let family = match local {
             IpAddr::V4(_) => AddressFamily::INET,
@@ -102,12 +101,8 @@ impl IpWire {
         self.local
     }
 
-    /// Sets how long a receiver made from now on waits, None for ever; see
-    /// [`wire_udp::UdpWire::set_patience`].
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
+    /// Sets the receive timeout of receivers made from now on; None waits without a limit. See
+    /// [`wire_udp::UdpWire::set_max_wait`].
     pub fn set_max_wait(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
         self.max_wait = max_wait;
         let id = rustix::net::sockopt::Timeout::Recv;
@@ -116,7 +111,7 @@ impl IpWire {
     }
 }
 
-/// What the kernel said, with what would help.
+/// The kernel's error with its remedy.
 fn open_error(error: &io::Error) -> io::Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => io::Error::new(
@@ -149,7 +144,7 @@ impl Wire for IpWire {
 
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let Ok(mut queue) = self.queue.try_lock() else {
-            // A receiver is at it.
+            // A receiver has the lock and will deliver the packets.
             return Err(io::ErrorKind::WouldBlock.into());
         };
         if queue.is_empty() {
@@ -163,6 +158,9 @@ impl Wire for IpWire {
         }
         queue.pop_arrival(buffer)
     }
+
+    // Each packet has a buffer of its own, so its length is known.
+    fn set_packet_len(&mut self, _: PacketLen) {}
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         let multicast = self.multicast.as_ref().map(MulticastSockets::descriptor);
@@ -190,7 +188,7 @@ impl Wire for IpWire {
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        // A wait in a receive hears one socket only.
+        // A blocking receive waits on one socket only, so a wire with groups has no receiver.
         if self.multicast.is_some() {
             return None;
         }
@@ -221,5 +219,15 @@ impl Receiver for IpReceiver {
             queue.fill(self.socket.as_fd(), 0)?;
         }
         queue.pop_arrival(buffer)
+    }
+
+    fn interrupt(&self) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn hint_busy_poll(&self) {}
+
+    fn is_interruptible(&self) -> bool {
+        false
     }
 }

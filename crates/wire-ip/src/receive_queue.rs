@@ -1,4 +1,4 @@
-//! Packets that one call brought, until the engine gets them.
+//! Packets of one recvmmsg that the engine has not taken yet.
 
 use crate::sys;
 use engine::Address;
@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use wire::Arrival;
 
-/// Octets of an IPv4 header without options.
+/// Octets of an IPv4 header without options (RFC 791).
 const V4_LEN: usize = 20;
 
-/// The packets of the last call, the oldest first.
+/// The packets of the last call, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct ReceiveQueue {
     buffers: Option<sys::ReceiveBuffers>,
@@ -19,13 +19,12 @@ pub(crate) struct ReceiveQueue {
 }
 
 impl ReceiveQueue {
-    /// Whether all that came was taken.
+    /// Whether all packets were taken.
     pub(crate) fn is_empty(&self) -> bool {
         self.next == self.count
     }
 
-    /// Receives what is there, up to a number of packets; `flags` decide whether it waits. To be
-    /// called when it is empty.
+    /// Receives the next packets; `flags` decide whether it waits. Call it when the queue is empty.
     pub(crate) fn fill(&mut self, socket: BorrowedFd<'_>, flags: i32) -> io::Result<()> {
         let buffers = self.buffers.get_or_insert_with(sys::ReceiveBuffers::new);
         (self.next, self.count) = (0, 0);
@@ -33,12 +32,12 @@ impl ReceiveQueue {
         Ok(())
     }
 
-    /// Moves the next packet into `buffer`, and those behind it that came from the same host and
-    /// are as long; one shorter than the others ends them.
+    /// Moves the next packet into `buffer`, and the packets behind it of the same sender and
+    /// length. A shorter packet is the last of an arrival.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when there is none.
+    /// `WouldBlock` when the queue is empty.
     pub(crate) fn pop_arrival(&mut self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let mut arrival: Option<Arrival> = None;
         while let Some((from, packet)) = self.front() {
@@ -72,7 +71,7 @@ impl ReceiveQueue {
         arrival.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
-    /// The next packet, without its IP header, and its sender.
+    /// The next packet without its IP header, and its sender.
     fn front(&mut self) -> Option<(Address, &[u8])> {
         let buffers = self.buffers.as_ref()?;
         while self.next < self.count {
@@ -87,8 +86,8 @@ impl ReceiveQueue {
     }
 }
 
-/// What is behind the IP header, which the kernel hands over with IPv4 only; None when it is no
-/// whole packet.
+/// The payload of an IP packet; None when the header is malformed. A raw socket returns the header
+/// with IPv4 only.
 fn strip_ip_header(from: SocketAddr, octets: &[u8]) -> Option<&[u8]> {
     if from.is_ipv6() {
         return Some(octets);

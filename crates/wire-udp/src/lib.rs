@@ -1,16 +1,15 @@
-//! UDP as a wire, with the kernel's segmentation and coalescing.
+//! UDP as a wire, with the kernel's segmentation (GSO) and coalescing (GRO).
 //!
 //! [`UdpWire`] implements [`wire::Wire`]. Its system calls live in [`sys`], the only place with
-//! unsafe code, and are shared with the kernel's own UDP transports, so that what is compared
-//! differs in the protocol alone.
+//! unsafe code. The kernel's UDP transports make the same calls, so that a comparison with them is
+//! one of protocols alone.
 //!
 //! A segmented send (UDP_SEGMENT, Linux 4.18) hands up to 64 equal datagrams to the kernel as one
 //! buffer of at most 65,507 octets; a coalescing receive (UDP_GRO, Linux 5.0) gets them back as
-//! one. Where the kernel lacks either, the wire sends and receives one datagram a call and says so
-//! in its capabilities.
-
+//! one. Where the kernel lacks either, the wire sends and receives one datagram a call, and its
+//! capabilities say so.
 //!
-//! [`groups`] is what this wire and the one on raw IP do about multicast.
+//! [`multicast`] has the member sockets of this wire and of the one on raw IP.
 
 pub mod multicast;
 pub mod sys;
@@ -28,32 +27,31 @@ use wire::{Arrival, Capabilities, Receiver, Wire};
 /// Largest UDP payload over IPv4: 65,535 less 20 and 8 octets of headers.
 pub const UDP_PAYLOAD_MAX: usize = 65_507;
 
-/// Datagrams one segmented send may hold; UDP_MAX_SEGMENTS of Linux before 6.9, 128 since.
+/// Datagrams of one segmented send: UDP_MAX_SEGMENTS of Linux before 6.9; later kernels take 128.
 const SEGMENTS_MAX: usize = 64;
 
-/// Octets of kernel buffer asked for in each direction.
+/// Kernel buffer requested in each direction.
 ///
-/// The kernel charges buffer space for its own bookkeeping too (about twice the payload), and a
-/// window of 512 KiB must fit for each of a few circuits.
+/// The kernel also charges its own bookkeeping (about as much as the payload), and the windows of
+/// 512 KiB of a few associations must fit.
 pub const BUFFER_LEN: usize = 4 << 20;
 
-/// How long a waiting receive waits unless told otherwise, so that its thread spin_tries at other things
-/// now and then.
+/// Default timeout of a waiting receive, so that its thread can check for other work.
 const MAX_WAIT: Duration = Duration::from_millis(10);
 
-/// Octets of an arrival after which more is expected at once.
+/// An arrival of at least this length announces bulk data: the next one is due at once.
 const BULK_LEN: usize = 16 << 10;
 
-/// How often a receive then spin_tries before it sleeps: some 20 us, less than the sender spends on waking
-/// a processor that went idle (on virtual machines, a fifth of its time).
+/// Tries of a receive during bulk data before it sleeps: some 20 us. Waking an idle processor costs
+/// the sender more (on virtual machines, a fifth of its time).
 const SPIN_TRIES: u32 = 32;
 
-/// For how long a receive spin_tries for what is expected soon. A processor that goes idle meanwhile takes
-/// 30 us to wake on a virtual machine, and the peer's takes as long.
+/// Longest busy-poll after [`Receiver::hint_busy_poll`]. An idle processor takes 30 us to wake on a
+/// virtual machine, and so does the peer's.
 const SPIN_TIME: Duration = Duration::from_micros(100);
 
-/// Receives that do not look after one that looked in vain: what comes late, or a processor that
-/// others want, costs little then.
+/// Hinted receives without busy-polling after one that polled without success. It bounds the cost
+/// when replies are slow or other threads want the processor.
 const SPIN_BACKOFF: u32 = 64;
 
 /// A UDP socket as a wire.
@@ -62,23 +60,19 @@ pub struct UdpWire {
     socket: UdpSocket,
     segmented: bool,
     max_wait: Option<Duration>,
-    /// The only peer, once told; shared with receivers made earlier.
+    /// The only peer of a connected socket; shared with receivers made earlier.
     peer: Arc<OnceLock<SocketAddr>>,
-    /// Groups it joined.
+    /// Sockets of the groups it joined.
     multicast: Option<MulticastSockets>,
     packet_len: Option<PacketLen>,
     spin: Duration,
 }
 
 impl UdpWire {
-    /// Binds a socket to `local`, port 0 for one the kernel picks.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the address.
+    /// Binds a socket to `local`; for port 0 the kernel picks one.
     pub fn bind(local: SocketAddr) -> io::Result<UdpWire> {
         let socket = UdpSocket::bind(local)?;
-        // Only a waiting receive blocks; all other calls say themselves that they must not.
+        // Only a waiting receive blocks; all other calls pass MSG_DONTWAIT.
         socket.set_read_timeout(Some(MAX_WAIT))?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         multicast::set_interface(socket.as_fd(), local.ip())?;
@@ -95,12 +89,12 @@ impl UdpWire {
         })
     }
 
-    /// Speaks with `peer` only from now on: the kernel drops what others send, and spin_tries up the
-    /// way there once instead of at each packet, which is worth half a microsecond.
+    /// Connects the socket to `peer`: the kernel drops datagrams of other senders and looks up the
+    /// route once instead of for each packet, which saves half a microsecond.
     ///
     /// # Errors
     ///
-    /// What the kernel says, and `AlreadyExists` when it has another peer.
+    /// `AlreadyExists` when it is connected to another peer.
     pub fn connect(&self, peer: SocketAddr) -> io::Result<()> {
         if *self.peer.get_or_init(|| peer) != peer {
             return Err(io::ErrorKind::AlreadyExists.into());
@@ -108,41 +102,29 @@ impl UdpWire {
         self.socket.connect(peer)
     }
 
-    /// Sets how long a receiver made from now on waits, None for ever.
+    /// Sets the receive timeout of receivers made from now on; None waits without a limit.
     ///
-    /// A limit arms a timer each time the thread sleeps, which on a virtual machine costs up to a
-    /// microsecond; without one, [`Receiver::interrupt`] ends the wait, or on a connected socket
-    /// shutting it down for reading.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
+    /// A timeout arms a timer at each sleep, which costs up to a microsecond on a virtual machine.
+    /// Without one, [`Receiver::interrupt`] ends the wait; on a connected socket, shutting it down
+    /// for reading does.
     pub fn set_max_wait(&mut self, max_wait: Option<Duration>) -> io::Result<()> {
         self.max_wait = max_wait;
         self.socket.set_read_timeout(max_wait)
     }
 
-    /// Sets how long receivers made from now on look for an arrival before their thread sleeps: it is
-    /// found sooner, and a processor is busy meanwhile.
+    /// Sets how long receivers made from now on busy-poll before they sleep. It shortens delays and
+    /// keeps a processor busy.
     pub fn set_spin(&mut self, spin: Duration) {
         self.spin = spin;
     }
 
     /// Sends and receives one datagram a call from now on, as on a kernel without segmentation.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
     pub fn disable_segmentation(&mut self) -> io::Result<()> {
         self.segmented = false;
         sys::set_coalescing(self.socket.as_fd(), false)
     }
 
     /// The address it is bound to.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says; none are known for a bound socket.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -197,6 +179,10 @@ impl Wire for UdpWire {
         Some(multicast.unwrap_or(self.socket.as_fd()))
     }
 
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
     fn join(&mut self, group: Address) -> io::Result<()> {
         let Address::Socket(group) = group else {
             let text = "a group of a UDP wire is an Internet address and a port";
@@ -207,7 +193,7 @@ impl Wire for UdpWire {
             multicast::open_member_socket(rustix::net::SocketType::DGRAM, None, group, local)?;
         sys::set_buffers(socket.as_fd(), BUFFER_LEN);
         sys::set_coalescing(socket.as_fd(), self.segmented).or_else(|error| {
-            // A kernel that cannot coalesce has nothing to turn off.
+            // A kernel without UDP_GRO has nothing to turn off.
             if self.segmented { Err(error) } else { Ok(()) }
         })?;
         let multicast = match &mut self.multicast {
@@ -226,7 +212,7 @@ impl Wire for UdpWire {
         let socket = self.socket.try_clone().ok()?;
         let max_wait = self.max_wait;
         let peer = Arc::clone(&self.peer);
-        // A connected socket takes nothing from itself.
+        // A connected socket drops its own datagrams, so they cannot interrupt a wait.
         let own = match peer.get() {
             None => socket.local_addr().ok().map(local_destination),
             Some(_) => None,
@@ -246,27 +232,27 @@ impl Wire for UdpWire {
     }
 }
 
-/// Waits on the same socket.
+/// Waits on the wire's sockets.
 struct UdpReceiver {
     socket: UdpSocket,
     max_wait: Option<Duration>,
     peer: Arc<OnceLock<SocketAddr>>,
-    /// Where a datagram arrives at this very socket.
+    /// The address at which this socket receives its own datagrams, for interrupts.
     own: Option<SocketAddr>,
     packet_len: Option<PacketLen>,
     spin: Duration,
-    /// The last arrival was a long one, and more is probably on its way.
+    /// The last arrival had at least [`BULK_LEN`] octets.
     in_bulk: AtomicBool,
-    /// The next arrival is expected soon.
+    /// [`Receiver::hint_busy_poll`] was called since the last receive.
     busy_poll_hinted: AtomicBool,
-    /// Receives that are still not to look for it.
+    /// Hinted receives that are still not to busy-poll.
     spin_backoff: AtomicU32,
-    /// All sockets, where there are groups besides.
+    /// All sockets, when the wire joined groups.
     multicast: Option<MulticastReceiver>,
 }
 
 impl UdpReceiver {
-    /// The next arrival at the only socket.
+    /// Receives on the only socket of a wire without groups.
     fn recv_unicast(&self, buffer: &mut [u8]) -> io::Result<Arrival> {
         let peer = self.peer.get().copied();
         let early = if !self.spin.is_zero() {
@@ -282,7 +268,7 @@ impl UdpReceiver {
         early.unwrap_or_else(|| receive(self.socket.as_fd(), buffer, peer, self.packet_len, true))
     }
 
-    /// The next arrival at any of several sockets.
+    /// Receives on any of several sockets.
     fn recv_any(&self, multicast: &MulticastReceiver, buffer: &mut [u8]) -> io::Result<Arrival> {
         let in_bulk = self.in_bulk.load(Ordering::Relaxed);
         let spin_tries = if in_bulk { SPIN_TRIES } else { 0 };
@@ -291,7 +277,7 @@ impl UdpReceiver {
         })
     }
 
-    /// Looks again and again for as long as was asked for.
+    /// Busy-polls for the time set with [`UdpWire::set_spin`].
     fn spin_configured(
         &self,
         buffer: &mut [u8],
@@ -307,7 +293,7 @@ impl UdpReceiver {
         None
     }
 
-    /// Looks for an arrival that is expected, unless that was in vain lately.
+    /// Busy-polls for up to [`SPIN_TIME`] after a hint, unless a recent poll had no success.
     fn spin_once_hinted(
         &self,
         buffer: &mut [u8],
@@ -320,7 +306,7 @@ impl UdpReceiver {
         }
         let mut began = None;
         loop {
-            // A peer on this processor gets its turn first.
+            // Lets a peer on the same processor run first.
             std::thread::yield_now();
             match receive(self.socket.as_fd(), buffer, peer, self.packet_len, false) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -334,7 +320,7 @@ impl UdpReceiver {
         None
     }
 
-    /// Looks a few times for an arrival that is nearly there.
+    /// Tries [`SPIN_TRIES`] times during bulk data.
     fn spin_in_bulk(
         &self,
         buffer: &mut [u8],
@@ -364,7 +350,8 @@ impl Receiver for UdpReceiver {
         };
         let in_bulk = arrived.len >= BULK_LEN;
         self.in_bulk.store(in_bulk, Ordering::Relaxed);
-        // An empty datagram has somebody who sent it, the end of a socket that was shut down not.
+        // An interrupt is an empty datagram from a real sender; a socket that was shut down for
+        // reading gives no octets without one.
         let is_empty = arrived.len == 0 && arrived.from != Address::Socket(sys::NO_SENDER);
         if is_empty && self.is_interruptible() {
             return Err(io::ErrorKind::Interrupted.into());
@@ -387,7 +374,7 @@ impl Receiver for UdpReceiver {
     }
 }
 
-/// An address at which a socket bound to `local` is reached from this host.
+/// The address at which this host reaches a socket bound to `local`.
 fn local_destination(mut local: SocketAddr) -> SocketAddr {
     if local.ip().is_unspecified() {
         local.set_ip(match local {
@@ -398,8 +385,8 @@ fn local_destination(mut local: SocketAddr) -> SocketAddr {
     local
 }
 
-/// Receives what may be several datagrams. Where the packets themselves say how long they are, the
-/// kernel is not asked, which is worth a sixth of a microsecond.
+/// Receives one or more coalesced datagrams. When the packets carry their own length, the kernel is
+/// not asked for the segment size, which saves a sixth of a microsecond.
 fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -412,7 +399,7 @@ fn receive(
         return sys::receive_coalesced_with(socket, buffer, peer, flags).map(arrival);
     };
     let got = sys::receive_plain_with(socket, buffer, peer, flags).map(arrival)?;
-    // All datagrams that the kernel coalesced but the last are as long as the first.
+    // UDP_GRO joins datagrams of equal length; only the last may be shorter.
     let first_len = packet_len(&buffer[..got.len]).unwrap_or(got.len);
     Ok(Arrival {
         segment_size: first_len.clamp(1, got.len.max(1)),

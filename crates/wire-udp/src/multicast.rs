@@ -1,7 +1,7 @@
-//! Groups of hosts (multicast), for every wire on Internet sockets.
+//! Multicast for the wires on Internet sockets.
 //!
-//! A group is heard on a socket of its own, bound to the group's address: several receivers of one
-//! host each get a copy, and each keeps the socket and port that it alone answers from.
+//! Each group has a member socket of its own, bound to the group's address. Several receivers on
+//! one host each get a copy, and each answers from its own unicast socket and port.
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, bind, socket_with, sockopt};
@@ -11,21 +11,21 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Groups a wire may join: each takes a descriptor.
+/// Groups a wire may join; each takes a descriptor.
 const GROUPS_MAX: usize = 64;
 
-/// The sockets on which a wire hears groups, beside its own.
+/// The member sockets of a wire, beside its unicast socket.
 #[derive(Debug)]
 pub struct MulticastSockets {
-    /// Readable when any of the sockets is, the wire's own among them.
+    /// Readable when any of the sockets is, the unicast socket included.
     epoll: OwnedFd,
     groups: Vec<OwnedFd>,
-    /// Which is asked first, so that none waits behind a busy one.
+    /// The socket tried first; it rotates, so that a busy socket does not block the others.
     next_socket: usize,
 }
 
 impl MulticastSockets {
-    /// None yet, beside `own`.
+    /// No member sockets yet; `own` is the unicast socket.
     ///
     /// # Errors
     ///
@@ -40,7 +40,7 @@ impl MulticastSockets {
         })
     }
 
-    /// Hears one more group on `socket`.
+    /// Adds the member socket `socket`.
     ///
     /// # Errors
     ///
@@ -55,12 +55,12 @@ impl MulticastSockets {
         Ok(())
     }
 
-    /// Readable when something is there.
+    /// Readable when any socket has a packet.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 
-    /// Receives from the first of `own` and the groups' sockets that has something, in turn.
+    /// Receives from the next of all sockets that has a packet, round-robin.
     ///
     /// # Errors
     ///
@@ -101,26 +101,26 @@ impl MulticastSockets {
     }
 }
 
-/// The sockets of a wire with groups, for one thread at a time.
+/// Receives on all sockets of a wire with groups, for one thread at a time.
 #[derive(Debug)]
 pub struct MulticastReceiver {
-    /// The wire's own first.
+    /// The unicast socket first.
     sockets: Vec<OwnedFd>,
-    /// Which had something when one was last found.
+    /// The socket that had the last packet.
     last_ready: AtomicUsize,
     receives: AtomicUsize,
 }
 
-/// Receives after which the one that was busy is not asked first for once.
+/// Every so many receives the busy socket is tried last, so that it does not block the others.
 const FAIRNESS_INTERVAL: usize = 16;
 
 impl MulticastReceiver {
-    /// Receives, looking `spin_tries` times where something came last and then waiting for as long as
+    /// Tries the last ready socket `spin_tries` times, then waits on all sockets for up to
     /// `max_wait`.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing came for so long, or the first other error.
+    /// `WouldBlock` after `max_wait`, or the first other error.
     pub fn receive<T>(
         &self,
         max_wait: Option<Duration>,
@@ -148,7 +148,7 @@ impl MulticastReceiver {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
             match self.try_all(last, &mut receive) {
-                // What was there was damaged, and the kernel threw it away.
+                // The kernel dropped a datagram with a bad checksum after poll reported it.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
@@ -174,7 +174,7 @@ impl MulticastReceiver {
         Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Sleeps until a socket has something; false when none had for as long as `max_wait`.
+    /// Sleeps until a socket is readable; false after `max_wait`.
     fn wait(&self, max_wait: Option<Duration>) -> io::Result<bool> {
         let limit = max_wait.map(|span| Timespec {
             tv_sec: span.as_secs() as i64,
@@ -200,12 +200,12 @@ fn watch(epoll: &OwnedFd, socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// A socket that receives what is sent to `group`, on the interface that has the address `local`
-/// (any, if unspecified). For IPv6 the group's scope names the interface.
+/// Opens a socket that is a member of `group` on the interface with the address `local` (any, if
+/// unspecified). For IPv6 the group's scope names the interface.
 ///
 /// # Errors
 ///
-/// `InvalidInput` when `group` is none, or what the kernel says.
+/// `InvalidInput` when `group` is not a multicast address.
 pub fn open_member_socket(
     kind: SocketType,
     protocol: Option<Protocol>,
@@ -238,12 +238,8 @@ pub fn open_member_socket(
     Ok(socket)
 }
 
-/// Makes `socket` send to groups by the interface that has the address `local`; nothing when that
-/// is unspecified or IPv6, where the group's scope names the interface.
-///
-/// # Errors
-///
-/// What the kernel says.
+/// Makes `socket` send multicast on the interface with the address `local` (IP_MULTICAST_IF). Does
+/// nothing when `local` is unspecified, or IPv6, where the group's scope names the interface.
 pub fn set_interface(socket: BorrowedFd<'_>, local: IpAddr) -> io::Result<()> {
     if let IpAddr::V4(local) = local
         && !local.is_unspecified()
@@ -253,12 +249,8 @@ pub fn set_interface(socket: BorrowedFd<'_>, local: IpAddr) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes `socket`, bound to `local`, send to groups across up to `hops` - 1 routers (1 stays on the
-/// local network), and over IPv6 by the interface that is the scope of `local`, if it has one.
-///
-/// # Errors
-///
-/// What the kernel says.
+/// Makes `socket`, bound to `local`, send multicast across up to `hops` - 1 routers (1 stays on the
+/// local network). For IPv6 the scope of `local`, if any, also names the interface.
 pub fn set_hops(socket: BorrowedFd<'_>, local: SocketAddr, hops: u8) -> io::Result<()> {
     match local {
         SocketAddr::V4(_) => sockopt::set_ip_multicast_ttl(socket, u32::from(hops))?,

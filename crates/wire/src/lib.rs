@@ -1,11 +1,14 @@
 //! The contract of a medium.
 //!
-//! A [`Wire`] moves packets and knows nothing of protocols. It sends up to n equal packets to one
-//! destination in a call and receives likewise, because that is where the time goes: on a loopback
-//! a kernel moves 64 KiB handed over at once ten times as fast as 45 packets handed over one by
-//! one. A wire that cannot do it says so in its [`Capabilities`], and the batches get shorter.
+//! A [`Wire`] moves packets and knows nothing of protocols. One call sends up to n packets of equal
+//! length to one destination, and one call receives as many: over the loopback, a kernel moves
+//! 64 KiB in one call ten times as fast as in 45 calls of a packet each. [`Capabilities`] states
+//! what a wire can do; a wire without segmentation gets shorter batches.
 //!
-//! [`mod@trace`] is a wire around another that writes down what goes over it.
+//! Neither trait has default bodies: a wire around another wire must forward every method, or not
+//! compile.
+//!
+//! [`mod@trace`] is a wire around another that logs its packets.
 #![forbid(unsafe_code)]
 
 pub mod trace;
@@ -29,17 +32,17 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// How many packets of `packet_len` octets one call may carry, at least 1.
+    /// Packets of `packet_len` octets that one call may carry, at least 1.
     pub fn segments(&self, packet_len: usize) -> usize {
         let by_bytes = self.batch_bytes_max / packet_len.max(1);
         self.segments_max.min(by_bytes).max(1)
     }
 }
 
-/// One or more packets that arrived together from one sender.
+/// One or more packets received together from one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// Who sent them.
+    /// The sender's address.
     pub from: Address,
     /// Octets in the buffer.
     pub len: usize,
@@ -49,86 +52,81 @@ pub struct Arrival {
 
 /// A medium.
 pub trait Wire {
-    /// What this wire can do; constant.
+    /// What this wire can do. Constant.
     fn capabilities(&self) -> Capabilities;
 
-    /// Sends the octets of `slices`, cut every `segment_size` octets into packets, to `to`.
+    /// Sends the octets of `slices` to `to`, as packets of `segment_size` octets; the last may be
+    /// shorter.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing was taken because a queue is full; the caller keeps the packets.
-    /// Any other error is the medium's.
+    /// `WouldBlock` when a queue is full; nothing was sent, and the caller keeps the packets.
     fn send(&mut self, to: Address, slices: &[IoSlice<'_>], segment_size: usize) -> io::Result<()>;
 
-    /// Receives what arrived, into `buffer` of [`Capabilities::receive_len`] octets.
+    /// Receives one arrival into `buffer`, which has [`Capabilities::receive_len`] octets.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there.
+    /// `WouldBlock` when no packet is waiting.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Arrival>;
 
-    /// Tells how long the packets are that come in, for receivers made later too. The wire may use
-    /// it instead of what the kernel says.
-    fn set_packet_len(&mut self, _packet_len: PacketLen) {}
+    /// Sets the function that reads a packet's length from its first octets, also for receivers
+    /// made later. The wire may call it instead of asking the kernel for the segment size.
+    fn set_packet_len(&mut self, packet_len: PacketLen);
 
-    /// A descriptor that is readable when something is there; None in virtual time.
+    /// A descriptor that is readable when a packet is waiting; None in virtual time.
     fn descriptor(&self) -> Option<BorrowedFd<'_>>;
 
-    /// Whether packets that were taken from the medium wait in the wire, where its descriptor does
-    /// not show them. Who receives goes on until there are none.
-    fn has_buffered(&self) -> bool {
-        false
-    }
+    /// Whether packets already read from the medium are buffered in the wire, where its descriptor
+    /// does not show them. The host receives until there are none, and only then waits.
+    fn has_buffered(&self) -> bool;
 
-    /// Receives from now on what is sent to the group of hosts `group`, a multicast address of the
-    /// medium, as long as the wire lives. To be called before a host is made with the wire.
+    /// Joins the multicast group `group` for the life of the wire. Call it before the wire is given
+    /// to a host.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where the medium has no groups, `InvalidInput` for an address of none, or the
-    /// medium's.
-    fn join(&mut self, group: Address) -> io::Result<()> {
-        let text = format!("this wire has no groups to join, and so not {group:?}");
-        Err(io::Error::new(io::ErrorKind::Unsupported, text))
-    }
+    /// `Unsupported` where the medium has no multicast (see [`no_multicast`]), `InvalidInput` when
+    /// `group` is not a multicast address of the medium.
+    fn join(&mut self, group: Address) -> io::Result<()>;
 
-    /// A second handle that can wait for an arrival, for a host that sleeps without holding the
-    /// wire; None when the wire has none.
-    fn receiver(&self) -> Option<Box<dyn Receiver>> {
-        None
-    }
+    /// A second handle, which waits for an arrival without holding the wire; None when the wire has
+    /// none.
+    fn receiver(&self) -> Option<Box<dyn Receiver>>;
 }
 
-/// A handle on a wire that waits. At most one thread at a time receives from a wire in any way:
-/// two could swap the order of what they took.
+/// The error of [`Wire::join`] for wires without multicast.
+pub fn no_multicast(group: Address) -> io::Error {
+    let text = format!("this wire has no multicast, so it cannot join {group:?}");
+    io::Error::new(io::ErrorKind::Unsupported, text)
+}
+
+/// A handle on a wire that can wait for an arrival. At most one thread at a time receives from a
+/// wire, through any handle: two threads could reorder packets.
 pub trait Receiver: Send + Sync {
-    /// The longest a [`receive`](Receiver::receive) waits; [`Duration::MAX`] for ever, until the
+    /// The longest time a [`receive`](Receiver::receive) waits; [`Duration::MAX`] means until the
     /// medium is shut down.
     fn max_wait(&self) -> Duration;
 
-    /// Receives as [`Wire::receive`] does, waiting for an arrival.
+    /// Receives as [`Wire::receive`] does, but waits for an arrival.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing came for as long as its patience, `Interrupted` when another
-    /// thread ended the wait, or the medium's.
+    /// `WouldBlock` after [`max_wait`](Receiver::max_wait), `Interrupted` when another thread ended
+    /// the wait.
     fn receive(&self, buffer: &mut [u8]) -> io::Result<Arrival>;
 
-    /// Ends a wait from another thread.
+    /// Ends the wait of another thread.
     ///
     /// # Errors
     ///
-    /// `Unsupported` where only time ends it, or the medium's.
-    fn interrupt(&self) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    /// `Unsupported` where only the timeout ends it.
+    fn interrupt(&self) -> io::Result<()>;
 
-    /// Says that an arrival is expected within microseconds: the next receive may look for it before
-    /// it sleeps.
-    fn hint_busy_poll(&self) {}
+    /// Hints that an arrival is expected within microseconds: the next receive may busy-poll before
+    /// it sleeps (compare SO_BUSY_POLL).
+    fn hint_busy_poll(&self);
 
     /// Whether [`interrupt`](Receiver::interrupt) is supported.
-    fn is_interruptible(&self) -> bool {
-        false
-    }
+    fn is_interruptible(&self) -> bool;
 }

@@ -1,14 +1,15 @@
-//! What happens to packets, as lines of text, and a wire that writes them down.
+//! Packet traces as lines of text, and a wire that writes them.
 //!
-//! A line is the same for a simulated run and for a live endpoint, so the same tools read both:
+//! Simulated runs and live endpoints write the same lines, so the same tools read both:
 //!
 //! ```text
 //! 1250000 offered at=0 from=0 len=52 hash=91c0cf2b0a7d4ce1 000000...
 //! 1610000 arrived at=1 from=0 len=52 hash=91c0cf2b0a7d4ce1 000000...
 //! ```
 //!
-//! A time in picoseconds, what happened, at which station, who sent the packet, its length, a hash
-//! of all its octets, and the first of them. Lines that begin with `#` are remarks.
+//! A line has the time in picoseconds, the event, the station it happened at, the station that sent
+//! the packet, its length, a hash of all its octets, and the first 48 of them. Lines that begin
+//! with `#` are comments.
 
 use crate::{Arrival, Capabilities, Receiver, Wire};
 use engine::{Address, PacketLen};
@@ -21,28 +22,28 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Octets of a packet shown in a line.
+/// Octets of a packet shown in a line, at most.
 const SHOWN_LEN: usize = 48;
 
-/// Octets a log has at most unless told otherwise: some 400,000 packets.
+/// Longest log by default: 64 MiB, some 400,000 packets.
 pub const LOG_MAX: u64 = 64 << 20;
 
-/// Stations that get a number of their own; those beyond share the last.
+/// Stations with a number of their own; all others share the last number.
 const STATIONS_MAX: u32 = 65_536;
 
-/// Files of one name at most, see [`Log::create_beside`].
+/// Files of one name, at most; see [`TraceLog::create_beside`].
 const SIBLINGS_MAX: u32 = 64;
 
-/// One thing that happened to a packet.
+/// One event of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceEntry<'a> {
-    /// When, ps since the start.
+    /// Time since the start, ps.
     pub at_ps: u64,
-    /// What: `offered`, `arrived`, `lost` and the like.
+    /// `offered`, `arrived`, `refused`, `lost` or another event of the simulator.
     pub event: &'a str,
-    /// At which station.
+    /// The station it happened at.
     pub station: u64,
-    /// Which station sent the packet.
+    /// The station that sent the packet.
     pub from: u64,
     /// The packet.
     pub packet: &'a [u8],
@@ -68,17 +69,17 @@ impl Display for TraceEntry<'_> {
     }
 }
 
-/// Where [`hash`] begins.
+/// Initial value of [`hash`] (FNV-1a offset basis).
 pub const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// FNV-1a: adds `octets` to a hash. Tells runs apart; not for secrets.
+/// FNV-1a: adds `octets` to a hash. It distinguishes runs and is not cryptographic.
 pub fn hash(start: u64, octets: &[u8]) -> u64 {
     octets.iter().fold(start, |hash, octet| {
         (hash ^ u64::from(*octet)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// A file of lines, shared by the endpoints that write to it. Its times begin when it is made.
+/// A trace file that several endpoints may share. Its times count from its creation.
 pub struct TraceLog {
     start: Instant,
     path: PathBuf,
@@ -87,10 +88,10 @@ pub struct TraceLog {
 
 struct LogFile {
     file: File,
-    /// Octets there is room for.
+    /// Octets that may still be written.
     left: u64,
     stations: HashMap<Address, u32>,
-    /// The first failure of the file, after which nothing is written.
+    /// The first write error; nothing is written after it.
     failed: Option<io::Error>,
     text: String,
 }
@@ -102,20 +103,16 @@ impl fmt::Debug for TraceLog {
 }
 
 impl TraceLog {
-    /// A new file at `path`, in place of what was there.
-    ///
-    /// # Errors
-    ///
-    /// The file's.
+    /// Creates a file at `path`, replacing an existing one.
     pub fn create(path: &Path) -> io::Result<TraceLog> {
         Ok(TraceLog::to_file(File::create(path)?, path, LOG_MAX))
     }
 
-    /// A new file at `path`, or at `path` with `.2` and so on behind it where others are.
+    /// Creates a file at `path`, or at `path.2`, `path.3` and so on when those before exist.
     ///
     /// # Errors
     ///
-    /// The file's, or that there are 64 already.
+    /// `AlreadyExists` when there are 64 already.
     pub fn create_beside(path: &Path) -> io::Result<TraceLog> {
         for number in 1..=SIBLINGS_MAX {
             let mut name = path.as_os_str().to_owned();
@@ -132,7 +129,7 @@ impl TraceLog {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Writes to `file`, at most `octets_max` and one remark.
+    /// Writes to `file`, at most `octets_max` octets and one final comment.
     pub fn to_file(file: File, path: &Path, octets_max: u64) -> TraceLog {
         TraceLog {
             start: Instant::now(),
@@ -152,12 +149,12 @@ impl TraceLog {
         &self.path
     }
 
-    /// The first failure of the file, if there was one. Nothing was written since.
+    /// The first write error, if there was one; nothing was written since.
     pub fn take_error(&self) -> Option<io::Error> {
         self.lock().failed.take()
     }
 
-    /// The number of the station at `address`. A new one is told in a remark.
+    /// The number of the station at `address`. The first use of an address writes a comment.
     pub fn station(&self, address: Address) -> u32 {
         let mut inner = self.lock();
         let number = inner.station(address);
@@ -165,7 +162,7 @@ impl TraceLog {
         number
     }
 
-    /// Adds a line for each of the packets in `octets`, which are `size` long but for the last.
+    /// Adds a line for each packet in `octets`; all but the last are `size` long.
     fn add(&self, what: &str, station: u32, from: PacketSource, octets: &[u8], size: usize) {
         let at_ns = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.lock();
@@ -181,14 +178,14 @@ impl TraceLog {
                 from: from.into(),
                 packet,
             };
-            // Nothing fails when text is written into a string.
+            // Writing into a String cannot fail.
             let _ = writeln!(inner.text, "{entry}");
         }
         inner.write();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, LogFile> {
-        // What a panic left is whole lines.
+        // The lock is held for whole lines only, so the log is consistent after a panic.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -215,7 +212,7 @@ impl LogFile {
         number
     }
 
-    /// Moves the text into the file: at once, so that a process that is killed loses nothing.
+    /// Writes the pending text to the file at once, so that a killed process loses no line.
     fn write(&mut self) {
         let text = std::mem::take(&mut self.text);
         let open = self.failed.is_none() && self.left > 0;
@@ -235,9 +232,9 @@ impl LogFile {
     }
 }
 
-/// A wire that writes down its packets, if it was given a log: `offered` before the medium takes
-/// them, `refused` when it did not (those are offered again), `arrived` when they come. Without a
-/// log it is the wire alone.
+/// A wire that logs its packets: `offered` before the medium takes them, `refused` when it did not
+/// (they are offered again), `arrived` when they are received. Without a log it only forwards
+/// calls.
 pub struct Traced<W> {
     wire: W,
     observer: Option<PacketObserver>,
@@ -264,7 +261,7 @@ impl PacketObserver {
 }
 
 impl<W> Traced<W> {
-    /// Writes what goes over `wire`, which is at `own`, to `log`.
+    /// Logs the packets of `wire`, whose address is `own`, to `log`.
     pub fn new(wire: W, log: Option<Arc<TraceLog>>, own: Address) -> Traced<W> {
         let observer = log.map(|log| PacketObserver {
             station: log.station(own),
@@ -352,6 +349,10 @@ impl Receiver for TracedReceiver {
 
     fn interrupt(&self) -> io::Result<()> {
         self.receiver.interrupt()
+    }
+
+    fn hint_busy_poll(&self) {
+        self.receiver.hint_busy_poll();
     }
 
     fn is_interruptible(&self) -> bool {

@@ -1,10 +1,10 @@
-//! agent: a race through an agent on the loopback against the same race without one, and what an
-//! agent costs that nobody uses.
+//! agent: a race through an agent on the loopback against the same race without one, and the memory
+//! of an idle agent.
 //!
-//! Both races run the same workers with the same options on the same processors, in turns of a few
-//! milliseconds; each pair gives a ratio, and the median of the ratios counts. A control, two races
-//! without an agent, tells how well such a ratio is known. The congestion control is what any user
-//! may set, since the agent has given up other rights.
+//! Both races run the same workers with the same options on the same CPUs, interleaved in slices of
+//! a few milliseconds; each pair gives a ratio, and the result is the median ratio. A control, two
+//! races without an agent, shows the precision. The congestion control is the system's default,
+//! because the agent has dropped its privileges.
 
 use super::bar::{Bar, BenchTarget};
 use super::interleave::{self, InterleavedRace};
@@ -17,16 +17,16 @@ use std::time::Duration;
 /// Pairs of each comparison.
 const PAIRS: usize = 25;
 
-/// Seconds of each trial, of which it stands still for half.
+/// Seconds of each trial, for half of which it is stopped.
 const SPAN_S: f64 = 1.0;
 
-/// What is compared: each workload by its metric.
+/// Compared workloads and their metrics.
 const WORKLOADS: [(&str, &str); 2] = [("throughput", "messages_per_s"), ("delay", "delay_p50_us")];
 
-/// How long an agent is left alone before it is looked at.
+/// Idle time of an agent before its memory is read.
 const IDLE_TIME: Duration = Duration::from_secs(2);
 
-/// Runs the benchmark; `arguments` may name the bars wanted, or what their names begin with.
+/// Runs the benchmark; `arguments` may select bars by name or prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
@@ -69,14 +69,14 @@ fn print_bar(bar: Bar) -> Bar {
     bar
 }
 
-/// A comparison.
+/// A comparison of one transport and workload.
 struct AgentComparison {
     transport: &'static str,
     workload: &'static str,
     metric: &'static str,
 }
 
-/// How a transport does through the agent, as a part of how it does without.
+/// A transport's result through the agent, relative to the result without.
 fn local(what: &AgentComparison, ours: &mut TrialRunner, agent: &Agent) -> Bar {
     let ratios = what.ratios(ours, Some(agent));
     Bar {
@@ -91,7 +91,7 @@ fn local(what: &AgentComparison, ours: &mut TrialRunner, agent: &Agent) -> Bar {
     }
 }
 
-/// The same of two races without an agent, which ought to be 1.
+/// The ratio of two races without an agent, expected to be 1.
 fn control(what: &AgentComparison, ours: &mut TrialRunner) {
     let name = format!("agent-control-{}-{}", what.transport, what.workload);
     match what.ratios(ours, None) {
@@ -112,7 +112,7 @@ fn spread(ratios: &[f64]) -> String {
 }
 
 impl AgentComparison {
-    /// One ratio a pair, more is better for who goes through the agent.
+    /// One ratio per pair; above 1 the race through the agent is faster.
     fn ratios(&self, ours: &mut TrialRunner, agent: Option<&Agent>) -> Result<Vec<f64>, String> {
         (0..PAIRS)
             .map(|round| self.ratio(ours, agent, round % 2 == 0))
@@ -138,7 +138,7 @@ impl AgentComparison {
         let [one, other] = sides.each_mut().map(|side| side.race.metric(self.metric));
         let (one, other) = (one?, other?);
         let ratio = if first { other / one } else { one / other };
-        // Less delay is better, more messages are.
+        // For delay, lower is better.
         let less_is_better = self.workload == "delay";
         Ok(if less_is_better { 1.0 / ratio } else { ratio })
     }
@@ -158,7 +158,7 @@ impl AgentComparison {
     }
 }
 
-/// What this system uses itself, which anybody may set.
+/// The system's default congestion control, which needs no privilege.
 fn system_congestion() -> String {
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";
     std::fs::read_to_string(path)
@@ -167,7 +167,7 @@ fn system_congestion() -> String {
         .to_owned()
 }
 
-/// Memory of an agent that waits.
+/// Memory of an idle agent.
 fn idle(agent: &Agent) -> Bar {
     std::thread::sleep(IDLE_TIME);
     let status = format!("/proc/{}/status", agent.child.id());
@@ -224,7 +224,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It has no client now, so nothing is cut off.
+        // No client is connected any more.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,29 +1,29 @@
-//! One line a target.
+//! Benchmark results against targets, one line each.
 
-/// Which side of its target a value should be on.
+/// A threshold.
 #[derive(Clone, Copy, Debug)]
 pub enum BenchTarget {
     /// At least this.
     AtLeast(f64),
     /// At most this.
     AtMost(f64),
-    /// At least the goal; short of it, at least the floor is asked.
+    /// Should be at least the goal, must be at least the floor.
     GoalAtLeast {
-        /// What must be reached.
+        /// Required minimum.
         floor: f64,
-        /// What should be.
+        /// Desired minimum.
         goal: f64,
     },
-    /// At most the goal; above it, at most the floor is asked.
+    /// Should be at most the goal, must be at most the floor.
     GoalAtMost {
-        /// What must not be exceeded.
+        /// Required maximum.
         floor: f64,
-        /// What should not be.
+        /// Desired maximum.
         goal: f64,
     },
 }
 
-/// A result held against its target.
+/// A result and its target.
 #[derive(Clone, Debug)]
 pub struct Bar {
     /// Its name.
@@ -39,7 +39,7 @@ pub struct Bar {
 }
 
 impl Bar {
-    /// Whether the target (the goal, where there are two) is met.
+    /// Whether the target is met (the goal, if it has goal and floor).
     pub fn is_met(&self) -> bool {
         self.value.is_some_and(|value| match self.target {
             BenchTarget::AtLeast(target) | BenchTarget::GoalAtLeast { goal: target, .. } => {
@@ -51,7 +51,7 @@ impl Bar {
         })
     }
 
-    /// Whether the floor is met, or the target where there is one only.
+    /// Whether the floor is met (the target, if it has no floor).
     pub fn is_above_floor(&self) -> bool {
         self.is_met()
             || self.value.is_some_and(|value| match self.target {

@@ -1,4 +1,5 @@
-//! Ours and peers in turn, in changing order; a ratio within each round, and their median.
+//! Comparisons: ours and peers in turn, in alternating order; the median of the ratios within
+//! rounds.
 
 use super::bar::{Bar, BenchTarget};
 use super::trial_runner::{TrialRequest, TrialRunner};
@@ -12,21 +13,21 @@ pub struct Comparison {
     pub name: &'static str,
     /// Ours.
     pub ours: Measure,
-    /// The peers with their names; the greatest value of a round counts.
+    /// The peers with their names; the highest value of a round is used.
     pub peers: Vec<(&'static str, Measure)>,
-    /// How often each is measured.
+    /// Measurements of each.
     pub rounds: usize,
-    /// What the median ratio of ours to the peer is held against.
+    /// The target of the median ratio of ours to the best peer.
     pub target: BenchTarget,
 }
 
-/// A metric of a trial of ours.
+/// A metric of one of our trials.
 pub fn metric_of(request: TrialRequest, metric: &'static str) -> Measure {
     Box::new(move |ours| ours.metric(&request, metric))
 }
 
 impl Comparison {
-    /// Takes all measurements. A peer that is not there counts as short.
+    /// Takes all measurements. A missing peer counts as a missed target.
     pub fn run(&self, ours: &mut TrialRunner) -> Bar {
         let mut rounds = Vec::new();
         let mut failure = None;
@@ -50,7 +51,7 @@ impl Comparison {
         }
     }
 
-    /// Ours first, then the peers' values.
+    /// The values of one round: ours first, then the peers'.
     fn round(&self, ours: &mut TrialRunner, ours_first: bool) -> Result<Vec<f64>, String> {
         let mut all: Vec<(usize, &Measure)> = vec![(0, &self.ours)];
         all.extend(

@@ -1,8 +1,8 @@
-//! xtp, one to many: against bare multicast UDP, and against one receiver on a link.
+//! XTP multicast against plain multicast UDP, and against unicast on a link.
 
 use super::bar::BenchTarget;
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::Groups;
+use super::helper_programs::MulticastUdpBench;
 use super::trial_runner::TrialRequest;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ const ROUNDS: usize = 5;
 /// Seconds of each trial.
 const SPAN_S: f64 = 1.0;
 
-/// The comparisons, in the form of the others of XTP.
+/// The multicast comparisons.
 pub fn comparisons(root: &Path) -> Vec<Comparison> {
     let eight = "xtp-multicast,receivers=8";
     vec![
@@ -39,7 +39,7 @@ pub fn comparisons(root: &Path) -> Vec<Comparison> {
     ]
 }
 
-/// Mbit/s of user bytes that all receivers got.
+/// Mbit/s of user bytes received by all receivers.
 fn rate(transport: &'static str, more: &[&str]) -> Measure {
     let question = TrialRequest {
         transport,
@@ -54,7 +54,7 @@ fn rate(transport: &'static str, more: &[&str]) -> Measure {
 fn bare(root: &Path) -> Measure {
     let root: PathBuf = root.to_owned();
     Box::new(move |_| {
-        let groups = Groups::build(&root)?;
+        let groups = MulticastUdpBench::build(&root)?;
         let mb_per_s = groups.run(&["bare", "8", &SPAN_S.to_string(), "0", "1"])?;
         Ok(mb_per_s * 8.0)
     })

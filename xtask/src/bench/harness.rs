@@ -1,8 +1,8 @@
-//! harness: the measuring itself against the tools people use, and against the machine.
+//! harness: the load generator against iperf3 and sockperf, and its own overhead.
 //!
-//! Ours and a peer run in turn, in changing order, on the same processors with the same call and
-//! read size and the same congestion control; a ratio is taken within each pair, and the median of
-//! the ratios is held against the target. An absent peer counts as short.
+//! Ours and a peer run in turn, in alternating order, on the same CPUs with the same call and read
+//! sizes and the same congestion control. The median of the ratios within pairs is compared with
+//! the target. A missing peer counts as a missed target.
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, metric_of};
@@ -16,17 +16,17 @@ use std::time::Instant;
 /// Pairs of each comparison.
 const PAIRS: usize = 9;
 
-/// Pairs of a delay between two processors: waking another processor varies from trial to trial by
-/// ten per cent and more.
+/// Pairs of a delay between two CPUs: the time to wake another CPU varies by 10 % and more between
+/// trials.
 const PAIRS_WOKEN: usize = 15;
 
 /// Seconds of each trial.
 const SPAN_S: f64 = 1.0;
 
-/// Messages of the bare loop.
+/// Messages of the empty loop.
 const LOOP_MESSAGES: u64 = 20_000_000;
 
-/// Runs the benchmark; `arguments` may name the bars wanted.
+/// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
@@ -62,7 +62,7 @@ fn comparisons() -> Vec<Comparison> {
         tcp("tcp-1k", 1024, 1.0),
         tcp("tcp-16k", 16384, 1.0),
         tcp("tcp-128k", 131_072, 0.97),
-        // iperf3 connects its socket; so does the transport compared.
+        // iperf3 connects its socket, as does udp-connected.
         udp("udp-1400", "udp-connected", 1.0),
         udp("udp-segmented-1400", "udp-segmented", 8.0),
         delay("delay-tcp-1core", "tcp", 0, 1.00),
@@ -97,7 +97,7 @@ fn throughput(transport: &'static str, size: u64, more: &[String]) -> TrialReque
     }
 }
 
-/// iperf3's receiver reads as many bytes as its sender writes, so ours does too.
+/// iperf3's receiver reads as many bytes per call as its sender writes, so ours does too.
 fn tcp(name: &'static str, size: u64, target: f64) -> Comparison {
     Comparison {
         name,
@@ -170,8 +170,7 @@ fn single(name: &str, values: Result<Vec<f64>, String>, unit: &'static str, most
     }
 }
 
-/// What the sending loop adds to a message, over a loop that does nothing else: the null
-/// transport's rate against a bare loop.
+/// Overhead of the sending loop per message: the null transport against an empty loop.
 fn record_throughput(ours: &mut TrialRunner, name: &str) -> Bar {
     let one = |ours: &mut TrialRunner| {
         let rate = ours.metric(&throughput("null", 64, &[]), "sent_per_s")?;
@@ -189,7 +188,7 @@ fn bare_loop_ns() -> f64 {
     began.elapsed().as_nanos() as f64 / LOOP_MESSAGES as f64
 }
 
-/// What a round trip of the null transport takes beyond its two clock reads.
+/// Overhead of a round trip: the null transport less two clock reads.
 fn record_delay(ours: &mut TrialRunner, name: &str) -> Bar {
     let ask = TrialRequest {
         transport: "null",
@@ -225,8 +224,8 @@ fn first_trial(ours: &mut TrialRunner, name: &str) -> Bar {
     )
 }
 
-/// The most memory any process of a race takes in a minute's trial: of a busy-polling delay, which
-/// keeps the most samples.
+/// Peak memory of any process in a trial of one minute: a busy-polling delay trial, which keeps the
+/// most samples.
 fn rss_60s(ours: &mut TrialRunner, name: &str) -> Bar {
     let ask = TrialRequest {
         transport: "udp",

@@ -1,54 +1,60 @@
-//! Programs of this project that the benchmarks run beside races, built when first asked for.
+//! Helper programs of the benchmarks, built on first use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The example `xtp_endpoint_bench`.
-pub struct Roles(PathBuf);
+pub struct XtpEndpointBench(PathBuf);
 
-impl Roles {
-    /// Builds it for speed.
-    pub fn build(root: &Path) -> Result<Roles, String> {
+impl XtpEndpointBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<XtpEndpointBench, String> {
         let words = ["--package", "towpath", "--example", "xtp_endpoint_bench"];
         let target = build(root, &words)?;
-        Ok(Roles(target.join("release/examples/xtp_endpoint_bench")))
+        Ok(XtpEndpointBench(
+            target.join("release/examples/xtp_endpoint_bench"),
+        ))
     }
 
-    /// Runs it; the number it prints.
+    /// Runs it; gives the number it prints.
     pub fn run(&self, words: &[&str]) -> Result<f64, String> {
         number(Command::new(&self.0).args(words))
     }
 }
 
 /// The example `multicast_udp_bench`.
-pub struct Groups(PathBuf);
+pub struct MulticastUdpBench(PathBuf);
 
-impl Groups {
-    /// Builds it for speed.
-    pub fn build(root: &Path) -> Result<Groups, String> {
+impl MulticastUdpBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<MulticastUdpBench, String> {
         let words = ["--package", "towpath", "--example", "multicast_udp_bench"];
         let target = build(root, &words)?;
-        Ok(Groups(target.join("release/examples/multicast_udp_bench")))
+        Ok(MulticastUdpBench(
+            target.join("release/examples/multicast_udp_bench"),
+        ))
     }
 
-    /// Runs it; the number it prints.
+    /// Runs it; gives the number it prints.
     pub fn run(&self, words: &[&str]) -> Result<f64, String> {
         number(Command::new(&self.0).args(words))
     }
 }
 
 /// The example `tunnel_ether_bench`.
-pub struct Carriers(PathBuf);
+pub struct TunnelEtherBench(PathBuf);
 
-impl Carriers {
-    /// Builds it for speed.
-    pub fn build(root: &Path) -> Result<Carriers, String> {
+impl TunnelEtherBench {
+    /// Builds it in release mode.
+    pub fn build(root: &Path) -> Result<TunnelEtherBench, String> {
         let words = ["--package", "towpath", "--example", "tunnel_ether_bench"];
         let target = build(root, &words)?;
-        Ok(Carriers(target.join("release/examples/tunnel_ether_bench")))
+        Ok(TunnelEtherBench(
+            target.join("release/examples/tunnel_ether_bench"),
+        ))
     }
 
-    /// Runs it; the number it prints.
+    /// Runs it; gives the number it prints.
     pub fn run(&self, words: &[&str]) -> Result<f64, String> {
         number(Command::new(&self.0).args(words))
     }
@@ -58,21 +64,21 @@ impl Carriers {
 pub struct Quinn(PathBuf);
 
 impl Quinn {
-    /// Builds it for speed; it is a workspace of its own.
+    /// Builds it in release mode; it is a separate workspace.
     pub fn build(root: &Path) -> Result<Quinn, String> {
         let folder = root.join("xtask/peers/quinn");
         let target = build(&folder, &[])?;
         Ok(Quinn(target.join("release/quinn-peer")))
     }
 
-    /// Messages of `len` bytes a second that arrived.
+    /// Received messages of `len` bytes per second.
     pub fn run(&self, kind: &str, len: u64, seconds: f64) -> Result<f64, String> {
         let (len, seconds) = (len.to_string(), seconds.to_string());
         number(Command::new(&self.0).args([kind, &len, &seconds, "0", "1"]))
     }
 }
 
-/// Builds in `folder` and gives the folder of what was built.
+/// Builds in `folder` and gives the target folder.
 fn build(folder: &Path, words: &[&str]) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)

@@ -1,26 +1,25 @@
-//! Two races at once that run in turn, a slice each, while the other one stands still.
+//! Interleaves two races in time slices: one runs while the other is stopped.
 //!
-//! A machine shared with others changes its pace by a quarter several times a second. Two trials one
-//! after the other see different machines; two that take turns of 20 ms see the same one: half of
-//! the ratios of delays then lie within 2 % of their median, instead of 10 %. A stopped race does
-//! nothing at all: its client, its workers and the agent that serves it stand still together.
+//! The speed of a shared machine varies by 25 % several times per second, so that consecutive
+//! trials see different conditions. Trials interleaved in slices of 20 ms see the same: half of the
+//! ratios of delays then lie within 2 % of their median, instead of 10 %. SIGSTOP stops a race
+//! completely: its client, its workers and its agent.
 
 use super::trial_runner::{RunningTrial, process_tree};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
-/// How long one race runs before the other one does: many turns a trial, and few against what a
-/// message takes.
+/// Time slice of a race: many slices per trial, and much longer than a message.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// How long two short races may take.
+/// Timeout of two interleaved races.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// A race, and who works for it without being its child.
+/// A race, and its agent, which is not its child process.
 pub struct InterleavedRace {
     /// The race.
     pub race: RunningTrial,
-    /// The first process of another family that belongs to it: an agent.
+    /// The agent's process.
     pub agent_pid: Option<u32>,
 }
 
@@ -37,17 +36,17 @@ impl InterleavedRace {
     fn signal(&self, signal: Signal) {
         for id in self.processes() {
             let pid = i32::try_from(id).ok().and_then(Pid::from_raw);
-            // One that has ended meanwhile needs no signal.
+            // A process may have ended meanwhile.
             let _ = pid.map(|pid| kill_process(pid, signal));
         }
     }
 }
 
-/// Runs both to their ends.
+/// Runs both to completion.
 ///
 /// # Errors
 ///
-/// When they do not end, which ends them.
+/// On timeout; both are then killed.
 pub fn run(sides: &mut [InterleavedRace; 2]) -> Result<(), String> {
     let began = Instant::now();
     let mut turn = 0;
@@ -68,5 +67,5 @@ pub fn run(sides: &mut [InterleavedRace; 2]) -> Result<(), String> {
     if over == [true; 2] {
         return Ok(());
     }
-    Err(format!("not over after {} s", TIME_LIMIT.as_secs()))
+    Err(format!("not finished after {} s", TIME_LIMIT.as_secs()))
 }

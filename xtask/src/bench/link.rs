@@ -1,8 +1,8 @@
-//! link: the emulated link against a bare relay, and against the kernel's own.
+//! link: the emulated link against a minimal relay, and against a kernel link.
 //!
-//! The relay is `taprelay.c` of the folder named by TOWPATH_YARDSTICKS: two threads that copy frames
-//! between two TAP devices and do nothing else. One TCP connection of iperf3 runs over ours and over
-//! it in turn; the ratio within each pair is held against the target. The added round trip is that
+//! The relay is `taprelay.c` of the folder named by TOWPATH_YARDSTICKS: two threads that copy
+//! frames between two TAP devices. One TCP connection of iperf3 runs over ours and the relay in
+//! turn; the ratio within each pair is compared with the target. The added round-trip time is that
 //! of a race over an emulated link without delay, less that over a kernel link. Needs root.
 
 use super::bar::{Bar, BenchTarget};
@@ -19,17 +19,17 @@ const PAIRS: usize = 5;
 /// Seconds of each run.
 const SPAN_S: u32 = 3;
 
-/// Time a server gets to open its port, and a relay its devices.
+/// Time for a server to open its port, and for a relay to open its devices.
 const STARTUP_TIME: Duration = Duration::from_millis(400);
 
-/// The address of the receiving host: ours, and the relay's.
+/// The address of the receiving host: in the testbed, and behind the relay.
 const TESTBED_ADDRESS: &str = "10.77.0.2";
 const RELAY_ADDRESS: &str = "10.8.0.2";
 
 /// Namespaces that the relay expects.
 const NAMESPACES: [&str; 2] = ["px_a", "px_b"];
 
-/// Runs the benchmark; `arguments` may name the bars wanted.
+/// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
@@ -59,7 +59,7 @@ pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     }
 }
 
-/// Frames a second over our link, as parts of those over the relay.
+/// Throughput over our link relative to the relay.
 fn against_relay(ours: &TrialRunner, name: &str, link: &str, relay: &[&str]) -> Bar {
     let mut pairs = Vec::new();
     let mut failure = String::new();
@@ -109,7 +109,7 @@ fn pair(
     Ok((over_ours(ours, link)?, second))
 }
 
-/// Bits a second of iperf3 over a testbed of ours.
+/// Bits per second of iperf3 over our testbed.
 fn over_ours(ours: &TrialRunner, link: &str) -> Result<f64, String> {
     let name = format!("bench-{}", std::process::id());
     let testbed = |arguments: &[&str]| {
@@ -131,7 +131,7 @@ fn over_ours(ours: &TrialRunner, link: &str) -> Result<f64, String> {
     result
 }
 
-/// The same over the bare relay, in namespaces made for it.
+/// Bits per second of iperf3 over the relay, in its own namespaces.
 fn over_relay(arguments: &[&str]) -> Result<f64, String> {
     require_program("ip", "iproute2")?;
     let program = build_relay()?;
@@ -150,7 +150,7 @@ fn over_relay(arguments: &[&str]) -> Result<f64, String> {
     });
     drop(relay);
     drop(spaces);
-    // It is in the system's temporary place; what stays behind is the system's.
+    // A program left in the temporary folder does no harm.
     let _ = std::fs::remove_file(program);
     result
 }
@@ -168,8 +168,8 @@ fn build_relay() -> Result<PathBuf, String> {
     Ok(program)
 }
 
-/// The relay's namespaces; they go away with this value. Those of that name that are there already
-/// are somebody else's, and end the benchmark.
+/// The relay's namespaces, deleted on drop. Existing namespaces of these names are an error, and
+/// are left alone.
 struct RelayNamespaces;
 
 impl RelayNamespaces {
@@ -184,7 +184,7 @@ impl RelayNamespaces {
 impl Drop for RelayNamespaces {
     fn drop(&mut self) {
         for space in NAMESPACES {
-            // One that was not made cannot be removed.
+            // A namespace that was not created cannot be removed.
             let _ = Command::new("ip")
                 .args(["netns", "del", space])
                 .stderr(Stdio::null())
@@ -193,7 +193,7 @@ impl Drop for RelayNamespaces {
     }
 }
 
-/// Bits a second that the receiver of one connection from host 0 to host 1 got.
+/// Received bits per second of one connection from host 0 to host 1.
 fn iperf3(address: &str, on: impl Fn(usize) -> Command) -> Result<f64, String> {
     require_program("iperf3", "iperf3")?;
     let mut server = on(1);
@@ -217,15 +217,15 @@ fn iperf3(address: &str, on: impl Fn(usize) -> Command) -> Result<f64, String> {
     let report: Value =
         serde_json::from_slice(&output.stdout).map_err(|error| format!("iperf3: {error}"))?;
     let bits = report["end"]["sum_received"]["bits_per_second"].as_f64();
-    bits.ok_or_else(|| format!("iperf3 said no rate: {}", report["error"]))
+    bits.ok_or_else(|| format!("iperf3 reported no rate: {}", report["error"]))
 }
 
-/// A process that ends when it is no longer needed.
+/// A process that is killed on drop.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        // One that ended by itself is only reaped.
+        // A process that has exited is only reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -240,7 +240,7 @@ fn run_checked(command: &mut Command) -> Result<(), String> {
     }
 }
 
-/// What an emulated link without delay adds to a round trip, us.
+/// Round-trip time added by an emulated link without delay, us.
 fn added_round_trip(ours: &mut TrialRunner) -> Bar {
     let mut added = Vec::new();
     let mut all = [Vec::new(), Vec::new()];

@@ -1,19 +1,19 @@
-//! XTP over a long link that loses: 100 Mbit/s, 20 ms each way, one packet in a hundred.
+//! XTP over a lossy long link: 100 Mbit/s, 20 ms each way, 1 % loss.
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Measure, metric_of};
 use super::trial_runner::{TrialRequest, TrialRunner};
 
-/// The link, emulated. Its queue takes the bursts of whoever keeps to its rate.
+/// The emulated link. Its queue absorbs the bursts of a sender that is paced at the link's rate.
 const LINK: &str = "rate=100mbit,delay=20ms,loss=1%,queue=500kB";
 
 /// Seconds of each trial: a hundred round trips.
 const SPAN_S: f64 = 4.0;
 
-/// Trials of which the median is taken.
+/// Trials; the median is used.
 const TRIALS: usize = 3;
 
-/// The contestants without a target: those that find out by themselves what the path takes.
+/// Contestants without a target: those with congestion control.
 const ROWS: [(&str, &str); 6] = [
     ("xtp-lossy-congestion-loss", "xtp,congestion=loss,queue=1M"),
     (
@@ -26,8 +26,8 @@ const ROWS: [(&str, &str); 6] = [
     ("quic-lossy", "quic"),
 ];
 
-/// Mbit/s of user bytes when XTP is told the link's rate: frames carry 1440 of 1514 octets, and one
-/// in a hundred is sent again.
+/// Mbit/s of user bytes with XTP paced at the link's rate: frames carry 1440 of 1514 octets, and 1
+/// % are retransmitted.
 pub fn bar(ours: &mut TrialRunner) -> Bar {
     let measure = mbps("xtp,rate=95mbit,burst=32k,queue=4M");
     let found: Result<Vec<f64>, String> = (0..TRIALS).map(|_| measure(ours)).collect();
@@ -50,7 +50,7 @@ pub fn bar(ours: &mut TrialRunner) -> Bar {
     }
 }
 
-/// What the others do on the same link, Mbit/s.
+/// The other contestants on the same link, Mbit/s.
 pub fn rows() -> impl Iterator<Item = (&'static str, Measure)> {
     ROWS.into_iter()
         .map(|(name, transport)| (name, mbps(transport)))

@@ -1,4 +1,4 @@
-//! Benchmarks, by name. Each is a file here and a line in [`BENCHES`].
+//! Benchmarks by name. Each has a file here and a line in [`BENCHES`].
 
 mod agent;
 mod bar;
@@ -21,7 +21,7 @@ use std::process::ExitCode;
 /// Runs in the workspace's folder with the rest of the command line.
 type Bench = fn(root: &Path, arguments: &[&str]) -> ExitCode;
 
-/// Name, what it measures, how it runs.
+/// Name, summary and function of each benchmark.
 const BENCHES: &[(&str, &str, Bench)] = &[
     (
         "agent",
@@ -30,23 +30,23 @@ const BENCHES: &[(&str, &str, Bench)] = &[
     ),
     (
         "harness",
-        "the measuring loops against iperf3, sockperf and the machine",
+        "the load generator against iperf3 and sockperf, and its overhead",
         harness::run,
     ),
     (
         "link",
-        "the emulated link against a bare relay and a kernel link",
+        "the emulated link against a minimal relay and a kernel link",
         link::run,
     ),
     (
         "sim",
-        "the simulator: events, packets, growth, and ns-3 beside it",
+        "the simulator: events, packets, scaling, and against ns-3",
         sim::run,
     ),
     ("xtp", "XTP against TCP, QUIC, UDP and bare", xtp::run),
 ];
 
-/// Runs the benchmark named first, or lists all.
+/// Runs the named benchmark, or lists all.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let Some((name, rest)) = arguments.split_first() else {
         for (name, summary, _) in BENCHES {

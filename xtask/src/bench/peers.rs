@@ -1,4 +1,4 @@
-//! Other programs: found, run, and their output read.
+//! Runs other programs and parses their output.
 
 use serde_json::Value;
 use std::net::{TcpListener, UdpSocket};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Time a server gets to open its port.
+/// Time for a server to open its port.
 const SERVER_START: Duration = Duration::from_millis(250);
 
-/// Whether a program is here; else how to get it.
+/// Checks that a program is installed; the error says how to install it.
 pub fn require_program(program: &str, package: &str) -> Result<(), String> {
     let found = std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join(program).is_file()));
@@ -20,7 +20,7 @@ pub fn require_program(program: &str, package: &str) -> Result<(), String> {
     }
 }
 
-/// Messages a second that iperf3's receiver got.
+/// Received messages per second of iperf3.
 pub fn iperf3(udp: bool, size: u64, span_s: f64) -> Result<f64, String> {
     require_program("iperf3", "iperf3")?;
     let port = free_port()?;
@@ -61,10 +61,10 @@ fn received(end: &Value, udp: bool, size: u64) -> Result<f64, String> {
     }
     let bits = end["sum_received"]["bits_per_second"].as_f64();
     bits.map(|bits| bits / 8.0 / size as f64)
-        .ok_or_else(|| format!("iperf3 said no rate: {end}"))
+        .ok_or_else(|| format!("iperf3 reported no rate: {end}"))
 }
 
-/// Median round trip of sockperf's ping-pong, us. It prints half of it.
+/// Median round-trip time of sockperf's ping-pong, us; sockperf prints half of it.
 pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f64, String> {
     require_program("sockperf", "sockperf")?;
     require_program("taskset", "util-linux")?;
@@ -99,10 +99,10 @@ pub fn sockperf(tcp: bool, size: u64, span_s: f64, cpus: (u32, u32)) -> Result<f
             .ok()
     });
     half.map(|us| us * 2.0)
-        .ok_or_else(|| "sockperf said no median".into())
+        .ok_or_else(|| "sockperf reported no median".into())
 }
 
-/// The windowed, batched sender that shows what segmented UDP can do, built from `source`.
+/// `utp2`, a windowed, batched sender that shows the capacity of segmented UDP.
 pub struct Utp2 {
     program: PathBuf,
 }
@@ -126,7 +126,7 @@ impl Utp2 {
         }
     }
 
-    /// Messages a second it moved.
+    /// Messages per second that it moved.
     pub fn run(&self, size: u64, span_s: f64) -> Result<f64, String> {
         let output = Command::new(&self.program)
             .args([
@@ -145,7 +145,7 @@ impl Utp2 {
         let rate = text
             .split_whitespace()
             .find_map(|word| word.strip_prefix("msgs_s=")?.parse().ok());
-        rate.ok_or_else(|| "utp2 said no rate".into())
+        rate.ok_or_else(|| "utp2 reported no rate".into())
     }
 }
 
@@ -155,7 +155,7 @@ impl Drop for Utp2 {
     }
 }
 
-/// A server that ends when it is no longer needed.
+/// A server process that is killed on drop.
 struct ServerProcess(Child);
 
 impl ServerProcess {
@@ -167,13 +167,13 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // One that ended by itself is only reaped.
+        // A process that has exited is only reaped.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A port that nobody uses at the moment, for TCP and UDP.
+/// A port that is currently unused in TCP and UDP.
 fn free_port() -> Result<String, String> {
     for _ in 0..20 {
         let tcp = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;

@@ -1,7 +1,7 @@
-//! sim: how fast the simulator is, how it grows, and ns-3 beside it.
+//! sim: speed and scaling of the simulator, and ns-3 for comparison.
 //!
-//! Each run is a process of its own, `towpath sim run` as a user would call it, and its time is
-//! that of the process, from its start to its end.
+//! Each run is a separate process, `towpath sim run` as a user would call it; its time is that of
+//! the whole process.
 
 mod ns3;
 mod scenarios;
@@ -14,13 +14,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// How often each figure is taken; the median counts.
+/// Measurements of each value; the median is used.
 const ROUNDS: usize = 5;
 
 /// Measures one bar.
 type Measure = fn(&SimBench) -> Bar;
 
-/// Runs the benchmark; `arguments` may name the bars wanted.
+/// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let bench = match SimBench::build(root) {
         Ok(bench) => bench,
@@ -59,7 +59,7 @@ struct SimBench {
 struct SimRun {
     outcome: Value,
     wall_s: f64,
-    /// Resident memory while it ran, the median of a sample every millisecond.
+    /// Resident memory, the median of samples every millisecond.
     resident_kb: f64,
 }
 
@@ -115,7 +115,7 @@ impl SimBench {
         })
     }
 
-    /// Seconds a sweep over eight seeds takes.
+    /// Seconds of a sweep over eight seeds.
     fn sweep_s(&self, text: &str, jobs: &str) -> Result<f64, String> {
         let path = self.write(text)?;
         let began = Instant::now();
@@ -135,7 +135,7 @@ impl SimBench {
 
 impl Drop for SimBench {
     fn drop(&mut self) {
-        // The folder is in the system's temporary place; what stays behind is the system's.
+        // A folder left among the temporary ones does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
@@ -148,7 +148,7 @@ fn resident(pid: u32) -> Option<f64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// The median of [`ROUNDS`] measurements, or the first fault.
+/// The median of [`ROUNDS`] measurements, or the first error.
 fn median_of_rounds(
     name: &str,
     unit: &'static str,
@@ -185,7 +185,7 @@ fn events(bench: &SimBench) -> Bar {
         floor: 3.0,
         goal: 5.0,
     };
-    let what = "a saturated ether, 20 stations with bare";
+    let what = "a saturated Ethernet, 20 stations with bare";
     median_of_rounds("sim-events", "M/s", target, what, || {
         let ran = bench.run(&text::saturated(20, 200_000))?;
         Ok(number(&ran.outcome, "/events")? / ran.wall_s / 1e6)
@@ -197,7 +197,7 @@ fn xtp(bench: &SimBench) -> Bar {
         floor: 0.5,
         goal: 1.0,
     };
-    let what = "XTP packets of 1500 octets and their answers over a link of 1 Gbit/s";
+    let what = "XTP packets of 1500 octets and their ACKs over a link of 1 Gbit/s";
     median_of_rounds("sim-xtp", "M/s", target, what, || {
         let ran = bench.run(&text::bulk_xtp(20_000))?;
         let packets: Result<Vec<f64>, String> = (0..2)
@@ -236,7 +236,7 @@ fn ns3(bench: &SimBench) -> Bar {
         Ok(ours / theirs.packets_per_s)
     });
     bar.note = format!(
-        "{} packets and answers carried in a second of the wall, bare against UDP, the last \
+        "{} packets and replies carried per second of wall time, bare against UDP, the last \
          round: ours {:.0}, ns-3 {:.0}; ns-3's build profile: {profile}{}",
         text::LOAD.description(),
         both.0,
@@ -251,7 +251,7 @@ fn scale(bench: &SimBench) -> Bar {
         floor: 3.0,
         goal: 2.0,
     };
-    let what = "time an event, 1,000 saturated stations against 2";
+    let what = "time per event, 1,000 saturated stations against 2";
     median_of_rounds("sim-scale", "x", target, what, || {
         let mut each = [0.0; 2];
         for (slot, stations) in [2, 1000].into_iter().enumerate() {
@@ -267,7 +267,7 @@ fn memory(bench: &SimBench) -> Bar {
         floor: 4.0,
         goal: 2.0,
     };
-    let what = "resident memory of 10,000 XTP stations less that of 1,000, each";
+    let what = "resident memory per station, from 10,000 and 1,000 XTP stations";
     median_of_rounds("sim-memory", "kB", target, what, || {
         let many = bench.run(&text::idle(10_000))?.resident_kb;
         let few = bench.run(&text::idle(1_000))?.resident_kb;
@@ -280,7 +280,7 @@ fn jobs(bench: &SimBench) -> Bar {
         floor: 1.7,
         goal: 1.9,
     };
-    let what = "runs in a time, a sweep of eight seeds with two jobs against one";
+    let what = "speed-up of a sweep of eight seeds with two jobs against one";
     let scenario = text::saturated(20, 50_000);
     median_of_rounds("sim-jobs", "x", target, what, || {
         let one = bench.sweep_s(&scenario, "1")?;

@@ -1,4 +1,4 @@
-//! Trials of our own program, run as a user would.
+//! Runs trials of our own program as a user would.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ pub struct TrialRunner {
     runs: u32,
 }
 
-/// What a trial is to do, beyond its transport.
+/// The parameters of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialRequest {
     /// The transport.
@@ -28,7 +28,7 @@ pub struct TrialRequest {
 }
 
 impl TrialRunner {
-    /// Builds the program for speed and makes the folder.
+    /// Builds the program in release mode.
     pub fn build(root: &Path) -> Result<TrialRunner, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let status = Command::new(cargo)
@@ -59,7 +59,7 @@ impl TrialRunner {
         self.begin(ask)?.metric(name)
     }
 
-    /// Begins a race of one trial.
+    /// Starts a race of one trial.
     pub fn begin(&mut self, ask: &TrialRequest) -> Result<RunningTrial, String> {
         let (child, out) = self.start(ask)?;
         Ok(RunningTrial {
@@ -131,7 +131,7 @@ impl TrialRunner {
     }
 }
 
-/// A race of one trial that has begun.
+/// A running race of one trial.
 pub struct RunningTrial {
     child: Child,
     out: PathBuf,
@@ -139,7 +139,7 @@ pub struct RunningTrial {
 }
 
 impl RunningTrial {
-    /// Its first process.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -150,14 +150,14 @@ impl RunningTrial {
         Ok(ended.is_some())
     }
 
-    /// Ends it, if it has not.
+    /// Kills it if it is still running.
     pub fn end(&mut self) {
-        // Both fail only for a process that is gone.
+        // Both fail only for a process that has ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Its trial's record, when it has ended.
+    /// Waits for its end; gives the trial's record.
     pub fn trial(&mut self) -> Result<Value, String> {
         let status = self.child.wait().map_err(|error| error.to_string())?;
         let trial = last_trial(&self.out)?;
@@ -167,7 +167,7 @@ impl RunningTrial {
         Ok(trial)
     }
 
-    /// A metric of its trial.
+    /// Waits for its end; gives a metric of its trial.
     pub fn metric(&mut self, name: &str) -> Result<f64, String> {
         self.trial()?["metrics"][name]
             .as_f64()
@@ -178,7 +178,7 @@ impl RunningTrial {
 impl Drop for RunningTrial {
     fn drop(&mut self) {
         self.end();
-        // The folder is in the system's temporary place; what stays behind is the system's.
+        // A folder left among the temporary ones does no harm.
         let _ = std::fs::remove_dir_all(&self.out);
     }
 }
@@ -196,7 +196,7 @@ fn last_trial(folder: &Path) -> Result<Value, String> {
     serde_json::from_str(line).map_err(|error| error.to_string())
 }
 
-/// A process and all that it has begun, and they.
+/// A process and all its descendants.
 pub fn process_tree(first: u32) -> Vec<u32> {
     let mut family = vec![first];
     let mut visited = 0;

@@ -1,12 +1,12 @@
-//! xtp: XTP against TCP, QUIC, UDP and `bare`, on the loopback, one processor each side.
+//! xtp: XTP against TCP, QUIC, UDP and `bare` on the loopback, one CPU per side.
 //!
-//! Ours and the others run in turn, in changing order; a ratio is taken within each round. TCP is
-//! the better of cubic and bbr in each round, and both medians are printed. XTP's own checksum over
-//! user bytes is off, as UDP sums them; a row of its own shows it on.
+//! Ours and the peers run in turn, in alternating order; ratios are taken within rounds. TCP is the
+//! better of cubic and bbr in each round; both medians are printed. XTP's own checksum over user
+//! data is off, because UDP has one; a separate row has it on.
 
 use super::bar::{Bar, BenchTarget};
 use super::compare::{Comparison, Measure, metric_of};
-use super::helper_programs::{Carriers, Quinn, Roles};
+use super::helper_programs::{Quinn, TunnelEtherBench, XtpEndpointBench};
 use super::lossy;
 use super::trial_runner::{TrialRequest, TrialRunner};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ const ROUNDS: usize = 7;
 /// Seconds of each trial.
 const SPAN_S: f64 = 0.7;
 
-/// What quinn must reach on this machine to count as a peer, Mbit/s.
+/// Minimum throughput of quinn on this machine to count as a peer, Mbit/s.
 const QUINN_LEAST_MBPS: f64 = 6000.0;
 
-/// Runs the benchmark; `arguments` may name the bars wanted.
+/// Runs the benchmark; `arguments` may select bars by prefix.
 pub fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let mut ours = match TrialRunner::build(root) {
         Ok(ours) => ours,
@@ -118,7 +118,7 @@ fn comparisons(root: &Path) -> Vec<Comparison> {
     all
 }
 
-/// Rows without a target: what the figures above would be under other conditions.
+/// Rows without a target: throughput with other options.
 fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
     let mbps = |transport: &'static str| -> Measure {
         let measure = throughput(transport, 16 << 10);
@@ -139,7 +139,8 @@ fn rows(root: &Path) -> Vec<(&'static str, Measure)> {
     ]
 }
 
-/// The median time of a transaction, us; `how` is the server's processor and whether both are busy.
+/// The median time of a transaction, us; `how` is the server's CPU and whether both sides
+/// busy-poll.
 fn transactions(root: &Path, kind: &'static str, how: [&'static str; 2]) -> Measure {
     role(root, &["transactions", kind, "0.7", "0", how[0], how[1]])
 }
@@ -152,7 +153,7 @@ fn throughput(transport: &'static str, size: u64) -> Measure {
         span_s: SPAN_S,
         more: vec!["--pin".into(), "0,1".into()],
     };
-    // What of a byte stream arrived, in messages.
+    // Of a byte stream: received bytes in units of messages.
     metric_of(question, "messages_per_s")
 }
 
@@ -212,7 +213,7 @@ fn delay(name: &'static str, more: &'static [&'static str]) -> Comparison {
     }
 }
 
-/// Requests and their replies, set-up and close included, beside those of others.
+/// Transactions, set-up and close included, against UDP and TCP.
 fn exchanges(root: &Path) -> Vec<Comparison> {
     let mut all = Vec::new();
     for (place, how) in [
@@ -241,7 +242,7 @@ fn exchanges(root: &Path) -> Vec<Comparison> {
     all
 }
 
-/// What carries XTP, and what XTP carries, each beside the bare thing.
+/// XTP over Ethernet frames, and the TCP tunnel over XTP, each against the same without XTP.
 fn carriers(root: &Path) -> [Comparison; 2] {
     let carried = |what, how| carrier(root, &[what, how, "0.7"]);
     let ether = (carried("ether", "xtp"), carried("ether", "bare"));
@@ -254,15 +255,15 @@ fn carriers(root: &Path) -> [Comparison; 2] {
 
 fn carrier(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| Carriers::build(&root)?.run(&words))
+    Box::new(move |_| TunnelEtherBench::build(&root)?.run(&words))
 }
 
 fn role(root: &Path, words: &[&'static str]) -> Measure {
     let (root, words) = (root.to_owned(), words.to_vec());
-    Box::new(move |_| Roles::build(&root)?.run(&words))
+    Box::new(move |_| XtpEndpointBench::build(&root)?.run(&words))
 }
 
-/// Messages of 16 KiB a second by crate quinn, if that is fast enough to count.
+/// Messages of 16 KiB per second of crate quinn; a slow build is noted.
 fn quinn(root: &Path, kind: &'static str) -> Measure {
     let root: PathBuf = root.to_owned();
     Box::new(move |_| {
@@ -276,7 +277,7 @@ fn quinn(root: &Path, kind: &'static str) -> Measure {
 }
 
 fn idle(root: &Path) -> Bar {
-    let mb = Roles::build(root).and_then(|roles| roles.run(&["idle", "10000"]));
+    let mb = XtpEndpointBench::build(root).and_then(|roles| roles.run(&["idle", "10000"]));
     let (value, note) = match mb {
         Ok(mb) => (Some(mb), "resident, the larger of two processes".to_owned()),
         Err(error) => (None, error),

@@ -29,7 +29,7 @@ pub(super) fn check(file: &File) -> Vec<Fault> {
 }
 
 /// First line and number of lines of each function with a body.
-fn functions(code: &str) -> Vec<(usize, usize)> {
+pub(super) fn functions(code: &str) -> Vec<(usize, usize)> {
     let starts = code.match_indices("fn ").map(|(at, _)| at);
     let starts = starts.filter(|at| !code[..*at].ends_with(is_word));
     let line_of = |at: usize| code[..at].matches('\n').count() + 1;

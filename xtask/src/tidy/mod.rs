@@ -1,12 +1,17 @@
 //! The house rules no compiler knows. Each rule is a function from files to faults.
 
+mod data_path;
 mod engines;
+mod figures;
 mod length;
 mod links;
+mod map;
+mod names;
 mod prose;
 mod source;
 mod structure;
 mod unsafety;
+mod vocabulary;
 mod words;
 
 use source::Source;
@@ -22,6 +27,25 @@ pub fn run(root: &Path) -> ExitCode {
     }
 }
 
+/// Prints sizes of the code, as `cargo xtask tidy --figures`.
+pub fn figures(root: &Path) -> ExitCode {
+    match files_below(root) {
+        Ok(files) => {
+            println!("{}", figures::Figures::of(&files));
+            ExitCode::SUCCESS
+        }
+        Err(error) => crate::fail(&format!("cannot read {}: {error}", root.display())),
+    }
+}
+
+/// Writes ARCHITECTURE.md's column of dependencies, as `cargo xtask tidy --map`.
+pub fn write_map(root: &Path) -> ExitCode {
+    match map::write(root) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => crate::fail(&format!("cannot write the table of crates: {error}")),
+    }
+}
+
 /// Prints what is wrong; true when nothing is.
 pub fn check(root: &Path) -> bool {
     let files = match files_below(root) {
@@ -34,6 +58,7 @@ pub fn check(root: &Path) -> bool {
     let mut faults = faults_of(&files);
     let exists = |path: &Path| root.join(path).exists();
     faults.extend(files.iter().flat_map(|file| links::check(file, exists)));
+    faults.extend(map::check(root));
     for fault in &faults {
         println!("{fault}");
     }
@@ -97,11 +122,14 @@ fn faults_of(files: &[File]) -> Vec<Fault> {
         faults.extend(length::check(file));
         faults.extend(unsafety::check(file));
         faults.extend(words::check(file));
+        faults.extend(vocabulary::check(file));
         faults.extend(engines::check(file));
         faults.extend(prose::check(file));
         faults.extend(structure::check(file));
     }
     faults.extend(structure::check_all(files));
+    faults.extend(names::check_all(files));
+    faults.extend(data_path::check_all(files));
     faults
 }
 

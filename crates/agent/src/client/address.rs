@@ -1,4 +1,4 @@
-//! An agent as the user names it: a host by name or address, and a port.
+//! An agent's address as the user gives it: a host name or IP address, and a port.
 
 use crate::DEFAULT_PORT;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, ToSocketAddrs};
 use std::str::FromStr;
 
-/// An agent as the user names it.
+/// An agent's address as the user gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentAddress {
-    /// Its host.
+    /// Host name or IP address.
     pub host: String,
-    /// Its port.
+    /// TCP port.
     pub port: u16,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for AgentAddress {
     }
 }
 
-/// An address, with what is wrong with it for a race, and a port; None for a name.
+/// Parses an IP address and port, or says why a race cannot use it; None for a host name.
 fn parse_literal(text: &str) -> Option<(Result<IpAddr, &'static str>, u16)> {
     let (bare, port) = match text.strip_prefix('[') {
         Some(rest) => {
@@ -73,11 +73,11 @@ fn parse_literal(text: &str) -> Option<(Result<IpAddr, &'static str>, u16)> {
     Some((address, port))
 }
 
-/// Why no race goes to such an address.
-const LINK_LOCAL: &str = "is link-local: workers on both hosts would have to be told the interface, and are \
-     told addresses only; give another address of that host, or its name";
+/// Why a race cannot use a link-local address.
+const LINK_LOCAL: &str = "is link-local: it needs an interface, and workers get addresses \
+     only; give another address of that host, or its name";
 
-/// Whether an address means different hosts on different interfaces.
+/// Whether an address depends on the interface (RFC 4007).
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local())
 }
@@ -93,11 +93,11 @@ impl fmt::Display for AgentAddress {
 }
 
 impl AgentAddress {
-    /// Its addresses of one family.
+    /// Resolves the host's addresses of one family.
     ///
     /// # Errors
     ///
-    /// When it has none at all, or none that a race can use.
+    /// When it has none, or only link-local ones.
     pub(super) fn resolve(&self, ipv6: bool) -> io::Result<Vec<SocketAddr>> {
         let all = (self.host.as_str(), self.port).to_socket_addrs()?;
         let (local, mut all): (Vec<_>, Vec<_>) = all.partition(|one| is_link_local(one.ip()));

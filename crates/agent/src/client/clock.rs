@@ -1,30 +1,30 @@
-//! How another clock compares with ours, with a bound that holds as long as the clocks do.
+//! Estimate of another host's clock offset, with an error bound.
 //!
-//! The agent read its clock between our sending of the question and our receiving of the answer, so
-//! each round trip confines the offset to an interval as long as the round trip. Several intervals
-//! hold at once; clocks drift, so one is the wider the further away in time it is.
+//! The agent reads its clock between our request and its reply, so each round trip bounds the
+//! offset by an interval as long as the round trip. All intervals hold at once; since clocks drift,
+//! an interval widens with its distance in time.
 //!
-//! Round trips that contradict each other tell that a clock was set, or runs faster than clocks are
-//! turned. Those before say nothing any more, and no bound spans that moment.
+//! Samples that contradict each other show that a clock was stepped, or drifts faster than the
+//! limit. Samples before that moment are discarded, and no bound spans it.
 
 use measure::ClockOffset;
 use std::collections::VecDeque;
 
-/// Clocks of two hosts run apart by less than this, in parts of a million: NTP turns a clock by 500 at
-/// most, and crystals differ by up to 100. Clocks that do more contradict their readings.
+/// Drift limit between two clocks, ppm: NTP slews by 500 at most, and crystals differ by up to 100.
+/// A faster drift makes samples contradict each other.
 const DRIFT_PPM: i128 = 600;
 
-/// Round trips kept: those of the longest trial that is compared ten times a second.
+/// Samples kept: those of the longest trial, at ten samples a second.
 const SAMPLES_MAX: usize = 2048;
 
-/// The round trips so far.
+/// The clock samples of a session.
 #[derive(Clone, Debug, Default)]
 pub struct ClockEstimator {
     samples: VecDeque<ClockSample>,
     min_rtt_ns: Option<u64>,
-    /// What all trips say of the time of the last: the most, and the least with its sign turned.
+    /// Bounds at the time of the last sample: the upper, and the negated lower one.
     latest_bounds: Option<[BoundPoint; 2]>,
-    /// Our time of the reading that contradicted those before it.
+    /// Local time of the last sample that contradicted earlier ones.
     jumped_at_ns: Option<i64>,
 }
 
@@ -36,7 +36,7 @@ struct ClockSample {
 }
 
 impl ClockSample {
-    /// The most that theirs can have been ahead of ours, and when: it was read as soon as it was asked.
+    /// Upper bound of the offset: the remote clock was read right after the request was sent.
     fn upper_bound(&self) -> BoundPoint {
         BoundPoint {
             at_ns: self.sent_ns,
@@ -44,7 +44,7 @@ impl ClockSample {
         }
     }
 
-    /// The least, with its sign turned: it was read just before we had the answer.
+    /// Negated lower bound: the remote clock was read right before the reply arrived.
     fn negated_lower_bound(&self) -> BoundPoint {
         BoundPoint {
             at_ns: self.received_ns,
@@ -53,7 +53,7 @@ impl ClockSample {
     }
 }
 
-/// A value that an offset did not exceed at a time.
+/// An upper bound of the offset at a time.
 #[derive(Clone, Copy, Debug)]
 struct BoundPoint {
     at_ns: i64,
@@ -61,9 +61,10 @@ struct BoundPoint {
 }
 
 impl ClockEstimator {
-    /// A question sent at `sent_ns` and answered at `received_ns` of our clock, with `theirs_ns`.
+    /// Adds a round trip: sent at `sent_ns` and received at `received_ns` on the local clock, with
+    /// the remote reading `theirs_ns`.
     pub fn add_sample(&mut self, sent_ns: u64, theirs_ns: u64, received_ns: u64) {
-        // A stranger's clock may say anything; what does not fit is no reading.
+        // A remote clock may report anything; values out of range are ignored.
         let (Some(sent_ns), Some(theirs_ns), Some(received_ns)) = (
             representable(sent_ns),
             representable(theirs_ns),
@@ -97,7 +98,7 @@ impl ClockEstimator {
         });
     }
 
-    /// Whether the least that one of them allows is more than the most that the other does.
+    /// Whether the lower bound of one exceeds the upper bound of the other.
     fn is_contradicted_by_sample(&self, trip: ClockSample) -> bool {
         let Some(before) = self.latest_bounds else {
             return false;
@@ -107,7 +108,7 @@ impl ClockEstimator {
         -least_turned_ns > now(trip.upper_bound()) || most_ns < -now(trip.negated_lower_bound())
     }
 
-    /// The offset at `now_ns`, as all round trips since the last jump allow; None without any.
+    /// The offset at `now_ns` by all samples since the last step; None without samples.
     pub fn offset(&self, now_ns: u64) -> Option<ClockOffset> {
         let at = representable(now_ns)?;
         let (low, high) = self.range((at, at))?;
@@ -118,8 +119,8 @@ impl ClockEstimator {
         })
     }
 
-    /// How far the offset was from `first` at the most, from then until `now_ns`; None when a clock
-    /// jumped in between.
+    /// Largest deviation of the offset from `first` until `now_ns`; None if a clock was stepped in
+    /// between.
     pub fn error_bound_since(&self, first: ClockOffset, now_ns: u64) -> Option<u64> {
         let (from, to) = (representable(first.at_ns)?, representable(now_ns)?);
         if self.jumped_at_ns.is_some_and(|jumped_ns| jumped_ns > from) {
@@ -132,7 +133,7 @@ impl ClockEstimator {
         Some(bound_ns)
     }
 
-    /// The least and the most that the offset can have been at any time of a span.
+    /// Lower and upper bound of the offset over a time span.
     fn range(&self, span_ns: (i64, i64)) -> Option<(i64, i64)> {
         let high = max_over_span(
             self.samples.iter().map(ClockSample::upper_bound).collect(),
@@ -148,27 +149,27 @@ impl ClockEstimator {
         Some((-low, high))
     }
 
-    /// The shortest round trip so far, ns; 0 before the first.
+    /// The minimum RTT, ns; 0 before the first sample.
     pub fn min_rtt_ns(&self) -> u64 {
         self.min_rtt_ns.unwrap_or(0)
     }
 }
 
-/// A time that can be reckoned with: less than 36 years.
+/// The time as i64, if below 36 years, so that sums cannot overflow.
 fn representable(ns: u64) -> Option<i64> {
     i64::try_from(ns).ok().filter(|&ns| ns < 1 << 60)
 }
 
-/// What two clocks may have run apart in a time, ns.
+/// Largest drift between two clocks in a time, ns.
 fn max_drift_ns(time_ns: i64) -> i64 {
     (i128::from(time_ns.abs()) * DRIFT_PPM / 1_000_000) as i64 + 1
 }
 
-/// The most a value can have been anywhere in a span, that was no more than each point's at its time
-/// and changes no faster than clocks drift. Points are in the order of time.
+/// Maximum over a span of a value that at each point's time was at most the point's, and changes no
+/// faster than clocks drift. Points are sorted by time.
 fn max_over_span(mut points: Vec<BoundPoint>, (from, to): (i64, i64)) -> Option<i64> {
     let (first, last) = (*points.first()?, *points.last()?);
-    // What a span's ends add: before all points, and after.
+    // Extrapolate to the ends of the span.
     let end = |point: BoundPoint, at_ns: i64| BoundPoint {
         at_ns,
         value_ns: point
@@ -181,7 +182,7 @@ fn max_over_span(mut points: Vec<BoundPoint>, (from, to): (i64, i64)) -> Option<
     if to > last.at_ns {
         points.push(end(last, to));
     }
-    // What each point says of the next, and then of the one before.
+    // Forward pass, then backward pass.
     for at in 1..points.len() {
         points[at] = tightened(points[at], points[at - 1]);
     }
@@ -194,7 +195,7 @@ fn max_over_span(mut points: Vec<BoundPoint>, (from, to): (i64, i64)) -> Option<
     values.chain(between).max()
 }
 
-/// A point that is no higher than its neighbour lets it be.
+/// The point, lowered to what its neighbour allows.
 fn tightened(point: BoundPoint, neighbour: BoundPoint) -> BoundPoint {
     let reach = max_drift_ns(point.at_ns - neighbour.at_ns);
     BoundPoint {
@@ -203,14 +204,14 @@ fn tightened(point: BoundPoint, neighbour: BoundPoint) -> BoundPoint {
     }
 }
 
-/// The most between two points, in the part of the span that lies there.
+/// Maximum between two points, within the span.
 fn peak(pair: &[BoundPoint], from: i64, to: i64) -> Option<i64> {
     let (one, other) = (pair[0], pair[1]);
     let (from, to) = (from.max(one.at_ns), to.min(other.at_ns));
     if from > to {
         return None;
     }
-    // Rising from one and falling to the other, both as fast as may be.
+    // Rises from the first and falls to the second, both at the drift limit.
     let rising = one.value_ns.saturating_add(max_drift_ns(to - one.at_ns));
     let falling = other
         .value_ns
@@ -223,7 +224,7 @@ fn peak(pair: &[BoundPoint], from: i64, to: i64) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// Equal numbers each time.
+    /// A fixed pseudorandom sequence.
     struct Random(u64);
 
     impl Random {
@@ -236,7 +237,7 @@ mod tests {
         }
     }
 
-    /// Another host's clock: how far it is ahead of ours, and how it runs.
+    /// A simulated remote clock: its offset and drift.
     struct RemoteClock {
         offset_ns: f64,
         ppm: f64,
@@ -257,7 +258,7 @@ mod tests {
             self.offset_ns += time_ns as f64 * self.ppm * 1e-6;
         }
 
-        /// A round trip with ways of these lengths.
+        /// A round trip with the given one-way delays.
         fn trip(&mut self, book: &mut ClockEstimator, there_ns: u64, back_ns: u64) {
             let sent_ns = self.now_ns;
             self.pass(there_ns);
@@ -268,7 +269,7 @@ mod tests {
         }
 
         fn is_within(&self, offset: ClockOffset, bound_ns: u64) -> bool {
-            // What numbers with a point lose.
+            // 2 ns for floating-point rounding.
             (self.offset_ns - offset.offset_ns as f64).abs() <= bound_ns as f64 + 2.0
         }
     }
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn offset_bound_holds_under_ntp_slew() {
         let mut random = Random(11);
-        // Round trips of a short cable, of a town, and over an ocean; one way of the last is slow.
+        // A LAN, a metropolitan network, and an ocean whose delay is all in one direction.
         for (there_ns, back_ns) in [(20_000, 30_000), (4_000_000, 1_000_000), (150_000_000, 1)] {
             for ppm in [-500.0, -300.0, 300.0, 500.0] {
                 let mut far = RemoteClock::new(-123_456_789, ppm);
@@ -309,7 +310,7 @@ mod tests {
                     far.trip(&mut book, there_ns + wait, back_ns);
                     let now = book.offset(far.now_ns).expect("readings");
                     assert!(far.is_within(now, now.bound_ns), "{ppm} after {turn}");
-                    // NTP may turn it the other way at any time.
+                    // NTP may reverse the slew at any time.
                     far.ppm = if turn % 150 == 149 { -far.ppm } else { far.ppm };
                 }
                 let since = book.error_bound_since(first, far.now_ns).expect("no jump");
@@ -321,7 +322,7 @@ mod tests {
 
     #[test]
     fn offset_bound_covers_time_between_samples() {
-        // Away and back by 150 us, with readings before and after only.
+        // 150 us forth and back, between two samples.
         let (mut far, mut book) = (RemoteClock::new(0, 500.0), ClockEstimator::default());
         far.ppm = 0.0;
         far.trip(&mut book, 10_000, 10_000);
@@ -379,7 +380,7 @@ mod tests {
         book.add_sample(6, 1, 5);
         assert_eq!(book.offset(10), None);
         assert_eq!(book.min_rtt_ns(), 0);
-        // Those that just can be are no trouble.
+        // The largest representable times must not overflow.
         book.add_sample(1, (1 << 60) - 1, 2);
         book.add_sample((1 << 60) - 2, 0, (1 << 60) - 1);
         assert!(book.offset(u64::MAX).is_none() && book.offset((1 << 60) - 1).is_some());

@@ -1,4 +1,4 @@
-//! Pairs of hosts, one of them an agent's at least, as what surrounds a race.
+//! Pairs of hosts with at least one agent, as the environment of a race.
 
 use super::worker_host::LocalPeer;
 use super::{AgentHost, Session, SessionError};
@@ -14,8 +14,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The least a packet is said to be on its way over a network, beyond its round trip when nothing else
-/// is there: what waits in a queue counts as lost when it comes later still.
+/// Minimum of the maximum one-way delay over a network, beyond twice the idle RTT. Packets that
+/// queue longer count as lost.
 const ONE_WAY_DELAY_MIN: Duration = Duration::from_millis(20);
 
 /// One end of a pair.
@@ -23,7 +23,7 @@ const ONE_WAY_DELAY_MIN: Duration = Duration::from_millis(20);
 pub enum PathEnd {
     /// This host.
     Local,
-    /// An agent's.
+    /// An agent's host.
     Agent(Arc<Session>),
 }
 
@@ -43,7 +43,7 @@ impl PathEnd {
     }
 }
 
-/// A pair with its places: where circuits are opened, and where they are awaited.
+/// A pair with its worker hosts: the connecting and the listening one.
 struct AgentPair {
     ends: [PathEnd; 2],
     places: [Box<dyn WorkerHost>; 2],
@@ -51,17 +51,16 @@ struct AgentPair {
     loopback_only: bool,
 }
 
-/// Pairs of hosts; each is a setting of the race, or all together are one.
+/// Pairs of hosts; each is a setting of the race, or all run concurrently.
 pub struct AgentEnvironment {
     pairs: Vec<AgentPair>,
-    /// The pairs whose turn it is.
+    /// The pairs that the current setting uses.
     active: Range<usize>,
     concurrent: bool,
 }
 
 impl AgentEnvironment {
-    /// The pairs, in order: who opens circuits, and who awaits them. `here` starts workers of this
-    /// host.
+    /// Creates the pairs, each as connecting end and listening end. `here` starts local workers.
     ///
     /// # Errors
     ///
@@ -81,7 +80,7 @@ impl AgentEnvironment {
         })
     }
 
-    /// All pairs at once in each trial, instead of one after another.
+    /// Runs all pairs concurrently in each trial, instead of one pair a setting.
     #[must_use]
     pub fn concurrent(mut self) -> AgentEnvironment {
         self.concurrent = true;
@@ -89,7 +88,7 @@ impl AgentEnvironment {
         self
     }
 
-    /// What the agents' hosts are and what doctor finds on them, added to what is known of this one.
+    /// Adds the agents' host facts and doctor findings to this host's.
     ///
     /// # Errors
     ///
@@ -114,18 +113,18 @@ impl AgentEnvironment {
         Ok(())
     }
 
-    /// The agents, each once.
+    /// The agents' sessions, each once.
     pub fn sessions(&self) -> Vec<&Arc<Session>> {
         sessions(&self.pairs)
     }
 
-    /// Those whose turn it is.
+    /// The pairs of the current setting.
     fn active_pairs(&self) -> &[AgentPair] {
         &self.pairs[self.active.clone()]
     }
 }
 
-/// The agents of some pairs, each once.
+/// The sessions of `pairs`, each once.
 fn sessions(pairs: &[AgentPair]) -> Vec<&Arc<Session>> {
     let mut all: Vec<&Arc<Session>> = Vec::new();
     let ends = pairs.iter().flat_map(|pair| &pair.ends);
@@ -137,7 +136,7 @@ fn sessions(pairs: &[AgentPair]) -> Vec<&Arc<Session>> {
     all
 }
 
-/// What an agent's host is and what doctor finds on it.
+/// Facts and doctor findings of an agent's host.
 ///
 /// # Errors
 ///
@@ -201,21 +200,21 @@ impl AgentPair {
     }
 }
 
-/// The name of this host's interface with an address.
+/// The name of this host's interface with this address.
 fn interface_of(local: SocketAddr) -> Option<String> {
     let socket = std::net::UdpSocket::bind((local.ip(), 0)).ok()?;
     let interface = path::path_facts(socket.as_fd()).interface;
     (!interface.is_empty()).then_some(interface)
 }
 
-/// Makes two agents known to each other.
+/// Has one agent check the other's address, so that data may flow between them.
 fn check_agent_pair(
     one: &Arc<Session>,
     other: &Arc<Session>,
 ) -> Result<[Box<dyn WorkerHost>; 2], SessionError> {
     let odd = |session: &Session| SessionError {
         agent: session.target().to_string(),
-        reason: "it does not greet as agents do".into(),
+        reason: "it did not complete the peer check".into(),
     };
     let FromAgent::ExpectingPeer(token) = other.request(ToAgent::ExpectPeer)? else {
         return Err(odd(other));
@@ -231,7 +230,7 @@ fn check_agent_pair(
 }
 
 impl AgentPair {
-    /// `lab1`, or `lab1>lab2` where it does not begin here.
+    /// `lab1`, or `lab1>lab2` where the connecting end is not this host.
     fn name(&self) -> String {
         match &self.ends {
             [PathEnd::Local, to] => to.name(),
@@ -247,7 +246,7 @@ impl AgentPair {
         }
     }
 
-    /// The longest a packet may be on its way.
+    /// The maximum one-way delay of a packet.
     fn longest_way(&self) -> Duration {
         if self.loopback_only {
             return Duration::ZERO;
@@ -306,7 +305,7 @@ impl Environment for AgentEnvironment {
 
     fn begin(&mut self, _seed: u64) {
         for session in sessions(self.active_pairs()) {
-            // One that is gone shows in the trial.
+            // If the agent is gone the trial will fail.
             let _ = session.send(ToAgent::BeginTrial);
         }
     }
@@ -324,7 +323,8 @@ impl Environment for AgentEnvironment {
             };
             let found = validate::counters(found);
             let host = session.target();
-            // An agent on this host sees what is seen here, and takes this end's work for another's.
+            // An agent on this host sees the same host, and would count this end's work as a
+            // disturbance.
             let own = session.peer().ip().is_loopback();
             let disturbed = found.disturbed.into_iter().filter(|_| !own);
             let disturbed = disturbed.map(|what| format!("{host}: {what}"));

@@ -1,4 +1,4 @@
-//! From nothing to the client's turn: connection, prefaces, keys, first words, the queue.
+//! Opening a session: connect, version exchange, TLS, hello, queue.
 
 use super::AgentAddress;
 use crate::connection::{ConnectionError, FramedConnection, UNTRUSTED, timespec};
@@ -16,19 +16,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often one who waits says that it is still there.
+/// Keepalive interval while waiting in the queue.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often one who waits in the queue looks up.
+/// How often waits check for messages and the stop flag.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a connection may take to open, and an agent to answer its first messages.
+/// Timeout of a TCP connect, and of an agent's first messages.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long all addresses of a host may take together, and the look for them.
+/// Timeout of name resolution and connects to all addresses together.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What is said when the user has seen enough.
+/// The error when the user sets the stop flag.
 const STOPPED: &str = "stopped by the user while waiting for it";
 
 /// Connects to the first address that answers.
@@ -48,8 +48,8 @@ pub(super) fn dial(
             Ok(socket) => return Ok(socket),
             Err(error) => {
                 why = format!(
-                    "{address} does not answer: {error}; is `towpath agent` running there, and may \
-                     its port be reached?"
+                    "{address} does not answer: {error}; is `towpath agent` running there, and is \
+                     its port reachable?"
                 );
             }
         }
@@ -57,7 +57,7 @@ pub(super) fn dial(
     Err(why)
 }
 
-/// The host's addresses. A name server may be slow, so another asks it.
+/// Resolves the host's addresses, in a thread of its own as name servers may be slow.
 fn resolve(
     target: &AgentAddress,
     ipv6: bool,
@@ -70,7 +70,7 @@ fn resolve(
     let asking = asking.spawn(move || result_tx.send(asked.resolve(ipv6)));
     asking.map_err(|error| error.to_string())?;
     let lost = |error: &dyn std::fmt::Display| {
-        format!("the host cannot be found: {error}; see that its name is spelt right")
+        format!("the host cannot be found: {error}; check the spelling of its name")
     };
     loop {
         check_stop(stop)?;
@@ -82,7 +82,7 @@ fn resolve(
     }
 }
 
-/// A connection, or why there is none.
+/// Connects to `address`; the inner result says why that failed.
 fn connect_to(
     address: SocketAddr,
     end: Instant,
@@ -108,7 +108,7 @@ fn connect_to(
     Ok(finish_connect(socket))
 }
 
-/// A socket on its way, and whether it has still to arrive.
+/// Starts a non-blocking connect; true while it is in progress.
 fn start_connect(address: SocketAddr) -> io::Result<(Socket, bool)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
@@ -138,7 +138,7 @@ fn check_stop(stop: &AtomicBool) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits in short turns until `end`, or until the user has seen enough.
+/// Repeats `turn` in short waits until the timeout, or until the stop flag is set.
 fn poll_until<T>(
     limit: Duration,
     stop: &AtomicBool,
@@ -157,7 +157,7 @@ fn poll_until<T>(
     }
 }
 
-/// Prefaces and keys.
+/// Version exchange and TLS.
 pub(super) fn authenticate(
     mut socket: TcpStream,
     target: &AgentAddress,
@@ -192,7 +192,7 @@ pub(super) fn authenticate(
     Ok((connection, peer, local))
 }
 
-/// The agent's preface.
+/// Reads the agent's version message.
 fn read_agent_version(
     socket: &mut TcpStream,
     stop: &AtomicBool,
@@ -205,7 +205,7 @@ fn read_agent_version(
             Err(error) => Err(ConnectionError::Io(error.into())),
         }
     });
-    let odd = "it does not say that it is an agent";
+    let odd = "it sends no agent's version message";
     received.map_err(|why| {
         if why == STOPPED {
             why
@@ -221,7 +221,8 @@ fn read_agent_version(
     );
     read.map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => {
-            "it closed the connection at once; it may have too many, or be none of ours".into()
+            "it closed the connection at once; it may have too many connections, or be no agent"
+                .into()
         }
         _ => format!("{odd}: {error}"),
     })?;
@@ -238,20 +239,20 @@ fn tls_connection(target: &AgentAddress, keys: &KeyFolder) -> Result<rustls::Con
         .map_err(|error| KeyError::Malformed(error.to_string()))
 }
 
-/// What answers has another key than the host has.
+/// Error: the agent's key is not the one trusted for this host.
 fn key_mismatch(host: &str) -> String {
     format!(
-        "its key is another than what is trusted here by the name {host}, so it may be somebody else; if \
+        "its key is not the one trusted here by the name {host}, so it may be another agent; if \
          that host has a new key, run `towpath key trust KEY {host}` with what `towpath key show` prints \
-         there, and take the old line out of `trusted`"
+         there, and remove the old line from `trusted`"
     )
 }
 
-/// No key is trusted by the name of the host.
+/// Error: no key is trusted for this host.
 fn no_key_for_host(trusted: &[TrustedKey], host: &str) -> String {
     let others = match trusted.len() {
         0 => "",
-        _ => " (those trusted by other names may be anybody's)",
+        _ => " (keys trusted by other names do not count)",
     };
     format!(
         "no key is trusted here by the name {host}{others}; run `towpath key trust KEY {host}` with what \
@@ -259,26 +260,27 @@ fn no_key_for_host(trusted: &[TrustedKey], host: &str) -> String {
     )
 }
 
-/// An agent that asks for no keys is spoken with on this host alone, and not when a key is known.
+/// An agent without keys is accepted on the loopback only, and only if no key is trusted for its
+/// host.
 fn check_no_keys(target: &AgentAddress, peer: SocketAddr, keys: &KeyFolder) -> Result<(), String> {
     if !peer.ip().is_loopback() {
         return Err(
-            "it asks for no key, so anybody could be it; make it one there with `towpath key new`"
+            "it requires no key, so its identity is unknown; make one there with `towpath key new`"
                 .into(),
         );
     }
     let trusted = keys.trusted().map_err(|error| error.to_string())?;
     if trusted.iter().any(|one| one.belongs_to_host(&target.host)) {
         return Err(format!(
-            "it asks for no key, although one is trusted for {}, so it may be somebody else; make it a key \
-             there with `towpath key new`, or take that line out of `trusted`",
+            "it requires no key, although one is trusted for {}, so it may be another agent; make a key \
+             there with `towpath key new`, or remove that line from `trusted`",
             target.host
         ));
     }
     Ok(())
 }
 
-/// First words; what the agent allows.
+/// Exchanges hellos; gives the agent's capabilities.
 pub(super) fn hello(
     connection: &mut FramedConnection,
     stop: &AtomicBool,
@@ -303,11 +305,11 @@ pub(super) fn hello(
             Ok(welcome)
         }
         FromAgent::SessionEnded(why) => Err(control::validate::sentence(&why)),
-        _ => Err("it does not say what it allows".into()),
+        _ => Err("it does not report its limits".into()),
     }
 }
 
-/// Waits for the turn.
+/// Waits in the agent's queue until the session starts.
 pub(super) fn wait_in_queue(
     connection: &mut FramedConnection,
     stop: &AtomicBool,
@@ -334,7 +336,7 @@ pub(super) fn wait_in_queue(
     }
 }
 
-/// A little while of waiting.
+/// One wait with keepalive.
 fn wait_once(
     connection: &mut FramedConnection,
     last_sent_at: &mut Instant,
@@ -343,7 +345,7 @@ fn wait_once(
         *last_sent_at = Instant::now();
         connection.send(&ToAgent::Clock(0), REQUEST_MAX)?;
     }
-    // Nothing having come is no fault yet.
+    // A timeout here is no error.
     let _ = connection.wait(Instant::now() + POLL_INTERVAL);
     connection.flush()?;
     connection.read_available()?;

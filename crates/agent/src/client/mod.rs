@@ -1,13 +1,13 @@
-//! The measuring side: a session with an agent, and what a race needs of it.
+//! The client: a session with an agent, and what a race needs of it.
 //!
-//! * [`Target`] - an agent as the user names it.
-//! * [`Session`] - the connection, from its first octet to the last; a thread of its own keeps it alive.
-//! * `open` - from nothing to the client's turn.
-//! * `pump` - that thread: requests out, answers in, workers' messages to and fro.
-//! * [`clock`] - how the agent's clock compares with ours.
-//! * [`place`] - where workers run, for crate `measure`.
-//! * [`stage`] - pairs of hosts, as what surrounds a race.
-//! * [`survey`] - what lies between two hosts, and `findings` - what that means for a race.
+//! * [`AgentAddress`] - an agent's host and port as the user gives them.
+//! * [`Session`] - a session; a thread of its own keeps the connection alive.
+//! * `handshake` - connect, version exchange, TLS, hello, queue.
+//! * `session_thread` - that thread: requests, answers, and workers' messages in both directions.
+//! * [`clock`] - the offset of the agent's clock.
+//! * [`worker_host`] - an agent's host as a worker host of crate `measure`.
+//! * [`environment`] - pairs of hosts as the environment of a race.
+//! * [`path_probe`] - measures the path to an agent; `path_diagnosis` - findings from that.
 
 mod address;
 pub mod clock;
@@ -38,49 +38,49 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long an agent may take to answer a request: a look at its machine takes an eighth of a second,
-/// and a cut of the connection may lie between.
+/// Timeout of a request: examining its machine takes an agent 1/8 s, and an outage of the
+/// connection may intervene.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a worker there may take to end: two seconds of its own, and the way.
+/// How long a remote worker may take to end: two seconds of its own, and the path.
 const WORKER_END_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Round trips that compare the clocks before and after a trial.
+/// Clock samples taken before and after a trial.
 const CLOCK_SAMPLES: u32 = 8;
 
-/// Why there is no session, or none any more.
+/// Why a session could not be opened, or ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("agent {agent}: {reason}")]
 pub struct SessionError {
     /// The agent.
     pub agent: String,
-    /// What is wrong and what to do.
+    /// The reason and the remedy.
     pub reason: String,
 }
 
-/// A session with an agent. It ends when this is dropped.
+/// A session with an agent; dropping it ends it.
 pub struct Session {
     target: AgentAddress,
     peer: SocketAddr,
     local: SocketAddr,
-    /// The connection's socket, to ask the kernel about it.
+    /// The connection's socket, for path queries.
     socket: OwnedFd,
     welcome: AgentHello,
     commands: Mutex<Sender<Command>>,
     wakeup: UnixStream,
     shared: Arc<Mutex<SessionShared>>,
     next_worker: AtomicU32,
-    /// Held by who waits for an answer.
+    /// Locked while a request awaits its answer.
     request_lock: Mutex<()>,
     answer_timeout: Duration,
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the pump has found out.
+/// State shared with the session thread.
 #[derive(Default)]
 struct SessionShared {
     clock: ClockEstimator,
-    /// Why the session is over.
+    /// Why the session ended.
     closed_reason: Option<String>,
 }
 
@@ -89,8 +89,8 @@ fn lock(state: &Mutex<SessionShared>) -> MutexGuard<'_, SessionShared> {
 }
 
 impl Session {
-    /// Connects to `target`, proves keys, and waits for its turn; `waiting` hears how many go first,
-    /// and `stop` ends it at any step.
+    /// Connects to `target`, authenticates both ends and waits in its queue. `waiting` is called
+    /// with the number of clients ahead; setting `stop` aborts at any step.
     ///
     /// # Errors
     ///
@@ -105,8 +105,8 @@ impl Session {
         Session::connect_excluding(&[], target, keys, ipv6, stop, waiting)
     }
 
-    /// The same beside sessions with the agents at `others`: one of these, by another name, would have
-    /// this client wait for itself.
+    /// As [`Session::connect`], but refuses the agents at `others`: with one of these, reached by
+    /// another name, the client would wait for itself.
     ///
     /// # Errors
     ///
@@ -166,32 +166,32 @@ impl Session {
         })
     }
 
-    /// The agent, as the user named it.
+    /// The agent's address as the user gave it.
     pub fn target(&self) -> &AgentAddress {
         &self.target
     }
 
-    /// Where it is.
+    /// The agent's socket address.
     pub fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// This end's address on the way there.
+    /// The local socket address.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// What it allows and has.
+    /// The agent's limits and capabilities.
     pub fn welcome(&self) -> &AgentHello {
         &self.welcome
     }
 
-    /// Why the session is over, if it is.
+    /// Why the session ended, if it has.
     pub fn closed_reason(&self) -> Option<String> {
         lock(&self.shared).closed_reason.clone()
     }
 
-    /// The shortest round trip so far.
+    /// The minimum RTT so far.
     pub fn min_rtt(&self) -> Duration {
         Duration::from_nanos(lock(&self.shared).clock.min_rtt_ns())
     }
@@ -209,16 +209,16 @@ impl Session {
     pub fn remote_path(&self) -> Result<PathFacts, SessionError> {
         match self.request(ToAgent::Path)? {
             FromAgent::Path(facts) => Ok(control::validate::path(facts)),
-            _ => Err(self.error("it does not say how its end of the connection fares".into())),
+            _ => Err(self.error("it does not report on its end of the connection".into())),
         }
     }
 
-    /// Asks and waits for the answer. Answers have no numbers: one that came too late would be taken for
-    /// the next question's, so the session ends where one does not come.
+    /// Sends a request and waits for its answer. Answers carry no request number, so a late one
+    /// would be taken for the next request's: a timeout ends the session.
     ///
     /// # Errors
     ///
-    /// What the agent refuses, or why it is gone.
+    /// The agent's refusal, or why it is gone.
     pub fn request(&self, request: ToAgent) -> Result<FromAgent, SessionError> {
         let _one_at_a_time = self
             .request_lock
@@ -245,7 +245,7 @@ impl Session {
         self.command(Command::Send(request))
     }
 
-    /// Compares the clocks by a few round trips, and says what all of them tell.
+    /// Takes some clock samples; gives the offset by all samples so far.
     ///
     /// # Errors
     ///
@@ -253,18 +253,19 @@ impl Session {
     pub fn clock_offset(&self) -> Result<ClockOffset, SessionError> {
         let book = self.compare_clocks()?;
         let offset = book.offset(measure::clock::now_ns());
-        offset.ok_or_else(|| self.error("it tells no time that can be".into()))
+        offset.ok_or_else(|| self.error("it reports an impossible time".into()))
     }
 
-    /// Compares the clocks again: how far they were from `first` since then, at the most, ns.
+    /// Takes some clock samples; gives the largest deviation of the offset from `first` since then,
+    /// ns.
     ///
     /// # Errors
     ///
-    /// Why the agent is gone, or that a clock jumped.
+    /// Why the agent is gone, or that a clock was stepped.
     pub fn clock_error_since(&self, first: ClockOffset) -> Result<u64, SessionError> {
         let book = self.compare_clocks()?;
         let bound_ns = book.error_bound_since(first, measure::clock::now_ns());
-        let jumped = "its clock or ours was set meanwhile, or runs faster than clocks are turned";
+        let jumped = "its clock or ours was stepped, or drifts too fast";
         bound_ns.ok_or_else(|| self.error(jumped.into()))
     }
 
@@ -275,7 +276,7 @@ impl Session {
         Ok(lock(&self.shared).clock.clone())
     }
 
-    /// Starts a worker there; its messages come and go through the channel.
+    /// Starts a remote worker; the channel carries its messages.
     ///
     /// # Errors
     ///
@@ -287,28 +288,29 @@ impl Session {
         Ok((number, Channel::new(pair.0.into())))
     }
 
-    /// Waits until a worker there has ended; one whose agent is gone has, or soon will.
+    /// Waits until a remote worker has ended. If the agent is gone, so are its workers, or soon
+    /// will be.
     pub(crate) fn await_end(&self, number: u32) {
         let (ended, waited) = channel();
         if self.command(Command::AwaitEnd(number, ended)).is_ok() {
-            // An agent that says nothing ends it by itself.
+            // On a timeout the agent ends the worker by itself.
             let _ = waited.recv_timeout(WORKER_END_TIMEOUT);
         }
     }
 
-    /// The session is over for that reason, if it was not for another.
+    /// Ends the session for this reason, unless it has ended for another.
     fn abort(&self, why: &str) {
         lock(&self.shared)
             .closed_reason
             .get_or_insert_with(|| why.to_owned());
-        // One that has ended needs no telling.
+        // Fails only if the thread has ended.
         let _ = self.command(Command::Leave);
     }
 
     fn command(&self, command: Command) -> Result<(), SessionError> {
         let commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
         commands.send(command).map_err(|_| self.closed_error())?;
-        // A bell that was rung and not heard yet rings for this one too.
+        // A full socket means that a wake-up is pending.
         let _ = (&self.wakeup).write(&[1]);
         Ok(())
     }
@@ -340,7 +342,7 @@ impl Drop for Session {
     fn drop(&mut self) {
         let _ = self.command(Command::Leave);
         if let Some(thread) = self.thread.take() {
-            // A panic there was told when it happened.
+            // A panic there was already printed.
             let _ = thread.join();
         }
     }
@@ -353,8 +355,8 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    /// An agent that keeps its first answer about the way back until it is asked again, and tells the time
-    /// meanwhile; how often it was asked.
+    /// An agent that withholds its first path answer until the next request, but answers clock
+    /// requests; gives the number of path requests.
     fn slow_agent(listener: &TcpListener) -> u32 {
         let (mut client, _) = listener.accept().expect("a client");
         let preface =
@@ -389,7 +391,7 @@ mod tests {
                     _ => Vec::new(),
                 };
                 for answer in answers {
-                    // A client that has seen enough is gone.
+                    // The client may have left.
                     let _ = client.write_all(&encode(&answer, RESPONSE_MAX).expect("it fits"));
                 }
             }
@@ -413,7 +415,7 @@ mod tests {
             .reason;
         assert!(why.contains("no answer within 20ms"), "{why}");
         session.answer_timeout = Duration::from_secs(60);
-        // The session ends with it, and says why for as long as anybody asks.
+        // The session ends with the first timeout and keeps its reason.
         for _ in 0..2 {
             assert_eq!(session.remote_path().expect_err("it is over").reason, why);
             assert_eq!(session.closed_reason(), Some(why.clone()));
@@ -424,7 +426,7 @@ mod tests {
 
     #[test]
     fn stop_flag_aborts_connect() {
-        // Somebody listens and says nothing, so each step would wait for its limit.
+        // The listener sends nothing, so each step would wait for its timeout.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
         let address = listener.local_addr().expect("bound").to_string();
         let target: AgentAddress = address.parse().expect("an address");
@@ -440,7 +442,7 @@ mod tests {
         let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");
         drop(stopping.join().expect("no panic"));
-        // And where nobody has been asked yet.
+        // The flag also stops a connect that has not begun.
         let session = Session::connect(&target, &nowhere, false, &stop, &mut |_| {});
         let why = session.err().expect("no session").reason;
         assert!(why.contains("stopped by the user"), "{why}");

@@ -1,32 +1,32 @@
-//! What lies between two hosts, judged: what of it matters for a race, and what to do.
+//! Findings from a path report: what matters for a race, and what to do.
 
 use super::path_probe::{PathDirection, PathReport};
 use results::{Finding, Severity};
 
-/// The largest packet of Ethernet, octets; what is smaller is worth a word.
+/// MTU of Ethernet, octets; a smaller one is reported.
 const ETHERNET_MTU: u32 = 1500;
 
-/// A processor that is used less than this leaves room.
+/// CPU share above which the host, not the path, limits the rate.
 const BUSY_PART: f64 = 0.7;
 
-/// The queue on the way that is worth a word: a round trip longer by this, and that many times as long
-/// as without traffic.
+/// Queueing delay that is reported: the RTT under load exceeds the idle RTT by this, and is this
+/// many times as long.
 const QUEUE_DELAY_NS: u64 = 2_000_000;
 const QUEUE_TIMES: u64 = 2;
 
-/// Packets of a thousand sent again that are worth a word.
+/// Retransmitted packets in a thousand that are reported.
 const RETRANSMITTED_PER_1000: u64 = 1;
 
-/// A direction that is this many times as fast as the other one.
+/// Ratio of the directions' rates that is reported.
 const ASYMMETRY_RATIO: f64 = 2.0;
 
-/// A beginning that is this many times as fast as the rest.
+/// Ratio of initial to final rate that is reported as a burst.
 const BURST_RATIO: f64 = 1.5;
 
-/// The part of an agent's cap that counts as all of it.
+/// Part of an agent's rate cap that counts as reaching it.
 const CAP_PART: f64 = 0.85;
 
-/// Offloads whose absence shows in a race.
+/// Offloads whose absence affects results.
 const EXPECTED_OFFLOADS: [&str; 4] = [
     "TCP segmentation",
     "generic segmentation",
@@ -91,7 +91,7 @@ fn check_clocks(survey: &PathReport) -> Finding {
     finding(Severity::Good, what, "", "")
 }
 
-/// The largest packet, both ways together.
+/// Compares the MTUs of the directions.
 fn check_mtu(survey: &PathReport) -> Option<Finding> {
     let (there, back) = (&survey.there, &survey.back);
     if there.mtu == 0 || back.mtu == 0 {
@@ -106,7 +106,7 @@ fn check_mtu(survey: &PathReport) -> Option<Finding> {
             Severity::Warning,
             what,
             "the two directions differ in packets a message, and datagrams of the larger size may \
-             be lost or cut up",
+             be lost or fragmented",
             "give the interfaces and routes of both hosts one MTU",
         ));
     }
@@ -117,8 +117,8 @@ fn check_mtu(survey: &PathReport) -> Option<Finding> {
     Some(finding(
         Severity::Note,
         format!("{what}, fewer octets than Ethernet's {ETHERNET_MTU}"),
-        "messages take more packets than on a plain network; a tunnel or a link of another kind lies \
-         on the way, or an interface is set so",
+        "messages take more packets than on Ethernet; a tunnel or a link of another kind is \
+         on the path, or an interface has a smaller MTU",
         "choose --sizes with this limit in mind",
     ))
 }
@@ -137,20 +137,20 @@ fn check_asymmetry(survey: &PathReport) -> Option<Finding> {
             survey.host,
             rate_text(back)
         ),
-        "what is true of one direction is not of the other; acknowledgements may be what a transport \
-         waits for",
+        "results of one direction do not hold for the other; ACKs in the slow one may limit a \
+         transport",
         "race both, with and without --reverse",
     ))
 }
 
-/// One direction with its words.
+/// One direction and its texts.
 struct DirectionCheck<'a> {
     path: &'a PathDirection,
-    /// Whose interface it leaves by.
+    /// Host of the outgoing interface: `here` or `on lab`.
     owner: String,
     /// `from here to lab`.
     label: String,
-    /// What the sending agent may send, Mbit/s.
+    /// Rate cap of the sending agent, Mbit/s.
     cap_mbit: Option<f64>,
 }
 
@@ -173,7 +173,7 @@ impl<'a> DirectionCheck<'a> {
         ]
     }
 
-    /// The way takes less than the interface at its beginning.
+    /// The path MTU is below the MTU of the first interface.
     fn check_path_mtu(&self) -> Option<Finding> {
         let PathDirection {
             mtu,
@@ -181,7 +181,7 @@ impl<'a> DirectionCheck<'a> {
             interface,
             ..
         } = self.path;
-        // IP's packets end at 65,535 octets, whatever the interface takes.
+        // IP packets are limited to 65,535 octets, whatever the interface takes.
         if *mtu == 0 || *mtu >= (*interface_mtu).min(65_535) {
             return None;
         }
@@ -191,8 +191,8 @@ impl<'a> DirectionCheck<'a> {
                 "{}: packets of {mtu} B at most, although {interface} takes {interface_mtu} B",
                 self.label
             ),
-            "a link on the way takes less: larger datagrams are cut up or lost, and TCP finds out by \
-             losing some",
+            "a link on the path has a smaller MTU: larger datagrams are fragmented or lost, and TCP \
+             needs path MTU discovery",
             "give that link the same MTU, or this interface the smaller one",
         ))
     }
@@ -213,12 +213,12 @@ impl<'a> DirectionCheck<'a> {
                 self.owner,
                 missing.join(", ")
             ),
-            "the processor does that work for each packet; transports that send many a call gain less",
+            "the CPU does that work for each packet; transports that send many a call gain less",
             &format!("as root: ethtool -k {interface}, and -K to switch it on"),
         ))
     }
 
-    /// How fast TCP went and what set its pace.
+    /// The rate TCP reached, and what limited it.
     fn check_rate(&self, survey: &PathReport) -> Finding {
         let tcp = &self.path.tcp;
         let got = format!(
@@ -238,7 +238,7 @@ impl<'a> DirectionCheck<'a> {
         if tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
             return finding(
                 Severity::Good,
-                format!("{got}; a processor is busy with it, nothing in between is slower"),
+                format!("{got}; a CPU is the bottleneck, not the path"),
                 "",
                 "",
             );
@@ -246,9 +246,7 @@ impl<'a> DirectionCheck<'a> {
         if self.is_queued(survey) || self.is_lossy() {
             return finding(
                 Severity::Note,
-                format!(
-                    "{got}, with both processors idle most of the time: a link in between sets the pace"
-                ),
+                format!("{got}, with both CPUs mostly idle: a link on the path is the bottleneck"),
                 "transports that could go faster come out alike in throughput; what differs is how \
                  they share that link and what they cost",
                 "compare delays and processor time too, or offer less than this rate",
@@ -256,7 +254,7 @@ impl<'a> DirectionCheck<'a> {
         }
         finding(
             Severity::Good,
-            format!("{got}; no limit in between was seen"),
+            format!("{got}; no bottleneck on the path was seen"),
             "",
             "",
         )
@@ -276,7 +274,7 @@ impl<'a> DirectionCheck<'a> {
                 rate_text(first),
                 rate_text(last)
             ),
-            "a rate limit in between lets a burst pass first; short trials measure the burst",
+            "a rate limiter on the path lets an initial burst pass; short trials measure the burst",
             &format!("give --trial {:.0}s or more", (tcp.span_s * 5.0).max(1.0)),
         ))
     }
@@ -289,20 +287,19 @@ impl<'a> DirectionCheck<'a> {
     }
 
     fn check_queue(&self, survey: &PathReport) -> Option<Finding> {
-        // With a busy processor the answer may wait for that.
+        // On a busy CPU the ACKs wait for the CPU, not in a queue on the path.
         if !self.is_queued(survey) || self.path.tcp.busy.iter().any(|&busy| busy > BUSY_PART) {
             return None;
         }
         Some(finding(
             Severity::Note,
             format!(
-                "{}: round trips take {} while TCP sends, {} without traffic",
+                "{}: the RTT is {} while TCP sends, {} without traffic",
                 self.label,
                 time_text(self.path.tcp.round_trip_ns),
                 time_text(survey.round_trip_ns)
             ),
-            "a queue on the way fills; the delay of whatever goes beside a bulk transfer is that \
-             queue's",
+            "a queue on the path fills; traffic beside a bulk transfer has that queue's delay",
             "measure delays by themselves, and offered loads below the rate of the link",
         ))
     }
@@ -319,11 +316,11 @@ impl<'a> DirectionCheck<'a> {
             finding(
                 Severity::Note,
                 format!(
-                    "{}: {} of {} packets were sent again",
+                    "{}: {} of {} packets were retransmitted",
                     self.label, tcp.retransmissions, tcp.packets
                 ),
-                "packets are lost or come out of order on the way; throughput is decided by how a \
-                 transport bears that",
+                "packets are lost or reordered on the path; throughput depends on how a transport \
+                 reacts",
                 "",
             )
         })
@@ -337,7 +334,7 @@ mod tests {
     use results::Machine;
     use std::net::{IpAddr, Ipv4Addr};
 
-    /// Two hosts with nothing odd between them.
+    /// A path without anything to report.
     fn good_path() -> PathReport {
         let way = PathDirection {
             mtu: 1500,
@@ -399,7 +396,7 @@ mod tests {
         assert_eq!(what[1], "packets of 1500 B pass in both directions");
         assert_eq!(
             what[2],
-            "from here to lab: 940.0 Mbit/s in 2.0 s of TCP; no limit in between was seen"
+            "from here to lab: 940.0 Mbit/s in 2.0 s of TCP; no bottleneck on the path was seen"
         );
         assert_eq!(what.len(), 4);
     }
@@ -427,17 +424,21 @@ mod tests {
     #[test]
     fn rate_findings_reported() {
         let queued = |survey: &mut PathReport| survey.there.tcp.round_trip_ns = 30_000_000;
-        assert_finding(queued, Severity::Note, "a link in between sets the pace");
-        assert_finding(queued, Severity::Note, "round trips take 30.00 ms");
+        assert_finding(
+            queued,
+            Severity::Note,
+            "a link on the path is the bottleneck",
+        );
+        assert_finding(queued, Severity::Note, "the RTT is 30.00 ms");
         assert_finding(
             |survey| survey.back.tcp.retransmissions = 1000,
             Severity::Note,
-            "from lab to here: 1000 of 160000 packets were sent again",
+            "from lab to here: 1000 of 160000 packets were retransmitted",
         );
         assert_finding(
             |survey| survey.back.tcp.busy = [0.1, 0.95],
             Severity::Good,
-            "a processor is busy with it",
+            "a CPU is the bottleneck",
         );
         assert_finding(
             |survey| survey.agent_rate_bps = Some(1_000_000_000),

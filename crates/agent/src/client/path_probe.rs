@@ -1,5 +1,5 @@
-//! What lies between this host and an agent's: both kernels are asked, the way is filled with large
-//! packets, and TCP has it for a short time in each direction.
+//! Measures the path to an agent's host: MTU by both kernels after large packets, RTT, and a short
+//! TCP trial in each direction.
 
 use super::environment::{AgentEnvironment, PathEnd, describe_host};
 use super::{Session, SessionError, path_diagnosis};
@@ -16,99 +16,97 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// Octets that go there and come back, so that both kernels send the largest packets they know of and
-/// hear where these are too large; less than a frame may have.
+/// Octets echoed so that both kernels send full packets and path MTU discovery runs; less than a
+/// frame may have.
 const PROBE_LEN: usize = 48 << 10;
 
-/// Bytes of a message of the trials.
+/// Message size of the trials.
 const MESSAGE_LEN: u64 = 64 << 10;
 
 /// Slices of a trial.
 const SLICES: u64 = 100;
 
-/// The part of a trial that counts as its beginning, and the part that counts as its end.
+/// Parts of a trial that count as its first and its last part.
 const FIRST_PART: f64 = 0.2;
 const LAST_PART: f64 = 0.5;
 
-/// What lies between this host and another.
+/// What was measured on the path to another host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PathReport {
-    /// The other host, as the user named it.
+    /// The other host as the user named it.
     pub host: String,
     /// Its address.
     pub address: IpAddr,
-    /// This host's, on the way there.
+    /// This host's address on that path.
     pub own_address: IpAddr,
-    /// The shortest round trip of the control connection, ns.
+    /// Minimum RTT of the control connection, ns.
     pub round_trip_ns: u64,
-    /// Their CLOCK_MONOTONIC less ours, ns.
+    /// Remote CLOCK_MONOTONIC minus the local one, ns.
     pub clock_offset_ns: i64,
-    /// How far that may be off on either side, ns.
+    /// Error bound of that offset, ns.
     pub clock_bound_ns: u64,
-    /// What the agent lets a worker send, bit/s.
+    /// Rate cap of the agent's workers, bit/s.
     pub agent_rate_bps: Option<u64>,
-    /// From here to there.
+    /// From this host to the agent's.
     pub there: PathDirection,
-    /// From there to here.
+    /// From the agent's host to this one.
     pub back: PathDirection,
-    /// What of it matters for a race, worst first.
+    /// Findings, worst first.
     pub findings: Vec<Finding>,
-    /// The other host's facts and findings of its own.
+    /// The agent's host facts and doctor findings.
     pub machine: Machine,
 }
 
 /// One direction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PathDirection {
-    /// Octets of the largest packet, as the sending host's kernel knows after sending some; 0 if
-    /// unknown.
+    /// Path MTU in octets, as the sending kernel knows it after sending; 0 if unknown.
     pub mtu: u32,
-    /// The interface the sending host uses; empty if unknown.
+    /// The sending host's interface; empty if unknown.
     pub interface: String,
     /// That interface's MTU; 0 if unknown.
     pub interface_mtu: u32,
     /// That interface's offloads.
     pub offloads: BTreeMap<String, bool>,
-    /// What TCP got.
+    /// The TCP trial.
     pub tcp: TcpSample,
 }
 
 /// A short trial of one TCP connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TcpSample {
-    /// How long it measured, s.
+    /// Measured time, s.
     pub span_s: f64,
-    /// What arrived, Mbit/s of user data.
+    /// Goodput, Mbit/s.
     pub mbit_per_s: f64,
-    /// The same in its first fifth.
+    /// Goodput in the first fifth.
     pub first_mbit_per_s: f64,
-    /// The same in its last half.
+    /// Goodput in the last half.
     pub last_mbit_per_s: f64,
-    /// Packets the sender sent.
+    /// Packets sent.
     pub packets: u64,
-    /// Of these, packets sent again.
+    /// Of these, retransmissions.
     pub retransmissions: u64,
-    /// Octets of user data a packet may carry.
+    /// Maximum segment size, octets.
     pub segment_max: u32,
-    /// Processors that the sending and the receiving worker used.
+    /// CPU share of the sending and the receiving worker.
     pub busy: [f64; 2],
-    /// The round trip at its end, as the sender's kernel smooths it, ns: what waits in queues on the
-    /// way is part of it.
+    /// Smoothed RTT of the sender at the end, queueing delay included, ns.
     pub round_trip_ns: u64,
 }
 
-/// How a survey is made.
+/// How a path is probed.
 #[derive(Clone, Debug)]
 pub struct ProbePlan {
-    /// How long each direction's trial measures; the agent's cap if that is less.
+    /// Length of each direction's trial, limited by the agent's cap.
     pub span: Duration,
-    /// The congestion control of TCP.
+    /// TCP congestion control.
     pub congestion: String,
-    /// What doctor is told of the race to come.
+    /// The planned race, for doctor.
     pub intent: Intent,
 }
 
-/// Surveys the way to the agent of `session`; `here` starts workers of this host.
+/// Measures the path to the agent of `session`; `here` starts local workers.
 ///
 /// # Errors
 ///
@@ -135,7 +133,7 @@ pub fn probe_path(
         })
     };
     let (there, back) = (tried(Direction::Forward)?, tried(Direction::Reverse)?);
-    // The largest packets are known only now that there were some.
+    // Path MTUs are known only after traffic.
     let clock = session.clock_offset()?;
     let mut report = PathReport {
         host: session.target().to_string(),
@@ -166,7 +164,7 @@ impl PathDirection {
     }
 }
 
-/// Large packets there and back, after small ones have passed.
+/// Echoes large packets, after small ones have passed.
 fn probe_mtu(session: &Session) -> Result<(), SessionError> {
     let octets: Vec<u8> = (0..PROBE_LEN).map(|at| at as u8).collect();
     let odd = |why: String| SessionError {
@@ -175,16 +173,16 @@ fn probe_mtu(session: &Session) -> Result<(), SessionError> {
     };
     match session.request(ToAgent::Probe(octets.clone())) {
         Ok(FromAgent::Probe(back)) if back == octets => Ok(()),
-        Ok(_) => Err(odd("it sends other octets back than it was sent".into())),
+        Ok(_) => Err(odd("it echoes other octets than were sent".into())),
         Err(error) => Err(odd(format!(
-            "small packets pass and {PROBE_LEN} octets at once do not ({}): a packet that is too \
-             large may vanish on the way without a word; try a smaller MTU on the interface here",
+            "small packets pass and {PROBE_LEN} octets at once do not ({}): packets beyond \
+             the path MTU may be dropped without an ICMP message; try a smaller MTU on the interface here",
             error.reason
         ))),
     }
 }
 
-/// One connection's trial in a direction.
+/// A trial of one TCP connection in one direction.
 fn measure_tcp(
     session: &Session,
     stage: &mut AgentEnvironment,
@@ -239,7 +237,7 @@ fn tcp_sample(collected: &Collected) -> Result<TcpSample, String> {
     })
 }
 
-/// Mbit/s between two parts of a series.
+/// Mean rate between two fractions of the trial, Mbit/s.
 fn mean_rate(slices: &[Slice], from: f64, to: f64) -> f64 {
     let (Some(first), Some(last)) = (slices.first(), slices.last()) else {
         return 0.0;
@@ -256,7 +254,7 @@ fn mean_rate(slices: &[Slice], from: f64, to: f64) -> f64 {
     other.bytes.saturating_sub(one.bytes) as f64 * 8e-6 / taken_s.max(1e-9)
 }
 
-/// A race of which one trial is run.
+/// The race specification of a single trial.
 fn race_spec(direction: Direction, ipv6: bool, message_len: u64, congestion: &str) -> RaceSpec {
     RaceSpec {
         sizes: vec![message_len],

@@ -1,5 +1,5 @@
-//! The thread of a session: it keeps the connection alive, and passes messages between the agent and
-//! the channels of the workers there, as if these were processes of this host.
+//! The session thread: keeps the connection alive, and passes messages between the agent and the
+//! channels of its workers, as if these were local processes.
 
 use super::{SessionShared, lock};
 use crate::connection::{ConnectionError, FramedConnection, timespec};
@@ -17,34 +17,34 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How often the clocks are compared, which also says that this end is alive.
+/// Interval of clock requests, which also serve as keepalives.
 const COMPARE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often while one-way delays are measured, which clocks must not have run far apart for.
+/// The interval while one-way delays are measured, so that the clocks drift less in between.
 const ONE_WAY_COMPARE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Comparisons without an answer that are remembered: those of the time until an agent is gone.
+/// Unanswered clock requests kept: those sent within the agent timeout.
 const CLOCK_REQUESTS_MAX: usize = 128;
 
-/// An agent that was not heard for this long is gone; it answers each comparison.
+/// Silence after which the agent is gone; it answers each clock request.
 const AGENT_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// How long a channel of this process may take.
+/// Timeout of a local worker channel.
 const CHANNEL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the session asks of its thread.
+/// Commands from the session to its thread.
 pub(super) enum Command {
     /// Send a request and pass on its answer.
     Request(ToAgent, Sender<FromAgent>),
     /// Send a request.
     Send(ToAgent),
-    /// Compare the clocks so many times, one round trip after another.
+    /// Take this many clock samples, one after another.
     CompareClocks(u32, Sender<()>),
-    /// Start a worker, spoken to through this end of a channel.
+    /// Start a worker whose messages use this channel.
     Spawn(u32, Channel),
-    /// Tell when a worker has ended.
+    /// Report the end of a worker.
     AwaitEnd(u32, Sender<()>),
-    /// Go.
+    /// Leave the session.
     Leave,
 }
 
@@ -64,10 +64,9 @@ pub(super) struct SessionThread {
     agent_ip: IpAddr,
     workers: BTreeMap<u32, RemoteWorker>,
     pending_request: Option<Sender<FromAgent>>,
-    /// Comparisons to come, and who waits for them.
+    /// Clock samples still to take, and the waiter.
     clock_comparison: Option<(u32, Sender<()>)>,
-    /// Comparisons under way, by their numbers and when they were sent: on a long way there are
-    /// several.
+    /// Clock requests in flight, by number and send time; on a long path there are several.
     clock_requests: VecDeque<(u32, u64)>,
     next_clock_request: u32,
     last_compared_at: Instant,
@@ -98,7 +97,7 @@ impl SessionThread {
         }
     }
 
-    /// Runs until the session is left or the agent is gone; why is noted.
+    /// Runs until the session is left or the agent is gone, and records the reason.
     pub(super) fn run(mut self) {
         let why = match self.serve() {
             Ok(()) => "the session was left".to_owned(),
@@ -107,7 +106,7 @@ impl SessionThread {
         let why = lock(&self.shared).closed_reason.get_or_insert(why).clone();
         for worker in self.workers.values_mut() {
             if let Some(channel) = &mut worker.channel {
-                // Whoever waits for the worker hears why it will say nothing more.
+                // Waiters for the worker get the reason.
                 let text = format!("the agent is gone: {why}");
                 let _ = channel.send(&FromWorker::Failed(text), &[]);
             }
@@ -125,8 +124,7 @@ impl SessionThread {
                 self.compare_once()?;
             }
             let readable = self.wait()?;
-            // What was asked for before a worker was told anything goes first: an agent divides what it
-            // allows among the workers that it knows of.
+            // Earlier commands go first: the agent divides its caps among the workers it knows of.
             self.handle_commands()?;
             for number in readable {
                 self.receive_for_worker(number)?;
@@ -147,7 +145,7 @@ impl SessionThread {
         self.connection.send(request, REQUEST_MAX)
     }
 
-    /// Does what the session asked for.
+    /// Handles pending commands.
     fn handle_commands(&mut self) -> Result<(), ConnectionError> {
         loop {
             match self.commands.try_recv() {
@@ -214,7 +212,7 @@ impl SessionThread {
         self.send(&ToAgent::Clock(number))
     }
 
-    /// Sleeps until something happens; the workers whose channels have something.
+    /// Sleeps until an event; gives the workers whose channels are readable.
     fn wait(&mut self) -> Result<Vec<u32>, ConnectionError> {
         let agent = self.connection.descriptor();
         let mut ready = vec![
@@ -253,13 +251,13 @@ impl SessionThread {
             .filter(|(_, readable)| *readable);
         let readable = readable.map(|(number, _)| number).collect();
         if woken {
-            // How often it was rung does not matter.
+            // The number of wake-ups does not matter.
             let _ = self.wakeup.read(&mut [0; 64]);
         }
         Ok(readable)
     }
 
-    /// A message for a worker, or the end of its channel.
+    /// Forwards a message for a worker, or the end of its channel.
     fn receive_for_worker(&mut self, number: u32) -> Result<(), ConnectionError> {
         let Some(worker) = self.workers.get_mut(&number) else {
             return Ok(());
@@ -292,7 +290,7 @@ impl SessionThread {
             }
             FromAgent::WorkerEnded(number) => {
                 if let Some(worker) = self.workers.remove(&number) {
-                    // Who waits may have given up.
+                    // The waiter may have timed out.
                     for waiting in worker.end_waiters {
                         let _ = waiting.send(());
                     }
@@ -318,7 +316,7 @@ impl SessionThread {
 
     fn handle_clock_reply(&mut self, number: u32, theirs_ns: u64) -> Result<(), ConnectionError> {
         let known = |question: &(u32, u64)| question.0 == number;
-        // Answers to what nobody asked, or asked too long ago, say nothing.
+        // Ignore answers to unknown or expired requests.
         let Some(at) = self.clock_requests.iter().position(known) else {
             return Ok(());
         };
@@ -338,7 +336,7 @@ impl SessionThread {
         Ok(())
     }
 
-    /// What a worker there said, once it has been looked at.
+    /// Validates a remote worker's message and passes it on.
     fn handle_worker_message(&mut self, number: u32, message: FromWorker) {
         let agent = self.agent_ip;
         let Some(worker) = self.workers.get_mut(&number) else {
@@ -348,7 +346,7 @@ impl SessionThread {
             FromWorker::Failed(format!("the agent's answer makes no sense: {why}"))
         });
         let message = match message {
-            // Wherever it says its listeners are, they are where it is itself.
+            // Its listeners are at the agent's address, whatever address it reports.
             FromWorker::Listening(frames) => FromWorker::Listening(
                 frames
                     .into_iter()

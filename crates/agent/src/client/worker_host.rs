@@ -1,4 +1,4 @@
-//! An agent's host as a place for workers.
+//! An agent's host as a worker host.
 
 use super::Session;
 use measure::{ClockOffset, LocalHost, WorkerHandle, WorkerHost};
@@ -11,14 +11,14 @@ use std::sync::Arc;
 pub struct AgentHost {
     session: Arc<Session>,
     name: String,
-    /// Where its listeners are found.
+    /// Address of its listeners.
     address: IpAddr,
-    /// Whom its workers speak with; None for this session's own client.
+    /// The peer of its workers; None for this client.
     peer: Option<IpAddr>,
 }
 
 impl AgentHost {
-    /// Workers that speak with this host.
+    /// Workers whose peer is this host.
     pub fn new(session: Arc<Session>) -> AgentHost {
         AgentHost {
             name: format!("agent {}", session.target()),
@@ -28,8 +28,8 @@ impl AgentHost {
         }
     }
 
-    /// Workers that speak with the host at `peer`, as the agent sees it, and are found at `address`
-    /// from there.
+    /// Workers whose peer is the host at `peer`, as the agent sees it; `address` is theirs as the
+    /// peer sees it.
     pub fn between(session: Arc<Session>, address: IpAddr, peer: IpAddr) -> AgentHost {
         AgentHost {
             address,
@@ -73,7 +73,7 @@ impl WorkerHost for AgentHost {
     }
 }
 
-/// Workers on this host that speak with an agent's.
+/// Local workers whose peer is an agent's host.
 #[derive(Clone, Debug)]
 pub struct LocalPeer {
     host: LocalHost,
@@ -82,7 +82,7 @@ pub struct LocalPeer {
 }
 
 impl LocalPeer {
-    /// Workers of `host` that speak with the agent of `session`.
+    /// Workers of `host` whose peer is the agent of `session`.
     pub fn new(host: LocalHost, session: &Session) -> LocalPeer {
         LocalPeer {
             host,

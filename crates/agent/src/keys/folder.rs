@@ -1,4 +1,4 @@
-//! A folder of keys: read with suspicion, and written whole.
+//! The key folder: permissions checked on reading, files replaced atomically.
 
 use super::{Identity, KeyError, PRIVATE_KEY_PREFIX, PublicKey, TrustedKey, decode_hex};
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -6,13 +6,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Octets of a file of keys at most: a thousand lines.
+/// Octets of a key file at most: a thousand lines.
 pub(super) const FILE_MAX: u64 = 128 << 10;
 
 /// Characters of a name at most.
 const NAME_MAX: usize = 255;
 
-/// A folder of keys.
+/// The key folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFolder(PathBuf);
 
@@ -22,7 +22,7 @@ impl KeyFolder {
         KeyFolder(path.into())
     }
 
-    /// The usual place: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
+    /// The default: `TOWPATH_KEYS`, else `towpath` in `XDG_CONFIG_HOME` or in `~/.config`.
     pub fn default_location() -> KeyFolder {
         let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
         if let Some(path) = folder("TOWPATH_KEYS") {
@@ -33,16 +33,16 @@ impl KeyFolder {
         KeyFolder(config.join("towpath"))
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Makes a key.
+    /// Creates the user's key.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Exists`] when there is one, or the system's.
+    /// [`KeyError::Exists`], or a system error.
     pub fn create(&self) -> Result<Identity, KeyError> {
         let identity = Identity::generate()?;
         let text: String = identity
@@ -59,11 +59,11 @@ impl KeyFolder {
         Ok(identity)
     }
 
-    /// The key of this user.
+    /// Reads the user's key.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Missing`], [`KeyError::Loose`], or what else is wrong with it.
+    /// [`KeyError::Missing`], [`KeyError::InsecureFile`], or another [`KeyError`].
     pub fn identity(&self) -> Result<Identity, KeyError> {
         let path = self.file("key");
         let text = self
@@ -77,11 +77,11 @@ impl KeyFolder {
         Identity::from_pkcs8(octets.ok_or_else(odd)?).map_err(|_| odd())
     }
 
-    /// The keys that are trusted; none where there is no list.
+    /// Reads the trusted keys; none if the file does not exist.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Loose`], or a line that is no key.
+    /// [`KeyError::InsecureFile`], or a malformed line.
     pub fn trusted(&self) -> Result<Vec<TrustedKey>, KeyError> {
         let path = self.file("trusted");
         let text = self.read("trusted")?.unwrap_or_default();
@@ -92,11 +92,11 @@ impl KeyFolder {
         lines.map(|line| parse_trusted_line(line, &path)).collect()
     }
 
-    /// Trusts `key`, whose owner is called `name`. False when it was trusted by that name already.
+    /// Trusts `key` under `name`. False if it was already trusted under this name.
     ///
     /// # Errors
     ///
-    /// A name with spaces, or what [`KeyFolder::trusted`] says, or the system's.
+    /// A name with blanks, an error of [`KeyFolder::trusted`], or a system error.
     pub fn trust(&self, key: PublicKey, name: &str) -> Result<bool, KeyError> {
         check_name(name)?;
         let wanted = TrustedKey {
@@ -109,7 +109,7 @@ impl KeyFolder {
         }
         let path = self.file("trusted");
         let mut text = self.read("trusted")?.unwrap_or_default();
-        // An editor may have left the last line open.
+        // The last line may lack its newline.
         if !text.is_empty() && !text.ends_with('\n') {
             text.push('\n');
         }
@@ -117,7 +117,7 @@ impl KeyFolder {
         if text.len() as u64 > FILE_MAX {
             return Err(KeyError::TooLong(path));
         }
-        // The file itself, where this is a link to it.
+        // Replace the target of a symbolic link, not the link.
         let path = fs::canonicalize(&path).unwrap_or(path);
         self.replace(&path, &text)?;
         Ok(true)
@@ -135,20 +135,20 @@ impl KeyFolder {
         made.map_err(io_at(&self.0))
     }
 
-    /// Makes the folder if need be, and keeps other writers out until this is dropped.
+    /// Creates the folder if missing and locks it against other writers until the result is
+    /// dropped.
     fn lock_exclusive(&self) -> Result<File, KeyError> {
         self.create_folder()?;
         let folder = File::open(&self.0).map_err(io_at(&self.0))?;
-        // Some file systems have no locks for folders; there two at once may lose a line of one.
+        // Without folder locks on this file system, concurrent writers may lose a line.
         let _ = folder.lock();
         Ok(folder)
     }
 
-    /// Puts a file of the owner's alone in the place of another: there is the old one or the new one,
-    /// whenever this ends.
+    /// Replaces a file atomically, with mode 600.
     fn replace(&self, path: &Path, text: &str) -> Result<(), KeyError> {
         let new = path.with_added_extension("new");
-        // One that somebody left who was cut short.
+        // Left over from an interrupted run.
         let _ = fs::remove_file(&new);
         let written = OpenOptions::new()
             .write(true)
@@ -164,12 +164,12 @@ impl KeyFolder {
             let _ = fs::remove_file(&new);
             io_at(path)(error)
         })?;
-        // So that the name survives too; some file systems cannot.
+        // Makes the rename durable; some file systems cannot.
         let _ = path.parent().map(|folder| File::open(folder)?.sync_all());
         Ok(())
     }
 
-    /// The text of a file that its owner alone may use; None when there is none.
+    /// Reads a file that only its owner may access; None if missing.
     fn read(&self, name: &str) -> Result<Option<String>, KeyError> {
         let text = read(&self.file(name))?;
         if text.is_some() {
@@ -178,7 +178,7 @@ impl KeyFolder {
         Ok(text)
     }
 
-    /// Whether others may put files of theirs in here.
+    /// Refuses a folder that others can write to.
     fn check_permissions(&self) -> Result<(), KeyError> {
         let about = fs::metadata(&self.0).map_err(io_at(&self.0))?;
         let mode = about.permissions().mode() & 0o777;
@@ -221,9 +221,9 @@ fn parse_trusted_line(line: &str, path: &Path) -> Result<TrustedKey, KeyError> {
     })
 }
 
-/// The text of a file that its owner alone may use; None when there is none.
+/// Reads a file that only its owner may access; None if missing.
 fn read(path: &Path) -> Result<Option<String>, KeyError> {
-    // Something that is no file may keep one waiting who opens it.
+    // Opening a FIFO would block otherwise.
     let opened = OpenOptions::new()
         .read(true)
         .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
@@ -232,7 +232,7 @@ fn read(path: &Path) -> Result<Option<String>, KeyError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(io_at(path))?,
     };
-    // Of the open file, so that nobody can put another in its place meanwhile.
+    // fstat on the open file, so that it cannot be exchanged in between.
     let about = file.metadata().map_err(io_at(path))?;
     if !about.is_file() {
         let what = format!("{} is no file; remove it", path.display());
@@ -254,7 +254,7 @@ fn read(path: &Path) -> Result<Option<String>, KeyError> {
         return Err(KeyError::TooLong(path.to_owned()));
     }
     String::from_utf8(octets).map(Some).map_err(|_| {
-        let what = format!("{} has octets that are no text", path.display());
+        let what = format!("{} is not UTF-8 text", path.display());
         KeyError::Malformed(what)
     })
 }
@@ -267,7 +267,7 @@ fn io_at(path: &Path) -> impl Fn(io::Error) -> KeyError {
     }
 }
 
-/// Makes the file at `path` unreadable for others again; for tests of what happens else.
+/// Sets a file's mode, for tests.
 #[cfg(test)]
 fn chmod(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("its own file");
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(all, [one, two]);
         let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
         assert_eq!((mode(&path), mode(keys.path())), (0o600, 0o700));
-        // What was begun and not finished is in nobody's way.
+        // A temporary file of an interrupted run is no obstacle.
         fs::write(path.with_added_extension("new"), "half a l").expect("it is written");
         assert!(keys.trust(one, "lab3").expect("it is noted"));
         assert_eq!(keys.trusted().expect("a list").len(), 3);
@@ -409,7 +409,7 @@ mod tests {
             let found = keys.identity();
             assert!(matches!(found, Err(KeyError::InsecureFolder { mode, .. }) if mode == loose));
         }
-        // Those who may only look see names.
+        // Read access to the folder shows names only.
         chmod(keys.path(), 0o755);
         assert_eq!(keys.identity().expect("the key").public_key(), key);
         let path = keys.file("trusted");

@@ -1,23 +1,23 @@
-//! Connections that have proved nothing yet, and what is said of them.
+//! Limits connections that have not authenticated yet, and log lines about them.
 //!
-//! There is room for few. One that comes when there is none takes the room of the one that has been
-//! there longest, of those whose address has the most: a flood of strangers pushes out strangers, and
-//! a client with a key, which needs some round trips, is in before its turn to go.
+//! When the table is full, a new connection evicts the oldest one of the source address with the
+//! most connections: a flood evicts itself, and a client with a key, which needs only some round
+//! trips, gets through.
 
 use std::net::{IpAddr, Ipv6Addr, Shutdown, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections that have proved nothing, at a time.
+/// Unauthenticated connections at a time.
 const UNAUTHENTICATED_MAX: usize = 32;
 
-/// Of one address; of a network of 64 bits for IPv6, which one host may have whole.
+/// Of these, per source: an IPv4 address or an IPv6 /64.
 const PER_SOURCE_MAX: usize = 16;
 
-/// How often a line about strangers is written at most.
+/// Minimum interval of log lines about unauthenticated peers.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Those at the doors.
+/// The unauthenticated connections.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionLimiter {
     state: Mutex<LimiterState>,
@@ -26,7 +26,7 @@ pub(crate) struct ConnectionLimiter {
 #[derive(Debug, Default)]
 struct LimiterState {
     next: u64,
-    /// The oldest first.
+    /// Oldest first.
     conns: Vec<UnauthenticatedConn>,
     last_logged_at: Option<Instant>,
     suppressed: u64,
@@ -36,11 +36,11 @@ struct LimiterState {
 struct UnauthenticatedConn {
     number: u64,
     source: IpAddr,
-    /// To hang up with.
+    /// For shutdown on eviction.
     socket: TcpStream,
 }
 
-/// Room at the doors, given up when it is dropped.
+/// An entry of the limiter, released on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     limiter: Arc<ConnectionLimiter>,
@@ -52,11 +52,11 @@ impl ConnectionLimiter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Room for `socket`, which came from `from`; and whether another had to go for it.
+    /// Admits `socket` from `from`; true if another connection was evicted.
     ///
     /// # Errors
     ///
-    /// When the system has no descriptor left.
+    /// When no file descriptor is left.
     pub(crate) fn admit(
         self: &Arc<Self>,
         socket: &TcpStream,
@@ -68,7 +68,7 @@ impl ConnectionLimiter {
         let crowded = state.eviction_candidate(from);
         if let Some(at) = crowded {
             let gone = state.conns.remove(at);
-            // One that has hung up itself is gone all the same.
+            // Fails only if the peer has closed it.
             let _ = gone.socket.shutdown(Shutdown::Both);
         }
         let number = state.next;
@@ -85,8 +85,8 @@ impl ConnectionLimiter {
         Ok((slot, crowded.is_some()))
     }
 
-    /// Whether a line about a stranger is to be written now, and how many were not since the last:
-    /// what strangers do fills no disk.
+    /// Whether a line may be logged now, and how many were suppressed since the last, so that a
+    /// flood cannot fill the disk.
     pub(crate) fn may_log(&self, now: Instant) -> Option<u64> {
         let mut state = self.lock();
         let soon = |last: Instant| now.duration_since(last) < LOG_INTERVAL;
@@ -100,7 +100,7 @@ impl ConnectionLimiter {
 }
 
 impl LimiterState {
-    /// Who has to go so that one from `from` may come.
+    /// The connection to evict for a new one from `from`.
     fn eviction_candidate(&self, from: IpAddr) -> Option<usize> {
         let of = |from: IpAddr| self.conns.iter().filter(move |one| one.source == from);
         let whose = if of(from).count() >= PER_SOURCE_MAX {
@@ -137,7 +137,7 @@ mod tests {
     use std::io::Read;
     use std::net::TcpListener;
 
-    /// A connection: the agent's end and the other.
+    /// A connection: the agent's end and the peer's.
     fn pair() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let there = TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");

@@ -1,4 +1,4 @@
-//! What this host is and has, for clients.
+//! This host's capabilities and facts, for clients.
 
 use control::Caps;
 use control::session::{AgentHello, HostCounters, Intent, MachineDescription, RemoteFinding};
@@ -6,7 +6,7 @@ use measure::contestant::Component;
 use results::Severity;
 use towpath::{Options, Reach};
 
-/// Why a leg cannot be used from another host; the agent asks before a worker hears of it.
+/// Why a component cannot be used from another host; checked before a worker gets the job.
 pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
     let leg = Component::parse(text)?;
     let transport = leg.transport();
@@ -24,7 +24,7 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
     });
     for (key, values, value) in own.chain(shared) {
         if values.contains("ADDR") {
-            // It would send to an address that has proved nothing.
+            // Data would go to an unvalidated address.
             return Err(format!("an agent's {name} has no {key}; leave it out"));
         }
         if values.contains("BYTES") && option_bytes(&value).is_none_or(|len| len > caps.buffers) {
@@ -37,17 +37,17 @@ pub(crate) fn check_transport(text: &str, caps: &Caps) -> Result<(), String> {
     Ok(())
 }
 
-/// The bytes a transport's option stands for; None if they are not known.
+/// The bytes that a transport's option value means; None if unknown.
 fn option_bytes(value: &str) -> Option<u64> {
     match value {
         "study" => Some(16 << 10),
-        // Transports' own options know a small one too.
+        // Transports also accept a lower-case m.
         value => measure::quantity::bytes(&value.replace('m', "M")).ok(),
     }
 }
 
-/// Whether messages of a transport that reaches a network can come from an agent: `null` moves none,
-/// raw frames and packets need rights that an agent gives away, and groups more than one address.
+/// Whether a transport can be used with an agent: `null` moves nothing, raw frames and packets need
+/// privileges that an agent drops, and multicast has more than one peer address.
 pub fn crosses_network(name: &str) -> bool {
     !matches!(
         name,
@@ -55,7 +55,7 @@ pub fn crosses_network(name: &str) -> bool {
     )
 }
 
-/// What a client hears first.
+/// The hello to a client.
 pub(crate) fn welcome(caps: &Caps) -> AgentHello {
     let all = towpath::all().iter();
     let far = all.filter(|one| one.class().reach == Reach::Network && crosses_network(one.name()));
@@ -81,8 +81,7 @@ pub(crate) fn welcome(caps: &Caps) -> AgentHello {
     }
 }
 
-/// What TCP may be told to use here; another than the system's own may need a right that the agent
-/// has given away.
+/// The congestion controls that unprivileged TCP may use, the system's default first.
 fn congestion_controls() -> Vec<String> {
     let folder = "/proc/sys/net/ipv4";
     let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap_or_default();
@@ -108,7 +107,7 @@ fn processors() -> Vec<u32> {
         .collect()
 }
 
-/// Facts and findings.
+/// Host facts and doctor findings.
 pub(crate) fn describe(intent: Intent) -> MachineDescription {
     let machine = host::machine(&host::TestSpec {
         workloads: intent.workloads,
@@ -140,7 +139,7 @@ pub(crate) fn describe(intent: Intent) -> MachineDescription {
     }
 }
 
-/// What the host did in a trial in which its workers took `own_s` of its processors.
+/// The host's counters over a trial whose workers used `own_s` of CPU time.
 pub(crate) fn counters(
     seen: &host::SnapshotDifference,
     own_s: f64,

@@ -1,4 +1,4 @@
-//! What an agent has counted, as OpenMetrics text, to whoever asks on the loopback.
+//! An agent's counters as OpenMetrics text, served over HTTP on the loopback.
 
 use std::fmt::Write as _;
 use std::io::{self, Read, Write};
@@ -6,16 +6,16 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long one who asks may take; others wait for it meanwhile.
+/// Timeout of a request; requests are served one at a time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long to wait when the system has no descriptor for one who asks.
+/// Delay before accepting again when no file descriptor is left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Octets of a question at most.
+/// Octets of a request at most.
 const REQUEST_MAX: usize = 4096;
 
-/// The counts.
+/// The counters.
 #[derive(Debug)]
 pub(crate) struct AgentMetrics {
     started_at: Instant,
@@ -71,12 +71,12 @@ impl AgentMetrics {
     }
 }
 
-/// The counts as text; `clients` measure or wait.
+/// The counters as text; `clients` measure or wait.
 pub(crate) fn text(counts: &AgentMetrics, clients: usize) -> String {
     let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let mut text = String::new();
     for (name, help, count) in [
-        ("sessions", "clients that had their turn", &counts.sessions),
+        ("sessions", "client sessions served", &counts.sessions),
         ("workers", "workers started", &counts.workers),
         ("reports", "reports of workers passed on", &counts.reports),
         (
@@ -135,18 +135,18 @@ fn resident_bytes() -> f64 {
     pages.unwrap_or(0.0) * rustix::param::page_size() as f64
 }
 
-/// Answers on `listen`, which must be on the loopback, with what `source` says, in a thread of its
-/// own until the process ends.
+/// Serves the text from `source` on `listen`, a loopback address, in a thread of its own until the
+/// process ends.
 ///
 /// # Errors
 ///
-/// `PermissionDenied` beyond the loopback, or the system's.
+/// `PermissionDenied` if not on the loopback, or a system error.
 pub fn serve(
     listen: SocketAddr,
     source: impl Fn() -> String + Send + 'static,
 ) -> io::Result<SocketAddr> {
     if !listen.ip().is_loopback() {
-        let text = "the counts are told on the loopback alone; give --metrics 127.0.0.1:PORT";
+        let text = "metrics are served on the loopback only; give --metrics 127.0.0.1:PORT";
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
     }
     let socket = TcpListener::bind(listen)?;
@@ -154,9 +154,9 @@ pub fn serve(
     let answer = move || {
         for asker in socket.incoming() {
             match asker {
-                // One who asks and goes has no answer to miss.
+                // The client may have closed the connection.
                 Ok(asker) => drop(respond(asker, &source())),
-                // Descriptors are short.
+                // Out of file descriptors.
                 Err(_) => std::thread::sleep(ACCEPT_RETRY_DELAY),
             }
         }
@@ -168,7 +168,8 @@ pub fn serve(
     Ok(address)
 }
 
-/// The question does not matter; it is read so that the answer is not lost with it.
+/// Reads the request, whatever it says (closing with unread data would reset the connection), and
+/// responds.
 fn respond(mut asker: TcpStream, text: &str) -> io::Result<()> {
     let end = Instant::now() + REQUEST_TIMEOUT;
     asker.set_write_timeout(Some(REQUEST_TIMEOUT))?;
@@ -224,7 +225,7 @@ mod tests {
         assert!(serve(any, String::new).is_err());
         let here = "127.0.0.1:0".parse().expect("an address");
         let address = serve(here, || "# EOF\n".into()).expect("it listens");
-        // One who says nothing, one who says too much, and one who goes keep nobody out.
+        // Silent, oversized and closed connections do not block others.
         let _silent = TcpStream::connect(address).expect("it answers");
         let mut loud = TcpStream::connect(address).expect("it answers");
         loud.write_all(&[b'x'; REQUEST_MAX]).expect("it hears");

@@ -1,12 +1,12 @@
-//! The agent: it lets clients in one at a time and runs their workers.
+//! The agent: serves one client at a time and runs its workers.
 //!
-//! * [`state`] - what may be asked when, apart from sockets: the part that a fuzzer feeds.
-//! * `doors` - connections that have proved nothing yet.
-//! * `session` - the client whose turn it is.
-//! * `queue` - the others.
-//! * `machine` - what this host is and has.
-//! * [`privilege`] - what is given up.
-//! * [`metrics`] - counts on request.
+//! * [`session_state`] - which requests are valid when, without I/O: the fuzzed part.
+//! * `connection_limiter` - connections not yet authenticated.
+//! * `session` - the client being served.
+//! * `queue` - waiting clients.
+//! * `machine` - this host's capabilities and facts.
+//! * [`privilege`] - dropping privileges and limiting workers.
+//! * [`metrics`] - counters over HTTP.
 
 mod connection_limiter;
 mod machine;
@@ -39,42 +39,42 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long keys may take to prove, and then the first message.
+/// Timeout of the TLS handshake and of the first message.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a client in the queue is looked at.
+/// Poll interval of the accept loop and of the queue.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Octets of a session's stack; nothing there recurses or keeps large values.
+/// Stack of a session's thread; nothing there recurses or has large locals.
 pub(crate) const THREAD_STACK_LEN: usize = 512 << 10;
 
-/// Hears what the agent does, a line each.
+/// Receives the agent's log lines.
 pub type Log = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What an agent is asked to be.
+/// Configuration of an agent.
 pub struct AgentConfig {
-    /// Where it listens.
+    /// The address it listens on.
     pub listen: SocketAddr,
-    /// Its keys; None to ask for none, which it does on the loopback alone.
+    /// Its keys; None for an agent without keys, on the loopback only.
     pub keys: Option<KeyFolder>,
-    /// What clients may ask for.
+    /// Limits for clients.
     pub caps: Caps,
-    /// Where workers run: this process's host, but for tests.
+    /// Where workers run: this host, except in tests.
     pub worker_host: Box<dyn WorkerHost + Send + Sync>,
-    /// Hears of it.
+    /// Receives log lines.
     pub log: Log,
 }
 
-/// Why there is no agent.
+/// Why an agent cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// It would listen to a network without asking for keys.
+    /// Without keys it may not listen beyond the loopback.
     #[error(
         "without a key the agent listens on the loopback alone, not on {0}; \
              make one with `towpath key new`, and trust those of its clients"
     )]
     NoKeys(IpAddr),
-    /// Its keys are of no use.
+    /// Its keys cannot be used.
     #[error(transparent)]
     Keys(#[from] crate::keys::KeyError),
     /// It cannot listen.
@@ -82,14 +82,14 @@ pub enum AgentError {
     Listen(SocketAddr, io::Error),
 }
 
-/// An agent at work. It ends when this is dropped: its client is told, workers are joined.
+/// A running agent. Dropping it ends the session and waits for its workers.
 pub struct Agent {
     shared: Arc<AgentShared>,
     address: SocketAddr,
     acceptor: Option<JoinHandle<()>>,
 }
 
-/// What all connections of an agent have in common.
+/// State shared by all connections of an agent.
 pub(crate) struct AgentShared {
     pub(crate) caps: Caps,
     pub(crate) worker_host: Box<dyn WorkerHost + Send + Sync>,
@@ -119,7 +119,7 @@ impl AgentShared {
         }
     }
 
-    /// Says what a stranger did, unless strangers do much.
+    /// Logs an unauthenticated peer's error, rate-limited.
     fn log_unauthenticated(&self, from: IpAddr, error: &ConnectionError) {
         match self.limiter.may_log(Instant::now()) {
             None => {}
@@ -131,18 +131,18 @@ impl AgentShared {
     }
 }
 
-/// A client that has proved its key and said what it is.
+/// A client that has authenticated and sent its hello.
 pub(crate) struct AuthenticatedClient {
     connection: FramedConnection,
-    /// Its own, and this host's.
+    /// The client's address and the local one.
     addresses: (SocketAddr, SocketAddr),
     key: Option<PublicKey>,
-    /// Its address, and the name its key is trusted by.
+    /// For the log: its address and the name of its key.
     label: String,
 }
 
 impl Agent {
-    /// Begins to listen.
+    /// Starts the agent.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl Agent {
         match &keys {
             None if !listen.ip().is_loopback() => return Err(AgentError::NoKeys(listen.ip())),
             None => {}
-            // What is wrong with them is said now and not to the first client.
+            // Report key errors now, not to the first client.
             Some(keys) => drop((keys.identity()?, keys.trusted()?)),
         }
         let socket = bind_listener(listen).map_err(|error| AgentError::Listen(listen, error))?;
@@ -190,22 +190,22 @@ impl Agent {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Clients that measure or wait.
+    /// Clients in the queue, the one being served included.
     pub fn clients(&self) -> usize {
         self.shared.queue.len()
     }
 
-    /// What it has counted, as OpenMetrics text.
+    /// Its counters as OpenMetrics text.
     pub fn metrics(&self) -> String {
         metrics::text(&self.shared.metrics, self.clients())
     }
 
-    /// A handle to its counts that may outlive it.
+    /// A source of that text that may outlive the agent.
     pub fn metrics_source(&self) -> impl Fn() -> String + Send + Sync + 'static {
         let shared = Arc::clone(&self.shared);
         move || metrics::text(&shared.metrics, shared.queue.len())
@@ -216,13 +216,13 @@ impl Drop for Agent {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(accepting) = self.acceptor.take() {
-            // A panic there was told when it happened.
+            // A panic there was already printed.
             let _ = accepting.join();
         }
     }
 }
 
-/// Listens; IPv6's any-address takes IPv4 too.
+/// Binds the listener; the IPv6 unspecified address also accepts IPv4.
 fn bind_listener(listen: SocketAddr) -> io::Result<TcpListener> {
     use socket2::{Domain, Protocol, Socket, Type};
     let socket = Socket::new(
@@ -246,11 +246,11 @@ fn accept_loop(socket: &TcpListener, shared: &Arc<AgentShared>) {
         match socket.accept() {
             Ok((client, from)) => {
                 threads.retain(|thread| !thread.is_finished());
-                // Without a descriptor or a thread for it the connection is closed.
+                // If no descriptor or thread is available, the connection is closed.
                 threads.extend(spawn_connection(client, canonical_ip(from.ip()), shared).ok());
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => wait_for_connection(socket),
-            // Descriptors are short, and the connection stays in line until some are free.
+            // Out of file descriptors: the connection stays in the kernel's backlog.
             Err(_) => std::thread::sleep(POLL_INTERVAL),
         }
     }
@@ -276,7 +276,7 @@ fn spawn_connection(
         .spawn(move || serve_connection(client, from, slot, &shared))
 }
 
-/// Waits a little for somebody to come.
+/// Waits one poll interval for a connection.
 fn wait_for_connection(socket: &TcpListener) {
     use rustix::event::{PollFd, PollFlags, poll};
     let span = crate::connection::timespec(POLL_INTERVAL);
@@ -285,12 +285,12 @@ fn wait_for_connection(socket: &TcpListener) {
     }
 }
 
-/// An IPv4 address that came through an IPv6 socket is one of IPv4.
+/// Converts an IPv4-mapped IPv6 address to IPv4.
 pub(crate) fn canonical_ip(address: IpAddr) -> IpAddr {
     address.to_canonical()
 }
 
-/// A connection from its first octet to its last.
+/// Serves a connection from its first octet to its last.
 fn serve_connection(socket: TcpStream, from: IpAddr, slot: ConnectionSlot, shared: &AgentShared) {
     let came = exchange_versions(socket, shared);
     drop(slot);
@@ -299,7 +299,7 @@ fn serve_connection(socket: TcpStream, from: IpAddr, slot: ConnectionSlot, share
         Ok(Some(client)) => {
             let label = client.label.clone();
             match serve_client(client, shared) {
-                // To hang up is to leave; the last answers need not have been read.
+                // A client may leave by closing the connection.
                 Ok(()) | Err(ConnectionError::Closed) => {}
                 Err(error) => shared.log(format_args!("{label}: {error}")),
             }
@@ -308,7 +308,7 @@ fn serve_connection(socket: TcpStream, from: IpAddr, slot: ConnectionSlot, share
     }
 }
 
-/// Finds out who came; a client is to be served, all others are done with.
+/// Version exchange; Some for a client to be served, None if done.
 fn exchange_versions(
     mut socket: TcpStream,
     shared: &AgentShared,
@@ -334,7 +334,7 @@ fn exchange_versions(
     }
 }
 
-/// A client's keys are proved before anything it says is looked at.
+/// Authenticates a client before anything it sends is parsed.
 fn authenticate(
     socket: TcpStream,
     shared: &AgentShared,
@@ -380,7 +380,7 @@ fn authenticate(
     }))
 }
 
-/// A client in the line, and its session when it is its turn.
+/// Queues a client and serves its session.
 fn serve_client(
     mut client: AuthenticatedClient,
     shared: &AgentShared,
@@ -401,14 +401,14 @@ fn serve_client(
     let number = shared.next_session.fetch_add(1, Ordering::Relaxed);
     shared.log(format_args!("{} measures", client.label));
     shared.metrics.count_session();
-    let (result, greeting) = ClientSession::new(shared, &mut client, number).run();
+    let (result, peer_check) = ClientSession::new(shared, &mut client, number).run();
     drop(place);
-    // The next client need not wait for it.
-    let _ = greeting.map(session::PeerCheck::join);
+    // Joined after the queue entry is released, so that the next client need not wait.
+    let _ = peer_check.map(session::PeerCheck::join);
     result
 }
 
-/// Until it is the client's turn; false when it leaves.
+/// Waits until the client is first; false when it leaves.
 fn wait_in_queue(
     connection: &mut FramedConnection,
     place: &queue::QueueEntry<'_>,
@@ -424,7 +424,7 @@ fn wait_in_queue(
             connection.send(&FromAgent::Queued(ahead), RESPONSE_MAX)?;
             reported = Some(ahead);
         }
-        // Nothing having come is no fault yet.
+        // A timeout here is no error.
         let _ = connection.wait(Instant::now() + POLL_INTERVAL);
         connection.flush()?;
         connection.read_available()?;
@@ -437,7 +437,7 @@ fn wait_in_queue(
                 ToAgent::Leave => return Ok(false),
                 _ => {
                     shared.metrics.count_violation();
-                    let why = "it is not this client's turn yet".to_owned();
+                    let why = "this client is still queued".to_owned();
                     connection.send(&FromAgent::SessionEnded(why), RESPONSE_MAX)?;
                     return Ok(false);
                 }

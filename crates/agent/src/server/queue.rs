@@ -1,27 +1,27 @@
-//! Clients in line: the first measures, the others wait.
+//! The client queue: the first client is served, the others wait.
 
 use crate::keys::PublicKey;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Clients that may wait behind the one that measures.
+/// Waiting clients at most, besides the one being served.
 pub(crate) const WAITING_MAX: usize = 16;
 
-/// Of one key: it does not keep all others out.
+/// Of these, per key.
 const WAITING_PER_KEY_MAX: usize = WAITING_MAX / 2;
 
-/// Why there is no place.
+/// Why a client cannot be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QueueFull {
-    /// For nobody.
-    #[error("{WAITING_MAX} clients wait already; come again later")]
+    /// The queue is full.
+    #[error("{WAITING_MAX} clients are waiting already; try again later")]
     Total,
-    /// For this key.
-    #[error("{WAITING_PER_KEY_MAX} clients with this key wait already; come again later")]
+    /// This key has reached its limit.
+    #[error("{WAITING_PER_KEY_MAX} clients with this key are waiting already; try again later")]
     PerKey,
 }
 
-/// The line.
+/// The queue.
 #[derive(Debug, Default)]
 pub(crate) struct ClientQueue {
     state: Mutex<QueueState>,
@@ -33,7 +33,7 @@ struct QueueState {
     waiting: VecDeque<(u64, Option<PublicKey>)>,
 }
 
-/// A place in the line, given up when it is dropped.
+/// A queue entry, removed on drop.
 #[derive(Debug)]
 pub(crate) struct QueueEntry<'a> {
     queue: &'a ClientQueue,
@@ -45,11 +45,11 @@ impl ClientQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place at the end, for the holder of a key where clients have keys.
+    /// Appends an entry, with the client's key if it has one.
     ///
     /// # Errors
     ///
-    /// When the line is full.
+    /// When the queue is full.
     pub(crate) fn join(&self, key: Option<PublicKey>) -> Result<QueueEntry<'_>, QueueFull> {
         let mut state = self.lock();
         if state.waiting.len() > WAITING_MAX {
@@ -68,14 +68,14 @@ impl ClientQueue {
         })
     }
 
-    /// Clients in it, the one that measures included.
+    /// Number of clients, the one being served included.
     pub(crate) fn len(&self) -> usize {
         self.lock().waiting.len()
     }
 }
 
 impl QueueEntry<'_> {
-    /// How many go first.
+    /// Number of clients ahead.
     pub(crate) fn ahead(&self) -> u32 {
         let state = self.queue.lock();
         let at = state

@@ -1,4 +1,4 @@
-//! A client's session, from its turn to its end: requests in, workers at work, answers out.
+//! A client's session: handles requests, runs workers, sends answers.
 
 use super::session_state::{Action, SessionState, VerifiedPeer};
 use super::{AgentShared, AuthenticatedClient, machine, privilege};
@@ -16,40 +16,41 @@ use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A client that was not heard for this long is gone; it speaks once a second.
+/// Silence after which a client is gone; it sends a clock request at least once a second.
 pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// How often deadlines are looked at.
+/// Poll interval for deadlines.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often, while another agent is being greeted.
+/// Poll interval while a peer check runs.
 const PEER_CHECK_POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// How long a worker may leave what it is told lying. It reads before and after a trial; a client that
-/// talks to one in the middle of opening its circuits fills the channel, and loses it.
+/// How long a worker may leave messages unread. It reads before and after a trial; a client that
+/// sends to it in between fills the channel and loses the worker.
 const WORKER_SEND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a worker of this program may take to send a message whole.
+/// How long a worker may take to send a complete message.
 const WORKER_RECV_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How much longer than the time it measures a worker may live.
+/// Lifetime of a worker beyond its measuring time.
 const WORKER_GRACE: Duration = Duration::from_secs(60);
 
-/// A worker at work.
+/// A running worker.
 struct RunningWorker {
     handle: WorkerHandle,
     deadline: Instant,
-    /// It has reported: its circuits may have last packets to repeat, so it ends by itself.
+    /// It has reported and ends by itself, since its circuits may still have to retransmit final
+    /// packets.
     reported: bool,
-    /// Where it books what it moves, once it has a job.
+    /// Account of the bytes it moves, once it has a job.
     account: Option<ByteAccount>,
-    /// When its threads were last looked at, and how many looks in a row found too many.
+    /// When its threads were last counted, and how many counts in a row exceeded the limit.
     threads_checked_at: Instant,
     excess_checks: u32,
 }
 
 impl RunningWorker {
-    /// Passes a message on; the account goes with the job.
+    /// Forwards a message; a job comes with the account's descriptor.
     fn forward(&mut self, message: &ToWorker) -> Result<(), ChannelError> {
         let is_job = matches!(message, ToWorker::Listen(_) | ToWorker::Connect(..));
         let account = self.account.as_ref().filter(|_| is_job);
@@ -58,11 +59,11 @@ impl RunningWorker {
         channel.send_within(message, &descriptors, WORKER_SEND_TIMEOUT)
     }
 
-    /// Why it must not go on, if so, where it may have `threads`.
+    /// Why the worker must be ended, if so; it may have `threads` threads.
     fn limit_violation(&mut self, threads: u32) -> Option<String> {
         let now = Instant::now();
         if now > self.deadline {
-            return Some("the worker took longer than its job may".into());
+            return Some("the worker exceeded its time limit".into());
         }
         if now - self.threads_checked_at < POLL_INTERVAL {
             return None;
@@ -70,14 +71,14 @@ impl RunningWorker {
         self.threads_checked_at = now;
         let has = privilege::threads(self.handle.pid()).filter(|has| *has > threads);
         self.excess_checks = has.map_or(0, |_| self.excess_checks + 1);
-        // Helpers of circuits that have gone may be about to go.
+        // Helper threads of closed circuits may be about to end, so one excess is tolerated.
         let has = has.filter(|_| self.excess_checks > 1)?;
         Some(format!(
             "the worker has {has} threads, and this agent allows {threads}"
         ))
     }
 
-    /// Ends it and waits for it; gives the bytes that it booked.
+    /// Ends the worker and waits for it; gives the bytes on its account.
     fn end(self) -> u64 {
         if self.reported {
             self.handle.end();
@@ -88,13 +89,13 @@ impl RunningWorker {
     }
 }
 
-/// Another agent is being greeted, by a thread of its own: it may be far, or not there.
+/// A running peer check, in a thread of its own as the peer may be slow or absent.
 pub(crate) type PeerCheck = JoinHandle<PeerCheckResult>;
 
-/// Whom, and what came of it.
+/// The checked address and the result.
 type PeerCheckResult = (SocketAddr, Result<VerifiedPeer, String>);
 
-/// The session of the client whose turn it is.
+/// The session of the client being served.
 pub(crate) struct ClientSession<'a> {
     shared: &'a AgentShared,
     connection: &'a mut FramedConnection,
@@ -105,13 +106,13 @@ pub(crate) struct ClientSession<'a> {
     workers: BTreeMap<u32, RunningWorker>,
     peer_check: Option<PeerCheck>,
     snapshot_before: Option<host::Snapshot>,
-    /// Processor seconds of workers that reported since the trial began.
+    /// CPU time of workers that reported since the trial began, s.
     workers_cpu_s: f64,
     deadline: Instant,
 }
 
 impl<'a> ClientSession<'a> {
-    /// Serves a client.
+    /// Prepares the session.
     pub(crate) fn new(
         shared: &'a AgentShared,
         client: &'a mut AuthenticatedClient,
@@ -142,8 +143,8 @@ impl<'a> ClientSession<'a> {
         }
     }
 
-    /// Runs until the client leaves, is gone, breaks the rules or its time is over. All workers have
-    /// ended then; a greeting may go on for its few seconds, and is to be waited for.
+    /// Runs until the client leaves, is gone, violates the protocol or its time is over. All
+    /// workers have ended then; a running peer check is returned, to be joined.
     pub(crate) fn run(&mut self) -> (Result<(), ConnectionError>, Option<PeerCheck>) {
         let result = self.serve();
         for (_, worker) in std::mem::take(&mut self.workers) {
@@ -162,10 +163,10 @@ impl<'a> ClientSession<'a> {
             }
             self.connection.flush()?;
             self.connection.read_available()?;
-            // Before requests that may rest on who has greeted.
+            // Before requests that may depend on validated peers.
             self.finish_peer_checks()?;
             while let Some(request) = self.connection.take_message::<ToAgent>()? {
-                // Many requests may have come at once; deadlines hold between them too.
+                // Many requests may have arrived at once; deadlines apply between them too.
                 if !self.handle_request(request)? || self.check_deadlines()? {
                     return Ok(());
                 }
@@ -176,7 +177,7 @@ impl<'a> ClientSession<'a> {
         }
     }
 
-    /// Sleeps until something happens; the workers that said something.
+    /// Sleeps until an event; gives the workers with messages.
     fn wait(&self) -> Result<Vec<u32>, ConnectionError> {
         let client = self.connection.descriptor();
         let sockets: Vec<_> = self
@@ -206,7 +207,7 @@ impl<'a> ClientSession<'a> {
             .collect())
     }
 
-    /// Whether deadlines have passed; the client is told of those that end its session.
+    /// Enforces deadlines; true, with a message to the client, if the session must end.
     fn check_deadlines(&mut self) -> Result<bool, ConnectionError> {
         self.connection.check_timeouts()?;
         if self.connection.last_received_at().elapsed() > CLIENT_TIMEOUT {
@@ -237,7 +238,7 @@ impl<'a> ClientSession<'a> {
         self.connection.send(answer, RESPONSE_MAX)
     }
 
-    /// False when the client leaves.
+    /// Handles a request; false when the client leaves.
     fn handle_request(&mut self, request: ToAgent) -> Result<bool, ConnectionError> {
         let act = match self.state.handle_request(request) {
             Ok(act) => act,
@@ -319,17 +320,14 @@ impl<'a> ClientSession<'a> {
             }
         }
         if let Err(ChannelError::TimedOut(_)) = worker.forward(message) {
-            self.fail(
-                number,
-                "the worker was told more than it can listen to".into(),
-            )?;
+            self.fail(number, "the worker does not read its messages".into())?;
             return self.end(number);
         }
-        // One that is gone is noticed by its silence.
+        // If the worker has ended, its channel will report that.
         Ok(())
     }
 
-    /// A worker has something to say, or is gone.
+    /// Receives a worker's message, or its end.
     fn receive_from_worker(&mut self, number: u32) -> Result<(), ConnectionError> {
         let Some(worker) = self.workers.get_mut(&number) else {
             return Ok(());
@@ -378,32 +376,32 @@ impl<'a> ClientSession<'a> {
 
     fn start_peer_check(&mut self, to: SocketAddr, token: Token) -> Result<(), ConnectionError> {
         let started = if self.peer_check.is_some() {
-            Err("another greeting is on its way".into())
+            Err("another peer check is running".into())
         } else if self.shared.tokens.is_own_token(&token) {
-            Err("an agent does not greet itself".into())
+            Err("an agent does not check itself".into())
         } else {
             peer_check::check_target_address(to, self.client.ip()).and_then(|to| {
-                let greet = move || (to, peer_check::check_peer(to, token));
-                let thread = std::thread::Builder::new().name("greeting".into());
-                let thread = thread.stack_size(super::THREAD_STACK_LEN).spawn(greet);
+                let check = move || (to, peer_check::check_peer(to, token));
+                let thread = std::thread::Builder::new().name("peer check".into());
+                let thread = thread.stack_size(super::THREAD_STACK_LEN).spawn(check);
                 thread.map_err(|error| error.to_string())
             })
         };
         match started {
-            Ok(greeting) => {
-                self.peer_check = Some(greeting);
+            Ok(check) => {
+                self.peer_check = Some(check);
                 Ok(())
             }
             Err(why) => self.send(&FromAgent::Refused(None, format!("{to}: {why}"))),
         }
     }
 
-    /// Other agents that have greeted meanwhile, or were greeted.
+    /// Takes in peers that presented tokens, and the result of a finished peer check.
     fn finish_peer_checks(&mut self) -> Result<(), ConnectionError> {
         for known in self.shared.tokens.take_verified(self.number) {
             self.state.add_verified_peer(known);
         }
-        let Some(done) = self.peer_check.take_if(|greeting| greeting.is_finished()) else {
+        let Some(done) = self.peer_check.take_if(|check| check.is_finished()) else {
             return Ok(());
         };
         let answer = match done.join() {
@@ -412,7 +410,7 @@ impl<'a> ClientSession<'a> {
                 FromAgent::PeerChecked(known.local)
             }
             Ok((to, Err(why))) => FromAgent::Refused(None, format!("{to}: {why}")),
-            Err(_) => FromAgent::Refused(None, "the greeting broke".into()),
+            Err(_) => FromAgent::Refused(None, "the peer check failed".into()),
         };
         self.send(&answer)
     }

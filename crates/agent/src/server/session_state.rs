@@ -1,85 +1,85 @@
-//! What a client may ask when, apart from sockets and processes.
+//! Validation of client requests, without sockets and processes.
 //!
-//! Each request is held against what came before it and against the caps; what comes out is what is to
-//! be done. A client that breaks the rules is told and sent away; one that asks for too much is told.
+//! Each request is checked against earlier ones and against the caps; the result is the action to
+//! take. A protocol violation ends the session; a request beyond the caps is refused.
 
 use control::session::{FromAgent, Intent, ToAgent, Token};
 use control::{Caps, FromWorker, Job, Side, ToWorker, WorkerQuota};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-/// Greetings of other agents in one session; each is a connection to where the client says.
+/// Peer checks per session; each connects to an address that the client names.
 const PEER_CHECKS_MAX: u32 = 64;
 
-/// Octets of a rendezvous at most: an address for each of 64 circuits, and a key.
+/// Octets of a rendezvous at most: addresses of 64 circuits, and a key.
 const RENDEZVOUS_MAX: usize = 8 << 10;
 
 /// Names in an intent at most, and octets of each.
 const NAMES_MAX: usize = 64;
 const NAME_MAX: usize = 256;
 
-/// What is to be done about a request.
+/// The action for a request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Answer at once.
+    /// Send this answer.
     Answer(FromAgent),
-    /// Tell the time under this number.
+    /// Answer clock request number n.
     Clock(u32),
-    /// Describe the machine.
+    /// Send host facts and findings.
     Describe(Intent),
     /// Start a worker.
     Spawn(u32),
-    /// Pass this on to a worker.
+    /// Forward a message to a worker.
     Forward(u32, ToWorker),
     /// End a worker.
     EndWorker(u32),
-    /// Note the host's counters.
+    /// Snapshot the host's counters.
     BeginTrial,
-    /// Tell what they did.
+    /// Send the difference of the counters.
     EndTrial,
-    /// Make up a token for another agent.
+    /// Issue a token for another agent.
     IssueToken,
-    /// Greet another agent.
+    /// Check another agent's address.
     CheckPeer(SocketAddr, Token),
-    /// Tell of the connection.
+    /// Send the facts about the connection's path.
     Path,
-    /// The client goes.
+    /// The client leaves.
     Leave,
 }
 
-/// What the client did that no client does; the session ends with it.
+/// A request that no correct client sends; it ends the session.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolViolation(pub String);
 
-/// How far a worker is.
+/// The state of a worker.
 #[derive(Clone, Debug)]
 struct WorkerState {
     job: Option<Job>,
     started: bool,
     peer_done: bool,
-    /// What it may move; nothing more once it has reported.
+    /// Its share of the caps; none after its report.
     share: WorkerQuota,
     reported: bool,
 }
 
-/// Why a leg's transport cannot be used by a client with these caps.
+/// Why a component's transport cannot be used with these caps.
 pub type TransportCheck = fn(&str, &Caps) -> Result<(), String>;
 
-/// Two addresses that have spoken with each other: another host's and this one's.
+/// A validated address pair: another host's and the local one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifiedPeer {
     /// The other host, which has echoed a token.
     pub peer: IpAddr,
-    /// The address of this one that it did so to.
+    /// The local address that it did so to.
     pub local: IpAddr,
 }
 
-/// A session whose turn it is.
+/// The state of a session being served.
 #[derive(Debug)]
 pub struct SessionState {
     caps: Caps,
-    /// The client itself first.
+    /// The client's own address first.
     verified_peers: Vec<VerifiedPeer>,
     workers: BTreeMap<u32, WorkerState>,
     bytes_left: u64,
@@ -89,8 +89,8 @@ pub struct SessionState {
 }
 
 impl SessionState {
-    /// A session with `client`, which has proved to be there. `usable` says why a leg's transport
-    /// cannot be used here.
+    /// A session with `client`, whose address is validated. `check_transport` says why a
+    /// component's transport cannot be used here.
     pub fn new(caps: Caps, client: VerifiedPeer, usable: TransportCheck) -> SessionState {
         SessionState {
             bytes_left: caps.bytes,
@@ -103,7 +103,7 @@ impl SessionState {
         }
     }
 
-    /// Another agent has greeted, or was greeted.
+    /// Adds a validated peer.
     pub fn add_verified_peer(&mut self, other: VerifiedPeer) {
         if !self.verified_peers.contains(&other)
             && self.verified_peers.len() <= PEER_CHECKS_MAX as usize
@@ -112,26 +112,26 @@ impl SessionState {
         }
     }
 
-    /// Bytes the client may still move.
+    /// Bytes that the client may still move.
     pub fn bytes_left(&self) -> u64 {
         self.bytes_left
     }
 
-    /// Workers that have not ended.
+    /// Number of workers that have not ended.
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
 
-    /// The job a worker was given.
+    /// A worker's job.
     pub fn job(&self, worker: u32) -> Option<&Job> {
         self.workers.get(&worker)?.job.as_ref()
     }
 
-    /// The next request.
+    /// Validates a request.
     ///
     /// # Errors
     ///
-    /// A [`Fault`]; the session must end.
+    /// A [`ProtocolViolation`]; the session must end.
     pub fn handle_request(&mut self, request: ToAgent) -> Result<Action, ProtocolViolation> {
         match request {
             ToAgent::Hello(_) => violation("a second hello"),
@@ -139,7 +139,7 @@ impl SessionState {
             ToAgent::Machine(intent) => check_intent(intent),
             ToAgent::Spawn(worker) => Ok(self.spawn(worker)),
             ToAgent::ToWorker(worker, message) => self.forward(worker, *message),
-            // One that ended by itself meanwhile is gone already.
+            // The worker may have ended by itself.
             ToAgent::EndWorker(worker) => Ok(Action::EndWorker(worker)),
             ToAgent::BeginTrial => {
                 self.trial_running = true;
@@ -158,7 +158,7 @@ impl SessionState {
 
     fn peer_check(&mut self, request: ToAgent) -> Action {
         if self.peer_checks >= PEER_CHECKS_MAX {
-            let why = format!("a session greets {PEER_CHECKS_MAX} agents at most");
+            let why = format!("a session checks at most {PEER_CHECKS_MAX} agents");
             return Action::Answer(FromAgent::Refused(None, why));
         }
         self.peer_checks += 1;
@@ -189,8 +189,8 @@ impl SessionState {
 
     fn forward(&mut self, number: u32, message: ToWorker) -> Result<Action, ProtocolViolation> {
         let Some(worker) = self.workers.get(&number) else {
-            // It may have ended while the message was on its way.
-            return Ok(refuse(number, "there is no such worker any more"));
+            // The worker may have ended while the message was in flight.
+            return Ok(refuse(number, "this worker has ended"));
         };
         let (given, went, over) = (worker.job.is_some(), worker.started, worker.peer_done);
         match message {
@@ -219,8 +219,8 @@ impl SessionState {
         }
     }
 
-    /// A job for a worker, if it is within the caps, with what the agent decides: which address it
-    /// binds to and speaks with, and how much it may send.
+    /// Checks a job against the caps and fills in what the agent decides: bind address, peer
+    /// address, and how much it may send.
     fn assign_job(
         &mut self,
         number: u32,
@@ -254,8 +254,8 @@ impl SessionState {
         )
     }
 
-    /// What is left of the session's bytes and of its pace, divided among the workers that have no job
-    /// yet. One that only receives needs none of the pace.
+    /// The remaining bytes and rate of the session, divided among the workers without a job. A
+    /// receiver needs no share of the rate.
     fn share(&self, job: &Job) -> WorkerQuota {
         let given = |of: fn(&WorkerQuota) -> u64| -> u64 {
             let shares = self.workers.values().map(|one| of(&one.share));
@@ -272,7 +272,7 @@ impl SessionState {
         }
     }
 
-    /// Whether all workers together stay within what the threads of two are.
+    /// Checks that all workers together have at most the circuits of two.
     fn check_totals(&self, job: &Job, share: WorkerQuota) -> Result<(), String> {
         let jobs = self.workers.values().filter_map(|one| one.job.as_ref());
         let most = 2 * u64::from(self.caps.circuits);
@@ -282,7 +282,7 @@ impl SessionState {
             ));
         }
         if share.pace_bytes_per_s == Some(0) {
-            return Err("other workers send all that this agent allows".into());
+            return Err("other workers use the whole rate that this agent allows".into());
         }
         Ok(())
     }
@@ -303,24 +303,24 @@ impl SessionState {
             (self.check_transport)(&leg.transport, &self.caps)?;
         }
         if side == Side::Connect && frames.len() != job.components.len() {
-            return Err("the listener tells of another number of legs".into());
+            return Err("the listener reports another number of components".into());
         }
         let odd = |frame: &control::RendezvousFrame| {
             frame.descriptors != 0 || frame.bytes.len() > RENDEZVOUS_MAX
         };
         if frames.iter().any(odd) {
-            return Err("an address that is none".into());
+            return Err("a malformed address".into());
         }
         let Some(peer) = job.peer else {
             return Ok(self.verified_peers[0]);
         };
         let known = self.verified_peers.iter().find(|known| known.peer == peer);
         known.copied().ok_or_else(|| {
-            format!("{peer} has not shown that it is there; data goes to nobody else")
+            format!("{peer} is not validated; data go only to peers that have echoed a token")
         })
     }
 
-    /// What a worker said, on its way to the client. A report ends what it may move.
+    /// Handles a worker's message on its way to the client. A report releases the worker's share.
     pub fn handle_worker_message(&mut self, worker: u32, message: FromWorker) -> FromAgent {
         if let FromWorker::Finished(report) = &message
             && let Some(worker) = self.workers.get_mut(&worker)
@@ -332,8 +332,8 @@ impl SessionState {
         FromAgent::FromWorker(worker, message)
     }
 
-    /// A worker is gone, whose account says `booked_bytes`: the bytes it moved, and some more that it was
-    /// about to. They count where it has not reported how many they were in the end.
+    /// A worker has ended; its account says `booked_bytes`: the bytes it moved, and some it was
+    /// about to move. They are charged unless it has reported the exact number.
     pub fn worker_ended(&mut self, worker: u32, booked_bytes: u64) {
         let gone = self.workers.remove(&worker);
         if gone.is_some_and(|worker| !worker.reported) {
@@ -342,14 +342,14 @@ impl SessionState {
     }
 }
 
-/// A rendezvous at another address: what a peer names is never gone to.
+/// Replaces the addresses of a rendezvous: an address named by a peer is never used.
 pub fn with_address(mut frame: control::RendezvousFrame, to: IpAddr) -> control::RendezvousFrame {
     let line = |line: &[u8]| {
         let text = std::str::from_utf8(line).ok();
         let address = text.and_then(|text| text.parse::<SocketAddr>().ok());
         match address {
             Some(address) => SocketAddr::new(to, address.port()).to_string().into_bytes(),
-            // A key; a transport that looks for an address in it finds none.
+            // A key, not an address.
             None => line.to_vec(),
         }
     };

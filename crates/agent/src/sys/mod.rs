@@ -1,4 +1,4 @@
-//! Questions to the kernel that no library asks safely.
+//! Kernel queries that no library offers safely.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Offloads by the number of the ethtool request that asks for them (linux/ethtool.h).
+/// Offloads with their ethtool get commands (linux/ethtool.h).
 const OFFLOADS: [(&str, u32); 5] = [
     ("receive checksums", 0x14),
     ("send checksums", 0x16),
@@ -41,7 +41,7 @@ pub(crate) fn interface_with_address(address: IpAddr) -> Option<String> {
     found
 }
 
-/// The Internet address behind a pointer to a socket address.
+/// The IP address in a sockaddr.
 fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
     if address.is_null() {
         return None;
@@ -63,7 +63,7 @@ fn parse_sockaddr(address: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Octets of the largest packet of a connected socket's path.
+/// Path MTU of a connected socket.
 pub(crate) fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
     let (level, name) = if ipv6 {
         (libc::IPPROTO_IPV6, libc::IPV6_MTU)
@@ -89,7 +89,7 @@ pub(crate) fn path_mtu(socket: BorrowedFd<'_>, ipv6: bool) -> io::Result<u32> {
     }
 }
 
-/// A request about an interface, with nothing in it but its name.
+/// An ifreq with the interface's name.
 fn interface_request(interface: &str) -> Option<libc::ifreq> {
     let octets = interface.as_bytes();
     if octets.is_empty() || octets.len() >= libc::IFNAMSIZ {
@@ -103,7 +103,7 @@ fn interface_request(interface: &str) -> Option<libc::ifreq> {
     Some(request)
 }
 
-/// Octets of an interface's largest packet.
+/// MTU of an interface.
 pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, interface: &str) -> Option<u32> {
     let mut asked = interface_request(interface)?;
     // SAFETY: the pointer is to a live request, which the kernel fills.
@@ -113,14 +113,14 @@ pub(crate) fn interface_mtu(socket: BorrowedFd<'_>, interface: &str) -> Option<u
     (result == 0).then_some(mtu.max(0) as u32)
 }
 
-/// The argument of the requests that ask for one number (struct ethtool_value).
+/// struct ethtool_value.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
     data: u32,
 }
 
-/// The interface's offloads, as far as its driver tells.
+/// The interface's offloads, as far as its driver reports them.
 pub(crate) fn offloads(socket: BorrowedFd<'_>, interface: &str) -> Vec<(String, bool)> {
     let mut known = Vec::new();
     for (name, command) in OFFLOADS {
@@ -157,7 +157,7 @@ mod tests {
         let listener = TcpListener::bind((here, 0)).expect("a socket");
         let socket = TcpStream::connect(listener.local_addr().expect("bound")).expect("connected");
         let mtu = interface_mtu(socket.as_fd(), "lo").expect("an MTU");
-        // IP's packets end at 65,535 octets, whatever the interface takes.
+        // IP packets are limited to 65,535 octets, whatever the interface takes.
         let path = path_mtu(socket.as_fd(), false).expect("a path");
         assert!(path <= mtu && path >= 576, "{path} of {mtu}");
         assert_eq!(

@@ -1,5 +1,5 @@
-//! What has gone wrong in other measuring servers, tried on this one. Each test is a class of published
-//! advisories; after each the agent serves a client as if nothing had happened.
+//! Defects of other measurement servers, tried on this one. Each test is a class of published
+//! advisories; after each the agent must still serve a client.
 
 use crate::common::{CountingHost, Scratch};
 use crate::common::{
@@ -12,7 +12,7 @@ pub use engine_random::SplitMix64;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 
-/// Small random numbers of the tests' own.
+/// The SplitMix64 generator.
 mod engine_random {
     pub struct SplitMix64(pub u64);
 
@@ -55,8 +55,8 @@ fn malformed_input_rejected() {
     drop(session(&agent));
 }
 
-/// CVE-2023-38403: a length near the largest number wraps round. CVE-2026-71218: any length is
-/// allocated. CVE-2025-54349: a buffer is one octet short.
+/// CVE-2023-38403: a length near the maximum overflows. CVE-2026-71218: any length is allocated.
+/// CVE-2025-54349: a buffer is one octet short.
 #[test]
 fn frame_length_checked_against_limit() {
     let (agent, place) = open_agent(Caps::default());
@@ -65,7 +65,7 @@ fn frame_length_checked_against_limit() {
         raw.send_octets(&len.to_le_bytes());
         assert_eq!(raw.read_until_closed(), None, "{len}");
     }
-    // The longest there may be is served: a probe that fills its frame.
+    // A frame of the maximum length is served.
     let mut raw = RawClient::ready(agent.address());
     let room = REQUEST_MAX - 4;
     let probe = ToAgent::Probe(vec![7; room]);
@@ -82,7 +82,7 @@ fn frame_length_checked_against_limit() {
     await_idle(&agent, &place);
 }
 
-/// CVE-2023-7250: a client sends less than it announced, and the server waits for ever.
+/// CVE-2023-7250: a client sends less than it announced, and the server waits forever.
 #[test]
 fn partial_frame_does_not_block_other_clients() {
     let (agent, place) = open_agent(Caps::default());
@@ -94,7 +94,7 @@ fn partial_frame_does_not_block_other_clients() {
     ];
     others[0].send_octets(b"towpath ");
     others[1].send_client_version();
-    // Its turn comes although the first is still connected.
+    // It is served although the first is still connected.
     let next = session(&agent);
     assert_eq!(raw.read_until_closed(), None);
     for other in &mut others {
@@ -104,8 +104,8 @@ fn partial_frame_does_not_block_other_clients() {
     await_idle(&agent, &place);
 }
 
-/// CVE-2024-26306 and CVE-2025-54350: what a server says about a wrong secret, or crashes on. There
-/// are no passwords here; whoever has no trusted key is not told anything, whatever it sends.
+/// CVE-2024-26306 and CVE-2025-54350: an oracle for wrong secrets, and a crash on them. Here a
+/// client without a trusted key learns nothing, whatever it sends.
 #[test]
 fn unauthenticated_client_learns_nothing() {
     let scratch = Scratch::new();
@@ -137,7 +137,7 @@ fn unauthenticated_client_learns_nothing() {
     assert_eq!(place.started(), 0);
 }
 
-/// CVE-2024-53580: a number where a text belongs; here, messages of the wrong kind or out of order.
+/// CVE-2024-53580: a number where a text belongs; here, messages of the wrong type or out of order.
 #[test]
 fn out_of_order_messages_close_session() {
     let (agent, place) = open_agent(Caps::default());
@@ -216,7 +216,7 @@ fn overlong_datagrams_truncated_to_agreed_length() {
     await_idle(&agent, &place);
 }
 
-/// Gives a worker a job and tells where it listens.
+/// Gives a worker a job; the address on which it listens.
 pub fn listen_there(raw: &mut RawClient, job: control::Job) -> SocketAddr {
     raw.send(&ToAgent::Spawn(1));
     raw.send(&ToAgent::ToWorker(1, Box::new(ToWorker::Listen(job))));
@@ -231,7 +231,7 @@ pub fn listen_there(raw: &mut RawClient, job: control::Job) -> SocketAddr {
         .expect("an address")
 }
 
-/// CVE-2026-71217: unbounded numbers of streams, lengths and the like exhaust threads and memory.
+/// CVE-2026-71217: unbounded numbers of streams, lengths and so on exhaust threads and memory.
 #[test]
 fn client_requests_bounded_by_caps() {
     let (agent, place) = open_agent(Caps::default());
@@ -253,7 +253,7 @@ fn client_requests_bounded_by_caps() {
         raw.send(&ToAgent::EndWorker(1));
         raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
     }
-    // Nor are there more workers or greetings than a session may have.
+    // The numbers of workers and peer checks are limited too.
     let most = control::session::WORKERS_MAX;
     (1..=most + 3).for_each(|number| raw.send(&ToAgent::Spawn(number)));
     for number in most + 1..=most + 3 {
@@ -265,8 +265,8 @@ fn client_requests_bounded_by_caps() {
     await_idle(&agent, &place);
 }
 
-/// CVE-2026-101276: a watchdog frees what threads still use. Here it ends a process and waits for it;
-/// a client that hangs up again and again in the middle of a trial leaves none behind.
+/// CVE-2026-101276: a watchdog frees what threads still use. Here it kills a process and reaps it;
+/// a client that repeatedly disconnects during a trial leaves none behind.
 #[test]
 fn workers_reaped_when_client_leaves() {
     let (agent, place) = open_agent(Caps::default());
@@ -284,7 +284,7 @@ fn workers_reaped_when_client_leaves() {
     }
     drop(agent);
     assert!(place.live_workers().is_empty());
-    // Other tests' threads come and go; these would be twelve and more.
+    // Threads of other tests come and go; a leak would be twelve or more.
     crate::common::await_condition("threads were left", || threads() < before + 12);
 }
 
@@ -292,7 +292,7 @@ fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(0, Iterator::count)
 }
 
-/// The class of predictable files in public folders: a worker cannot write any file at all.
+/// Predictable files in public folders: a worker cannot write any file.
 #[test]
 fn workers_cannot_write_files() {
     let (agent, place) = open_agent(Caps::default());

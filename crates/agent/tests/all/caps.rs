@@ -1,4 +1,4 @@
-//! What a client may move, and how fast: held by workers while they run, and counted however they end.
+//! Byte and rate caps: enforced by running workers, and charged however they end.
 
 use crate::common::{CountingHost, RawClient, await_idle, job, open_agent};
 use agent::Agent;
@@ -12,20 +12,20 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// Rounds of workers that no test needs as many of.
+/// More rounds of workers than any test needs.
 const ROUNDS_MAX: usize = 400;
 
-/// How long to wait for what may never come: a worker without bytes left is silent.
+/// Timeout for data that may never come: a worker without allowance sends nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes a message of the tests with pace has.
+/// Message size of the rate tests.
 const LEN: usize = 10_000;
 
 pub fn tell(raw: &mut RawClient, worker: u32, message: ToWorker) {
     raw.send(&ToAgent::ToWorker(worker, Box::new(message)));
 }
 
-/// Gives a listening job to a fresh worker; where it listens, or why it does not.
+/// Gives a listening job to a new worker; its address, or why it refuses.
 fn listen(raw: &mut RawClient, worker: u32, job: &Job) -> Result<SocketAddr, String> {
     raw.send(&ToAgent::Spawn(worker));
     assign_job(raw, worker, job)
@@ -62,7 +62,7 @@ fn finished(raw: &mut RawClient, worker: u32) -> WorkerReport {
     }
 }
 
-/// A connection to a worker that it has accepted.
+/// A connection that the worker has accepted.
 fn accepted(raw: &mut RawClient, worker: u32, to: SocketAddr) -> TcpStream {
     let data = TcpStream::connect(to).expect("the worker listens");
     let limit = Some(crate::common::TEST_TIMEOUT);
@@ -72,7 +72,7 @@ fn accepted(raw: &mut RawClient, worker: u32, to: SocketAddr) -> TcpStream {
     data
 }
 
-/// Everything that still comes.
+/// Reads to end of file; the number of bytes.
 fn read_to_end_len(data: &mut TcpStream) -> u64 {
     let mut buffer = vec![0; 1 << 16];
     let mut all = 0;
@@ -85,7 +85,7 @@ fn read_to_end_len(data: &mut TcpStream) -> u64 {
     all
 }
 
-/// A job of an agent that sends for longer than any test lasts.
+/// A job that sends for longer than any test lasts.
 fn source() -> Job {
     let mut job = job("tcp", Side::Listen);
     job.role = Role::Source;
@@ -105,7 +105,7 @@ fn offered(per_s: f64) -> Job {
     }
 }
 
-/// Messages that look like a byte each.
+/// Mixed messages, most of them one byte long.
 fn mixed(full: u64) -> Job {
     Job {
         message_len: 1,
@@ -126,8 +126,8 @@ fn serving(workload: Workload) -> Job {
     }
 }
 
-/// Starts workers of `job` again and again until the agent has had enough, and ends each before it
-/// reports: by its number, or as if it had crashed. What came of it, all told, must be within the cap.
+/// Starts workers of `job` until the agent refuses, and ends each before it reports: by request, or
+/// by a crash. The bytes moved in total must be within the cap.
 fn exhaust_byte_cap(
     job: &Job,
     bytes: u64,
@@ -160,7 +160,7 @@ fn exhaust_byte_cap(
     panic!("{ROUNDS_MAX} workers have moved {moved} of {bytes}");
 }
 
-/// The only worker dies.
+/// Kills the only worker.
 fn crash(raw: &mut RawClient, place: &CountingHost) {
     for worker in place.live_workers() {
         let process = rustix::process::Pid::from_raw(worker as i32).expect("a process");
@@ -170,11 +170,11 @@ fn crash(raw: &mut RawClient, place: &CountingHost) {
     raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
 }
 
-/// Waits until a worker sends, or sends nothing; how much of it was read.
+/// Waits until a worker sends, or the timeout; the number of bytes read.
 fn begin_to_read(raw: &mut RawClient, to: SocketAddr) -> (TcpStream, u64) {
     let mut data = accepted(raw, 1, to);
     go(raw, 1);
-    // What comes later is read later.
+    // The caller reads the rest.
     data.set_read_timeout(Some(READ_TIMEOUT)).expect("a limit");
     let read = data.read(&mut [0; 1]).unwrap_or(0) as u64;
     (data, read)
@@ -185,7 +185,7 @@ fn bytes_of_crashed_workers_charged() {
     for job in [source(), mixed(100_000), offered(100_000.0)] {
         let mut earlier: Option<(TcpStream, u64)> = None;
         exhaust_byte_cap(&job, 48 << 20, |raw, to| {
-            // Those of the worker before, which is gone by now.
+            // Skip messages of the previous worker.
             let moved = earlier.take();
             let moved = moved.map_or(0, |(mut data, read)| read + read_to_end_len(&mut data));
             earlier = Some(begin_to_read(raw, to));
@@ -231,7 +231,7 @@ fn receiver_byte_allowance_enforced() {
     let to = listen(&mut raw, 1, &sink).expect("it listens");
     let mut data = accepted(&mut raw, 1, to);
     go(&mut raw, 1);
-    // It hangs up in the middle, whatever is in the kernel's buffers by then.
+    // The peer closes in the middle, whatever the kernel has buffered.
     let flood = vec![7; 1 << 16];
     let written = (0..4096).take_while(|_| data.write_all(&flood).is_ok());
     assert!(written.count() < 4096, "it takes all of 256 MiB");
@@ -242,7 +242,7 @@ fn receiver_byte_allowance_enforced() {
         Some(control::caps::QUOTA_EXCEEDED)
     );
     assert_eq!(circuit.received_bytes, report.moved_bytes);
-    // The last read may bring more than was left.
+    // The last read may exceed the allowance.
     let most = (1 << 20) + sink.circuit_options.read_len;
     assert!(report.moved_bytes >= 1 << 20 && report.moved_bytes <= most);
     let why = listen(&mut raw, 2, &sink).expect_err("nothing is left");
@@ -251,7 +251,7 @@ fn receiver_byte_allowance_enforced() {
     await_idle(&agent, &place);
 }
 
-/// Bytes a second that the agents of the tests with pace send.
+/// Rate cap of the agents of the rate tests, bytes/s.
 const PACE: u64 = 1_000_000;
 
 fn slow_agent() -> (Agent, CountingHost) {
@@ -262,7 +262,7 @@ fn slow_agent() -> (Agent, CountingHost) {
     open_agent(caps)
 }
 
-/// Has a worker that is ready send to the end of its job; its report, and what really came.
+/// Runs a ready worker to the end of its job; its report, and the bytes received.
 fn run_source(raw: &mut RawClient, worker: u32, mut data: TcpStream) -> (WorkerReport, u64) {
     let reading = std::thread::spawn(move || read_to_end_len(&mut data));
     go(raw, worker);
@@ -271,8 +271,7 @@ fn run_source(raw: &mut RawClient, worker: u32, mut data: TcpStream) -> (WorkerR
     (report, reading.join().expect("no panic"))
 }
 
-/// Bytes that may be sent in the time of `reports`: what the pace makes of it, what a loop that was held
-/// up may make up for, and nothing more.
+/// Bytes allowed in the time of `reports`: the rate, and one catch-up after a stall.
 fn max_rate(reports: &[&WorkerReport]) -> u64 {
     let circuits = || reports.iter().flat_map(|report| &report.circuits);
     let first = circuits().map(|one| one.first_ns).min().expect("a circuit");
@@ -302,7 +301,7 @@ fn rate_cap_enforced_for_every_workload() {
         let most = max_rate(&[&report]) + job.message_len_max();
         assert!(came <= most, "{came} above {most}: {job:?}");
     }
-    // More than that is not even offered.
+    // A higher load cannot be offered.
     let why = listen(&mut raw, 1, &offered(101.0)).expect_err("too much");
     assert!(why.contains("8080000 bit/s are offered"), "{why}");
     raw.send(&ToAgent::EndWorker(1));
@@ -310,7 +309,7 @@ fn rate_cap_enforced_for_every_workload() {
     await_idle(&agent, &place);
 }
 
-/// Answers every connection with what it asks, until it is told to end by one that asks nothing.
+/// Echoes on every connection until one sends nothing.
 fn echo(listener: &TcpListener) {
     let mut message = vec![0; LEN];
     loop {
@@ -318,7 +317,7 @@ fn echo(listener: &TcpListener) {
         if one.read_exact(&mut message).is_err() {
             return;
         }
-        // Another one follows where this fails.
+        // The next connection is tried after an error.
         let _ = one.write_all(&message);
     }
 }
@@ -355,7 +354,7 @@ fn rate_cap_covers_handshakes_and_requests() {
         assert_eq!(report.moved_bytes, 2 * circuit.received_bytes);
         let most = max_rate(&[&report]) + LEN as u64;
         assert!(circuit.received_bytes <= most, "{workload:?}: {circuit:?}");
-        // The thread ends with one that asks nothing.
+        // An empty connection ends the thread.
         drop(TcpStream::connect(address));
         echoing.join().expect("no panic");
     }
@@ -363,7 +362,7 @@ fn rate_cap_covers_handshakes_and_requests() {
     await_idle(&agent, &place);
 }
 
-/// Answers on one connection as long as it asks, then waits for one more.
+/// Echoes on one connection to its end, then waits for one more.
 fn answer(listener: &TcpListener) {
     let (mut one, _) = listener.accept().expect("a connection");
     let mut message = vec![0; LEN];
@@ -386,7 +385,7 @@ fn rate_cap_shared_among_workers() {
         let mut data = accepted(&mut raw, worker, to);
         std::thread::spawn(move || read_to_end_len(&mut data))
     });
-    // A fourth finds nothing left.
+    // A fourth finds no share left.
     let why = listen(&mut raw, 4, &job).expect_err("all is given away");
     assert!(why.contains("or its other workers may"), "{why}");
     workers
@@ -410,7 +409,7 @@ fn rate_cap_shared_among_workers() {
     await_idle(&agent, &place);
 }
 
-/// However a worker goes, what it has booked or reported is gone from what is left.
+/// However a worker ends, what it has booked or reported is charged.
 #[test]
 fn bytes_charged_however_worker_ends() {
     let here = std::net::IpAddr::from([127, 0, 0, 1]);

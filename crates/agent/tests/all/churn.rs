@@ -1,5 +1,4 @@
-//! Clients that come and go while another races, again and again: the agent's memory stays where it
-//! was.
+//! Clients come and go while another races: the agent's memory must not grow.
 
 use crate::common::{
     NullObserver, RawClient, Scratch, await_idle, job, local_host, open_agent, session, spec,
@@ -13,24 +12,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What memory may grow by once everything has been used, MiB: the allocator's arenas of threads that
-/// come and go.
+/// Allowed growth after warm-up, MiB: the allocator's arenas of threads that come and go.
 const GROWTH_MAX_MIB: f64 = 24.0;
 
 /// Rounds in a short run.
 const ROUNDS: usize = 8;
 
-/// What is raced, in turn.
+/// Raced transports, in turn.
 const TRANSPORTS: [&str; 3] = ["tcp", "udp", "xtp"];
 
-/// Races that have to be among the rounds, so that there is a load.
+/// Races required during the rounds, as load.
 const RACES: usize = 2;
 
-/// Says to this program that it is the process whose memory is looked at.
+/// Tells this program that it is the measured process.
 const ALONE: &str = "TOWPATH_CHURN_ALONE";
 
-/// `TOWPATH_CHURN_S` makes it last that many seconds. It is a process of its own: the memory of other
-/// tests is theirs.
+/// `TOWPATH_CHURN_S` sets the duration in seconds. Runs in a process of its own, so that other
+/// tests' memory does not count.
 #[test]
 fn client_churn_leaks_nothing() {
     if std::env::var_os(ALONE).is_some() {
@@ -59,7 +57,7 @@ fn churn_clients() {
     let (raced, over) = (AtomicUsize::new(0), AtomicBool::new(false));
     let (grown, rounds) = std::thread::scope(|scope| {
         let racing = scope.spawn(|| races(&agent, &raced, &over));
-        // A round that fails ends the races too.
+        // A failing round ends the races too.
         let _over = SetOnDrop(&over);
         churn(
             &agent,
@@ -85,8 +83,8 @@ impl Drop for SetOnDrop<'_> {
     }
 }
 
-/// Rounds until `end`, or a few; what memory grew by, and how many there were. `races` tells how many
-/// there were and whether they are over.
+/// Rounds until `end`, or a few; the memory growth and the number of rounds. `races` counts races
+/// and ends them.
 fn churn(
     agent: &agent::Agent,
     races: &dyn Fn() -> (usize, bool),
@@ -108,7 +106,7 @@ fn churn(
     (resident_mib() - before, rounds)
 }
 
-/// A client that races, waits for its next turn, and races again.
+/// A client that races, queues again, and races again.
 fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         let scratch = Scratch::new();
@@ -139,7 +137,8 @@ fn races(agent: &agent::Agent, raced: &AtomicUsize, over: &AtomicBool) {
     }
 }
 
-/// One that measures, and leaves its worker waiting for its peer if told so, one that waits and goes, one that is nobody.
+/// A client that measures (and leaves its worker waiting for its peer if `waiting`), one that
+/// queues and leaves, one that is unauthenticated.
 fn round(agent: &agent::Agent, waiting: bool) {
     let mut measures = RawClient::ready(agent.address());
     let mut waits = RawClient::connect(agent.address());
@@ -158,7 +157,7 @@ fn round(agent: &agent::Agent, waiting: bool) {
     });
     drop(waits);
     drop(measures);
-    // And one that does all as it should.
+    // And a well-behaved one.
     drop(session(agent));
     drop(Scratch::new());
 }

@@ -1,4 +1,4 @@
-//! What the tests share: agents, clients that behave and clients that do not.
+//! Helpers: agents, well-behaved clients and others.
 
 use agent::client::Session;
 use agent::keys::{Identity, KeyFolder};
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Nothing in these tests takes this long unless it hangs.
+/// Timeout of all waits; reached only if something hangs.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A folder of a test's own, gone with it.
+/// A folder of a test, removed on drop.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
@@ -27,7 +27,7 @@ impl Scratch {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("towpath-agent-test-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
-        // One of an earlier process of that number.
+        // Left over from an earlier process with this PID.
         let _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir_all(&path).expect("a folder");
         Scratch(path)
@@ -44,17 +44,17 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in a folder for such things.
+        // It is in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
-/// Key folders of an agent on the loopback and a client that trust each other.
+/// Key folders of an agent on the loopback and of a client, which trust each other.
 pub fn trusting_keys(scratch: &Scratch) -> (KeyFolder, KeyFolder) {
     trusting_keys_for(scratch, &["127.0.0.1".to_owned()])
 }
 
-/// The same, for agents that are found at these addresses.
+/// The same, for agents at these addresses.
 pub fn trusting_keys_for(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, KeyFolder) {
     let (ours, theirs) = (scratch.keys("agent"), scratch.keys("client"));
     let one: Identity = ours.create().expect("a key");
@@ -67,7 +67,7 @@ pub fn trusting_keys_for(scratch: &Scratch, hosts: &[String]) -> (KeyFolder, Key
     (ours, theirs)
 }
 
-/// Workers of this program.
+/// A worker host whose workers are this program.
 pub fn local_host() -> LocalHost {
     let program = std::env::current_exe().expect("this program");
     let arguments = [
@@ -79,7 +79,7 @@ pub fn local_host() -> LocalHost {
     LocalHost::new(program, arguments.map(str::to_owned).to_vec())
 }
 
-/// A place that remembers its workers.
+/// A worker host that records its workers.
 #[derive(Clone)]
 pub struct CountingHost {
     place: LocalHost,
@@ -94,12 +94,12 @@ impl CountingHost {
         }
     }
 
-    /// Workers that were ever started.
+    /// Number of workers ever started.
     pub fn started(&self) -> usize {
         self.started.lock().expect("no panic").len()
     }
 
-    /// Those that are still there, zombies included.
+    /// Those that still exist, zombies included.
     pub fn live_workers(&self) -> Vec<u32> {
         let all = self.started.lock().expect("no panic").clone();
         let own = std::process::id().to_string();
@@ -126,7 +126,7 @@ impl WorkerHost for CountingHost {
     }
 }
 
-/// An agent on the loopback that asks for no keys, with these caps.
+/// An agent without keys on the loopback, with these caps.
 pub fn open_agent(caps: Caps) -> (Agent, CountingHost) {
     let place = CountingHost::new();
     let agent = start("127.0.0.1:0", None, caps, place.clone());
@@ -161,14 +161,14 @@ pub fn connect(
     Session::connect(target, keys, false, &AtomicBool::new(false), &mut |_| {})
 }
 
-/// A client that may say anything.
+/// A client that can send anything.
 pub struct RawClient {
     pub socket: TcpStream,
     frames: FrameDecoder,
 }
 
 impl RawClient {
-    /// Connected, having heard the agent's preface and said nothing.
+    /// Connects and reads the agent's version message.
     pub fn connect(agent: SocketAddr) -> RawClient {
         let mut socket = TcpStream::connect(agent).expect("the agent listens");
         socket
@@ -189,7 +189,7 @@ impl RawClient {
         }
     }
 
-    /// A client like any other, up to its turn.
+    /// Connects as a correct client, up to the start of its session.
     pub fn ready(agent: SocketAddr) -> RawClient {
         let mut raw = RawClient::connect(agent);
         raw.send_client_version();
@@ -207,7 +207,7 @@ impl RawClient {
         self.send_octets(b"towpath client\0\0");
     }
 
-    /// Octets as they are; an agent that has hung up hears nothing.
+    /// Sends raw octets; ignores a closed connection.
     pub fn send_octets(&mut self, octets: &[u8]) {
         let _ = self.socket.write_all(octets);
     }
@@ -217,7 +217,7 @@ impl RawClient {
         self.send_octets(&frame);
     }
 
-    /// The next answer; None when the agent hangs up.
+    /// The next answer; None at end of file.
     pub fn receive(&mut self) -> Option<FromAgent> {
         loop {
             if let Some(answer) = self
@@ -237,7 +237,7 @@ impl RawClient {
         }
     }
 
-    /// Reads answers until one is as wanted.
+    /// Reads answers up to a wanted one.
     pub fn await_answer(&mut self, wanted: impl Fn(&FromAgent) -> bool) -> FromAgent {
         loop {
             let answer = self.receive().expect("the agent hung up");
@@ -247,7 +247,7 @@ impl RawClient {
         }
     }
 
-    /// Reads until the agent hangs up; what it said last.
+    /// Reads to end of file; gives the last answer.
     pub fn read_until_closed(&mut self) -> Option<FromAgent> {
         let mut last = None;
         while let Some(answer) = self.receive() {
@@ -296,7 +296,7 @@ pub fn job(transport: &str, side: Side) -> Job {
     }
 }
 
-/// What anybody may set.
+/// The default congestion control, which needs no privilege.
 pub fn congestion() -> String {
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";
     std::fs::read_to_string(path)
@@ -316,7 +316,7 @@ pub fn spec(contestants: &[&str], workloads: &[&str]) -> RaceSpec {
     }
 }
 
-/// Hears of a race and says nothing.
+/// An observer that does nothing.
 pub struct NullObserver;
 
 impl measure::Observer for NullObserver {
@@ -333,7 +333,7 @@ pub fn await_condition(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The agent has no client and none of its workers is left.
+/// Waits until the agent has no client and no worker.
 #[track_caller]
 pub fn await_idle(agent: &Agent, place: &CountingHost) {
     await_condition("a client is still there", || agent.clients() == 0);

@@ -1,4 +1,5 @@
-//! An agent that lies: whatever it says, its client neither crashes nor writes nonsense into a result.
+//! A dishonest agent: whatever it reports, its client neither crashes nor writes nonsense into a
+//! result.
 
 use crate::common::{NullObserver, Scratch, TEST_TIMEOUT, connect, local_host, spec};
 use agent::client::{PathEnd, Session};
@@ -15,13 +16,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
-/// What no report may contain: it clears the screen, turns writing round, begins a script.
+/// Text that no report may contain: it clears the screen, reverses writing, begins a script.
 const HOSTILE_TEXT: &str = "\u{1b}[2J\u{202e}\r\n\0<script>";
 
-/// How it changes an honest report.
+/// How it falsifies an honest report.
 type Lie = fn(&mut WorkerReport);
 
-/// A lying agent for one client on the loopback.
+/// A dishonest agent for one client on the loopback.
 struct DishonestAgent {
     target: AgentAddress,
     thread: JoinHandle<()>,
@@ -49,7 +50,7 @@ impl DishonestAgent {
     }
 }
 
-/// Lies until the client leaves.
+/// Serves until the client leaves.
 fn serve(mut client: TcpStream, lie: Lie) {
     let mut preface = *b"towpath agent\0\0\0";
     preface[14] = control::PROTOCOL_VERSION as u8;
@@ -57,7 +58,7 @@ fn serve(mut client: TcpStream, lie: Lie) {
     let mut theirs = [0; 16];
     client.read_exact(&mut theirs).expect("a client's preface");
     let mut frames = FrameDecoder::new(RESPONSE_MAX);
-    // What takes the messages of the worker that is none.
+    // Receives the messages for the pretended worker.
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let mut piece = [0; 4096];
     while let Ok(len @ 1..) = client.read(&mut piece) {
@@ -68,7 +69,7 @@ fn serve(mut client: TcpStream, lie: Lie) {
         {
             for answer in answers(request, &socket, lie) {
                 let frame = encode(&answer, RESPONSE_MAX).expect("it fits");
-                // A client that has seen enough is gone.
+                // The client may have left.
                 let _ = client.write_all(&frame);
             }
         }
@@ -92,7 +93,7 @@ fn answers(request: ToAgent, socket: &UdpSocket, lie: Lie) -> Vec<FromAgent> {
         ToAgent::ToWorker(number, message) => match *message {
             ToWorker::Listen(_) => {
                 let port = socket.local_addr().expect("bound").port();
-                // Nobody goes to that host, whatever is said.
+                // The client must not use the reported host.
                 let frame = RendezvousFrame {
                     reach: 2,
                     bytes: format!("192.0.2.99:{port}").into_bytes(),
@@ -160,7 +161,7 @@ fn counters() -> HostCounters {
     }
 }
 
-/// What a worker would say that received all of it.
+/// The report of a worker that received everything.
 fn honest_report(sent: u64) -> WorkerReport {
     let now_ns = measure::clock::now_ns();
     let slice = |ago_ns, messages| Slice {
@@ -183,7 +184,7 @@ fn honest_report(sent: u64) -> WorkerReport {
     }
 }
 
-/// A race with that liar; all that is in the result can be read and is printable.
+/// A race with that agent; the result must be readable and printable.
 fn race(lie: Lie) -> RunData {
     let scratch = Scratch::new();
     let agent = DishonestAgent::start(lie);
@@ -217,7 +218,7 @@ fn race(lie: Lie) -> RunData {
     run
 }
 
-/// Everything with text in it.
+/// All texts of the result.
 fn serde_text(run: &RunData) -> String {
     let mut all = String::new();
     for fact in &run.machine.facts {
@@ -302,7 +303,7 @@ fn non_agent_peer_detected() {
             let (mut client, _) = listener.accept().expect("a client");
             let _ = client.write_all(octets);
             let _ = client.shutdown(std::net::Shutdown::Write);
-            // Closing with something unread would take back what was sent.
+            // Closing with unread data would reset the connection.
             let _ = client.set_read_timeout(Some(TEST_TIMEOUT));
             let _ = client.read_to_end(&mut Vec::new());
         });
@@ -326,5 +327,5 @@ fn non_agent_peer_detected() {
         "exceeds the limit",
     );
     assert_refused(b"towpath agent\0\x03\0\x02\0\0\0\x63\x63", "no message");
-    assert_refused(b"towpath agent\0\x03\0\x01\0\0\0\x02", "what it allows");
+    assert_refused(b"towpath agent\0\x03\0\x01\0\0\0\x02", "its limits");
 }

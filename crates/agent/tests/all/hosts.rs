@@ -1,4 +1,4 @@
-//! Races between hosts of a testbed: every transport, both families, loss, a cut.
+//! Races between hosts of a testbed: every transport, both families, loss, an outage.
 
 use crate::common::{
     CountingHost, NullObserver, Scratch, await_idle, connect, local_host, spec, start,
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use testbed::{Host, HostPlan, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
-/// What crosses a network.
+/// Transports that cross a network.
 pub const TRANSPORTS: [&str; 14] = [
     "tcp",
     "tcp-batched",
@@ -34,7 +34,7 @@ pub const TRANSPORTS: [&str; 14] = [
     "bare",
 ];
 
-/// No transport is left out of the tests by having come later.
+/// New transports must be added to the list.
 #[test]
 fn network_transport_list_is_complete() {
     let all = towpath::all().iter();
@@ -50,7 +50,7 @@ fn network_transport_list_is_complete() {
     assert_eq!(crossing, tested);
 }
 
-/// A testbed of hosts `a`, `b`, ...; None, said aloud, where this user may have none.
+/// A testbed of hosts `a`, `b`, ...; None, with a SKIPPED line, without privileges.
 pub fn hosts(link: &str, count: usize) -> Option<Testbed> {
     let link: LinkPlan = link
         .parse()
@@ -89,8 +89,7 @@ fn target(address: std::net::SocketAddr) -> AgentAddress {
     address.to_string().parse().expect("an address")
 }
 
-/// Races between the agents at these addresses, or this host where there is none; called on the host
-/// that measures.
+/// Races between the agents at these addresses (None for this host); called on the client's host.
 fn race(
     from: Option<AgentAddress>,
     to: AgentAddress,
@@ -154,7 +153,7 @@ fn every_transport_crosses_network() {
     };
     for ipv6 in [false, true] {
         let mut spec = spec(&TRANSPORTS, &["throughput", "delay"]);
-        // What the kernel has not got is not this test's.
+        // Missing kernel features are not this test's subject.
         spec.contestants.retain(|name| {
             let options = towpath::Options {
                 congestion: crate::common::congestion(),
@@ -171,7 +170,7 @@ fn every_transport_crosses_network() {
         all_ok(&run);
         assert_eq!(run.trials.len(), raced.len() * 4);
         for name in raced {
-            // A link whose process does not get to run loses all datagrams of a trial this short.
+            // If the link's process is not scheduled, all datagrams of so short a trial are lost.
             let own = |trial: &&results::Trial| trial.cell.transport() == name;
             let mut own = run.trials.iter().filter(own);
             let arrived = own.any(|trial| trial.metrics["messages_per_s"] > 0.0);
@@ -192,7 +191,7 @@ fn one_way_delays_carry_clock_bound() {
     let offered = |trial: &&results::Trial| trial.cell.workload() == "offered" && trial.block > 0;
     for trial in run.trials.iter().filter(offered) {
         let bound_us = trial.evidence["clock_bound_us"];
-        // Both hosts have this machine's clock, so the true delay is the link's.
+        // Both hosts share this machine's clock, so the true delay is the link's.
         match trial.metrics.get("delay_p50_us") {
             Some(&delay_us) => {
                 assert!(delay_us + bound_us > 20_000.0, "{delay_us} +- {bound_us}");
@@ -201,7 +200,7 @@ fn one_way_delays_carry_clock_bound() {
             None => assert!(bound_us * 2.0 > 10_000.0, "{bound_us}"),
         }
     }
-    // Round trips need no clock but one.
+    // RTTs need one clock only.
     assert!(
         run.trials
             .iter()
@@ -241,7 +240,7 @@ fn race_resumes_after_five_second_outage() {
         .filter(|trial| trial.status != Status::Ok)
         .map(|trial| trial.reason.as_str())
         .collect();
-    // What was under way may fail, with its reason; what comes after is measured.
+    // Trials during the outage may fail, with a reason; later ones succeed.
     assert!(good >= 9, "{bad:?}");
     assert!(bad.iter().all(|reason| !reason.is_empty()));
     assert_eq!(
@@ -256,9 +255,10 @@ fn circuits_run_between_two_checked_agents() {
     let Some(testbed) = hosts("delay=100us", 4) else {
         return;
     };
-    // Hosts at even places speak with those at odd ones: the client on a with b and d, and c with both.
+    // Hosts at even positions reach those at odd ones: the client on a reaches b and d, c reaches
+    // both.
     let (near, far) = (&testbed.hosts()[0], &testbed.hosts()[1]);
-    // Two that listen on one address, and two on all of both families, which are met over IPv4.
+    // Two listen on one IPv4 address, two on the unspecified addresses, reached over IPv4.
     for any in [false, true] {
         let scratch = Scratch::new();
         let (ours, theirs) = trusting_keys_for(&scratch, &addresses(&testbed));
@@ -278,7 +278,7 @@ fn circuits_run_between_two_checked_agents() {
     }
 }
 
-/// An agent on an address of IPv4, or on any of either family.
+/// An agent on an IPv4 address, or on the unspecified address.
 fn agent_of(host: &Host, keys: KeyFolder, any: bool) -> (Agent, CountingHost) {
     if !any {
         return agent_on(host, keys, false);
@@ -314,7 +314,7 @@ fn remote_client_cannot_reach_agent_loopback() {
     });
     let [loopback, own, unused] = asked.expect("the host lives");
     assert!(loopback.contains("this agent's own host"), "{loopback}");
-    assert!(own.contains("does not greet itself"), "{own}");
+    assert!(own.contains("does not check itself"), "{own}");
     assert!(
         unused.contains("no towpath agent of this version"),
         "{unused}"
@@ -335,7 +335,7 @@ fn concurrent_pairs_run_in_one_trial() {
     let names = [one.clone(), two, format!("{one}>{three}")];
     let workloads = ["throughput", "delay", "offered", "connect"];
     let mut spec = spec(&["tcp", "udp", "xtp"], &workloads);
-    // Each pair gets something through, also where links wait for a processor.
+    // Each pair makes progress, even if links wait for a CPU.
     spec.trial_s = Some(0.2);
     let run = testbed.hosts()[0].run(move || race_concurrently(targets, &theirs, spec, &scratch));
     let run = run.expect("the host lives");
@@ -363,7 +363,7 @@ fn concurrent_pairs_run_in_one_trial() {
     }
 }
 
-/// From here to the first two agents, and from the first to the third.
+/// From this host to the first two agents, and from the first to the third.
 fn race_concurrently(
     targets: [AgentAddress; 3],
     keys: &KeyFolder,
@@ -395,7 +395,7 @@ fn race_concurrently(
     RunData::read(&folder).expect("a result")
 }
 
-/// Each pair has measures of its own; together they are the whole.
+/// Each pair has its own measures, which add up to the total.
 #[track_caller]
 fn by_pair(trial: &results::Trial, names: &[String]) {
     let name = match trial.cell.workload().as_str() {
@@ -415,7 +415,7 @@ fn by_pair(trial: &results::Trial, names: &[String]) {
     assert!(told.sent > 0 && told.unaccounted == 0, "{told:?}");
 }
 
-/// Where all hosts of a testbed are.
+/// Addresses of all hosts of a testbed.
 pub fn addresses(testbed: &Testbed) -> Vec<String> {
     let both = |host: &Host| [false, true].map(|ipv6| address(host, ipv6).to_string());
     testbed.hosts().iter().flat_map(both).collect()

@@ -1,4 +1,4 @@
-//! How many of everything there may be: workers, threads, bytes of buffers.
+//! Limits of workers, threads and buffers.
 
 use crate::caps::{end, tell};
 use crate::common::{
@@ -72,7 +72,7 @@ fn worker_exceeding_thread_cap_killed() {
     await_idle(&agent, &place);
 }
 
-/// Of all transports, whose helpers are many where circuits are many or come and go.
+/// All transports, whose helper threads are many when circuits are many or short.
 #[test]
 fn worker_threads_within_announced_count() {
     let caps = Caps::default().with_circuits(4);
@@ -99,7 +99,7 @@ fn worker_threads_within_announced_count() {
             for trial in &run.trials {
                 assert_ne!(trial.status, Status::Failed, "{name}: {}", trial.reason);
             }
-            // One more is that of the program of these tests.
+            // One more is the test program's own.
             let most = most.load(Ordering::Relaxed);
             assert!(
                 most > 4 && most <= caps.threads as usize + 1,
@@ -109,7 +109,7 @@ fn worker_threads_within_announced_count() {
     });
 }
 
-/// Says so when it is dropped, however that comes.
+/// Sets a flag on drop, also on a panic.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

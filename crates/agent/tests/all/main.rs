@@ -1,4 +1,4 @@
-//! An agent as its clients and its enemies see it.
+//! Integration tests of the agent: clients, faulty and hostile peers.
 
 mod advisories;
 mod caps;
@@ -12,7 +12,7 @@ mod limits;
 mod sessions;
 mod unauthenticated;
 
-/// What the fuzz targets check, with requests mutated here; `TOWPATH_SEEDS` makes it more.
+/// The fuzz targets' checks, with requests mutated here; `TOWPATH_SEEDS` sets the number.
 #[test]
 fn mutated_requests_handled() {
     use control::session::ToAgent;
@@ -54,7 +54,7 @@ fn mutated_requests_handled() {
     }
 }
 
-/// A sender whose messages are longer than they look.
+/// A sender with some messages much longer than the rest.
 fn mixed() -> control::Job {
     let mut job = common::job("tcp", control::Side::Listen);
     job.role = control::Role::Both;
@@ -66,7 +66,7 @@ fn mixed() -> control::Job {
     job
 }
 
-/// What a worker of these tests is: this same program, with its control channel for standard input.
+/// Entry point of these tests' workers: this program, with the control channel as standard input.
 #[test]
 fn worker_of_these_tests() {
     use std::os::fd::AsFd;

@@ -1,4 +1,4 @@
-//! Sessions: who is let in, who waits, who is gone.
+//! Sessions: authentication, queueing, disconnects.
 
 use crate::common::{
     CountingHost, NullObserver, RawClient, Scratch, await_condition, await_idle, connect, job,
@@ -15,7 +15,7 @@ use results::{Machine, RunData, Status};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Runs a race from here to the agent of `session`.
+/// Runs a race from this host to the agent of `session`.
 fn race(session: Session, spec: &measure::RaceSpec, scratch: &Scratch) -> RunData {
     let pairs = vec![[PathEnd::Local, PathEnd::Agent(Arc::new(session))]];
     let mut stage = AgentEnvironment::new(pairs, &local_host()).expect("a stage");
@@ -64,7 +64,7 @@ fn race_runs_over_tls_with_trusted_keys() {
             "{:?}",
             trial.evidence.keys()
         );
-        // On one host neither end takes the other's worker for other work.
+        // On one host neither end counts the other's worker as a disturbance.
         let told = |what: &String| what.starts_with("127.0.0.1");
         assert!(!trial.disturbed.iter().any(told), "{:?}", trial.disturbed);
     }
@@ -91,9 +91,9 @@ fn untrusted_key_rejected_by_both_ends() {
             .to_string();
         assert!(why.contains(words), "{why}");
     };
-    fails(&untrusted, "does not trust this one's key");
+    fails(&untrusted, "does not trust this host's key");
     fails(&scratch.keys("nobody"), "towpath key new");
-    // This one trusts another key by that host's name, and the agent's by another name.
+    // This client trusts another key for that host, and the agent's key for another host.
     let wary = scratch.keys("wary");
     wary.trust(agent_key, "client2").expect("it is trusted");
     let copied = std::fs::copy(theirs.path().join("key"), wary.path().join("key"));
@@ -123,7 +123,7 @@ fn keyless_agent_restricted_to_loopback() {
             "{listen}"
         );
     }
-    // A client that knows a key for the host is not talked out of it.
+    // A client with a key for the host must not accept an agent without keys.
     let scratch = Scratch::new();
     let agent = Agent::start(settings("127.0.0.1:0")).expect("the loopback");
     let keys = scratch.keys("client");
@@ -134,7 +134,7 @@ fn keyless_agent_restricted_to_loopback() {
         .expect("it is refused")
         .to_string();
     assert!(
-        why.contains("asks for no key, although one is trusted"),
+        why.contains("requires no key, although one is trusted"),
         "{why}"
     );
 }
@@ -147,7 +147,7 @@ fn queued_client_can_leave() {
     second.send_client_version();
     second.send(&ToAgent::Hello(control::PROTOCOL_VERSION));
     second.await_answer(|answer| *answer == FromAgent::Queued(1));
-    // A third sees two ahead, changes its mind, and is told nothing more.
+    // A third sees two ahead, leaves, and gets no further message.
     let stop = Arc::new(AtomicBool::new(false));
     let ahead = Arc::new(AtomicU32::new(0));
     let (target, theirs, seen) = (target(&agent), Arc::clone(&stop), Arc::clone(&ahead));
@@ -179,11 +179,11 @@ fn client_disconnect_at_any_step_leaks_nothing() {
         await_idle(&agent, &place);
     }
     assert_eq!(place.started(), 5);
-    // And the agent serves the next.
+    // The agent serves the next client.
     drop(session(&agent));
 }
 
-/// A client that goes without a word at this step.
+/// A client that disconnects at this step.
 fn vanish_at(agent: &Agent, step: u32) {
     if step == 0 {
         drop(RawClient::connect(agent.address()));
@@ -201,7 +201,7 @@ fn vanish_at(agent: &Agent, step: u32) {
     }
     raw.send(&ToAgent::Spawn(1));
     if step == 3 {
-        // Its worker is there when the agent answers what was asked after it.
+        // Its worker exists once the agent answers a later request.
         raw.send(&ToAgent::Clock(1));
         raw.await_answer(|answer| matches!(answer, FromAgent::Clock(..)));
         return;
@@ -238,7 +238,7 @@ fn silent_client_times_out() {
     silent.send(&ToAgent::Spawn(1));
     silent.send(&ToAgent::Clock(1));
     silent.await_answer(|answer| matches!(answer, FromAgent::Clock(..)));
-    // It stays connected and says nothing; the next one gets its turn all the same.
+    // It stays connected and silent; the next client is still served.
     let next = session(&agent);
     assert!(place.live_workers().is_empty());
     assert_eq!(silent.read_until_closed(), None);
@@ -249,15 +249,15 @@ fn silent_client_times_out() {
 #[test]
 fn pipelined_requests_do_not_extend_session() {
     let (agent, place) = open_agent(Caps::default());
-    // One that takes connections and says nothing: each greeting there takes its whole limit.
+    // A peer that accepts connections and sends nothing: each peer check takes its whole timeout.
     let mute = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let to = mute.local_addr().expect("bound");
     let mut raw = RawClient::ready(agent.address());
     (0..64).for_each(|_| raw.send(&ToAgent::CheckPeer(to, [1; 16])));
     drop(raw);
     await_idle(&agent, &place);
-    // Each of these is costly for the agent, and more came at once than it may spend its time with on
-    // one that says nothing else.
+    // Each request is costly, and more arrive at once than the agent may process for a client that
+    // sends no keepalive.
     let asked = 20_000;
     let machine = encode(&ToAgent::Machine(Intent::default()), REQUEST_MAX).expect("it fits");
     let mut raw = RawClient::ready(agent.address());
@@ -275,7 +275,7 @@ fn unresponsive_worker_killed() {
     raw.send(&ToAgent::Spawn(1));
     raw.send(&tell(ToWorker::Listen(job("tcp", Side::Listen))));
     raw.await_answer(|answer| matches!(answer, FromAgent::FromWorker(1, FromWorker::Listening(_))));
-    // It waits for a circuit that nobody opens.
+    // It waits for a circuit that is never opened.
     let stop = encode(&tell(ToWorker::Stop), REQUEST_MAX).expect("it fits");
     raw.send_octets(&stop.repeat(20_000));
     raw.await_answer(|answer| *answer == FromAgent::WorkerEnded(1));
@@ -327,7 +327,7 @@ fn caps_announced_and_enforced() {
     );
     refused(
         |job| job.peer = Some([192, 0, 2, 1].into()),
-        "has not shown that it is there",
+        "is not validated",
     );
     refused(|job| job.side = Side::Connect, "other side");
 }
@@ -349,7 +349,7 @@ fn worker_rate_and_byte_caps_enforced() {
     let good = || run.trials.iter().filter(|trial| trial.status == Status::Ok);
     assert!(good().count() > 0);
     for trial in good() {
-        // 1 MB a second, and what a run of messages may be ahead.
+        // 1 MB/s, and the allowed burst.
         let sent = trial.ledger.expect("a ledger").sent as f64 * 1000.0;
         assert!(
             sent <= 1e6 * trial.span_s + 600_000.0,

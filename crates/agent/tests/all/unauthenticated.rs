@@ -1,5 +1,4 @@
-//! Packets from an address that has proved nothing: they are counted in, and what leaves is counted
-//! out.
+//! Packets from an unvalidated address: no replies may be sent to it.
 
 use crate::common::{Scratch, connect, job, trusting_keys_for};
 use crate::hosts::{TRANSPORTS, address, addresses, agent_on, hosts};
@@ -14,7 +13,7 @@ use std::time::Duration;
 use testbed::{Host, Testbed};
 use towpath::{Family, Options, Reach, Rendezvous};
 
-/// What a host has sent and received, octets of IP: frames for others do not count.
+/// Octets of IP that a host has sent and received; frames for others do not count.
 fn traffic(host: &Host, ipv6: bool) -> (u64, u64) {
     let read = move || {
         let name = if ipv6 { "snmp6" } else { "netstat" };
@@ -44,7 +43,7 @@ fn traffic(host: &Host, ipv6: bool) -> (u64, u64) {
     (value("OutOctets"), value("InOctets"))
 }
 
-/// A listening worker on host `b` for the client on host `a`, and where it listens.
+/// Starts a listening worker on host `b` for the client on host `a`; its rendezvous.
 fn start_listener(
     session: &Arc<Session>,
     transport: &str,
@@ -70,8 +69,8 @@ fn start_listener(
     }
 }
 
-/// Does from host `stranger` what a client of that transport would do first; packets that take an
-/// engine to write are written on host `spare`.
+/// Sends from host `outsider` what a client of that transport would send first; host `spare`
+/// generates packets that need an engine.
 fn send_unsolicited(
     [outsider, spare]: [&Host; 2],
     transport: &'static str,
@@ -126,7 +125,7 @@ fn send_unsolicited(
     (after.0 - before.0, after.1 - before.1)
 }
 
-/// What a client of that transport sends first; it is made to send it to this host.
+/// The first packet of a client of that transport, captured on this host.
 fn first_packet(transport: &'static str, mut rendezvous: Rendezvous, options: Options) -> Vec<u8> {
     let here = if options.family == Family::V6 {
         "[::1]:0"

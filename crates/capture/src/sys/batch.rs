@@ -1,4 +1,4 @@
-//! Many packets in one call.
+//! Many packets received in one call (recvmmsg).
 
 use std::io;
 use std::mem;
@@ -8,16 +8,16 @@ use std::ptr;
 /// Packets received in a call.
 const SLOTS: usize = 32;
 
-/// Octets kept of a packet: the largest the stack makes without special configuration, and its
-/// Ethernet header.
+/// Octets kept of a packet: the largest of the stack's default configuration, and its Ethernet
+/// header.
 const SLOT_LEN: usize = (64 << 10) + 64;
 
-/// Room for one timestamp: a header of 16 octets and a timespec of 16, and as much again to spare.
+/// Room for one timestamp: a cmsghdr of 16 octets and a timespec of 16, and as much again to spare.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 64]);
 
-/// Room for what one call receives.
+/// Buffers of one call.
 pub(crate) struct FrameBatch {
     octets: Vec<u8>,
     controls: [ControlBuffer; SLOTS],
@@ -25,28 +25,28 @@ pub(crate) struct FrameBatch {
     seen: Vec<FrameInfo>,
 }
 
-/// What the kernel tells of a packet.
+/// The kernel's metadata of a packet.
 struct FrameInfo {
     original_len: usize,
     at_ns: Option<u64>,
     outgoing: bool,
 }
 
-/// A packet of a batch.
+/// A frame of a batch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CapturedFrame<'a> {
-    /// When the kernel saw it, ns since 1970; None when it did not say.
+    /// Kernel timestamp, ns since 1970; None without one.
     pub(crate) at_ns: Option<u64>,
-    /// Its octets, or the first of them.
+    /// Its octets, possibly truncated.
     pub(crate) octets: &'a [u8],
-    /// Octets it had.
+    /// Its original length.
     pub(crate) original_len: usize,
-    /// It left by the interface.
+    /// It was sent by this host.
     pub(crate) outgoing: bool,
 }
 
 impl FrameBatch {
-    /// Empty.
+    /// An empty batch.
     pub(crate) fn new() -> FrameBatch {
         FrameBatch {
             octets: vec![0; SLOTS * SLOT_LEN],
@@ -57,7 +57,7 @@ impl FrameBatch {
         }
     }
 
-    /// Whether the last call filled it, so that more may be there.
+    /// Whether the last call filled it, so that more packets may be waiting.
     pub(crate) fn is_full(&self) -> bool {
         self.seen.len() == SLOTS
     }
@@ -73,8 +73,9 @@ impl FrameBatch {
         })
     }
 
-    /// Gives no packet a later timestamp than the one behind it has, by up to `late_ns`: that much are
-    /// stamps late which the kernel made when the packet was read. More is a clock that was set.
+    /// Makes timestamps monotonic by lowering those that are up to `late_ns` later than the next
+    /// packet's: the kernel made them when the packet was read. A larger step is a clock that was
+    /// set.
     pub(crate) fn order_timestamps(&mut self, late_ns: u64) {
         let mut next = u64::MAX;
         for at_ns in self
@@ -90,7 +91,7 @@ impl FrameBatch {
         }
     }
 
-    /// Receives what is there without waiting; `WouldBlock` when nothing is.
+    /// Receives the waiting packets; `WouldBlock` when there are none.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.seen.clear();
         let mut slices: [libc::iovec; SLOTS] = std::array::from_fn(|_| libc::iovec {
@@ -114,14 +115,14 @@ impl FrameBatch {
             header.msg_control = (&raw mut self.controls[index]).cast();
             header.msg_controllen = mem::size_of::<ControlBuffer>() as _;
         }
-        // SAFETY: each message names a slot, an address and a control buffer of its own, which
+        // SAFETY: each message has a slot, an address and a control buffer of its own, which
         // live longer than the call and are of the lengths given.
         let count = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 messages.as_mut_ptr(),
                 SLOTS as u32,
-                // With TRUNC the kernel tells a packet's own length, cut off or not.
+                // With MSG_TRUNC the kernel returns a packet's length, truncated or not.
                 (libc::MSG_DONTWAIT | libc::MSG_TRUNC) as _,
                 ptr::null_mut(),
             )

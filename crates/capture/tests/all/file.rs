@@ -1,4 +1,4 @@
-//! A reader of what the writer writes, and files for tshark.
+//! A pcapng reader, and files for tshark.
 
 use std::fs;
 use std::path::{Path, PathBuf};

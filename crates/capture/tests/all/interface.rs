@@ -113,7 +113,7 @@ fn veth_packet_is_sent_on_one_end_and_received_on_the_other() {
         let totals = capture.stop().expect("a file");
         assert_eq!(totals.dropped, 0);
         let records = file::packets(&std::fs::read(scratch.path()).expect("the file"));
-        // IPv6 speaks up by itself on a new interface.
+        // The kernel sends IPv6 packets by itself on a new interface.
         let ours = |interface, direction| {
             let wanted = |record: &&PacketRecord| {
                 record.original_len == HEADERS + 777
@@ -126,7 +126,7 @@ fn veth_packet_is_sent_on_one_end_and_received_on_the_other() {
     });
 }
 
-/// Blocks at each write until it is let go, once and for all.
+/// An output that blocks at its first write until it is released.
 struct BlockingWriter {
     began: Sender<()>,
     go: Receiver<()>,
@@ -163,7 +163,7 @@ fn kernel_drops_are_counted() {
             ..CaptureConfig::default()
         };
         let capture = Capture::start(&["lo"], out, &settings).expect("root may");
-        // Goes before the capture does, which would else wait for it after a panic.
+        // Dropped before the capture, which would else wait for it after a panic.
         let let_go = let_go;
         // Fills the buffer in front of the file, however much of it the kernel drops.
         let mut sent = 0;

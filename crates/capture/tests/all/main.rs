@@ -1,6 +1,7 @@
 //! Captures, read back here and by tshark.
 
 mod file;
+mod forwarding;
 mod interface;
 mod namespace;
 mod tap;

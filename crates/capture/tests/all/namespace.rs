@@ -1,4 +1,4 @@
-//! A network namespace, for what must not touch the host's.
+//! A network namespace for tests, apart from the host's.
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::fs::File;
@@ -31,12 +31,12 @@ pub fn inside(commands: &[&str], test: impl FnOnce() + Send) {
         let done = ip(&format!("-n {} {command}", namespace.0));
         done.unwrap_or_else(|why| panic!("{why}"));
     }
-    // Only the thread moves; the test's others stay where they are.
+    // Only this thread enters the namespace.
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {
             let file = File::open(format!("/run/netns/{}", namespace.0)).expect("it is there");
             move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))
-                .expect("who made it may enter it");
+                .expect("its owner may enter it");
             test();
         });
         if let Err(panic) = thread.join() {

@@ -1,4 +1,4 @@
-//! What taps write down: packet by packet, and as tshark sees it.
+//! Captures by taps, packet by packet and as tshark reads them.
 
 use crate::file::{self, PacketRecord, Scratch};
 use crate::tshark;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use wire_udp::UdpWire;
 
-/// Keeps what is written where the test can see it.
+/// An output that the test can read.
 #[derive(Clone, Default)]
 struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -46,7 +46,7 @@ fn recorder(out: impl Write + Send + 'static, limit: FileLimit) -> Recorder {
     Recorder::new(PcapngWriter::new(out, "sessions in virtual time", limit).expect("room"))
 }
 
-/// One way, as a byte stream, unless changed.
+/// The default session: byte streams, without loss.
 fn script(name: &'static str) -> Script {
     let config = |seed| Config {
         seed,
@@ -68,7 +68,7 @@ fn changed(name: &'static str, loss_percent: u64, change: impl Fn(&mut Config)) 
     script
 }
 
-/// A question in one message, and perhaps an answer.
+/// A session of one request message, and perhaps a reply.
 fn service(name: &'static str, service: Service, answer: Option<&str>) -> Script {
     let set = |config: &mut Config| {
         config.service = service;
@@ -84,7 +84,7 @@ fn service(name: &'static str, service: Service, answer: Option<&str>) -> Script
     }
 }
 
-/// Sessions that between them send packets of every format.
+/// Sessions that together send packets of every format.
 fn scripts() -> Vec<Script> {
     let rate = RateLimit {
         rate_bytes_per_s: 5_000_000,
@@ -118,8 +118,8 @@ fn scripts() -> Vec<Script> {
     ]
 }
 
-/// Compares a file of XTP packets with what tshark says of it; gives the formats it named, none
-/// where there is no tshark.
+/// Compares a file of XTP packets with tshark's reading; returns the formats tshark named, or none
+/// without tshark.
 fn read_by_tshark(file: &[u8]) -> BTreeSet<u8> {
     let records = file::packets(file);
     let scratch = Scratch::holding(file);
@@ -180,8 +180,8 @@ fn tap_on_udp_sockets_timestamps_with_its_clock() {
     };
     let ((near, _), (far, address)) = (end("near"), end("far"));
     far.listen(true);
-    let mut sender = near.connect(address, limit).expect("somebody listens");
-    let mut receiver = far.accept(limit).expect("somebody came");
+    let mut sender = near.connect(address, limit).expect("the peer listens");
+    let mut receiver = far.accept(limit).expect("a peer connects");
     let sent = vec![5; 100_000];
     sender.send(&sent, limit).expect("room");
     sender.finish().expect("an open circuit");
@@ -214,7 +214,7 @@ fn tap_on_udp_sockets_timestamps_with_its_clock() {
     );
 }
 
-/// Packets known to be good, from a description of the formats and another program's reading.
+/// Known good packets, made from a description of the formats and checked with another decoder.
 const KNOWN: [&str; 8] = [
     "00000001000000010040002200000018bc6e0000000000010000000000000000001000010a0000020a000001138817700008040000000000",
     "00000001000000010044002000000005bbc0000000000002000000000000000068656c6c6f",
@@ -352,7 +352,7 @@ fn full_file_does_not_stop_the_session() {
     assert_eq!(file::packets(&written.file()).len(), 10);
 }
 
-/// Fails after so many octets.
+/// An output that fails after so many octets.
 struct FailingWriter(usize);
 
 impl Write for FailingWriter {

@@ -1,4 +1,4 @@
-//! What tshark makes of a file.
+//! Files as tshark reads them.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ pub struct TsharkPacket {
     pub protocol: String,
     /// Time in ns, exactly.
     pub at_ns: u64,
-    /// Octets on the way.
+    /// Original length.
     pub len: usize,
     /// Name of its interface.
     pub interface: String,
@@ -21,7 +21,7 @@ pub struct TsharkPacket {
     pub format: Option<u8>,
     pub seq: Option<u64>,
     pub comment: String,
-    /// Marks of something wrong with it.
+    /// Faults that tshark found.
     pub malformed: String,
     pub expert: String,
 }
@@ -49,7 +49,7 @@ pub fn read(file: &Path) -> Option<Vec<TsharkPacket>> {
         command.args(["-e", field]);
     }
     let Ok(output) = command.arg("-r").arg(file).output() else {
-        eprintln!("SKIPPED: tshark is not installed, so nobody else reads the captures");
+        eprintln!("SKIPPED: tshark is not installed");
         return None;
     };
     let errors = String::from_utf8_lossy(&output.stderr);

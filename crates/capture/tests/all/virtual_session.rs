@@ -1,28 +1,28 @@
-//! Two XTP endpoints in virtual time, a tap on each wire.
+//! Two XTP endpoints in virtual time, with a tap on each wire.
 
 use capture::{Recorder, Tap, ip};
 use driver::Pump;
 use driver::sys::{Producer, ring};
-use engine::{Address, AssociationId, Engine, Framing, Instant, SplitMix64};
+use engine::{Address, AssociationId, Engine, Framing, Instant, PacketLen, SplitMix64};
 use engine_xtp::{Config, Xtp};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use wire::{Arrival, Capabilities, Wire};
+use wire::{Arrival, Capabilities, Receiver, Wire};
 
-/// How long packets are on their queue.
+/// Propagation delay of the wire.
 pub const DELAY_NS: u64 = 1_000_003;
 
 /// Packets a send may carry, as UDP segmentation has it.
 const SEGMENTS: usize = 46;
 
-/// Batches on their queue: when they arrive, their octets, the length of each packet.
+/// Batches in flight: arrival time, octets, length of each packet.
 type InFlight = Arc<Mutex<VecDeque<(u64, Vec<u8>, usize)>>>;
 
-/// A wire that keeps segmented sends together, as the kernel does on the loopback, but for the
-/// batches it loses.
+/// A wire that keeps segmented sends together, as the kernel does on the loopback, and loses whole
+/// batches.
 struct BatchWire {
     own: u32,
     clock: Arc<AtomicU64>,
@@ -68,24 +68,38 @@ impl Wire for BatchWire {
         })
     }
 
+    fn set_packet_len(&mut self, _: PacketLen) {}
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn has_buffered(&self) -> bool {
+        false
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        Err(wire::no_multicast(group))
+    }
+
+    fn receiver(&self) -> Option<Box<dyn Receiver>> {
         None
     }
 }
 
-/// What happens in a session.
+/// Configuration of a session.
 #[derive(Clone, Debug)]
 pub struct Script {
     pub name: &'static str,
     pub configs: [Config; 2],
-    /// What each side sends; the second begins when the first is through.
+    /// Messages of each side; the second side sends when the first has finished.
     pub sends: [Vec<Vec<u8>>; 2],
     pub loss_percent: u64,
     /// When virtual time begins, ns.
     pub start_ns: u64,
 }
 
-/// What became of it.
+/// Results of a session.
 #[derive(Debug)]
 pub struct Outcome {
     /// Bytes each side's user received.
@@ -183,7 +197,7 @@ impl Session {
         self.users[side].circuit = Some((id, producer));
     }
 
-    /// Goes on to the next arrival or deadline; false when there is none.
+    /// Advances to the next arrival or timeout; false when there is none.
     fn step(&mut self) -> bool {
         let now = self.now();
         for pump in &mut self.pumps {
@@ -208,7 +222,7 @@ impl Session {
         true
     }
 
-    /// Lets a user take what came and send what it has.
+    /// Lets a user read what arrived and send its messages.
     fn act(&mut self, side: usize) {
         let now = self.now();
         let (user, pump) = (&mut self.users[side], &mut self.pumps[side]);
@@ -235,7 +249,7 @@ impl Session {
         }
         if user.sends.is_empty() && !user.done {
             let end = producer.position();
-            // The store is told of message ends by a transmission; a finish comes after it.
+            // The flush submits the ends of messages, which must precede the finish.
             pump.submit_all_and_flush(now, true)
                 .expect("this wire does not fail");
             pump.engine().submit(now, id, end, true);

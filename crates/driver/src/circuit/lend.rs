@@ -1,4 +1,4 @@
-//! Sending without a copy: buffers are lent, and come back when the peer has their bytes.
+//! Zero-copy sends: buffers are lent, and returned when the peer has acknowledged their bytes.
 
 use super::{Circuit, time_until};
 use crate::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use wire::Wire;
 
 impl<E: Associations, W: Wire> Circuit<E, W> {
-    /// Sends `buffer` as one message, from where it lies: it is lent until the peer has its bytes,
-    /// and comes back by [`try_reclaim`](Circuit::try_reclaim) or [`reclaim`](Circuit::reclaim).
-    /// One shorter than [`LEND_FROM`] is copied, and so is any where messages are kept apart by the
-    /// host ([`Framing::Records`]).
+    /// Sends `buffer` as one message without copying it: it is lent until the peer has acknowledged
+    /// its bytes, and is returned by [`try_reclaim`](Circuit::try_reclaim) or
+    /// [`reclaim`](Circuit::reclaim). A buffer shorter than [`LEND_BYTES_MIN`] is copied, and so is
+    /// any with [`Framing::Records`], where the host frames messages.
     ///
     /// # Errors
     ///
-    /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LENT_MAX`]
-    /// buffers are lent and not reclaimed. When an error of the wire follows, the buffer counts as
-    /// lent, and the error is that of a later call.
+    /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LOANS_MAX`]
+    /// buffers are lent and not reclaimed. When the wire fails after the buffer was taken, the
+    /// buffer counts as lent, and a later call returns the error.
     #[inline]
     pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         let buffer = buffer.into();
@@ -31,7 +31,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         if let Err(buffer) = self.producer.append_lent(buffer, ends) {
             self.make_room_to_lend(buffer, ends)?;
         }
-        // What goes wrong now goes wrong again at the next call, which can tell.
+        // The buffer is taken. The next call meets the same error and can return it.
         let _ = self.submit_if_due();
         Ok(LendOutcome::Lent)
     }
@@ -40,8 +40,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// # Errors
     ///
-    /// As [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to be
-    /// reclaimed first.
+    /// As [`try_lend`](Circuit::try_lend), and `TimedOut`. `WouldBlock` means that buffers are to
+    /// be reclaimed first.
     pub fn lend(
         &mut self,
         buffer: impl Into<Buffer>,
@@ -66,18 +66,18 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// The next buffer that came back, oldest first; None when none did since the last call.
+    /// The next returned buffer, oldest first; None when none was returned since the last call.
     #[inline]
     pub fn try_reclaim(&mut self) -> Option<ReturnedBuffer> {
         self.producer.reclaim()
     }
 
-    /// The next buffer to come back, oldest first, waiting for it up to `limit`; None when none is
-    /// lent. All come back when the circuit ends, whatever the reason.
+    /// The next buffer to be returned, oldest first, waiting for it up to `limit`; None when none
+    /// is lent. All are returned when the circuit is closed, whatever the reason.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, or the wire's; the buffers stay lent.
+    /// `TimedOut`, or errors of the wire; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
         let end = Instant::now() + limit;
         loop {
@@ -98,7 +98,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// All that came back so far, and after an end or an abort all that was lent.
+    /// All buffers returned so far, and after a close or an abort all that were lent.
     pub fn reclaim_all(&mut self) -> Vec<ReturnedBuffer> {
         let mut pump = self.shared.lock();
         pump.submit_pending(self.shared.now(), self.id, true);

@@ -10,17 +10,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::Wire;
 
-/// For ever, as the kernel's clock can say it.
+/// Longest poll of the kernel; a longer wait polls again.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Receives one message: its length, or None at the end of the peer's stream.
     ///
-    /// The part of a message beyond the buffer is dropped; the length tells.
+    /// What exceeds the buffer is dropped; the length returned is that of the whole message.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when none is there, `ConnectionReset` when the circuit broke, or the wire's.
+    /// `WouldBlock` when there is none, `ConnectionReset` when the circuit broke, or errors of the
+    /// wire.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
@@ -37,12 +38,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for ever).
+    /// Receives one message, waiting for it up to `limit` ([`Duration::MAX`] for no limit).
     ///
     /// # Errors
     ///
-    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`; also when somebody shut the wire down
-    /// for reading.
+    /// As [`try_recv`](Circuit::try_recv), and `TimedOut`, also when the wire was shut down for
+    /// reading.
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         let mut end = None;
         loop {
@@ -56,12 +57,13 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Receives what there is of a byte stream without copying it: `take` sees it piece by piece where
-    /// it lies. Gives the length of all pieces, or None at the end; waits up to `limit` for the first.
+    /// Receives the available bytes of a byte stream without copying them: `take` is called with
+    /// each slice where it lies. Returns the length of all, or None at the end; waits up to `limit`
+    /// for the first.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Circuit::recv), and `Unsupported` where messages are kept apart.
+    /// As [`recv`](Circuit::recv), and `Unsupported` where message boundaries are kept.
     pub fn recv_in_place(
         &mut self,
         mut take: impl FnMut(&[u8]),
@@ -82,8 +84,8 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Receives everything up to the end of the peer's stream; what does not fit into the buffer
-    /// is dropped. Gives the length of all.
+    /// Receives everything up to the end of the peer's stream; what exceeds the buffer is dropped.
+    /// Returns the length of all.
     ///
     /// # Errors
     ///
@@ -106,7 +108,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Gets the next chunk, waiting for it until `end`, which is `limit` from the first wait.
+    /// Gets the next chunk, waiting for it until `end`, which is `limit` after the first wait.
     fn refill_blocking(
         &mut self,
         end: &mut Option<Instant>,
@@ -143,12 +145,12 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Messages of the peer that could not be joined because bytes were lost.
+    /// Messages of the peer that could not be reassembled because bytes were lost.
     pub fn messages_damaged(&self) -> u64 {
         self.reader.messages_damaged()
     }
 
-    /// Gets the next chunk, from the wire if need be.
+    /// Gets the next chunk, receiving from the wire if necessary.
     fn refill_nonblocking(&mut self, pump: &mut Pump<E, W>) -> io::Result<RefillOutcome> {
         let shared = Arc::clone(&self.shared);
         let now = shared.now();
@@ -162,7 +164,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
     }
 
-    /// Gets the next chunk if it is there, and tells the engine what its user took.
+    /// Gets the next chunk if there is one, and tells the engine what the user has read.
     fn refill(&mut self, pump: &mut Pump<E, W>, now: Instant) -> io::Result<RefillOutcome> {
         if let Some(consumed) = self.reader.take_consumed() {
             pump.consume(now, self.id, consumed);
@@ -174,7 +176,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         }
         if unsent || !pump.is_watched() {
             pump.handle_timeout(now);
-            // The user comes back with the next request, in whose company the answer travels.
+            // Delayed ACK: the user's next request will carry it.
             if self.delays_acks && !unsent && (chunk.is_some() || peer_finished(pump, self.id)) {
                 self.shared.defer_flush();
             } else {
@@ -196,7 +198,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     }
 }
 
-/// What looking for more came to.
+/// Result of a refill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RefillOutcome {
     Chunk,
@@ -204,7 +206,7 @@ enum RefillOutcome {
     Ended,
 }
 
-/// What is left until `end`, which is `limit` from the first call; `TimedOut` for nothing.
+/// The time until `end`, which is `limit` after the first call; `TimedOut` when it passed.
 fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Result<Duration> {
     if limit == Duration::MAX {
         return Ok(limit);
@@ -216,7 +218,7 @@ fn time_left(end: &mut Option<Instant>, now: Instant, limit: Duration) -> io::Re
     Ok(left)
 }
 
-/// Whether the peer has no more to say.
+/// Whether the peer will send no more.
 fn peer_finished<E: Associations, W: Wire>(pump: &Pump<E, W>, id: AssociationId) -> bool {
     let status = pump.status(id);
     status.finished || status.closed.is_some()

@@ -1,4 +1,4 @@
-//! What the engine says, carried to stores and users.
+//! Events of the engine, applied to stores and circuits.
 
 use super::{Pump, mark_changed};
 use engine::{Address, AssociationId, Associations, AssociationsExt, Event, Instant};
@@ -70,7 +70,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.engine.abort(now, id);
     }
 
-    /// Gives back what circuit `id`, which ended, was lent. What of it waits for the wire is lost.
+    /// Returns the loans of closed circuit `id` and drops its unsent batch.
     pub(crate) fn return_loans(&mut self, id: AssociationId) {
         if self.batch.sender() == Some(id) {
             self.batch.clear();
@@ -84,7 +84,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// There is memory for circuits whose stores had none.
+    /// Marks circuits ready that were granted a permit.
     pub(crate) fn mark_ready(&mut self, circuits: &[AssociationId]) {
         for &id in circuits {
             if let Some(state) = self.circuits.get_mut(&id) {
@@ -106,7 +106,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// Tells the users of all touched circuits how those stand.
+    /// Publishes the state of changed circuits: their idle flags, and the list of ready ones.
     pub(super) fn publish_changes(&mut self) {
         for id in self.changed.drain(..) {
             let Some(state) = self.circuits.get_mut(&id) else {

@@ -1,6 +1,6 @@
 //! The loop body: feeds an engine from a wire, and the wire from the engine.
 //!
-//! Here is what comes in; `outgoing` sends, and `events` carries what the engine says to users.
+//! This file receives; `transmit` sends, and `events` applies the engine's events.
 
 mod events;
 mod transmit;
@@ -16,59 +16,58 @@ use std::io;
 use std::sync::Arc;
 use wire::{Arrival, Wire};
 
-/// An engine and the wire it speaks over.
+/// An engine and its wire.
 ///
 /// The owner calls [`receive`](Pump::receive), [`handle_timeout`](Pump::handle_timeout),
-/// [`offer`](Pump::offer) and [`flush`](Pump::flush) in any order with a `now` that never goes
-/// back.
+/// [`submit_pending`](Pump::submit_pending) and [`flush`](Pump::flush) in any order, with a `now`
+/// that never goes back.
 pub struct Pump<E, W> {
     engine: E,
     wire: W,
     batch: Batch,
     circuits: CircuitTable,
-    /// Circuits with a store, for those who offer all of them.
+    /// Circuits with a store, for hosts that submit all of them.
     with_store: Vec<AssociationId>,
     accept_queue: VecDeque<(AssociationId, Address)>,
     backlog: usize,
-    /// Circuits to which something happened since the last call settled.
+    /// Circuits that changed since changes were last published.
     changed: Vec<AssociationId>,
-    /// Circuits a watcher is to look at.
+    /// Circuits to report to the watch.
     ready: Vec<AssociationId>,
     watched: bool,
-    /// Empty arrival buffers, kept for the next receives.
+    /// Empty receive buffers, reused.
     spare_buffers: Vec<Vec<u8>>,
-    /// What small arrivals were copied into, and lists of pieces, kept for the next.
+    /// Buffers that short arrivals were copied into, and lists of ranges, reused.
     spare_copies: Vec<Arc<Vec<u8>>>,
     spare_lists: Vec<Vec<ChunkSpan>>,
-    /// What the arrival at hand brought; empty between arrivals.
+    /// Deliveries of the current arrival; empty between arrivals.
     by_circuit: Vec<CircuitDeliveries>,
-    /// Small packets, perhaps of several circuits, on their way into one call of the wire.
+    /// Small packets, perhaps of several circuits, for one call of the wire.
     coalesced: CoalesceBuffer,
-    /// Last words of circuits whose users were patient, until somebody sends them.
+    /// Final acknowledgements of circuits that delay them.
     deferred: CoalesceBuffer,
     deliveries: Deliveries,
     arrivals: u64,
     events: u64,
     sends: u64,
     refused: u64,
-    /// Packets a full batch holds.
+    /// Packets of a full batch.
     segments_per_batch: u64,
 }
 
-/// Arrivals shorter than this are copied out, so that a waiting byte does not hold a whole buffer
-/// of 64 KiB.
+/// Shorter arrivals are copied out, so that a waiting byte does not keep a whole buffer of 64 KiB.
 const COPY_BELOW: usize = 32 << 10;
 
-/// Empty arrival buffers kept, and empty copies and lists of each kind.
+/// Empty receive buffers kept, and empty copies and lists of each kind.
 const SPARE_BUFFERS_MAX: usize = 8;
 
-/// Circuits opened by peers that may wait for somebody to accept them.
+/// Circuits opened by peers that may wait in the accept queue.
 ///
-/// A thousand: with their first windows of 64 KiB they hold 64 MiB at worst.
+/// A thousand: with their first windows of 64 KiB they take 64 MiB at most.
 pub const BACKLOG: usize = 1024;
 
 impl<E: Associations, W: Wire> Pump<E, W> {
-    /// Joins an engine and a wire.
+    /// A pump for an engine and its wire.
     pub fn new(engine: E, wire: W) -> Self {
         let capabilities = wire.capabilities();
         let segments = capabilities.segments(engine.layout(None).packet());
@@ -108,12 +107,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         &self.wire
     }
 
-    /// User bytes a full batch carries.
+    /// User bytes of a full batch.
     pub fn batch_bytes(&self) -> u64 {
         self.segments_per_batch * self.engine.layout(None).payload as u64
     }
 
-    /// Bytes of circuit `id`'s store below this position were handed to the engine.
+    /// The engine knows of circuit `id`'s bytes below this position.
     pub fn submitted(&self, id: AssociationId) -> u64 {
         let store = self
             .circuits
@@ -127,22 +126,22 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         (self.sends, self.arrivals)
     }
 
-    /// Arrivals taken in so far.
+    /// Arrivals received so far.
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// What the engine told of circuits so far.
+    /// Events of the engine so far.
     pub fn events(&self) -> u64 {
         self.events
     }
 
-    /// Circuits opened by peers that were ended because nobody accepted them in time.
+    /// Circuits of peers that were aborted because the accept queue was full.
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// How many circuits opened by peers may wait to be accepted; see [`BACKLOG`].
+    /// How long the accept queue may be; see [`BACKLOG`].
     pub fn set_backlog(&mut self, backlog: usize) {
         self.backlog = backlog;
     }
@@ -158,9 +157,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         self.with_store.push(id);
     }
 
-    /// Lets go of a circuit whose user is gone: it is forgotten when the engine reports its end.
-    /// What is still to be said for it may be `late`: it leaves with the next
-    /// [`flush_late`](Pump::flush_late), or when there is a call of the wire full of the like.
+    /// Detaches a circuit whose user dropped it: its state goes when the engine reports it closed.
+    /// With `may_defer` its final packets are sent by the next
+    /// [`flush_deferred`](Pump::flush_deferred), or when enough of them fill a call of the wire.
     pub fn detach(&mut self, id: AssociationId, may_defer: bool) {
         match self.circuits.get_mut(&id) {
             Some(state) if state.closed.is_none() => {
@@ -172,35 +171,35 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// A circuit a peer opened, oldest first.
+    /// Takes the oldest circuit of the accept queue.
     pub fn accept(&mut self) -> Option<(AssociationId, Address)> {
         self.accept_queue.pop_front()
     }
 
-    /// The oldest bytes that arrived for circuit `id`.
+    /// Takes the oldest bytes received for circuit `id`.
     pub fn pop_chunk(&mut self, id: AssociationId) -> Option<Chunk> {
         self.circuits.get_mut(&id)?.receive_queue.pop_front()
     }
 
-    /// How circuit `id` stands.
+    /// The state of circuit `id`.
     pub fn status(&self, id: AssociationId) -> CircuitStatus {
         self.circuits
             .get(&id)
             .map_or_else(CircuitStatus::default, CircuitState::status)
     }
 
-    /// Makes the pump keep a list of the circuits to which something happened.
+    /// Makes the pump keep a list of ready circuits.
     pub fn track_ready(&mut self) {
         self.watched = true;
     }
 
-    /// Whether somebody watches, and receives and flushes for all circuits in one go.
+    /// Whether a watch receives and flushes for all circuits.
     pub fn is_watched(&self) -> bool {
         self.watched
     }
 
-    /// Circuits to which something happened since the last call; each once, the most urgent first.
-    /// For a watcher.
+    /// Takes the circuits that became ready since the last call; each once, by priority. For a
+    /// watch.
     pub fn take_ready(&mut self, ready: &mut Vec<AssociationId>) {
         for id in &self.ready {
             if let Some(state) = self.circuits.get_mut(id) {
@@ -211,29 +210,26 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         ready.append(&mut self.ready);
     }
 
-    /// Whether a watcher has something to look at.
+    /// Whether there is something to report to a watch.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || self.watched && self.has_pending_accept()
     }
 
-    /// Whether a circuit opened by a peer waits to be accepted.
+    /// Whether the accept queue holds a circuit.
     pub fn has_pending_accept(&self) -> bool {
         !self.accept_queue.is_empty()
     }
 
-    /// Tells the engine that the user is done with `chunk`, and keeps its memory for the next.
+    /// Tells the engine that the user has read `chunk`, and recycles its memory.
     pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
-        let Chunk {
-            octets,
-            spans: mut spans,
-        } = chunk;
+        let Chunk { octets, mut spans } = chunk;
         spans.clear();
         recycle(&mut self.spare_lists, spans);
         self.recycle_octets(octets);
     }
 
-    /// Keeps the memory of an arrival that nobody else reads any more.
+    /// Recycles the memory of an arrival unless another chunk refers to it.
     fn recycle_octets(&mut self, mut octets: Arc<Vec<u8>>) {
         let Some(own) = Arc::get_mut(&mut octets) else {
             return;
@@ -245,28 +241,28 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// Takes in one arrival; false when nothing was there.
+    /// Receives one arrival; false when there was none.
     ///
     /// # Errors
     ///
-    /// The wire's, except `WouldBlock`.
+    /// Errors of the wire, except `WouldBlock`.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let mut buffer = self.take_receive_buffer();
         let arrival = self.wire.receive(&mut buffer);
         self.handle_arrival(now, buffer, arrival)
     }
 
-    /// A buffer to receive into, for [`take_in`](Pump::take_in).
+    /// A buffer to receive into, for [`handle_arrival`](Pump::handle_arrival).
     pub fn take_receive_buffer(&mut self) -> Vec<u8> {
         let len = self.wire.capabilities().receive_len;
         self.spare_buffers.pop().unwrap_or_else(|| vec![0; len])
     }
 
-    /// Takes in what was received into a lent buffer; false when it was nothing.
+    /// Handles what was received into `buffer`; false when it was nothing.
     ///
     /// # Errors
     ///
-    /// The wire's, except `WouldBlock`.
+    /// Errors of the wire, except `WouldBlock`.
     pub fn handle_arrival(
         &mut self,
         now: Instant,
@@ -279,7 +275,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 recycle(&mut self.spare_buffers, buffer);
                 return match error.kind() {
                     io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
-                    // An answer to a datagram sent earlier: the port it went to is closed. The
+                    // An ICMP error for a datagram sent earlier: the port it went to is closed. The
                     // engine's timers deal with a peer that is gone.
                     io::ErrorKind::ConnectionRefused => Ok(false),
                     _ => Err(error),
@@ -287,7 +283,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
         };
         if arrival.len == 0 {
-            // An empty datagram, or a wire that was shut down: nothing an engine could use.
+            // An empty datagram, or a wire that was shut down: nothing for an engine.
             recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
         }
@@ -300,7 +296,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         Ok(true)
     }
 
-    /// Lets the engine act on its deadline if it has come.
+    /// Runs the engine's timers if its timeout is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
@@ -309,12 +305,12 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// When the engine wants to be called.
+    /// When the engine's next timer expires.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.engine.poll_timeout()
     }
 
-    /// Gives the packets of an arrival to the engine, and sorts what it delivers by circuit.
+    /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.
     fn handle_packets(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
@@ -334,7 +330,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// Puts the deliveries of one arrival into the inboxes.
+    /// Puts the deliveries of an arrival into the receive queues.
     fn queue_deliveries(&mut self, buffer: Vec<u8>, len: usize) {
         let mut arrival = if self
             .by_circuit
@@ -379,7 +375,7 @@ fn recycle<T>(spares: &mut Vec<T>, spare: T) {
     }
 }
 
-/// A copy of `octets`, in memory kept from an earlier one if there is some.
+/// A copy of `octets`, in the memory of an earlier copy if there is one.
 fn copy_reusing(spare: Option<Arc<Vec<u8>>>, octets: &[u8]) -> Arc<Vec<u8>> {
     let mut copy = spare.unwrap_or_default();
     match Arc::get_mut(&mut copy) {

@@ -1,4 +1,4 @@
-//! The reading end of a store of which parts are lent.
+//! The consumer of a store with lent ranges.
 
 use super::loans::{self, PayloadPart};
 use super::ring::Consumer;
@@ -8,15 +8,15 @@ use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 impl Consumer {
-    /// Takes note of what was lent below the position last read. To be called after
-    /// [`head`](Consumer::head) and before anybody names bytes below that.
+    /// Takes the loans below the position last read. To be called after [`head`](Consumer::head)
+    /// and before a batch names bytes below that.
     pub fn take_loans(&mut self) {
         if let Some(loans) = self.ring.loans.get() {
             loans.take_handed_over(&mut self.loans);
         }
     }
 
-    /// Gives everything lent back: the circuit ended, and nothing more is sent of it.
+    /// Returns all loans: the circuit is closed and sends no more.
     pub fn return_all_loans(&mut self) {
         self.take_loans();
         self.return_loans(u64::MAX, false);
@@ -37,7 +37,7 @@ impl Consumer {
         !self.loans.is_empty() && loans::overlaps(&self.loans, payload)
     }
 
-    /// Appends the pieces of memory that `payload` lies in.
+    /// Appends the slices that make up `payload`.
     pub(super) fn gather_lent<'a>(&'a self, payload: &Range<u64>, slices: &mut Vec<IoSlice<'a>>) {
         for part in self.parts(payload) {
             match part {

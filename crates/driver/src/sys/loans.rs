@@ -1,8 +1,8 @@
-//! Buffers lent to a store: parts of its byte stream that lie elsewhere.
+//! Loans of a store: ranges of its byte stream that lie in lent buffers.
 //!
-//! The producer puts a loan down before it publishes the position behind it, so that the consumer
-//! knows of every loan below the position it reads. From then on the loan is the consumer's, who
-//! sends from it without a lock, and puts it among those that go back once it is released.
+//! The producer hands a loan over before it publishes the position behind it, so that the consumer
+//! knows of every loan below the position it reads. From then on the loan is the consumer's, which
+//! sends from it without a lock and returns it once its bytes are released.
 
 use crate::lend::{Buffer, ReturnedBuffer};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A buffer and the positions it takes up.
+/// A buffer and the positions it covers.
 #[derive(Debug)]
 pub(super) struct Loan {
     pub(super) start: u64,
@@ -23,10 +23,10 @@ impl Loan {
     }
 }
 
-/// Loans on their way between producer and consumer.
+/// Loans handed over by the producer and returned by the consumer.
 #[derive(Debug, Default)]
 pub(super) struct Loans {
-    /// Whether there may be some in `state.new`, and in `state.back`; for a look without the lock.
+    /// Whether `queues.handed_over` and `queues.returned` may hold some; read without the lock.
     has_handed_over: AtomicBool,
     has_returned: AtomicBool,
     queues: Mutex<LoanQueues>,
@@ -45,14 +45,14 @@ impl Loans {
         self.has_handed_over.store(true, Ordering::Release);
     }
 
-    /// Moves what was handed over to `loans`. For the consumer.
+    /// Moves the loans handed over to `loans`. For the consumer.
     pub(super) fn take_handed_over(&self, loans: &mut VecDeque<Loan>) {
         if self.has_handed_over.swap(false, Ordering::Acquire) {
             loans.append(&mut self.lock().handed_over);
         }
     }
 
-    /// Gives those of `loans` back that end at or before `position`. For the consumer.
+    /// Returns those of `loans` that end at or before `position`. For the consumer.
     pub(super) fn give_back(&self, loans: &mut VecDeque<Loan>, position: u64, is_done: bool) {
         let count = loans.partition_point(|loan| loan.end() <= position);
         if count == 0 {
@@ -68,20 +68,20 @@ impl Loans {
         self.has_returned.store(true, Ordering::Release);
     }
 
-    /// The next that went back, oldest first. For the producer.
+    /// The next returned buffer, oldest first. For the producer.
     pub(super) fn reclaim(&self) -> Option<ReturnedBuffer> {
         if !self.has_returned() {
             return None;
         }
         let mut state = self.lock();
         let returned = state.returned.pop_front();
-        // While the lock is held: who gives back sets it after.
+        // Set under the lock: `give_back` sets it after the lock.
         self.has_returned
             .store(!state.returned.is_empty(), Ordering::Release);
         returned
     }
 
-    /// Whether there is something to reclaim.
+    /// Whether there is a buffer to reclaim.
     pub(super) fn has_returned(&self) -> bool {
         self.has_returned.load(Ordering::Acquire)
     }
@@ -91,7 +91,7 @@ impl Loans {
     }
 }
 
-/// A part of a range of positions.
+/// Part of a range of positions.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PayloadPart<'a> {
     /// Bytes of a loan.
@@ -129,7 +129,7 @@ pub(super) fn parts(
     })
 }
 
-/// Whether a loan begins or goes on within `payload`.
+/// Whether a loan overlaps `payload`.
 pub(super) fn overlaps(loans: &VecDeque<Loan>, payload: &Range<u64>) -> bool {
     let index = loans.partition_point(|loan| loan.end() <= payload.start);
     loans

@@ -1,6 +1,6 @@
-//! Memory of send stores: taken when a circuit first sends, given back when all of it is sent.
+//! Memory of send stores: taken when a circuit first sends, returned when all of it is released.
 //!
-//! Idle circuits hold none, so ten thousand of them cost nothing here; and the next store is the
+//! Idle circuits have none, so ten thousand of them cost nothing here; and the next store is the
 //! one used last, whose pages are in the cache.
 
 use super::producer::Producer;
@@ -12,14 +12,13 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Message ends that may wait for the pump: those of more messages than a batch has packets many
-/// times over.
+/// Message ends that may wait for the pump: many times as many as a batch has packets.
 pub(super) const MESSAGE_ENDS_MAX: u64 = 4096;
 
-/// Free stores kept; more go back to the kernel.
+/// Free stores kept; more are unmapped.
 const FREE_STORES_MAX: usize = 32;
 
-/// Where the stores of an endpoint come from.
+/// Pool of the send stores of an endpoint.
 pub struct StorePool {
     pub(super) layout: Layout,
     /// Packets a store has room for.
@@ -29,7 +28,7 @@ pub struct StorePool {
 }
 
 impl StorePool {
-    /// A source of stores for packets cut as `layout` says, each of at least `bytes` user bytes.
+    /// A pool of stores for packets of `layout`, each of at least `bytes` user bytes.
     pub fn new(layout: Layout, bytes: usize) -> Arc<StorePool> {
         Arc::new(StorePool {
             layout,
@@ -54,17 +53,17 @@ impl StorePool {
         self.slots as u64
     }
 
-    /// Octets of packets in a store; the ends of messages lie behind them.
+    /// Octets of packets in a store; the message ends lie behind them.
     pub(super) fn octets(&self) -> usize {
         self.slots * self.layout.packet()
     }
 
-    /// Where the ends of messages lie.
+    /// Offset of the message ends.
     fn ends_offset(&self) -> usize {
         self.octets().next_multiple_of(align_of::<AtomicU64>())
     }
 
-    /// Memory for a store; None when the kernel gives none.
+    /// Memory for a store; None when the kernel has none.
     pub(super) fn acquire(&self) -> Option<StoreMemory> {
         let kept = self.lock().pop();
         kept.or_else(|| {
@@ -81,7 +80,7 @@ impl StorePool {
         }
     }
 
-    /// The ends of messages in the memory that begins at `base`.
+    /// The message ends in the memory that begins at `base`.
     pub(super) fn ends(&self, base: *mut u8) -> *const AtomicU64 {
         debug_assert!(!base.is_null());
         base.wrapping_add(self.ends_offset()).cast()
@@ -92,7 +91,7 @@ impl StorePool {
     }
 }
 
-/// Pages of the kernel, all zero when new; only those written to are really there.
+/// Anonymous pages, zero when new; the kernel allocates them when they are first written.
 pub(super) struct StoreMemory {
     base: NonNull<u8>,
     len: usize,
@@ -119,8 +118,8 @@ impl StoreMemory {
 
 impl Drop for StoreMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's, and nobody else refers to it any more. An error
-        // would leave it in place, which harms nobody.
+        // SAFETY: the mapping belongs to this value and there is no other reference to it. An error
+        // would leave it mapped, which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

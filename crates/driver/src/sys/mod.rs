@@ -1,4 +1,4 @@
-//! Shared memory between the user's thread and whichever thread runs the pump.
+//! Memory shared by the user's thread and the thread that runs the pump.
 #![allow(unsafe_code)]
 
 mod consumer_loans;
@@ -13,7 +13,7 @@ pub use ring::{Consumer, UnsubmittedStore};
 
 use engine::{AssociationId, Layout};
 
-/// A store of its own for packets cut as `layout` says that holds at least `bytes` user bytes.
+/// A single store for packets of `layout` that holds at least `bytes` user bytes.
 pub fn ring(layout: Layout, bytes: usize) -> (Producer, Consumer) {
     StorePool::new(layout, bytes).store(AssociationId(0))
 }

@@ -1,4 +1,4 @@
-//! The writing end of a send store.
+//! The producer's end of a send store.
 
 use super::loans::Loan;
 use super::memory::MESSAGE_ENDS_MAX;
@@ -10,23 +10,23 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Bytes that a store takes without a turn: a batch.
+/// Bytes that a store takes without a permit: a batch.
 const PERMIT_FREE_BYTES: u64 = 60 << 10;
 
-/// The writing end, held by the user's circuit.
+/// The producer's end, held by the user's circuit.
 pub struct Producer {
     ring: Arc<Ring>,
     /// The store's memory; null while it has none.
     base: *mut u8,
     head: u64,
-    /// The ring has room for bytes below this position, when the tail was last looked at.
+    /// There is room for bytes below this position, as of the last read of the tail.
     limit: u64,
-    /// Offset in the octets where the next byte goes.
+    /// Offset in the octets of the next byte.
     offset: usize,
     /// User bytes left in the slot.
     room: usize,
     id: AssociationId,
-    /// Where its turn began.
+    /// The position at which its permit was granted.
     permit_start: u64,
     /// Buffers lent and not reclaimed.
     loans: usize,
@@ -86,14 +86,14 @@ impl Producer {
         true
     }
 
-    /// Appends `message` and tells the consumer where it ends; false when there is no room now.
+    /// Appends `message` and its end; false when there is no room now.
     #[inline]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
         let space = message.len() as u64;
         if !self.has_message_end_room() || !self.has_space(space) {
             return false;
         }
-        // A message without bytes takes no room, but its end is noted.
+        // An empty message takes no bytes, but its end needs memory.
         if self.base.is_null() && !self.recheck_space(space) {
             return false;
         }
@@ -103,12 +103,11 @@ impl Producer {
         true
     }
 
-    /// Appends `buffer` without copying it, as a message that ends or as bytes of a stream; gives it
-    /// back when there is no room now.
+    /// Appends `buffer` without copying it: a message if `ends`, else bytes of a stream.
     ///
     /// # Errors
     ///
-    /// The buffer.
+    /// The buffer, when there is no room now.
     pub fn append_lent(&mut self, buffer: Buffer, ends: bool) -> Result<(), Buffer> {
         let len = buffer.len() as u64;
         let refused = self.loans >= LOANS_MAX || ends && !self.has_message_end_room();
@@ -132,14 +131,14 @@ impl Producer {
         Ok(())
     }
 
-    /// The next buffer that came back, oldest first.
+    /// The next returned buffer, oldest first.
     pub fn reclaim(&mut self) -> Option<ReturnedBuffer> {
         let returned = self.ring.loans.get()?.reclaim();
         self.loans -= usize::from(returned.is_some());
         returned
     }
 
-    /// Whether a buffer came back.
+    /// Whether a buffer was returned.
     pub fn has_returned(&self) -> bool {
         self.ring
             .loans
@@ -152,14 +151,14 @@ impl Producer {
         self.loans
     }
 
-    /// Whether there is room for the end of one more message.
+    /// Whether there is room for one more message end.
     #[inline]
     fn has_message_end_room(&self) -> bool {
         let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
         put - self.ring.consumer.ends_taken.load(Ordering::Acquire) < MESSAGE_ENDS_MAX
     }
 
-    /// Notes that a message ends here; there is room for it.
+    /// Adds a message end at the head; there is room for it.
     #[inline]
     fn end_message(&mut self) {
         let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
@@ -174,25 +173,26 @@ impl Producer {
         (self.ring.pool.capacity() / 2) as usize
     }
 
-    /// Bytes appended so far, fragment heads and filler included.
+    /// Bytes appended so far, with record headers and padding.
     #[inline]
     pub fn position(&self) -> u64 {
         self.head
     }
 
-    /// Whether, when the pump last looked, nothing was left to send and nothing in flight.
+    /// Whether, as of the last publish of the pump, nothing was unsent or in flight.
     #[inline]
     pub fn is_idle(&self) -> bool {
         self.ring.consumer.idle.load(Ordering::Relaxed)
     }
 
-    /// Whether bytes the engine was told of are not released yet.
+    /// Whether submitted bytes are not released yet.
     pub fn is_in_flight(&self) -> bool {
         let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
         submitted > self.ring.consumer.tail.load(Ordering::Acquire)
     }
 
-    /// Marks that somebody is to see to this store, if it is not marked.
+    /// Notes that this store has bytes to submit, and returns it for the helper if it was not
+    /// noted.
     #[inline]
     pub fn note_unsubmitted(&self) -> Option<UnsubmittedStore> {
         self.ring
@@ -200,17 +200,17 @@ impl Producer {
             .then(|| UnsubmittedStore::new(Arc::clone(&self.ring)))
     }
 
-    /// Whether the store is to be emptied and waits for its turn to be filled again.
+    /// Whether the store waits for a permit, and is to be emptied meanwhile.
     pub fn awaits_permit(&self) -> bool {
         self.ring.permit() == Permit::Queued
     }
 
-    /// Whether the store has memory; without, there was none for the last message.
+    /// Whether the store has memory; if not, there was none for the last message.
     pub fn has_memory(&self) -> bool {
         !self.base.is_null()
     }
 
-    /// Gives the store's memory back if nothing is left in it.
+    /// Releases the store's memory if the store is empty.
     pub fn release_memory(&mut self) {
         let empty = self.ring.consumer.tail.load(Ordering::Acquire) == self.head;
         if self.base.is_null() || !empty || !self.ring.ends_are_taken() {
@@ -243,7 +243,7 @@ impl Producer {
         end <= self.limit
     }
 
-    /// Whether others let it go on filling the store.
+    /// Whether its permit allows it to fill the store.
     fn may_fill(&mut self) -> bool {
         let permits = &self.ring.pool.permits;
         match self.ring.permit() {
@@ -267,7 +267,7 @@ impl Producer {
                 if granted {
                     self.start_permit();
                 } else {
-                    // The memory is warm, and the next to be called wants some.
+                    // The memory is in the cache; the next circuit to get a permit can use it.
                     self.release_memory();
                 }
                 granted
@@ -275,7 +275,7 @@ impl Producer {
         }
     }
 
-    /// Asks for a turn at filling the store; whether it has one.
+    /// Requests a permit; whether it holds one now.
     fn request_permit(&mut self) -> bool {
         let acquired = self.ring.pool.permits.acquire_or_queue(self.id);
         if acquired {
@@ -291,7 +291,7 @@ impl Producer {
         self.ring.set_permit(Permit::Held);
     }
 
-    /// Gets memory for the empty store; false when there is none.
+    /// Acquires memory for the empty store; false when there is none.
     fn acquire_memory(&mut self) -> bool {
         let Some(base) = self.ring.acquire_memory(self.head) else {
             return false;
@@ -331,14 +331,15 @@ impl Producer {
         }
     }
 
-    /// Writes one fragment, which fits into the slot, and moves on when the slot is full.
+    /// Writes one fragment, which fits into the slot, and goes on to the next slot when this one is
+    /// full.
     #[inline]
     fn write_fragment(&mut self, fragment: &[u8], first: bool, last: bool) {
         let head = record::fragment_header(fragment.len(), first, last);
         let len = head.len() + fragment.len();
         assert!(len <= self.room, "a fragment stays within its slot");
-        // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
-        // made sure that there are octets and that the slot is the producer's.
+        // SAFETY: `offset` and `room` describe the rest of a slot within the octets, and has_space
+        // made sure that there is memory and that the slot is the producer's.
         unsafe {
             let target = self.base.add(self.offset);
             target.copy_from_nonoverlapping(head.as_ptr(), head.len());
@@ -362,8 +363,8 @@ impl Producer {
     #[inline]
     fn write_octets(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room, "a fragment stays within its slot");
-        // SAFETY: `at` and `room` describe the rest of a slot within the octets, and has_space
-        // made sure that there are octets and that the slot is the producer's.
+        // SAFETY: `offset` and `room` describe the rest of a slot within the octets, and has_space
+        // made sure that there is memory and that the slot is the producer's.
         unsafe {
             let target = self.base.add(self.offset);
             target.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());

@@ -1,15 +1,15 @@
 //! The send store: a ring of packet-sized slots, one producer, one consumer.
 //!
-//! A slot is room for a header and behind it the user bytes of one full packet. Positions count
+//! A slot has room for a header and behind it the user bytes of one full packet. Positions count
 //! user bytes only. When the consumer sends a full packet, it writes the header into the slot, so
-//! header and bytes, and neighbouring packets too, are one contiguous piece: a batch of 45 packets
-//! is one address for the kernel to copy from instead of 90, which is worth 10 to 25 % of the
-//! whole cost of a segmented send.
+//! header and bytes, and adjacent packets too, are contiguous: a batch of 45 packets is one address
+//! for the kernel to copy from instead of 90, which is worth 10 to 25 % of the whole cost of a
+//! segmented send.
 //!
 //! The producer owns positions in [head, tail + capacity), the consumer those in [tail, head) and
 //! the headers of all slots that begin there. `head` is published with release order once a
 //! message, `tail` once a batch. While the ring is empty the consumer touches nothing, and the
-//! producer may give its memory back and get other memory later.
+//! producer may release its memory and acquire other memory later.
 
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
@@ -24,17 +24,17 @@ use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Octets between what the two sides write: pairs of cache lines of 64 are fetched together. Kept
-/// by room and not by alignment, with which allocators are slow.
+/// Octets between what the two sides write: processors fetch pairs of cache lines of 64 octets.
+/// Padding, not alignment, for which allocators are slow.
 const CACHE_LINE_GAP: usize = 128;
 
-/// What the producer writes.
+/// Written by the producer.
 pub(super) struct ProducerState {
     pub(super) head: AtomicU64,
     pub(super) ends_put: AtomicU64,
 }
 
-/// What the consumer writes.
+/// Written by the consumer.
 pub(super) struct ConsumerState {
     pub(super) tail: AtomicU64,
     pub(super) ends_taken: AtomicU64,
@@ -44,15 +44,15 @@ pub(super) struct ConsumerState {
 
 #[repr(C)]
 pub(super) struct Ring {
-    /// The producer's; the consumer goes by `base`.
+    /// The producer's; the consumer uses `base`.
     memory: UnsafeCell<Option<StoreMemory>>,
     base: AtomicPtr<u8>,
-    /// The number of the slot that lies first in the memory.
+    /// The number of the first slot in the memory.
     first_slot: AtomicU64,
     noted_unsubmitted: AtomicBool,
-    /// A [`Turn`].
+    /// A [`Permit`].
     permit: AtomicU8,
-    /// There once something was lent.
+    /// Present once a buffer was lent.
     pub(super) loans: OnceLock<Box<Loans>>,
     pub(super) pool: Arc<StorePool>,
     pub(super) producer: ProducerState,
@@ -93,11 +93,11 @@ impl Ring {
         }
     }
 
-    /// Gets memory for a ring that is empty at position `head`. For the producer.
+    /// Acquires memory for a ring that is empty at position `head`. For the producer.
     pub(super) fn acquire_memory(&self, head: u64) -> Option<*mut u8> {
         let memory = self.pool.acquire()?;
         let base = memory.base();
-        // SAFETY: only the producer comes here, and no reference to the content is alive.
+        // SAFETY: only the producer calls this, and there is no reference to the content.
         unsafe { *self.memory.get() = Some(memory) };
         let slot = head / self.pool.layout.payload as u64;
         // Published to the consumer by the next release store of `head`.
@@ -106,19 +106,19 @@ impl Ring {
         Some(base)
     }
 
-    /// Gives the memory of an empty ring back. For the producer.
+    /// Releases the memory of an empty ring. For the producer.
     pub(super) fn release_memory(&self) {
         self.base.store(null_mut(), Ordering::Relaxed);
-        // SAFETY: only the producer comes here, and no reference to the content is alive.
+        // SAFETY: only the producer calls this, and there is no reference to the content.
         if let Some(memory) = unsafe { (*self.memory.get()).take() } {
             self.pool.release(memory);
         }
     }
 
-    /// Where the end of message number `index` stands.
+    /// The end of message number `index`.
     pub(super) fn end(&self, base: *mut u8, index: u64) -> &AtomicU64 {
-        // SAFETY: the ends lie behind the octets in the same memory, which lives as long as a
-        // message of it has not been released; all zeros is an AtomicU64.
+        // SAFETY: the ends lie behind the octets in the same memory, which lives until all messages
+        // in it are released; all zeros is an AtomicU64.
         unsafe {
             &*self
                 .pool
@@ -127,7 +127,7 @@ impl Ring {
         }
     }
 
-    /// Whether the consumer knows the ends of all messages.
+    /// Whether the consumer has taken all message ends.
     pub(super) fn ends_are_taken(&self) -> bool {
         self.producer.ends_put.load(Ordering::Relaxed)
             == self.consumer.ends_taken.load(Ordering::Acquire)
@@ -144,12 +144,12 @@ impl Ring {
         permits[usize::from(self.permit.load(Ordering::Relaxed))]
     }
 
-    /// For the producer, while the turn is none that the consumer may end.
+    /// For the producer, unless it holds a permit, which the consumer may end.
     pub(super) fn set_permit(&self, permit: Permit) {
         self.permit.store(permit as u8, Ordering::Relaxed);
     }
 
-    /// Ends the turn, if it has one.
+    /// Ends a held permit: it becomes `permit`.
     pub(super) fn release_permit(&self, permit: Permit) {
         let (has, orders) = (Permit::Held as u8, Ordering::Relaxed);
         let ended = self
@@ -176,7 +176,7 @@ impl Drop for Ring {
     }
 }
 
-/// A store with bytes that were not offered to the engine, for whoever is to see to it.
+/// A store with bytes that were not submitted to the engine, listed for the helper.
 pub struct UnsubmittedStore {
     ring: Arc<Ring>,
 }
@@ -186,28 +186,28 @@ impl UnsubmittedStore {
         UnsubmittedStore { ring }
     }
 
-    /// Marks the store as waiting; whether it was not marked before.
+    /// Notes the store; whether it was not noted before.
     #[inline]
     pub fn set_noted(&self) -> bool {
         self.ring.set_noted()
     }
 
-    /// Takes the mark back, so that its user announces the store again.
+    /// Clears the note, so that the producer lists the store again.
     pub fn clear_noted(&self) {
         self.ring.noted_unsubmitted.store(false, Ordering::SeqCst);
     }
 
-    /// Up to where bytes were offered, if there are more.
+    /// How far the store was submitted, if it holds more bytes.
     pub fn submitted_if_behind(&self) -> Option<u64> {
         let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
         (self.ring.producer.head.load(Ordering::Acquire) > submitted).then_some(submitted)
     }
 }
 
-/// The reading end, held by the pump.
+/// The consumer's end, held by the pump.
 pub struct Consumer {
     pub(super) ring: Arc<Ring>,
-    /// What is lent and not released, in order.
+    /// Loans not yet released, in order.
     pub(super) loans: VecDeque<Loan>,
     /// What was released behind bytes that are still needed.
     released: RangeSet,
@@ -225,12 +225,12 @@ impl Consumer {
         }
     }
 
-    /// Bytes below this position are there.
+    /// The store holds bytes below this position.
     pub fn head(&self) -> u64 {
         self.ring.producer.head.load(Ordering::Acquire)
     }
 
-    /// Takes the ends of messages that the producer has written since the last call.
+    /// Takes the message ends that the producer has written since the last call.
     pub fn take_message_ends(&mut self) {
         let put = self.ring.producer.ends_put.load(Ordering::Acquire);
         let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
@@ -286,17 +286,17 @@ impl Consumer {
         }
     }
 
-    /// Tells the producer whether anything is left to do for this circuit.
+    /// Tells the producer whether nothing is unsent or in flight.
     pub fn set_idle(&self, idle: bool) {
         self.ring.consumer.idle.store(idle, Ordering::Relaxed);
     }
 
-    /// Up to where the bytes were offered to the engine.
+    /// The position up to which bytes were submitted to the engine.
     pub fn submitted(&self) -> u64 {
         self.ring.consumer.submitted.load(Ordering::Relaxed)
     }
 
-    /// Notes up to where the bytes were offered to the engine.
+    /// Sets the position up to which bytes were submitted to the engine.
     pub fn set_submitted(&self, position: u64) {
         self.ring
             .consumer
@@ -304,12 +304,12 @@ impl Consumer {
             .store(position, Ordering::Relaxed);
     }
 
-    /// Turns a batch into pieces of memory for the wire, headers written in place where a packet
+    /// Appends the slices of a batch for the wire; headers are written in place where a packet
     /// begins at a slot.
     ///
     /// # Panics
     ///
-    /// When the engine names bytes the store does not hold, or a packet longer than a slot.
+    /// When the engine names bytes outside the store, or a packet longer than a slot.
     pub fn gather<'a>(&'a mut self, batch: &'a Batch, slices: &mut Vec<IoSlice<'a>>) {
         let mut run: Option<Range<usize>> = None;
         for packet in batch.packets() {
@@ -395,8 +395,8 @@ impl Consumer {
         }
         let Range { start, end } = self.octet_ranges(payload).next()?;
         let front = start - layout.header;
-        // SAFETY: the header's place in front of a slot's bytes belongs to the consumer, which is
-        // borrowed by `gather` and nowhere else; the bytes are there, so the memory is.
+        // SAFETY: the header's place in front of a slot's bytes belongs to the consumer, which only
+        // `gather` borrows; the bytes are in the ring, so the memory is there.
         unsafe {
             let target = self.ring.base.load(Ordering::Relaxed).add(front);
             target.copy_from_nonoverlapping(header.as_ptr(), header.len());

@@ -3,21 +3,21 @@
 /// Octets of a header.
 pub const HEADER_LEN: usize = 24;
 
-/// First octet of every packet: guards against traffic that is not ours.
+/// First octet of every packet: guards against foreign traffic.
 const MAGIC: u8 = 0xb7;
 
-/// What a packet is for.
+/// Packet types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketType {
-    /// Asks for a circuit. `position` is the asker's number for it, `acknowledged` a token.
+    /// Opens an association. `position` is the sender's number of it, `acknowledged` a token.
     Open = 1,
-    /// Grants it. `position` is the granter's number, `acknowledged` the token echoed.
+    /// Accepts an Open. `position` is the sender's number, `acknowledged` echoes the token.
     Opened = 2,
-    /// Refuses it. `acknowledged` is the token echoed.
+    /// Refuses an Open. `acknowledged` echoes the token.
     Refused = 3,
     /// User bytes from `position` on, possibly none.
     Data = 4,
-    /// The last user bytes: the sender's stream ends behind them.
+    /// Ends the sender's stream at `position`.
     Final = 5,
 }
 
@@ -26,29 +26,29 @@ pub enum PacketType {
 /// ```text
 ///  0               8              16                              31
 /// +---------------+---------------+-------------------------------+
-/// |  0xb7         |  kind         |  zero                         |
+/// |  0xb7         |  type         |  zero                         |
 /// +---------------+---------------+-------------------------------+
-/// |  circuit: the receiver's number, 0 in an Open                 |
+/// |  receiver's number of the association, 0 in an Open           |
 /// +---------------------------------------------------------------+
 /// |  position (64)                                                |
 /// +---------------------------------------------------------------+
-/// |  acknowledged (64): the sender's stream may slide up to here  |
+/// |  acknowledged (64): left edge of the peer's send window       |
 /// +---------------------------------------------------------------+
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BareHeader {
-    /// What the packet is for.
+    /// Packet type.
     pub packet_type: PacketType,
-    /// The receiver's number of the circuit.
+    /// The receiver's number of the association.
     pub receiver_id: u32,
-    /// Position of the first user byte; see [`Kind`] for the others.
+    /// Position of the first user byte; see [`PacketType`] for the handshake.
     pub position: u64,
     /// Bytes of the other direction that no longer count against its window.
     pub acknowledged: u64,
 }
 
 impl BareHeader {
-    /// Reads a header from the front of `packet`; None when it is none of ours.
+    /// Parses the header of `packet`; None when it is not a packet of `bare`.
     pub fn parse(packet: &[u8]) -> Option<BareHeader> {
         let bytes: &[u8; HEADER_LEN] = packet.first_chunk()?;
         if bytes[0] != MAGIC || bytes[2] != 0 || bytes[3] != 0 {

@@ -1,7 +1,7 @@
-//! The bytes of `bare`.
+//! Packet format of `bare`.
 //!
-//! Every packet begins with one [`Header`]. [`Header::parse`] accepts any bytes and never panics;
-//! [`Header::emit`] writes exactly [`HEADER_LEN`] octets that parse to the same header.
+//! Every packet begins with one [`BareHeader`]. [`BareHeader::parse`] accepts any bytes and never
+//! panics; [`BareHeader::emit`] writes [`HEADER_LEN`] octets that parse to the same header.
 
 mod header;
 

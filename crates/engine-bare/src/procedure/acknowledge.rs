@@ -1,6 +1,6 @@
-//! Acknowledgements: how far the sender's window may slide.
+//! Acknowledgements slide the sender's window (0002, Acknowledging).
 //!
-//! They speak of bytes the receiving *user* took, so a slow user closes the window instead of
+//! They count bytes that the receiving *user* has read, so a slow user closes the window instead of
 //! overflowing a buffer.
 
 use crate::endpoint::Bare;
@@ -9,7 +9,7 @@ use crate::procedure::finish;
 use crate::state::{AssociationState, Timer};
 use engine::{Address, AssociationId, Instant};
 
-/// Slides the window. None when the packet belongs to no open circuit of that peer.
+/// Slides the send window. None when the packet belongs to no open association of that peer.
 pub(crate) fn handle_acknowledged(
     bare: &mut Bare,
     now: Instant,
@@ -36,7 +36,8 @@ pub(crate) fn handle_acknowledged(
     Some(())
 }
 
-/// The user took `bytes`. Tells the peer at once when an eighth of the window is open again.
+/// The user has read `bytes`. An acknowledgement is sent at once when an eighth of the window has
+/// opened, else after the ACK delay.
 pub(crate) fn do_consume(bare: &mut Bare, now: Instant, id: AssociationId, bytes: u64) {
     let eighth = bare.config.window / 8;
     let ack_at = now + bare.config.ack_delay;

@@ -9,7 +9,8 @@ use engine::{
     AssociationId, Batch, Bytes, CloseReason, Delivery, Event, Instant, Integrity, Note, Store,
 };
 
-/// Fills `batch` with what circuit `id` may send now, at least its acknowledgement if one is due.
+/// Fills `batch` with the packets that association `id` may send now, or with an acknowledgement
+/// alone if one is due.
 pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batch: &mut Batch) {
     let payload_max = (bare.config.packet_len - HEADER_LEN) as u64;
     let window = bare.config.window;
@@ -25,8 +26,8 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batc
         let Some(payload) = next_payload(association, payload_max, window) else {
             break;
         };
-        // Packets end where store segments end. One that begins between two borders is short,
-        // and a short packet is the last of its batch.
+        // Packets end at segment boundaries of the store. A packet that begins between two
+        // boundaries is short, and a short packet is the last of its batch (0002, Data).
         let whole = payload.end - payload.start == payload_max;
         let header = header(association, PacketType::Data, payload.start).emit();
         let store = Store::Association(id);
@@ -41,7 +42,7 @@ pub(crate) fn do_transmit(bare: &mut Bare, now: Instant, id: AssociationId, batc
     complete_batch(bare, now, id, released, batch);
 }
 
-/// The positions of the next packet: up to the next segment boundary of the store.
+/// The payload of the next packet: up to the next segment boundary of the store.
 fn next_payload(association: &Association, payload_max: u64, window: u64) -> Option<Range<u64>> {
     let tx = &association.tx;
     let boundary = (tx.sent / payload_max + 1) * payload_max;
@@ -75,7 +76,7 @@ fn complete_batch(
         batch.push_own(&header(association, PacketType::Data, sent).emit());
         bare.count_built(sent..sent);
     } else {
-        // Nothing is ever sent twice, so the store may forget at once.
+        // Data are never retransmitted, so the store may drop them at once.
         bare.events.push_back(Event::Released(id, released..sent));
         if !bare.timers.is_set((id, Timer::Loss)) {
             bare.set_timer(id, Timer::Loss, now + rto);
@@ -86,7 +87,7 @@ fn complete_batch(
     finish::close_if_done(bare, id);
 }
 
-/// Every packet carries an acknowledgement, so none is owed now.
+/// Notes that a packet was sent: every packet carries an acknowledgement.
 pub(crate) fn record_ack_sent(bare: &mut Bare, id: AssociationId) {
     if let Some(association) = bare.associations.get_mut(&id) {
         association.rx.last_acknowledged = association.rx.position();
@@ -104,12 +105,12 @@ pub(crate) fn header(association: &Association, kind: PacketType, position: u64)
     }
 }
 
-/// The last position a circuit may reach: 2^62 bytes are 46 years at 25 Gbit/s, and sums of two
-/// positions still fit into 64 bits.
+/// Largest position: 2^62 bytes are 46 years at 25 Gbit/s, and sums of two positions still fit into
+/// 64 bits.
 const POSITION_MAX: u64 = 1 << 62;
 
-/// Takes in the user bytes of a packet. Bytes before the expected position came too late: they
-/// were counted as lost when the gap was seen, or they are a duplicate.
+/// Processes the user bytes of a packet. Bytes below the expected position are late or duplicates:
+/// they were counted as lost when the gap was seen (0002, Receiving).
 pub(crate) fn handle_data(
     bare: &mut Bare,
     now: Instant,
@@ -129,7 +130,7 @@ pub(crate) fn handle_data(
     if end > POSITION_MAX {
         return None;
     }
-    // A peer that ignores the window is not given memory without bound.
+    // A peer that ignores the window must not fill memory: 0002, Receiving.
     if association.rx.unread + payload_len as u64 > 2 * window {
         return None;
     }
@@ -163,7 +164,8 @@ pub(crate) fn handle_data(
     Some(())
 }
 
-/// Nothing was heard for the stall limit: either nothing is in flight, or it is taken for lost.
+/// The loss timer expired: without a packet of the peer for an RTO, bytes in flight are considered
+/// lost and the window opens again (0002, Loss timeout).
 pub(crate) fn handle_loss_timeout(bare: &mut Bare, now: Instant, id: AssociationId) {
     let rto = bare.config.rto;
     let retries_max = bare.config.retries_max;

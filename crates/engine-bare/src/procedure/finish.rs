@@ -1,4 +1,4 @@
-//! The end of a direction: a Final packet, repeated until acknowledged.
+//! Close of a direction: a Final packet, retransmitted until acknowledged (0002, Ending).
 
 use crate::endpoint::Bare;
 use crate::pdu::PacketType;
@@ -6,7 +6,7 @@ use crate::procedure::data;
 use crate::state::{Association, Timer};
 use engine::{AssociationId, Batch, CloseReason, Event, Instant};
 
-/// All user bytes left and the Final did not.
+/// Whether all user bytes were sent, but not the Final.
 pub(crate) fn is_final_due(association: &Association) -> bool {
     let tx = &association.tx;
     tx.finishing && !tx.final_sent && tx.sent == tx.end
@@ -26,7 +26,7 @@ pub(crate) fn do_final(bare: &mut Bare, now: Instant, id: AssociationId, batch: 
     data::record_ack_sent(bare, id);
 }
 
-/// The peer's Final arrived: acknowledge it at once.
+/// The peer's Final arrived: it is acknowledged at once.
 pub(crate) fn handle_final(bare: &mut Bare, id: AssociationId) {
     if let Some(association) = bare.associations.get_mut(&id) {
         association.rx.finished = true;
@@ -45,7 +45,7 @@ pub(crate) fn handle_final_acknowledged(bare: &mut Bare, id: AssociationId) {
     close_if_done(bare, id);
 }
 
-/// The Final was not acknowledged in time: send it again, within the limit.
+/// The Final was not acknowledged in time: it is sent again, up to `retries_max` times.
 pub(crate) fn handle_final_timeout(bare: &mut Bare, id: AssociationId) {
     let retries_max = bare.config.retries_max;
     let Some(association) = bare.associations.get_mut(&id) else {
@@ -60,10 +60,10 @@ pub(crate) fn handle_final_timeout(bare: &mut Bare, id: AssociationId) {
     bare.mark_ready(id);
 }
 
-/// Reports the end once both directions ended and both Finals are acknowledged.
+/// Reports the close once both Finals are acknowledged.
 ///
-/// The circuit lingers for three stall limits after the peer was last heard: if the last
-/// acknowledgement is lost, the peer repeats its Final and must find somebody to answer it.
+/// The association then stays in TIME_WAIT until three RTOs after the peer's last packet: if the
+/// last acknowledgement is lost, the peer retransmits its Final, which must be acknowledged again.
 pub(crate) fn close_if_done(bare: &mut Bare, id: AssociationId) {
     let time_wait = bare.config.rto * 3;
     let Some(association) = bare.associations.get_mut(&id) else {

@@ -1,6 +1,6 @@
-//! Opening: an Open with a token, an Opened that echoes it.
+//! The handshake: an Open with a token, an Opened that echoes it (0002, Opening).
 //!
-//! The answer is as long as the question, so an endpoint cannot be used to multiply traffic.
+//! The answer is as long as the Open, so an endpoint cannot amplify traffic.
 
 use crate::endpoint::Bare;
 use crate::pdu::{BareHeader, PacketType};
@@ -102,7 +102,7 @@ pub(crate) fn handle_open_timeout(bare: &mut Bare, now: Instant, id: Association
     send_open(bare, now, id, to, token);
 }
 
-/// The circuit `id` if it is being opened towards `from` with `token`.
+/// The association `id`, if it is being opened to `from` with `token`.
 fn opening_association(
     bare: &mut Bare,
     id: AssociationId,

@@ -1,16 +1,15 @@
-//! The bucket algorithm: how long a sender keeps bytes for receivers it does not know.
+//! The bucket algorithm: how long a sender without a member list keeps bytes (0009, Buckets).
 //!
-//! A bucket stands for the data sent between two status requests and takes in the answers to the
-//! second. There are N + E + 1. When they are all in use, each new request takes the oldest for
-//! itself, and at that moment the sender acts on the least allocation, the least sequence number
-//! and the longest round trip over all of them. A receiver whose answers get lost E times in a row
-//! is still heard in one of the others, so nothing is forgotten that it lacks.
+//! A bucket stands for the data sent between two status requests and collects the answers to the
+//! second. There are N + E + 1 buckets. Once all are in use, each new request recycles the oldest,
+//! and the sender then acts on the least allocation, the least `rseq` and the longest RTT over all
+//! buckets. A receiver that loses E answers in a row still counts in another bucket, so no byte it
+//! lacks is released.
 //!
-//! That holds for answers that come before their bucket is taken again. So WT grows as soon as any
-//! answer took long, even one whose bucket is gone, and shrinks by half at most each time all buckets
-//! were taken once. And a sender with a store of S bytes keeps to the rate that the specification's
-//! arithmetic of the store, S = (N + E + 1) / (N + 0.5) WT rate, leaves it: more than that it could not
-//! send for long, and sent at once it would fill queues faster than it hears of it.
+//! That holds for answers that arrive before their bucket is recycled. So WT grows with every long
+//! RTT, even of a recycled bucket, and shrinks by half at most each time all buckets were used. And
+//! a sender with a buffer of S bytes keeps to the rate that S = (N + E + 1) / (N + 0.5) WT rate
+//! allows: it could not sustain more, and a faster burst fills queues before any answer shows it.
 
 use super::config::BucketConfig;
 use crate::config::RateLimit;
@@ -24,28 +23,28 @@ use std::collections::VecDeque;
 struct AnswerBucket {
     sync: u32,
     at: Instant,
-    /// Everything below was sent before the request.
+    /// All bytes below were sent before the request.
     sent: u64,
     alloc: u64,
     rseq: u64,
     rtt: Duration,
     answers: u32,
-    /// Answers that said that the receiver has all there ever will be.
+    /// Answers with RCLOSE.
     done: u32,
 }
 
-/// What the buckets say together.
+/// The minimum (of `rtt` the maximum) over all buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct BucketSummary {
-    /// The least allocation; None when nobody answered.
+    /// The least allocation; None without answers.
     pub(super) alloc: Option<u64>,
-    /// The least sequence number.
+    /// The least `rseq`.
     pub(super) rseq: Option<u64>,
-    /// The longest round trip.
+    /// The longest RTT.
     pub(super) rtt: Option<Duration>,
-    /// Somebody lacks something that was sent before the request it answered.
+    /// A receiver lacks bytes that were sent before the request it answered.
     pub(super) lossy: bool,
-    /// All that answered have everything.
+    /// All answers carry RCLOSE.
     pub(super) done: bool,
 }
 
@@ -53,23 +52,23 @@ pub(super) struct BucketSummary {
 pub(super) struct BucketRing {
     pub(super) config: BucketConfig,
     buckets: VecDeque<AnswerBucket>,
-    /// Answers to requests before this were given before the last going back arrived.
+    /// Sync of the first request after the last go-back-n; answers to older ones are stale.
     saved_sync: Option<u32>,
-    /// Requests whose buckets were taken again, with when they were made.
+    /// Syncs and times of requests whose buckets were recycled.
     recycled: VecDeque<(u32, Instant)>,
-    /// WT; None before anybody answered.
+    /// WT; None before the first answer.
     wtimer: Option<Duration>,
-    /// Buckets opened since WT was made shorter.
+    /// Buckets opened since WT last shrank.
     opened_since_lowered: usize,
-    /// The most that receivers were seen to take at once.
+    /// The largest receive window seen.
     window_seen_max: u64,
 }
 
-/// Requests that are remembered after their bucket was taken again. With the fewest buckets, two, and
-/// N = 1 they are those of 42 wait timers.
+/// Requests remembered after their bucket was recycled. With N = 1 they are those of 42 WTs:
+/// 64 / 1.5.
 const RECYCLED_MAX: usize = 64;
 
-/// Parts of a bucket's share of the store that are sent at once at most, so that a burst is short.
+/// Bursts in which a bucket's share of the send buffer is sent; more make each burst shorter.
 const BURSTS_PER_SHARE: u64 = 8;
 
 impl BucketRing {
@@ -85,20 +84,20 @@ impl BucketRing {
         }
     }
 
-    /// WT, if anybody answered yet.
+    /// WT; None before the first answer.
     pub(super) fn wtimer(&self) -> Option<Duration> {
         self.wtimer
     }
 
-    /// An answer took `rtt`: WT is half as long again at least.
+    /// Raises WT to 1.5 times an answer's `rtt` at least.
     fn raise_wtimer(&mut self, rtt: Duration) {
         if let Some(wait) = &mut self.wtimer {
             *wait = (*wait).max(rtt + rtt / 2);
         }
     }
 
-    /// WT may be as short as `wanted`, but no shorter than half of what it is (`usual` at first), and
-    /// only when every bucket was taken once since it was made shorter.
+    /// Lowers WT to `wanted`, to half its value (`usual` at first) at most, and only when every
+    /// bucket was used since it last shrank. Raises it at once.
     pub(super) fn lower_wtimer(&mut self, wanted: Duration, usual: Duration) {
         let wait = *self.wtimer.get_or_insert(usual);
         if self.opened_since_lowered >= self.config.count() {
@@ -108,8 +107,8 @@ impl BucketRing {
         self.wtimer = self.wtimer.max(Some(wanted));
     }
 
-    /// What a sender whose WT is `wait` keeps to, with packets of `packet_len` octets and a store of
-    /// `window` bytes before anything is known.
+    /// The rate limit for a WT of `wait`, packets of `packet_len` octets and a window of `window`
+    /// bytes until a larger one is seen.
     pub(super) fn rate(&self, wait: Duration, window: u64, packet_len: u64) -> RateLimit {
         let share = self.window_seen_max.max(window) / self.config.count() as u64;
         let each_ns = self.config.request_interval(wait).as_nanos().max(1);
@@ -125,8 +124,8 @@ impl BucketRing {
         self.buckets.len()
     }
 
-    /// Opens a bucket for the request `sync`, with everything below `sent` sent before. When the
-    /// oldest bucket is taken for it, what all buckets said until now.
+    /// Opens a bucket for request `sync`; all bytes below `sent` were sent before it. Returns the
+    /// summary of all buckets when the oldest is recycled for it.
     pub(super) fn open(&mut self, now: Instant, sync: u32, sent: u64) -> Option<BucketSummary> {
         let full = self.buckets.len() == self.config.count();
         let summary = full.then(|| self.summary());
@@ -156,7 +155,7 @@ impl BucketRing {
         summary
     }
 
-    /// Takes in an answer; false when it belongs to no bucket.
+    /// Adds an answer to its bucket; false if the bucket was recycled or never opened.
     pub(super) fn add_answer(
         &mut self,
         now: Instant,
@@ -180,8 +179,8 @@ impl BucketRing {
         true
     }
 
-    /// A receiver joined that has nothing above `rseq` and takes bytes below `alloc`: as if it had
-    /// answered the newest request.
+    /// Counts a join as an answer to the newest request, so that the bytes granted are kept
+    /// (0009, Joining).
     pub(super) fn add_join(&mut self, rseq: u64, alloc: u64) {
         if let Some(newest) = self.buckets.back_mut() {
             newest.rseq = newest.rseq.min(rseq);
@@ -190,7 +189,7 @@ impl BucketRing {
         }
     }
 
-    /// The sender goes back: answers to requests before `sync` say nothing about it.
+    /// Go-back-n happens with request `sync`: answers to older requests no longer report losses.
     pub(super) fn record_go_back(&mut self, sync: u32) {
         self.saved_sync = Some(sync);
     }
@@ -257,7 +256,7 @@ mod tests {
         assert_eq!(summary.alloc, Some(800));
         assert_eq!(summary.rtt, Some(Duration::from_millis(9)));
         assert!(!summary.lossy && !summary.done);
-        // The oldest is gone.
+        // The oldest bucket was recycled.
         assert!(!ring.add_answer(at(41), 10, (0, 0), false));
         let summary = ring.open(at(50), 50, 500).expect("all are in use");
         assert_eq!(summary.rseq, Some(200));
@@ -270,8 +269,8 @@ mod tests {
         for round in 0..8u32 {
             let sent = u64::from(round) * 100;
             summaries.push(ring.open(at(u64::from(round)), round, sent));
-            // One receiver has everything; the other lacks what follows 100 and is heard in one
-            // round of three.
+            // One receiver has all bytes; the other lacks those from 100 on, and one in three of
+            // its answers arrives.
             ring.add_answer(at(u64::from(round)), round, (sent, 1000), false);
             if round % 3 == 0 {
                 ring.add_answer(at(u64::from(round)), round, (sent.min(100), 1000), false);

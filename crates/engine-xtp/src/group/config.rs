@@ -1,42 +1,42 @@
-//! What can be set on an endpoint of groups, with the reason of each default.
+//! Options of a multicast endpoint, with the reason of each default.
 
 use crate::config::{ErrorControl, PACKET_LEN, RateLimit};
 use core::time::Duration;
 use engine::{Address, Framing};
 use std::net::IpAddr;
 
-/// How a sender knows that a group has what it sent.
+/// How a sender tracks what its receivers have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reliability {
-    /// Each receiver joins and is counted; bytes are kept until all members have them (4.0).
+    /// Each receiver joins; bytes are kept until all members have acknowledged them (4.0).
     Counted,
-    /// The sender knows nobody and keeps bytes for as long as the bucket algorithm says (3.5).
+    /// The sender keeps no member list; the bucket algorithm decides when bytes are released (3.5).
     Buckets(BucketConfig),
-    /// Nothing is kept and nothing sent again; gaps are delivered as gaps.
+    /// No retransmission; gaps are delivered as gaps.
     None,
 }
 
-/// The two parameters of the bucket algorithm.
+/// The two parameters of the bucket algorithm (0009, Buckets).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
-    /// N: status requests within a wait-timer interval, at least 1.
+    /// N: status requests within one WTIMER, at least 1.
     ///
-    /// 2: the store holds (2 + E + 1) / 2.5 wait timers of data, and a receiver answers five times
-    /// in two of them. A large N saves store and costs answers.
+    /// 2: the send buffer holds (2 + E + 1) / 2.5 WTIMERs of data, and a receiver sends five
+    /// control packets in two of them. A larger N needs less buffer and more control packets.
     pub requests: u32,
-    /// E: lost answers in a row of one receiver that are tolerated.
+    /// E: control packets of one receiver in a row that may be lost.
     ///
-    /// 2: with one answer in ten lost, one in a thousand rounds is too much for a receiver.
+    /// 2: with one control packet in ten lost, one round in a thousand exceeds it.
     pub tolerated: u32,
 }
 
 impl BucketConfig {
-    /// Buckets there are: N + E + 1.
+    /// The number of buckets: N + E + 1.
     pub fn count(self) -> usize {
         self.requests.max(1) as usize + self.tolerated as usize + 1
     }
 
-    /// ST, the time from one request to the next, for a wait timer of `wait`: WT / (N + 0.5).
+    /// ST, the time between two status requests: WT / (N + 0.5), with WT = `wait`.
     pub fn request_interval(self, wait: Duration) -> Duration {
         wait * 2 / (2 * self.requests.max(1) + 1)
     }
@@ -51,109 +51,111 @@ impl Default for BucketConfig {
     }
 }
 
-/// Where a receiver begins that hears of a stream after it began.
+/// Where a receiver begins that joins a running stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LateJoin {
-    /// With the oldest byte the sender still has: the first one, if it is there.
+    /// At the oldest byte in the sender's buffer.
     Earliest,
-    /// With what is sent next.
+    /// At the next byte the sender sends.
     Next,
-    /// Not at all.
+    /// It does not join.
     Never,
 }
 
-/// How an endpoint of groups behaves, as a sender, as a receiver, or both.
+/// Options of a multicast endpoint, as a sender, as a receiver, or both.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Octets of a full packet, header included, at least 128.
     pub packet_len: usize,
-    /// Bytes a sender may send beyond what this receiver's user took.
+    /// Receive window: bytes a sender may send beyond what this receiver's user consumed.
     ///
-    /// 1 MiB as for two parties: the kernel's buffer of each receiver must hold it, since nobody
-    /// slows a group down for a packet that has already left.
+    /// 1 MiB as for unicast: the socket buffer of each receiver must hold it, since a group is not
+    /// slowed down for packets already sent.
     pub window: u64,
-    /// Bytes a sender may send before it heard an allocation. 64 KiB is one segmented send.
+    /// Bytes a sender may send before it receives an allocation. 64 KiB is one segmented send.
     pub initial_window: u64,
-    /// Whether DATA packets are summed whole; headers and all other packets always are.
+    /// Whether the checksum of DATA covers the payload; it always covers the header and all of
+    /// other packets.
     pub checksum: bool,
-    /// Byte stream, or messages kept apart by EOM.
+    /// Byte stream, or messages delimited by EOM.
     pub framing: Framing,
-    /// How a sender knows that the group has everything. Counted: it is the only one by which a
-    /// sender can say who has it.
+    /// How a sender tracks its receivers. Counted: the only kind that can report each member.
     pub reliability: Reliability,
-    /// How a counted group repairs: what anybody lacks, or everything from the first byte anybody
-    /// lacks. The bucket algorithm goes back in any case.
+    /// Retransmission in a counted group: selective or go-back-n. The bucket algorithm always goes
+    /// back.
     ///
-    /// Selective: with 100 receivers that lose one packet in a hundred each, going back sends
-    /// nearly everything twice.
+    /// Selective: with 100 receivers that lose one packet in a hundred each, go-back-n sends nearly
+    /// everything twice.
     pub error: ErrorControl,
-    /// Receivers report a gap at once (counted groups). Off: requests find gaps soon enough, and
-    /// a loss shared by all would be reported by all.
+    /// Receivers report a gap at once (counted groups). Off: status requests find gaps soon enough,
+    /// and all receivers would report a loss they share.
     pub fastnak: bool,
-    /// Receivers that must have joined before the sender is ready (counted groups).
+    /// Members that must have joined before the stream is connected (counted groups).
     pub members_min: usize,
-    /// Receivers below which the sender gives up; 0 for never (counted groups).
+    /// Members below which the sender aborts the stream; 0 for never (counted groups).
     ///
-    /// 1: without members nobody gets anything. `members_min` here makes the group all or nothing.
+    /// 1: a group without members receives nothing. The value of `members_min` makes the group all
+    /// or nothing.
     pub members_keep: usize,
-    /// Members at most; each takes some 150 bytes. Beyond, joins are refused.
+    /// Members at most; each takes some 150 bytes. Further joins are refused.
     pub members_max: usize,
-    /// Hosts that may join; None for any.
+    /// Hosts that may join; None for all.
     pub admitted: Option<Vec<IpAddr>>,
-    /// Where late receivers begin.
+    /// Where receivers begin that join late.
     pub late_join: LateJoin,
-    /// Receivers answer to this address, so that they hear one another; None for the sender alone.
+    /// Receivers send their control packets to this address, the group's; None for unicast to the
+    /// sender.
     ///
-    /// None: 4.0 answers the sender. Damping needs it.
+    /// None: 4.0 uses unicast. Damping needs multicast control packets.
     pub answer_to: Option<Address>,
-    /// Slotting: an answer waits a random time below this. Senders add it to their wait timer.
+    /// Slotting: a control packet is delayed by a random time below this. Senders add it to WTIMER.
     ///
-    /// Zero: up to some ten receivers it costs more than it saves. Twice the round-trip time for
+    /// Zero: up to some ten receivers slotting costs more than it saves. Use twice the RTT for
     /// more.
     pub slot: Duration,
-    /// Damping: an answer is left out when another receiver was heard to say the same or less.
-    /// Not heeded in counted groups, where each member must be heard.
+    /// Damping: a control packet is suppressed when another receiver's carried the same or lower
+    /// `rseq` and `alloc`. Ignored in counted groups, where each member must answer.
     pub damping: bool,
-    /// A sender repeats each packet to each of these instead of sending it to the group: for media
-    /// without multicast. Empty for one packet to the group.
+    /// Receivers to which a sender replicates each packet, for media without multicast. Empty: each
+    /// packet is sent once, to the group.
     pub replicate: Vec<Address>,
-    /// The limit on this side's sending, and what it tells senders to keep to.
+    /// The rate limit of this endpoint as a sender, and the one it requires of its senders.
     pub rate: Option<RateLimit>,
     /// Bytes between two status requests of a busy sender (counted groups).
     ///
     /// 240 KiB is four segmented sends, so that a window has four requests and each receiver sends
     /// one control packet for 170.
     pub status_interval_bytes: u64,
-    /// Bytes on their way for so long make a request. 1 ms, as for two parties.
+    /// Data in flight for this long without a status request cause one. 1 ms, as for unicast.
     pub status_delay: Duration,
-    /// WTIMER before a round trip was measured, and the time between two openings or joins.
+    /// WTIMER before the first RTT sample, and the time between two FIRST or JCNTL.
     ///
-    /// 100 ms: groups are mostly local, and an opening that was lost holds everybody up.
+    /// 100 ms: groups are mostly local, and a lost FIRST delays all members.
     pub wtimer_initial: Duration,
-    /// Shortest WTIMER. 20 ms, as for two parties.
+    /// Shortest WTIMER. 20 ms, as for unicast.
     pub wtimer_min: Duration,
     /// Longest WTIMER.
     pub wtimer_max: Duration,
-    /// Requests a member may leave without an answer before it is dropped.
+    /// Status requests in a row that a member may leave unanswered before it is dropped.
     ///
-    /// 8, as for two parties.
+    /// 8, as for unicast.
     pub retries_max: u32,
-    /// Silence of a sender after which its receivers give it up, and of all receivers after which a
-    /// sender does.
+    /// A receiver times out after this long without a packet from its sender, and a sender after
+    /// this long without a control packet from any receiver.
     pub silence_max: Duration,
-    /// A sender asks whether its members are there after so long without a request.
+    /// An idle sender sends a status request this often (CTIMER).
     ///
     /// 5 s: six times within `silence_max`.
     pub keepalive: Duration,
-    /// How long a stream that ended answers late packets.
+    /// How long the key of a stream that ended answers late packets.
     pub quarantine: Duration,
     /// Streams, sent and received, at most.
     pub associations_max: usize,
-    /// The port written into openings.
+    /// The port in the address segment of FIRST.
     pub port: u16,
-    /// How long the host may keep a short message back to let it share a packet.
+    /// How long the host may delay a short message to coalesce it with others.
     pub coalesce_delay: Duration,
-    /// Makes keys, first syncs and slots. Equal seeds, equal bytes.
+    /// Seed of keys, initial syncs and slots. Equal seeds give equal packets.
     pub seed: u64,
 }
 
@@ -195,49 +197,50 @@ impl Default for Config {
     }
 }
 
-/// How a member stands.
+/// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemberState {
-    /// It takes part.
+    /// It receives the stream.
     Member,
-    /// It has everything.
+    /// It has acknowledged the whole stream.
     Done,
-    /// It left of its own will.
+    /// It left by itself.
     Left,
-    /// It lost bytes that the sender no longer had, and dropped out.
+    /// It lost bytes that the sender had already released, and dropped out.
     Lost,
-    /// It did not answer and was dropped.
+    /// It stopped answering and was dropped.
     Silent,
-    /// It came back without what it had, and joined anew under another key.
+    /// It lost its state and joined again under another key.
     Restarted,
 }
 
-/// One receiver, as its sender knows it.
+/// A receiver in its sender's report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Where it is.
+    /// Its address.
     pub address: Address,
-    /// How it stands.
+    /// Its state.
     pub state: MemberState,
-    /// The first byte of the stream it was promised.
+    /// The first byte it was granted when it joined.
     pub start: u64,
-    /// It said that it has everything below.
+    /// The highest `rseq` it reported: it has all bytes from `start` to here.
     pub received: u64,
 }
 
-/// What an endpoint holds right now.
+/// What a multicast endpoint holds right now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holdings {
     /// Streams, sent and received.
     pub associations: usize,
-    /// Keys of streams that ended.
+    /// Keys in quarantine.
     pub quarantined: usize,
     /// Members of all groups.
     pub members: usize,
-    /// Bytes senders keep.
+    /// Bytes that senders have not released.
     pub unreleased: u64,
-    /// User bytes receivers keep because they came before their turn.
+    /// Bytes in the reassembly queues of receivers.
     pub reassembly_bytes: usize,
-    /// Entries of the lists of a sender: requests, buckets, ranges to send again and sent again.
+    /// Entries in the lists of senders: status requests, buckets, ranges to retransmit and
+    /// retransmitted.
     pub entries: usize,
 }

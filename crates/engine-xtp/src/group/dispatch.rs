@@ -1,10 +1,11 @@
-//! Which stream a packet is for, and what is left of those that ended.
+//! Dispatch of packets to contexts by key, and the quarantine of keys of streams that ended.
 
 use super::config::LateJoin;
 use super::endpoint_state::{control_octets, is_group_service};
 use super::receiver::{Receiver, ReceiverPhase};
 use super::sender::{GroupTracking, Sender};
 use super::{GroupContext, GroupEndpoint, QUARANTINE_MAX, QuarantinedKey};
+use crate::numbers::SEQ_MAX;
 use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options, RTN, Reject};
 use core::time::Duration;
 use engine::{Address, AssociationId, Batch, Delivery, Instant};
@@ -18,7 +19,7 @@ impl GroupEndpoint {
         Some(AssociationId(self.last_id))
     }
 
-    /// A key that nobody guesses: 63 random bits, never zero.
+    /// A key that cannot be guessed: 63 random bits, never zero.
     pub(super) fn new_key(&mut self) -> u64 {
         loop {
             let key = self.ep.rng.next_u64() >> 1;
@@ -66,7 +67,7 @@ impl GroupEndpoint {
         done
     }
 
-    /// The stream received from a sender, by its address and key.
+    /// The context of the stream with a sender's address and key.
     fn find_receiver(&mut self, name: (Address, u64)) -> Option<AssociationId> {
         match self.last_lookup {
             Some((recent, id)) if recent == name => Some(id),
@@ -105,8 +106,8 @@ impl GroupEndpoint {
         }
     }
 
-    /// A packet with the key of somebody else's stream, or of one that ended: an answer of another
-    /// receiver, or the question of one that has not heard of the end.
+    /// Handles a returned key (RTN) without a context: another receiver's control packet to the
+    /// group, or a receiver of a stream that ended.
     fn handle_unknown_key(
         &mut self,
         from: Address,
@@ -118,6 +119,7 @@ impl GroupEndpoint {
             .quarantine
             .iter()
             .any(|ended| ended.key == key && ended.sender.is_none());
+        // 0009, Closing: a receiver that missed the end gets END again.
         if in_quarantine && !header.options.has(Options::END) {
             let common = CommonControl {
                 rseq: 0,
@@ -132,6 +134,7 @@ impl GroupEndpoint {
         let Some(Body::Cntl(common)) = Body::parse(header, &packet[HEADER_LEN..]) else {
             return Err(Reject::UnknownKey);
         };
+        // 0009, Slotting: only damping reads other receivers' control packets.
         if header.options.has(Options::END) || !self.ep.config.damping {
             return Err(Reject::UnknownKey);
         }
@@ -151,7 +154,7 @@ impl GroupEndpoint {
         }
     }
 
-    /// A context for a sender that was not heard before.
+    /// Makes a context for a sender that has none (0009, Cloning).
     fn clone_context(
         &mut self,
         now: Instant,
@@ -174,11 +177,16 @@ impl GroupEndpoint {
         if first {
             check_first(header, packet)?;
         }
+        // A stream without error control begins at this number, and windows are added to it.
+        if header.seq > SEQ_MAX {
+            return Err(Reject::Body);
+        }
         let id = self.next_id().ok_or(Reject::NoRoom)?;
         let own_key = self.new_key();
         let mut receiver = Receiver::new(id, own_key, from, key);
         receiver.last_received_at = now;
         let has_sreq = header.options.has(Options::SREQ);
+        // 0009, Joining: without error control, or without SREQ in FIRST, no join is needed.
         if header.options.has(Options::NOERR) {
             receiver.rx.error_control_off = true;
             receiver.start_at(&mut self.ep, header.seq);
@@ -199,8 +207,8 @@ impl GroupEndpoint {
         Ok(id)
     }
 
-    /// Whether a packet belongs to a stream that ended here. Its sender, if it asks, hears again how
-    /// it ended.
+    /// Whether a packet belongs to a stream that ended at this receiver. A status request is
+    /// answered with the final control packet (0009, Closing).
     fn answer_quarantined(&mut self, now: Instant, from: Address, header: &Header) -> bool {
         let matches =
             |ended: &&mut QuarantinedKey| ended.key == header.key && ended.sender == Some(from);
@@ -222,7 +230,7 @@ impl GroupEndpoint {
         true
     }
 
-    /// A receiver leaves its group.
+    /// Leaves the group of received stream `id`: sends END and closes the context.
     pub(super) fn leave(&mut self, now: Instant, id: AssociationId) {
         if let Some(GroupContext::Receiver(receiver)) = self.contexts.get_mut(&id) {
             if matches!(
@@ -236,7 +244,8 @@ impl GroupEndpoint {
         }
     }
 
-    /// After anything happened to stream `id`: its timer, its turn to send, its end.
+    /// Re-arms the timer of context `id` and enters it into the ready queue, or retires it. Called
+    /// after every change of a context.
     pub(super) fn update_timers_and_queue(&mut self, now: Instant, id: AssociationId) {
         let deadline = match self.contexts.get_mut(&id) {
             Some(GroupContext::Sender(sender)) => {
@@ -273,7 +282,7 @@ impl GroupEndpoint {
         }
     }
 
-    /// Lets stream `id` fill `batch`.
+    /// Fills `batch` with packets of stream `id`.
     pub(super) fn transmit_context(&mut self, now: Instant, id: AssociationId, batch: &mut Batch) {
         let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) else {
             return;
@@ -308,7 +317,7 @@ impl GroupEndpoint {
         }
     }
 
-    /// Forgets a stream, but for its key.
+    /// Drops the context of a stream that ended and keeps its key in quarantine.
     fn retire(&mut self, now: Instant, id: AssociationId) {
         self.timers.cancel(id);
         let (key, sender, final_control, span) = match self.contexts.remove(&id) {
@@ -341,7 +350,7 @@ impl GroupEndpoint {
     }
 }
 
-/// Reports of streams that ended, kept for their users.
+/// Member reports kept after their streams ended.
 const FINAL_REPORTS_MAX: usize = 16;
 
 impl GroupEndpoint {

@@ -1,4 +1,4 @@
-//! What all streams of an endpoint share, and small parts of packets.
+//! State that all streams of a multicast endpoint share, and helpers to build packets.
 
 use super::config::{Config, Member, Reliability};
 use crate::endpoint_state::plain_header;
@@ -11,31 +11,31 @@ use core::time::Duration;
 use engine::{Address, AssociationId, Counters, Event, SplitMix64};
 use std::collections::VecDeque;
 
-/// Answers kept for the wire at most. Beyond it answers are dropped; their askers ask again.
+/// Control packets queued at most; more are dropped, and the next status request repeats them.
 const CONTROL_QUEUE_MAX: usize = 4096;
 
-/// News kept for the user at most; the oldest go first. The table of members has them too.
+/// Member events queued at most; the oldest are dropped. The member report has them too.
 const MEMBER_EVENTS_MAX: usize = 1024;
 
-/// The service codes of groups.
+/// The service codes of groups (XTP 4.0 s. 4, traffic specifier).
 const UNACKNOWLEDGED: Service = Service::Other(5);
 const RELIABLE: Service = Service::Other(6);
 
 #[derive(Debug)]
 pub(super) struct GroupEndpointState {
     pub(super) config: Config,
-    /// The same times in the form the round-trip estimate wants.
+    /// The WTIMER bounds in the form that the RTT estimator takes.
     pub(super) wtimer_config: crate::Config,
     pub(super) events: VecDeque<Event>,
-    /// What became of members.
+    /// Member events for the user.
     pub(super) member_events: VecDeque<(AssociationId, Member)>,
-    /// Control packets to one address.
+    /// Control packets to send, with their destination.
     pub(super) control_queue: VecDeque<((AssociationId, Address), Vec<u8>)>,
     pub(super) counters: Counters,
     pub(super) rejects: Rejects,
     pub(super) rng: SplitMix64,
     pub(super) listening: bool,
-    /// Control packets of receivers sent, and left out because others gave them.
+    /// Status control packets sent as a receiver.
     pub(super) control_sent: u64,
     pub(super) refused_joins: u64,
 }
@@ -67,21 +67,21 @@ impl GroupEndpointState {
         (self.config.packet_len - HEADER_LEN) as u64
     }
 
-    /// Queues a packet for one address.
+    /// Queues a control packet for one address.
     pub(super) fn queue_control(&mut self, to: (AssociationId, Address), packet: Vec<u8>) {
         if self.control_queue.len() < CONTROL_QUEUE_MAX {
             self.control_queue.push_back((to, packet));
         }
     }
 
-    pub(super) fn push_member_event(&mut self, circuit: AssociationId, member: Member) {
+    pub(super) fn push_member_event(&mut self, association: AssociationId, member: Member) {
         if self.member_events.len() == MEMBER_EVENTS_MAX {
             self.member_events.pop_front();
         }
-        self.member_events.push_back((circuit, member));
+        self.member_events.push_back((association, member));
     }
 
-    /// Whom a packet is for: the group, or the sender.
+    /// The address segment for the group or the sender at `to`.
     pub(super) fn address_segment(&self, to: Address) -> AddressSegment<'static> {
         let v4 = |dst_host: Ipv4Addr, dst_port: u16| {
             AddressSegment::V4(Endpoints {
@@ -106,7 +106,7 @@ impl GroupEndpointState {
         }
     }
 
-    /// What this side says about its traffic.
+    /// The traffic specifier of this endpoint.
     pub(super) fn traffic(&self) -> TrafficSpec {
         let service = match self.config.reliability {
             Reliability::None => UNACKNOWLEDGED,
@@ -125,18 +125,18 @@ impl GroupEndpointState {
         }
     }
 
-    /// The longest an answer may be put off.
+    /// The longest delay of a control packet by slotting.
     pub(super) fn slot_max(&self) -> Duration {
         self.config.slot
     }
 }
 
-/// Whether a FIRST asks for a service of groups.
+/// Whether `service` is a multicast service, or none is specified.
 pub(super) fn is_group_service(service: Service) -> bool {
     matches!(service, UNACKNOWLEDGED | RELIABLE | Service::Unspecified)
 }
 
-/// A packet without user bytes, summed.
+/// The octets of a packet without user bytes, with its checksum.
 pub(super) fn control_octets(
     key: u64,
     options: Options,

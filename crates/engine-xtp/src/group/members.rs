@@ -1,35 +1,35 @@
-//! The members of a counted group.
+//! The member table of a counted group, and the status requests that members have to answer.
 
 use super::config::{Config, Member, MemberState};
 use crate::numbers::sync_before;
 use engine::{Address, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Members that are gone and still reported.
+/// Departed members kept for the report.
 const DEPARTED_MAX: usize = 1024;
 
-/// A status request to the group.
+/// An outstanding status request to the group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StatusRequest {
     pub(super) sync: u32,
-    /// Everything below was sent before it or with it.
+    /// All bytes below were sent before it or with it.
     pub(super) sent: u64,
     pub(super) at: Instant,
 }
 
-/// Requests remembered at most. Of more than that, the oldest are not needed any longer.
+/// Outstanding requests at most; beyond it the oldest are dropped.
 const REQUESTS_MAX: usize = 64;
 
-/// What one member said.
+/// What a member reported last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberRow {
     pub(super) key: u64,
     pub(super) start: u64,
     pub(super) rseq: u64,
     pub(super) alloc: u64,
-    /// The last request it answered.
+    /// The sync of the last request it answered.
     pub(super) echo: u32,
-    /// Requests it left without an answer since it was heard last.
+    /// WTIMER expiries since its last control packet.
     pub(super) unanswered: u32,
     pub(super) done: bool,
 }
@@ -41,7 +41,7 @@ pub(super) struct Members {
     pub(super) requests: VecDeque<StatusRequest>,
 }
 
-/// What the table says together.
+/// The least of what all members reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GroupMinimum {
     pub(super) rseq: u64,
@@ -62,20 +62,21 @@ impl Members {
         self.table.get_mut(&address)
     }
 
-    /// Whether another member may join from `address`.
+    /// Whether a receiver at `address` may join.
     pub(super) fn admits(&self, config: &Config, address: Address) -> bool {
         let room = self.table.len() < config.members_max || self.table.contains_key(&address);
         room && is_admitted(config, address)
     }
 
-    /// Adds a member; the one of another life at the same address is gone.
+    /// Adds a member. One with another key at the same address has restarted and departs
+    /// (0009, Counted groups).
     pub(super) fn join(&mut self, address: Address, member: MemberRow) -> Option<Member> {
         let old = self.table.insert(address, member);
         let old = old.filter(|old| old.key != member.key)?;
         Some(self.record_departure(address, &old, MemberState::Restarted))
     }
 
-    /// Takes a member out of the table.
+    /// Removes a member from the table.
     pub(super) fn remove(&mut self, address: Address, state: MemberState) -> Option<Member> {
         let old = self.table.remove(&address)?;
         Some(self.record_departure(address, &old, state))
@@ -100,7 +101,7 @@ impl Members {
         member
     }
 
-    /// The least of what all members said; None without members.
+    /// The minimum over all members; None without members.
     pub(super) fn minimum(&self) -> Option<GroupMinimum> {
         let all = || self.table.values();
         Some(GroupMinimum {
@@ -110,7 +111,7 @@ impl Members {
         })
     }
 
-    /// Everybody, those that are gone first.
+    /// The report: departed members first, then the present ones.
     pub(super) fn report(&self) -> Vec<Member> {
         let here = self.table.iter().map(|(&address, member)| Member {
             address,
@@ -125,7 +126,7 @@ impl Members {
         self.departed.iter().copied().chain(here).collect()
     }
 
-    /// Remembers a request.
+    /// Adds an outstanding request.
     pub(super) fn record_request(&mut self, request: StatusRequest) {
         if self.requests.len() == REQUESTS_MAX {
             self.requests.pop_front();
@@ -133,13 +134,13 @@ impl Members {
         self.requests.push_back(request);
     }
 
-    /// The request with sync `echo`, if it is remembered.
+    /// The outstanding request with sync `echo`.
     pub(super) fn find_request(&self, echo: u32) -> Option<StatusRequest> {
         let found = self.requests.iter().find(|request| request.sync == echo);
         found.copied()
     }
 
-    /// Forgets requests that everybody answered; gives the newest of them.
+    /// Removes the requests that all members answered and returns the newest of them.
     pub(super) fn take_answered(&mut self) -> Option<StatusRequest> {
         let echo = self
             .table
@@ -156,8 +157,8 @@ impl Members {
         answered
     }
 
-    /// Counts a try for everybody who did not answer the oldest request. Gives those with more than
-    /// `retries_max`, and how many are late.
+    /// Called when WTIMER expires: counts it for each member that did not answer the oldest
+    /// request. Returns the members beyond `retries_max`, and how many did not answer.
     pub(super) fn count_unanswered(&mut self, retries_max: u32) -> (Vec<Address>, usize) {
         let Some(sync) = self.requests.front().map(|request| request.sync) else {
             return (Vec::new(), 0);
@@ -176,7 +177,7 @@ impl Members {
         (silent, late)
     }
 
-    /// The most tries any member that did not answer has left.
+    /// The highest count of unanswered requests of any member.
     pub(super) fn unanswered_max(&self) -> u32 {
         let unanswered = self.table.values().map(|member| member.unanswered);
         unanswered.max().unwrap_or(0)

@@ -1,25 +1,27 @@
-//! Groups: one sender, any number of receivers, in the packets of XTP 4.0.
+//! Multicast groups: one sender, any number of receivers, in the packets of XTP 4.0.
 //!
-//! A sender opens a stream to a group's address, and everybody who listens there receives it. What
-//! the sender knows of them is a choice, [`Reliability`]:
+//! A sender opens a stream to a group's address, and every endpoint that listens there receives it.
+//! How the sender tracks its receivers is a choice, [`Reliability`]:
 //!
-//! * *counted*: each receiver joins with JCNTL and has a row in a table; bytes are kept until all
-//!   members have them, and the sender's user is told who has what, who left and who fell silent.
-//! * *buckets*: nobody is known. A status request goes out N times a wait timer, answers are gathered
-//!   for N + E + 1 of them, and bytes are forgotten when none of the answers wants them.
-//! * *none*: nothing is kept; gaps are delivered as gaps.
+//! * *counted*: each receiver joins with JCNTL and has a row in a table. Bytes are kept until all
+//!   members have acknowledged them, and the user gets a report of every member.
+//! * *buckets*: the sender keeps no list. It multicasts a status request N times a WTIMER, collects
+//!   the answers to N + E + 1 requests, and releases the bytes that none of them lacks.
+//! * *none*: no retransmission; gaps are delivered as gaps.
 //!
-//! Receivers may answer to the whole group, in a random slot each, and leave an answer out when
-//! another one was heard that says it too. An endpoint receives any number of streams at once: each
-//! sender it hears gets a context of its own, which XTP calls cloning. Where a medium has no
-//! multicast, the sender repeats each packet to every receiver, or a relay does.
+//! Receivers may multicast their control packets, each after a random delay (slotting), and
+//! suppress one that another receiver already sent (damping). An endpoint receives any number of
+//! streams at once: each sender gets a context of its own, which XTP calls cloning. On a medium
+//! without multicast, the sender replicates each packet for every receiver, or a relay does.
 //!
-//! * [`config`] - what can be set, and why the defaults are what they are.
-//! * `sender`, `answers`, `outgoing` - a stream to a group: when to ask, answers in, packets out.
-//! * `buckets`, `members` - the two ways to know a group.
-//! * `receiver`, `reply` - a stream from a sender, and what it is told.
+//! * [`config`] - the options, with the reason of each default.
+//! * `sender`, `sender_control`, `sender_transmit` - a stream to a group: state and timers, control
+//!   packets received, packets sent.
+//! * `members`, `buckets` - the two ways to track a group.
+//! * `receiver`, `receiver_control` - a stream from a sender: data received, control packets sent.
 //! * [`relay`] - repeats a group's packets for hosts that multicast does not reach.
-//! * `ranges`, `replica`, `shared` - what is sent again, copies for each, what all streams share.
+//! * `retransmission_queue`, `replication`, `endpoint_state` - ranges to retransmit, copies for
+//!   each receiver, the state that all streams share.
 //!
 //! What published descriptions leave open is decided in `docs/decisions/0009-xtp-multicast.md`.
 
@@ -51,7 +53,7 @@ use replication::Replicator;
 use sender::{GroupTracking, Sender};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Streams that ended and still answer, at most.
+/// Keys in quarantine at most.
 const QUARANTINE_MAX: usize = 1024;
 
 /// A stream of this endpoint.
@@ -61,47 +63,48 @@ enum GroupContext {
     Receiver(Box<Receiver>),
 }
 
-/// The key of a stream that ended.
+/// The key of a stream that ended, answered until its quarantine expires.
 #[derive(Clone, Copy, Debug)]
 struct QuarantinedKey {
     key: u64,
-    /// The sender, unless it was this side.
+    /// The sender; None if this endpoint was the sender.
     sender: Option<Address>,
-    /// What a sender that asks is told: options, and the position reached.
+    /// The reply to a late status request: options and `rseq`.
     final_control: (Options, u64),
     until: Instant,
 }
 
-/// An endpoint of groups: it sends to and receives from any number of them over one wire.
+/// A multicast endpoint: it sends to and receives from any number of groups over one wire.
 #[derive(Debug)]
 pub struct GroupEndpoint {
     ep: GroupEndpointState,
     contexts: BTreeMap<AssociationId, GroupContext>,
-    /// Streams sent, by key.
+    /// Contexts of streams this endpoint sends, by its key.
     senders_by_key: BTreeMap<u64, AssociationId>,
-    /// Streams received, by the sender and its key, and by the key told to the sender.
+    /// Contexts of streams this endpoint receives, by the sender and its key.
     receivers_by_sender: BTreeMap<(Address, u64), AssociationId>,
-    /// The last answer of `received`: packets come in trains.
+    /// The last hit in `receivers_by_sender`: packets come in trains.
     last_lookup: Option<((Address, u64), AssociationId)>,
+    /// The same contexts by this endpoint's key, which JCNTL carries.
     receivers_by_key: BTreeMap<u64, AssociationId>,
     quarantine: VecDeque<QuarantinedKey>,
-    /// Contexts that may have something to send, served in turn.
+    /// Contexts that may have something to send, in round-robin order.
     ready: VecDeque<AssociationId>,
     timers: TimerTable<AssociationId>,
     replicator: Replicator,
-    /// Who was in the groups of streams that ended.
+    /// Member reports of streams that ended.
     final_reports: VecDeque<(AssociationId, Vec<Member>)>,
-    /// Answers that streams which ended left out.
+    /// Control packets damped by contexts that ended.
     damped_by_ended: u64,
     last_id: u32,
 }
 
 impl GroupEndpoint {
-    /// An endpoint without streams that takes part in none until told to listen.
+    /// An endpoint without streams. It accepts none until [`Engine::listen`] is called.
     ///
     /// # Panics
     ///
-    /// When packets are to be shorter than 128 octets or longer than 65,535.
+    /// When `packet_len` is below 128 octets or above 65,535.
     pub fn new(config: Config) -> GroupEndpoint {
         let range = 128..=usize::from(u16::MAX);
         assert!(
@@ -125,9 +128,9 @@ impl GroupEndpoint {
         }
     }
 
-    /// Who is, or was, in the group of stream `id`: those that are gone first, then the others by
-    /// address. Empty for a stream whose receivers are not counted. The report of a stream that ended
-    /// is kept until others have ended.
+    /// The members of the group of stream `id`, departed members first, then the present ones by
+    /// address. Empty for a group that is not counted. The reports of the last few streams are
+    /// kept after they end.
     pub fn members(&self, id: AssociationId) -> Vec<Member> {
         match self.contexts.get(&id) {
             Some(GroupContext::Sender(sender)) => match &sender.tracking {
@@ -141,13 +144,13 @@ impl GroupEndpoint {
         }
     }
 
-    /// The next news of a member, oldest first: that it joined, left, lost bytes or fell silent.
+    /// The oldest pending member event: a member joined, left, lost bytes or fell silent.
     pub fn poll_member_event(&mut self) -> Option<(AssociationId, Member)> {
         self.ep.member_events.pop_front()
     }
 
-    /// Takes a member out of the group of stream `id`: it is told, and the others go on without it.
-    /// For a receiver whose user is too slow for the rest.
+    /// Removes a member from the group of stream `id` and sends it END; the others go on. For a
+    /// receiver whose user is too slow for the rest.
     pub fn expel(&mut self, now: Instant, id: AssociationId, address: Address) {
         if let Some(GroupContext::Sender(sender)) = self.contexts.get_mut(&id) {
             sender.expel(&mut self.ep, now, address);
@@ -155,8 +158,7 @@ impl GroupEndpoint {
         self.update_timers_and_queue(now, id);
     }
 
-    /// Answers this endpoint sent as a receiver, and answers it left out because another receiver
-    /// was heard to give them.
+    /// Control packets this endpoint sent as a receiver, and those that damping suppressed.
     pub fn control_counts(&self) -> (u64, u64) {
         let damped = self.contexts.values().map(|context| match context {
             GroupContext::Receiver(receiver) => receiver.damped,
@@ -168,12 +170,12 @@ impl GroupEndpoint {
         )
     }
 
-    /// Packets dropped so far, by reason.
+    /// Dropped packets, by reason.
     pub fn rejects(&self) -> Rejects {
         self.ep.rejects
     }
 
-    /// What the endpoint holds right now. Looks at every stream.
+    /// What the endpoint holds right now. Walks all contexts.
     pub fn holdings(&self) -> Holdings {
         let mut holdings = Holdings {
             associations: self.contexts.len(),
@@ -191,7 +193,7 @@ impl GroupEndpoint {
         holdings
     }
 
-    /// Opens a stream to the group at `to`.
+    /// Opens a stream to the group at address `to`.
     fn open_stream(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
         let id = self.next_id().ok_or(CommandError::TooManyAssociations)?;
         let key = self.new_key();

@@ -1,4 +1,4 @@
-//! One stream from a group's sender.
+//! A received stream: its state and the data of its sender.
 
 use super::config::Config;
 use super::endpoint_state::GroupEndpointState;
@@ -11,22 +11,22 @@ use core::time::Duration;
 use engine::{Address, AssociationId, Bytes, CloseReason, Delivery, Event, Framing, Instant};
 use std::collections::VecDeque;
 
-/// Runs of early bytes kept at most: one for every 64 bytes of the window.
+/// Bytes of the window for each fragment that the reassembly queue may hold.
 const BYTES_PER_FRAGMENT: u64 = 64;
 
-/// What becomes of the stream.
+/// The state of a received stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReceiverPhase {
-    /// The sender has not answered the join.
+    /// JCNTL is to be sent or not yet answered.
     Joining,
-    /// Bytes are taken.
+    /// Data are received.
     Active,
-    /// Everything is here; requests are still answered.
+    /// The whole stream has arrived; status requests are still answered.
     Complete,
     Ended,
 }
 
-/// An answer on its way.
+/// A control packet scheduled by slotting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScheduledControl {
     pub(super) echo: u32,
@@ -36,30 +36,30 @@ pub(super) struct ScheduledControl {
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     pub(super) id: AssociationId,
-    /// This side's key, told when it joins.
+    /// This receiver's key, sent as `xkey` in JCNTL.
     pub(super) key: u64,
     pub(super) sender: Address,
     pub(super) sender_key: u64,
     pub(super) phase: ReceiverPhase,
-    /// The sender counts it.
+    /// It is a member of a counted group.
     pub(super) counted: bool,
     pub(super) rx: ReceiveState,
     pub(super) scheduled_control: VecDeque<ScheduledControl>,
-    /// When to join, again if `tries` is not 0.
+    /// When to send JCNTL; again if `joins_sent` is not 0.
     pub(super) join_at: Option<Instant>,
     pub(super) joins_sent: u32,
-    /// Where it wants to begin.
+    /// The first byte it requests: 0 for the oldest, all ones for the next.
     pub(super) requested_start: u64,
     pub(super) last_received_at: Instant,
-    /// The oldest byte the sender still has, as far as it said.
+    /// The oldest byte the sender can retransmit, from its control packets.
     sender_una: u64,
-    /// An unasked answer is due.
+    /// A control packet is due without a status request.
     pub(super) control_due: bool,
-    /// Answers left out because another receiver gave them.
+    /// Control packets that damping suppressed.
     pub(super) damped: u64,
-    /// Everything came.
+    /// The whole stream has arrived.
     complete: bool,
-    /// Bytes it lacks are gone for good.
+    /// It lacks bytes that the sender has released.
     pub(super) bytes_unrecoverable: bool,
 }
 
@@ -86,7 +86,7 @@ impl Receiver {
         }
     }
 
-    /// Takes in a packet of the sender.
+    /// Handles a packet of the sender.
     pub(super) fn handle(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -126,7 +126,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The sender let this side in: it begins at `rseq`.
+    /// Handles the TCNTL that accepts the join: the stream begins at `rseq` (0009, Joining).
     fn handle_join_accepted(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -144,7 +144,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// Takes bytes from `start` on.
+    /// Begins to receive at byte `start`.
     pub(super) fn start_at(&mut self, ep: &mut GroupEndpointState, start: u64) {
         self.phase = ReceiverPhase::Active;
         self.join_at = None;
@@ -156,8 +156,8 @@ impl Receiver {
         ep.events.push_back(Event::Accepted(self.id, self.sender));
     }
 
-    /// What the sender says of itself: in its control packets `rseq` is the oldest byte it can send
-    /// again. A receiver that lacks older ones will never have them and drops out.
+    /// Handles the sender's CNTL, whose `rseq` is the oldest byte it can retransmit. A receiver
+    /// that lacks older ones drops out (0009, The sender's own control packets).
     fn handle_control(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -198,6 +198,7 @@ impl Receiver {
             return Err(Reject::State);
         }
         let eom = header.options.has(Options::EOM);
+        // XTP 4.0 s. 6.7, NOERR: a gap is never repaired.
         if self.rx.error_control_off {
             self.skip_to(ep, seq);
         } else if end > self.rx.advertised_alloc {
@@ -211,10 +212,11 @@ impl Receiver {
         Ok(())
     }
 
-    /// Gives up what lies before `seq`.
+    /// Gives up the bytes below `seq` and reports the gap.
     fn skip_to(&mut self, ep: &mut GroupEndpointState, seq: u64) {
         if seq > self.rx.next_seq {
-            ep.counters.bytes_lost += seq - self.rx.next_seq;
+            let lost = seq - self.rx.next_seq;
+            ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
             self.rx.next_seq = seq;
             self.rx.gap_pending = true;
             self.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
@@ -259,7 +261,7 @@ impl Receiver {
         } as u64;
         self.rx.next_seq += len;
         if self.rx.discarding_partial_message {
-            // Where messages begin is known behind the next end of one.
+            // The next message begins behind the next EOM.
             self.rx.discarding_partial_message = !end;
             return;
         }
@@ -276,7 +278,7 @@ impl Receiver {
         });
     }
 
-    /// Keeps bytes that came before their turn.
+    /// Puts out-of-order bytes into the reassembly queue.
     fn queue_out_of_order(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -308,7 +310,7 @@ impl Receiver {
         Ok(())
     }
 
-    /// The close bits of a packet of the sender.
+    /// Handles WCLOSE and END of the sender's packet.
     fn handle_close_bits(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -350,8 +352,8 @@ impl Receiver {
         Ok(())
     }
 
-    /// What the sender hears when it asks after the end: that everything came, or that this side
-    /// is gone.
+    /// The reply to status requests after this context ended: RCLOSE if the whole stream arrived,
+    /// else END (0009, Closing).
     pub(super) fn final_control(&self) -> (Options, u64) {
         let gone = Options::END.with(Options::NOERR, self.bytes_unrecoverable);
         let options = if self.complete { Options::RCLOSE } else { gone };
@@ -360,7 +362,7 @@ impl Receiver {
 
     pub(super) fn terminate(&mut self, ep: &mut GroupEndpointState, reason: CloseReason) {
         if self.phase == ReceiverPhase::Joining {
-            // Its user never heard of it.
+            // The user was never told of this stream.
             ep.refused_joins += 1;
         } else if self.phase != ReceiverPhase::Ended {
             ep.events.push_back(Event::Closed(self.id, reason));
@@ -368,13 +370,13 @@ impl Receiver {
         self.phase = ReceiverPhase::Ended;
     }
 
-    /// What a report sent now would allocate.
+    /// The allocation that a control packet sent now would carry.
     pub(super) fn next_alloc(&self, ep: &GroupEndpointState) -> u64 {
         (self.rx.dseq() + ep.config.window).max(self.rx.advertised_alloc)
     }
 
-    /// How long a sender may be silent. One that has been told that everything is here may never
-    /// be heard again.
+    /// How long the sender may be silent. Once the whole stream has arrived, that is two longest
+    /// WTIMERs and the quarantine (0009, Closing).
     fn idle_timeout(&self, config: &Config) -> Duration {
         match self.phase {
             ReceiverPhase::Complete => 2 * config.wtimer_max + config.quarantine,
@@ -382,7 +384,7 @@ impl Receiver {
         }
     }
 
-    /// When something is to be done.
+    /// The earliest deadline.
     pub(super) fn deadline(&self, config: &Config) -> Option<Instant> {
         let silence = self.idle_timeout(config);
         let answers = self.scheduled_control.iter().map(|answer| answer.at);
@@ -390,7 +392,7 @@ impl Receiver {
         all.chain([self.last_received_at + silence]).min()
     }
 
-    /// Acts on a deadline.
+    /// Handles an expired deadline.
     pub(super) fn handle_timeout(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let silence = self.idle_timeout(&ep.config);
         if now >= self.last_received_at + silence {

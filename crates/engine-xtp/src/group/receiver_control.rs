@@ -1,4 +1,4 @@
-//! What a group's receiver tells its sender: joins, answers in their slots, leaves.
+//! Control packets of a receiver: JCNTL, CNTL and ECNTL with slotting and damping, leave.
 
 use super::endpoint_state::{GroupEndpointState, control_octets};
 use super::receiver::{Receiver, ReceiverPhase, ScheduledControl};
@@ -7,14 +7,14 @@ use crate::pdu::{Body, CommonControl, Options, RTN, SPAN_LEN, Spans};
 use core::time::Duration;
 use engine::Instant;
 
-/// Answers that wait for their slot at most; of more, the oldest are left out.
+/// Control packets scheduled at most; beyond it the oldest are dropped.
 const SCHEDULED_CONTROL_MAX: usize = 16;
 
-/// Octets of an ECNTL without spans.
+/// Octets of an ECNTL without spans: header 32, control segment 20, number of spans 4.
 const ECNTL_LEN: usize = 56;
 
 impl Receiver {
-    /// The sender asks: an answer is due, in a slot of its own if there are slots.
+    /// Schedules the answer to status request `echo`, in a random slot (0009, Slotting).
     pub(super) fn schedule_control(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -31,7 +31,7 @@ impl Receiver {
         let slot = ep.config.slot.as_nanos() as u64;
         let at = now + Duration::from_nanos(ep.rng.below(slot));
         if ep.config.slot.is_zero() {
-            // Without slots only the last question counts.
+            // Without slotting the answer leaves at once, and only the last request counts.
             self.scheduled_control.clear();
         } else if self.scheduled_control.len() == SCHEDULED_CONTROL_MAX {
             self.scheduled_control.pop_front();
@@ -41,8 +41,8 @@ impl Receiver {
         self.rx.record_sync(echo);
     }
 
-    /// Another receiver answered: the own answer to the same question is left out if it would say
-    /// nothing that matters more.
+    /// Suppresses the scheduled answer to the same request as another receiver's, if that carried
+    /// no greater `rseq` and `alloc` (0009, Slotting).
     pub(super) fn damp(&mut self, ep: &GroupEndpointState, common: &CommonControl) {
         let covered = common.rseq <= self.rx.next_seq && common.alloc <= self.next_alloc(ep);
         if !ep.config.damping || self.counted || !covered {
@@ -54,7 +54,7 @@ impl Receiver {
         self.damped += (before - self.scheduled_control.len()) as u64;
     }
 
-    /// The answer that is due at `now`, if any.
+    /// Removes the control packet due at `now`: the sync it echoes.
     pub(super) fn take_due_control(&mut self, now: Instant) -> Option<u32> {
         let due = self
             .scheduled_control
@@ -70,7 +70,7 @@ impl Receiver {
         }
     }
 
-    /// A control packet that says what is here, as an answer to the request `echo`.
+    /// Builds the CNTL or ECNTL that answers request `echo`.
     pub(super) fn control_packet(&mut self, ep: &mut GroupEndpointState, echo: u32) -> Vec<u8> {
         self.control_due = false;
         let alloc = self.next_alloc(ep).max(self.rx.advertised_alloc);
@@ -100,7 +100,7 @@ impl Receiver {
         control_octets(self.sender_key | RTN, options, &body, (echo, 0))
     }
 
-    /// The user took `bytes`. A counted sender that may wait for room is told of it.
+    /// The user consumed `bytes`. Schedules a window update if a counted sender may be blocked.
     pub(super) fn consume(&mut self, ep: &GroupEndpointState, bytes: u64) {
         self.rx.unread_bytes -= bytes.min(self.rx.unread_bytes);
         let opened = self.next_alloc(ep).saturating_sub(self.rx.advertised_alloc);
@@ -114,7 +114,7 @@ impl Receiver {
         }
     }
 
-    /// The sender is told that this side takes no more.
+    /// Sends END: this receiver leaves, or drops out if it `lost` bytes.
     pub(super) fn send_leave(&mut self, ep: &mut GroupEndpointState, lost: bool) {
         let common = CommonControl {
             rseq: self.rx.next_seq,
@@ -122,14 +122,14 @@ impl Receiver {
             echo: self.rx.highest_sync.unwrap_or(0),
         };
         self.bytes_unrecoverable |= lost;
-        // A receiver that lost bytes closes in disorder: END without RCLOSE and with NOERR.
+        // 0009, The sender's own control packets: END with NOERR says that bytes were lost.
         let options = Options::MULTI | Options::END.with(Options::NOERR, lost);
         let body = Body::Cntl(common);
         let packet = control_octets(self.sender_key | RTN, options, &body, (common.echo, 0));
         ep.queue_control((self.id, self.sender), packet);
     }
 
-    /// Asks to be let in.
+    /// Sends JCNTL and arms the timer that repeats it, with doubled WTIMER.
     pub(super) fn send_join(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let common = CommonControl {
             rseq: self.requested_start,

@@ -1,30 +1,30 @@
-//! A relay: it hears a group and repeats its packets to hosts that multicast does not reach.
+//! A relay: it receives a group's packets and repeats them to hosts that multicast does not reach.
 //!
-//! Each of those members has a *stand-in* at the relay, an address of its own. To the sender the
-//! stand-in is the member: it joins, answers, is counted and named in reports. To the member it is the
-//! sender. So the relay passes packets on as they are, and neither keeps bytes nor promises any:
-//! what a member has, the member says itself. Who an answer is for, its key tells.
+//! Each such member has a *stand-in* at the relay, an address of its own. To the sender the
+//! stand-in is the member: it joins, answers and is reported. To the member it is the sender. So
+//! the relay forwards packets unchanged and keeps no bytes; members acknowledge by themselves. The
+//! key in a control packet names the stream, and so the sender it is for (0009, A relay).
 //!
-//! Answers to the whole group are not passed on, so there is no damping behind a relay; slots do what
-//! they always do.
+//! Control packets sent to the group are not forwarded, so there is no damping behind a relay.
+//! Slotting works as without one.
 
 use crate::pdu::{Header, Options, RTN, Reject, Rejects};
 use core::time::Duration;
 use engine::{Address, Instant};
 use std::collections::BTreeMap;
 
-/// What a relay does.
+/// Options of a relay.
 #[derive(Clone, Debug)]
 pub struct RelayConfig {
-    /// Who has the packets repeated, and answers through a stand-in, in this order.
+    /// The members behind the relay; the index is that of the stand-in.
     pub members: Vec<Address>,
     /// Streams at most; packets of others are dropped. About 100 bytes each.
     ///
-    /// 1024, as an endpoint of groups remembers streams that ended.
+    /// 1024, as many as keys in an endpoint's quarantine.
     pub streams_max: usize,
-    /// A stream that was not heard for so long is forgotten.
+    /// A stream without a packet for this long is forgotten.
     ///
-    /// Two minutes: a sender with nothing to send asks every five seconds.
+    /// Two minutes: an idle sender sends a status request every five seconds.
     pub idle_timeout: Duration,
 }
 
@@ -38,12 +38,12 @@ impl Default for RelayConfig {
     }
 }
 
-/// By which address of the relay a packet came.
+/// The relay's address at which a packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrivalAddress {
-    /// The group's.
+    /// The group's address.
     Group,
-    /// That of the stand-in of a member, by its place in [`RelayConfig::members`].
+    /// A stand-in, by the member's index in [`RelayConfig::members`].
     StandIn(usize),
 }
 
@@ -53,11 +53,11 @@ struct RelayedStream {
     last_received_at: Instant,
 }
 
-/// Where packets go; it does nothing else with them.
+/// Decides where packets are forwarded; it keeps none.
 #[derive(Debug)]
 pub struct Relay {
     config: RelayConfig,
-    /// By the sender's key.
+    /// Streams by the sender's key.
     streams: BTreeMap<u64, RelayedStream>,
     rejects: Rejects,
     packets_repeated: u64,
@@ -65,7 +65,7 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// One that has heard nothing yet.
+    /// A relay that knows no streams yet.
     pub fn new(config: RelayConfig) -> Relay {
         Relay {
             config,
@@ -76,8 +76,8 @@ impl Relay {
         }
     }
 
-    /// Says where a packet goes that came `from` somewhere: calls `send` with the stand-in that sends
-    /// it and whom it is sent to, once for each.
+    /// Forwards a packet: calls `send` with the stand-in to send from and the destination, once for
+    /// each copy.
     pub fn handle_packet(
         &mut self,
         now: Instant,
@@ -95,7 +95,7 @@ impl Relay {
         }
     }
 
-    /// A sender's packet goes to all members.
+    /// Repeats a sender's packet to all members.
     fn repeat_to_members(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Relay {
         send: &mut impl FnMut(usize, Address),
     ) -> Result<(), Reject> {
         let header = parse_multicast(packet)?;
-        // What receivers answer to the group is not for members.
+        // Receivers' control packets to the group are not repeated.
         if header.key == 0 || header.key & RTN != 0 {
             return Err(Reject::UnknownKey);
         }
@@ -140,7 +140,7 @@ impl Relay {
         Ok(())
     }
 
-    /// A member's answer goes to the sender it is for, a sender's word to the member.
+    /// Forwards a member's control packet to its sender, and a sender's packet to the member.
     fn forward_unicast(
         &mut self,
         place: usize,
@@ -157,7 +157,7 @@ impl Relay {
             self.answers_returned += 1;
             return Ok(());
         }
-        // To a member alone: with the member's key, which the relay does not know, or its own.
+        // A unicast packet to the member carries the member's key, which the relay does not know.
         if !self.streams.values().any(|stream| stream.sender == from) {
             return Err(Reject::ForeignSource);
         }
@@ -166,23 +166,23 @@ impl Relay {
         Ok(())
     }
 
-    /// Packets sent to members, and answers returned to senders.
+    /// Packets repeated to members, and control packets returned to senders.
     pub fn forwarded_counts(&self) -> (u64, u64) {
         (self.packets_repeated, self.answers_returned)
     }
 
-    /// Streams it knows.
+    /// The number of streams it knows.
     pub fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Packets dropped so far, by reason.
+    /// Dropped packets, by reason.
     pub fn rejects(&self) -> Rejects {
         self.rejects
     }
 }
 
-/// The header of a packet of a group.
+/// Parses the header of a multicast packet.
 fn parse_multicast(packet: &[u8]) -> Result<Header, Reject> {
     let header = Header::parse(packet)?;
     match header.options.has(Options::MULTI) {

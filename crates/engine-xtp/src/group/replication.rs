@@ -1,9 +1,9 @@
-//! Copies of a batch for each receiver, where the medium has no multicast.
+//! Replication of a batch for each receiver on media without multicast (0009, No multicast).
 
 use engine::{Address, AssociationId, Batch, Integrity, Part, Path};
 use std::collections::VecDeque;
 
-/// A packet of the batch that is repeated.
+/// A packet of the replicated batch.
 #[derive(Clone, Debug)]
 struct PacketCopy {
     header: Vec<u8>,
@@ -11,7 +11,7 @@ struct PacketCopy {
     integrity: Integrity,
 }
 
-/// A batch that went to the first receiver and is to go to others.
+/// A batch that was sent to the first receiver and still has to go to the others.
 #[derive(Debug, Default)]
 pub(super) struct Replicator {
     association: Option<AssociationId>,
@@ -20,7 +20,7 @@ pub(super) struct Replicator {
 }
 
 impl Replicator {
-    /// Sees to it that `batch`, which was addressed to a group, goes to each of `to` instead.
+    /// Redirects `batch`, addressed to a group, to the first of `to` and keeps it for the others.
     pub(super) fn replicate(&mut self, batch: &mut Batch, to: &[Address]) {
         let Some(association) = batch.sender() else {
             return;
@@ -49,7 +49,7 @@ impl Replicator {
         }
     }
 
-    /// Fills `batch` with the copy for the next receiver, if there is one.
+    /// Fills `batch` with the copy for the next receiver; false if there is none.
     pub(super) fn poll_transmit(&mut self, batch: &mut Batch) -> bool {
         if self.packets.is_empty() {
             self.destinations.clear();
@@ -71,14 +71,14 @@ impl Replicator {
         true
     }
 
-    /// Copies still to come.
+    /// Copies still to be sent.
     pub(super) fn copies_left(&self) -> usize {
         self.destinations.len()
     }
 
-    /// Bytes of `circuit` below `position` may be gone: nobody lacks them.
-    pub(super) fn release(&mut self, circuit: AssociationId, position: u64) {
-        if Some(circuit) == self.association {
+    /// Drops packets of `association` that begin below `position`: their bytes were released.
+    pub(super) fn release(&mut self, association: AssociationId, position: u64) {
+        if Some(association) == self.association {
             let kept =
                 |part: &Part| !matches!(part, Part::User(_, range) if range.start < position);
             self.packets.retain(|packet| packet.user.iter().all(kept));

@@ -1,13 +1,13 @@
-//! What is to be sent again, and what was.
+//! The ranges a sender has to retransmit, and those it retransmitted.
 
 use crate::numbers::sync_before;
 use core::ops::Range;
 use std::collections::VecDeque;
 
-/// Ranges at most. Beyond it neighbours are joined, and what lies between is sent once more.
+/// Ranges at most. Beyond it the last two are merged, and the bytes between them are sent again.
 pub(super) const RANGES_MAX: usize = 256;
 
-/// Bytes to send again: ascending, disjoint ranges.
+/// Bytes to retransmit: ascending, disjoint ranges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RetransmissionQueue(VecDeque<Range<u64>>);
 
@@ -47,7 +47,7 @@ impl RetransmissionQueue {
         }
     }
 
-    /// Bytes below `position` are sent, or not needed any more.
+    /// Removes the bytes below `position`: they were sent or released.
     pub(super) fn advance(&mut self, position: u64) {
         while let Some(front) = self.0.front_mut() {
             if front.end > position {
@@ -59,7 +59,7 @@ impl RetransmissionQueue {
     }
 }
 
-/// Ranges that were sent again, each with the sync of the packet that did.
+/// Retransmitted ranges, each with the sync of its packet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RetransmissionLog(VecDeque<(Range<u64>, u32)>);
 
@@ -68,7 +68,7 @@ impl RetransmissionLog {
         self.0.len()
     }
 
-    /// Notes that `range` was sent again with `sync`.
+    /// Records that `range` was retransmitted with `sync`.
     pub(super) fn record(&mut self, range: Range<u64>, sync: u32) {
         if let Some((last, at)) = self.0.back_mut()
             && last.end == range.start
@@ -83,7 +83,8 @@ impl RetransmissionLog {
         self.0.push_back((range, sync));
     }
 
-    /// What of `lacking` was not sent again since the request with sync `echo`.
+    /// Calls `each` for the parts of `lacking` not retransmitted since request `echo`. A control
+    /// packet reports losses as of that request (0009, Counted groups).
     pub(super) fn not_resent_since(
         &self,
         echo: u32,
@@ -100,7 +101,7 @@ impl RetransmissionLog {
         left.into_iter().for_each(&mut each);
     }
 
-    /// Forgets what lies below `position`.
+    /// Forgets the ranges below `position`.
     pub(super) fn release(&mut self, position: u64) {
         self.0.retain(|(range, _)| range.end > position);
     }

@@ -1,4 +1,4 @@
-//! One stream to a group: what its sender remembers, and when it asks.
+//! A stream to a group: the sender's state, its timers and status requests.
 
 use super::buckets::{BucketRing, BucketSummary};
 use super::config::{Config, Holdings, MemberState, Reliability};
@@ -9,7 +9,7 @@ use crate::tx::{MessageEnds, RateCredit, RateLimits, RttEstimator};
 use core::time::Duration;
 use engine::{Address, AssociationId, CloseReason, Event, Framing, Instant};
 
-/// How the sender knows its group.
+/// How the sender tracks its receivers.
 #[derive(Clone, Debug)]
 pub(super) enum GroupTracking {
     Counted(Members),
@@ -22,24 +22,24 @@ pub(super) struct Sender {
     pub(super) id: AssociationId,
     pub(super) key: u64,
     pub(super) group: Address,
-    /// The store holds bytes below this.
+    /// The send buffer has all bytes below.
     pub(super) submitted: u64,
-    /// Bytes below this leave even in a part-filled packet.
+    /// Bytes below are sent even in a short packet.
     pub(super) pushed: u64,
-    /// The next byte to send for the first time.
+    /// The next new byte to send (RFC 9293, SND.NXT).
     pub(super) next_seq: u64,
-    /// Where the slot last cut from ends.
+    /// The end of the payload slot that is being sent.
     pub(super) slot_boundary: u64,
-    /// Everything below was released.
+    /// All bytes below are acknowledged and released (RFC 9293, SND.UNA).
     pub(super) una: u64,
-    /// Bytes from here on may not be sent.
+    /// The least allocation: bytes from here on may not be sent.
     pub(super) alloc: u64,
     pub(super) message_ends: MessageEnds,
-    /// The user will add no more.
+    /// The user has finished its stream.
     pub(super) finishing: bool,
-    /// Members enough have joined.
+    /// `members_min` receivers have joined.
     pub(super) connected: bool,
-    /// Over: the reason.
+    /// Why the stream ended, once it has.
     pub(super) close_reason: Option<CloseReason>,
     pub(super) sync: u32,
     pub(super) retransmission_queue: RetransmissionQueue,
@@ -47,25 +47,24 @@ pub(super) struct Sender {
     pub(super) tracking: GroupTracking,
     pub(super) rtt: RttEstimator,
     pub(super) rate_credit: Option<RateCredit>,
-    /// Its own limit, and the lowest any member named.
+    /// The sender's own limit, and the lowest of all members.
     pub(super) rate_limits: RateLimits,
-    /// Bytes sent since the last request.
+    /// Bytes sent since the last status request.
     pub(super) bytes_since_request: u64,
-    /// The next DATA packet is to ask.
+    /// The next DATA packet carries SREQ.
     pub(super) request_with_next_data: bool,
     pub(super) first_due: bool,
     pub(super) request_due: bool,
-    /// When anybody was heard last.
+    /// When the last control packet of a receiver arrived.
     pub(super) last_received_at: Instant,
-    /// Wait timers that ended in a row.
+    /// WTIMER expiries in a row.
     pub(super) timeouts: u32,
-    /// Requests in a row with nothing new to ask about: whether the window is open again, whether
-    /// the end has come.
+    /// Status requests in a row without new data: window probes, or for the end of the stream.
     pub(super) probes: u32,
     pub(super) first_retry_at: Option<Instant>,
-    /// The next request of the bucket algorithm, or the one that nobody made yet.
+    /// When the next status request is due, alone or with data.
     pub(super) request_at: Option<Instant>,
-    /// WTIMER.
+    /// When WTIMER expires.
     pub(super) wtimer_at: Option<Instant>,
     pub(super) rate_at: Option<Instant>,
     pub(super) coalesce_at: Option<Instant>,
@@ -125,7 +124,7 @@ impl Sender {
         }
     }
 
-    /// Acts on what the members said together.
+    /// Acts on the member table: connect, window, release, end of the stream, WTIMER.
     pub(super) fn update_from_members(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
@@ -169,7 +168,7 @@ impl Sender {
         }
     }
 
-    /// Acts on what all buckets said together.
+    /// Acts on the summary of all buckets (0009, Buckets).
     pub(super) fn update_from_buckets(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -193,7 +192,7 @@ impl Sender {
         if summary.lossy {
             self.retransmission_queue
                 .add(rseq.max(self.una)..self.next_seq);
-            // The request that goes out now is ahead of what is sent again.
+            // The request being sent precedes the retransmissions, so it has the first fresh sync.
             let sync = self.sync.wrapping_add(1);
             if let GroupTracking::Buckets(ring) = &mut self.tracking {
                 ring.record_go_back(sync);
@@ -204,7 +203,7 @@ impl Sender {
         }
     }
 
-    /// Bytes below `position` are needed no more.
+    /// Releases the bytes below `position`.
     pub(super) fn release(&mut self, ep: &mut GroupEndpointState, position: u64) {
         if position > self.una {
             let released = self.una..position;
@@ -223,14 +222,14 @@ impl Sender {
         }
     }
 
-    /// Everything below was sent, for the first time or again.
+    /// All bytes below were sent and do not wait for retransmission.
     pub(super) fn sent_below(&self) -> u64 {
         self.retransmission_queue
             .first()
             .map_or(self.next_seq, |range| range.start)
     }
 
-    /// Makes the packet with the next sync a request to the members.
+    /// Records the packet with the current sync as a status request and starts WTIMER.
     pub(super) fn record_request(&mut self, ep: &GroupEndpointState, now: Instant) {
         self.bytes_since_request = 0;
         self.request_with_next_data = false;
@@ -250,7 +249,7 @@ impl Sender {
         }
     }
 
-    /// The store holds bytes up to `end`.
+    /// The send buffer has all bytes below `end`; `push` sends them without coalescing.
     pub(super) fn submit(&mut self, ep: &GroupEndpointState, end: u64, push: bool) {
         if self.finishing || self.close_reason.is_some() {
             return;
@@ -268,7 +267,7 @@ impl Sender {
         }
     }
 
-    /// When something is to be done.
+    /// The earliest deadline.
     pub(super) fn deadline(&self, config: &Config) -> Option<Instant> {
         if self.close_reason.is_some() {
             return None;
@@ -289,13 +288,13 @@ impl Sender {
         .min()
     }
 
-    /// Whether anybody must be heard some time.
+    /// Whether silence of all receivers times the stream out. Counted members have WTIMER instead.
     fn expects_control(&self) -> bool {
         let asks = matches!(self.tracking, GroupTracking::Buckets(_));
         asks && (self.next_seq > self.una || self.finishing)
     }
 
-    /// Acts on a deadline.
+    /// Handles expired deadlines.
     pub(super) fn handle_timeout(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let is_due = |at: &mut Instant| *at <= now;
         if self.first_retry_at.take_if(is_due).is_some() {
@@ -317,8 +316,8 @@ impl Sender {
         }
     }
 
-    /// Bytes are on their way that nobody asked about: the next DATA packet does, or if none comes
-    /// a CNTL. With buckets it is time for the next one.
+    /// A status request is due: in the next DATA packet of a counted group, or in a CNTL if none
+    /// follows within `status_delay`. With buckets it is always a CNTL.
     fn handle_request_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
         let more = self.next_seq < self.submitted.min(self.alloc).min(self.pushed);
         if matches!(self.tracking, GroupTracking::Counted(_))
@@ -333,7 +332,8 @@ impl Sender {
         }
     }
 
-    /// Somebody did not answer in time.
+    /// WTIMER expired: counts it for each silent member, drops those beyond `retries_max` and
+    /// repeats the status request (0009, Counted groups).
     fn handle_wtimer(&mut self, ep: &mut GroupEndpointState, now: Instant) {
         let GroupTracking::Counted(members) = &mut self.tracking else {
             return;
@@ -349,13 +349,13 @@ impl Sender {
         self.update_from_members(ep, now);
     }
 
-    /// Whether receivers, not the user, keep the sender from going on.
+    /// Whether the window is closed while data wait.
     pub(super) fn is_send_blocked(&self) -> bool {
         self.next_seq < self.submitted && self.alloc <= self.next_seq
     }
 
-    /// Sees to it that somebody asks about what is on its way, about a closed window, about the
-    /// end, and now and then about nothing.
+    /// Arms the timer of the next status request: for data in flight, the end of the stream, a
+    /// closed window, or as a keepalive.
     pub(super) fn arm_request_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
         let GroupTracking::Counted(members) = &self.tracking else {
             return;
@@ -381,7 +381,7 @@ impl Sender {
         }
     }
 
-    /// Bytes that may not be forgotten, and the end that nobody has confirmed.
+    /// Bytes not released; an unacknowledged end of the stream counts as one.
     pub(super) fn bytes_in_flight(&self) -> u64 {
         let ending = self.finishing && self.close_reason.is_none();
         (self.next_seq - self.una).max(u64::from(ending))

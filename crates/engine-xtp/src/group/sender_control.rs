@@ -1,4 +1,4 @@
-//! What a group's sender makes of joins, answers and leaves.
+//! Control packets that a sender receives: joins, acknowledgements and leaves.
 
 use super::config::{Member, MemberState};
 use super::endpoint_state::{GroupEndpointState, control_octets};
@@ -13,11 +13,11 @@ use crate::pdu::{
 use crate::tx::{RateCredit, RateLimits};
 use engine::{Address, Instant};
 
-/// Bytes a joining receiver may ask for at once.
+/// Largest window taken from a JCNTL.
 const ALLOC_MAX: u64 = 1 << 40;
 
 impl Sender {
-    /// Takes in a packet of a receiver.
+    /// Handles a packet of a receiver.
     pub(super) fn handle(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -98,7 +98,7 @@ impl Sender {
         Ok(())
     }
 
-    /// Lets a receiver in, which begins at `start`.
+    /// Accepts a join with TCNTL: the receiver begins at `start` (0009, Joining).
     fn accept_join(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -131,7 +131,7 @@ impl Sender {
         ep.queue_control((self.id, to), packet);
     }
 
-    /// Keeps to what a member accepts.
+    /// Lowers the rate limit to what a member accepts.
     fn apply_member_rate(&mut self, now: Instant, traffic: &TrafficSpec) {
         let TrafficSpec::Limits {
             inrate, inburst, ..
@@ -204,7 +204,7 @@ impl Sender {
         }
     }
 
-    /// A receiver that is no member any more hears so.
+    /// Sends END to a receiver that is no member (any more).
     fn send_end(&self, ep: &mut GroupEndpointState, to: Address) {
         let common = CommonControl {
             rseq: self.una,
@@ -221,7 +221,7 @@ impl Sender {
         ep.queue_control((self.id, to), packet);
     }
 
-    /// The user wants a member to go.
+    /// Removes a member at the user's request.
     pub(super) fn expel(&mut self, ep: &mut GroupEndpointState, now: Instant, address: Address) {
         if let GroupTracking::Counted(members) = &mut self.tracking
             && let Some(member) = members.remove(address, MemberState::Silent)
@@ -247,7 +247,7 @@ impl Sender {
         };
         let departed = match &mut self.tracking {
             GroupTracking::Counted(members) => members.remove(from, state),
-            // The sender knows nobody, but whoever says so can be named.
+            // Without a member list, the departure itself can still be reported.
             _ => Some(Member {
                 address: from,
                 state,
@@ -262,7 +262,7 @@ impl Sender {
         Ok(())
     }
 
-    /// What a member lacks and was not sent again since it said so.
+    /// Queues the ranges a member lacks that were not retransmitted since request `echo`.
     fn queue_retransmissions(
         &mut self,
         ep: &GroupEndpointState,

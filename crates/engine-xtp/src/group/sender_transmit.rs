@@ -1,4 +1,4 @@
-//! What a group's sender puts on the wire.
+//! Packets that a sender builds: FIRST, DATA, status requests, END.
 
 use super::config::Reliability;
 use super::endpoint_state::{GroupEndpointState, control_octets};
@@ -10,11 +10,11 @@ use crate::tx::{RateCredit, RateLimits};
 use core::ops::Range;
 use engine::{Batch, CloseReason, Framing, Instant, Store};
 
-/// Slots of bytes from which on a short packet pays that makes those behind it begin at a slot's
-/// border, as for two parties.
+/// Shortest backlog, in payload slots, for which a short packet is sent so that those behind it are
+/// aligned to slots; as for unicast.
 const ALIGN_MIN_SLOTS: u64 = 16;
 
-/// The bytes of one packet.
+/// Range and flags of the next DATA packet.
 struct PacketPlan {
     bytes: Range<u64>,
     is_retransmission: bool,
@@ -22,7 +22,7 @@ struct PacketPlan {
 }
 
 impl Sender {
-    /// Fills `batch` with what may be sent now.
+    /// Fills `batch` with the packets that may be sent now.
     pub(super) fn transmit(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -30,7 +30,7 @@ impl Sender {
         batch: &mut Batch,
     ) {
         if ep.config.reliability == Reliability::None {
-            // What the last call sent is out, all copies of it too.
+            // Bytes and all copies of the last call have been sent.
             self.release(ep, self.next_seq);
         }
         batch.set_path(self.group, Some(self.id));
@@ -55,13 +55,13 @@ impl Sender {
         }
     }
 
-    /// Whether everything was sent of a stream that nobody acknowledges.
+    /// Whether a finished stream without acknowledgements has been sent.
     fn is_unreliable_and_sent(&self, ep: &GroupEndpointState) -> bool {
         let all = self.finishing && self.next_seq == self.submitted;
         all && ep.config.reliability == Reliability::None
     }
 
-    /// The options of every packet.
+    /// Options of all packets of the stream.
     fn options(&self, ep: &GroupEndpointState) -> Options {
         Options::MULTI
             .with(Options::NOERR, ep.config.reliability == Reliability::None)
@@ -86,7 +86,7 @@ impl Sender {
         self.push_control(ep, batch, options, &body, 0);
     }
 
-    /// A CNTL that asks all.
+    /// Sends a status request to the group in a CNTL of its own.
     fn transmit_request(&mut self, ep: &mut GroupEndpointState, now: Instant, batch: &mut Batch) {
         self.request_due = false;
         self.sync = self.sync.wrapping_add(1);
@@ -109,7 +109,7 @@ impl Sender {
         self.push_control(ep, batch, options, &body, self.next_seq);
     }
 
-    /// When the next bucket is opened, and how fast the sender goes until then.
+    /// Schedules the next bucket and sets the rate until then (0009, Buckets).
     fn schedule_bucket(&mut self, ep: &GroupEndpointState, now: Instant) {
         let GroupTracking::Buckets(ring) = &self.tracking else {
             return;
@@ -135,7 +135,7 @@ impl Sender {
         }
     }
 
-    /// The stream is over for everybody.
+    /// Sends END to the group.
     fn transmit_end(
         &mut self,
         ep: &mut GroupEndpointState,
@@ -148,8 +148,8 @@ impl Sender {
         self.push_control(ep, batch, options, &body, self.next_seq);
     }
 
-    /// The control segment of the sender's own packets: the oldest byte it can send again. There is
-    /// no other direction that it could speak of.
+    /// The control segment of the sender's own packets, whose `rseq` is the oldest byte it can
+    /// retransmit (0009, The sender's own control packets).
     fn common_control(&self) -> CommonControl {
         CommonControl {
             rseq: self.una,
@@ -190,7 +190,7 @@ impl Sender {
         }
     }
 
-    /// Whether the rate lets a packet of `len` octets go.
+    /// Whether the rate allows a packet of `len` octets, which is then accounted.
     fn spend_rate(&mut self, now: Instant, len: usize) -> bool {
         let Some(credit) = &mut self.rate_credit else {
             return true;
@@ -203,7 +203,7 @@ impl Sender {
         false
     }
 
-    /// The next bytes to send: what was lost first, then what is new.
+    /// Plans the next DATA packet: retransmissions first, then new data.
     fn next_packet(&mut self, ep: &GroupEndpointState) -> Option<PacketPlan> {
         if let Some(lost) = self.retransmission_queue.first() {
             return Some(self.plan_packet(ep, lost.start, lost.end, true));
@@ -231,8 +231,8 @@ impl Sender {
             .then_some(plan)
     }
 
-    /// Cuts a packet that begins at `start`: it ends at the end of a message, or at `end`; in a
-    /// longer byte stream at a slot's border too, so that packets lie in one piece.
+    /// Plans a packet from `start`: it ends at EOM or `end`, and in a long byte stream at a slot
+    /// boundary, so that payloads lie in one slot.
     fn plan_packet(
         &mut self,
         ep: &GroupEndpointState,
@@ -315,8 +315,9 @@ impl Sender {
         ep.counters.bytes_summed += HEADER_LEN as u64 + if ep.config.checksum { len } else { 0 };
     }
 
-    /// One request every `status_every` bytes or quarter of the window, with the last
-    /// retransmission, with the end, and when the window is used up.
+    /// Whether a DATA packet carries SREQ: every `status_interval_bytes` or quarter of the window,
+    /// with the last retransmission, with the end, and when the window closes
+    /// (0009, Counted groups).
     fn needs_status_request(&self, ep: &GroupEndpointState, plan: &PacketPlan, last: bool) -> bool {
         let quarter = self.alloc.saturating_sub(self.una) / 4;
         let every = ep
@@ -331,7 +332,7 @@ impl Sender {
             || last && self.is_send_blocked()
     }
 
-    /// Bounds the wait of bytes that were held back.
+    /// Arms the coalescing timer while data wait for a full packet.
     fn update_coalesce_timer(&mut self, ep: &GroupEndpointState, now: Instant) {
         if self.next_seq.max(self.pushed) >= self.submitted {
             self.coalesce_at = None;

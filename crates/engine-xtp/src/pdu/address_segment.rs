@@ -1,4 +1,4 @@
-//! The address segment: whom a FIRST is for.
+//! The address segment: hosts and ports of an association.
 
 use super::{octets, u16_at};
 use core::net::Ipv4Addr;
@@ -11,13 +11,13 @@ pub struct Endpoints<H> {
     pub dst_host: H,
     /// The initiator's host.
     pub src_host: H,
-    /// The service asked for.
+    /// The responder's port.
     pub dst_port: u16,
     /// The initiator's port.
     pub src_port: u16,
 }
 
-/// Whose addresses a segment holds.
+/// Address format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressFormat {
     /// None: code 0.
@@ -34,14 +34,14 @@ pub enum AddressFormat {
     Direct,
     /// Internet, version 6: code 6.
     Internet6,
-    /// By private agreement: codes from 128.
+    /// Private use: codes from 128.
     Private(u8),
-    /// Assigned to nobody.
+    /// Unassigned.
     Unassigned(u8),
 }
 
 impl AddressFormat {
-    /// The format of a code.
+    /// Decodes a format code.
     pub fn from_code(code: u8) -> AddressFormat {
         match code {
             0 => AddressFormat::Null,
@@ -60,16 +60,16 @@ impl AddressFormat {
 /// An address segment. `alen` and `aformat` follow from the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressSegment<'a> {
-    /// Format 0: nothing but four octets that are zero.
+    /// Format 0: four octets of zero.
     Null([u8; 4]),
     /// Format 1.
     V4(Endpoints<Ipv4Addr>),
-    /// Format 6. Its layout is our own: as format 1, with longer hosts.
+    /// Format 6. No published layout: as format 1, with longer hosts.
     V6(Endpoints<Ipv6Addr>),
-    /// Format 5: direct, meaning something on the spot alone. XTP does not look into it.
+    /// Format 5: direct, of local meaning only and not interpreted.
     Direct(&'a [u8]),
-    /// A format this engine does not read, see [`AddressFormat`]: its code and the octets behind
-    /// the first four.
+    /// A format that is not interpreted, see [`AddressFormat`]: its code and the octets after the
+    /// first four.
     Other(u8, &'a [u8]),
 }
 
@@ -87,12 +87,12 @@ impl<'a> AddressSegment<'a> {
             }
     }
 
-    /// Never: a segment has at least its head. For the sake of convention.
+    /// Always false: a segment has at least its head.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Reads a segment at the front of `body`: its domain and itself.
+    /// Parses the segment at the front of `body`: its domain and itself.
     pub(super) fn parse(body: &'a [u8]) -> Option<(u8, AddressSegment<'a>)> {
         let len = usize::from(u16_at(body, 0)?);
         let segment = body.get(..len)?;
@@ -150,7 +150,7 @@ impl<'a> AddressSegment<'a> {
         }
     }
 
-    /// Whose format it is in.
+    /// The address format.
     pub fn format(&self) -> AddressFormat {
         AddressFormat::from_code(match self {
             AddressSegment::Null(_) => 0,
@@ -161,7 +161,7 @@ impl<'a> AddressSegment<'a> {
         })
     }
 
-    /// The service asked for; None in formats without ports.
+    /// The responder's port; None in formats without ports.
     pub fn service_port(&self) -> Option<u16> {
         match self {
             AddressSegment::V4(ends) => Some(ends.dst_port),

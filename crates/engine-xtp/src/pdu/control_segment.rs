@@ -1,21 +1,21 @@
-//! The control segments.
+//! Control segments (XTP 4.0 s. 4).
 
 use super::{u32_at, u64_at};
 
-/// Octets of a [`Common`].
+/// Octets of a [`CommonControl`].
 pub(super) const COMMON_LEN: usize = 20;
 
 /// Octets of a [`Span`].
 pub const SPAN_LEN: usize = 16;
 
-/// What every control packet says about the direction it reports on.
+/// The common control segment of every control packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommonControl {
-    /// Everything below arrived.
+    /// Everything below was received.
     pub rseq: u64,
-    /// Bytes from here on may not be sent.
+    /// Allocation: bytes from here on may not be sent.
     pub alloc: u64,
-    /// The highest sync seen.
+    /// The highest sync received.
     pub echo: u32,
 }
 
@@ -35,16 +35,16 @@ impl CommonControl {
     }
 }
 
-/// A range of byte numbers, from `left` to before `right`.
+/// A range of sequence numbers, from `left` to before `right`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first byte.
     pub left: u64,
-    /// The byte behind the last.
+    /// The number after the last byte.
     pub right: u64,
 }
 
-/// The spans of a packet, as they came: neither sorted nor disjoint unless the peer is honest.
+/// The spans of a packet as received, not checked for order or overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spans<'a>(pub(super) &'a [u8]);
 
@@ -52,7 +52,7 @@ impl<'a> Spans<'a> {
     /// No spans.
     pub const EMPTY: Spans<'static> = Spans(&[]);
 
-    /// The spans in `octets`, each of [`SPAN_LEN`]; None when the last is cut off.
+    /// The spans in `octets`, each of [`SPAN_LEN`]; None when the last is incomplete.
     pub fn new(octets: &'a [u8]) -> Option<Spans<'a>> {
         octets
             .len()
@@ -60,7 +60,7 @@ impl<'a> Spans<'a> {
             .then_some(Spans(octets))
     }
 
-    /// How many there are.
+    /// Number of spans.
     pub fn len(&self) -> usize {
         self.0.len() / SPAN_LEN
     }
@@ -70,7 +70,7 @@ impl<'a> Spans<'a> {
         self.0.is_empty()
     }
 
-    /// Each in turn.
+    /// Iterates over the spans.
     pub fn iter(&self) -> impl Iterator<Item = Span> + use<'a> {
         let (chunks, _) = self.0.as_chunks::<SPAN_LEN>();
         chunks.iter().map(|chunk| Span {

@@ -1,8 +1,8 @@
-//! Diagnostics.
+//! DIAG packets (XTP 4.0 s. 4).
 
 use super::u32_at;
 
-/// What went wrong.
+/// DIAG code: what failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiagCode(pub u32);
 
@@ -19,37 +19,37 @@ impl DiagCode {
     pub const PROTOCOL_ERROR: DiagCode = DiagCode(6);
 }
 
-/// Why.
+/// DIAG value: the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiagValue(pub u32);
 
 impl DiagValue {
     /// No reason given.
     pub const UNSPECIFIED: DiagValue = DiagValue(0);
-    /// Nobody listens there.
+    /// No listener.
     pub const NO_LISTENER: DiagValue = DiagValue(1);
     /// The address format is not supported.
     pub const ADDRESS_FORMAT: DiagValue = DiagValue(3);
-    /// The address is not what its format demands.
+    /// The address segment is malformed.
     pub const MALFORMED_ADDRESS: DiagValue = DiagValue(4);
     /// The format of the traffic specifier is not supported.
     pub const TRAFFIC_FORMAT: DiagValue = DiagValue(5);
-    /// The traffic specifier is not what its format demands.
+    /// The traffic specifier is malformed.
     pub const MALFORMED_TRAFFIC: DiagValue = DiagValue(7);
-    /// Nobody provides the service.
+    /// No provider for the service.
     pub const NO_PROVIDER: DiagValue = DiagValue(8);
-    /// No memory for it.
+    /// No resources.
     pub const NO_RESOURCE: DiagValue = DiagValue(9);
 }
 
 /// The body of a DIAG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Diag<'a> {
-    /// What went wrong.
+    /// DIAG code: what failed.
     pub code: DiagCode,
-    /// Why.
+    /// DIAG value: the reason.
     pub value: DiagValue,
-    /// For people; the rest of the packet, a final zero included.
+    /// Text for humans: the rest of the packet, including a final zero.
     pub text: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! The header every packet begins with.
+//! The packet header (XTP 4.0 s. 2).
 
 use super::{Options, Reject};
 use engine::checksum;
@@ -15,22 +15,22 @@ pub const RTN: u64 = 1 << 63;
 /// XTP 4.0 in the top three bits of the packet type.
 const VERSION: u8 = 1 << 5;
 
-/// What a packet is.
+/// Packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// User bytes.
+    /// DATA: user data.
     Data = 0,
-    /// The state of the receiving direction.
+    /// CNTL: state of the receiving direction.
     Cntl = 1,
-    /// Opens an association, with user bytes if there are any.
+    /// FIRST: opens an association, with user data if there are any.
     First = 2,
-    /// As `Cntl`, with the ranges that are missing or there.
+    /// ECNTL: as `Cntl`, with spans of received or missing data.
     Ecntl = 3,
-    /// As `Cntl`, with a key and a traffic specifier.
+    /// TCNTL: as `Cntl`, with a key and a traffic specifier.
     Tcntl = 5,
-    /// Joins a multicast association.
+    /// JCNTL: joins a multicast association.
     Jcntl = 7,
-    /// Says that something went wrong.
+    /// DIAG: reports an error.
     Diag = 8,
 }
 
@@ -75,7 +75,7 @@ pub struct Header {
     pub key: u64,
     /// The option bits.
     pub options: Options,
-    /// What the packet is.
+    /// The packet format.
     pub format: Format,
     /// Octets behind the header.
     pub dlen: u32,
@@ -85,11 +85,11 @@ pub struct Header {
     pub sort: u16,
     /// Number of the sender's last status request.
     pub sync: u32,
-    /// Number of the first user byte, or of the next one the sender will send.
+    /// Number of the first user byte, or of the next one to be sent.
     pub seq: u64,
 }
 
-/// The length of the packet that begins with these octets, as its header says.
+/// Length of the packet that begins with these octets, from its header.
 pub fn packet_len(octets: &[u8]) -> Option<usize> {
     let header: &[u8; HEADER_LEN] = octets.first_chunk()?;
     let dlen = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
@@ -97,11 +97,7 @@ pub fn packet_len(octets: &[u8]) -> Option<usize> {
 }
 
 impl Header {
-    /// Reads and checks the header of `packet`, in the order of the reasons in [`Reject`].
-    ///
-    /// # Errors
-    ///
-    /// The first rule that is broken.
+    /// Parses and checks the header of `packet`, in the order of [`Reject`].
     #[inline]
     pub fn parse(packet: &[u8]) -> Result<Header, Reject> {
         let bytes: &[u8; HEADER_LEN] = packet.first_chunk().ok_or(Reject::Short)?;
@@ -144,7 +140,7 @@ impl Header {
         })
     }
 
-    /// The header as octets, `check` as it stands.
+    /// Encodes the header with `check` as it stands.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
@@ -158,7 +154,7 @@ impl Header {
         bytes
     }
 
-    /// The header as octets with the checksum over itself alone, whatever `check` holds.
+    /// Encodes the header with a checksum over itself only.
     #[inline]
     pub fn emit_with_checksum(&self) -> [u8; HEADER_LEN] {
         let halves = |long: u64| [(long >> 32) as u32, long as u32];
@@ -176,7 +172,7 @@ impl Header {
     }
 }
 
-/// The Internet checksum's sum of a header, from the sum of its words: 35 bits, then 20, 17, 16.
+/// Folds the sum of a header's words to the Internet checksum: 35 bits, then 20, 17, 16.
 #[inline]
 fn fold(total: u64) -> u16 {
     let fold = |total: u64| (total & 0xffff) + (total >> 16);

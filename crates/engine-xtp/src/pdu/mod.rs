@@ -1,9 +1,9 @@
-//! The octets of XTP 4.0.
+//! The packet codec of XTP 4.0, and of 3.x in [`v3`].
 //!
-//! Every packet is a [`Header`] of 32 octets and a [`Body`]. [`Packet::parse`] takes any octets,
+//! A packet is a [`Header`] of 32 octets and a [`Body`]. [`Packet::parse`] accepts any octets,
 //! checks them in a fixed order - length, version, stated length, checksum, format, body - and
-//! names the first rule they break as a [`Reject`]. What it accepts, [`Packet::emit`] writes again
-//! octet for octet.
+//! returns the first violation as a [`Reject`]. [`Packet::emit`] encodes an accepted packet octet
+//! for octet as it was.
 
 mod address_segment;
 mod control_segment;

@@ -1,4 +1,4 @@
-//! The option bits of a header.
+//! The option bits of a header (XTP 4.0 s. 5).
 
 use core::fmt::{Display, Formatter};
 use core::ops::{BitOr, BitOrAssign};
@@ -16,23 +16,23 @@ impl Options {
     pub const NOCHECK: Options = Options(0x40_0000);
     /// Status requests are answered when the bit changes, not each time it is seen.
     pub const EDGE: Options = Options(0x20_0000);
-    /// Nothing is asked for again and nothing kept: gaps are delivered as gaps.
+    /// No error control: nothing is retransmitted, gaps are delivered as gaps.
     pub const NOERR: Options = Options(0x10_0000);
-    /// Belongs to a multicast association.
+    /// The packet belongs to a multicast association.
     pub const MULTI: Options = Options(0x08_0000);
-    /// The allocation counts only buffers the receiving user posted.
+    /// Reservation: the allocation counts only posted buffers.
     pub const RES: Options = Options(0x04_0000);
     /// The sort field is valid.
     pub const SORT: Options = Options(0x02_0000);
-    /// The sender does not heed the allocation.
+    /// The sender ignores the allocation.
     pub const NOFLOW: Options = Options(0x01_0000);
     /// The receiver reports a gap at once.
     pub const FASTNAK: Options = Options(0x00_8000);
-    /// Asks for a control packet now.
+    /// Status request: answered with a control packet at once.
     pub const SREQ: Options = Options(0x00_4000);
-    /// Asks for a control packet when everything up to here was delivered to the user.
+    /// Delivery status request: answered when the user consumed everything up to here.
     pub const DREQ: Options = Options(0x00_2000);
-    /// The sender of the packet received all it ever will.
+    /// The sender of the packet received the complete stream.
     pub const RCLOSE: Options = Options(0x00_1000);
     /// The outgoing stream ends with the last byte of the packet.
     pub const WCLOSE: Options = Options(0x00_0800);
@@ -43,7 +43,7 @@ impl Options {
     /// The data begin with a tag of eight octets.
     pub const BTAG: Options = Options(0x00_0100);
 
-    /// The data end with a tag of eight octets. In the third revision alone: 4.0 has no such bit.
+    /// The data end with a tag of eight octets (XTP 3.x only).
     pub const ETAG: Options = Options(0x80_0000);
 
     /// Whether every bit of `other` is set.

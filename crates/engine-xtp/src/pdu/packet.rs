@@ -1,4 +1,4 @@
-//! A whole packet.
+//! A packet: header and body (XTP 4.0 s. 4).
 
 use super::control_segment::COMMON_LEN;
 use super::{
@@ -7,23 +7,23 @@ use super::{
 };
 use engine::checksum;
 
-/// What is behind the header.
+/// The octets behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
-    /// DATA: user bytes, which begin with a tag if the options say so.
+    /// DATA: user data, beginning with a tag if BTAG is set.
     Data {
-        /// The bytes.
+        /// User data.
         data: &'a [u8],
     },
     /// FIRST.
     First {
-        /// Which port space, 0 when unspecified.
+        /// Port space, 0 if unspecified.
         domain: u8,
-        /// Whom it is for.
+        /// Addresses of both ends.
         address: AddressSegment<'a>,
-        /// Which service.
+        /// Service and limits.
         traffic: TrafficSpec,
-        /// User bytes.
+        /// User data.
         data: &'a [u8],
     },
     /// CNTL.
@@ -34,26 +34,26 @@ pub enum Body<'a> {
     Tcntl {
         /// The state of the receiving direction.
         common: CommonControl,
-        /// Zero.
+        /// Reserved, zero.
         reserved: u32,
         /// The sender's own key, 0 for none.
         xkey: u64,
-        /// Which service.
+        /// Service and limits.
         traffic: TrafficSpec,
     },
     /// JCNTL.
     Jcntl {
         /// The state of the receiving direction.
         common: CommonControl,
-        /// Zero.
+        /// Reserved, zero.
         reserved: u32,
         /// The sender's own key, 0 for none.
         xkey: u64,
-        /// Which port space, 0 when unspecified.
+        /// Port space, 0 if unspecified.
         domain: u8,
-        /// The group.
+        /// Address of the group.
         address: AddressSegment<'a>,
-        /// Which service.
+        /// Service and limits.
         traffic: TrafficSpec,
     },
     /// DIAG.
@@ -73,32 +73,28 @@ pub struct Packet<'a> {
 const TRAFFIC_CONTROL_LEN: usize = 32;
 
 impl<'a> Packet<'a> {
-    /// Reads and checks a packet.
-    ///
-    /// # Errors
-    ///
-    /// The first rule it breaks.
+    /// Parses and checks a packet; the error is the first rule that it breaks.
     pub fn parse(octets: &'a [u8]) -> Result<Packet<'a>, Reject> {
         let header = Header::parse(octets)?;
         let body = Body::parse(&header, &octets[HEADER_LEN..]).ok_or(Reject::Body)?;
         Ok(Packet { header, body })
     }
 
-    /// The packet as octets; `dlen` and `check` are taken from the header as they stand.
+    /// Encodes the packet with `dlen` and `check` as they stand.
     pub fn emit(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.emit_into(&mut out);
         out
     }
 
-    /// The packet as octets with the header as it stands, in memory of the caller's.
+    /// Encodes the packet into `out`, with the header as it stands.
     pub fn emit_into(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&self.header.emit());
         self.body.emit(out);
     }
 
-    /// The packet as octets with `dlen` and `check` worked out.
+    /// Encodes the packet into `out` and fills in `dlen` and `check`.
     pub fn emit_with_checksum(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(&[0; HEADER_LEN]);
@@ -130,7 +126,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// What a peer is to be told about a FIRST whose body [`parse`](Body::parse) does not accept.
+    /// The DIAG value for a FIRST whose body [`parse`](Body::parse) does not accept.
     pub fn diagnose_first(body: &[u8]) -> DiagValue {
         match AddressSegment::parse(body) {
             None => DiagValue::MALFORMED_ADDRESS,
@@ -138,7 +134,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Reads the octets behind `header`; None when they are not what the format demands.
+    /// Parses the octets behind `header`; None when malformed for the format.
     pub fn parse(header: &Header, body: &'a [u8]) -> Option<Body<'a>> {
         match header.format {
             Format::Data => {

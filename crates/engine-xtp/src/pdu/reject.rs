@@ -1,42 +1,42 @@
-//! Why a packet was dropped, and how often.
+//! Reasons to drop a packet, and their counters.
 
-/// The first rule a packet broke. The wire rules come in the order they are checked.
+/// The first rule that a packet broke, in the order of checking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reject {
     /// Shorter than a header.
     Short,
-    /// Another version of the protocol.
+    /// A different protocol version.
     Version,
-    /// `dlen` is not what came.
+    /// `dlen` differs from the octets received.
     Length,
     /// The checksum is wrong.
     Checksum,
     /// An unassigned packet format.
     Format,
-    /// The body is not what its format demands.
+    /// The body is malformed for its format.
     Body,
     /// No context has the key.
     UnknownKey,
-    /// The context's peer lives at another address.
+    /// The source is not the address of the context's peer.
     ForeignSource,
-    /// Multicast, which this engine does not speak.
+    /// A multicast packet at the unicast engine.
     Multicast,
     /// No room for another context.
     NoRoom,
-    /// Nobody listens, or not for this.
+    /// No listener for it.
     Refused,
-    /// Data beyond the allocation, or more than may be kept.
+    /// Data beyond the allocation, or beyond the limit of the reassembly queue.
     BeyondWindow,
-    /// Acknowledges, or lists, bytes that were never sent.
+    /// Acknowledges or lists bytes that were never sent.
     NeverSent,
-    /// Asks again for bytes that were acknowledged before.
+    /// Requests retransmission of acknowledged bytes.
     Released,
-    /// The context is not in a state for it.
+    /// Not allowed in the state of the context.
     State,
 }
 
 impl Reject {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Reject; COUNT] = [
         Reject::Short,
         Reject::Version,
@@ -55,7 +55,7 @@ impl Reject {
         Reject::State,
     ];
 
-    /// In words.
+    /// Name for the user.
     pub fn name(self) -> &'static str {
         match self {
             Reject::Short => "too short",
@@ -94,7 +94,7 @@ impl Rejects {
         self.0[reason as usize]
     }
 
-    /// Packets dropped in all.
+    /// All packets dropped.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }

@@ -1,14 +1,14 @@
-//! The traffic specifier: which service, how fast, how large.
+//! The traffic specifier: service, rates, bursts, packet size.
 
 use super::{DiagValue, octets, u16_at, u32_at};
 
 /// A rate or burst without limit.
 pub const UNLIMITED: u32 = u32::MAX;
 
-/// Kinds of service an initiator asks for.
+/// The service that an initiator requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Whatever the listener offers.
+    /// Chosen by the listener.
     Unspecified,
     /// One message, not acknowledged.
     Datagram,
@@ -18,17 +18,17 @@ pub enum Service {
     Transaction,
     /// A reliable stream.
     Stream,
-    /// A stream whose bytes are worth something at their time only: a rate, no repair, no window.
-    /// XTP 4.0 has no code for it: it travels as a stream, and the option bits say the rest.
+    /// A stream of timely data: rate control only, no error or flow control. XTP 4.0 has no code
+    /// for it; it is a stream with option bits (0007, Isochronous and bulk).
     Isochronous,
-    /// A large transfer into buffers that the receiving user posts. In XTP 4.0 as above.
+    /// A large transfer into posted buffers. In XTP 4.0 a stream with RES.
     Bulk,
-    /// Multicast, or not assigned.
+    /// Multicast, or unassigned.
     Other(u8),
 }
 
 impl Service {
-    /// The service of a code.
+    /// Decodes a service code.
     pub fn from_code(code: u8) -> Service {
         match code {
             0 => Service::Unspecified,
@@ -40,7 +40,7 @@ impl Service {
         }
     }
 
-    /// Its code in the third revision, which tells all of them apart.
+    /// Its code in XTP 3.x, which has one for each.
     pub(super) fn v3_code(self) -> u8 {
         match self {
             Service::Isochronous => 7,
@@ -62,25 +62,25 @@ impl Service {
     }
 }
 
-/// A traffic specifier. Rates are in bytes a second and, like bursts, seen from the packet's
-/// sender.
+/// A traffic specifier. Rates are in bytes a second; *in* and *out* are seen from the sender of
+/// the packet (0007, Traffic specifiers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrafficSpec {
-    /// Format 0: the service alone, and four octets that are zero.
+    /// Format 0: the service, and four octets of zero.
     Plain(Service, [u8; 4]),
     /// Format 1.
     Limits {
         /// The service.
         service: Service,
-        /// The longest packet the sender accepts, octets behind the header.
+        /// Longest packet the sender accepts, octets behind the header.
         maxdata: u32,
-        /// Bytes a second the sender accepts.
+        /// Rate the sender accepts, bytes a second.
         inrate: u32,
-        /// Bytes at once the sender accepts.
+        /// Burst the sender accepts, bytes.
         inburst: u32,
-        /// Bytes a second the sender will send at most.
+        /// Largest rate of the sender, bytes a second.
         outrate: u32,
-        /// Bytes at once the sender will send at most.
+        /// Largest burst of the sender, bytes.
         outburst: u32,
     },
 }
@@ -96,7 +96,7 @@ impl TrafficSpec {
         }
     }
 
-    /// The same with a service that only the third revision has a code for.
+    /// Maps the service codes that only XTP 3.x has.
     pub(super) fn with_v3_service(mut self) -> TrafficSpec {
         let (TrafficSpec::Plain(service, _) | TrafficSpec::Limits { service, .. }) = &mut self;
         *service = match *service {
@@ -115,12 +115,12 @@ impl TrafficSpec {
         }
     }
 
-    /// Never: a segment has at least its head. For the sake of convention.
+    /// Always false: a segment has at least its head.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// Why [`parse`](TrafficSpec::parse) does not accept what `body` begins with.
+    /// The DIAG value for a specifier that [`parse`](TrafficSpec::parse) does not accept.
     pub(super) fn diagnose(body: &[u8]) -> DiagValue {
         match body.get(3) {
             Some(0 | 1) | None => DiagValue::MALFORMED_TRAFFIC,

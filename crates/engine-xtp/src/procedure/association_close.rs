@@ -1,4 +1,4 @@
-//! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG.
+//! Closing: WCLOSE and RCLOSE in each direction, END, abort, DIAG (0007, Close).
 
 use crate::context::{Context, ContextState};
 use crate::context_table::InactiveContext;
@@ -10,30 +10,30 @@ use crate::procedure::v3::{self, HeaderContext};
 use crate::procedure::{association_setup, control_receive, control_send, data_receive};
 use engine::{Address, CloseReason, Event, Instant};
 
-/// All bytes left and the WCLOSE did not.
+/// All data were sent, and WCLOSE was not.
 pub(crate) fn is_wclose_due(ctx: &Context) -> bool {
     ctx.is_all_sent() && !ctx.waits_for_setup_answer() && !ctx.close.wclose_sent
 }
 
-/// Whether both directions are closed and both sides know.
+/// Whether all four close bits are set.
 pub(crate) fn is_fully_closed(ctx: &Context) -> bool {
     is_fully_closed_after(ctx, false, false)
 }
 
-/// The same once a packet with these bits left.
+/// Whether all four close bits are set after a packet with `wclose` and `rclose` is sent.
 pub(crate) fn is_fully_closed_after(ctx: &Context, wclose: bool, rclose: bool) -> bool {
     let close = &ctx.close;
     let sent = (close.wclose_sent || wclose) && (close.rclose_sent || rclose);
     sent && close.rclose_received && ctx.rx.is_complete()
 }
 
-/// A packet left with these bits.
+/// Records the close bits of a sent packet.
 pub(crate) fn record_sent_bits(ctx: &mut Context, wclose: bool, rclose: bool) {
     ctx.close.wclose_sent |= wclose;
     ctx.close.rclose_sent |= rclose;
 }
 
-/// The user will send no more.
+/// The user will send no more data.
 pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.is_one_way() && !ctx.initiator {
         return;
@@ -44,7 +44,7 @@ pub(crate) fn do_finish(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.mark_ready(ep);
 }
 
-/// The user gives up.
+/// The user aborts.
 pub(crate) fn do_abort(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.state == ContextState::Active || ctx.first.sent {
         let packet = end_packet(
@@ -79,7 +79,7 @@ fn end_packet(key: u64, seq: u64, rseq: u64, options: Options) -> Packet<'static
     }
 }
 
-/// A packet for a key in quarantine: whoever sent it has not heard of the end.
+/// Answers a packet for a key in quarantine with END: its sender does not know of the close.
 pub(crate) fn answer_inactive(
     inactive: &InactiveContext,
     ep: &mut EndpointState,
@@ -91,6 +91,7 @@ pub(crate) fn answer_inactive(
         return Err(Reject::ForeignSource);
     }
     let expects_no_answer = header.options.has(Options::END) || header.format == Format::Diag;
+    // 0007, Address validation.
     let allowed = inactive.validated || packet_len >= ep.control_len();
     if !expects_no_answer && allowed {
         let key = inactive
@@ -113,7 +114,7 @@ pub(crate) fn answer_inactive(
     Ok(())
 }
 
-/// Acts on the close bits of a packet whose data, up to `seq`, were taken in.
+/// Acts on the close bits of a packet whose data, up to `seq`, were processed.
 pub(crate) fn handle_close_bits(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -130,6 +131,7 @@ pub(crate) fn handle_close_bits(
         handle_rclose(ctx, ep, header.format);
     }
     if options.has(Options::END) {
+        // END before all four close bits is an abort (0007, Close).
         let known = ctx.close.wclose_sent && ctx.close.rclose_received;
         let graceful = known && ctx.rx.is_complete();
         let reason = if graceful {
@@ -145,7 +147,7 @@ pub(crate) fn handle_close_bits(
     Ok(())
 }
 
-/// Whether a stream may end at `last`: it ends once, and not before what came already.
+/// Rejects a final position that differs from an earlier one or lies below received data.
 pub(crate) fn check_wclose(ctx: &Context, last: u64) -> Result<(), Reject> {
     let moved = ctx.rx.final_seq.is_some_and(|known| known != last);
     if moved
@@ -167,7 +169,7 @@ fn handle_wclose(ctx: &mut Context, ep: &mut EndpointState, last: u64) -> Result
     Ok(())
 }
 
-/// Tells host and peer, once, that the peer's stream is whole.
+/// Reports to host and peer, once, that the peer's stream is complete.
 fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let silent = ctx.is_one_way() && ctx.initiator;
     if ctx.rx.is_complete() && !ctx.close.finish_reported && !silent {
@@ -179,8 +181,7 @@ fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instan
     }
 }
 
-/// The peer wants no more. With everything received that is the answer to WCLOSE; else its
-/// reader stopped, and nothing more can be said.
+/// RCLOSE answers WCLOSE if the peer has everything. Otherwise its reader stopped: abort.
 fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, format: Format) {
     let data = matches!(format, Format::Data | Format::First);
     let whole = data || ctx.tx.acknowledged >= ctx.tx.submitted;
@@ -192,7 +193,7 @@ fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, format: Format) {
     }
 }
 
-/// The peer says that something went wrong.
+/// Acts on a DIAG of the peer. A DIAG is never answered (0007, Setting up).
 pub(crate) fn handle_diag(ctx: &mut Context, ep: &mut EndpointState, diag: &Diag<'_>) {
     let reason = match diag.code {
         DiagCode::REFUSED if ctx.state == ContextState::Opening => CloseReason::Refused,

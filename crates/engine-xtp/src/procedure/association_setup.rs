@@ -1,4 +1,4 @@
-//! Setting up: FIRST, from both sides.
+//! Association set-up: FIRST, from both sides (0007, Setting up).
 
 use crate::config::{PACKET_LEN, RateLimit};
 use crate::context::{AmplificationLimit, Context, ContextState};
@@ -15,7 +15,7 @@ use crate::tx::CongestionController;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
 
-/// Opens an association: FIRST goes at once, or with the first user bytes.
+/// Opens an association. FIRST is sent at once, or with the first user data.
 pub(crate) fn do_connect(
     xtp: &mut Xtp,
     now: Instant,
@@ -45,7 +45,7 @@ pub(crate) fn do_connect(
     Ok(ctx.id)
 }
 
-/// Sends FIRST alone, or leaves it to the first user bytes.
+/// Explicit open sends FIRST alone; implicit open sends it with the first user data.
 fn start(ctx: &mut Context, ep: &mut EndpointState) {
     let explicit = ep.config.explicit && ctx.is_stream();
     ctx.first.explicit = explicit;
@@ -63,7 +63,7 @@ fn start(ctx: &mut Context, ep: &mut EndpointState) {
     }
 }
 
-/// What both sides set before the first packet.
+/// Initialises the context of either side before the first packet.
 fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.initiator {
         ctx.seq_base = ep.config.initial_seq;
@@ -86,7 +86,7 @@ fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     status_request::start_ctimer(ctx, ep, now);
 }
 
-/// Puts FIRST into `batch`, with the user bytes there are, or with those of the last time.
+/// Puts FIRST into `batch`. A retransmission carries the same user data.
 pub(crate) fn transmit_first(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -133,7 +133,7 @@ pub(crate) fn transmit_first(
     data_send::account_packet(ctx, ep, options, header_len, data_len, octets);
 }
 
-/// Chooses the user bytes that travel with FIRST, once and for all.
+/// Chooses the user data in FIRST. Retransmissions keep the choice.
 fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
     if ctx.first.sent {
         ctx.tx.retransmissions += 1;
@@ -144,7 +144,7 @@ fn choose_first_data(ctx: &mut Context, ep: &mut EndpointState, room: u64) {
     }
 }
 
-/// User bytes that may travel with FIRST if it has room for them.
+/// User bytes that FIRST may carry if it has room.
 fn first_data_len(ctx: &Context) -> u64 {
     if ctx.first.explicit {
         return 0;
@@ -156,7 +156,7 @@ fn first_data_len(ctx: &Context) -> u64 {
     } else {
         tx.alloc
     };
-    // A tag begins a DATA packet of its own, or ends one.
+    // FIRST carries no tags (0007, Tags).
     let tag = tx.begin_tags.first().unwrap_or(u64::MAX);
     let end_tag = tx.end_tags.first().map_or(u64::MAX, |end| end - 8);
     tx.submitted
@@ -178,7 +178,7 @@ fn first_options(ctx: &mut Context) -> Options {
         .with(Options::END, wclose && datagram)
 }
 
-/// Bytes of FIRST were not sent yet and are there now.
+/// Schedules FIRST of an implicit open when data for it are ready.
 pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
     let some = ctx.tx.submitted > 0 && !ctx.waits_for_finish() || ctx.tx.finishing;
     let full = ctx.tx.submitted >= ep.payload_max();
@@ -187,7 +187,7 @@ pub(crate) fn schedule_first_if_ready(ctx: &mut Context, ep: &EndpointState) {
     }
 }
 
-/// Where an association made here leads: to its neighbour, or beyond it.
+/// Final destination of an association opened here, which may lie behind the neighbour.
 pub(crate) fn destination(ctx: &Context, ep: &EndpointState) -> Address {
     ep.routes.destination(ctx.route).unwrap_or(ctx.peer)
 }
@@ -204,7 +204,7 @@ pub(crate) fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment
     };
     match to {
         Address::Station(station) => v4(Ipv4Addr::from(station)),
-        // The frame says which host; the segment says which port.
+        // The frame addresses the host; the segment names the port.
         Address::Ether(_) => v4(Ipv4Addr::UNSPECIFIED),
         Address::Socket(socket) => match socket.ip() {
             IpAddr::V4(host) => v4(host),
@@ -218,7 +218,7 @@ pub(crate) fn address_segment(to: Address, ep: &EndpointState) -> AddressSegment
     }
 }
 
-/// A FIRST with fewer user bytes is shorter than the TCNTL that answers it.
+/// With fewer user bytes FIRST is shorter than the TCNTL that answers it.
 const FIRST_DATA_MIN: u64 = 16;
 
 /// Whether FIRST would be shorter than the TCNTL that answers it.
@@ -232,8 +232,8 @@ fn is_first_short(ctx: &Context) -> bool {
     data_len < FIRST_DATA_MIN && !(ctx.is_one_way() && whole)
 }
 
-/// What this side says about its traffic. A short opening says it in full, which makes it long
-/// enough to be answered with a key: an unproven address gets no more than it sent.
+/// The traffic specifier of this side. A short FIRST carries the long form, so that the
+/// amplification limit allows the TCNTL that answers it (0007, Address validation).
 pub(crate) fn traffic_spec(ctx: &Context, ep: &EndpointState, first: bool) -> TrafficSpec {
     let config = &ep.config;
     let short = first && (is_first_short(ctx) || config.version.is_v3());
@@ -257,7 +257,7 @@ pub(crate) fn traffic_spec(ctx: &Context, ep: &EndpointState, first: bool) -> Tr
     }
 }
 
-/// The service and nothing else.
+/// A traffic specifier with the service only.
 pub(crate) fn plain_spec(ctx: &Context) -> TrafficSpec {
     TrafficSpec::Plain(ctx.service, [0; 4])
 }
@@ -266,11 +266,11 @@ fn has_limits(ep: &EndpointState) -> bool {
     ep.config.rate.is_some() || ep.config.packet_len != PACKET_LEN
 }
 
-/// A peer that wants shorter packets is not heeded: it could have a megabyte sent byte by byte.
-/// The shortest full packet an endpoint can be configured to is 128 octets.
+/// Lower limits of a peer are ignored: it could have a megabyte sent byte by byte (0007, Packets).
+/// The shortest full packet that can be configured has 128 octets.
 const MAXDATA_MIN: u32 = 96;
 
-/// Keeps to what the peer accepts.
+/// Applies the packet and rate limits of the peer (0007, Traffic specifiers).
 pub(crate) fn apply_peer_limits(ctx: &mut Context, now: Instant, traffic: &TrafficSpec) {
     let TrafficSpec::Limits {
         maxdata,
@@ -289,7 +289,7 @@ pub(crate) fn apply_peer_limits(ctx: &mut Context, now: Instant, traffic: &Traff
     ctx.tx.apply_rate_limits(now);
 }
 
-/// Sets the rate this side keeps to.
+/// Sets the rate limit of this side.
 pub(crate) fn do_set_rate(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -301,7 +301,7 @@ pub(crate) fn do_set_rate(
     ctx.mark_ready(ep);
 }
 
-/// Sets the rate the peer is to keep to, and has it told.
+/// Sets the rate limit of the peer and schedules the TCNTL that carries it (0007, Rates).
 pub(crate) fn do_impose_rate(ctx: &mut Context, ep: &mut EndpointState, rate: Option<RateLimit>) {
     ctx.accepted_rate = rate;
     ctx.limits_pending = true;
@@ -316,7 +316,7 @@ pub(crate) fn do_set_sort(ctx: &mut Context, ep: &mut EndpointState, sort: Optio
     ep.uses_sort |= sort.is_some();
 }
 
-/// A FIRST for no context yet: makes one, or says why not. The slot of the new context.
+/// A FIRST without a context: creates one and returns its slot, or refuses with DIAG.
 pub(crate) fn handle_first(
     xtp: &mut Xtp,
     now: Instant,
@@ -337,6 +337,7 @@ pub(crate) fn handle_first(
         return Err(Reject::Body);
     }
     if let Err((value, reason)) = check_admission(xtp, &address, traffic.service()) {
+        // A datagram with END expects no answer; on a shared address another endpoint may accept.
         if !header.options.has(Options::END) && !xtp.state.config.shared_address {
             let (key, back) = (header.key | RTN, HeaderContext::for_reply(&xtp.state));
             xtp.state
@@ -354,7 +355,7 @@ pub(crate) fn handle_first(
     Ok(slot)
 }
 
-/// What is behind the header of `packet`, as far as it is not padding.
+/// The octets of `packet` behind the header, without padding.
 fn body_octets<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
     let version = xtp.state.config.version;
     if version.is_v3() {
@@ -364,7 +365,7 @@ fn body_octets<'a>(xtp: &Xtp, packet: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// The body of a FIRST.
+/// Parses the body of a FIRST.
 fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<Body<'a>> {
     let body = body_octets(xtp, packet);
     if !xtp.state.config.version.is_v3() {
@@ -379,7 +380,7 @@ fn parse_first_body<'a>(xtp: &Xtp, header: &Header, packet: &'a [u8]) -> Option<
     })
 }
 
-/// Says what is wrong with a FIRST that cannot be read.
+/// Answers a malformed FIRST with the DIAG value of its fault (0007, Addresses).
 fn refuse_malformed(xtp: &mut Xtp, from: Address, header: &Header, packet: &[u8]) -> Reject {
     let fits = packet.len() >= xtp.state.packet_len(8);
     if xtp.state.listening && fits && !header.options.has(Options::END) {
@@ -418,7 +419,7 @@ fn accept(
         ctx.rx.next_seq = header.seq;
     }
     ctx.rx.res_requested = header.options.has(Options::RES);
-    // What a peer calls urgent is answered as such.
+    // Without a value of its own, a responder takes the peer's priority (0007, Priority).
     let asked = header.options.has(Options::SORT).then_some(header.sort);
     ctx.sort = ep.config.sort.or(asked);
     init_context(ctx, ep, now);
@@ -430,7 +431,7 @@ fn accept(
     ep.events.push_back(Event::Accepted(ctx.id, ctx.peer));
 }
 
-/// Whether an opening may be accepted; if not, what to tell the peer and what to count.
+/// Whether an opening may be accepted; if not, the DIAG value and the reason to count.
 fn check_admission(
     xtp: &Xtp,
     address: &AddressSegment<'_>,

@@ -1,4 +1,4 @@
-//! What a control packet says about the bytes that were sent.
+//! Receiving control packets: acknowledgement, allocation, RTT, retransmission decisions.
 
 use crate::config::{ErrorControl, SpanMeaning};
 use crate::context::{Context, Timer};
@@ -11,7 +11,7 @@ use core::ops::Range;
 use engine::{Event, Instant};
 use std::collections::VecDeque;
 
-/// Takes in the common part and the spans of a control packet.
+/// Processes the common control segment and the spans of a control packet.
 pub(crate) fn handle_acknowledgment(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -22,6 +22,7 @@ pub(crate) fn handle_acknowledgment(
     if common.rseq > ctx.tx.next_seq || !spans_are_valid(ctx, common, spans) {
         return Err(Reject::NeverSent);
     }
+    // The echo of a sync that was never used.
     if sync_before(ctx.tx.sync, common.echo) && common.echo != 0 {
         return Err(Reject::NeverSent);
     }
@@ -32,10 +33,11 @@ pub(crate) fn handle_acknowledgment(
         ctx.limits_sync = None;
     }
     let (sent_before_request, rtt_sample) = resolve_requests(ctx, ep, now, common.echo);
+    // Spans below released bytes request a retransmission that is impossible.
     if common.rseq < ctx.tx.acknowledged && !spans.is_empty() {
         return Err(Reject::Released);
     }
-    // What was assumed before anything was heard does not count against the peer's word.
+    // The first allocation replaces the assumed one, even if lower. Later ones only grow.
     if common.alloc > ctx.tx.alloc || !ctx.tx.alloc_received {
         ctx.tx.alloc = common.alloc;
         ctx.tx.alloc_received = true;
@@ -52,6 +54,7 @@ pub(crate) fn handle_acknowledgment(
         };
         congestion.on_ack_sample(now, &sample);
     }
+    // NOERR: everything sent before the answered request is released (0007, Repair).
     if ctx.options.has(crate::pdu::Options::NOERR) {
         acknowledge(ctx, ep, sent_before_request.unwrap_or(0));
     } else {
@@ -61,7 +64,7 @@ pub(crate) fn handle_acknowledgment(
     Ok(())
 }
 
-/// Honest spans are ascending, disjoint, beyond `rseq` and within what was sent.
+/// Whether spans are ascending, disjoint, beyond `rseq` and within the bytes sent.
 fn spans_are_valid(ctx: &Context, common: &CommonControl, spans: Spans<'_>) -> bool {
     let mut at = common.rseq;
     spans.iter().all(|span| {
@@ -71,7 +74,7 @@ fn spans_are_valid(ctx: &Context, common: &CommonControl, spans: Spans<'_>) -> b
     })
 }
 
-/// Bytes the peer has, of those up to `horizon`.
+/// Bytes that the peer has, of those sent before the echoed request.
 fn delivered_bytes(
     ep: &EndpointState,
     rseq: u64,
@@ -86,8 +89,9 @@ fn delivered_bytes(
     }
 }
 
-/// Forgets the requests this answers: everything below the first result was sent before the last.
-/// The second is the round trip, if the answer shows one.
+/// Removes the status requests that `echo` answers. Returns the position below which everything
+/// was sent before the last of them, and an RTT sample if there is one. Answers to DREQ give no
+/// sample: they wait for the user (0007, DREQ).
 fn resolve_requests(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -141,7 +145,7 @@ fn restart_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     }
 }
 
-/// Everything below `position` needs no keeping any longer.
+/// Everything below `position` is acknowledged and released.
 pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u64) {
     let position = position.min(ctx.tx.next_seq);
     let Some(bytes) = position
@@ -158,8 +162,8 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u
     ep.events.push_back(Event::Released(ctx.id, released));
 }
 
-/// Decides what to send again. A report made before the last retransmission arrived is not
-/// listened to: it would have everything sent twice.
+/// Queues lost bytes for retransmission. A control packet whose echo is older than the last
+/// retransmission is ignored: it would cause a duplicate retransmission (0007, Repair).
 fn queue_retransmissions(
     ctx: &mut Context,
     ep: &EndpointState,
@@ -186,7 +190,8 @@ fn queue_retransmissions(
     }
 }
 
-/// The ranges between `rseq` and `horizon`, or the highest span, that did not arrive.
+/// The missing ranges below the highest span, or below the bytes sent before the echoed request
+/// (0007, Repair).
 fn missing_ranges(
     ep: &EndpointState,
     rseq: u64,
@@ -211,7 +216,7 @@ fn missing_ranges(
     lost
 }
 
-/// Takes in what only a TCNTL says: the peer's key and limits.
+/// Processes the part that only a TCNTL has: the peer's key and limits.
 pub(crate) fn handle_traffic_control(
     ctx: &mut Context,
     now: Instant,
@@ -222,13 +227,13 @@ pub(crate) fn handle_traffic_control(
     learn_key(ctx, xkey);
 }
 
-/// The responder's key is `xkey`; 0 for none.
+/// Records the responder's key `xkey`; 0 for none.
 pub(crate) fn learn_key(ctx: &mut Context, xkey: u64) {
     if !ctx.initiator || ctx.remote_key.is_some() || xkey == 0 || xkey & crate::pdu::RTN != 0 {
         return;
     }
     ctx.remote_key = Some(xkey);
-    // The next packet shows the peer that its answers arrive here. Data will do; without any, a
-    // request is repeated until it is known to have arrived.
+    // The next packet returns the key and validates this address at the peer. Without data to
+    // send, a status request does it (0007, Keys).
     ctx.pending.status_request |= ctx.tx.next_seq == ctx.tx.submitted;
 }

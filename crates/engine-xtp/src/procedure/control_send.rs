@@ -1,4 +1,5 @@
-//! Building control packets. One answers a request, makes one, closes and ends, as it is due.
+//! Building control packets. One packet answers a status request, makes one, and carries the
+//! close bits, whatever is pending.
 
 use crate::config::SpanMeaning;
 use crate::context::{Context, PendingControl, Timer};
@@ -24,13 +25,13 @@ enum ControlKind {
     Cntl,
     Ecntl(Vec<u8>),
     Tcntl(TrafficSpec),
-    /// DATA without bytes, for a question alone.
+    /// Empty DATA with a status request only (0007, Null data).
     NullData,
-    /// A question that finds its way anew (third revision).
+    /// A status request that finds a new path (0008, PATH).
     Path,
 }
 
-/// The peer is owed a control packet: now, or for a transaction with its reply.
+/// Schedules a control packet: now, or in a transaction with the reply (0007, Services).
 pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let reply_comes =
         ctx.service == Service::Transaction && !ctx.initiator && !ctx.close.wclose_sent;
@@ -42,13 +43,13 @@ pub(crate) fn schedule_control(ctx: &mut Context, ep: &mut EndpointState, now: I
     }
 }
 
-/// The reply of a transaction takes its time: answer without it.
+/// The reply of a transaction did not come in time: answer without it.
 pub(crate) fn handle_reply_timeout(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.pending.control = true;
     ctx.mark_ready(ep);
 }
 
-/// Puts a control packet into `batch`, behind the data there if it fits.
+/// Puts a control packet into `batch`, behind its data if it fits.
 pub(crate) fn transmit_control(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -60,7 +61,8 @@ pub(crate) fn transmit_control(
         ctx.pending.deferred = true;
         return;
     }
-    // A starved sender saves what the peer sends until it can offer a key.
+    // A sender blocked by the amplification limit saves it for the TCNTL with its key, whose
+    // return validates the address (0007, Address validation).
     let is_v3 = ep.config.version.is_v3();
     let useless = ctx.amplification_blocked && !is_v3 && !matches!(kind, ControlKind::Tcntl(_));
     if !ctx.within_amplification_limit(len) || useless {
@@ -80,7 +82,8 @@ pub(crate) fn transmit_control(
     ctx.disarm(Timer::Reply);
 }
 
-/// The options of the packet, as it stands between the two sides.
+/// Option bits of the packet. Close bits stay set once their condition holds; END goes with the
+/// packet that completes them (0007, Close).
 fn control_options(ctx: &Context, confirm: bool) -> Options {
     let datagram = ctx.service == Service::Datagram;
     let wclose = ctx.is_all_sent() && !datagram || association_close::is_wclose_due(ctx);
@@ -96,12 +99,13 @@ fn control_options(ctx: &Context, confirm: bool) -> Options {
         .with(Options::END, last)
 }
 
-/// What the packet will be, and its length.
+/// Kind and length of the packet.
 fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if ep.config.version.is_v3() {
         return choose_kind_v3(ctx, ep);
     }
     let spans_max = (ep.config.packet_len - CNTL_LEN - ECNTL_EXTRA_LEN) / SPAN_LEN;
+    // Gaps: an ECNTL, else a CNTL (0007, Answers).
     if !ctx.rx.reassembly.is_empty() && !ctx.rx.error_control_off && !ctx.amplification_blocked {
         let received = ctx.rx.reassembly.spans(spans_max);
         let spans = match ep.config.spans {
@@ -114,9 +118,10 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
             return (ControlKind::Ecntl(octets), len);
         }
     }
-    // The answer to a datagram that is whole ends its association.
+    // The answer to a complete datagram carries END, so a key is of no use.
     let ends = ctx.is_one_way() && ctx.rx.is_complete();
     let limits = ctx.limits_pending || ctx.pending.status_request && ctx.limits_sync.is_some();
+    // TCNTL until the key comes back, and for limits until they are echoed (0007, Keys; Rates).
     if !ends && (limits || !ctx.initiator && !ctx.key_returned) {
         for traffic in [
             association_setup::traffic_spec(ctx, ep, false),
@@ -128,7 +133,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
             }
         }
     }
-    // A question as long as the answer that brings the responder's key.
+    // A status request as long as the TCNTL that answers it with the responder's key
+    // (0007, Address validation).
     if ctx.pending.status_request && ctx.initiator && ctx.remote_key.is_none() {
         return (
             ControlKind::Tcntl(association_setup::plain_spec(ctx)),
@@ -143,7 +149,8 @@ fn choose_kind(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     (ControlKind::Cntl, CNTL_LEN)
 }
 
-/// The same in the third revision, where every control packet says everything.
+/// Kind and length in XTP 3.x, where every control packet carries key, rate and resend pairs
+/// (0008, The packets).
 fn choose_kind_v3(ctx: &Context, ep: &EndpointState) -> (ControlKind, usize) {
     if status_request::needs_path_packet(ctx) {
         let address =
@@ -192,8 +199,7 @@ fn span_octets(span: &Span) -> [u8; SPAN_LEN] {
     octets
 }
 
-/// Whether a packet of `len` octets may be the next of `batch`: it will be the last, and a batch
-/// ends with its first short packet.
+/// Whether a packet of `len` octets may end `batch`: only the last may be shorter than a segment.
 fn fits(batch: &Batch, len: usize) -> bool {
     if batch.is_empty() {
         return true;

@@ -1,4 +1,4 @@
-//! Receiving user bytes.
+//! Receiving user data: flow control, reassembly, delivery.
 
 use crate::config::{ErrorControl, FlowControl};
 use crate::context::{Context, ContextState};
@@ -10,16 +10,16 @@ use crate::rx::FragmentFlags;
 use core::ops::Range;
 use engine::{Bytes, Delivery, Framing, Instant};
 
-/// Runs of early bytes kept at most: one for every 64 bytes of the window.
+/// Bounds the fragments in the reassembly queue: one for every 64 bytes of the window.
 const BYTES_PER_FRAGMENT: u64 = 64;
 
-/// Octets of a tag. It is taken whole or not at all.
+/// Octets of a tag. It is received whole or not at all (0007, Tags).
 const TAG_LEN: u64 = 8;
 
-/// A sender told to heed no allocation is cut off at this many windows.
+/// Limit for a sender with NOFLOW, in windows.
 const NOFLOW_WINDOWS: u64 = 4;
 
-/// Takes in the user bytes at `range` of `packet`.
+/// Processes the user bytes at `range` of `packet`.
 pub(crate) fn handle_data(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -42,7 +42,7 @@ pub(crate) fn handle_data(
     if seq >= limit {
         return Err(Reject::BeyondWindow);
     }
-    // What lies beyond the allocation comes again.
+    // Bytes beyond the allocation are cut off; the sender retransmits them.
     let fits = end <= limit;
     let tag = header.options.has(Options::BTAG);
     let end_tag = header.options.has(Options::ETAG) && ep.config.version.is_v3();
@@ -67,8 +67,8 @@ pub(crate) fn handle_data(
     Ok(())
 }
 
-/// Delivers the bytes at `range` of the packet, which begin at `seq`, without those that came
-/// before, and what was held and comes next.
+/// Delivers the bytes at `range` of the packet, which begin at `seq`, without those received
+/// before, then the fragments of the reassembly queue that follow.
 #[inline]
 fn deliver_in_order(
     ctx: &mut Context,
@@ -111,7 +111,7 @@ fn deliver_in_order(
     }
 }
 
-/// Bytes from here on are not taken.
+/// Bytes from this position on are not accepted.
 fn receive_limit(ctx: &Context, ep: &EndpointState, options: Options) -> u64 {
     if options.has(Options::NOFLOW) || ep.config.flow == FlowControl::Off {
         let most = NOFLOW_WINDOWS * ep.config.window;
@@ -121,14 +121,14 @@ fn receive_limit(ctx: &Context, ep: &EndpointState, options: Options) -> u64 {
     }
 }
 
-/// Gives up what lies before `seq`. A message that lost bytes goes whole: with no mark where
-/// messages begin, what follows a loss may be the tail of one until the next ends.
+/// Gives up the bytes before `seq`. The whole message is dropped: XTP marks only the ends of
+/// messages, so everything up to the next EOM may belong to the damaged one (0007, Repair).
 pub(crate) fn skip_to(ctx: &mut Context, ep: &mut EndpointState, seq: u64) {
     if seq > ctx.rx.next_seq {
         let lost = seq - ctx.rx.next_seq;
         ep.counters.bytes_lost = ep.counters.bytes_lost.saturating_add(lost);
         ctx.rx.next_seq = seq;
-        // The user's buffers are still empty.
+        // Lost bytes use up no posted buffers (0007, Services).
         ctx.rx.posted_alloc = ctx.rx.posted_alloc.saturating_add(lost).min(SEQ_MAX);
         ctx.rx.gap_pending = true;
         ctx.rx.discarding_partial_message = ep.config.framing == Framing::Messages;
@@ -161,7 +161,7 @@ fn deliver(
     });
 }
 
-/// Keeps bytes that came before their turn, or drops them when the sender goes back anyway.
+/// Keeps out-of-order bytes, or drops them with go-back-n.
 fn queue_out_of_order(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -187,7 +187,7 @@ fn queue_out_of_order(
     Ok(())
 }
 
-/// A gap is reported unasked, but no more than four times a round trip.
+/// Reports a new gap without a status request, at most four times a round trip (0007, Answers).
 fn schedule_fastnak(ctx: &mut Context, now: Instant) {
     let pause = ctx.tx.rtt.srtt() / 4;
     if ctx.rx.last_fastnak_at.is_none_or(|at| now >= at + pause) {
@@ -196,7 +196,7 @@ fn schedule_fastnak(ctx: &mut Context, now: Instant) {
     }
 }
 
-/// The user took `bytes`. Tells the peer unasked when a quarter of the window is open again.
+/// The user consumed `bytes`. Advertises the window when a quarter of it opened (0007, Answers).
 pub(crate) fn do_consume(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
     ctx.rx.unread_bytes -= bytes.min(ctx.rx.unread_bytes);
     let opened = next_alloc(ctx, ep).saturating_sub(ctx.rx.advertised_alloc);
@@ -219,7 +219,7 @@ pub(crate) fn do_consume(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) 
     }
 }
 
-/// The user posted room for `bytes` more (reservation mode).
+/// The user posted buffers for `bytes` more (reservation mode).
 pub(crate) fn do_post(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
     if !std::mem::replace(&mut ctx.rx.user_posts, true) {
         ctx.rx.posted_alloc = ctx.rx.posted_alloc.max(ctx.rx.dseq());
@@ -231,7 +231,7 @@ pub(crate) fn do_post(ctx: &mut Context, ep: &mut EndpointState, bytes: u64) {
     }
 }
 
-/// What a control packet sent now would allocate. It never goes back.
+/// The allocation that a control packet would advertise now. It never shrinks.
 pub(crate) fn next_alloc(ctx: &Context, ep: &EndpointState) -> u64 {
     let open = if is_reservation_mode(ctx, ep) {
         ctx.rx.posted_alloc
@@ -241,14 +241,15 @@ pub(crate) fn next_alloc(ctx: &Context, ep: &EndpointState) -> u64 {
     open.max(ctx.rx.advertised_alloc)
 }
 
-/// Whether only what the user posted is allocated: by this side's own choice, or because the
-/// sender wants it and the user does post.
+/// Whether only posted buffers are allocated: configured here, or requested by the sender (RES)
+/// and the user posts (0007, Isochronous and bulk).
 fn is_reservation_mode(ctx: &Context, ep: &EndpointState) -> bool {
     ep.config.flow == FlowControl::Reservation || ctx.rx.res_requested && ctx.rx.user_posts
 }
 
 fn receive_window(ctx: &Context, ep: &EndpointState) -> u64 {
     let mut window = ep.config.window.min(ep.config.iqmax.unwrap_or(u64::MAX));
+    // 0007, Address validation.
     if ctx.amplification_limit.is_some() || ctx.state == ContextState::Opening {
         window = window.min(ep.config.initial_window);
     }

@@ -1,4 +1,4 @@
-//! Sending user bytes.
+//! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
 use crate::config::StatusRequestKind;
 use crate::context::{Context, ContextState, Timer};
@@ -9,25 +9,27 @@ use crate::tx::TagPositions;
 use core::ops::Range;
 use engine::{Batch, CloseReason, Event, Framing, Instant, Integrity, Store};
 
-/// The bytes of one packet.
+/// Range and flags of one DATA packet.
 struct PacketPlan {
     bytes: Range<u64>,
     is_retransmission: bool,
-    /// It begins with a tag.
+    /// The packet begins with a tag (BTAG).
     begin_tag: bool,
-    /// It ends with one.
+    /// The packet ends with a tag (ETAG).
     end_tag: bool,
     eom: bool,
-    /// It ends where a packet must end.
+    /// The packet ends at a slot boundary.
     ends_at_boundary: bool,
 }
 
-/// The store holds bytes up to `end`. The water marks decide whether they wait for others.
+/// Data up to `end` are in the send buffer. The water marks decide whether they are sent now or
+/// coalesced (0007, Coalescing).
 pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, push: bool) {
     let tx = &mut ctx.tx;
     tx.submitted = tx.submitted.max(end);
     let config = &ep.config;
     let push = push || ctx.service == Service::Isochronous;
+    // Below the low-water mark everything is sent; at the high-water mark, whole packets.
     if push || tx.bytes_in_flight() <= config.low_water || config.coalesce_delay.is_zero() {
         tx.pushed = tx.submitted;
     } else if tx.submitted - tx.next_seq >= ep.high_water() {
@@ -43,13 +45,14 @@ pub(crate) fn do_submit(ctx: &mut Context, ep: &mut EndpointState, end: u64, pus
     ctx.mark_ready(ep);
 }
 
-/// Bytes waited long enough for others to share a packet with.
+/// The coalescing delay is over: send what there is.
 pub(crate) fn handle_coalesce_timeout(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.tx.pushed = ctx.tx.submitted;
     ctx.mark_ready(ep);
 }
 
-/// Fills `batch` with what the context may send now.
+/// Fills `batch` with what the context may send now: FIRST, else a deferred control packet, else
+/// data followed by a control packet if one is pending.
 pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch: &mut Batch) {
     if ctx.is_closed() || ctx.awaiting_admission {
         return;
@@ -60,6 +63,7 @@ pub(crate) fn transmit(ctx: &mut Context, ep: &mut EndpointState, now: Instant, 
         ctx.mark_ready(ep);
         return;
     }
+    // A control packet gives way to data once only, then goes first.
     if ctx.pending.deferred {
         control_send::transmit_control(ctx, ep, now, batch);
     }
@@ -98,7 +102,7 @@ fn transmit_data(ctx: &mut Context, ep: &mut EndpointState, now: Instant, batch:
     }
 }
 
-/// Bounds the wait of bytes that were held back.
+/// Arms or disarms the coalescing timer.
 #[inline]
 fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let waiting = ctx.tx.next_seq.max(ctx.tx.pushed) < ctx.tx.submitted;
@@ -109,13 +113,13 @@ fn update_coalesce_timer(ctx: &mut Context, ep: &mut EndpointState, now: Instant
     }
 }
 
-/// Whether rate and the peer's proof let a packet of `len` octets go; if not, sees to it that
-/// sending goes on some time.
+/// Whether amplification limit, rate limits and pacing allow a packet of `len` octets. If not,
+/// arranges for sending to resume.
 fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len: usize) -> bool {
     let whole = ctx.tx.finishing && ctx.tx.submitted - ctx.tx.next_seq < len as u64;
     let spare = if whole { 0 } else { ep.key_packet_len() };
     if !ctx.within_amplification_limit(len + spare) {
-        // Whoever uses the key that a TCNTL offers has proven the address.
+        // Send a TCNTL: the peer that returns its key validates the address.
         ctx.pending.status_request |= !ctx.amplification_blocked;
         ctx.amplification_blocked = true;
         return false;
@@ -144,10 +148,11 @@ fn may_send_packet(ctx: &mut Context, ep: &mut EndpointState, now: Instant, len:
     false
 }
 
-/// The next bytes to send: what was lost first, then what is new.
+/// The next DATA packet: retransmissions first, then new data.
 #[inline]
 fn next_packet(ctx: &mut Context, ep: &EndpointState) -> Option<PacketPlan> {
-    // What is worth something now alone does not wait for answers.
+    // A synchronizing handshake stops data (0007, WTIMER), except isochronous data, which are
+    // worthless later.
     let waits = ctx.tx.handshake.is_some() && ctx.service != Service::Isochronous;
     if waits || ctx.waits_for_setup_answer() {
         return None;
@@ -167,7 +172,8 @@ fn next_packet(ctx: &mut Context, ep: &EndpointState) -> Option<PacketPlan> {
         (tx.next_seq, tx.submitted, tx.pushed, tx.bytes_in_flight());
     let plan = plan_packet(ctx, ep, next, end, false);
     if plan.bytes.end > limit {
-        // A part of a packet only when nothing else is on its way, and no part of a tag.
+        // The allocation splits a packet only when nothing is in flight (silly window avoidance),
+        // and never within a tag.
         let limit = avoid_splitting_tag(&ctx.tx.end_tags, next, limit);
         let bytes = next..limit;
         let parts = in_flight == 0 && limit > next && (!plan.begin_tag || limit - next >= TAG_LEN);
@@ -178,13 +184,16 @@ fn next_packet(ctx: &mut Context, ep: &EndpointState) -> Option<PacketPlan> {
             ..plan
         });
     }
+    // A packet is sent when it ends a message, was pushed, is full, or with little in flight
+    // (0007, Coalescing).
     let full = plan.ends_at_boundary || plan.bytes.end < end;
     let goes = plan.eom || pushed >= plan.bytes.end || full && ep.high_water() <= ep.payload_max();
     (goes || in_flight <= ep.config.low_water).then_some(plan)
 }
 
-/// Cuts a packet that begins at `start`: it ends at the end of a message, at what the peer takes,
-/// or at `end`; in a longer byte stream at a slot's border too, so that packets lie in one piece.
+/// Plans a packet from `start`. It ends at the end of a message, at the peer's packet limit, at
+/// the next tag, or at `end`; in a byte stream also at a slot boundary, so that header and payload
+/// are contiguous in memory (0007, Packets).
 #[inline]
 fn plan_packet(
     ctx: &mut Context,
@@ -225,8 +234,7 @@ fn plan_packet(
 /// Octets of a tag.
 const TAG_LEN: u64 = 8;
 
-/// Where a packet from `start` on ends that would end at `stop`, so that no tag at the end of a
-/// message is cut in two.
+/// Moves the end `stop` of a packet from `start` so that no end tag is split.
 fn avoid_splitting_tag(end_tags: &TagPositions, start: u64, stop: u64) -> u64 {
     match end_tags.next_after(start) {
         Some(end) if start + TAG_LEN <= end && stop < end && end - stop < TAG_LEN => end - TAG_LEN,
@@ -234,11 +242,11 @@ fn avoid_splitting_tag(end_tags: &TagPositions, start: u64, stop: u64) -> u64 {
     }
 }
 
-/// Slots of bytes from which on it pays to send a short packet, which mostly takes a call of its
-/// own, for the sake of those behind it that begin at a slot's border then and lie in one piece.
+/// Backlog in slots from which a short packet, which mostly costs a system call of its own, pays
+/// off because all later packets are aligned to slots (0007, Packets).
 const ALIGN_MIN_SLOTS: u64 = 16;
 
-/// Where a packet that begins at `start`, with bytes to send up to `end`, ends at the latest.
+/// Latest end of a packet from `start`, with data up to `end`.
 #[inline]
 fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) -> u64 {
     let slot = ep.payload_max();
@@ -256,7 +264,7 @@ fn slot_boundary(ctx: &mut Context, ep: &EndpointState, start: u64, end: u64) ->
     ctx.tx.slot_boundary
 }
 
-/// Bytes below this may be sent.
+/// Bytes below this may be sent: allocation, `oqmax` and congestion window.
 fn send_limit(ctx: &Context, ep: &EndpointState) -> u64 {
     let tx = &ctx.tx;
     let mut limit = tx.submitted;
@@ -272,7 +280,7 @@ fn send_limit(ctx: &Context, ep: &EndpointState) -> u64 {
     limit
 }
 
-/// Whether the peer, not the user, keeps the sender from going on.
+/// Whether the send limit blocks data that are ready.
 pub(crate) fn is_send_blocked(ctx: &Context, ep: &EndpointState) -> bool {
     ctx.tx.next_seq < ctx.tx.submitted && send_limit(ctx, ep) <= ctx.tx.next_seq
 }
@@ -329,6 +337,7 @@ fn push_data(
         );
     }
     let summed = header_len as u64 + if ep.config.checksum { len } else { 0 };
+    // Without error control, sent bytes are released at once (0007, Repair).
     let forget = ctx.options.has(Options::NOERR) && ctx.state == ContextState::Active;
     if forget || ctx.service == Service::Datagram {
         ep.events
@@ -347,7 +356,7 @@ pub(crate) fn internet_checksum(whole: bool) -> Integrity {
     }
 }
 
-/// The options of a DATA packet with the bytes of `cut`.
+/// Option bits of the planned DATA packet.
 #[inline]
 fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan, last: bool) -> Options {
     let wclose = ctx.tx.finishing && plan.bytes.end == ctx.tx.submitted;
@@ -368,7 +377,7 @@ fn data_options(ctx: &Context, ep: &EndpointState, plan: &PacketPlan, last: bool
         .with(Options::END, wclose && datagram)
 }
 
-/// Books a packet with `len` user bytes that went into the batch.
+/// Accounts a packet with `len` user bytes that was put into the batch.
 #[inline]
 pub(crate) fn account_packet(
     ctx: &mut Context,
@@ -394,8 +403,9 @@ pub(crate) fn account_packet(
     }
 }
 
-/// The sender's policy for status requests: one `status_every` bytes or quarter of the window,
-/// with the last retransmission, with the end, and when the window is used up.
+/// Policy for status requests: one every `status_interval_bytes` or quarter of the window, with
+/// the last retransmission, with WCLOSE, and with the last packet before the window closes
+/// (0007, Status requests).
 fn needs_status_request(
     ctx: &Context,
     ep: &EndpointState,

@@ -1,5 +1,5 @@
-//! One file a procedure. `do_*` follow a command, `handle_*` a packet or a timer, `transmit_*`
-//! build packets.
+//! One file a procedure. `do_*` carry out a command of the user, `handle_*` a packet or a timer,
+//! `transmit_*` build packets.
 
 pub(crate) mod association_close;
 pub(crate) mod association_setup;

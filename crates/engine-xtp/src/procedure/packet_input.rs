@@ -1,4 +1,4 @@
-//! A packet for a context in use.
+//! Input of a packet for a context in use.
 
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
@@ -9,7 +9,7 @@ use crate::procedure::{
 use core::ops::Range;
 use engine::{Delivery, Event, Instant};
 
-/// Takes in `packet`, whose header was checked, for the context its key names.
+/// Processes `packet`, whose header was checked, for the context that its key names.
 pub(crate) fn handle_packet(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -79,7 +79,7 @@ fn handle_control(
     handle_control_options(ctx, ep, now, header)
 }
 
-/// Acts on the options of a control packet whose report was taken in.
+/// Acts on the options of a control packet after its acknowledgement was processed.
 pub(crate) fn handle_control_options(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -94,7 +94,7 @@ pub(crate) fn handle_control_options(
     handle_close_and_requests(ctx, ep, now, header, header.seq)
 }
 
-/// The peer was heard.
+/// Records that a packet of the peer was received.
 #[inline]
 pub(crate) fn on_packet_received(
     ctx: &mut Context,
@@ -112,16 +112,17 @@ fn validate_peer(ctx: &mut Context, header: &Header, now: Instant, len: usize) {
     if let Some(limit) = &mut ctx.amplification_limit {
         limit.received_octets += len as u64;
     }
+    // The returned key validates the address (0007, Keys; Address validation).
     if header.key & RTN != 0 && !ctx.initiator && !ctx.key_returned {
         ctx.key_returned = true;
         ctx.amplification_limit = None;
         ctx.amplification_blocked = false;
-        // Limits did not fit into what an unproven address may be sent.
+        // The limits did not fit into the amplification limit until now.
         ctx.pending.control |= ctx.limits_pending;
     }
 }
 
-/// The first packet of the responder: FIRST need not be sent again.
+/// The responder answered: FIRST is not retransmitted any more (0007, Setting up).
 pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
     if ctx.state != ContextState::Opening {
         return;
@@ -139,7 +140,7 @@ pub(crate) fn on_setup_answered(ctx: &mut Context, ep: &mut EndpointState) {
     ctx.mark_ready(ep);
 }
 
-/// Takes in the user bytes at `range` of `packet`, and acts on its options.
+/// Processes the user bytes at `range` of `packet` and its options.
 pub(crate) fn handle_data(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -174,16 +175,19 @@ fn handle_close_and_requests(
 ) -> Result<(), Reject> {
     let options = header.options;
     ctx.rx.record_sync(header.sync);
+    // Close bits, also of earlier packets whose gap is now filled (0007, Close).
     let closes = options.0 & (Options::WCLOSE | Options::RCLOSE | Options::END).0 != 0;
     if closes || ctx.rx.final_seq.is_some() {
         association_close::handle_close_bits(ctx, ep, now, header, seq)?;
     }
+    // SREQ: answered at once; with EDGE, only when the bit changed to 1.
     let has_sreq = options.has(Options::SREQ);
     let repeated = options.has(Options::EDGE) && ctx.rx.previous_had_sreq;
     ctx.rx.previous_had_sreq = has_sreq;
     if has_sreq && !repeated && !options.has(Options::END) {
         control_send::schedule_control(ctx, ep, now);
     }
+    // DREQ: answered once the user consumed everything up to it (0007, Answers; 0008, dseq).
     if options.has(Options::DREQ) && ctx.rx.dseq() >= seq {
         if v3::data_carries_dseq(ep.config.version) {
             ctx.pending.delivery_report = true;

@@ -1,4 +1,5 @@
-//! Routes and paths: what neighbours say to each other, and packets that belong to no association.
+//! ROUTE, RCNTL, MAINT and MGMT: packets between neighbours that belong to no association
+//! (0008, Routes and paths).
 
 use crate::config::RateLimit;
 use crate::context::Context;
@@ -9,17 +10,18 @@ use crate::procedure::v3::{HeaderContext, key_from_wire32};
 use crate::routes::RouteExpiry;
 use engine::{Address, Instant};
 
-/// What a ROUTE packet is about.
+/// Operations of a ROUTE packet: assign a value, request a release, confirm it.
 pub(crate) const ROUTE_ASSIGN: u32 = 1;
 pub(crate) const ROUTE_RELEASE: u32 = 2;
 pub(crate) const ROUTE_RELEASED: u32 = 3;
 
-/// MAINT and MGMT: a question, and its answer.
+/// Operations of MAINT and MGMT.
 pub(crate) const OP_REQUEST: u32 = 1;
 pub(crate) const OP_RESPONSE: u32 = 2;
 
-/// The own value of the route a packet came by. A FIRST or PATH makes one, and the neighbour is told
-/// the value; told again as long as it asks by its own.
+/// This side's value of the route by which a packet arrived. FIRST and PATH create a route. The
+/// value is sent to the neighbour in a ROUTE packet, and again with each status request that
+/// still carries the neighbour's own value (0008, Routes).
 pub(crate) fn resolve_arrival_route(
     ep: &mut EndpointState,
     now: Instant,
@@ -44,7 +46,7 @@ pub(crate) fn resolve_arrival_route(
     route
 }
 
-/// An association's packets come by another route: its peer found a new path.
+/// An association's packets arrive by another route: its peer found a new path (0008, PATH).
 pub(crate) fn follow_new_route(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -52,7 +54,7 @@ pub(crate) fn follow_new_route(
     header: &Header,
     route: u32,
 ) {
-    // Whoever returns the key gets what is sent to it, so the path leads there.
+    // The returned key shows that the peer receives what is sent to it, so the path is valid.
     if route != 0 && header.key & RTN != 0 && !ctx.initiator {
         ep.routes.remove_user(ctx.route, now, ep.config.quarantine);
         ep.routes.add_user(route);
@@ -86,7 +88,8 @@ fn send_reply(ep: &mut EndpointState, to: Address, route: u32, key: u32, body: B
     ep.queue_octets(to, octets);
 }
 
-/// Takes in a packet that belongs to no association.
+/// Processes a packet that belongs to no association. MAINT is echoed, MGMT refused
+/// (0008, RCNTL; MAINT).
 pub(crate) fn handle_packet(
     ep: &mut EndpointState,
     now: Instant,
@@ -139,7 +142,7 @@ pub(crate) fn handle_packet(
     }
 }
 
-/// The route of an answer to a packet with `route`, whose neighbour's value may be unknown.
+/// Route of a reply to a packet with `route`, whose neighbour's value may be unknown.
 fn return_route(route: u32) -> u32 {
     if route == 0 { 0 } else { route ^ RTN_V3 }
 }
@@ -158,7 +161,7 @@ fn handle_route(
     match op {
         ROUTE_ASSIGN if route != 0 => ep.routes.set_value(route, theirs),
         ROUTE_RELEASE => {
-            // Whoever asks is told so, also when it was released before.
+            // A repeated request is confirmed as well.
             let own = if route == 0 { 1 } else { route };
             ep.routes.release(route);
             send_route(ep, from, theirs | RTN_V3, ROUTE_RELEASED, own);
@@ -169,7 +172,7 @@ fn handle_route(
     Ok(())
 }
 
-/// Releases routes that nobody used for a while.
+/// Requests the release of unused routes.
 pub(crate) fn handle_timeout(ep: &mut EndpointState, now: Instant) {
     let (wait, tries) = (ep.config.wtimer_initial, ep.config.retries_max);
     while let Some(expiry) = ep.routes.take_expired(now, wait, tries) {

@@ -1,4 +1,4 @@
-//! Status requests, WTIMER and the synchronizing handshake.
+//! Status requests, WTIMER, the synchronizing handshake, CTIMER.
 
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
@@ -8,7 +8,7 @@ use crate::tx::SyncHandshake;
 use core::time::Duration;
 use engine::{CloseReason, Instant};
 
-/// WTIMER for the `tries`-th attempt. Associations on a route share what they know of it.
+/// WTIMER for the `tries`-th attempt. Associations on a route share its RTT (0008, Sharing).
 #[inline]
 pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration {
     let own = &ctx.tx.rtt;
@@ -19,7 +19,7 @@ pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration 
     route_rtt.wtimer(&ep.config, tries)
 }
 
-/// Makes a status request: the sync of the packet that is to carry it.
+/// Makes a status request. Returns the sync of the packet that carries it.
 fn make_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant, delivered: bool) -> u32 {
     let first = ctx.tx.outstanding_requests.is_empty();
     let sync = ctx.tx.new_status_request(now, delivered);
@@ -32,7 +32,7 @@ fn make_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant, deliver
     sync
 }
 
-/// The sync of a packet with `options`: a new one if it makes a request.
+/// The sync of a packet with `options`: a new one if it carries a status request.
 #[inline]
 pub(crate) fn packet_sync(
     ctx: &mut Context,
@@ -48,12 +48,13 @@ pub(crate) fn packet_sync(
     }
 }
 
-/// Sees to it that somebody will ask about what is on its way, or about a closed window.
+/// Arms the status timer when bytes are in flight, or the peer blocks progress, without an
+/// outstanding status request (0007, Status requests).
 pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
     let silent = ctx.pending.status_request || ctx.service == Service::Datagram;
-    // What is known to be lost is sent when the rate allows it, and the last of it asks. To ask
-    // meanwhile would use the rate up.
+    // The last retransmission carries a status request. Another one meanwhile would use up the
+    // rate that the retransmissions wait for.
     let repairs = !ctx.tx.retransmission_queue.is_empty() && ctx.is_armed(Timer::Rtimer);
     if !quiet || silent || repairs || ctx.is_armed(Timer::Status) {
         return;
@@ -66,20 +67,21 @@ pub(crate) fn ensure_status_request(ctx: &mut Context, ep: &mut EndpointState, n
     }
 }
 
-/// Whether nothing goes on before the peer says something it may have said already.
+/// Whether progress depends on a packet of the peer that may have been lost.
 fn is_waiting_for_peer(ctx: &Context, ep: &EndpointState) -> bool {
     let unanswered = ctx.close.wclose_sent && !ctx.close.rclose_received;
     unanswered || data_send::is_send_blocked(ctx, ep) || is_waiting_for_key(ctx, ep)
 }
 
-/// Whether the responder answered, but its key did not arrive. It may be unable to say more until
-/// it hears from here: an unproven address gets no more than it sent.
+/// Whether the responder answered but its key was lost. Its amplification limit may forbid it to
+/// send more until it receives a packet (0007, Address validation).
 fn is_waiting_for_key(ctx: &Context, ep: &EndpointState) -> bool {
     let waits = ctx.initiator && ctx.remote_key.is_none() && ctx.state == ContextState::Active;
     waits && ctx.unanswered_probes < ep.config.retries_max
 }
 
-/// Nobody asked about what is on its way: the next data do, or if none come, a CNTL.
+/// Bytes are in flight without a status request: the next DATA packet carries one, or without
+/// data a CNTL (0007, Status requests).
 pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let waiting = is_waiting_for_peer(ctx, ep);
     if !waiting && !ctx.tx.request_with_next_data && ctx.tx.bytes_in_flight() > 0 {
@@ -92,7 +94,7 @@ pub(crate) fn handle_status_timeout(ctx: &mut Context, ep: &mut EndpointState, n
     }
 }
 
-/// The user waits for the peer to have everything: what left without a request is asked about now.
+/// The user blocks until everything is acknowledged: request an ACK now.
 pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
     let quiet = ctx.tx.outstanding_requests.is_empty() && ctx.tx.handshake.is_none();
     let unasked = quiet && ctx.tx.bytes_in_flight() > 0 && ctx.tx.next_seq == ctx.tx.submitted;
@@ -102,7 +104,8 @@ pub(crate) fn do_request_ack(ctx: &mut Context, ep: &mut EndpointState) {
     }
 }
 
-/// A request was not answered: stop sending and ask until somebody answers or it is too late.
+/// WTIMER expired: enter the synchronizing handshake. Data stop, and the status request is
+/// repeated until it is answered or the association is abandoned (0007, WTIMER).
 pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     if ctx.tx.outstanding_requests.is_empty() && ctx.state != ContextState::Opening {
         return;
@@ -130,21 +133,21 @@ pub(crate) fn handle_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     ctx.mark_ready(ep);
 }
 
-/// From this try on a handshake looks for the path anew: one loss is no sign of a lost path.
+/// From this try on a handshake sends PATH: one loss is no sign of a lost path (0008, PATH).
 const PATH_FROM_TRY: u32 = 2;
 
 fn handshake_tries(ctx: &Context) -> u32 {
     ctx.tx.handshake.map_or(0, |handshake| handshake.tries)
 }
 
-/// Whether the next question is to be a PATH.
+/// Whether the next status request is a PATH.
 pub(crate) fn needs_path_packet(ctx: &Context) -> bool {
     let has_path = ctx.route != 0 && ctx.initiator && ctx.remote_key.is_some();
     has_path && ctx.pending.status_request && handshake_tries(ctx) >= PATH_FROM_TRY
 }
 
-/// The peer was heard during a handshake: the path works again, so the next try need not wait as
-/// long as the last, and counts anew.
+/// A packet arrived during a handshake: the path works again. Backoff and tries restart, so the
+/// next try comes as soon as the first (0007, WTIMER).
 #[inline]
 pub(crate) fn on_peer_alive(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let Some(handshake) = &mut ctx.tx.handshake else {
@@ -157,7 +160,8 @@ pub(crate) fn on_peer_alive(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     }
 }
 
-/// Nothing was heard for a while: ask whether the peer is there.
+/// CTIMER expired: send a keepalive, or close an association that was not validated in time
+/// (0007, CTIMER).
 pub(crate) fn handle_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let unvalidated = ctx.amplification_limit.is_some();
     let span = ctimer(ctx, ep);
@@ -178,7 +182,7 @@ pub(crate) fn handle_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Inst
     ctx.arm(ep, Timer::Ctimer, now + span);
 }
 
-/// Starts the CTIMER, if there is one.
+/// Starts CTIMER, if it is configured.
 pub(crate) fn start_ctimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     let span = ctimer(ctx, ep);
     if !span.is_zero() {

@@ -1,7 +1,7 @@
-//! The third revision: its packets, made from and turned into what the procedures know.
+//! XTP 3.x: translation between its packets and those of 4.0, which the procedures use.
 //!
-//! The procedures count bytes in 64 bits from 0 and know control packets of 4.0. Here positions
-//! become 32-bit numbers that wrap around, and a control packet tells everything each time.
+//! The procedures use 64-bit positions from 0 and the control packets of 4.0. On the wire, 3.x has
+//! 32-bit sequence numbers that wrap, and control packets that carry everything each time (0008).
 
 use crate::config::RateLimit;
 use crate::context::{Context, Timer};
@@ -19,25 +19,25 @@ use crate::procedure::{
 use core::ops::Range;
 use engine::{Batch, Delivery, Instant, Integrity, Store};
 
-/// What packets of the third revision say and those of 4.0 do not.
+/// Header and control fields that 3.x has in addition to 4.0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HeaderContext {
-    /// The number of the first byte, of both directions.
+    /// Wire number of the first byte, in both directions.
     pub(crate) seq_base: u32,
-    /// The route as it stands in the header.
+    /// The route field of the header.
     pub(crate) route: u32,
-    /// The user took everything below.
+    /// The user consumed everything below.
     pub(crate) dseq: u64,
-    /// The own key.
+    /// The key of this side.
     pub(crate) key: u64,
-    /// What this side accepts.
+    /// The rate that this side accepts.
     pub(crate) accepted_rate: Option<RateLimit>,
-    /// Control packets have all their pairs. An unproven address is spared the unused ones.
+    /// Control packets carry all sixteen resend pairs; not to an unvalidated address.
     pub(crate) fixed_pairs: bool,
 }
 
 impl HeaderContext {
-    /// For an answer to the packet at hand, which belongs to no association.
+    /// For a reply to the current packet, which belongs to no association.
     pub(crate) fn for_reply(ep: &EndpointState) -> HeaderContext {
         HeaderContext {
             route: ep.reply_route,
@@ -50,7 +50,7 @@ impl HeaderContext {
     }
 }
 
-/// What packets of `ctx` say besides.
+/// The fields for packets of `ctx`.
 pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext {
     HeaderContext {
         seq_base: ctx.seq_base,
@@ -62,7 +62,7 @@ pub(crate) fn header_context(ctx: &Context, ep: &EndpointState) -> HeaderContext
     }
 }
 
-/// A key in 32 bits.
+/// A key in 32 bits, with RTN in the top bit.
 fn key_to_wire32(key: u64) -> u32 {
     let value = key as u32 & !RTN_V3;
     if key & RTN != 0 {
@@ -72,8 +72,8 @@ fn key_to_wire32(key: u64) -> u32 {
     }
 }
 
-/// A key of a packet in 64 bits, with the route it came by: initiators behind one neighbour may
-/// have chosen the same.
+/// A received key in 64 bits. An initiator's key includes the arrival route, since initiators
+/// behind one neighbour may have chosen the same key (0008, Names).
 pub(crate) fn key_from_wire32(key: u32, route: u32) -> u64 {
     let value = u64::from(key & !RTN_V3);
     if key & RTN_V3 != 0 {
@@ -83,14 +83,14 @@ pub(crate) fn key_from_wire32(key: u32, route: u32) -> u64 {
     }
 }
 
-/// The position with number `wire` that is nearest to `near`; None below zero.
+/// The position with wire number `wire` nearest to `near`; None below zero (0008, Numbers).
 fn unwrap_seq(base: u32, wire: u32, near: u64) -> Option<u64> {
     let ahead = wire.wrapping_sub(base.wrapping_add(near as u32)) as i32;
     near.checked_add_signed(i64::from(ahead))
 }
 
-/// The header of a packet as 4.0 has it, its `seq` as it stands on the wire. None for kinds that
-/// belong to no association.
+/// Translates a header to 4.0; `seq` stays as on the wire. None for kinds that belong to no
+/// association.
 pub(crate) fn to_v4_header(header: &HeaderV3, route: u32) -> Option<Header> {
     let format = match header.kind {
         PacketKind::Data => Format::Data,
@@ -135,7 +135,7 @@ fn to_v3_header(
     }
 }
 
-/// `packet`, which has no user bytes, as octets of the third revision.
+/// Encodes `packet`, which has no user bytes, for 3.x.
 pub(crate) fn emit(
     ep: &EndpointState,
     packet: &Packet<'_>,
@@ -158,7 +158,7 @@ pub(crate) fn emit(
     PacketV3 { header, body }.emit(ep.config.version)
 }
 
-/// A PATH to `address` as octets. No neighbour's value is trusted.
+/// Encodes a PATH to `address`.
 pub(crate) fn emit_path(
     ep: &EndpointState,
     header: &Header,
@@ -215,12 +215,12 @@ pub(crate) fn push_data(
     bytes: Range<u64>,
 ) {
     push(ctx, ep, batch, header, &[], bytes, 0);
-    // It tells how far the user is, which answers those who asked for that.
+    // Its dseq answers a DREQ (0008, dseq).
     ctx.pending.delivery_report = false;
 }
 
-/// Puts a FIRST into the batch whose middle segment begins with `opening`. It is at least as long
-/// as the control packet that brings the responder's key.
+/// Puts a FIRST into the batch whose middle segment begins with `opening`. It is padded to the
+/// length of the control packet that answers it (0008, The packets).
 pub(crate) fn push_first(
     ctx: &Context,
     ep: &EndpointState,
@@ -267,7 +267,7 @@ fn push(
     builder.own(&tail[..back + 4]).end(integrity);
 }
 
-/// Takes in `packet`, whose checks were right, for the context its key names.
+/// Processes `packet`, whose checks were right, for the context that its key names.
 pub(crate) fn handle_packet(
     ctx: &mut Context,
     ep: &mut EndpointState,
@@ -298,7 +298,7 @@ pub(crate) fn handle_packet(
             handle_dseq(ctx, ep, header3.dseq);
             return packet_input::handle_control_options(ctx, ep, now, header);
         }
-        // Whoever looks for a path is told that there is one.
+        // A PATH request is acknowledged like a status request.
         BodyV3::Path(_) => {
             ctx.rx.record_sync(header.sync);
             control_send::schedule_control(ctx, ep, now);
@@ -353,8 +353,8 @@ fn handle_control(
     Ok(())
 }
 
-/// The peer's user took everything below `dseq`, so it arrived too. That answers requests about
-/// delivery; how long it took says nothing of the path.
+/// The peer's user consumed everything below `dseq`, which acknowledges it and answers DREQ. It
+/// gives no RTT sample (0008, dseq).
 fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, dseq: u32) {
     let position = unwrap_seq(ctx.seq_base, dseq, ctx.tx.acknowledged);
     let Some(position) = position.filter(|at| *at <= ctx.tx.next_seq) else {
@@ -372,7 +372,7 @@ fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, dseq: u32) {
     }
 }
 
-/// Whether `dialect` lets data say how far its user is.
+/// Whether DATA packets of `version` carry dseq.
 pub(crate) fn data_carries_dseq(version: Version) -> bool {
     version.is_v3()
 }

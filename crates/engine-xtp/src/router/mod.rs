@@ -1,12 +1,12 @@
-//! An intermediate system of XTP 3.6: it passes packets between neighbours by their routes.
+//! A router, the intermediate system of XTP 3.6: it forwards packets between neighbours by route.
 //!
-//! A FIRST or PATH is passed on by its address segment, and leaves a *trail*: two `legs`, one to
-//! the neighbour it came from and one to the next. Everything later finds its leg by the route in
-//! its header, without a look behind the header, in either direction. So a packet could be passed on
-//! when its header is there (cut-through); the check in the trailer is the receiver's affair.
+//! FIRST and PATH are forwarded by their address segment and install a *path*: two entries of the
+//! route table, one for the previous hop and one for the next. All other packets are forwarded in
+//! either direction by the route in their header alone. So a packet can be forwarded as soon as its
+//! header has arrived (cut-through); the receiver verifies the check in the trailer.
 //!
-//! An intermediate system may impose a rate on the associations of a route (RCNTL), which it tells
-//! its neighbours when a trail is made, when the rate changes, and now and then while they ask.
+//! A router may limit the rate of all associations of a route. It sends the limit to its neighbours
+//! (RCNTL) when a path is installed, when the limit changes, and repeatedly with their requests.
 
 mod route_table;
 
@@ -25,29 +25,29 @@ use engine::{
 use route_table::RouteTable;
 use std::collections::{BTreeMap, VecDeque};
 
-/// What an intermediate system does.
+/// Options of a router.
 #[derive(Clone, Debug)]
 pub struct RouterConfig {
-    /// The neighbour on the way to a host. Hosts that are not listed are stations of a simulator,
-    /// and neighbours themselves.
+    /// The next hop to each host. A host that is not listed is a station of a simulator and a
+    /// neighbour itself.
     pub next_hops: BTreeMap<IpAddr, Address>,
-    /// Hosts that are not listed are nobody: on a real network it passes nothing on to them.
+    /// Hosts that are not listed are unreachable, as on a real network.
     pub only_listed: bool,
-    /// What all associations of a route together may send through it.
+    /// Rate limit of each route, for all its associations together.
     pub rate: Option<RateLimit>,
-    /// Trails at most; each takes some 300 bytes.
+    /// Paths at most; each takes some 300 bytes.
     ///
     /// 4096, as many as an endpoint has routes.
     pub paths_max: usize,
-    /// A trail that nothing passed for so long is forgotten.
+    /// A path without packets for this long is removed.
     ///
-    /// Two minutes: associations ask after a minute of silence.
+    /// Two minutes: idle associations send a keepalive every minute.
     pub idle_timeout: Duration,
-    /// Wait for the answer to a release, doubled with each try.
+    /// How long to wait for the answer to a release, doubled with each try.
     ///
     /// 500 ms, as an association's first WTIMER.
     pub release_timeout: Duration,
-    /// Octets that wait to be sent at most; more are dropped.
+    /// Octets queued for sending at most; more are dropped.
     ///
     /// 1 MiB is an endpoint's window.
     pub queue_max: usize,
@@ -67,14 +67,14 @@ impl Default for RouterConfig {
     }
 }
 
-/// An intermediate system. It has no circuits of its own.
+/// A router. It has no associations of its own.
 #[derive(Debug)]
 pub struct Router {
     config: RouterConfig,
     routes: RouteTable,
-    /// Where to, what, and which arrival it was; 0 for its own.
+    /// Destination, octets, and the number of the arrival; 0 for the router's own packets.
     queue: VecDeque<(Address, Vec<u8>, u64)>,
-    /// The arrival transmitted last.
+    /// The arrival number of the packet transmitted last.
     last_forwarded: u64,
     queued_bytes: usize,
     counters: Counters,
@@ -82,11 +82,11 @@ pub struct Router {
 
 const VERSION: Version = Version::V36;
 
-/// A rate is told again to a neighbour that asks for something, so often.
+/// Shortest time between two RCNTL that answer a neighbour's status requests (0008, RCNTL).
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Router {
-    /// One without trails.
+    /// A router without paths.
     pub fn new(config: RouterConfig) -> Router {
         Router {
             config,
@@ -98,12 +98,12 @@ impl Router {
         }
     }
 
-    /// Trails there are.
+    /// The number of installed paths.
     pub fn paths(&self) -> usize {
         self.routes.len().div_ceil(2)
     }
 
-    /// Imposes a rate on every route from now on, and tells all neighbours.
+    /// Sets the rate limit of every route and sends it to all neighbours.
     pub fn set_rate(&mut self, now: Instant, rate: Option<RateLimit>) {
         self.config.rate = rate;
         for local_route in self.routes.all() {
@@ -122,7 +122,7 @@ impl Router {
         self.queue.push_back((to, octets, arrival));
     }
 
-    /// Sends a packet of its own.
+    /// Sends one of the router's own packets.
     fn send_own(&mut self, to: Address, route: u32, key: u32, body: BodyV3<'_>) {
         let header = HeaderV3 {
             kind: body.kind(),
@@ -155,7 +155,7 @@ impl Router {
         );
     }
 
-    /// Tells a neighbour the rate of its route, not more often than useful.
+    /// Sends RCNTL to the neighbour of a route: `at_once`, or once in [`RATE_INTERVAL`].
     fn send_rate(&mut self, now: Instant, local_route: u32, at_once: bool) {
         let limit = lower_limit(self.config.rate, self.routes.imposed_rate(local_route));
         if limit.is_none() && !at_once {
@@ -174,7 +174,7 @@ impl Router {
         self.send_own(neighbour, route, 0, BodyV3::Rcntl { rate, burst });
     }
 
-    /// What is to become of a packet; None when it is dropped.
+    /// Handles or forwards a packet; None if it is dropped.
     fn process(&mut self, now: Instant, from: Address, packet: &[u8]) -> Option<()> {
         let header = HeaderV3::parse_header_only(VERSION, packet).ok()?;
         match header.kind {
@@ -193,6 +193,7 @@ impl Router {
         }
         let opens_path = matches!(header.kind, PacketKind::First | PacketKind::Path);
         let has_sreq = header.options.has(Options::SREQ);
+        // 0008, Routes: the value is sent again as long as requests arrive with the sender's.
         if header.route & RTN_V3 == 0 && (opens_path || has_sreq) {
             let route = self.routes.outgoing_route(local_route);
             self.send_own(
@@ -226,7 +227,7 @@ impl Router {
         Some(())
     }
 
-    /// A trail for a FIRST or PATH: the leg it came by.
+    /// Installs a path for a FIRST or PATH: the route it arrived by.
     fn install_path(
         &mut self,
         now: Instant,
@@ -238,7 +239,7 @@ impl Router {
         if !opens_path || header.route == 0 || header.route & RTN_V3 != 0 {
             return None;
         }
-        // Here one look is taken behind the header, so all of it is checked.
+        // The segments behind the header are needed here, so both checks are verified.
         let body = PacketV3::parse(VERSION, packet).ok()?.body;
         let (BodyV3::First { address, .. } | BodyV3::Path(address)) = body else {
             return None;
@@ -247,6 +248,7 @@ impl Router {
             self.send_refusal(from, header, DiagValue::ADDRESS_FORMAT);
             return None;
         };
+        // 0008, An intermediate system: a full table or a way back is refused with DIAG.
         if to == from || self.paths() >= self.config.paths_max {
             self.send_refusal(from, header, DiagValue::NO_RESOURCE);
             return None;
@@ -255,7 +257,7 @@ impl Router {
         Some(self.routes.install(from, header.route, to, due))
     }
 
-    /// The next neighbour on the way to an address.
+    /// The next hop to an address.
     fn next_hop(&self, address: &AddressSegment<'_>) -> Option<Address> {
         let host = match address {
             AddressSegment::V4(ends) => IpAddr::V4(ends.dst_host),
@@ -323,7 +325,8 @@ impl Router {
         Some(())
     }
 
-    /// An intermediate system beyond `leg` imposes a rate, which whoever sends that way must know.
+    /// Handles RCNTL: a router beyond `local_route` limits the rate, and the neighbour of the
+    /// opposite route gets the lower of both limits (0008, RCNTL).
     fn handle_rcntl(&mut self, now: Instant, local_route: u32, packet: &[u8]) -> Option<()> {
         let BodyV3::Rcntl { rate, burst } = PacketV3::parse(VERSION, packet).ok()?.body else {
             return None;
@@ -350,7 +353,7 @@ impl Router {
     }
 }
 
-/// What both of two limits allow.
+/// The lower of two limits.
 fn lower_limit(one: Option<RateLimit>, other: Option<RateLimit>) -> Option<RateLimit> {
     match (one, other) {
         (Some(one), Some(other)) => Some(RateLimit {
@@ -419,7 +422,7 @@ impl engine::Router for Router {
         self.last_forwarded
     }
 
-    /// What goes by a known route and is passed on as it is needs no look behind the header.
+    /// Packets with a known route are forwarded by the header alone, except ROUTE and RCNTL.
     fn supports_cut_through(&self, path: Path, head: &[u8]) -> bool {
         let Ok(header) = HeaderV3::parse_header_only(VERSION, head) else {
             return false;

@@ -1,4 +1,4 @@
-//! The legs of trails: each is the route to one neighbour, and knows the other leg of its trail.
+//! The route table: each entry is a route to a neighbour, linked to the opposite one of its path.
 
 use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
@@ -9,23 +9,23 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Debug)]
 struct PathEntry {
     neighbour: Address,
-    /// The neighbour's value.
+    /// The neighbour's value for this route.
     remote_route: Option<u32>,
-    /// The other leg, until that was released.
+    /// The opposite route of the path, until it is released.
     opposite: Option<u32>,
-    /// When it is forgotten, or asked about again when it is being released.
+    /// When it is removed, or its release is sent again.
     expires_at: Instant,
-    /// When that is looked after; too early if something passed meanwhile.
+    /// Its entry in `timers`. May fire early: forwarding a packet does not move it (lazy re-arm).
     scheduled_at: Instant,
-    /// Releases that were asked for.
+    /// Releases sent.
     release_tries: u32,
-    /// What a system beyond the other leg imposes on those who send by this one.
+    /// The limit that a router beyond the opposite route imposes on senders by this one.
     imposed_rate: Option<RateLimit>,
-    /// When the rate was last told.
+    /// When RCNTL was last sent.
     rate_sent_at: Option<Instant>,
 }
 
-/// Legs by their own values, from 1, and by those of neighbours.
+/// Routes by the router's values, from 1, and by those of the neighbours.
 #[derive(Debug, Default)]
 pub(super) struct RouteTable {
     entries: Vec<Option<PathEntry>>,
@@ -34,7 +34,7 @@ pub(super) struct RouteTable {
     timers: BTreeSet<(Instant, u32)>,
 }
 
-/// Releases asked for before a leg is forgotten all the same.
+/// Releases sent before an unanswered route is removed.
 const RELEASE_TRIES_MAX: u32 = 8;
 
 impl RouteTable {
@@ -58,7 +58,7 @@ impl RouteTable {
         self.entries.get(index)?.as_ref()
     }
 
-    /// The leg of a packet from `neighbour` with `value` in its header.
+    /// The route of a packet from `neighbour` with `value` in its header.
     pub(super) fn find(&self, neighbour: Address, value: u32) -> Option<u32> {
         if value & RTN_V3 == 0 {
             return self.by_remote.get(&(neighbour, value)).copied();
@@ -69,7 +69,7 @@ impl RouteTable {
             .map(|_| own)
     }
 
-    /// A trail from `from`, which calls it `value`, to `to`: its first leg.
+    /// Installs a path from `from`, whose value is `value`, to `to`; returns the route to `from`.
     pub(super) fn install(&mut self, from: Address, value: u32, to: Address, due: Instant) -> u32 {
         let [first, second] = [(from, Some(value)), (to, None)].map(|(neighbour, remote)| {
             let entry = PathEntry {
@@ -99,7 +99,7 @@ impl RouteTable {
         first
     }
 
-    /// The neighbour calls the leg by `value`.
+    /// Sets the neighbour's value of a route.
     pub(super) fn assign(&mut self, local_route: u32, value: u32) {
         let Some(entry) = self.get_mut(local_route) else {
             return;
@@ -113,14 +113,14 @@ impl RouteTable {
         self.by_remote.insert((neighbour, value), local_route);
     }
 
-    /// What stands in the header of packets to the leg's neighbour.
+    /// The route value in packets to the neighbour: its own with RTN, or else the router's.
     pub(super) fn outgoing_route(&self, local_route: u32) -> u32 {
         let remote = self.get(local_route).and_then(|entry| entry.remote_route);
         remote.map_or(local_route, |value| value | RTN_V3)
     }
 
-    /// Something came by `leg`, and the trail is kept until `due` at least: where it goes, and with
-    /// which route.
+    /// The next hop and route value of a packet that arrived by `local_route`; keeps the path until
+    /// `due`.
     pub(super) fn next_hop(&mut self, local_route: u32, due: Instant) -> Option<(Address, u32)> {
         let entry = self.get_mut(local_route)?;
         entry.expires_at = due;
@@ -131,12 +131,13 @@ impl RouteTable {
         Some((neighbour, self.outgoing_route(opposite)))
     }
 
-    /// What is imposed on those who send by `leg`.
+    /// The limit imposed on senders by `local_route`.
     pub(super) fn imposed_rate(&self, local_route: u32) -> Option<RateLimit> {
         self.get(local_route)?.imposed_rate
     }
 
-    /// The neighbour of `leg` imposes a limit: the leg whose neighbour must know.
+    /// The neighbour of `local_route` imposes a limit: sets it for the opposite route, which is
+    /// returned.
     pub(super) fn set_imposed_rate(
         &mut self,
         local_route: u32,
@@ -147,7 +148,7 @@ impl RouteTable {
         Some(opposite)
     }
 
-    /// Whom to tell the rate, and by which route; None when it was told less than `every` ago.
+    /// The neighbour and route value for an RCNTL; None if one was sent less than `every` ago.
     pub(super) fn mark_rate_sent(
         &mut self,
         local_route: u32,
@@ -165,7 +166,8 @@ impl RouteTable {
         Some((neighbour, self.outgoing_route(local_route)))
     }
 
-    /// The neighbour released `leg`: the other one, which is now to be released too.
+    /// The neighbour released `local_route`: removes it and returns the opposite route, now due for
+    /// release.
     pub(super) fn release(&mut self, local_route: u32, now: Instant) -> Option<u32> {
         let opposite = self.get(local_route)?.opposite;
         self.remove(local_route);
@@ -179,7 +181,7 @@ impl RouteTable {
         Some(opposite)
     }
 
-    /// Forgets a leg. Its other one has nowhere to pass anything to any longer.
+    /// Removes a route. The opposite one no longer forwards packets.
     pub(super) fn remove(&mut self, local_route: u32) {
         let index = (local_route as usize).wrapping_sub(1);
         let Some(entry) = self.entries.get_mut(index).and_then(Option::take) else {
@@ -201,8 +203,8 @@ impl RouteTable {
         self.timers.first().map(|&(at, _)| at)
     }
 
-    /// Looks after the next leg that is due: forgets it with its trail, or has its neighbour asked to
-    /// release it: the leg, the neighbour, and the route of the packet. None when none is due.
+    /// Handles the next due route: removes its path, or returns the release to send (route,
+    /// neighbour, route value of the packet). None if no route is due.
     pub(super) fn take_due(
         &mut self,
         now: Instant,
@@ -217,7 +219,7 @@ impl RouteTable {
             self.timers.insert((at, local_route));
             return Some(None);
         }
-        // A leg with another one is idle; one without is being released.
+        // A route with an opposite one is idle; one without is being released.
         let releasing = entry.opposite.is_none() && entry.remote_route.is_some();
         if !releasing || entry.release_tries >= RELEASE_TRIES_MAX {
             let opposite = entry.opposite;

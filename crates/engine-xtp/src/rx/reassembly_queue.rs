@@ -1,27 +1,27 @@
-//! Bytes that came before their turn.
+//! The reassembly queue: out-of-order bytes until the gap before them is filled.
 
 use crate::pdu::Span;
 use std::collections::BTreeMap;
 
-/// Copies of what came beyond a gap, disjoint and ascending.
+/// Copies of the fragments beyond a gap, disjoint and ascending.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReassemblyQueue {
     fragments: BTreeMap<u64, Fragment>,
     bytes: usize,
 }
 
-/// What is said of a run of bytes.
+/// Flags of a fragment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FragmentFlags {
-    /// They begin with a tag.
+    /// The fragment begins with a tag (BTAG).
     pub(crate) begin_tag: bool,
-    /// They end with a tag.
+    /// The fragment ends with a tag (ETAG).
     pub(crate) end_tag: bool,
-    /// A message ends with the last.
+    /// A message ends with the fragment (EOM).
     pub(crate) end_of_message: bool,
 }
 
-/// A run of bytes.
+/// A contiguous range of bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Fragment {
     pub(crate) bytes: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Fragment {
 }
 
 impl ReassemblyQueue {
-    /// User bytes kept.
+    /// User bytes in the queue.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -38,15 +38,15 @@ impl ReassemblyQueue {
         self.fragments.is_empty()
     }
 
-    /// The byte behind the last.
+    /// Position after the last byte.
     pub(crate) fn end(&self) -> u64 {
         self.fragments
             .last_key_value()
             .map_or(0, |(at, fragment)| at + fragment.bytes.len() as u64)
     }
 
-    /// Keeps what of `bytes`, which begin at `seq`, is not there yet: how many bytes that was, or
-    /// None when it would be more than `pieces_max` runs.
+    /// Inserts those of `bytes`, which begin at `seq`, that are not there yet, and returns their
+    /// number; None when there would be more than `fragments_max` fragments.
     pub(crate) fn insert(
         &mut self,
         seq: u64,
@@ -85,14 +85,14 @@ impl ReassemblyQueue {
         Some(kept)
     }
 
-    /// The end of the run that covers `at`.
+    /// End of the fragment that covers `at`.
     fn covered_until(&self, at: u64) -> Option<u64> {
         let (&start, fragment) = self.fragments.range(..=at).next_back()?;
         let end = start + fragment.bytes.len() as u64;
         (end > at).then_some(end)
     }
 
-    /// Takes the run that continues at `position`, without what lies below it.
+    /// Removes the fragment that continues at `position`, without bytes below it.
     pub(crate) fn pop_at(&mut self, position: u64) -> Option<Fragment> {
         loop {
             let (&start, _) = self.fragments.first_key_value()?;
@@ -110,7 +110,7 @@ impl ReassemblyQueue {
         }
     }
 
-    /// The first `spans_max` ranges there are, neighbours joined.
+    /// The first `spans_max` ranges, adjacent fragments merged.
     pub(crate) fn spans(&self, spans_max: usize) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         for (&left, fragment) in &self.fragments {

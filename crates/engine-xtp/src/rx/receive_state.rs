@@ -1,4 +1,4 @@
-//! What a receiver remembers, in the peer's sequence numbers.
+//! State of the receiving direction, in the peer's sequence numbers.
 
 use super::ReassemblyQueue;
 use crate::numbers::sync_before;
@@ -6,45 +6,45 @@ use engine::Instant;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReceiveState {
-    /// Everything below arrived, or is given up.
+    /// Everything below was received, or given up (RCV.NXT).
     pub(crate) next_seq: u64,
-    /// Bytes delivered that the user has not taken.
+    /// Bytes delivered that the user has not consumed.
     pub(crate) unread_bytes: u64,
-    /// The allocation last told; it never goes back.
+    /// The allocation last advertised. It never shrinks.
     pub(crate) advertised_alloc: u64,
-    /// Bytes beyond `next` that came early.
+    /// Out-of-order bytes beyond `next_seq`.
     pub(crate) reassembly: ReassemblyQueue,
-    /// The end of the peer's stream, once known.
+    /// End of the peer's stream, once WCLOSE was received.
     pub(crate) final_seq: Option<u64>,
-    /// Bytes the user posted, in reservation mode.
+    /// Allocation from posted buffers (reservation mode).
     pub(crate) posted_alloc: u64,
-    /// The user posts its buffers.
+    /// The user has posted a buffer.
     pub(crate) user_posts: bool,
-    /// The sender wants no more allocated than what the user posted (RES).
+    /// The sender requests allocation of posted buffers only (RES).
     pub(crate) res_requested: bool,
-    /// The highest sync seen.
+    /// The highest sync received, to be echoed.
     pub(crate) highest_sync: Option<u32>,
-    /// A control packet is due when the user took everything below.
+    /// DREQ: a control packet is due when the user consumed everything below.
     pub(crate) delivery_report_at: Option<u64>,
-    /// When a gap was last reported unasked.
+    /// When a gap was last reported for FASTNAK.
     pub(crate) last_fastnak_at: Option<Instant>,
-    /// The packet before asked for a report (EDGE).
+    /// The previous packet had SREQ (EDGE).
     pub(crate) previous_had_sreq: bool,
     /// Bytes were lost since the last delivery.
     pub(crate) gap_pending: bool,
-    /// Bytes were lost, and where a message begins is known only behind the next end of one.
+    /// Bytes were lost; everything up to the next end of a message is discarded.
     pub(crate) discarding_partial_message: bool,
-    /// The sender forbids asking again (NOERR).
+    /// The sender does not retransmit (NOERR).
     pub(crate) error_control_off: bool,
 }
 
 impl ReceiveState {
-    /// Whether everything the peer ever sends is here.
+    /// Whether the peer's stream was received completely.
     pub(crate) fn is_complete(&self) -> bool {
         self.final_seq.is_some_and(|last| self.next_seq >= last)
     }
 
-    /// One beyond the last byte the user took.
+    /// Delivered sequence number: everything below was consumed by the user.
     pub(crate) fn dseq(&self) -> u64 {
         self.next_seq - self.unread_bytes.min(self.next_seq)
     }

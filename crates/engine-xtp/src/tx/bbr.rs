@@ -1,43 +1,43 @@
-//! A congestion controller that measures the bottleneck instead of waiting for it to lose packets.
+//! BBR congestion control, reduced (Cardwell et al. 2016, draft-ietf-ccwg-bbr; 0011).
 //!
-//! As BBR does (Cardwell et al. 2016), it keeps two estimates: the highest rate at which bytes were
-//! delivered lately, and the shortest round trip. It sends at that rate, now and then a little faster
-//! to see whether there is more, then slower so that the queue it made goes away; and it lets twice
-//! the product of both be on the way. A lost packet says nothing about the path, one in eight does.
+//! It estimates the bottleneck bandwidth (windowed maximum of the delivery rate) and the minimum
+//! RTT, paces at that bandwidth, probes for more and drains the queue afterwards. About twice the
+//! bandwidth-delay product (BDP) may be in flight. Random loss is ignored; one packet in eight lost
+//! in a round lowers `inflight_hi`.
 
 use crate::numbers::sync_before;
 use core::time::Duration;
 use engine::Instant;
 use std::collections::VecDeque;
 
-/// What a report tells of the path.
+/// What a control packet acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckSample {
-    /// Bytes the peer is known to have.
+    /// Bytes that the peer has.
     pub(crate) delivered: u64,
     /// Bytes sent so far.
     pub(crate) sent: u64,
-    /// The round trip and what was known when it began, if the report answers a request.
+    /// An RTT sample, if the control packet answers a status request.
     pub(crate) rtt_sample: Option<RttSample>,
 }
 
-/// A round trip.
+/// An RTT sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RttSample {
     pub(crate) rtt: Duration,
-    /// Bytes sent before it began.
+    /// Bytes sent before its status request.
     pub(crate) sent: u64,
-    /// Of its request.
+    /// Sync of its status request.
     pub(crate) sync: u32,
 }
 
-/// What was known when a request was sent.
+/// State when a status request was sent, for the delivery rate.
 #[derive(Clone, Copy, Debug)]
 struct RequestSample {
     sync: u32,
-    /// Bytes the peer was known to have.
+    /// Bytes that the peer had.
     delivered: u64,
-    /// Since when.
+    /// When they were delivered.
     at: Instant,
     /// The user had nothing more to send.
     app_limited: bool,
@@ -45,13 +45,13 @@ struct RequestSample {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BbrState {
-    /// The rate doubles and more each round trip.
+    /// Doubles the sending rate each round.
     Startup,
-    /// The queue that made goes away.
+    /// Drains the queue of startup.
     Drain,
-    /// One of the parts of a cycle.
+    /// Cruises and probes for bandwidth: the phase of the gain cycle.
     ProbeBw(usize),
-    /// Little is sent, to see the shortest round trip.
+    /// Sends little, to measure the minimum RTT.
     ProbeRtt,
 }
 
@@ -59,72 +59,73 @@ enum BbrState {
 pub(crate) struct Bbr {
     mss: u64,
     state: BbrState,
-    /// When the phase began.
+    /// When the state was entered.
     state_since: Instant,
-    /// The highest rates of the last round trips, bytes a second.
+    /// Highest delivery rate of each of the last rounds, bytes a second.
     max_bw_filter: [u64; MAX_BW_FILTER_LEN],
     round_count: usize,
-    /// The round trip ends when what was sent up to here is answered.
+    /// The round ends when everything sent up to here is acknowledged.
     round_end: u64,
-    /// In this round trip the user had more to send than left.
+    /// A sample of this round was not application-limited.
     round_not_app_limited: bool,
-    /// The highest rate of startup, and the round trips since it grew.
+    /// Highest bandwidth in startup, and rounds since it grew by a quarter.
     full_bw: u64,
     full_bw_count: u32,
     min_rtt_ns: u64,
-    /// When it was measured.
+    /// When the minimum RTT was measured.
     min_rtt_at: Instant,
-    /// The shortest since a look began.
+    /// Minimum RTT since ProbeRTT began.
     probe_rtt_min_ns: u64,
     delivered: u64,
     delivered_at: Instant,
-    /// In this round trip.
+    /// Bytes lost in this round.
     lost_in_round: u64,
     round_start_delivered: u64,
-    /// Of the requests that were not answered yet, oldest first.
+    /// Samples of outstanding status requests, oldest first.
     request_samples: VecDeque<RequestSample>,
-    /// Bytes on the way at most, after a round trip with many losses.
+    /// Upper bound of bytes in flight after a round with excessive loss.
     inflight_hi: u64,
-    /// Nothing was heard since a request was not answered.
+    /// WTIMER expired and nothing was received since.
     wtimer_expired: bool,
-    /// When what was sent is paid for.
+    /// Pacing: when the next packet may be sent.
     pacing_release: Instant,
     now: Instant,
 }
 
-/// Bytes on the way before anything was measured, in packets, as RFC 6928 has it.
+/// Initial window in packets (RFC 6928).
 const INITIAL_CWND_SEGMENTS: u64 = 10;
 
-/// The least that may be on the way, in packets.
+/// Smallest window in packets (BBR.MinPipeCwnd).
 const MIN_PIPE_CWND_SEGMENTS: u64 = 4;
 
-/// Round trips a rate is remembered: a cycle and two more.
+/// Rounds in the bandwidth filter: a gain cycle and two more (BBR.MaxBwFilterLen).
 const MAX_BW_FILTER_LEN: usize = 10;
 
-/// Requests remembered: as many as an association does.
+/// Limit of request samples, as of outstanding status requests.
 const REQUEST_SAMPLES_MAX: usize = 64;
 
-/// Gains in 64ths. 185 is 2/ln 2, with which sending doubles each round trip; 22 undoes it.
+/// Gains in 64ths. 185 is 2/ln 2, which doubles the rate each round; 22 is its inverse.
 const GAIN_UNIT: u64 = 64;
 const STARTUP_GAIN: u64 = 185;
 const DRAIN_GAIN: u64 = 22;
-/// A cycle: more, less, and six parts a hundredth below the estimate, so that queues go away.
+/// Gain cycle of ProbeBW: up, down, then six rounds of cruising just below the estimate, so that
+/// queues drain.
 const PROBE_BW_GAINS: [u64; 8] = [80, 48, 63, 63, 63, 63, 63, 63];
 
-/// Round trips without a quarter more that end startup.
+/// Rounds without a quarter more bandwidth that end startup.
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// Ages of the shortest round trip after which it is measured anew, and how long that takes.
+/// Age of the minimum RTT that starts ProbeRTT, and the duration of ProbeRTT.
 const MIN_RTT_FILTER_LEN: Duration = Duration::from_secs(10);
 const PROBE_RTT_DURATION: Duration = Duration::from_millis(200);
 
-/// What may be sent at once, and made up for when a timer was late.
+/// Burst that pacing allows, which also makes up for late timers.
 const PACING_BURST: Duration = Duration::from_millis(2);
 
-/// No path has more than 1 GiB in flight.
+/// Largest window: no path has more than 1 GiB in flight.
 const CWND_MAX: u64 = 1 << 30;
 
-/// The highest rate reckoned with: 2^36 bytes a second are 550 Gbit/s.
+/// Highest bandwidth: 2^36 bytes a second are 550 Gbit/s.
 const BW_MAX: u64 = 1 << 36;
 
 impl Bbr {
@@ -154,7 +155,7 @@ impl Bbr {
         }
     }
 
-    /// The request `sync` is sent; `idle` when the user has nothing more to send.
+    /// Status request `sync` is sent; `app_limited` when the user has nothing more to send.
     pub(crate) fn on_status_request(&mut self, now: Instant, sync: u32, app_limited: bool) {
         if self.request_samples.len() == REQUEST_SAMPLES_MAX {
             self.request_samples.pop_front();
@@ -168,13 +169,14 @@ impl Bbr {
         });
     }
 
-    /// One beyond the last byte that may be sent: as many are on the way then as may be.
+    /// Bytes below this may be sent: what was delivered plus the window. Bytes in flight are those
+    /// not delivered; acknowledgement would stop at the first gap (0011).
     pub(crate) fn send_limit(&self, acknowledged: u64) -> u64 {
         let delivered = self.delivered.max(acknowledged);
         delivered.saturating_add(self.cwnd())
     }
 
-    /// Bytes that may be on the way.
+    /// Congestion window.
     pub(crate) fn cwnd(&self) -> u64 {
         let least = MIN_PIPE_CWND_SEGMENTS * self.mss;
         let bdp = self.bdp();
@@ -183,14 +185,15 @@ impl Bbr {
         }
         let cwnd = match self.state {
             BbrState::Startup | BbrState::Drain => bdp / GAIN_UNIT * STARTUP_GAIN,
-            // What is reported late: requests are an eighth of the window apart.
+            // 2 BDP and a quarter for acknowledgement delay: requests are an eighth of the window
+            // apart.
             BbrState::ProbeBw(_) => 2 * bdp + bdp / 4,
             BbrState::ProbeRtt => bdp / 2,
         };
         cwnd.min(self.inflight_hi).clamp(least, CWND_MAX)
     }
 
-    /// Takes in a report.
+    /// Processes a control packet.
     pub(crate) fn on_ack_sample(&mut self, now: Instant, sample: &AckSample) {
         self.wtimer_expired = false;
         if sample.delivered > self.delivered || self.delivered_at == Instant::ZERO {
@@ -217,13 +220,13 @@ impl Bbr {
         self.advance_state(now, inflight);
     }
 
-    /// `bytes` are known to be lost.
+    /// `bytes` were lost.
     pub(crate) fn on_loss(&mut self, bytes: u64) {
         self.lost_in_round = self.lost_in_round.saturating_add(bytes);
     }
 
-    /// A request was not answered: what was known may be so no longer. Nothing is sent until one is,
-    /// so more silence says nothing more.
+    /// WTIMER expired: the path may have changed, so halve the bandwidth and restart. Data stop
+    /// until a request is answered, so further expirations carry no information.
     pub(crate) fn on_wtimer_expired(&mut self) {
         if std::mem::replace(&mut self.wtimer_expired, true) {
             return;
@@ -232,8 +235,8 @@ impl Bbr {
         (self.state, self.full_bw, self.full_bw_count) = (BbrState::Startup, 0, 0);
     }
 
-    /// Whether a packet may be sent now; if not, when to ask again. `alone` when nothing is on the
-    /// way: a time in which nothing was sent says nothing of the path.
+    /// When pacing allows the next packet; None for now. With `nothing_in_flight`, the idle time
+    /// before is excluded from the delivery rate.
     pub(crate) fn blocked_until(
         &mut self,
         now: Instant,
@@ -246,7 +249,7 @@ impl Bbr {
         (self.pacing_release > now + PACING_BURST).then_some(self.pacing_release)
     }
 
-    /// A packet was sent.
+    /// A packet was sent: advances the pacing release time.
     pub(crate) fn on_packet_sent(&mut self, octets: usize) {
         let rate = self.pacing_rate();
         if rate == 0 {
@@ -261,7 +264,7 @@ impl Bbr {
         self.pacing_release = from + Duration::from_nanos(span);
     }
 
-    /// Bytes a second to send at; 0 for as many as the window lets.
+    /// Pacing rate in bytes a second; 0 for no pacing, before the first sample.
     fn pacing_rate(&self) -> u64 {
         let gain = match self.state {
             BbrState::Startup => STARTUP_GAIN,
@@ -275,19 +278,19 @@ impl Bbr {
         }
     }
 
-    /// The least that may be on the way in a round trip, or in a tenth of a second: slower than that
-    /// nothing would be learnt of a path that got better.
+    /// Lowest pacing rate: the smallest window in a round trip of at least 0.1 s. A lower rate
+    /// would not notice a path that got better.
     fn min_pacing_rate(&self) -> u64 {
         let rtt_ns = self.min_rtt_ns.clamp(100_000_000, 10_000_000_000);
         (MIN_PIPE_CWND_SEGMENTS * self.mss * 1_000_000_000 / rtt_ns).max(1)
     }
 
-    /// The highest rate of the last round trips.
+    /// Bandwidth estimate: the maximum of the filter.
     fn max_bw(&self) -> u64 {
         self.max_bw_filter.iter().copied().max().unwrap_or(0)
     }
 
-    /// Bytes the path holds; 0 as long as that is not known.
+    /// Bandwidth-delay product in bytes; 0 while unknown.
     fn bdp(&self) -> u64 {
         if self.min_rtt_ns == u64::MAX {
             return 0;
@@ -306,8 +309,8 @@ impl Bbr {
         }
     }
 
-    /// What was delivered since the request was sent, and since when that was counted: at least a
-    /// round trip, so that answers that come together do not look like a fast path.
+    /// Delivery rate since the state recorded with the request. The interval is at least a round
+    /// trip, so that compressed acknowledgements do not inflate the rate.
     fn update_max_bw(&mut self, now: Instant, request: &RequestSample) {
         let span = now.since(request.at).as_nanos().max(1);
         let bytes = u128::from(self.delivered.saturating_sub(request.delivered));
@@ -332,7 +335,7 @@ impl Bbr {
         }
         self.round_end = sent;
         (self.lost_in_round, self.round_start_delivered) = (0, self.delivered);
-        // A user that sends little says nothing of the path: what was found of it is kept.
+        // An application-limited round says nothing about the path: the filter does not advance.
         if std::mem::take(&mut self.round_not_app_limited) {
             if self.state == BbrState::Startup {
                 self.check_full_bw(excessive_loss);
@@ -342,7 +345,7 @@ impl Bbr {
         }
     }
 
-    /// Whether startup found the bottleneck.
+    /// Whether startup filled the path (BBRCheckFullBWReached).
     fn check_full_bw(&mut self, excessive_loss: bool) {
         let max_bw = self.max_bw();
         if max_bw > self.full_bw + self.full_bw / 4 {
@@ -371,7 +374,7 @@ impl Bbr {
                 BbrState::ProbeBw((part + 1) % PROBE_BW_GAINS.len())
             }
             BbrState::ProbeRtt if spent >= PROBE_RTT_DURATION.max(min_rtt) => {
-                // Whatever was before: the path may have become longer.
+                // The path may have become longer, so an increase counts too.
                 self.min_rtt_at = now;
                 if self.probe_rtt_min_ns < u64::MAX {
                     self.min_rtt_ns = self.probe_rtt_min_ns;
@@ -392,7 +395,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A path of `rate` bytes a second and `trip_ms`, on which nothing is lost, seen for a second.
+    /// The state after a second on a lossless path of `rate` bytes a second and `rtt_ms`.
     fn after_a_second(rate: u64, rtt_ms: u64) -> Bbr {
         let mut control = Bbr::new(1000);
         let (mut sent, mut last_request, mut free, mut sync) = (0u64, 0u64, 0u64, 0u32);

@@ -1,27 +1,27 @@
-//! An optional congestion controller, so that XTP can share a path.
+//! Congestion control, optional (0011).
 
 use super::bbr::{AckSample, Bbr};
 use crate::config::Congestion;
 use engine::Instant;
 
-/// One of the kinds there are.
+/// The congestion controller of an association.
 #[derive(Clone, Debug)]
 pub(crate) enum CongestionController {
     Window(WindowController),
     Bbr(Box<Bbr>),
 }
 
-/// A window that grows until something happens.
+/// Slow start and congestion avoidance (RFC 5681).
 #[derive(Clone, Debug)]
 pub(crate) struct WindowController {
-    /// A long round trip is something too.
+    /// A long RTT reduces the window too.
     reacts_to_delay: bool,
     mss: u64,
     cwnd: u64,
     ssthresh: u64,
 }
 
-/// Packets in the first window, as RFC 6928 has it.
+/// Initial window in packets (RFC 6928).
 const INITIAL_CWND_SEGMENTS: u64 = 10;
 
 impl CongestionController {
@@ -47,7 +47,7 @@ impl CongestionController {
         }
     }
 
-    /// One beyond the last byte that may be sent when everything below `acknowledged` was.
+    /// Bytes below this may be sent when everything below `acknowledged` is acknowledged.
     pub(crate) fn send_limit(&self, acknowledged: u64) -> u64 {
         match self {
             CongestionController::Window(control) => acknowledged.saturating_add(control.cwnd),
@@ -55,7 +55,7 @@ impl CongestionController {
         }
     }
 
-    /// Bytes between two status requests at most: whoever measures wants reports.
+    /// Largest distance of two status requests in bytes. BBR needs frequent samples (0011).
     pub(crate) fn status_interval_bytes(&self) -> u64 {
         match self {
             CongestionController::Window(_) => u64::MAX,
@@ -63,7 +63,7 @@ impl CongestionController {
         }
     }
 
-    /// The request `sync` is sent; `idle` when the user has nothing more to send.
+    /// Status request `sync` is sent; `app_limited` when the user has nothing more to send.
     pub(crate) fn on_status_request(&mut self, now: Instant, sync: u32, app_limited: bool) {
         if let CongestionController::Bbr(control) = self {
             control.on_status_request(now, sync, app_limited);
@@ -76,7 +76,7 @@ impl CongestionController {
         }
     }
 
-    /// A round trip was measured; `queued` when much of it was spent in queues.
+    /// An RTT was measured; `queued` when it exceeds twice the minimum RTT.
     pub(crate) fn on_rtt_sample(&mut self, queued: bool) {
         if let CongestionController::Window(control) = self
             && control.reacts_to_delay
@@ -86,14 +86,14 @@ impl CongestionController {
         }
     }
 
-    /// A report came.
+    /// A control packet was received.
     pub(crate) fn on_ack_sample(&mut self, now: Instant, sample: &AckSample) {
         if let CongestionController::Bbr(control) = self {
             control.on_ack_sample(now, sample);
         }
     }
 
-    /// `bytes` are to be sent again.
+    /// `bytes` were lost.
     pub(crate) fn on_loss(&mut self, bytes: u64) {
         match self {
             CongestionController::Window(control) => control.reduce_to(control.cwnd / 2),
@@ -101,11 +101,11 @@ impl CongestionController {
         }
     }
 
-    /// A request was not answered.
+    /// WTIMER expired.
     pub(crate) fn on_wtimer_expired(&mut self) {
         match self {
             CongestionController::Window(control) => {
-                // Begins anew.
+                // Slow start again, as after a retransmission timeout (RFC 5681 s. 3.1).
                 control.reduce_to(control.cwnd / 2);
                 control.cwnd = 2 * control.mss;
             }
@@ -113,7 +113,7 @@ impl CongestionController {
         }
     }
 
-    /// When a packet may be sent, if not now; `alone` when nothing is on the way.
+    /// When pacing allows the next packet, if not now.
     #[inline]
     pub(crate) fn blocked_until(
         &mut self,
@@ -160,7 +160,7 @@ impl WindowController {
     }
 }
 
-/// No path has more than 1 GiB in flight.
+/// Largest window: no path has more than 1 GiB in flight.
 const CWND_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn cwnd_slow_start_then_avoidance_and_halving() {
-        let mut control = CongestionController::new(Congestion::Loss, 1000).expect("it is on");
+        let mut control =
+            CongestionController::new(Congestion::Loss, 1000).expect("congestion control is on");
         control.on_acknowledged(10_000);
         assert_eq!(control.cwnd(), 20_000);
         control.on_loss(1000);

@@ -1,25 +1,26 @@
-//! Where messages end in the send store.
+//! Ends of messages in the send buffer.
 
 use std::collections::VecDeque;
 
-/// Ends of messages not yet acknowledged, ascending. The host bounds how many there are: each
-/// stands for at least one byte of its send store.
+/// Ends of messages not yet acknowledged, ascending. The host's send buffer bounds their number:
+/// each message has at least one byte.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MessageEnds {
     ends: VecDeque<u64>,
-    /// Index of the first end beyond the new data sent so far: the usual question.
+    /// Index of the first end beyond the new data sent so far, the usual lookup.
     next: usize,
 }
 
 impl MessageEnds {
-    /// An empty message ends where the one before did; it has no byte to travel with.
+    /// Adds the end of a message. An empty message has no byte to be sent with and is left out
+    /// (0007, Sequence numbers).
     pub(crate) fn push(&mut self, end: u64) {
         if self.ends.back().is_none_or(|&last| last < end) {
             self.ends.push_back(end);
         }
     }
 
-    /// The first end there is.
+    /// The first end.
     pub(crate) fn first(&self) -> Option<u64> {
         self.ends.front().copied()
     }
@@ -40,7 +41,7 @@ impl MessageEnds {
         self.ends.get(at).copied()
     }
 
-    /// Forgets ends at or below `position`.
+    /// Releases ends at or below `position`.
     pub(crate) fn release(&mut self, position: u64) {
         while self.ends.front().is_some_and(|&end| end <= position) {
             self.ends.pop_front();

@@ -1,4 +1,5 @@
-//! Rate control: a bucket that is filled at once and empties once a period.
+//! Rate control: credit of one burst, refilled once every burst / rate; it does not accumulate
+//! (0007, Traffic specifiers).
 
 use crate::config::RateLimit;
 use core::time::Duration;
@@ -20,7 +21,7 @@ impl RateCredit {
         }
     }
 
-    /// Keeps to `limit` from now on.
+    /// Changes the limit.
     pub(crate) fn set_limit(&mut self, limit: RateLimit, now: Instant) {
         if self.limit != limit {
             self.limit = limit;
@@ -29,8 +30,7 @@ impl RateCredit {
         }
     }
 
-    /// Whether a packet may be sent now. A burst shorter than a packet lets one through and goes
-    /// into debt.
+    /// Whether a packet may be sent now. With a burst shorter than a packet, credit goes negative.
     pub(crate) fn allows(&mut self, now: Instant) -> bool {
         if now >= self.refill_at {
             let burst = i64::from(self.limit.burst_bytes.max(1));
@@ -53,7 +53,7 @@ impl RateCredit {
     }
 }
 
-/// Who limits a sender. It keeps to the lowest of the rates and the lowest of the bursts.
+/// Limits of both sides. The lower rate and the lower burst apply.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RateLimits {
     pub(crate) own: Option<RateLimit>,
@@ -61,7 +61,7 @@ pub(crate) struct RateLimits {
 }
 
 impl RateLimits {
-    /// What all of them allow; None without a limit.
+    /// The limit in force; None without a limit.
     pub(crate) fn effective(&self) -> Option<RateLimit> {
         let limits = [self.own, self.peer].into_iter().flatten();
         limits.reduce(|one, other| RateLimit {

@@ -1,4 +1,4 @@
-//! Round-trip time and the WTIMER made from it, after RFC 6298.
+//! RTT estimation and WTIMER, after RFC 6298.
 
 use crate::config::Config;
 use core::time::Duration;
@@ -27,22 +27,22 @@ impl RttEstimator {
         self.min_rtt_ns = self.min_rtt_ns.min(ns);
     }
 
-    /// The smoothed round-trip time; zero before the first sample.
+    /// Smoothed RTT (srtt); zero before the first sample.
     pub(crate) fn srtt(&self) -> Duration {
         Duration::from_nanos(self.srtt_ns)
     }
 
-    /// How much round trips vary; zero before the first sample.
+    /// RTT variation (rttvar); zero before the first sample.
     pub(crate) fn rttvar(&self) -> Duration {
         Duration::from_nanos(self.rttvar_ns)
     }
 
-    /// Whether `rtt` is more than twice the shortest one seen.
+    /// Whether `rtt` exceeds twice the minimum RTT.
     pub(crate) fn is_queue_building(&self, rtt: Duration) -> bool {
         self.min_rtt_ns > 0 && rtt > Duration::from_nanos(2 * self.min_rtt_ns)
     }
 
-    /// WTIMER for the `tries`-th attempt, counted from 0.
+    /// WTIMER for the `tries`-th attempt, counted from 0 (0007, WTIMER).
     pub(crate) fn wtimer(&self, config: &Config, tries: u32) -> Duration {
         let base = if self.srtt_ns == 0 {
             config.initial_rtt.map_or(config.wtimer_initial, |rtt| {

@@ -1,4 +1,4 @@
-//! What a sender remembers. Positions of the send store are sequence numbers.
+//! State of the sending direction. Positions in the send buffer are sequence numbers.
 
 use super::{
     CongestionController, MessageEnds, RateCredit, RateLimits, RttEstimator, TagPositions,
@@ -7,67 +7,67 @@ use core::ops::Range;
 use engine::Instant;
 use std::collections::VecDeque;
 
-/// A status request on its way.
+/// An outstanding status request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StatusRequest {
     pub(crate) sync: u32,
-    /// Everything below was sent before it or with it.
+    /// Everything below was sent before or with the request.
     pub(crate) highest_sent: u64,
     pub(crate) sent_at: Instant,
-    /// It is answered when the peer's user took everything, which is no round trip.
+    /// A DREQ, answered when the peer's user consumed everything: no RTT sample.
     pub(crate) asks_delivery: bool,
 }
 
-/// The synchronizing handshake.
+/// The synchronizing handshake (0007, WTIMER).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SyncHandshake {
     pub(crate) started_at: Instant,
     pub(crate) tries: u32,
-    /// The sync its end must echo.
+    /// The sync that must be echoed to end it.
     pub(crate) sync: u32,
 }
 
-/// Requests remembered at most: of more than that, the oldest are not needed any longer.
+/// Limit of outstanding requests; beyond it the oldest is forgotten.
 const REQUESTS_MAX: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SendState {
-    /// The store holds bytes below this.
+    /// End of the data that the user submitted.
     pub(crate) submitted: u64,
-    /// Bytes below this leave even in a part-filled packet.
+    /// Bytes below this are sent even in a part-filled packet (PSH).
     pub(crate) pushed: u64,
-    /// The next byte to send for the first time.
+    /// The next byte to send for the first time (SND.NXT).
     pub(crate) next_seq: u64,
-    /// Where the slot last cut from ends.
+    /// End of the slot that the last packet was taken from.
     pub(crate) slot_boundary: u64,
-    /// Everything below was acknowledged, or given up.
+    /// Everything below was acknowledged, or given up (SND.UNA).
     pub(crate) acknowledged: u64,
     /// The peer's allocation.
     pub(crate) alloc: u64,
-    /// The peer said it; before, it is what this side takes for granted.
+    /// The allocation came from the peer; before, it is the configured initial window.
     pub(crate) alloc_received: bool,
-    /// Longest payload the peer accepts.
+    /// Largest payload that the peer accepts.
     pub(crate) payload_max: u64,
-    /// Ranges to send again, ascending.
+    /// Ranges to retransmit, ascending.
     pub(crate) retransmission_queue: VecDeque<Range<u64>>,
-    /// Something of `lost` was sent since a request last went with it.
+    /// Retransmissions have been sent since the last status request.
     pub(crate) retransmitted_since_request: bool,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub(crate) retransmissions: u64,
     pub(crate) message_ends: MessageEnds,
     pub(crate) begin_tags: TagPositions,
-    /// Where messages end with a tag.
+    /// Ends of messages with an end tag.
     pub(crate) end_tags: TagPositions,
-    /// The user will add no more.
+    /// The user finished: no more data follow.
     pub(crate) finishing: bool,
     /// The last sync used.
     pub(crate) sync: u32,
-    /// Reports that echo less were made before the last retransmission arrived.
+    /// Control packets that echo an older sync were sent before the last retransmission arrived.
     pub(crate) saved_sync: u32,
     pub(crate) outstanding_requests: VecDeque<StatusRequest>,
-    /// The next DATA packet is to make a request.
+    /// The next DATA packet carries a status request.
     pub(crate) request_with_next_data: bool,
-    /// Bytes sent since the last request.
+    /// Bytes sent since the last status request.
     pub(crate) bytes_since_request: u64,
     pub(crate) handshake: Option<SyncHandshake>,
     pub(crate) rtt: RttEstimator,
@@ -82,7 +82,7 @@ impl SendState {
         self.next_seq - self.acknowledged.min(self.next_seq)
     }
 
-    /// Keeps to the limits as they are now.
+    /// Applies the current rate limits.
     pub(crate) fn apply_rate_limits(&mut self, now: Instant) {
         match (self.limits.effective(), &mut self.rate_credit) {
             (Some(limit), Some(credit)) => credit.set_limit(limit, now),
@@ -91,7 +91,7 @@ impl SendState {
         }
     }
 
-    /// A new status request, remembered: its sync.
+    /// Records a new status request and returns its sync.
     pub(crate) fn new_status_request(&mut self, now: Instant, asks_delivery: bool) -> u32 {
         self.sync = self.sync.wrapping_add(1);
         if self.outstanding_requests.len() == REQUESTS_MAX {
@@ -116,7 +116,7 @@ impl SendState {
         self.sync
     }
 
-    /// Forgets what lies below `position`.
+    /// Releases everything below `position`.
     pub(crate) fn release(&mut self, position: u64) {
         self.acknowledged = position;
         self.message_ends.release(position);

@@ -1,10 +1,9 @@
-//! Where tags are in the send store: the beginnings of those in front of messages, the ends of those
-//! behind them.
+//! Positions of tags in the send buffer: starts of begin tags, ends of end tags.
 
 use std::collections::VecDeque;
 
-/// Places of tags not yet acknowledged, ascending. Most associations have none, and pay for a
-/// pointer. The host bounds how many there are: each stands for eight bytes of its send store.
+/// Positions of tags not yet acknowledged, ascending. Most associations have none and pay for a
+/// pointer only. The host's send buffer bounds their number: each tag has eight bytes.
 #[expect(clippy::box_collection, reason = "an empty queue is 32 octets")]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TagPositions(Option<Box<VecDeque<u64>>>);
@@ -15,7 +14,7 @@ impl TagPositions {
         self.0.is_none()
     }
 
-    /// Adds one behind all others; one that is not is left out.
+    /// Appends a position; one that is not beyond all others is ignored.
     pub(crate) fn push(&mut self, start: u64) {
         let tags = self.0.get_or_insert_default();
         if tags.back().is_none_or(|&last| last < start) {
@@ -23,7 +22,7 @@ impl TagPositions {
         }
     }
 
-    /// Takes back the last one if it is at `start`.
+    /// Removes the last position if it is `start`.
     pub(crate) fn remove_last(&mut self, start: u64) {
         if let Some(tags) = &mut self.0
             && tags.back() == Some(&start)
@@ -37,7 +36,7 @@ impl TagPositions {
         self.0.as_ref()?.front().copied()
     }
 
-    /// Whether one is at `start`, and where the next one is.
+    /// Whether a tag is at `start`, and the position of the next one.
     pub(crate) fn at(&self, start: u64) -> (bool, u64) {
         let Some(tags) = &self.0 else {
             return (false, u64::MAX);
@@ -48,14 +47,14 @@ impl TagPositions {
         (here, next.copied().unwrap_or(u64::MAX))
     }
 
-    /// The first one behind `position`.
+    /// The first position beyond `position`.
     pub(crate) fn next_after(&self, position: u64) -> Option<u64> {
         let tags = self.0.as_ref()?;
         let at = tags.partition_point(|&tag| tag <= position);
         tags.get(at).copied()
     }
 
-    /// Forgets those below `position`.
+    /// Releases positions below `position`.
     #[inline]
     pub(crate) fn release(&mut self, position: u64) {
         let Some(tags) = &mut self.0 else {

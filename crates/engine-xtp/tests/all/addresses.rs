@@ -1,4 +1,4 @@
-//! Openings whose address or traffic cannot be read, or is for somebody else.
+//! FIRST with an address or traffic specifier that is malformed, unsupported or for another host.
 
 use engine::{Address, Batch, Engine, Instant};
 use engine_xtp::pdu::{AddressFormat, Body, DiagValue, Format, Header, Options, Packet};
@@ -45,7 +45,7 @@ fn first_refusal_names_bad_address_or_traffic() {
     assert_eq!(
         with(&direct, &traffic),
         None,
-        "direct addresses are the listener's affair"
+        "direct addresses are up to the listener"
     );
     for code in [2, 3, 4, 77, 200] {
         let other = [0, 8, 0, code, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! What a user may ask of an association besides bytes: rates, priorities, tags, queues, services.
+//! Options of an association: rates, priorities, tags, queue limits, services.
 
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
 use crate::user::Plan;
@@ -11,17 +11,17 @@ use engine_xtp::{Config, Holdings, RateLimit, Xtp};
 use link::LinkConfig;
 use std::collections::BTreeMap;
 
-/// Two endpoints and all of their circuits, carried by hand. User bytes are zeros.
+/// Two endpoints and all of their associations; packets are carried by hand. User bytes are zeros.
 pub struct EnginePair {
     pub engines: [Xtp; 2],
     pub now: Instant,
-    /// Circuits that the second accepted, by those of the first.
+    /// Associations that the second endpoint accepted, by those of the first.
     pub pairs: BTreeMap<AssociationId, AssociationId>,
     delivered: Vec<(AssociationId, bool, usize)>,
 }
 
 impl EnginePair {
-    pub fn new(config: &Config, circuits: usize) -> (EnginePair, Vec<AssociationId>) {
+    pub fn new(config: &Config, associations: usize) -> (EnginePair, Vec<AssociationId>) {
         let mut ends = EnginePair {
             engines: both(config, 9).map(Xtp::new),
             now: Instant::from_nanos(1_000_000),
@@ -29,7 +29,7 @@ impl EnginePair {
             delivered: Vec::new(),
         };
         ends.engines[1].listen(true);
-        let ids = (0..circuits).map(|_| ends.open()).collect();
+        let ids = (0..associations).map(|_| ends.open()).collect();
         (ends, ids)
     }
 
@@ -46,7 +46,7 @@ impl EnginePair {
         id
     }
 
-    /// The packets one side sends now, not carried, at most `most`.
+    /// Up to `most` packets that one side sends now; they are not carried.
     pub fn take(&mut self, side: usize, most: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         while packets.len() < most {
@@ -93,7 +93,7 @@ impl EnginePair {
         }
     }
 
-    /// Lets time pass up to `end`, with everything carried at once.
+    /// Advances time by `span`; packets arrive at once.
     fn pass(&mut self, span: Duration) {
         let end = self.now + span;
         loop {
@@ -166,7 +166,7 @@ fn rate_imposed_changed_and_lifted_by_either_end() {
         ends.settle();
         assert_eq!(ends.engines[sender].rate(from), None);
         let sent = ends.engines[sender].counters().bytes_sent;
-        assert_eq!(sent, written, "nothing holds it back any more");
+        assert_eq!(sent, written, "no limit is left");
     }
 }
 
@@ -189,7 +189,7 @@ fn lost_rate_resent() {
         assert_eq!(
             ends.engines[imposer].counters().packets_built,
             built,
-            "and no more then"
+            "no further control packets"
         );
     }
 }
@@ -217,7 +217,7 @@ fn lowest_sort_sent_first_unsorted_last() {
         });
     }
     assert!(order.is_sorted(), "{order:?}");
-    // One more urgent becomes active: it is next.
+    // A more urgent association becomes active and is served next.
     ends.engines[0].set_sort(ids[3], Some(1));
     ends.engines[0].submit(ends.now, ids[3], 60_000, true);
     ends.engines[0].submit(ends.now, ids[2], 60_000, true);
@@ -232,10 +232,10 @@ fn users_and_control_served_by_priority() {
     for (id, sort) in ids.iter().zip([None, Some(9), Some(2)]) {
         ends.engines[1].set_sort(ends.pairs[id], sort);
     }
-    let mut circuits: Vec<AssociationId> = ids.iter().map(|id| ends.pairs[id]).collect();
-    ends.engines[1].sort_by_priority(&mut circuits);
+    let mut associations: Vec<AssociationId> = ids.iter().map(|id| ends.pairs[id]).collect();
+    ends.engines[1].sort_by_priority(&mut associations);
     let peer = |at: usize| ends.pairs[&ids[at]];
-    assert_eq!(circuits, [peer(2), peer(1), peer(0)]);
+    assert_eq!(associations, [peer(2), peer(1), peer(0)]);
     for id in &ids {
         ends.engines[0].submit(ends.now, *id, 200_000, true);
     }
@@ -266,7 +266,7 @@ fn control_packets_carry_peer_priority() {
     }
 }
 
-/// Messages with and without tags arrive as they were sent, whatever the link does.
+/// Messages with and without tags arrive as they were sent, over faulty links.
 #[test]
 fn begin_tags_delivered_with_messages() {
     for seed in seeds(100) {
@@ -387,7 +387,7 @@ fn isochronous_stream_not_delayed_by_loss() {
         let data = outcome.trace.iter().filter(|line| line.packet.len() > 500);
         let times: Vec<u64> = data.map(|line| line.at_ps / MS).collect();
         let span_ms = times[times.len() - 1] - times[0];
-        // 300 packets of 1032 octets, of which a burst of 3000 lets up to three pass.
+        // 300 packets of 1032 octets at 1 MB/s take 310 ms, less a burst of 3000 octets.
         assert!(
             (290..=360).contains(&span_ms),
             "seed {seed}: {span_ms} ms at 1 MB/s"
@@ -415,7 +415,7 @@ fn bulk_data_fills_posted_buffers() {
     let first = ends.engines[1].counters().bytes_delivered;
     assert_eq!(
         first, config.window,
-        "who never posts has the endpoint's window"
+        "without posts the endpoint's window applies"
     );
     ends.engines[1].post(ends.now, peer, 5000);
     ends.engines[1].consume(ends.now, peer, first);
@@ -425,7 +425,7 @@ fn bulk_data_fills_posted_buffers() {
     assert!(second > first && second <= 2_005_000 + first, "{second}");
 }
 
-/// Nothing of all this costs a packet when it is off.
+/// Options that are off cost no packet and no option bit.
 #[test]
 fn default_stream_uses_no_optional_features() {
     let outcome: Outcome = run(

@@ -1,32 +1,32 @@
-//! All runs of something that makes choices, one after the other.
+//! Enumeration of all runs of a process that makes choices.
 
-/// A run is a list of choices. The first run takes the first of each; [`Choices::advance`] goes on
-/// to the next list, as an odometer does, until every one was tried.
+/// The choices of a run. The first run takes the first option of each; [`Choices::advance`] moves
+/// to the next run like an odometer, until all were made.
 #[derive(Debug, Default)]
 pub struct Choices {
-    /// What was taken, and of how many.
+    /// The option taken at each choice, and the number of options.
     taken: Vec<(usize, usize)>,
     at: usize,
 }
 
 impl Choices {
-    /// One of `options`, the same for the same choices before it.
+    /// Picks one of `options`; the number must depend on earlier choices only.
     pub fn pick(&mut self, options: usize) -> usize {
         if self.at == self.taken.len() {
             self.taken.push((0, options));
         }
         let (taken, known) = self.taken[self.at];
-        assert_eq!(known, options, "equal choices led to another place");
+        assert_eq!(known, options, "equal choices led to different options");
         self.at += 1;
         taken
     }
 
-    /// Whether this run is beyond the choices of the one before.
+    /// Whether this run has passed the choices it shares with the one before.
     pub fn is_new(&self) -> bool {
         self.at == self.taken.len()
     }
 
-    /// Prepares the next run; false when there is none.
+    /// Prepares the next run; false if there is none.
     pub fn advance(&mut self) -> bool {
         self.taken.truncate(self.at);
         self.at = 0;

@@ -1,7 +1,7 @@
 //! Closing, exhaustively: every order of the users' acts and the packets, with one fault anywhere.
 //!
-//! The state of an end is XTP's four close bits; the state of an association is the pair. All
-//! orders are tried, so the pairs seen are all there are, and each of them led to the end.
+//! The close state of an endpoint is four bits (XTP 4.0 s. 6.10); that of an association is the
+//! pair. All orders are tried, so all reachable pairs are seen, and each leads to the end.
 
 use crate::choices::Choices;
 use core::fmt::Write;
@@ -12,24 +12,24 @@ use engine_xtp::{Config, Holdings, Xtp};
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::DefaultHasher;
 
-/// What a user does, each once, at any time it is possible.
+/// An act of a user, done once at any possible time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Send,
     Finish,
-    /// Once the peer finished.
+    /// Finishes after the peer has finished.
     Answer,
     Abort,
 }
 
 use Act::{Abort, Answer, Finish, Send};
 
-/// What may happen next.
+/// A possible next step.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Act(usize),
     Deliver(usize),
-    /// The faults, of which one is allowed in a run.
+    /// Faults, of which a run may have one.
     Lose(usize),
     Repeat(usize),
     Overtake(usize),
@@ -51,7 +51,7 @@ struct CloseRun {
 
 const BYTES: u64 = 10;
 
-/// More than all limits on silence together.
+/// Longer than all timeouts together.
 const LONG: Instant = Instant::from_nanos(300_000_000_000);
 
 impl CloseRun {
@@ -79,8 +79,8 @@ impl CloseRun {
         }
     }
 
-    /// Goes on until nothing is left to happen, or to a place an earlier run went on from. All
-    /// pairs of states on the way go into `seen`.
+    /// Runs until no step is left, or a state is reached that an earlier run explored. Adds all
+    /// pairs of close states to `seen`.
     fn finish(&mut self, choices: &mut Choices, seen: &mut Seen) -> bool {
         loop {
             self.send();
@@ -104,15 +104,15 @@ impl CloseRun {
         }
     }
 
-    /// All that decides what can happen from here on, as a number.
+    /// Hash of the state that decides what can happen from here on.
     fn state_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let mut add = |text: &str| hasher.write(text.as_bytes());
         for engine in &self.engines {
             let text = format!("{engine:?}");
-            // What was done so far, and memory to be used again, decide nothing.
+            // Counters, random state and scratch memory are left out.
             let (front, rest) = text.split_once("counters:").expect("counters");
-            let (_, rest) = rest.split_once("rng:").expect("the state of chance");
+            let (_, rest) = rest.split_once("rng:").expect("the random state");
             let (rest, _) = rest.split_once("scratch:").expect("scratch memory");
             add(front);
             add(rest);
@@ -152,12 +152,15 @@ impl CloseRun {
         match step {
             Step::Act(side) => self.act(side),
             Step::Deliver(to) => {
-                let packet = self.in_flight[to].pop_front().expect("one flies");
+                let packet = self.in_flight[to].pop_front().expect("a packet in flight");
                 self.deliver(to, &packet);
             }
             Step::Lose(to) => drop(self.in_flight[to].pop_front()),
             Step::Repeat(to) => {
-                let packet = self.in_flight[to].front().expect("one flies").clone();
+                let packet = self.in_flight[to]
+                    .front()
+                    .expect("a packet in flight")
+                    .clone();
                 self.deliver(to, &packet);
             }
             Step::Overtake(to) => self.in_flight[to].swap(0, 1),
@@ -169,7 +172,7 @@ impl CloseRun {
     }
 
     fn act(&mut self, side: usize) {
-        let id = self.ids[side].expect("a circuit");
+        let id = self.ids[side].expect("an association");
         let engine = &mut self.engines[side];
         match self.acts[side].pop_front().expect("an act") {
             Send => engine.submit(self.now, id, BYTES, true),
@@ -184,7 +187,7 @@ impl CloseRun {
         self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
         for delivery in deliveries {
             let engine::Bytes::Packet(range) = delivery.bytes else {
-                panic!("nothing can come before its turn");
+                panic!("nothing can arrive out of order");
             };
             self.received[to] += range.len();
             self.engines[to].consume(self.now, delivery.association, range.len() as u64);
@@ -209,7 +212,7 @@ impl CloseRun {
         both.min()
     }
 
-    /// Both engines send what they have. User bytes are zeros.
+    /// Both engines send all packets they can. User bytes are zeros.
     fn send(&mut self) {
         for side in [0, 1] {
             loop {
@@ -244,7 +247,8 @@ impl CloseRun {
         }
     }
 
-    /// The states of both ends: WCLOSE and RCLOSE sent in lower case, received in upper case.
+    /// The close states of both endpoints: WCLOSE and RCLOSE sent in lower case, received in upper
+    /// case.
     fn pair(&self) -> String {
         let name = |side: usize| {
             let Some(id) = self.ids[side] else {
@@ -259,7 +263,7 @@ impl CloseRun {
                 (state.wclose_received, 'W'),
                 (state.rclose_sent, 'r'),
             ];
-            bits.map(|(set, letter)| if set { letter } else { '-' })
+            bits.map(|(set, name)| if set { name } else { '-' })
                 .iter()
                 .collect()
         };
@@ -267,14 +271,14 @@ impl CloseRun {
     }
 }
 
-/// What all runs saw.
+/// The close states and the state hashes that all runs saw.
 #[derive(Default)]
 struct Seen {
     pairs: BTreeSet<String>,
     visited: BTreeSet<u64>,
 }
 
-/// Tries all orders of `acts` with up to one fault. The pairs of states that were seen.
+/// Tries all orders of `acts` with up to one fault; returns the pairs of close states seen.
 fn explore(config: &Config, acts: [&[Act]; 2]) -> BTreeSet<String> {
     let mut seen = Seen::default();
     let mut choices = Choices::default();
@@ -304,7 +308,7 @@ fn assert_ended(run: &CloseRun, config: &Config, abrupt: bool) {
         if abrupt || config.service == Service::Datagram {
             continue;
         }
-        // A responder may not have had leave to ask whether its reply arrived.
+        // With a fault, the amplification limit may keep a responder from requesting an ACK.
         let unsure = config.service == Service::Transaction && side == 1 && run.faults == 0;
         let expected = match run.closed[side] {
             Some(CloseReason::TimedOut) if unsure => CloseReason::TimedOut,
@@ -323,8 +327,8 @@ fn config(service: Service, explicit: bool) -> Config {
     }
 }
 
-/// All pairs of states that `lists` lead to, which must be those of `expected`, row by row: the
-/// states of the opener, and for each those of the responder.
+/// Asserts that `lists` lead to exactly the pairs of `expected`: rows of an opener's state and the
+/// responder's states with it.
 fn assert_pairs(config: &Config, lists: &[[&[Act]; 2]], expected: &[(&str, &[&str])]) {
     let explored = lists.iter().flat_map(|acts| explore(config, *acts));
     let seen: BTreeSet<String> = explored.collect();
@@ -342,8 +346,8 @@ fn assert_pairs(config: &Config, lists: &[[&[Act]; 2]], expected: &[(&str, &[&st
     );
 }
 
-/// What the users of a stream may do; one at least ends by itself. The longest runs only if more
-/// is asked for.
+/// Acts of the users of a stream; at least one finishes by itself. The longest lists only with
+/// TOWPATH_SEEDS.
 fn stream_acts(explicit: bool) -> Vec<[&'static [Act]; 2]> {
     let mut lists: Vec<&[Act]> = vec![&[Finish], &[Answer], &[Abort], &[Send, Finish]];
     let all: &[Act] = &[Send, Finish, Abort];
@@ -357,7 +361,7 @@ fn stream_acts(explicit: bool) -> Vec<[&'static [Act]; 2]> {
     }
     for one in &lists {
         for other in &lists {
-            // An implicit opening is nothing but an intention until its user acts.
+            // An implicit opening sends nothing until its user acts.
             let endless = one.contains(&Answer) && (other.contains(&Answer) || !explicit);
             let long = one.len() > 1 && other.len() > 1;
             if !endless && (!long || wide) {
@@ -388,7 +392,7 @@ fn stream_close_states_all_reach_end() {
     assert_pairs(&config(Service::Stream, true), &stream_acts(true), &rows);
 }
 
-/// Here the responder may say little before its peer used its key, so it closes less freely.
+/// The responder's address validation limits what it may send, so fewer pairs are reachable.
 #[test]
 fn implicit_stream_close_states_all_reach_end() {
     let rows: [(&str, &[&str]); 10] = [
@@ -427,7 +431,7 @@ fn transaction_close_states_all_reach_end() {
     assert_pairs(&config(Service::Transaction, false), &acts, &rows);
 }
 
-/// One direction alone: the other is closed from the start.
+/// Datagrams have one direction; the other is closed from the start.
 #[test]
 fn datagram_close_states_all_reach_end() {
     let acts: [[&[Act]; 2]; 3] = [

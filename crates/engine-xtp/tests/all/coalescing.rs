@@ -1,4 +1,4 @@
-//! Short messages: which leave at once, which wait for others, and for how long. Draining.
+//! Coalescing of short messages: which are sent at once, which wait, and for how long. Draining.
 
 use crate::pair::both;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use engine::{Address, AssociationId, Batch, Engine, Event, Framing, Instant};
 use engine_xtp::pdu::{HEADER_LEN, Header, Options};
 use engine_xtp::{Config, Xtp};
 
-/// Two ends with an open circuit, carried by hand.
+/// Two engines with an open association, and packets carried by hand.
 struct EnginePair {
     engines: [Xtp; 2],
     ids: [AssociationId; 2],
@@ -34,7 +34,7 @@ impl EnginePair {
         ends
     }
 
-    /// Payload lengths of the DATA packets one side sends now. Control packets are carried too.
+    /// The packets one side sends now, with zeros as user bytes.
     fn send(&mut self, side: usize) -> Vec<Vec<u8>> {
         let mut packets = Vec::new();
         loop {
@@ -65,7 +65,7 @@ impl EnginePair {
         }
     }
 
-    /// Carries packets until neither side has any.
+    /// Carries packets until neither side sends any.
     fn settle(&mut self) {
         loop {
             let sent = [self.send(0), self.send(1)];
@@ -101,7 +101,7 @@ impl EnginePair {
 
 fn config() -> Config {
     Config {
-        // Status requests stay out of the way.
+        // No status requests during the test.
         status_delay: Duration::from_secs(1),
         ..Config::default()
     }
@@ -146,8 +146,8 @@ fn coalescing_bounded_by_delay_and_push() {
     ends.write(64);
     assert!(ends.write(128).is_empty());
     let due = ends.engines[0].poll_timeout().expect("a timer");
-    assert!(due <= ends.now + delay, "the engine bounds the wait itself");
-    // What comes later does not put it off.
+    assert!(due <= ends.now + delay, "the engine arms the timer itself");
+    // Later data do not postpone it.
     ends.pass(Duration::from_millis(2));
     assert!(ends.write(192).is_empty());
     ends.pass(Duration::from_millis(1));
@@ -172,7 +172,7 @@ fn ack_releases_coalesced_message() {
     ends.engines[0].submit(ends.now, ends.ids[0], 64, false);
     ends.settle();
     assert!(ends.write(128).is_empty());
-    // Nobody asked yet; the status timer does, and the answer acknowledges.
+    // The status timer requests an ACK, which releases the delayed message.
     for _ in 0..2 {
         ends.pass(Duration::from_millis(1));
         ends.settle();
@@ -205,7 +205,7 @@ fn water_marks_bound_coalescing() {
     assert_eq!(
         ends.write(170),
         [106],
-        "above the mark a part of a packet goes"
+        "above the mark a short packet is sent"
     );
     let many = Config {
         high_water: Some(4 * 1440),
@@ -213,8 +213,12 @@ fn water_marks_bound_coalescing() {
     };
     let mut ends = EnginePair::new(&many);
     assert_eq!(ends.write(1440), [1440]);
-    assert_eq!(ends.write(4 * 1440), [] as [u64; 0], "packets gather too");
-    assert_eq!(ends.write(5 * 1440 + 7), [1440; 4], "whole ones leave");
+    assert_eq!(
+        ends.write(4 * 1440),
+        [] as [u64; 0],
+        "full packets wait too"
+    );
+    assert_eq!(ends.write(5 * 1440 + 7), [1440; 4], "full packets leave");
 }
 
 #[test]
@@ -231,7 +235,7 @@ fn end_of_message_not_delayed() {
     assert_eq!(ends.write(256), [64]);
 }
 
-/// What a host does that drains a circuit and then forgets it.
+/// What a host does that drains an association and then drops it.
 #[test]
 fn drained_only_after_peer_knows_end_under_loss() {
     for lost in 0..12 {
@@ -253,7 +257,7 @@ fn drained_only_after_peer_knows_end_under_loss() {
                 .iter()
                 .filter_map(|engine| engine.poll_timeout());
             if ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {
-                ends.now = next.min().expect("somebody asks").max(ends.now);
+                ends.now = next.min().expect("a timer is armed").max(ends.now);
                 let now = ends.now;
                 ends.engines
                     .iter_mut()

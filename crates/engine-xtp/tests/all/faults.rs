@@ -1,4 +1,4 @@
-//! Streams and messages over links with faults: exact delivery, repeatable, nothing left behind.
+//! Streams and messages over faulty links: exact delivery, repeatable runs, no state left.
 
 use crate::pair::{MS, Outcome, Path, both, clean, joined, messages, packet_log, run, seeds};
 use crate::user::Plan;
@@ -40,7 +40,7 @@ fn faulty(random: &mut SplitMix64) -> Path {
         }
         // Longer than any quarantine.
         1 => (path.delayed_copy_ppm, path.delayed_copy_ps) = (50_000, random.below(5000) * MS),
-        // Overtaken by windows of other packets.
+        // Overtaken by whole windows of packets.
         2 => path.link.reorder_ps = random.below(300) * MS,
         _ => {}
     }
@@ -51,7 +51,7 @@ fn any<T: Clone>(random: &mut SplitMix64, choices: &[T]) -> T {
     choices[random.below(choices.len() as u64) as usize].clone()
 }
 
-/// As often 4.0 as two others together.
+/// Versions to draw from; 4.0 is as likely as two others together.
 const VERSIONS: [Version; 5] = [
     Version::V40,
     Version::V40,
@@ -60,7 +60,7 @@ const VERSIONS: [Version; 5] = [
     Version::V33,
 ];
 
-/// Every option, whatever it is. What the peers must agree on is the same for both.
+/// Draws every option. Both peers share those they must agree on.
 fn options(random: &mut SplitMix64) -> Config {
     let ms = Duration::from_millis;
     let rate = RateLimit {
@@ -158,7 +158,7 @@ fn service(random: &mut SplitMix64) -> Service {
     any(random, &[all, rare].concat())
 }
 
-/// What a run was about.
+/// The case of a run: configuration and path.
 struct Case {
     config: Config,
     path: Path,
@@ -189,15 +189,15 @@ fn case(seed: u64) -> (Case, [Plan; 2]) {
     (case, [opener, other])
 }
 
-/// One run of `seed`: both sides send, if the service lets them.
+/// Runs `seed`: both sides send, if the service allows.
 fn one(seed: u64) -> (Case, Outcome) {
     let (case, plans) = case(seed);
     let outcome = run(both(&case.config, seed), plans, case.path.clone(), seed);
     (case, outcome)
 }
 
-/// What a user got from what the other sent.
-fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
+/// Checks what one user received of what the other sent.
+fn assert_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
     let (got, sent) = (&outcome.received[1 - from], &case.sent[from]);
     let no_error_control = matches!(
         case.config.service,
@@ -229,7 +229,7 @@ fn check_received(case: &Case, outcome: &Outcome, from: usize, about: &str) {
     if case.config.framing == Framing::Messages && damage == 0 {
         let mut rest = sent.iter();
         let known = got.iter().all(|message| rest.any(|sent| sent == message));
-        assert!(known, "{about}: invented, twice, torn or out of order");
+        assert!(known, "{about}: not sent, twice, partial or out of order");
     }
 }
 
@@ -240,7 +240,7 @@ fn faulty_link_delivers_every_byte_once_in_order() {
         let (case, outcome) = one(seed);
         let about = format!("seed {seed}, {:?}, {:?}", case.config, case.path);
         for side in [0, 1] {
-            check_received(&case, &outcome, side, &about);
+            assert_received(&case, &outcome, side, &about);
         }
         if case.config.service != Service::Datagram {
             assert_eq!(outcome.finished, [true; 2], "{about}");
@@ -253,7 +253,7 @@ fn faulty_link_delivers_every_byte_once_in_order() {
     }
     assert!(
         repaired > 100 || seeds(400).count() == 1,
-        "only {repaired} retransmissions: the links were too good"
+        "only {repaired} retransmissions: the links lost too little"
     );
 }
 
@@ -305,7 +305,7 @@ fn loss_shown_by_later_data_repaired_without_timeout() {
     assert!(outcome.counters[0].retransmissions > 0, "nothing was lost");
     assert!(
         outcome.counters[0].retransmissions < 20,
-        "more was sent again than lost"
+        "more retransmissions than losses"
     );
 }
 
@@ -334,7 +334,7 @@ fn no_error_control_reports_gaps_without_retransmission() {
         for message in &outcome.received[1] {
             assert!(
                 rest.any(|sent| sent == message),
-                "seed {seed}: invented, twice or damaged"
+                "seed {seed}: not sent, twice or damaged"
             );
         }
         let counters = outcome.counters[1];
@@ -370,11 +370,12 @@ fn partition_survived_with_quick_recovery() {
         assert!(joined(&outcome.received[side]) == joined(&sent), "{side}");
     }
     assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
-    // The last try began before half of the partition was over, at worst.
+    // At worst, the last try began halfway through the partition.
     assert!(outcome.end_ps < 12_000 * MS, "{} ms", outcome.end_ps / MS);
 }
 
-/// A copy of an opening that outlives the quarantine opens anew; that circuit is never proven.
+/// A copy of FIRST that outlives the quarantine opens another association, whose address is never
+/// validated.
 #[test]
 fn duplicates_after_quarantine_are_harmless() {
     let sent = messages(&mut SplitMix64::new(3), 50);
@@ -415,7 +416,7 @@ fn silent_peer_times_out() {
     let retries = outcome.counters[0].retransmissions;
     assert!(
         (4..=u64::from(config.retries_max)).contains(&retries),
-        "{retries} more tries"
+        "{retries} retries"
     );
     assert!(
         outcome.end_ps < 60_000 * MS,

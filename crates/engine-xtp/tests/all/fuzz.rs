@@ -1,5 +1,5 @@
-//! Octets made by mutation, into the functions the fuzz targets run: a fixed number of rounds
-//! here, any number by TOWPATH_SEEDS.
+//! The functions of the fuzz targets on mutated packets: a fixed number of rounds, or as many as
+//! TOWPATH_SEEDS says.
 
 #[path = "../../../../fuzz/src/lib.rs"]
 pub mod targets;
@@ -12,7 +12,7 @@ use engine_xtp::pdu::{Format, HEADER_LEN, Header, Service};
 use link::LinkConfig;
 use targets::Summary;
 
-/// Packets of good sessions, both directions, of all services.
+/// Packets of valid sessions of all services, both directions.
 fn recorded() -> Vec<Vec<u8>> {
     let mut packets = Vec::new();
     for (seed, service) in [
@@ -53,7 +53,7 @@ fn recorded() -> Vec<Vec<u8>> {
     packets
 }
 
-/// Turns over, cuts, joins, or writes a number that means something into a field.
+/// Flips bits, truncates, joins packets, or writes a boundary value into a field.
 fn mutate(random: &mut SplitMix64, octets: &mut Vec<u8>, other: &[u8]) {
     let at = random.below(octets.len().max(1) as u64) as usize;
     match random.below(6) {
@@ -68,7 +68,8 @@ fn mutate(random: &mut SplitMix64, octets: &mut Vec<u8>, other: &[u8]) {
             let fields = [0, 8, 12, 20, 24, 28, 32, 40, 48, 52, 56, 64];
             let at = fields[random.below(fields.len() as u64) as usize];
             let bits = random.below(64);
-            let value = [random.next_u64() >> bits, u64::MAX, 0, 1 << bits];
+            let near_max = u64::MAX - random.below(4);
+            let value = [random.next_u64() >> bits, near_max, 0, 1 << bits];
             let value = value[random.below(4) as usize].to_be_bytes();
             let behind = octets.iter_mut().skip(at);
             behind.zip(value).for_each(|(octet, new)| *octet = new);
@@ -123,10 +124,10 @@ fn mutated_packets_keep_decoder_invariants() {
     }
 }
 
-/// A script of packets of good sessions and of commands between them.
+/// A script of packets of valid sessions, with commands between them.
 fn script(random: &mut SplitMix64, packets: &[Vec<u8>]) -> Vec<u8> {
     let mut script = (random.next_u64() as u32).to_be_bytes().to_vec();
-    // Two circuits to begin with, or none.
+    // Two associations to begin with, or none.
     script.extend([0, 0, 0, 1].iter().take(random.below(3) as usize * 2));
     let start = random.below(packets.len() as u64) as usize;
     for packet in packets
@@ -174,7 +175,7 @@ fn mutated_sessions_keep_endpoint_invariants() {
     let far = total.accepted > 1000 && total.delivered > 1000 && total.sent > 1000;
     assert!(
         far || seeds(20_000).count() < 20_000,
-        "it got nowhere: {total:?}"
+        "too few packets were accepted: {total:?}"
     );
 }
 
@@ -197,7 +198,7 @@ fn mutated_sessions_keep_group_invariants() {
     let far = total.accepted > 1000 && total.delivered > 1000 && total.sent > 1000;
     assert!(
         far || seeds(4_000).count() < 4_000,
-        "it got nowhere: {total:?}"
+        "too few packets were accepted: {total:?}"
     );
 }
 
@@ -208,7 +209,7 @@ fn mutated_v3_packets_roundtrip() {
         let len = random.below(260) as usize;
         let mut octets: Vec<u8> = (0..len).map(|_| random.next_u64() as u8).collect();
         if random.below(2) == 0 {
-            // Numbers that are small more often than chance has it.
+            // Small numbers more often than a uniform draw gives.
             octets.iter_mut().for_each(|octet| *octet &= 0x83);
         }
         targets::v3(&octets);

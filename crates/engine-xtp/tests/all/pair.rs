@@ -1,5 +1,5 @@
-//! Two endpoints in virtual time, each with a user that sends what it is given, over a path with
-//! faults. The harness itself checks what must hold at every step of any run.
+//! Two endpoints in virtual time, each with a user that follows a plan, over a path with faults.
+//! The harness checks the invariants at every step of a run.
 
 use crate::user::{Plan, User};
 use engine::{Address, Batch, CloseReason, Counters, Engine, Event, Instant, SplitMix64};
@@ -14,11 +14,11 @@ use std::ops::Range;
 /// A millisecond in picoseconds.
 pub const MS: u64 = 1_000_000_000;
 
-/// Octets of frame around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 check sequence.
+/// Octets of framing around a packet: 14 Ethernet, 20 IPv4, 8 UDP, 4 frame check sequence.
 const FRAME_OVERHEAD: usize = 46;
 
-/// The seeds to try: more than CI does when TOWPATH_SEEDS says how many, or the one of
-/// TOWPATH_SEED to look at a failure.
+/// The seeds to try: `usual`, as many as TOWPATH_SEEDS says, or only TOWPATH_SEED to repeat a
+/// failure.
 pub fn seeds(usual: u64) -> Range<u64> {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match number("TOWPATH_SEED") {
@@ -36,16 +36,16 @@ pub fn clean() -> LinkConfig {
     }
 }
 
-/// Both directions between the stations.
+/// Both directions of the path between the stations.
 #[derive(Clone, Debug)]
 pub struct Path {
     pub link: LinkConfig,
-    /// When nothing arrives.
+    /// When no packet arrives.
     pub partition_ps: Range<u64>,
-    /// Packets in a million of which another copy arrives `delayed_copy_ps` later.
+    /// Packets in a million that are duplicated, with the copy delayed by `delayed_copy_ps`.
     pub delayed_copy_ppm: u64,
     pub delayed_copy_ps: u64,
-    /// Packets a wire takes in one call.
+    /// Packets in a batch at most.
     pub segments_max: usize,
 }
 
@@ -69,23 +69,23 @@ pub struct TraceLine {
     pub packet: Vec<u8>,
 }
 
-/// What a run left behind.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// What each side's user received.
     pub received: [Vec<Vec<u8>>; 2],
-    /// Gaps each side's user was told of.
+    /// Gaps reported to each side's user.
     pub gaps: [u64; 2],
     /// Which messages of each side's user began with a tag.
     pub tagged: [Vec<bool>; 2],
     /// Which of them ended with one.
     pub end_tagged: [Vec<bool>; 2],
-    /// Why each side's circuit ended.
+    /// Why each side's association ended.
     pub closed: [Option<CloseReason>; 2],
     pub finished: [bool; 2],
     pub counters: [Counters; 2],
     pub holdings: [Holdings; 2],
-    /// Packets damaged on the way.
+    /// Packets corrupted by the links.
     pub damaged: u64,
     pub trace: Vec<TraceLine>,
     pub end_ps: u64,
@@ -93,7 +93,7 @@ pub struct Outcome {
 
 enum NetEvent {
     Arrival(usize, Vec<u8>),
-    /// A user looks after its circuit.
+    /// The pause of a user is over.
     Wake(usize),
 }
 
@@ -111,10 +111,10 @@ struct PairSim {
     trace: Vec<TraceLine>,
 }
 
-/// Packets one side may send at one instant: more means that it never stops.
+/// Packets one side may send at one instant; more means an endless loop.
 const BURST_MAX: usize = 100_000;
 
-/// Runs one circuit from station 0 to station 1 until nothing happens any more.
+/// Runs one association from station 0 to station 1 until no event is left.
 pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: u64) -> Outcome {
     let path = path.into();
     let mut users = [0, 1].map(|side| User::new(&plans[side], &configs[side]));
@@ -147,7 +147,7 @@ pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: 
         let log = || packet_log(&world.trace[world.trace.len().saturating_sub(40)..]);
         assert!(
             before.1 < BURST_MAX,
-            "seed {seed}: time stands still:\n{}",
+            "seed {seed}: time does not advance:\n{}",
             log()
         );
         let log = || packet_log(&world.trace[world.trace.len().saturating_sub(400)..]);
@@ -161,7 +161,7 @@ impl PairSim {
         Instant::from_nanos(self.now_ps / 1000)
     }
 
-    /// Both sides do what they can now, then time goes on. False when nothing is left to happen.
+    /// Serves both sides, then advances time to the next event. False if no event is left.
     fn step(&mut self) -> bool {
         for side in [0, 1] {
             self.serve(side);
@@ -199,7 +199,10 @@ impl PairSim {
         if engine.poll_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now);
             let next = engine.poll_timeout();
-            assert!(next.is_none_or(|at| at > now), "a timer stays due");
+            assert!(
+                next.is_none_or(|at| at > now),
+                "an expired timer stays armed"
+            );
         }
     }
 
@@ -224,7 +227,7 @@ impl PairSim {
         }
     }
 
-    /// The user and the wire of one side, until neither has anything to do.
+    /// Serves the user and the wire of one side until both are idle.
     fn serve(&mut self, side: usize) {
         let now = self.now();
         self.take_events(side);
@@ -239,7 +242,7 @@ impl PairSim {
                 break;
             }
             sent += batch.segments().len();
-            assert!(sent < BURST_MAX, "it sends without end");
+            assert!(sent < BURST_MAX, "endless transmission");
             for packet in self.users[side].gather(&mut batch) {
                 self.carry(side, packet);
             }
@@ -253,13 +256,13 @@ impl PairSim {
         self.queue.insert((at_ps, self.made), event);
     }
 
-    /// Moves a packet onto the link out of `side`.
+    /// Sends a packet over the link out of `side`.
     fn carry(&mut self, side: usize, mut packet: Vec<u8>) {
         let whole = match self.version {
             Version::V40 => Packet::parse(&packet).map(|_| ()),
             version => PacketV3::parse(version, &packet).map(|_| ()),
         };
-        assert_eq!(whole, Ok(()), "a bad packet was built");
+        assert_eq!(whole, Ok(()), "a malformed packet was built");
         self.trace.push(TraceLine {
             at_ps: self.now_ps,
             from: side,
@@ -302,7 +305,7 @@ impl PairSim {
     }
 }
 
-/// Configurations of both sides that differ in their seed.
+/// The configuration of both sides, with different seeds.
 pub fn both(config: &Config, seed: u64) -> [Config; 2] {
     [0, 1].map(|side| Config {
         seed: seed * 2 + side,
@@ -310,7 +313,7 @@ pub fn both(config: &Config, seed: u64) -> [Config; 2] {
     })
 }
 
-/// `count` messages of lengths that meet every border.
+/// `count` messages with lengths around all packet boundaries.
 pub fn messages(random: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
     let lengths = [1, 64, 1384, 1416, 1439, 1440, 1441, 5000];
     let message = |index: usize, random: &mut SplitMix64| {
@@ -320,12 +323,12 @@ pub fn messages(random: &mut SplitMix64, count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|index| message(index, random)).collect()
 }
 
-/// The octets of all messages in a row.
+/// The octets of all messages, concatenated.
 pub fn joined(messages: &[Vec<u8>]) -> Vec<u8> {
     messages.concat()
 }
 
-/// The same of a packet of the third revision.
+/// A 3.x packet as a line of the log.
 fn log_v3_packet(line: &TraceLine) -> String {
     let known = [Version::V33, Version::V35, Version::V36];
     let mut parsed = known.map(|version| PacketV3::parse(version, &line.packet).ok());
@@ -358,7 +361,7 @@ fn log_v3_packet(line: &TraceLine) -> String {
     }
 }
 
-/// The packets of a run in words, for the message of a test that failed.
+/// The packets of a run as text, for the message of a failed assertion.
 pub fn packet_log(trace: &[TraceLine]) -> String {
     let line = |line: &TraceLine| {
         let Ok(packet) = Packet::parse(&line.packet) else {

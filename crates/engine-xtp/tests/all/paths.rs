@@ -1,4 +1,4 @@
-//! Routes among neighbours, and what passes an intermediate system.
+//! Routes between neighbours, and forwarding by routers.
 
 use crate::pair::{MS, both, clean, joined, messages, run, seeds};
 use crate::star::{LONG, Sent, Star};
@@ -46,8 +46,8 @@ fn kinds(star: &Star, kind: PacketKind) -> usize {
         .count()
 }
 
-/// What every station received, as one row of bytes a circuit; and that nothing is left.
-fn check_all(star: &mut Star, ends: u32, about: &str) {
+/// Checks what every station received, and that no state is left.
+fn assert_all_received(star: &mut Star, ends: u32, about: &str) {
     for station in 1..=ends {
         let (xtp, users) = star.station(station);
         assert_eq!(
@@ -63,7 +63,7 @@ fn check_all(star: &mut Star, ends: u32, about: &str) {
             );
         }
     }
-    assert_eq!(star.router(ROUTER).paths(), 0, "{about}: a trail is left");
+    assert_eq!(star.router(ROUTER).paths(), 0, "{about}: a path is left");
 }
 
 fn received(star: &mut Star, station: u32) -> Vec<Vec<u8>> {
@@ -78,7 +78,7 @@ fn router_forwards_by_route() {
     star.open(1, 2, &plan(sent.clone()));
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [joined(&sent)]);
-    check_all(&mut star, 2, "clean");
+    assert_all_received(&mut star, 2, "clean");
     let data: Vec<HeaderV3> = star
         .trace
         .iter()
@@ -97,11 +97,11 @@ fn router_forwards_by_route() {
     assert!(
         data.iter().any(|header| header.ttl == 16) && data.iter().any(|header| header.ttl == 15)
     );
-    assert_eq!(kinds(&star, PacketKind::First), 2, "passed on once");
+    assert_eq!(kinds(&star, PacketKind::First), 2, "forwarded once");
     assert_eq!(kinds(&star, PacketKind::Path), 0, "nothing was lost");
     let (xtp, _) = star.station(1);
     assert_eq!(xtp.counters().retransmissions, 0);
-    // Two assignments, a release and its answer on each of two legs.
+    // Two assignments, a release and its answer on each of two hops.
     assert_eq!(kinds(&star, PacketKind::Route), 2 + 4);
 }
 
@@ -132,7 +132,7 @@ fn faulty_links_lose_no_byte_and_leave_no_path() {
                 "seed {seed}: to {to}"
             );
         }
-        check_all(&mut star, 4, &format!("seed {seed}"));
+        assert_all_received(&mut star, 4, &format!("seed {seed}"));
     }
 }
 
@@ -166,10 +166,10 @@ fn associations_between_two_hosts_share_route() {
     assert_eq!(star.station(1).0.holdings().routes, 1);
     assert_eq!(star.station(2).0.holdings().routes, 1);
     star.run(LONG);
-    check_all(&mut star, 2, "shared");
+    assert_all_received(&mut star, 2, "shared");
 }
 
-/// Keys collide: both initiators are first at their endpoints, and have the same random numbers.
+/// Keys collide: both initiators are the first at their endpoints and have equal seeds.
 #[test]
 fn equal_keys_behind_one_router_stay_separate() {
     let mut star = Star::new(&config(), clean(), 0);
@@ -221,7 +221,7 @@ fn cut_through_saves_one_packet_time() {
         assert_eq!(times.len(), 2);
         times[1] - times[0]
     });
-    // 1444 octets in a frame less 86 of its head: 1.09 ms at 10 Mbit/s.
+    // 1444 octets in a frame less 86 of its headers: 1.09 ms at 10 Mbit/s.
     let saved_us = (stored - cut) / 1_000_000;
     assert!((1000..1200).contains(&saved_us), "{saved_us} us");
 }
@@ -243,7 +243,7 @@ fn router_rate_limits_whole_route() {
         star.open(1, to, &plan(vec![vec![to as u8; 100_000]]));
     }
     star.run(LONG);
-    check_all(&mut star, 3, "limited");
+    assert_all_received(&mut star, 3, "limited");
     let last = |to: u32| {
         let big = |sent: &&Sent| sent.from == ROUTER && sent.to == to && sent.packet.len() > 500;
         star.trace.iter().rfind(big).expect("data were sent").at_ps / MS
@@ -253,7 +253,10 @@ fn router_rate_limits_whole_route() {
         (950..1400).contains(&shared),
         "two share a route: {shared} ms"
     );
-    assert!((450..800).contains(&alone), "one has it alone: {alone} ms");
+    assert!(
+        (450..800).contains(&alone),
+        "alone on its route: {alone} ms"
+    );
 }
 
 #[test]
@@ -264,7 +267,7 @@ fn router_rate_resent_after_loss_and_on_change() {
         answers: true,
         ..plan(vec![vec![1; 100]])
     };
-    // Both wait for the other to end, so the circuit stays.
+    // Both users wait for the other to finish, so the association stays.
     star.answer = delayed_answer.clone();
     star.open(1, 2, &delayed_answer);
     star.run(100 * MS);
@@ -276,14 +279,18 @@ fn router_rate_resent_after_loss_and_on_change() {
     star.router(ROUTER).set_rate(now, Some(limit(50_000)));
     star.run(200 * MS);
     let id = AssociationId(1);
-    assert_eq!(star.station(1).0.route_limit(id), None, "it was lost");
+    assert_eq!(
+        star.station(1).0.route_limit(id),
+        None,
+        "the RCNTL was lost"
+    );
     let now = star.now();
     star.station(1).0.impose_rate(now, id, None);
     star.run(200_000 * MS);
     assert_eq!(
         star.station(1).0.route_limit(id),
         Some(limit(50_000)),
-        "told again"
+        "sent again"
     );
     let now = star.now();
     star.router(ROUTER).set_rate(now, None);
@@ -291,7 +298,7 @@ fn router_rate_resent_after_loss_and_on_change() {
     assert_eq!(star.station(1).0.route_limit(id), None);
 }
 
-/// Two intermediate systems in a row; the lower of their rates holds.
+/// Two routers in a row; the lower of their rates applies.
 #[test]
 fn path_over_several_routers() {
     let mut star = Star::new(&config(), clean(), 1);
@@ -321,7 +328,7 @@ fn path_over_several_routers() {
     star.open(1, 2, &plan(vec![vec![5; 100_000]]));
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [vec![5; 100_000]]);
-    check_all(&mut star, 2, "two in a row");
+    assert_all_received(&mut star, 2, "two routers");
     assert_eq!(star.router(10).paths(), 0);
     let big = |sent: &&Sent| sent.to == 2 && sent.packet.len() > 500;
     let last = star.trace.iter().rfind(big).expect("data").at_ps / MS;
@@ -337,14 +344,14 @@ fn path_restored_after_router_forgot_it() {
     star.add_router(ROUTER, RouterConfig::default());
     star.run(LONG);
     assert_eq!(received(&mut star, 2), [joined(&sent)]);
-    assert!(kinds(&star, PacketKind::Path) >= 2, "sent and passed on");
-    check_all(&mut star, 2, "found again");
+    assert!(kinds(&star, PacketKind::Path) >= 2, "sent and forwarded");
+    assert_all_received(&mut star, 2, "found again");
 }
 
 #[test]
 fn unreachable_host_refused() {
-    // 2 is a station the middle has no link to: the packet goes there and nobody answers; a full
-    // table says so at once.
+    // The router has no link to station 2, so packets to it are lost; a full route table refuses
+    // at once.
     let full = RouterConfig {
         paths_max: 0,
         ..RouterConfig::default()

@@ -1,4 +1,4 @@
-//! The octets of XTP 4.0: known packets, and any octets at all.
+//! Packets of XTP 4.0: test vectors and random octets.
 
 use engine::SplitMix64;
 use engine_xtp::pdu::{
@@ -6,8 +6,7 @@ use engine_xtp::pdu::{
     Header, Options, Packet, RTN, Reject, Service, Span, TrafficSpec,
 };
 
-/// Packets of which another implementation's decoder said that they are well formed, with good
-/// checksums.
+/// Packets that an independent decoder accepted as well formed, with good checksums.
 const VECTORS: [(&str, &str); 8] = [
     (
         "FIRST",
@@ -61,10 +60,7 @@ fn test_vectors_roundtrip() {
         assert_eq!(packet.emit(), known, "{name}");
         let mut summed = Vec::new();
         packet.emit_with_checksum(&mut summed);
-        assert_eq!(
-            summed, known,
-            "{name}: dlen or check was worked out differently"
-        );
+        assert_eq!(summed, known, "{name}: dlen or check differs");
     }
 }
 
@@ -167,7 +163,7 @@ fn parse_rejects_in_check_order() {
     assert_eq!(Packet::parse(&resummed(with(11, 0x23))), Err(Reject::Body));
 }
 
-/// `packet` with a `dlen` and a checksum that are right.
+/// `packet` with its `dlen` and checksum corrected.
 fn resummed(mut packet: Vec<u8>) -> Vec<u8> {
     let dlen = (packet.len() - HEADER_LEN) as u32;
     packet[12..16].copy_from_slice(&dlen.to_be_bytes());
@@ -220,7 +216,7 @@ fn random_octets_roundtrip_or_rejected() {
         let count = accepted[format as usize];
         assert!(
             count > 1000,
-            "{format:?}: only {count} accepted, the test looks at nothing"
+            "{format:?}: only {count} accepted, too few to test"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Intermediate systems and endpoints alone: loops, octets of strangers, packets of no association.
+//! Routers and endpoints alone: routing loops, mutated packets, packets without an association.
 
 use crate::pair::{clean, messages, seeds};
 use crate::paths::{config, plan, star};
@@ -35,7 +35,7 @@ fn routing_loop_ended_by_ttl() {
     let mut carried = 0;
     while let Some((to, from, packet)) = waiting.pop() {
         carried += 1;
-        assert!(carried < 200, "it goes round for ever");
+        assert!(carried < 200, "the packet loops");
         routers[to].handle_packet(now, Address::Station(from), &packet, &mut Vec::new());
         loop {
             let mut batch = Batch::new(1);
@@ -52,7 +52,7 @@ fn routing_loop_ended_by_ttl() {
     assert!(carried > 16, "{carried}");
 }
 
-/// A question that belongs to no association, and what comes back.
+/// Sends a packet without an association to an idle endpoint and returns the replies.
 fn send_to_idle(body: BodyV3<'_>) -> Vec<Vec<u8>> {
     let mut xtp = Xtp::new(config());
     let header = HeaderV3 {
@@ -81,7 +81,7 @@ fn send_to_idle(body: BodyV3<'_>) -> Vec<Vec<u8>> {
         answers.push(batch.header(segment).to_vec());
         assert!(
             answers[answers.len() - 1].len() <= packet.len(),
-            "more than was asked with"
+            "the reply is longer than the request"
         );
     }
 }
@@ -116,11 +116,11 @@ fn maint_echoed_and_mgmt_refused() {
     assert_eq!(
         send_to_idle(BodyV3::Route { op: 2, route: 5 }).len(),
         1,
-        "released, as far as it goes"
+        "an unknown route is released"
     );
 }
 
-/// Octets of good sessions, changed and their checks made right, into an intermediate system.
+/// Mutated packets of valid sessions with correct checks, sent to a router.
 #[test]
 fn router_survives_mutated_packets() {
     let mut star = star(
@@ -160,9 +160,9 @@ fn router_survives_mutated_packets() {
             victim.handle_timeout(now);
             assert!(
                 victim.poll_timeout().is_none_or(|at| at > now),
-                "a timer stays due"
+                "an expired timer stays armed"
             );
-            assert!(victim.paths() <= 9, "{} trails", victim.paths());
+            assert!(victim.paths() <= 9, "{} paths", victim.paths());
             let mut out = Batch::new(1);
             for _ in 0..random.below(4) {
                 out.clear();

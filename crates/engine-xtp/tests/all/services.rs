@@ -1,4 +1,4 @@
-//! Transactions, datagrams, supervised openings, keep-alive, reservation, rate.
+//! Transactions, datagrams, supervised opening, keepalive, reservation, rate.
 
 use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
 use crate::user::Plan;
@@ -78,10 +78,7 @@ fn large_reply_waits_for_address_validation() {
         } else {
             -(line.packet.len() as i64)
         };
-        assert!(
-            balance >= 0,
-            "more went to an unproven address than came from it"
-        );
+        assert!(balance >= 0, "amplification limit exceeded");
     }
     assert_eq!(outcome.closed, [Some(CloseReason::Graceful); 2]);
 }
@@ -267,7 +264,7 @@ fn keepalive_answered_and_dead_peer_detected() {
     );
 }
 
-/// Two ends with an open circuit, and its number at each.
+/// Two engines with an open association, and its id at each.
 fn connected(config: Config) -> ((Xtp, engine::AssociationId), (Xtp, engine::AssociationId)) {
     let [mut first, mut second] = both(&config, 9).map(Xtp::new);
     let now = Instant::from_nanos(1_000_000);
@@ -278,12 +275,12 @@ fn connected(config: Config) -> ((Xtp, engine::AssociationId), (Xtp, engine::Ass
     exchange(now, &mut first, &mut second);
     assert_eq!(first.poll_event(), Some(Event::Connected(id)));
     let Some(Event::Accepted(peer, _)) = second.poll_event() else {
-        panic!("the circuit did not open");
+        panic!("the association did not open");
     };
     ((first, id), (second, peer))
 }
 
-/// Carries packets between two ends until neither has any. User bytes are zeros.
+/// Carries packets between two engines until neither sends any. User bytes are zeros.
 fn exchange(now: Instant, first: &mut Xtp, second: &mut Xtp) {
     loop {
         let there = carry(now, first, second, 0);

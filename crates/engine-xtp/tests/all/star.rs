@@ -1,4 +1,4 @@
-//! Stations around intermediate systems, each joined by a link of its own, in virtual time.
+//! A star network in virtual time: stations around routers, each with a link of its own.
 
 use crate::pair::MS;
 use crate::user::{Plan, User};
@@ -9,18 +9,18 @@ use engine_xtp::{Config, Router, RouterConfig, Xtp};
 use link::{Link, LinkConfig};
 use std::collections::BTreeMap;
 
-/// Octets of frame around a packet, as in `pair`.
+/// Octets of framing around a packet, as in `pair`.
 const FRAME_OVERHEAD: usize = 46;
 
-/// What stands at a place.
+/// A node of the network.
 pub enum Node {
     /// A station with its users.
     Endpoint(Box<Xtp>, Vec<User>),
-    /// An intermediate system.
+    /// A router.
     Router(Box<Router>),
 }
 
-/// A packet that was sent.
+/// A sent packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub at_ps: u64,
@@ -36,25 +36,25 @@ enum NetEvent {
 
 pub struct Star {
     pub nodes: BTreeMap<u32, Node>,
-    /// By the two ends, of which each has a direction.
+    /// Links by source and destination.
     links: BTreeMap<(u32, u32), Link>,
     link: LinkConfig,
-    /// Intermediate systems pass packets on when their header is there.
+    /// Routers forward packets as soon as the header has arrived.
     pub cut_through: bool,
     config: Config,
-    /// What users do whose circuits were opened by others.
+    /// The plan of users whose associations the peer opened.
     pub answer: Plan,
     queue: BTreeMap<(u64, u64), NetEvent>,
     made: u64,
     pub now_ps: u64,
     pub trace: Vec<Sent>,
     seed: u64,
-    /// Packets that an intermediate system built or passed are lost when this says so.
+    /// Drops the packets for which it returns true.
     pub drop_if: Option<fn(&Sent) -> bool>,
 }
 
 impl Star {
-    /// No stations yet; `config` is that of all of them.
+    /// A network without stations; `config` applies to all that are added.
     pub fn new(config: &Config, link: LinkConfig, seed: u64) -> Star {
         Star {
             nodes: BTreeMap::new(),
@@ -76,7 +76,7 @@ impl Star {
         Instant::from_nanos(self.now_ps / 1000)
     }
 
-    /// Adds an intermediate system.
+    /// Adds a router.
     pub fn add_router(&mut self, station: u32, config: RouterConfig) {
         let router = Box::new(Router::new(config));
         self.nodes.insert(station, Node::Router(router));
@@ -85,11 +85,11 @@ impl Star {
     pub fn router(&mut self, station: u32) -> &mut Router {
         match self.nodes.get_mut(&station) {
             Some(Node::Router(router)) => router,
-            _ => panic!("no intermediate system {station}"),
+            _ => panic!("no router {station}"),
         }
     }
 
-    /// Adds a station that listens, behind a gateway.
+    /// Adds a listening station behind a gateway.
     pub fn add_endpoint(&mut self, station: u32, gateway: u32) {
         let config = Config {
             gateway: Some(Address::Station(gateway)),
@@ -109,7 +109,7 @@ impl Star {
         }
     }
 
-    /// A user at `from` opens a circuit to `to` and sends what `plan` says.
+    /// A user at `from` opens an association to `to` and follows `plan`.
     pub fn open(&mut self, from: u32, to: u32, plan: &Plan) {
         let (now, config) = (self.now(), self.config.clone());
         let (xtp, users) = self.station(from);
@@ -119,7 +119,7 @@ impl Star {
         users.push(user);
     }
 
-    /// Goes on until nothing is left to happen, or until `end_ps`.
+    /// Runs until no event is left, or until `end_ps`.
     pub fn run(&mut self, end_ps: u64) {
         loop {
             let stations: Vec<u32> = self.nodes.keys().copied().collect();
@@ -177,7 +177,7 @@ impl Star {
         }
     }
 
-    /// Users get what came before they hear of an end.
+    /// Hands out deliveries before events, so that users see data before the end of the stream.
     fn deliver(&mut self, station: u32, deliveries: Vec<Delivery>, packet: &[u8]) {
         let (config, plan) = (self.config.clone(), self.answer.clone());
         let (xtp, users) = self.station(station);
@@ -192,7 +192,7 @@ impl Star {
         for delivery in deliveries {
             let id = delivery.association;
             let user = users.iter_mut().find(|user| user.has(id));
-            user.expect("a circuit has a user")
+            user.expect("an association has a user")
                 .deliver(delivery, packet);
         }
         for event in events {
@@ -281,7 +281,7 @@ impl Star {
         }
         let passes = matches!(self.nodes.get(&to), Some(Node::Router(_)));
         for at_ps in [fate.arrival_ps, fate.copy_ps].into_iter().flatten() {
-            // What is passed on when its header is there arrives earlier by the rest of it.
+            // With cut-through, a packet arrives earlier by the time of what follows its header.
             let rest = octets.saturating_sub(FRAME_OVERHEAD + Version::V36.header_len());
             let rate = self.link.rate_bps.unwrap_or(u64::MAX);
             let ahead = (rest as u128 * 8 * 1_000_000_000_000 / u128::from(rate)) as u64;
@@ -302,5 +302,5 @@ fn plain(batch: &Batch) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// A minute after the last association ended, no route is left.
+/// Long enough for all routes to be released after the last association ended.
 pub const LONG: u64 = 600_000 * MS;

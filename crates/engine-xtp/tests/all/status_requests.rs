@@ -1,4 +1,4 @@
-//! When a sender asks what arrived, and in which packets.
+//! When a sender requests acknowledgements, and in which packets.
 
 use crate::association_options::EnginePair;
 use core::time::Duration;
@@ -54,7 +54,7 @@ fn request_ack_sends_one_sreq_until_answered() {
     ends.settle();
     assert!(
         ends.engines[0].bytes_in_flight(ids[0]) > 0,
-        "nobody has asked"
+        "no status request was sent yet"
     );
     let request_ack = |ends: &mut EnginePair| {
         ends.engines[0].request_ack(ends.now, ids[0]);
@@ -69,15 +69,15 @@ fn request_ack_sends_one_sreq_until_answered() {
     };
     let requests = request_ack(&mut ends);
     assert_eq!(requests.len(), 1);
-    assert_eq!(request_ack(&mut ends).len(), 0, "an answer is on its way");
-    ends.arrive(1, &requests[0]);
-    ends.settle();
-    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
     assert_eq!(
         request_ack(&mut ends).len(),
         0,
-        "there is nothing to ask for"
+        "the request is outstanding"
     );
+    ends.arrive(1, &requests[0]);
+    ends.settle();
+    assert_eq!(ends.engines[0].bytes_in_flight(ids[0]), 0);
+    assert_eq!(request_ack(&mut ends).len(), 0, "nothing is in flight");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn dreq_answered_after_user_consumed() {
     ends.settle();
     assert!(
         ends.engines[0].bytes_in_flight(ids[0]) > 0,
-        "the user has not taken it"
+        "the user has not consumed it"
     );
     let taken = ends.engines[0].counters().bytes_sent;
     let peer = ends.pairs[&ids[0]];

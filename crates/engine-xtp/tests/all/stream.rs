@@ -1,4 +1,4 @@
-//! Streams over a link without faults: what is sent, and what is not.
+//! Streams over a link without faults: which packets are sent.
 
 use crate::pair::{MS, Outcome, TraceLine, both, clean, joined, messages, packet_log, run};
 use crate::user::Plan;
@@ -189,7 +189,7 @@ fn last_close_packet_carries_end_unanswered() {
     let log = packet_log(&outcome.trace);
     assert!(has_end(outcome.trace.last().expect("packets")), "{log}");
     let end = outcome.trace.iter().find(|line| has_end(line));
-    let end = end.expect("the last at least");
+    let end = end.expect("at least the last one");
     let answers = |line: &&TraceLine| line.from != end.from && line.at_ps > end.at_ps + MS;
     assert_eq!(outcome.trace.iter().filter(answers).count(), 0, "{log}");
 }

@@ -1,28 +1,28 @@
-//! A user of one circuit: its send store, what it received, and how it goes about both.
+//! A user of one association: its send buffer, what it received, and its plan for both.
 
 use core::time::Duration;
 use engine::{AssociationId, Batch, Bytes, CloseReason, Delivery, Engine, Event, Framing, Instant};
 use engine_xtp::{Config, FlowControl, Xtp};
 use std::collections::VecDeque;
 
-/// What one side does.
+/// The plan of one side.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// What it sends, in order.
     pub sends: Vec<Vec<u8>>,
-    /// It ends its direction only after the peer ended the other.
+    /// It finishes its stream only after the peer finished the other.
     pub answers: bool,
     /// Which of `sends` begin with a tag; none of those beyond.
     pub tags: Vec<bool>,
     /// Which of `sends` end with a tag; none of those beyond.
     pub end_tags: Vec<bool>,
-    /// It never says that bytes need to leave, but for the end.
+    /// It never pushes data; only the end of the stream does.
     pub never_pushes: bool,
-    /// It takes what came, and decides about openings, this much later.
+    /// It consumes data and decides about openings this much later.
     pub pause: Duration,
 }
 
-/// Bytes its send store holds, and that it posts in reservation mode.
+/// Size of its send buffer, and bytes that it posts in reservation mode.
 const STORE_LEN: usize = 512 << 10;
 const POSTED_LEN: u64 = 64 << 10;
 
@@ -43,7 +43,7 @@ pub struct User {
     framing: Framing,
     reserves: bool,
     supervises: bool,
-    /// The bytes ever written, and below where they may be forgotten.
+    /// All bytes written, and the position below which they were released.
     store: Vec<u8>,
     released: u64,
     done: bool,
@@ -88,8 +88,8 @@ impl User {
         }
     }
 
-    /// Takes a circuit, if it has none: copies of an opening that come late make others, which
-    /// nobody looks after.
+    /// Takes an association if it has none: delayed copies of FIRST open others, which have no
+    /// user.
     pub fn attach(&mut self, id: AssociationId) {
         if self.id.is_none() {
             self.id = Some(id);
@@ -97,7 +97,7 @@ impl User {
         }
     }
 
-    /// Whether `id` is its circuit.
+    /// Whether `id` is its association.
     pub fn has(&self, id: AssociationId) -> bool {
         self.id == Some(id)
     }
@@ -110,7 +110,10 @@ impl User {
         let mine = |id: &AssociationId| self.id == Some(*id);
         match event {
             Event::Released(id, position) if mine(&id) => {
-                assert!(position <= self.store.len() as u64, "released the future");
+                assert!(
+                    position <= self.store.len() as u64,
+                    "released bytes that were never written"
+                );
                 self.released = self.released.max(position);
             }
             Event::Finished(id) if mine(&id) => {
@@ -125,7 +128,7 @@ impl User {
         }
     }
 
-    /// Does what there is to do; when it wants to be woken, in picoseconds from now.
+    /// Reads and writes as planned; returns the pause until it wants to be woken, in picoseconds.
     pub fn act(&mut self, now: Instant, engine: &mut Xtp) -> Option<u64> {
         let id = self.id?;
         if (self.new || self.unread > 0) && !self.pause_over && !self.pause.is_zero() {
@@ -185,15 +188,22 @@ impl User {
         }
     }
 
-    /// The packets of `batch`, with the user bytes they name.
+    /// The packets of `batch` with their user bytes.
     pub fn gather(&self, batch: &mut Batch) -> Vec<Vec<u8>> {
         let (id, _) = batch.destination().expect("a batch goes somewhere");
         let store = |range: &std::ops::Range<u64>| {
             if range.is_empty() {
                 return &[][..];
             }
-            assert_eq!(Some(id), self.id, "a circuit without a user sent bytes");
-            assert!(range.start >= self.released, "named released bytes");
+            assert_eq!(
+                Some(id),
+                self.id,
+                "an association without a user sent bytes"
+            );
+            assert!(
+                range.start >= self.released,
+                "a packet names released bytes"
+            );
             &self.store[range.start as usize..range.end as usize]
         };
         batch.extend_checksums(|range| engine::checksum::sum(store(range)));
@@ -217,7 +227,7 @@ impl User {
         if self.id != Some(delivery.association) {
             return;
         }
-        assert!(!self.peer_finished, "bytes behind the end");
+        assert!(!self.peer_finished, "bytes after the end of the stream");
         self.unread += bytes.len() as u64;
         self.gaps += u64::from(delivery.gap);
         if self.framing != Framing::Messages {

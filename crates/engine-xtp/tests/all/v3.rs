@@ -1,5 +1,5 @@
-//! Associations of the third revision: wrap-around, one control packet that says everything, data
-//! that tell how far the user is, hostile octets.
+//! Associations of XTP 3.x: sequence number wrap, control packets with rates, dseq in DATA, mutated
+//! packets.
 
 use crate::fuzz::targets::fix_checksums;
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
@@ -39,7 +39,7 @@ fn packets(outcome: &Outcome, version: Version) -> Vec<(usize, PacketV3<'_>)> {
     froms.into_iter().zip(packets).collect()
 }
 
-/// Both sides send more than lies before the wrap, over links with faults of all kinds.
+/// Both sides send beyond the wrap of the 32-bit sequence numbers, over faulty links.
 #[test]
 fn sequence_numbers_wrap_under_faults() {
     let mut wrapped = 0;
@@ -160,13 +160,13 @@ fn transaction_takes_three_packets() {
     assert_eq!(
         found,
         [3, 3, 3],
-        "set-up, request, reply and close in three packets"
+        "setup, request, reply and close take three packets"
     );
 }
 
 #[test]
 fn dreq_answered_by_dseq_in_data() {
-    // A conversation: each question's arrival at the user is told by the answer's dseq.
+    // A conversation: the dseq of each answer acknowledges that the user consumed the question.
     let config = Config {
         status_request_kind: StatusRequestKind::Delivered,
         status_interval_bytes: 1,
@@ -191,7 +191,11 @@ fn dreq_answered_by_dseq_in_data() {
             ends.arrive(0, &packet);
         }
         ends.engines[0].consume(ends.now, id, 50);
-        assert_eq!(ends.engines[0].bytes_in_flight(id), 0, "the data told it");
+        assert_eq!(
+            ends.engines[0].bytes_in_flight(id),
+            0,
+            "dseq in DATA acknowledged it"
+        );
         ends.now = ends.now + Duration::from_micros(100);
     }
     let control = kinds[2..]
@@ -253,7 +257,7 @@ fn amplification_limit_before_address_validation() {
     }
 }
 
-/// Packets of good sessions with octets turned over, their checks made right again.
+/// Packets of valid sessions with flipped bits and corrected checks.
 #[test]
 fn endpoint_survives_mutated_packets() {
     for version in ALL {
@@ -301,7 +305,7 @@ fn run_mutated_packets(version: Version, recorded: &[crate::pair::TraceLine], se
         victim.handle_timeout(now);
         assert!(
             victim.poll_timeout().is_none_or(|at| at > now),
-            "a timer stays due"
+            "an expired timer stays armed"
         );
         let mut sent = 0;
         loop {
@@ -311,7 +315,7 @@ fn run_mutated_packets(version: Version, recorded: &[crate::pair::TraceLine], se
                 break;
             }
             sent += 1;
-            assert!(sent < 100, "seed {seed}: it sends without end");
+            assert!(sent < 100, "seed {seed}: endless transmission");
         }
         while victim.poll_event().is_some() {}
         let holdings = victim.holdings();
@@ -374,7 +378,7 @@ fn end_tags_not_split_under_loss() {
                     explicit,
                     ..config(version)
                 };
-                // Lengths around that of a packet, so that tags would lie across its end.
+                // Lengths around a packet's, so that tags would be split across packets.
                 let sends: Vec<Vec<u8>> = (0..40).map(|at| vec![at as u8; 1440 + at]).collect();
                 let ends: Vec<bool> = (0..40).map(|at| at % 3 != 1).collect();
                 let begins: Vec<bool> = (0..40).map(|at| at % 2 == 0).collect();
@@ -394,14 +398,14 @@ fn end_tags_not_split_under_loss() {
                     assert_eq!(outcome.tagged[side], begins);
                     assert_eq!(outcome.end_tagged[side], ends);
                 }
-                check_end_tags(&outcome, version);
+                assert_end_tags(&outcome, version);
             }
         }
     }
 }
 
-/// Packets that say so end with a whole tag, and it is the end of a message.
-fn check_end_tags(outcome: &Outcome, version: Version) {
+/// Checks that packets with an end tag carry the whole tag and end a message.
+fn assert_end_tags(outcome: &Outcome, version: Version) {
     let mut count = 0;
     for (_, packet) in packets(outcome, version) {
         if packet.header.options.has(Options::ETAG) {

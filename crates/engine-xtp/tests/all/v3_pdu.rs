@@ -1,4 +1,4 @@
-//! The octets of the third revision: lengths of the studies, layouts, round trips, damage.
+//! Packets of XTP 3.x: lengths of the studies, layouts, round trips, bit errors.
 
 use crate::pair::seeds;
 use engine::SplitMix64;
@@ -43,7 +43,7 @@ fn control() -> ControlSegmentV3 {
     }
 }
 
-/// The check function, as its definition reads.
+/// CXOR-32, straight from its definition.
 fn reference_checksum(octets: &[u8]) -> u32 {
     let (mut plain, mut turned) = (0u16, 0u16);
     for pair in octets.chunks(2) {
@@ -67,7 +67,7 @@ fn packet_lengths_match_studies() {
         let header = header(PacketKind::Cntl);
         PacketV3 { header, body }.emit(version).len()
     };
-    let fixed = ResendPairs::new(&[], true).expect("none are few enough");
+    let fixed = ResendPairs::new(&[], true).expect("an empty list fits");
     let lengths = ALL.map(|version| (of(version, ResendPairs::EMPTY), of(version, fixed)));
     assert_eq!(lengths, [(64, 192), (88, 216), (92, 220)]);
     // 3.6: header 40, trailer 4, the shortest packet 48; 1460 bytes in a frame of 3.5.
@@ -208,7 +208,7 @@ fn all_packet_kinds_roundtrip() {
                 let mut octets = PacketV3 { header, body }.emit(version);
                 let whole = octets.len();
                 assert!(whole.is_multiple_of(4), "aligned");
-                // The medium may add octets behind the trailer.
+                // The medium may pad the packet behind its trailer.
                 octets.resize(whole + random.below(20) as usize, 0xff);
                 let read = PacketV3::parse(version, &octets).expect("a good packet");
                 assert_eq!(read.body, body, "seed {seed}, {version:?}");

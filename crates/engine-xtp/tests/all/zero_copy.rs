@@ -1,5 +1,5 @@
-//! Buffers lent to the sender, with the pump and the store of the real driver in virtual time: each
-//! comes back once, unchanged and in order, and not before the peer has it.
+//! Buffers lent to the sender, with the driver's pump and send buffer in virtual time: each returns
+//! once, unchanged and in order, and only after the peer has acknowledged it.
 
 use crate::pair::{MS, clean, seeds};
 use driver::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
@@ -11,7 +11,7 @@ use sim::World;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A buffer under way, and what is remembered of it.
+/// A lent buffer.
 struct Loan {
     index: usize,
     shared: Arc<[u8]>,
@@ -23,7 +23,7 @@ struct Loan {
 enum Ending {
     Close,
     Abort(usize),
-    /// Nothing arrives any more.
+    /// The link drops all packets.
     LinkDown,
 }
 
@@ -34,7 +34,7 @@ struct LoanRun {
     peer: Option<AssociationId>,
     producer: Producer,
     messages: bool,
-    /// What was sent, and what arrived.
+    /// Bytes sent and received.
     sent: Vec<u8>,
     received: Vec<u8>,
     out: VecDeque<Loan>,
@@ -95,7 +95,7 @@ impl LoanRun {
         }
     }
 
-    /// Lends and copies as long as there is room.
+    /// Lends or copies messages while there is room.
     fn send(&mut self) {
         while self.lent < COUNT {
             let len = 1 + self.random.below(6000) as usize;
@@ -126,17 +126,14 @@ impl LoanRun {
         true
     }
 
-    /// Takes buffers back and looks at each.
+    /// Takes returned buffers and checks each.
     fn reclaim(&mut self, seed: u64) {
         while let Some(ReturnedBuffer {
             buffer,
             is_complete: is_done,
         }) = self.producer.reclaim()
         {
-            let out = self
-                .out
-                .pop_front()
-                .expect("no more come back than are lent");
+            let out = self.out.pop_front().expect("no more return than are lent");
             assert_eq!(out.index, self.returned, "seed {seed}: out of order");
             assert!(*buffer == *out.shared, "seed {seed}: changed");
             let Buffer::Shared(buffer) = buffer else {
@@ -144,12 +141,19 @@ impl LoanRun {
             };
             assert!(
                 Arc::ptr_eq(&buffer, &out.shared),
-                "seed {seed}: another one"
+                "seed {seed}: another allocation"
             );
             drop(buffer);
-            assert_eq!(Arc::strong_count(&out.shared), 1, "seed {seed}: still held");
+            assert_eq!(
+                Arc::strong_count(&out.shared),
+                1,
+                "seed {seed}: still referenced"
+            );
             let has = self.received.len() as u64 >= out.end;
-            assert!(has || !is_done, "seed {seed}: back before the peer has it");
+            assert!(
+                has || !is_done,
+                "seed {seed}: returned before the peer has it"
+            );
             self.unacknowledged += usize::from(!is_done);
             self.returned += 1;
         }
@@ -199,7 +203,7 @@ impl LoanRun {
         }
     }
 
-    /// To its end, after `steps` in another way than by closing.
+    /// Runs to its end; an abort happens after `steps` steps.
     fn run(&mut self, end: Ending, steps: u64, seed: u64) {
         let mut taken = 0;
         while self.step(seed) {
@@ -214,7 +218,7 @@ impl LoanRun {
                 break;
             }
         }
-        // What was lent after the end comes back as well.
+        // Buffers lent after the end return as well.
         let now = self.world.now();
         self.world.pump(0).submit_pending(now, self.id, true);
         self.receive();
@@ -222,7 +226,7 @@ impl LoanRun {
     }
 
     fn assert_all_returned(&self, seed: u64) {
-        assert_eq!(self.returned, self.lent, "seed {seed}: not all came back");
+        assert_eq!(self.returned, self.lent, "seed {seed}: not all returned");
         assert!(self.out.is_empty() && self.producer.loans() == 0);
         let got = &self.received[..];
         assert!(self.sent.starts_with(got), "seed {seed}: bytes changed");
@@ -269,7 +273,7 @@ fn abort_returns_all_lent_buffers() {
         run.assert_all_returned(seed);
         unacknowledged += run.unacknowledged;
     }
-    assert!(unacknowledged > 0, "no buffer was under way");
+    assert!(unacknowledged > 0, "no buffer was in flight");
 }
 
 #[test]

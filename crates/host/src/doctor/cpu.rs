@@ -1,4 +1,4 @@
-//! Processors and clock.
+//! Checks of processors and clock.
 
 use super::{Check, TestSpec, bad, good, note, warning};
 use crate::survey::Survey;
@@ -70,7 +70,7 @@ fn battery(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     )
 }
 
-/// Sender, receiver and the measuring process; the kernel's network work runs in any of them.
+/// Sender, receiver and the measuring process; softirq work runs on any of them.
 const PROCESSORS_WANTED: usize = 3;
 
 fn processors(survey: &Survey, test: &TestSpec) -> Option<Finding> {
@@ -80,7 +80,7 @@ fn processors(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     match count {
         1 => warning(
             "there is one processor for sender and receiver",
-            "they take turns: throughput is that of half a processor each, and delay is that of \
+            "they share it: throughput is that of half a processor each, and delay is that of \
              switching between processes",
             remedy,
         ),
@@ -172,7 +172,7 @@ fn idle(survey: &Survey, test: &TestSpec) -> Option<Finding> {
 
 fn clock_source(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     let source = survey.clock.source.as_deref()?;
-    // These are read in the user's process, without a system call.
+    // These are read through the vDSO, without a system call.
     if [
         "tsc",
         "kvm-clock",
@@ -196,7 +196,7 @@ fn clock_source(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     }
 }
 
-/// Nanoseconds of a clock read above which a delay of a few microseconds is noticeably off.
+/// Cost of a clock read, ns, above which a delay of a few microseconds is noticeably longer.
 const CLOCK_READ_NS_MAX: f64 = 100.0;
 
 fn clock_cost(survey: &Survey, test: &TestSpec) -> Option<Finding> {

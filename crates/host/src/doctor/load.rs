@@ -1,4 +1,4 @@
-//! Other work, on this host and on the one below it.
+//! Checks of background load, on this host and of its hypervisor.
 
 use super::{Check, TestSpec, bad, good, note, warning};
 use crate::disturbance::{BACKGROUND_CORES_MAX, STEAL_MAX};
@@ -38,14 +38,14 @@ fn steal_now(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     )
 }
 
-/// Share of the time since the system began from which on steal is a habit of the host.
+/// Share of steal since boot above which the host is considered overcommitted.
 const STEAL_BEFORE_MAX: f64 = 0.01;
 
 fn steal_before(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     let steal = survey.load.steal_since_start?;
     survey.cpu.hypervisor.as_ref()?;
     let what = format!(
-        "the hypervisor took {:.2} % of the processors' time since the system began",
+        "the hypervisor took {:.2} % of the processors' time since boot",
         steal * 100.0
     );
     if steal <= STEAL_BEFORE_MAX {
@@ -53,12 +53,12 @@ fn steal_before(survey: &Survey, _: &TestSpec) -> Option<Finding> {
     }
     note(
         what,
-        "neighbours on the host are busy now and then; run more blocks",
+        "other virtual machines on the host are busy at times; run more blocks",
         "use a host with processors of its own",
     )
 }
 
-/// Bytes two workers, their buffers and their histograms need with much to spare.
+/// Ample memory for two workers with their buffers and histograms, bytes.
 const MEMORY_WANTED: u64 = 512 << 20;
 
 fn memory(survey: &Survey, _: &TestSpec) -> Option<Finding> {

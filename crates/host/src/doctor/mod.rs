@@ -1,4 +1,4 @@
-//! The survey judged: what of it matters for the test at hand, and what to do.
+//! Judges the survey: what matters for the planned measurement, and what to do about it.
 
 mod cpu;
 mod load;
@@ -7,7 +7,7 @@ mod network;
 use crate::survey::Survey;
 use results::{Finding, Severity};
 
-/// What will be measured.
+/// The planned measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TestSpec {
     /// Workloads: `throughput`, `delay`, `offered`, `connect`.
@@ -16,17 +16,17 @@ pub struct TestSpec {
     pub transports: Vec<String>,
     /// Sender and receiver are each bound to a processor.
     pub pinned: bool,
-    /// Ends spin instead of sleeping.
+    /// Both ends busy-poll instead of sleeping.
     pub busy_poll: bool,
     /// Circuits at a time.
     pub circuits: usize,
-    /// Socket buffers that will be asked for, bytes.
+    /// Requested socket buffers, bytes.
     pub buffers: Option<usize>,
     /// Congestion control that will be set on TCP; empty for the system's.
     pub congestion: String,
 }
 
-/// The transports of a race nobody said more about.
+/// The transports of a race without further arguments.
 const USUAL: &[&str] = &[
     "tcp",
     "tcp-batched",
@@ -38,8 +38,7 @@ const USUAL: &[&str] = &[
 ];
 
 impl Default for TestSpec {
-    /// Throughput and delay of the usual transports, as `towpath race` without arguments
-    /// measures them.
+    /// Throughput and delay of the usual transports, as in `towpath race` without arguments.
     fn default() -> TestSpec {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         TestSpec {
@@ -65,20 +64,20 @@ impl TestSpec {
         self.has("delay") || self.has("offered")
     }
 
-    /// Whether a transport of this kind takes part: its name begins so.
+    /// Whether a transport whose name starts with `kind` takes part.
     fn uses(&self, kind: &str) -> bool {
         self.transports.iter().any(|name| name.starts_with(kind))
     }
 
-    /// Whether datagrams are sent faster than a receiver may take them.
+    /// Whether datagrams may be sent faster than they are received.
     fn floods_udp(&self) -> bool {
         let datagrams = self.uses("udp") || self.uses("bare") || self.uses("quic");
         datagrams && (self.has("throughput") || self.has("offered"))
     }
 }
 
-/// What about this host matters for `test`: worst first. What is as it should be is said too.
-/// Takes about an eighth of a second.
+/// Findings about this host that matter for `test`, worst first, good ones included. Takes about an
+/// eighth of a second.
 pub fn doctor(test: &TestSpec) -> Vec<Finding> {
     judge(&Survey::take(), test)
 }
@@ -91,7 +90,7 @@ pub(crate) fn judge(survey: &Survey, test: &TestSpec) -> Vec<Finding> {
     findings
 }
 
-/// A check gives None when the host does not show what it needs, or when it touches nothing.
+/// A check returns None when the host does not show what it needs, or when it is irrelevant.
 type Check = fn(&Survey, &TestSpec) -> Option<Finding>;
 
 fn good(what: impl Into<String>) -> Option<Finding> {

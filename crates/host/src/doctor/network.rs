@@ -1,4 +1,4 @@
-//! Limits and defaults of the network stack.
+//! Checks of limits and defaults of the network stack.
 
 use super::{Check, TestSpec, bad, good, note, warning};
 use crate::survey::Survey;
@@ -52,8 +52,8 @@ fn congestion(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     )
 }
 
-/// Bytes of receive buffer that hold what a sender can send while the receiver is off its
-/// processor for a millisecond at 10 Gbit/s, doubled for the kernel's own bookkeeping.
+/// Receive buffer, bytes, for a receiver that is off its processor for a millisecond at 10 Gbit/s,
+/// doubled for the kernel's bookkeeping.
 const RECEIVE_BUFFER_WANTED: u64 = 2_500_000;
 
 fn receive_buffer(survey: &Survey, test: &TestSpec) -> Option<Finding> {
@@ -72,23 +72,23 @@ fn receive_buffer(survey: &Survey, test: &TestSpec) -> Option<Finding> {
 }
 
 fn buffers_asked(survey: &Survey, test: &TestSpec) -> Option<Finding> {
-    let asked = u64::try_from(test.buffers?).unwrap_or(u64::MAX);
+    let requested = u64::try_from(test.buffers?).unwrap_or(u64::MAX);
     let least = [
         survey.network.receive_buffer_max,
         survey.network.send_buffer_max,
     ];
     let least = least.into_iter().flatten().min()?;
-    if asked <= least {
+    if requested <= least {
         return None;
     }
     warning(
-        format!("the buffers asked for ({asked} B) are above rmem_max or wmem_max ({least} B)"),
+        format!("the requested buffers ({requested} B) are above rmem_max or wmem_max ({least} B)"),
         "the kernel cuts them down; what took effect is read back and stored",
-        format!("as root: sysctl -w net.core.rmem_max={asked} net.core.wmem_max={asked}"),
+        format!("as root: sysctl -w net.core.rmem_max={requested} net.core.wmem_max={requested}"),
     )
 }
 
-/// Ports that last a trial of a second at 50,000 connections a second.
+/// Ports for a trial of a second at 50,000 connections a second.
 const PORTS_WANTED: u64 = 50_000;
 
 fn ports(survey: &Survey, test: &TestSpec) -> Option<Finding> {
@@ -98,13 +98,13 @@ fn ports(survey: &Survey, test: &TestSpec) -> Option<Finding> {
         return None;
     }
     if ports >= PORTS_WANTED {
-        return good(format!("{ports} ports are there for clients"));
+        return good(format!("{ports} ports are available to clients"));
     }
-    let what = format!("{ports} ports are there for clients");
+    let what = format!("{ports} ports are available to clients");
     let remedy = "as root: sysctl -w net.ipv4.ip_local_port_range='1024 65535'";
     match survey.network.time_wait_reuse {
         Some(0) => warning(
-            format!("{what}, and none is used again within a minute (tcp_tw_reuse = 0)"),
+            format!("{what}, and none is reused during TIME_WAIT, a minute (tcp_tw_reuse = 0)"),
             "a trial of many connections runs out of ports and is invalid",
             format!("{remedy}; sysctl -w net.ipv4.tcp_tw_reuse=2"),
         ),
@@ -153,7 +153,7 @@ fn raw_ethernet(survey: &Survey, test: &TestSpec) -> Option<Finding> {
     )
 }
 
-/// Descriptors a worker has open beside its circuits.
+/// Descriptors of a worker besides its circuits.
 const FILES_SPARE: u64 = 64;
 
 fn open_files(survey: &Survey, test: &TestSpec) -> Option<Finding> {

@@ -1,4 +1,4 @@
-//! Hosts made up, and what doctor says about them.
+//! Findings of doctor on synthetic surveys.
 
 use super::{TestSpec, judge};
 use crate::survey::Survey;

@@ -1,14 +1,14 @@
-//! The clock: where its time comes from, what reading it costs, and its step.
+//! The clock: its source, cost of a read, and step.
 
 use crate::kernel_files::KernelFiles;
 use std::time::Instant;
 
-/// What was seen of the clock.
+/// Readings of the clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
-    /// What the kernel reads time from.
+    /// Current clock source.
     pub(crate) source: Option<String>,
-    /// What else it could read it from.
+    /// Available clock sources.
     pub(crate) available: Option<String>,
     /// Median nanoseconds of a read.
     pub(crate) read_ns: Option<f64>,
@@ -35,7 +35,7 @@ const BATCHES: usize = 63;
 /// Reads in a batch: enough that the two reads around it do not matter.
 const READS: u32 = 128;
 
-/// Median over batches, so that a processor lost meanwhile does not show.
+/// Median over batches, so that a preemption does not show.
 fn read_ns() -> f64 {
     let mut costs = [0.0; BATCHES];
     for cost in &mut costs {

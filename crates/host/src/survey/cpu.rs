@@ -1,40 +1,40 @@
-//! Processors: how many, how fast, how steady, and whose.
+//! Processors: number, frequency, idle states, virtualization, quota.
 
 use crate::kernel_files::KernelFiles;
 use rustix::thread::sched_getaffinity;
 
-/// What was seen of the processors.
+/// Readings of the processors.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cpu {
-    /// The maker's name for it.
+    /// Model name.
     pub(crate) model: Option<String>,
     /// Processors in use by the kernel.
     pub(crate) online: Option<usize>,
     /// Processors this process may run on.
     pub(crate) usable: Option<usize>,
-    /// Memory nodes: processors of one reach its memory faster than another's.
+    /// NUMA nodes.
     pub(crate) nodes: Option<usize>,
-    /// Processors that share a core with another are in use.
+    /// SMT is active.
     pub(crate) smt: Option<bool>,
-    /// Who chooses the frequency; None when the kernel has no say in it.
+    /// Frequency governor; None when the kernel does not control the frequency.
     pub(crate) governor: Option<String>,
     /// Highest frequency the kernel may choose, kHz.
     pub(crate) frequency_max_khz: Option<u64>,
     /// Frequencies above the nominal one are allowed.
     pub(crate) turbo: Option<bool>,
-    /// Name of the hypervisor, "unknown" when the processor only says that there is one.
+    /// Name of the hypervisor; "unknown" when only its CPU flag is visible.
     pub(crate) hypervisor: Option<String>,
-    /// Who puts idle processors to sleep.
+    /// cpuidle driver.
     pub(crate) idle_driver: Option<String>,
-    /// Who chooses how deep they sleep.
+    /// cpuidle governor.
     pub(crate) idle_governor: Option<String>,
-    /// Names of the sleep states, shallow first.
+    /// Names of the idle states, shallow first.
     pub(crate) idle_states: Vec<String>,
-    /// Nanoseconds an idle guest polls before it gives its processor up.
+    /// Nanoseconds an idle guest polls before it halts.
     pub(crate) halt_poll_ns: Option<u64>,
-    /// Weaknesses the kernel works around, at a cost in system calls.
+    /// CPU vulnerabilities that the kernel mitigates, at a cost in system calls.
     pub(crate) mitigations: Vec<String>,
-    /// Processors' worth of time the control group may use.
+    /// CPU quota of the control group, in processors.
     pub(crate) quota: Option<f64>,
     /// The host runs on a battery.
     pub(crate) on_battery: Option<bool>,
@@ -130,7 +130,7 @@ fn hypervisor(files: &KernelFiles, info: &str) -> Option<String> {
     }
 }
 
-/// Words of the maker or product that only virtual boards carry.
+/// DMI vendor or product names of virtual machines.
 const HYPERVISORS: &[&str] = &[
     "QEMU",
     "KVM",
@@ -162,7 +162,7 @@ fn mitigations(files: &KernelFiles) -> Vec<String> {
     mitigated.collect()
 }
 
-/// The tightest limit on the way from this process's control group to the root.
+/// The tightest limit from this process's control group up to the root.
 fn quota(files: &KernelFiles) -> Option<f64> {
     let groups = files.text("proc/self/cgroup")?;
     let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
@@ -201,7 +201,7 @@ fn quota_v1(files: &KernelFiles, group: &str) -> Option<f64> {
     ratio(read("cpu.cfs_quota_us")?, read("cpu.cfs_period_us")?)
 }
 
-/// A quota below zero stands for none.
+/// A negative quota means unlimited.
 fn ratio(quota: f64, period: f64) -> Option<f64> {
     (quota > 0.0 && period > 0.0).then(|| quota / period)
 }

@@ -1,10 +1,10 @@
-//! The kernel, what it allows this process, and the build of the program.
+//! The kernel, this process's privileges and limits, and the build of the program.
 
 use crate::kernel_files::KernelFiles;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_getres};
 
-/// What was seen of the kernel and of this process's rights.
+/// Readings of the kernel and of this process's privileges.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     /// Release, e.g. `6.18.1`.
@@ -13,23 +13,23 @@ pub(crate) struct Kernel {
     pub(crate) architecture: Option<String>,
     /// Timer ticks a second.
     pub(crate) tick_hz: Option<u64>,
-    /// How willingly a running process gives its processor up.
+    /// Preemption model.
     pub(crate) preemption: Option<String>,
-    /// When memory is backed by huge pages.
+    /// Transparent huge page mode.
     pub(crate) huge_pages: Option<String>,
-    /// Who may profile; -1 is everybody, 2 only their own code.
+    /// `perf_event_paranoid`: -1 permits everything, 2 only user mode.
     pub(crate) perf_paranoid: Option<i64>,
-    /// Memory in all, bytes.
+    /// Total memory, bytes.
     pub(crate) memory_bytes: Option<u64>,
-    /// Memory that can be had, bytes.
+    /// Available memory, bytes.
     pub(crate) memory_free_bytes: Option<u64>,
     /// Files this process may have open.
     pub(crate) files_max: Option<u64>,
-    /// The process has the rights of root.
+    /// The process runs as root.
     pub(crate) root: bool,
     /// The process may open packet sockets.
     pub(crate) raw_packets: Option<bool>,
-    /// What kind of container this is.
+    /// Kind of container.
     pub(crate) container: Option<String>,
     /// The program was built without optimisation.
     pub(crate) debug_build: bool,
@@ -57,7 +57,7 @@ impl Kernel {
     }
 }
 
-/// The coarse clock moves once a tick, so its resolution is the tick's length.
+/// The coarse clock advances once a tick, so its resolution is the tick length.
 fn tick_hz() -> Option<u64> {
     let tick = clock_getres(ClockId::MonotonicCoarse);
     let tick_ns = u64::try_from(tick.tv_nsec).ok()?;

@@ -1,24 +1,24 @@
-//! Who else uses the processors.
+//! Background load of the processors.
 
 use crate::kernel_files::KernelFiles;
 use crate::snapshot::Snapshot;
 use crate::task::TaskCpu;
 use std::time::Duration;
 
-/// What was seen of other work.
+/// Readings of background load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Load {
     /// Load averages over 1, 5 and 15 minutes.
     pub(crate) averages: Option<[f64; 3]>,
-    /// Share of the processors' time the hypervisor took since the system began, 0 to 1.
+    /// Steal since boot, as a share of CPU time, 0 to 1.
     pub(crate) steal_since_start: Option<f64>,
-    /// The same while the survey looked.
+    /// The same during the survey.
     pub(crate) steal_now: Option<f64>,
-    /// Processors other work kept busy while the survey looked.
+    /// Processors kept busy by other processes during the survey.
     pub(crate) background_cores: Option<f64>,
 }
 
-/// How long to look: a tick is 10 ms, so the figure is right to about 0.1 processors.
+/// Sampling time: a tick is 10 ms, so the result is exact to about 0.1 processors.
 const SAMPLE_TIME: Duration = Duration::from_millis(120);
 
 impl Load {

@@ -1,4 +1,4 @@
-//! One look at the host. Every value may be missing.
+//! Typed readings of the host. Every value may be missing.
 
 pub(crate) mod clock;
 mod cpu;
@@ -14,7 +14,7 @@ pub(crate) use network::Network;
 
 use crate::kernel_files::KernelFiles;
 
-/// What was seen of the host.
+/// Readings of the host.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) cpu: Cpu,
@@ -25,13 +25,13 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Looks at this host for about an eighth of a second.
+    /// Reads this host, in about an eighth of a second.
     pub(crate) fn take() -> Survey {
         Survey::of(&KernelFiles::system())
     }
 
-    /// Looks at a tree of files. What no file tells is asked of the running system, and only when
-    /// the tree is its own.
+    /// Reads a tree of files. Other values come from system calls, only when the tree is that of
+    /// the running system.
     pub(crate) fn of(files: &KernelFiles) -> Survey {
         Survey {
             cpu: Cpu::of(files),

@@ -1,33 +1,33 @@
-//! What the network stack may do.
+//! Settings of the network stack.
 
 use crate::kernel_files::KernelFiles;
 
-/// What was seen of the network stack.
+/// Readings of the network stack.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Network {
     /// TCP's default congestion control.
     pub(crate) congestion: Option<String>,
     /// Those the kernel has loaded.
     pub(crate) congestion_available: Option<String>,
-    /// Largest receive buffer a user may ask for, bytes.
+    /// Largest receive buffer a user may set, bytes.
     pub(crate) receive_buffer_max: Option<u64>,
-    /// Largest send buffer a user may ask for, bytes.
+    /// Largest send buffer a user may set, bytes.
     pub(crate) send_buffer_max: Option<u64>,
-    /// Receive buffer of a UDP socket nobody set, bytes.
+    /// Default receive buffer of a UDP socket, bytes.
     pub(crate) receive_buffer_default: Option<u64>,
-    /// TCP's receive buffer: least, first, most, bytes.
+    /// TCP's receive buffer: minimum, default, maximum, bytes.
     pub(crate) tcp_receive_buffer: Option<Vec<u64>>,
-    /// TCP's send buffer: least, first, most, bytes.
+    /// TCP's send buffer: minimum, default, maximum, bytes.
     pub(crate) tcp_send_buffer: Option<Vec<u64>>,
-    /// UDP's memory over all sockets: calm, pressure, most, pages.
+    /// UDP's memory over all sockets: minimum, pressure, maximum, pages.
     pub(crate) udp_memory: Option<Vec<u64>>,
-    /// First and last port handed out to clients.
+    /// First and last ephemeral port.
     pub(crate) ports: Option<Vec<u64>>,
-    /// Whether a waiting port may be used again: 0 no, 1 yes, 2 on the loopback.
+    /// Whether ports in TIME_WAIT may be reused: 0 no, 1 yes, 2 on the loopback.
     pub(crate) time_wait_reuse: Option<u8>,
-    /// Packets a processor's input queue holds.
+    /// Length of a processor's input queue, packets.
     pub(crate) backlog: Option<u64>,
-    /// Bytes of a packet on the loopback at most.
+    /// MTU of the loopback, bytes.
     pub(crate) loopback_mtu: Option<u64>,
     /// The loopback is up.
     pub(crate) loopback_up: Option<bool>,
@@ -69,7 +69,7 @@ impl Network {
         }
     }
 
-    /// Ports there are for clients.
+    /// Number of ephemeral ports.
     pub(crate) fn port_count(&self) -> Option<u64> {
         match self.ports.as_deref()? {
             [first, last] => Some(last.saturating_add(1).saturating_sub(*first)),

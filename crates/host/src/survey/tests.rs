@@ -1,4 +1,4 @@
-//! Surveys of trees of files made for the purpose, and of this host.
+//! Surveys of synthetic trees of files, and of this host.
 
 use super::Survey;
 use crate::kernel_files::KernelFiles;
@@ -25,7 +25,7 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        // A folder left behind does no harm: its name has the process in it.
+        // A folder left behind does no harm: its name has the process ID.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

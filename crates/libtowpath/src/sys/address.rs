@@ -1,12 +1,12 @@
-//! Internet addresses as C passes them.
+//! Socket addresses as C passes them.
 
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// `PF_XTP`, which sockaddr_in may name instead of AF_INET.
+/// `PF_XTP`; sockaddr_in may name it instead of AF_INET.
 pub(super) const PF_XTP: i32 = 19;
 
-/// The address that C passed; None when it is no Internet address, or too short for one.
+/// The address that C passed; None if it is no IPv4 or IPv6 address or too short.
 ///
 /// # Safety
 ///
@@ -39,7 +39,7 @@ pub(super) unsafe fn read(
     }
 }
 
-/// Whether C passed AF_UNSPEC, which names nobody.
+/// Whether C passed AF_UNSPEC.
 ///
 /// # Safety
 ///
@@ -53,7 +53,7 @@ pub(super) unsafe fn is_unspec(address: *const libc::sockaddr, len: libc::sockle
     i32::from(family) == libc::AF_UNSPEC
 }
 
-/// Gives C an address, cut off at the room it has, with the length of all of it.
+/// Writes an address to C, truncated to its buffer, with the full length, as accept(2) does.
 ///
 /// # Safety
 ///

@@ -1,5 +1,5 @@
-//! The calls that make, name and end sockets. Each asks whether the descriptor is one of the family,
-//! and else the system.
+//! The calls that create, name and close sockets: the library's for PF_XTP descriptors, the
+//! system's for others.
 
 use super::address::{self, PF_XTP};
 use super::errno::{dispatch, dispatch_after_fork, return_to_c};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::panic::catch_unwind;
 
-/// An address that C passed.
+/// The address that C passed, or EAFNOSUPPORT.
 ///
 /// # Safety
 ///
@@ -160,11 +160,11 @@ pub unsafe extern "C" fn towpath_connect(
     done as libc::c_int
 }
 
-/// A call that gives an address.
+/// getsockname(2) or getpeername(2).
 type AddressCall =
     unsafe extern "C" fn(libc::c_int, *mut libc::sockaddr, *mut libc::socklen_t) -> libc::c_int;
 
-/// Gives C the address that `ours` finds, or what `system` gives.
+/// Writes the address that `ours` or `system` finds to C.
 ///
 /// # Safety
 ///
@@ -236,12 +236,12 @@ pub extern "C" fn towpath_shutdown(fd: libc::c_int, how: libc::c_int) -> libc::c
     done as libc::c_int
 }
 
-/// close(2). What was written goes on to the peer, unless SO_LINGER says 0 seconds: then the
-/// connection is broken.
+/// close(2). Written data are still sent, unless SO_LINGER has 0 seconds: then the connection is
+/// reset.
 // SAFETY: no other symbol has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
-    // A table that panicked is no reason to keep the descriptor.
+    // Even if a panic broke the table the descriptor must be closed.
     let inode = catch_unwind(|| prepare_close(fd)).unwrap_or(None);
     // SAFETY: the program says that the descriptor is its own.
     let done = unsafe { libc::close(fd) };
@@ -251,7 +251,7 @@ pub extern "C" fn towpath_close(fd: libc::c_int) -> libc::c_int {
     done
 }
 
-/// The socket that is about to be closed, if it is one of the family.
+/// Inode of the PF_XTP socket that is about to be closed.
 fn prepare_close(fd: libc::c_int) -> Option<(u64, u64)> {
     if fd < 0 || !owns_threads() {
         return None;

@@ -1,4 +1,4 @@
-//! Whose socket a descriptor is, and outcomes as C has them.
+//! Dispatch by descriptor, and results as C expects them.
 
 use super::exit::owns_threads;
 use crate::calls::Socket;
@@ -8,7 +8,7 @@ use std::os::fd::BorrowedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// The error number of an error, also of one that this project made.
+/// The errno of an error, also of one without an OS error number.
 pub(crate) fn errno_of(error: &io::Error) -> libc::c_int {
     error.raw_os_error().unwrap_or(match error.kind() {
         io::ErrorKind::ConnectionRefused => libc::ECONNREFUSED,
@@ -24,7 +24,7 @@ pub(crate) fn errno_of(error: &io::Error) -> libc::c_int {
     })
 }
 
-/// An outcome as C has it: a value, or -1 and errno. No panic passes.
+/// A result as C expects it: a value, or -1 and errno. Panics become EIO.
 pub(super) fn return_to_c(call: impl FnOnce() -> io::Result<isize>) -> isize {
     let error = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(value)) => return value,
@@ -36,7 +36,7 @@ pub(super) fn return_to_c(call: impl FnOnce() -> io::Result<isize>) -> isize {
     -1
 }
 
-/// What a call of the system gave, with the error that it left in errno.
+/// The result of a system call, with errno if it failed.
 pub(super) fn check_errno(value: isize) -> io::Result<isize> {
     match value {
         -1 => Err(io::Error::last_os_error()),
@@ -44,7 +44,8 @@ pub(super) fn check_errno(value: isize) -> io::Result<isize> {
     }
 }
 
-/// Runs `ours` where `fd` is a socket of the family whose threads this process has, else `system`.
+/// Runs `ours` if `fd` is a PF_XTP socket and this process has the library's threads, else
+/// `system`.
 pub(super) fn dispatch(
     fd: libc::c_int,
     ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,
@@ -56,7 +57,7 @@ pub(super) fn dispatch(
     dispatch_with(fd, socket_table::find, ours, system)
 }
 
-/// As [`either`], also in a child that was forked.
+/// As [`dispatch`], also in a forked child, which may use its parent's sockets.
 pub(super) fn dispatch_after_fork(
     fd: libc::c_int,
     ours: impl FnOnce(&Arc<Socket>, BorrowedFd<'_>) -> io::Result<isize>,

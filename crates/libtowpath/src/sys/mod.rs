@@ -1,4 +1,4 @@
-//! What C calls.
+//! The C entry points.
 #![allow(unsafe_code)]
 
 mod address;

@@ -1,5 +1,5 @@
-//! The calls that send and receive. Bytes of streams go through the socket pair as they are,
-//! datagrams behind their address.
+//! The calls that send and receive. Stream bytes go through the socket pair as they are, datagrams
+//! with a [`DatagramHeader`].
 
 use super::address;
 use super::errno::{check_errno, dispatch_after_fork, return_to_c};
@@ -16,16 +16,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// MSG_EOF of 4.4BSD, which Linux calls MSG_FIN: these bytes are the last.
 const MSG_EOF: libc::c_int = 0x200;
 
-/// Flags of a sender that mean something to the socket pair.
+/// Send flags that are passed on to the socket pair.
 const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Parts of a message at most, as the system's.
+/// Entries of an iovec array at most (UIO_MAXIOV).
 const IOV_MAX: usize = 1024;
 
-/// Set once there were sockets of datagrams; streams alone need not be looked up to send.
+/// Set with the first datagram socket; until then sends skip the table lookup.
 static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
 
-/// Sockets of datagrams exist from now on.
+/// Notes that a datagram socket was created.
 pub(crate) fn note_datagram_socket() {
     HAS_DATAGRAM_SOCKETS.store(true, Ordering::Release);
 }
@@ -34,7 +34,7 @@ fn os_error(number: libc::c_int) -> io::Error {
     io::Error::from_raw_os_error(number)
 }
 
-/// One part of a message.
+/// One buffer as an iovec.
 fn single_iovec(octets: *const libc::c_void, len: libc::size_t) -> [libc::iovec; 1] {
     [libc::iovec {
         iov_base: octets.cast_mut(),
@@ -42,7 +42,7 @@ fn single_iovec(octets: *const libc::c_void, len: libc::size_t) -> [libc::iovec;
     }]
 }
 
-/// The parts of a message as C passed them.
+/// The iovec array that C passed.
 ///
 /// # Safety
 ///
@@ -56,7 +56,7 @@ unsafe fn iovecs<'a>(parts: *const libc::iovec, count: usize) -> io::Result<&'a 
     }
 }
 
-/// `parts` behind a header.
+/// `parts` with the header in front, as a msghdr.
 fn with_header(
     header: &mut [u8; HEADER_LEN],
     parts: &[libc::iovec],
@@ -71,7 +71,7 @@ fn with_header(
     (all, message)
 }
 
-/// A datagram from the socket pair: its length, the system's flags, and where it came from.
+/// Receives a datagram from the socket pair: length, msg_flags and source.
 ///
 /// # Safety
 ///
@@ -100,7 +100,7 @@ unsafe fn recv_datagram(
                     return Err(error);
                 }
             }
-            // The library's thread is gone; nothing comes any more.
+            // The library's thread has ended: end of file.
             None => return socket.link.take_error().map_or(Ok((0, 0, None)), Err),
         }
     }
@@ -129,7 +129,27 @@ unsafe fn send_datagram(
     Ok(sent - HEADER_LEN as isize)
 }
 
-/// Sends bytes of a stream; with an address and MSG_FASTOPEN or MSG_EOF they open it.
+/// Copies the bytes of an iovec array.
+///
+/// # Safety
+///
+/// All `parts` may be read.
+unsafe fn gather(parts: &[libc::iovec]) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // POSIX allows a NULL base with length 0, which is no valid slice.
+    for part in parts.iter().filter(|part| part.iov_len > 0) {
+        if part.iov_base.is_null() {
+            return Err(os_error(libc::EFAULT));
+        }
+        // SAFETY: the caller's promise.
+        let octets =
+            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
+        bytes.extend_from_slice(octets);
+    }
+    Ok(bytes)
+}
+
+/// Sends stream bytes; with an address and MSG_FASTOPEN or MSG_EOF they open the association.
 ///
 /// # Safety
 ///
@@ -150,13 +170,8 @@ unsafe fn send_stream(
     let is_new = socket.link.state() == ConnState::Idle;
     match to.filter(|_| is_new) {
         Some(to) if is_last => {
-            let mut request = Vec::new();
-            for part in parts {
-                // SAFETY: the caller's promise.
-                let octets =
-                    unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-                request.extend_from_slice(octets);
-            }
+            // SAFETY: the caller's promise.
+            let request = unsafe { gather(parts) }?;
             calls::transact(socket, to, &request)?;
             shutdown_write(fd)?;
             return Ok(request.len() as isize);
@@ -178,13 +193,13 @@ unsafe fn send_stream(
     Ok(sent)
 }
 
-/// Ends the program's direction.
+/// Shuts the program's direction down.
 fn shutdown_write(fd: libc::c_int) -> io::Result<isize> {
     // SAFETY: no memory is passed.
     check_errno(unsafe { libc::shutdown(fd, libc::SHUT_WR) } as isize)
 }
 
-/// Sends as the socket is of streams or of datagrams; `system` sends on others.
+/// Sends on a stream or datagram socket of the family, or by `system`.
 ///
 /// # Safety
 ///
@@ -213,11 +228,11 @@ unsafe fn send(
     dispatch_after_fork(fd, ours, system)
 }
 
-/// Receives a datagram, or runs `system`; where a stream ends because it broke, that is said.
+/// Receives a datagram, or runs `system`; at the end of a stream the pending error is reported.
 ///
 /// # Safety
 ///
-/// All `parts` may be written to, and `told` may take where a datagram came from.
+/// All `parts` may be written to, and `report_source` may be called once with flags and source.
 unsafe fn receive(
     fd: libc::c_int,
     parts: io::Result<&[libc::iovec]>,
@@ -250,10 +265,10 @@ unsafe fn receive(
     dispatch_after_fork(fd, broken, || 0)
 }
 
-/// Nobody wants to know where a datagram came from.
+/// For calls that do not return the source address.
 fn ignore_source(_: libc::c_int, _: Option<SocketAddr>) {}
 
-/// recv(2). An association that broke gives ECONNRESET where it ends.
+/// recv(2). A stream that was reset ends with ECONNRESET.
 ///
 /// # Safety
 ///
@@ -311,7 +326,7 @@ pub unsafe extern "C" fn towpath_readv(
     }
 }
 
-/// recvfrom(2). As [`towpath_recv`]; streams say no address, as TCP's.
+/// recvfrom(2). As [`towpath_recv`]; streams return no address, as with TCP.
 ///
 /// # Safety
 ///
@@ -339,7 +354,7 @@ pub unsafe extern "C" fn towpath_recvfrom(
     }
 }
 
-/// recvmsg(2). As [`towpath_recvfrom`]; there are no control messages.
+/// recvmsg(2). As [`towpath_recvfrom`]; there are no ancillary data.
 ///
 /// # Safety
 ///
@@ -373,7 +388,7 @@ pub unsafe extern "C" fn towpath_recvmsg(
     }
 }
 
-/// send(2). With MSG_EOF the bytes of a stream are its last.
+/// send(2). MSG_EOF ends the stream after these bytes.
 ///
 /// # Safety
 ///
@@ -428,8 +443,8 @@ pub unsafe extern "C" fn towpath_writev(
     }
 }
 
-/// sendto(2). On a byte stream that is not connected, MSG_EOF makes it a transaction whose request
-/// the bytes are, and MSG_FASTOPEN an opening that waits for nothing.
+/// sendto(2). On an unconnected stream socket MSG_EOF makes the bytes the request of a transaction,
+/// and MSG_FASTOPEN opens the association without waiting.
 ///
 /// # Safety
 ///
@@ -452,7 +467,7 @@ pub unsafe extern "C" fn towpath_sendto(
     }
 }
 
-/// sendmsg(2). As [`towpath_sendto`]; there are no control messages.
+/// sendmsg(2). As [`towpath_sendto`]; there are no ancillary data.
 ///
 /// # Safety
 ///
@@ -471,5 +486,25 @@ pub unsafe extern "C" fn towpath_sendmsg(
         let to = address::read((*message).msg_name.cast(), (*message).msg_namelen);
         let all = iovecs((*message).msg_iov, (*message).msg_iovlen);
         send(fd, to, all, flags, || libc::sendmsg(fd, message, flags))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr::null;
+
+    #[test]
+    fn gather_skips_empty_parts_with_null_base() {
+        let octets = *b"abc";
+        let [whole] = single_iovec(octets.as_ptr().cast(), octets.len());
+        let [empty] = single_iovec(null(), 0);
+        // SAFETY: the parts are empty or describe a live array.
+        let bytes = unsafe { gather(&[empty, whole, empty]) };
+        assert_eq!(bytes.expect("readable parts"), octets);
+        let [bad] = single_iovec(null(), 1);
+        // SAFETY: a NULL part with a length is refused before it is read.
+        let error = unsafe { gather(&[bad]) }.expect_err("EFAULT");
+        assert_eq!(error.raw_os_error(), Some(libc::EFAULT));
     }
 }

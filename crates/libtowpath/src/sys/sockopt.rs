@@ -7,17 +7,17 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Level of options of the family: `setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9)`.
+/// Option level: `setsockopt(fd, SOL_XTP, XTP_OPTION, "queue=32k", 9)`.
 const SOL_XTP: libc::c_int = 0x5854;
 
-/// The one option there is: a word.
+/// The only option of the level: a text `NAME=VALUE`.
 const XTP_OPTION: libc::c_int = 1;
 
-/// Octets of the longest word.
+/// Octets of the longest option text.
 const OPTION_TEXT_MAX: usize = 256;
 
-/// setsockopt(2). Of the family's own level there is one option, a word such as `queue=32k`; options
-/// of TCP mean nothing to XTP and are remembered.
+/// setsockopt(2). SOL_XTP has one option, a text such as `queue=32k`; TCP options are stored and
+/// have no effect.
 ///
 /// # Safety
 ///
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn towpath_setsockopt(
     done as libc::c_int
 }
 
-/// getsockopt(2). Of the family's own level the words that were set; of TCP's what was remembered.
+/// getsockopt(2). Returns the XTP options that were set, and stored TCP options.
 ///
 /// # Safety
 ///
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn towpath_getsockopt(
     done as libc::c_int
 }
 
-/// Gives C the value of an option, cut off at the room it has.
+/// Writes the value of an option to C, truncated to its buffer.
 ///
 /// # Safety
 ///
@@ -116,7 +116,7 @@ unsafe fn write_value(
     Ok(())
 }
 
-/// Whether a socket is to be broken when it is closed: SO_LINGER, 0 seconds.
+/// Whether close must reset the connection: SO_LINGER with 0 seconds.
 pub(super) fn has_zero_linger(fd: BorrowedFd<'_>) -> bool {
     let mut linger = libc::linger {
         l_onoff: 0,

@@ -1,11 +1,11 @@
-//! C programs that were written for TCP and UDP, rebuilt.
+//! C programs written for TCP and UDP, rebuilt for XTP.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// A folder that is removed when it goes out of scope.
+/// A folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
@@ -14,7 +14,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A program that is ended when it goes out of scope.
+/// A process that is killed on drop.
 struct Program(Child);
 
 impl Drop for Program {
@@ -24,7 +24,7 @@ impl Drop for Program {
     }
 }
 
-/// The folder of the library, which cargo builds for no test by itself.
+/// The folder of the built library; cargo does not build a cdylib for its tests.
 fn build_library() -> PathBuf {
     let test = std::env::current_exe().expect("a test binary");
     // TARGET/PROFILE/deps/TEST
@@ -44,8 +44,8 @@ fn build_library() -> PathBuf {
     command
         .arg("--target-dir")
         .arg(profile.parent().expect("a folder"));
-    // What cargo tells this test about itself would have build scripts run again, and all that
-    // follows from them.
+    // Cargo's variables for this test would make build scripts, and all that depends on them, run
+    // again.
     let is_cargo_own = |name: &str| {
         [
             "CARGO_PKG_",
@@ -72,7 +72,7 @@ fn build_library() -> PathBuf {
     profile.to_owned()
 }
 
-/// Builds `tests/SOURCE` with the words `flags`; None, said aloud, where there is no compiler.
+/// Compiles `tests/SOURCE` with `flags`; None, with a SKIPPED line, if there is no compiler.
 fn build(source: &str, out: &Path, flags: &[&str]) -> Option<()> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut cc = Command::new("cc");
@@ -89,7 +89,7 @@ fn build(source: &str, out: &Path, flags: &[&str]) -> Option<()> {
     Some(())
 }
 
-/// A server for three clients, one after another and side by side, and what they got back.
+/// Runs an echo server and three concurrent clients; each must get back what it sent.
 fn run_echo_clients(program: &Path) {
     let mut server = Command::new(program);
     let server = server.args(["serve", "3"]).stdout(Stdio::piped()).spawn();
@@ -102,7 +102,7 @@ fn run_echo_clients(program: &Path) {
             let port = port.trim();
             scope.spawn(move || {
                 let mut client = Command::new(program);
-                let client = client.args(["talk", port]).stdin(Stdio::piped());
+                let client = client.args(["client", port]).stdin(Stdio::piped());
                 let client = client.stdout(Stdio::piped()).spawn();
                 let mut client = client.expect("it runs");
                 let mut input = client.stdin.take().expect("piped");
@@ -119,8 +119,8 @@ fn run_echo_clients(program: &Path) {
     assert!(server.0.wait().expect("it ends").success());
 }
 
-/// Builds `source` once for the kernel's protocols and once with each of `flags` for the library, and
-/// runs `act` with each.
+/// Builds `source` for the kernel's protocols, and with each of `flags` for the library; runs `act`
+/// on each.
 fn build_and_run(source: &str, flags: &[&[&str]], act: fn(&Path)) {
     let folder = build_library().display().to_string();
     let name = format!("libtowpath-{source}-{}", std::process::id());
@@ -141,7 +141,7 @@ fn build_and_run(source: &str, flags: &[&[&str]], act: fn(&Path)) {
     }
 }
 
-/// The program says itself whether all is as it should be.
+/// Runs a program that checks itself.
 fn assert_succeeds(program: &Path) {
     let output = Command::new(program).output().expect("it runs");
     let errors = String::from_utf8_lossy(&output.stderr);

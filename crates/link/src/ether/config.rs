@@ -5,17 +5,17 @@ use engine::SplitMix64;
 /// Picoseconds of one microsecond.
 const US: u64 = 1_000_000;
 
-/// How long a station waits after a collision, and before it takes its turn.
+/// Backoff after a collision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backoff {
     /// Truncated binary exponential: after collision n, uniform in 0..2^min(n, limit) slots;
-    /// whoever defers sends as soon as the gap is over (IEEE 802.3, 4.2.3.2.5).
+    /// a deferring station transmits at the end of the gap (IEEE 802.3, 4.2.3.2.5).
     Binary {
         /// Collisions after which the range grows no further.
         limit: u32,
     },
-    /// Every slot after the medium is free, with probability 1 in `stations`. No real station
-    /// knows the number; this is the assumption of Metcalfe and Boggs' efficiency formula.
+    /// In every slot while the medium is idle, transmit with probability 1 in `stations`. No real
+    /// station knows the number; it is the assumption of Metcalfe and Boggs' efficiency formula.
     Oracle {
         /// Stations that compete.
         stations: u64,
@@ -31,7 +31,7 @@ impl Backoff {
         }
     }
 
-    /// Whether a station that may send now does.
+    /// Whether a station transmits in this slot.
     pub(super) fn transmits_now(self, random: &mut SplitMix64) -> bool {
         match self {
             Backoff::Binary { .. } => true,
@@ -47,23 +47,23 @@ pub struct EtherConfig {
     pub bit_ps: u64,
     /// Unit of the backoff, ps.
     pub slot_ps: u64,
-    /// Silence before a frame, ps.
+    /// Inter-frame gap, ps.
     pub gap_ps: u64,
-    /// The first part of the gap, ps: a carrier in it starts the wait again, one after it is
-    /// ignored, so that no station waits longer than the others (IEEE 802.3, 4.2.3.2.1).
+    /// The first part of the gap, ps: a carrier in it restarts the gap, a later one is ignored, so
+    /// that no station waits longer than the others (IEEE 802.3, 4.2.3.2.1).
     pub gap_first_ps: u64,
-    /// Bits in front of a frame, sent to the end even when they collide.
+    /// Preamble bits, sent to the end even during a collision.
     pub preamble_bits: u64,
-    /// Bits sent after a collision so that all notice it.
+    /// Bits of the jam after a collision.
     pub jam_bits: u64,
     /// Octets of the shortest frame, from destination address to check sequence; shorter ones are
     /// padded.
     pub frame_min: u32,
-    /// Transmissions of a frame before it is given up.
+    /// Transmissions of a frame before it is dropped.
     pub attempts_max: u32,
-    /// Waiting after a collision.
+    /// Backoff after a collision.
     pub backoff: Backoff,
-    /// What the interface leaves between two frames to one destination, ps.
+    /// Gap of the interface between two frames to one destination, ps.
     pub destination_gap_ps: u64,
     /// Propagation, ps per metre.
     pub propagation_ps_per_m: u64,
@@ -115,13 +115,13 @@ impl EtherConfig {
         }
     }
 
-    /// How long a frame of `octets` takes, preamble and padding included, ps.
+    /// Transmission time of a frame of `octets`, preamble and padding included, ps.
     pub fn frame_ps(&self, octets: u32) -> u64 {
         let octets = u64::from(octets.max(self.frame_min));
         (self.preamble_bits + octets * 8) * self.bit_ps
     }
 
-    /// Where a station `metres` along the cable is, as propagation time from its beginning, ps.
+    /// Position of a station `metres` along the cable, as propagation time from its start, ps.
     pub fn position_ps(&self, metres: u64) -> u64 {
         metres * self.propagation_ps_per_m
     }

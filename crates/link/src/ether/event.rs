@@ -1,120 +1,120 @@
-//! What goes over the ether and what happens there.
+//! Frames, events and counts of the ether.
 
-/// Who a frame is for.
+/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtherDestination {
     /// One station.
     Station(usize),
-    /// All others.
+    /// All other stations.
     All,
 }
 
-/// A frame as the ether sees it.
+/// A frame, without its octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtherFrame {
-    /// Names it to its owner.
+    /// The owner's name for it.
     pub tag: u64,
     /// Octets from destination address to check sequence, before padding.
     pub octets: u32,
-    /// Who it is for.
+    /// Destination.
     pub to: EtherDestination,
 }
 
-/// Something that happened on the cable.
+/// An event on the cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtherEvent {
-    /// `from` begins its `attempt`-th transmission of a frame.
+    /// `from` starts its `attempt`-th transmission of a frame.
     Started {
-        /// When, ps.
+        /// Time, ps.
         at_ps: u64,
-        /// Who.
+        /// The sender.
         from: usize,
         /// 1 for the first.
         attempt: u32,
         /// The frame.
         frame: EtherFrame,
     },
-    /// The last bit of a frame left its sender, which saw no collision.
+    /// The last bit of a frame was sent, without a collision at the sender.
     Sent {
-        /// When, ps.
+        /// Time, ps.
         at_ps: u64,
-        /// Who.
+        /// The sender.
         from: usize,
         /// The frame.
         frame: EtherFrame,
     },
-    /// A frame arrived whole at `station`.
+    /// A frame arrived undamaged at `station`.
     Delivered {
-        /// When its last bit arrived, ps.
+        /// Arrival of its last bit, ps.
         at_ps: u64,
-        /// Who has it.
+        /// The receiver.
         station: usize,
-        /// Who sent it.
+        /// The sender.
         from: usize,
         /// The frame.
         frame: EtherFrame,
     },
-    /// A frame reached `station` with another one over it. Each [`Sent`](EtherEvent::Sent) is
-    /// followed by one `Delivered` or `Damaged` for every receiver.
+    /// A frame overlapped another one at `station`. Each [`Sent`](EtherEvent::Sent) is followed by
+    /// one `Delivered` or `Damaged` for every receiver.
     Damaged {
-        /// When its last bit arrived, ps.
+        /// Arrival of its last bit, ps.
         at_ps: u64,
-        /// Who cannot read it.
+        /// The receiver.
         station: usize,
-        /// Who sent it.
+        /// The sender.
         from: usize,
         /// The frame.
         frame: EtherFrame,
     },
-    /// A sender saw its transmission collide.
+    /// A sender detected a collision.
     Collided {
-        /// When, ps.
+        /// Time, ps.
         at_ps: u64,
-        /// Who.
+        /// The sender.
         station: usize,
         /// Collisions of this frame so far.
         attempt: u32,
     },
-    /// A frame was given up after the last attempt.
+    /// A frame was dropped after the last attempt.
     Dropped {
-        /// When, ps.
+        /// Time, ps.
         at_ps: u64,
-        /// Who.
+        /// The sender.
         station: usize,
         /// The frame.
         frame: EtherFrame,
     },
 }
 
-/// What an ether has done.
+/// Counts of an ether.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EtherCounters {
     /// Frames offered by stations.
     pub offered: u64,
     /// Frames sent without a collision.
     pub sent: u64,
-    /// Frames received whole, counted once a receiver.
+    /// Frames received undamaged, counted once a receiver.
     pub delivered: u64,
-    /// Frames that reached a receiver with another over them.
+    /// Frames that overlapped another one at a receiver.
     pub damaged: u64,
     /// Transmissions that collided.
     pub collisions: u64,
-    /// Of these, after the slot time: the cable is longer than the rules allow.
+    /// Late collisions, after the slot time: the cable is longer than the standard allows.
     pub late_collisions: u64,
-    /// Frames given up after the last attempt.
+    /// Frames dropped after the last attempt.
     pub dropped: u64,
-    /// Events worked off.
+    /// Events processed.
     pub events: u64,
 }
 
-/// Where the time of the cable went. The parts add up to the time that has passed, with
-/// transmissions taken as their senders see them.
+/// Use of the cable's time. The parts add up to the time that has passed; transmissions count as
+/// their senders see them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EtherTime {
-    /// Frames that came through, ps.
+    /// Successful frames, ps.
     pub carrying_ps: u64,
-    /// Collisions and jam, ps.
+    /// Collisions and jams, ps.
     pub collided_ps: u64,
-    /// Silence, gaps included, ps.
+    /// Idle time, gaps included, ps.
     pub idle_ps: u64,
 }

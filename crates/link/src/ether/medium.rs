@@ -1,29 +1,29 @@
-//! What is on the cable, and what a station sees of it.
+//! Transmissions on the cable, and what a station senses of them.
 
 use super::event::{EtherFrame, EtherTime as Account};
 use std::collections::VecDeque;
 
-/// A transmission, begun and perhaps still going on.
+/// A transmission, finished or in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transmission {
-    /// Which station sends.
+    /// The sender.
     pub(super) station: usize,
-    /// Where it is, ps from the beginning of the cable.
+    /// The sender's position, ps from the start of the cable.
     pub(super) position_ps: u64,
-    /// The first bit leaves.
+    /// Start of the first bit.
     pub(super) start_ps: u64,
-    /// The last bit leaves; moved when a collision cuts it short.
+    /// End of the last bit; earlier when a collision truncates it.
     pub(super) end_ps: u64,
-    /// It collided, as its sender saw it.
+    /// The sender detected a collision.
     pub(super) collided: bool,
-    /// Another one was on the cable close in time: receivers look closely.
+    /// Another transmission was close in time, so receivers must check for overlap.
     pub(super) may_overlap: bool,
     /// The frame.
     pub(super) frame: EtherFrame,
 }
 
 impl Transmission {
-    /// How long it travels to `position_ps`.
+    /// Propagation delay to `position_ps`.
     pub(super) fn distance(&self, position_ps: u64) -> u64 {
         self.position_ps.abs_diff(position_ps)
     }
@@ -43,13 +43,13 @@ pub(super) struct Cable {
     span_ps: u64,
     low_ps: Option<u64>,
     high_ps: u64,
-    /// The cable is accounted for up to here.
+    /// The account is complete up to here.
     accounted_ps: u64,
     pub(super) account: Account,
 }
 
 impl Cable {
-    /// Makes room for a station at `position_ps`.
+    /// Extends the cable to a station at `position_ps`.
     pub(super) fn extend_to(&mut self, position_ps: u64) {
         let low = self.low_ps.map_or(position_ps, |low| low.min(position_ps));
         self.low_ps = Some(low);
@@ -57,7 +57,7 @@ impl Cable {
         self.span_ps = self.high_ps - low;
     }
 
-    /// Adds a transmission that begins now and gives its number.
+    /// Adds a transmission that starts now and returns its number.
     pub(super) fn begin(&mut self, mut transmission: Transmission) -> u64 {
         let since = transmission.start_ps;
         let span = self.span_ps;
@@ -80,14 +80,15 @@ impl Cable {
         self.recent.get_mut(index as usize)
     }
 
-    /// Transmissions that may still matter to somebody at `now_ps`, with their numbers.
+    /// Transmissions that are still on the cable at `now_ps`, with their numbers.
     pub(super) fn in_progress(&self, now_ps: u64) -> impl Iterator<Item = (u64, &Transmission)> {
         let span = self.span_ps;
         let numbered = (self.first..).zip(&self.recent);
         numbered.filter(move |(_, transmission)| transmission.end_ps + span >= now_ps)
     }
 
-    /// When what `position_ps` saw begin before `before_ps` is over there; None without any.
+    /// End of the carrier at `position_ps` of all transmissions that started there before
+    /// `before_ps`; None without any.
     pub(super) fn carrier_end(&self, position_ps: u64, before_ps: u64) -> Option<u64> {
         let seen = self
             .recent
@@ -98,7 +99,7 @@ impl Cable {
             .max()
     }
 
-    /// Whether transmission `number` reaches `position_ps` without another over it.
+    /// Whether transmission `number` reaches `position_ps` without overlapping another.
     pub(super) fn is_undamaged_at(&self, number: u64, position_ps: u64) -> bool {
         let Some(transmission) = self.get(number) else {
             return false;
@@ -116,7 +117,7 @@ impl Cable {
                 })
     }
 
-    /// Forgets what nobody can see any more, by itself or over another transmission.
+    /// Removes transmissions that no station can sense any more, alone or as an overlap.
     pub(super) fn prune(&mut self, now_ps: u64, gap_ps: u64) {
         let margin = 2 * self.span_ps + gap_ps;
         let is_gone = |transmission: &Transmission, at_ps| transmission.end_ps + margin < at_ps;
@@ -152,7 +153,7 @@ impl Cable {
         self.accounted_ps = from + busy;
     }
 
-    /// The account up to `now_ps`, transmissions under way included as far as they are.
+    /// The account up to `now_ps`, transmissions in progress included up to then.
     pub(super) fn account_at(&self, now_ps: u64) -> Account {
         let mut rest = Cable {
             account: self.account,

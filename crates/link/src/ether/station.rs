@@ -1,4 +1,4 @@
-//! A station's controller: its frames and what it is doing.
+//! A station's controller: its queue and its state.
 
 use super::event::{EtherDestination, EtherFrame};
 use engine::SplitMix64;
@@ -12,28 +12,28 @@ pub(super) struct Station {
     pub(super) frames: VecDeque<EtherFrame>,
     pub(super) attempts: u32,
     pub(super) random: SplitMix64,
-    /// Place in `deferring`, while there.
+    /// Index in `deferring`, while deferring.
     pub(super) deferring_at: Option<usize>,
     /// When the last frame to each destination ended; kept only if the interface leaves a gap.
     pub(super) sent_to: Vec<(EtherDestination, u64)>,
 }
 
-/// What a controller is doing.
+/// State of a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MacState {
     /// No frame.
     Idle,
-    /// A frame, and a time to look at the cable.
+    /// Senses the carrier at `at_ps`.
     Waiting { at_ps: u64 },
-    /// A frame, and a turn `at_ps` reckoned from a silence beginning at `silent_ps`.
+    /// Attempts at `at_ps`, a gap after the cable is idle at `idle_from_ps`.
     Deferring { at_ps: u64, idle_from_ps: u64 },
-    /// On the cable.
+    /// Transmits.
     Sending {
         activity: u64,
         end_ps: u64,
         collision_ps: Option<u64>,
     },
-    /// Making a collision known.
+    /// Sends the jam after a collision.
     Jamming { end_ps: u64 },
 }
 
@@ -51,7 +51,7 @@ impl Station {
         }
     }
 
-    /// When its interface may send the next frame to `to`.
+    /// When the interface may send the next frame to `to`.
     pub(super) fn free_ps(&self, to: EtherDestination, gap_ps: u64) -> u64 {
         let last = self.sent_to.iter().find(|(known, _)| *known == to);
         last.map_or(0, |(_, end)| end + gap_ps)

@@ -14,7 +14,7 @@ fn cable(config: EtherConfig, stations: usize, seed: u64) -> Ether {
     ether
 }
 
-/// Keeps `senders` stations supplied with frames until `until_ps`, and hands over each event.
+/// Keeps the queues of `senders` stations filled until `until_ps`, and passes each event to `see`.
 fn saturate(
     ether: &mut Ether,
     senders: usize,
@@ -164,7 +164,7 @@ fn carrier_in_second_part_of_gap_is_ignored() {
         let mut ether = cable(EtherConfig::ten_megabit(), 3, 1);
         ether.offer(0, 0, frame(64, EtherDestination::All));
         ether.offer(1, 1, frame(64, EtherDestination::All));
-        // Station 2's controller does not keep the gap: it begins `offset` after the first frame.
+        // Station 2 violates the gap: it starts `offset` after the end of the first frame.
         let end = 57_600_000;
         ether.advance(end + offset - 1);
         ether.stations[2]
@@ -195,7 +195,7 @@ fn mean_collisions_of_two_stations_match_theory() {
             let at_ps = ether.deadline().expect("a frame is on its way");
             ether.advance(at_ps);
         }
-        // The loser may have met the winner's frame only before it could hear it: never here.
+        // Both stations are at one position, so each collision counts for both.
         let collisions = ether.counters().collisions as f64 / 2.0;
         sum += collisions;
         squares += collisions * collisions;

@@ -1,4 +1,4 @@
-//! Links: the models against their formulas, and their words.
+//! Links: the models against their formulas, and the parser.
 
 mod models;
 mod parse;

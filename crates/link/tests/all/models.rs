@@ -141,19 +141,19 @@ fn reordered_frames_are_overtaken_by_the_expected_number() {
     let arrivals: Vec<u64> = (0..20_000)
         .map(|_| link.offer(0, 1000).arrival_ps.expect("no loss"))
         .collect();
-    // Frames take 1 ms each, so three pass one that is held for 3.5 ms, unless held too.
+    // Frames take 1 ms each, so three overtake one delayed by 3.5 ms, unless delayed too.
     let overtaken = |at: usize| {
         let later = arrivals[at + 1..].iter().take(10);
         later.filter(|&&other| other < arrivals[at]).count()
     };
-    let held: Vec<usize> = (0..19_000)
+    let counts: Vec<usize> = (0..19_000)
         .map(overtaken)
         .filter(|&count| count > 0)
         .collect();
-    assert!(held.len() > 100, "{}", held.len());
-    assert!(held.iter().all(|&count| count <= 3));
-    let full = held.iter().filter(|&&count| count == 3).count();
-    assert!(full * 10 > held.len() * 9);
+    assert!(counts.len() > 100, "{}", counts.len());
+    assert!(counts.iter().all(|&count| count <= 3));
+    let full = counts.iter().filter(|&&count| count == 3).count();
+    assert!(full * 10 > counts.len() * 9);
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn jitter_is_uniform_and_preserves_order() {
     let mut last = 0;
     let (mut sum, mut least, mut most) = (0.0, u64::MAX, 0);
     for index in 0..50_000u64 {
-        // Far enough apart that none has to wait for another.
+        // Far enough apart that no frame waits for another.
         let sent = index * 10_000_000;
         let arrival = link.offer(sent, 100).arrival_ps.expect("no loss");
         assert!(arrival >= last);

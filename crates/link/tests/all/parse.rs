@@ -95,7 +95,7 @@ fn errors_name_the_fault_and_the_remedy() {
         ("loss=101%", "more than all frames"),
         ("loss=0.00001%", "less than a frame in a million"),
         ("burst=10", "loss above 0"),
-        ("loss=60%,burst=1", "longer runs"),
+        ("loss=60%,burst=1", "longer bursts"),
         ("gilbert=1%", "no chain"),
         ("queue=10", "'10' is no size"),
         ("queue=10B", "does not hold a frame"),

@@ -1,11 +1,11 @@
-//! What a message cost, and the evidence for a verdict's reason.
+//! CPU cost per message, and the evidence that explains verdicts.
 
 use super::view::TrialView;
 use crate::contestant;
 use control::{CircuitReport, CpuUse, Workload};
 use results::{Cpu, Trial};
 
-/// What a message cost, and the evidence for a verdict's reason.
+/// CPU cost per message, and the evidence that explains verdicts.
 pub(super) fn costs(made: &mut Trial, view: &TrialView<'_>) {
     let (sender, receiver) = (&view.collected.sender, &view.collected.receiver);
     made.cpu.insert("sender".into(), cpu(&sender.cpu));
@@ -63,7 +63,7 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
     }
     let mut host = view.collected.host.evidence(&view.collected.interface);
     if let Some(link) = view.data_link_stats() {
-        // What the link counted is exact, and only of the direction that carries the messages.
+        // The emulated link counts exactly, and separately for the direction that carries data.
         host.insert("interface_packets".into(), link.frames as f64);
         let mean = link.bytes as f64 / link.frames.max(1) as f64;
         host.insert("packet_bytes_mean".into(), mean);
@@ -78,7 +78,7 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
     }
     let ticks_s =
         (sender.user_ns + sender.system_ns + receiver.user_ns + receiver.system_ns) as f64 * 1e-9;
-    // The kernel samples this split at its ticks; below 200 of them it says nothing.
+    // The kernel samples user and system time at its ticks; few samples give no usable split.
     if ticks_s >= TICKS_MIN * TICK_S {
         let user_s = (sender.user_ns + receiver.user_ns) as f64 * 1e-9;
         made.evidence
@@ -87,13 +87,13 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
     made.evidence.extend(host);
 }
 
-/// Ticks that must stand behind a split of CPU time.
+/// Ticks needed for a user/system split of CPU time.
 const TICKS_MIN: f64 = 200.0;
 
-/// The kernel's tick where it ticks 250 times a second, as most do.
+/// Tick length at CONFIG_HZ=250, the usual setting.
 const TICK_S: f64 = 0.004;
 
-/// Calls of both sides: those a transport counts itself, else one a message or read.
+/// System calls of both sides: as the transport counts them, else one per message or read.
 fn calls(view: &TrialView<'_>) -> u64 {
     let one = |report: &CircuitReport| {
         let counted = |name: &str| report.counts.get(name).copied();

@@ -6,7 +6,7 @@ use crate::trial::ClockUncertainty;
 use control::CircuitReport;
 use results::{Histogram, Trial};
 
-/// Round trips and connections: measures and histogram come from the asking side.
+/// Round trips and connections: metrics and histogram come from the client side.
 pub(super) fn delays(made: &mut Trial, view: &TrialView<'_>, kind: &str) {
     let circuits: Vec<&CircuitReport> = view.senders().collect();
     merge_delays(made, &circuits, "delay");
@@ -79,8 +79,8 @@ pub(super) fn offered(made: &mut Trial, view: &TrialView<'_>) {
     }
 }
 
-/// A delay from one clock to another is said with how far they may be apart, and not at all when
-/// that is most of it, or unknown.
+/// One-way delays are reported with the clock uncertainty. They are dropped when it is unknown, or
+/// larger than half the median delay.
 fn one_way(made: &mut Trial, view: &TrialView<'_>) {
     let gap = &view.collected.clocks;
     if let ClockUncertainty::Within(bound_ns) = gap {
@@ -100,7 +100,7 @@ fn one_way(made: &mut Trial, view: &TrialView<'_>) {
     made.evidence.insert("one_way_left_out".into(), 1.0);
 }
 
-/// Whether clocks so far apart tell one-way delays with that median, us.
+/// Whether a median one-way delay, us, is large enough beside the clock uncertainty.
 pub(super) fn exceeds_clock_error(gap: &ClockUncertainty, median_us: f64) -> bool {
     match gap {
         ClockUncertainty::Same => true,
@@ -111,10 +111,10 @@ pub(super) fn exceeds_clock_error(gap: &ClockUncertainty, median_us: f64) -> boo
     }
 }
 
-/// A one-way delay is shown when it is this many times the bound of the clocks at least.
+/// Smallest one-way delay that is reported, in units of the clock uncertainty.
 const DELAY_PER_CLOCK_ERROR_MIN: f64 = 2.0;
 
-/// All circuits' delays in one histogram.
+/// The delays of all circuits, merged.
 fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u64> {
     let encoded = circuits
         .iter()
@@ -125,8 +125,8 @@ fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u6
             unit: "ns".into(),
             hdr_v2: hdr_v2.clone(),
         };
-        // Bounds are the same in every worker; one that does not decode is left out and shows in
-        // the sample count.
+        // All workers use the same bounds. A histogram that does not decode is skipped, which shows
+        // in the sample count.
         if let Ok(histogram) = histogram.decode() {
             let _ = merged.add(&histogram);
         }
@@ -134,7 +134,7 @@ fn merged(circuits: &[&CircuitReport], name: &str) -> hdrhistogram::Histogram<u6
     merged
 }
 
-/// Percentiles that have samples enough, by the names of their measures.
+/// Percentiles with enough samples, by metric name.
 pub(super) fn percentiles(circuits: &[&CircuitReport]) -> Vec<(&'static str, f64)> {
     let merged = merged(circuits, "delay");
     let all = [

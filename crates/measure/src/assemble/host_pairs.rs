@@ -1,5 +1,4 @@
-//! What each of several pairs of hosts got that ran at once: measures by name and pair, as
-//! `messages_per_s@lab1`.
+//! Metrics of each host pair when several ran at once, by name and pair: `messages_per_s@lab1`.
 
 use super::delays::{exceeds_clock_error, percentiles};
 use super::rates::SteadyPart;
@@ -9,7 +8,7 @@ use crate::trial::{ClockUncertainty, PairCircuits};
 use control::{CircuitReport, Workload};
 use results::Trial;
 
-/// Puts the measures of each pair beside those of all.
+/// Adds the metrics of each pair to those of the whole trial.
 pub(super) fn pair_metrics(made: &mut Trial, view: &TrialView<'_>) {
     for part in &view.collected.pairs {
         let senders = &view.collected.sender.circuits[part.senders.clone()];
@@ -46,7 +45,7 @@ fn throughput(
     insert_for_pair(made, "mbit_per_s", part, bytes_per_s * 8e-6);
 }
 
-/// Round trips or connections, which the asking side counts.
+/// Round trips or connections, counted by the client side.
 fn request_reply(
     made: &mut Trial,
     view: &TrialView<'_>,
@@ -72,7 +71,7 @@ fn offered(
         let name = format!("clock_bound_us@{}", part.name);
         made.evidence.insert(name, bound_ns as f64 / 1e3);
     }
-    // Each pair has clocks of its own, and delays of its own that they tell or do not.
+    // Each pair has its own clocks, which decide whether its one-way delays are reported.
     let circuits: Vec<&CircuitReport> = receivers.iter().collect();
     let all = percentiles(&circuits);
     let median_us = all.first().map_or(0.0, |(_, value)| *value);
@@ -103,7 +102,7 @@ mod tests {
         RaceSpec::one_block(&["udp"], &["offered"])
     }
 
-    /// A circuit of a thousand messages, all of them so long on their way.
+    /// A circuit of a thousand messages, all with this one-way delay.
     fn circuit(delay_ns: u64) -> CircuitReport {
         let mut histogram = results::new_histogram();
         histogram.record_n(delay_ns, 1000).expect("in range");
@@ -119,7 +118,7 @@ mod tests {
         }
     }
 
-    /// An offered load to pairs with these delays, ns, and clocks.
+    /// An offered-load trial of host pairs with these one-way delays, ns, and clocks.
     fn trial(pairs: &[(u64, ClockUncertainty)]) -> Trial {
         let spec = spec();
         let trial = TrialSpec {
@@ -181,7 +180,7 @@ mod tests {
         let second: Vec<&String> = second.collect();
         assert_eq!(second, ["delivered_per_s@pair2"]);
         assert_eq!(made.evidence["clock_bound_us@pair2"], 200.0);
-        // One pair's poor clocks do not hide what another's tell; all together have the worst.
+        // Poor clocks of one pair do not hide delays of another; the totals use the worst clocks.
         let made = trial(&[(10_000_000, within(9000)), (50_000, within(10))]);
         assert!(made.metrics.contains_key("delay_p50_us@pair2"));
         for hidden in ["delay_p50_us@pair1", "delay_p50_us", "delay_mean_us"] {

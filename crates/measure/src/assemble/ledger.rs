@@ -1,14 +1,14 @@
-//! Where the messages of a trial went, and whether its numbers count.
+//! Where the messages of a trial went, and whether the trial is valid.
 
 use super::view::{TrialView, is_stream};
 use control::Workload;
 use control::caps::QUOTA_EXCEEDED;
 use results::{Cpu, Ledger, Status, Trial};
 
-/// Messages that one dropped buffer of a segmented transport may have held at most.
+/// Most messages in one dropped buffer of a transport with segmentation offload.
 const SEGMENTS_MAX: u64 = 128;
 
-/// The ledger; None where sending and receiving are not tied together.
+/// The ledger; None for the null transport, whose messages do not arrive.
 pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
     if view.trial.contestant == "null" {
         return None;
@@ -23,7 +23,7 @@ pub(super) fn ledger(view: &TrialView<'_>) -> Option<Ledger> {
 fn one_way(view: &TrialView<'_>) -> Ledger {
     let sent = view.sent();
     let received = received(view, sent);
-    // A message that came twice hides one that did not come; a reliable transport has seen to it.
+    // A duplicate hides a loss in the totals. Reliable transports remove duplicates themselves.
     let unreliable = view
         .components()
         .iter()
@@ -32,7 +32,7 @@ fn one_way(view: &TrialView<'_>) -> Ledger {
     let duplicated = if unreliable { duplicated } else { 0 };
     let duplicates = received.saturating_sub(sent).max(duplicated.min(received));
     let delivered = received - duplicates;
-    // The kernel counts dropped buffers, and one of them may hold many messages.
+    // The kernel counts dropped buffers, each of which may carry several messages.
     let per_drop = if view.is_segmented() { SEGMENTS_MAX } else { 1 };
     let drops = view.count("receive_drops") + interface_drops(view);
     let mut ledger = Ledger {
@@ -45,15 +45,14 @@ fn one_way(view: &TrialView<'_>) -> Ledger {
     ledger
 }
 
-/// Packets that a host's interface dropped because the link did not take them in time.
+/// Packets the interface dropped because the link did not drain its queue in time.
 fn interface_drops(view: &TrialView<'_>) -> u64 {
     let collected = view.collected;
     let counts = collected.host.interfaces.get(&collected.interface);
     counts.map_or(0, |counts| counts.drops)
 }
 
-/// Says where the missing messages went: the link's own count first, which is exact, then what the
-/// hosts dropped.
+/// Attributes missing messages: first to the link, whose counts are exact, then to host drops.
 fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     let mut missing = ledger.sent.saturating_sub(ledger.delivered);
     let mut take = |count: u64| {
@@ -67,14 +66,14 @@ fn attribute_missing(ledger: &mut Ledger, view: &TrialView<'_>, dropped: u64) {
     ledger.lost_host = take(dropped);
     ledger.in_flight = take(link.in_flight);
     if view.collected.environment.crosses_network {
-        // What nobody dropped was lost on the way.
+        // Losses that no counter shows happened in the network.
         ledger.lost_link += take(u64::MAX);
     }
     ledger.unaccounted = missing as i64;
 }
 
-/// Messages received. Of a mix on a byte stream only bytes are known: all of them are all of the
-/// messages.
+/// Messages received. For mixed sizes on a byte stream only bytes are known: when all bytes
+/// arrived, all messages did.
 fn received(view: &TrialView<'_>, sent: u64) -> u64 {
     let streams = view.receivers().any(|report| is_stream(&report.transport));
     if view.trial.contest.mix.is_none() || !streams {
@@ -86,7 +85,7 @@ fn received(view: &TrialView<'_>, sent: u64) -> u64 {
     (view.delivered().round() as u64).min(sent.saturating_sub(1))
 }
 
-/// Requests against replies.
+/// Requests sent against replies received.
 fn request_reply(view: &TrialView<'_>) -> Ledger {
     let sent: u64 = view.senders().map(|report| report.sent).sum();
     let replies: u64 = view.senders().map(|report| report.received).sum();
@@ -104,14 +103,15 @@ fn request_reply(view: &TrialView<'_>) -> Ledger {
     ledger
 }
 
-/// Why it broke off. The end that may move no more knows why, the other only that the circuit has gone.
+/// The error that ended the trial. A quota error takes precedence: the other side reports only a
+/// closed circuit.
 fn error(view: &TrialView<'_>) -> Option<String> {
     let all = || view.circuits().filter_map(|report| report.error.as_ref());
     let spent = all().find(|error| *error == QUOTA_EXCEEDED);
     spent.or_else(|| all().next()).cloned()
 }
 
-/// Whether the numbers count, and what disturbed them.
+/// Sets the status of the trial, and what disturbed it.
 pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     if let Some(error) = error(view) {
         made.status = Status::Failed;
@@ -156,7 +156,7 @@ pub(super) fn judge(made: &mut Trial, view: &TrialView<'_>) {
     }
 }
 
-/// A reliable transport that lost or doubled messages has no valid numbers.
+/// Lost or duplicated messages make a trial of a reliable transport invalid.
 fn ledger_fault(made: &Trial, view: &TrialView<'_>) -> Option<String> {
     let ledger = made.ledger?;
     let reliable = view
@@ -166,7 +166,7 @@ fn ledger_fault(made: &Trial, view: &TrialView<'_>) -> Option<String> {
     let broken = ledger.delivered != ledger.sent || ledger.duplicates != 0;
     (reliable && broken).then(|| {
         format!(
-            "the ledger does not close: {} messages sent, {} delivered, {} twice",
+            "the ledger does not close: {} messages sent, {} delivered, {} duplicated",
             ledger.sent, ledger.delivered, ledger.duplicates
         )
     })

@@ -1,11 +1,11 @@
-//! From the reports of two workers to a trial.
+//! Builds a trial record from the reports of its workers.
 //!
-//! * `view` - the reports, with what is needed to read them.
+//! * `view` - the reports with their context.
 //! * `rates` - throughput: warm-up, rates, shares.
 //! * `delays` - round trips, connections, open-loop delays.
-//! * `parts` - the same for each of several pairs of hosts that ran at once.
-//! * `costs` - what a message cost, and the evidence for a verdict's reason.
-//! * `ledger` - where the messages went, and whether the numbers count.
+//! * `host_pairs` - the same for each host pair, when several ran at once.
+//! * `costs` - CPU cost per message, and the evidence that explains verdicts.
+//! * `ledger` - where the messages went, and whether the trial is valid.
 
 mod costs;
 mod delays;
@@ -21,20 +21,20 @@ use results::{Cell, SCHEMA_VERSION, Status, Trial};
 use std::collections::BTreeMap;
 use view::TrialView;
 
-/// What tells a trial from others of its cell.
+/// Position of a trial within its race.
 #[derive(Clone, Copy, Debug)]
 pub struct TrialPosition {
-    /// Its place in the order of all trials.
+    /// Its number in the order of all trials.
     pub index: u64,
     /// Its block, 0 for a pilot.
     pub block: u32,
-    /// Whether it is the baseline's second run.
+    /// Whether it is the baseline's second run, the A/A control.
     pub control: bool,
     /// When it started, seconds since 1970.
     pub started_s: f64,
 }
 
-/// The trial that `outcome` makes.
+/// The trial record of `outcome`.
 pub fn trial(
     spec: &RaceSpec,
     trial: &TrialSpec,

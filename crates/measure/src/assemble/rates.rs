@@ -47,7 +47,7 @@ pub(super) fn throughput(made: &mut Trial, view: &TrialView<'_>) {
 /// Points of a time series kept in a result.
 const SERIES_MAX: usize = 250;
 
-/// What each circuit got of the whole, when there are several.
+/// Each circuit's share of the total rate, when there are several.
 fn shares(made: &mut Trial, rates: &[(&str, f64, f64)], total: f64) {
     if rates.len() < 2 || total <= 0.0 {
         return;
@@ -112,7 +112,7 @@ impl SteadyPart {
     }
 }
 
-/// Rates between slices, thinned out to what a chart can show.
+/// Rates between slices, thinned to at most [`SERIES_MAX`] points.
 pub(super) fn rate_series(slices: &[Slice], count: impl Fn(&Slice) -> f64) -> Series {
     let step = slices.len().div_ceil(SERIES_MAX).max(1);
     let kept: Vec<&Slice> = slices.iter().step_by(step).collect();

@@ -1,4 +1,4 @@
-//! The reports of a trial, with what is needed to read them.
+//! The reports of a trial with their context.
 
 use crate::contestant::{self, Component};
 use crate::environment::LinkStats;
@@ -6,7 +6,7 @@ use crate::spec::{Direction, RaceSpec};
 use crate::trial::{Collected, TrialSpec};
 use control::{CircuitReport, Workload};
 
-/// The reports with what is needed to read them.
+/// The reports of a trial with their context.
 pub(super) struct TrialView<'a> {
     pub(super) spec: &'a RaceSpec,
     pub(super) trial: &'a TrialSpec,
@@ -36,7 +36,7 @@ impl TrialView<'_> {
         last.unwrap_or(0).saturating_sub(first.unwrap_or(0)) as f64 * 1e-9
     }
 
-    /// Messages from counts: a byte stream's reads are not messages.
+    /// Message count; on a byte stream, whose reads are not messages, computed from bytes.
     pub(super) fn messages(&self, report: &CircuitReport, received: u64, bytes: u64) -> f64 {
         if is_stream(&report.transport) && self.trial.contest.workload != Workload::Offered {
             bytes as f64 / self.trial.contest.size.max(1) as f64
@@ -89,8 +89,8 @@ impl TrialView<'_> {
         contestant::components(&self.trial.contestant)
     }
 
-    /// The direction of the link that carried the messages, or both together where both did; None
-    /// without such a link.
+    /// Link statistics of the direction that carried data, or of both together; None without an
+    /// emulated link.
     pub(super) fn data_link_stats(&self) -> Option<LinkStats> {
         let [there, back] = self.collected.environment.link?;
         let one_way = matches!(
@@ -104,7 +104,7 @@ impl TrialView<'_> {
         })
     }
 
-    /// Whether a transport hands many messages to the kernel as one buffer.
+    /// Whether a transport passes several messages to the kernel in one buffer.
     pub(super) fn is_segmented(&self) -> bool {
         let names = |component: &Component| {
             matches!(component.transport().name(), "udp-segmented" | "bare")
@@ -119,7 +119,7 @@ impl TrialView<'_> {
     }
 }
 
-/// Whether the leg of that label is a byte stream.
+/// Whether the component of that label is a byte stream.
 pub(super) fn is_stream(label: &str) -> bool {
     Component::parse(label).is_ok_and(|component| component.class().stream)
 }

@@ -1,4 +1,4 @@
-//! Loads in words.
+//! Parser of host and link loads.
 
 use testbed::load::host_load::COPIES_MAX;
 
@@ -6,7 +6,7 @@ use testbed::load::host_load::COPIES_MAX;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostLoads(pub Vec<(u32, u32)>);
 
-/// `N[@sender|receiver|both]` or `A..B[@...]`, several with commas between.
+/// `N[@sender|receiver|both]` or `A..B[@...]`, separated by commas.
 ///
 /// # Errors
 ///
@@ -34,10 +34,10 @@ pub fn host_loads(text: &str) -> Result<HostLoads, String> {
     Ok(HostLoads(settings))
 }
 
-/// Pairs of hosts a link load may have: each is two hosts of the testbed, and two are measured.
+/// Most host pairs of a link load: each takes two hosts of the testbed, and two are measured.
 const PAIRS_MAX: u32 = (testbed::plan::HOSTS_MAX as u32 - 2) / 2;
 
-/// `N` or `A..B`, several with commas between.
+/// `N` or `A..B`, separated by commas.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ mod tests {
         let loads = |text| host_loads(text).expect("loads").0;
         assert_eq!(loads("2"), [(2, 2)]);
         assert_eq!(loads("1@sender,1@receiver"), [(1, 0), (0, 1)]);
-        // The empty host is one setting, however often it is named.
+        // No load is one setting, even if it is given twice.
         assert_eq!(
             loads("0..2@sender,0..1@receiver"),
             [(0, 0), (1, 0), (2, 0), (0, 1)]

@@ -1,4 +1,4 @@
-//! Hosts of a testbed or this one, with loads, in as many settings as asked for.
+//! The environment on this machine: the host itself or hosts of a testbed, with loads.
 
 use super::loads::HostLoads;
 use super::{Environment, EnvironmentReport, LinkStats};
@@ -10,18 +10,18 @@ use std::time::{Duration, Instant};
 use testbed::load::{HostLoad, LinkLoad, LoadProgress, LoadTask};
 use testbed::{HostPlan, LinkPlan, LinkReport, Testbed, TestbedError, TestbedPlan};
 
-/// What a stage is asked to be. It has a setting for each combination.
+/// Links and loads of an environment. Each combination is a setting.
 #[derive(Clone, Debug)]
 pub struct EnvironmentPlan {
-    /// Links as they were written, and read; empty for this host's own loopback.
+    /// Links as text and parsed; empty for this host's loopback.
     pub links: Vec<(String, LinkPlan)>,
     /// Loads of the hosts; empty for none.
     pub host_loads: HostLoads,
-    /// What a unit of it does.
+    /// What one copy of the host load does.
     pub parts: Vec<LoadTask>,
     /// Loads of the link, pairs of hosts; empty for none.
     pub link_loads: Vec<u32>,
-    /// Octets of the largest packet of a link.
+    /// MTU of the links, octets.
     pub mtu: u32,
     /// Whether hosts have IPv6 addresses.
     pub ipv6: bool,
@@ -29,19 +29,19 @@ pub struct EnvironmentPlan {
     pub reversed: bool,
     /// Processors of the sender and of the receiver.
     pub pin: (Option<u32>, Option<u32>),
-    /// Per cent of a processor that the sender's and the receiver's hosts get.
+    /// CPU quota of the sender's and the receiver's host, per cent of a CPU.
     pub quota: (Option<u32>, Option<u32>),
-    /// This program, whose arguments make it a worker and a unit of host load.
+    /// This program, which also runs as worker and as host load.
     pub program: PathBuf,
     /// Arguments of a worker.
     pub worker: Vec<String>,
-    /// Arguments of a unit of host load; its processor and its parts follow.
+    /// Arguments of a copy of the host load; its CPU and its parts are appended.
     pub load: Vec<String>,
-    /// Decides the links' random choices outside trials.
+    /// Seed of the links' random choices outside trials.
     pub seed: u64,
 }
 
-/// A setting.
+/// One combination of link and loads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Setting {
     link: usize,
@@ -53,7 +53,7 @@ struct Setting {
 /// Hosts, links and loads.
 pub struct LocalEnvironment {
     plan: EnvironmentPlan,
-    // Loads end before the hosts they run in.
+    // Dropped first: loads end before the hosts they run in.
     host_loads: Vec<HostLoad>,
     link_load: Option<LinkLoad>,
     testbeds: Vec<Arc<Testbed>>,
@@ -64,7 +64,7 @@ pub struct LocalEnvironment {
     span_start: Option<SpanStart>,
 }
 
-/// Readings when the measured span began.
+/// Counters at the start of the measured span.
 struct SpanStart {
     at: Instant,
     loads: Vec<LoadProgress>,
@@ -72,12 +72,11 @@ struct SpanStart {
 }
 
 impl LocalEnvironment {
-    /// Makes the hosts and links of `plan`, after sweeping what earlier runs that were killed have
-    /// left.
+    /// Creates the hosts and links of `plan`, after removing leftovers of killed runs.
     ///
     /// # Errors
     ///
-    /// When a testbed cannot be had.
+    /// When a testbed cannot be created.
     pub fn up(plan: EnvironmentPlan) -> Result<LocalEnvironment, TestbedError> {
         testbed::load::scratch_folder::sweep();
         let mut testbeds = Vec::new();
@@ -101,7 +100,7 @@ impl LocalEnvironment {
         })
     }
 
-    /// The testbeds, one a link, with the links as they were written.
+    /// The testbeds, one a link, with the text of their links.
     pub fn testbeds(&self) -> impl Iterator<Item = (&str, &Testbed)> {
         let names = self.plan.links.iter().map(|(name, _)| name.as_str());
         names.zip(self.testbeds.iter().map(Arc::as_ref))
@@ -116,7 +115,7 @@ impl LocalEnvironment {
         self.testbeds.get(self.setting().link)
     }
 
-    /// Starts the loads of the setting in force.
+    /// Starts the loads of the current setting.
     fn start_loads(&mut self) -> Result<(), String> {
         let setting = self.setting();
         let sender = usize::from(self.plan.reversed);
@@ -150,12 +149,12 @@ impl LocalEnvironment {
 
     fn load_progress(&mut self) -> Vec<LoadProgress> {
         let all = self.host_loads.iter_mut();
-        // One that has ended shows as having done nothing.
+        // A load that has exited reports no progress.
         all.map(|load| load.progress().unwrap_or_default())
             .collect()
     }
 
-    /// What the loads did, as evidence and as processor time.
+    /// Adds the progress of the loads as evidence and CPU time.
     fn report_loads(&mut self, before: &SpanStart, into: &mut EnvironmentReport) {
         let seconds = before.at.elapsed().as_secs_f64().max(1e-9);
         let now = self.load_progress();
@@ -275,7 +274,7 @@ impl Environment for LocalEnvironment {
             [0, 1].map(|at| testbed.hosts()[at].run(host::Snapshot::take_in_thread));
         match (first, second) {
             (Ok(first), Ok(second)) => first.merged_with(&second),
-            // A host whose thread is gone counts nothing any more.
+            // A host whose thread has exited has no counters.
             (Ok(one), Err(_)) | (Err(_), Ok(one)) => one,
             (Err(_), Err(_)) => host::Snapshot::take(),
         }
@@ -320,7 +319,7 @@ impl Environment for LocalEnvironment {
     }
 }
 
-/// What the emulator did, as counts, evidence and processor time.
+/// Adds the link emulator's counts, evidence and CPU time.
 fn report_link(reports: &[LinkReport], into: &mut EnvironmentReport) {
     let (Some(first), Some(last)) = (reports.first(), reports.last()) else {
         return;
@@ -377,11 +376,11 @@ fn report_link(reports: &[LinkReport], into: &mut EnvironmentReport) {
     }
     if sum(|report| report.overflowed) > 0.0 {
         into.disturbed
-            .push("more was under stats on the link than fits into memory".into());
+            .push("more frames were in flight on the link than fit into its memory".into());
     }
 }
 
-/// Part of the frames that may be late before a trial counts as disturbed.
+/// Share of late frames above which a trial counts as disturbed.
 const LATE_FRACTION_MAX: f64 = 0.05;
 
 fn lag_mean_us(reports: &[LinkReport]) -> f64 {

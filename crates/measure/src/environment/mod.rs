@@ -1,9 +1,8 @@
-//! What surrounds the trials of a race: the places of the two workers, the link between them,
-//! loads.
+//! The environment of trials: hosts of the workers, the link between them, background loads.
 //!
-//! * [`Stage`] - what a race needs to know of it. Two places that nothing else is known of are one.
-//! * [`hosts`] - hosts of a testbed or this one, with loads, in as many settings as asked for.
-//! * [`loads`] - loads in words.
+//! * [`Environment`] - the trait; a plain pair of worker hosts implements it.
+//! * [`local`] - this machine or hosts of a testbed on it, with loads.
+//! * [`loads`] - parser of loads.
 
 pub mod loads;
 pub mod local;
@@ -16,27 +15,28 @@ use results::Cell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What surrounds trials.
+/// Hosts, link and loads of trials.
 pub trait Environment {
-    /// Its settings, each with the factors it adds to a cell; one without any where nothing varies.
+    /// Its settings, each with the factors it adds to a cell; a single empty one where nothing
+    /// varies.
     fn settings(&self) -> Vec<Cell> {
         vec![Cell::default()]
     }
 
-    /// Puts a setting in force.
+    /// Applies a setting.
     ///
     /// # Errors
     ///
-    /// A sentence when that cannot be done; the trials of the setting fail with it.
+    /// A sentence, with which the trials of the setting fail.
     fn apply_setting(&mut self, _setting: usize) -> Result<(), String> {
         Ok(())
     }
 
-    /// Where the connecting and the listening worker run; of several pairs the first one's.
+    /// Hosts of the connecting and the listening worker; those of the first pair if there are
+    /// several.
     fn worker_hosts(&self) -> (&dyn WorkerHost, &dyn WorkerHost);
 
-    /// All pairs of places that circuits run between in this setting; a trial has workers for each, and
-    /// they run at once.
+    /// All host pairs of this setting. A trial has two workers for each pair, and all run at once.
     fn host_pairs(&self) -> Vec<HostPair<'_>> {
         let (connector, listener) = self.worker_hosts();
         vec![HostPair {
@@ -46,16 +46,16 @@ pub trait Environment {
         }]
     }
 
-    /// The workers of a trial are there, the first pair's by their processes' numbers, and have done nothing yet.
+    /// Called after the workers were spawned and before set-up, with the PIDs of the first pair.
     ///
     /// # Errors
     ///
-    /// A sentence when the trial cannot go on; it fails with it.
+    /// A sentence, with which the trial fails.
     fn workers_spawned(&mut self, _connector: u32, _listener: u32) -> Result<(), String> {
         Ok(())
     }
 
-    /// Counters of the hosts that take part.
+    /// Counters of the participating hosts.
     fn snapshot(&self) -> host::Snapshot {
         host::Snapshot::take()
     }
@@ -65,15 +65,15 @@ pub trait Environment {
         "lo"
     }
 
-    /// The longest that a packet may be on its way between the places.
+    /// Largest one-way delay between the hosts.
     fn path_delay_max(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// The measured span begins; random choices of the link follow `seed`.
+    /// The measured span begins; `seed` drives the random choices of the link.
     fn begin(&mut self, _seed: u64) {}
 
-    /// The measured span has ended: what the surroundings did meanwhile.
+    /// The measured span has ended; returns what link and loads did.
     fn end(&mut self) -> EnvironmentReport {
         EnvironmentReport::default()
     }
@@ -85,48 +85,47 @@ impl Environment for (&dyn WorkerHost, &dyn WorkerHost) {
     }
 }
 
-/// Two places that circuits run between.
+/// The two hosts of a trial's circuits.
 pub struct HostPair<'a> {
-    /// What to call the pair where there are several.
+    /// Name of the pair where there are several.
     pub name: String,
-    /// Where circuits are opened.
+    /// Host that opens circuits.
     pub connector: &'a dyn WorkerHost,
-    /// Where they are awaited.
+    /// Host that accepts circuits.
     pub listener: &'a dyn WorkerHost,
 }
 
-/// What surrounded a trial.
+/// What link and loads did during a trial.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EnvironmentReport {
-    /// The link from the connecting to the listening host, and back; None where the kernel's own
-    /// carries the packets.
+    /// The emulated link from the connecting to the listening host, and back; None without one.
     pub link: Option<[LinkStats; 2]>,
-    /// Packets cross a network with queues and losses that nobody here can count.
+    /// Packets cross a network whose drops are not visible here.
     pub crosses_network: bool,
-    /// Processor seconds that neither worker is charged for, by what took them: `link`, `load`.
+    /// CPU seconds outside the workers, by consumer: `link`, `load`.
     pub cpu_s: BTreeMap<String, f64>,
-    /// Processor seconds of those that other processes than this one spent.
+    /// CPU seconds of these that other processes than this one spent.
     pub other_process_cpu_s: f64,
     /// Evidence by name.
     pub evidence: BTreeMap<String, f64>,
-    /// What makes the trial doubtful.
+    /// Disturbances of the trial.
     pub disturbed: Vec<String>,
 }
 
-/// What one direction of a link did.
+/// Counters of one link direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkStats {
     /// Frames sent into it.
     pub frames: u64,
     /// Octets of them.
     pub bytes: u64,
-    /// Frames it lost, dropped or cut off.
+    /// Frames lost, dropped, or cut off by an outage.
     pub lost: u64,
-    /// Frames it damaged.
+    /// Frames corrupted.
     pub corrupted: u64,
-    /// Frames it delivered twice.
+    /// Frames duplicated.
     pub duplicated: u64,
-    /// Frames on their way at the end.
+    /// Frames in flight at the end.
     pub in_flight: u64,
 }
 

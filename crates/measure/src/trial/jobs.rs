@@ -1,4 +1,4 @@
-//! What the workers of a trial are told: jobs, and what they follow from.
+//! The jobs of a trial's workers.
 
 use super::{ClockUncertainty, TrialError, TrialSpec, failed};
 use crate::contestant;
@@ -9,7 +9,7 @@ use control::{ComponentSpec, Job, Rate, Role, Side, WorkerReport, Workload};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Whether the direction of a workload can be turned round.
+/// Whether the direction of a workload can be reversed.
 pub(super) fn has_direction(trial: &TrialSpec) -> bool {
     matches!(
         trial.contest.workload,
@@ -17,12 +17,12 @@ pub(super) fn has_direction(trial: &TrialSpec) -> bool {
     )
 }
 
-/// The way to the listening worker.
+/// The path between the workers of a host pair.
 #[derive(Clone, Copy)]
 pub(super) struct PairPath {
     pub(super) bind: Option<IpAddr>,
     pub(super) delay_max: Duration,
-    /// Whom the connecting and the listening side speak with.
+    /// Allowed peer addresses of the connecting and the listening side.
     pub(super) peers: [Option<IpAddr>; 2],
     pub(super) clocks: ClockOffsets,
 }
@@ -90,18 +90,19 @@ fn components(spec: &RaceSpec, trial: &TrialSpec) -> Vec<ComponentSpec> {
         .collect()
 }
 
-/// Nagle's algorithm would hold back the second half of a request or a reply.
+/// Options of the circuits. Request and reply run without Nagle's algorithm, which would delay the
+/// last segment of a message.
 fn circuit_options(spec: &RaceSpec, trial: &TrialSpec) -> control::CircuitOptions {
     let mut settings = spec.circuit_options.clone();
     settings.buffers = trial.contest.buffers.or(settings.buffers);
-    // The pilot of an open loop runs closed, and is an open loop's in all else.
+    // The pilot of an open loop runs as closed loop with the same options.
     if trial.contest.cell.workload() != "throughput" && settings.nodelay.is_none() {
         settings.nodelay = Some(true);
     }
     settings
 }
 
-/// A circuit's part of the offered load.
+/// A circuit's share of the offered load.
 fn rate(spec: &RaceSpec, trial: &TrialSpec, pairs: usize) -> Option<Rate> {
     let all = components(spec, trial);
     let circuits = all.iter().map(|component| component.circuits).sum::<u32>() * pairs as u32;
@@ -111,7 +112,7 @@ fn rate(spec: &RaceSpec, trial: &TrialSpec, pairs: usize) -> Option<Rate> {
     })
 }
 
-/// The clocks of the connecting and the listening side, against this process's.
+/// Clock offsets of the connecting and the listening side from this process.
 #[derive(Clone, Copy)]
 pub(super) struct ClockOffsets(pub(super) [Option<ClockOffset>; 2]);
 
@@ -131,7 +132,7 @@ impl ClockOffsets {
         self.0[side].map_or(0, |clock| clock.offset_ns)
     }
 
-    /// Reports of the listening and the connecting side, in this process's time.
+    /// Reports of the listening and the connecting side, converted to this process's clock.
     pub(super) fn to_local_clock(
         self,
         reports: (WorkerReport, WorkerReport),
@@ -142,8 +143,8 @@ impl ClockOffsets {
         (listener, connector)
     }
 
-    /// How far the two sides' clocks may have been from these readings, since they were taken. What
-    /// cannot be said leaves out one-way delays and nothing else.
+    /// Largest error of these readings since they were taken. An unknown error drops one-way delays
+    /// and nothing else.
     pub(super) fn uncertainty(self, host_pair: &HostPair<'_>) -> ClockUncertainty {
         let hosts = [host_pair.connector, host_pair.listener];
         let mut gap_ns = None;
@@ -160,13 +161,13 @@ impl ClockOffsets {
     }
 }
 
-/// Whether the transports can do the workload at all.
+/// Refuses workloads that a transport does not support.
 pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), TrialError> {
     let forward = spec.direction == Direction::Forward;
     for component in contestant::components(&trial.contestant) {
         if trial.contest.workload == Workload::Connect && !component.class().connects {
             return Err(failed(format!(
-                "{component} makes no connections, both its ends are made at once; \
+                "{component} makes no connections, both its ends are created at once; \
                  measure its throughput or delay"
             )));
         }
@@ -176,7 +177,7 @@ pub(super) fn check_supported(spec: &RaceSpec, trial: &TrialSpec) -> Result<(), 
         );
         if component.transport().is_one_to_many() && !(one_way && forward) {
             return Err(failed(format!(
-                "{component} goes from one sender to many receivers and nothing comes back; \
+                "{component} is one-to-many without a return channel; \
                  measure its throughput or offered load in the forward direction"
             )));
         }
@@ -190,7 +191,7 @@ mod tests {
     use crate::worker_host::WorkerHandle;
     use std::io;
 
-    /// A host whose clock has run like this since it was first read.
+    /// A remote host with this clock error since the first reading.
     struct RemoteClockHost(Result<u64, String>);
 
     impl WorkerHost for RemoteClockHost {

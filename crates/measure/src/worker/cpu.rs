@@ -1,11 +1,11 @@
-//! Where the worker runs and what it used.
+//! CPU affinity, priority and CPU use of a worker.
 
 use control::{CircuitReport, CpuUse};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::collections::BTreeMap;
 
-/// Goes to a processor and a priority.
+/// Sets CPU affinity and nice value.
 pub(super) fn pin_and_renice(pin: Option<u32>, priority: Option<i32>) -> Result<(), String> {
     if let Some(cpu) = pin {
         let mut set = CpuSet::new();
@@ -25,12 +25,12 @@ pub(super) fn pin_and_renice(pin: Option<u32>, priority: Option<i32>) -> Result<
     Ok(())
 }
 
-/// What was used so far.
+/// CPU use so far.
 pub(super) fn used() -> host::TaskCpu {
     host::TaskCpu::of_self()
 }
 
-/// What was used since `before`. Switches of the measuring threads, which have ended, are in
+/// CPU use since `before`. Context switches of the measuring threads, which have ended, are in
 /// their reports.
 pub(super) fn since(before: &host::TaskCpu, reports: &[CircuitReport]) -> CpuUse {
     let used = host::TaskCpu::of_self() - *before;
@@ -53,10 +53,10 @@ pub(super) fn since(before: &host::TaskCpu, reports: &[CircuitReport]) -> CpuUse
 /// Name of a count: times the measuring thread slept.
 pub(super) const VOLUNTARY: &str = "voluntary_switches";
 
-/// Name of a count: times it was taken off its processor.
+/// Name of a count: times the measuring thread was preempted.
 pub(super) const INVOLUNTARY: &str = "involuntary_switches";
 
-/// Switches of the calling thread so far: voluntary, involuntary; zero where /proc is not there.
+/// Context switches of the calling thread: voluntary, involuntary; zero without /proc.
 pub(super) fn thread_switches() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     let find = |name: &str| {

@@ -1,7 +1,7 @@
-//! The inside of a worker process.
+//! The worker process.
 //!
-//! The main thread talks to the controller; each circuit has a measuring thread. A worker does one
-//! job and ends when the controller closes the channel.
+//! The main thread serves the control channel; each circuit has a measuring thread. A worker does
+//! one job and exits when the controller closes the channel.
 
 mod cpu;
 mod setup;
@@ -19,21 +19,21 @@ use std::sync::Arc;
 use std::time::Duration;
 use threads::{BlockedReceivers, CircuitSlots};
 
-/// How long the controller may take between two steps. It gives up sooner itself.
+/// Timeout between two messages of the controller, whose own timeouts are shorter.
 const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Runs a worker on `socket` until the controller closes it.
 pub fn main(socket: OwnedFd) {
     let mut channel = Channel::new(socket);
     if let Err(failure) = serve(&mut channel) {
-        // A controller that is gone hears nothing, and has nothing to hear.
+        // Sending fails only when the controller has exited, which needs no handling.
         let _ = channel.send(&FromWorker::Failed(failure.0), &[]);
     }
-    // Circuits stay until the controller has both reports and closes the channel.
+    // Circuits stay open until the controller has both reports and closes the channel.
     let _ = channel.receive::<ToWorker>(STEP_TIMEOUT);
 }
 
-/// Why a job cannot be done, in words for the user.
+/// Why a job failed, as a sentence for the user.
 struct JobError(String);
 
 impl From<ChannelError> for JobError {
@@ -53,7 +53,7 @@ fn serve(channel: &mut Channel) -> Result<(), JobError> {
             let borrowed: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
             channel.send(&FromWorker::Listening(frames), &borrowed)?;
             drop(borrowed);
-            // The end of a pipe is seen only when no copy of its other end is open.
+            // A pipe reports end of file only when all copies of its other end are closed.
             drop(descriptors);
             let circuits = setup::accept(&job, listeners).map_err(JobError)?;
             channel.send(&FromWorker::Accepted, &[])?;
@@ -66,11 +66,13 @@ fn serve(channel: &mut Channel) -> Result<(), JobError> {
             channel.send(&FromWorker::Connected, &[])?;
             measure(channel, &job, circuits, allowance)
         }
-        _ => Err(JobError("the controller began out of order".into())),
+        _ => Err(JobError(
+            "the controller began with an unexpected message".into(),
+        )),
     }
 }
 
-/// What a job with a limit of bytes may move; its account is the last descriptor that came with it.
+/// The byte allowance of a job; its account is the last descriptor received with it.
 fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowance>, JobError> {
     let Some(most) = job.allowance_bytes else {
         return Ok(None);
@@ -80,7 +82,7 @@ fn allowance(job: &Job, descriptors: &mut Vec<OwnedFd>) -> Result<Option<Allowan
     Ok(Some(Allowance::new(most, ByteAccount::from(account))))
 }
 
-/// Goes to its processor and priority before anything else, so that helper threads follow.
+/// Sets affinity and priority first, so that helper threads inherit them.
 fn prepare(job: &Job) -> Result<(), JobError> {
     cpu::pin_and_renice(job.pin, job.priority).map_err(JobError)
 }
@@ -94,7 +96,11 @@ fn measure(
     match channel.receive::<ToWorker>(STEP_TIMEOUT)?.0 {
         ToWorker::Go(at_ns) => sleep_until(at_ns),
         ToWorker::Stop => return Ok(()),
-        _ => return Err(JobError("the controller went on out of order".into())),
+        _ => {
+            return Err(JobError(
+                "the controller sent an unexpected message instead of Go".into(),
+            ));
+        }
     }
     let before = cpu::used();
     let flags = Arc::new(WorkerFlags::new(allowance));
@@ -114,13 +120,12 @@ fn measure(
         circuits: reports,
     };
     channel.send(&FromWorker::Finished(Box::new(report)), &[])?;
-    // The circuits end with the process: a transport may still have to repeat its last packets.
+    // Circuits close at exit of the process: a transport may still have to retransmit packets.
     std::mem::forget(circuits);
     Ok(())
 }
 
-/// The longest a start may be put off: several hosts that begin together agree on a time some round
-/// trips ahead.
+/// Largest start delay: hosts that start together agree on a time a few round trips ahead.
 const START_DELAY_MAX_NS: u64 = 5_000_000_000;
 
 fn sleep_until(at_ns: u64) {
@@ -128,7 +133,7 @@ fn sleep_until(at_ns: u64) {
     std::thread::sleep(Duration::from_nanos(left_ns.min(START_DELAY_MAX_NS)));
 }
 
-/// Passes on what the controller says until all threads are done.
+/// Relays controller messages to the threads until all threads are done.
 fn relay_control(
     channel: &mut Channel,
     flags: &WorkerFlags,

@@ -1,4 +1,4 @@
-//! From a job to circuits.
+//! Sets up the circuits of a job.
 
 use super::threads::{CircuitSlot, CircuitSlots, CircuitTask};
 use crate::contestant::Component;
@@ -8,17 +8,17 @@ use std::time::{Duration, Instant};
 use towpath::contract::BLOCKING_TIMEOUT;
 use towpath::{Circuit, Family, Listener, Options, Reach, Rendezvous, Transport};
 
-/// How long peers may take to meet.
+/// Timeout of circuit set-up.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Messages that open a circuit of a connectionless transport: from the first a listener learns
-/// its peer, at the second a connecting one is sure of it.
+/// Messages that open a circuit of a connectionless transport: the listener learns its peer from
+/// the first; the second shows that it is connected.
 const OPENING_MESSAGES: usize = 2;
 
-/// Octets of the message that opens a circuit of a connectionless transport.
+/// Content of an opening message.
 const OPENING_MESSAGE: [u8; 1] = [0x5a];
 
-/// A listener and what it listens for.
+/// The listener of a component.
 pub(super) struct ComponentListener {
     transport: &'static dyn Transport,
     component: String,
@@ -26,7 +26,7 @@ pub(super) struct ComponentListener {
     listener: Box<dyn Listener>,
 }
 
-/// The listeners of a job, one a leg.
+/// The listeners of a job, one per component.
 pub(super) fn listen(job: &Job) -> Result<Vec<ComponentListener>, String> {
     let listen_one = |component: &control::ComponentSpec| {
         let (transport, options) = prepare(job, component)?;
@@ -64,7 +64,7 @@ pub(super) fn frames(
     Ok((frames, descriptors))
 }
 
-/// Waits for the peer's circuits.
+/// Accepts the peer's circuits.
 pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<CircuitSlots, String> {
     let mut circuits = Vec::new();
     for mut listening in listeners {
@@ -80,8 +80,8 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
         }
         for _ in 0..listening.options.circuits {
             let accepted = listening.listener.accept(Instant::now() + SETUP_TIMEOUT);
-            let mut circuit =
-                accepted.map_err(|error| format!("{}: no peer came: {error}", transport.name()))?;
+            let mut circuit = accepted
+                .map_err(|error| format!("{}: no peer connected: {error}", transport.name()))?;
             if transport.class().connectionless {
                 receive_opening(circuit.as_mut(), transport.name())?;
             }
@@ -95,7 +95,7 @@ pub(super) fn accept(job: &Job, listeners: Vec<ComponentListener>) -> Result<Cir
     Ok(CircuitSlots { slots: circuits })
 }
 
-/// Makes circuits to the peer's listeners.
+/// Connects circuits to the peer's listeners.
 pub(super) fn connect(
     job: &Job,
     frames: Vec<RendezvousFrame>,
@@ -103,7 +103,7 @@ pub(super) fn connect(
 ) -> Result<CircuitSlots, String> {
     debug_assert_eq!(job.side, Side::Connect);
     if frames.len() != job.components.len() {
-        return Err("the listener tells of another number of legs".into());
+        return Err("the listener reports another number of components".into());
     }
     let mut descriptors = descriptors.into_iter();
     let mut slots = Vec::new();
@@ -162,18 +162,22 @@ fn receive_opening(circuit: &mut dyn Circuit, name: &str) -> Result<(), String> 
         match circuit.recv(&mut buffer) {
             Ok(_) => received += 1,
             Err(error) if crate::workload::is_retryable(&error) && Instant::now() < end => {}
-            Err(error) => return Err(format!("{name}: the opening message did not come: {error}")),
+            Err(error) => {
+                return Err(format!(
+                    "{name}: the opening message did not arrive: {error}"
+                ));
+            }
         }
     }
     Ok(())
 }
 
-/// The transport of a leg, and the options it gets.
+/// The transport of a component, and its options.
 fn prepare(
     job: &Job,
     component: &control::ComponentSpec,
 ) -> Result<(&'static dyn Transport, Options), String> {
-    // Connections come and go one after another, all through the first door.
+    // Sequential connections all use the first listener.
     let circuits = match job.workload {
         Workload::Connect => 1,
         _ => component.circuits as usize,
@@ -192,7 +196,7 @@ fn reach(code: u8) -> Reach {
     }
 }
 
-/// The library's options from a job.
+/// The library options of a job.
 pub(crate) fn options(job: &Job, circuits: usize) -> Options {
     let CircuitOptions {
         ipv6,
@@ -223,11 +227,11 @@ pub(crate) fn options(job: &Job, circuits: usize) -> Options {
     }
 }
 
-/// Round trips wait without a limit: a limit arms a timer each time an end sleeps, which on a
-/// virtual machine costs a microsecond or more. The worker ends the wait itself, see `Wakers`.
+/// Round trips block without a timeout: arming a timer at every sleep costs a microsecond or more
+/// on a virtual machine. The worker ends the wait itself, see `BlockedReceivers`.
 ///
-/// On a link that loses, an answer may never come: there the limit is needed, and is small beside
-/// the link's own delay.
+/// On a lossy link a reply may never arrive: there the timeout is needed, and its cost is small
+/// beside the link's delay.
 fn blocking_timeout(job: &Job) -> Option<Duration> {
     (job.workload != Workload::Delay || !job.is_within_host()).then_some(BLOCKING_TIMEOUT)
 }

@@ -21,27 +21,27 @@ pub(super) struct CircuitSlots {
 /// What one thread works on.
 pub(super) struct CircuitSlot {
     pub(super) transport: &'static dyn Transport,
-    /// How the job writes it.
+    /// Label of the component in the job.
     pub(super) component: String,
     pub(super) task: CircuitTask,
 }
 
 pub(super) enum CircuitTask {
-    /// Move messages on a circuit that is there.
+    /// Move messages on an open circuit.
     Move(Box<dyn Circuit>),
-    /// Make circuits again and again.
+    /// Connect repeatedly.
     Connect(Rendezvous, Box<Options>),
-    /// Accept circuits again and again.
+    /// Accept repeatedly.
     Serve(Box<dyn Listener>),
-    /// Nothing more: its peer is to notice.
+    /// Finished: the circuit was closed so that the peer notices.
     Finished,
 }
 
-/// Sockets whose readers wait without a limit, to end their wait.
+/// Sockets whose readers block without a timeout.
 pub(super) struct BlockedReceivers(Vec<OwnedFd>);
 
 impl BlockedReceivers {
-    /// Those of `circuits`, for a job that waits without a limit.
+    /// Those of `circuits`, for a job that blocks without a timeout.
     pub(super) fn of(circuits: &CircuitSlots, job: &Job) -> BlockedReceivers {
         if job.workload != Workload::Delay {
             return BlockedReceivers(Vec::new());
@@ -55,28 +55,28 @@ impl BlockedReceivers {
         BlockedReceivers(circuits.slots.iter().filter_map(socket).collect())
     }
 
-    /// Ends all waits: a receive that finds nothing more says so at once from now on.
+    /// Ends all blocking receives: after the shutdown they report end of file.
     pub(super) fn wake(&self) {
         for socket in &self.0 {
-            // What is no socket, or not connected, has no wait to end or is woken all the same.
+            // Errors do no harm: only sockets block, and an unconnected one is woken nevertheless.
             let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
         }
     }
 }
 
-/// Threads at work.
+/// Running measuring threads.
 pub(super) struct RunningThreads {
     threads: Vec<(String, JoinHandle<(CircuitReport, CircuitSlot)>)>,
 }
 
-/// Starts a thread for each circuit. `ring` closes when the last one is done.
+/// Starts a thread for each circuit. `done_sender` closes when the last one is done.
 pub(super) fn start(
     circuits: CircuitSlots,
     job: &Job,
     flags: &Arc<WorkerFlags>,
     done_sender: UnixStream,
 ) -> RunningThreads {
-    // Closed, and so readable at the other end, when the last thread drops its share.
+    // The last thread to drop its reference closes it, which makes the other end readable.
     let done_sender = Arc::new(done_sender);
     let threads = circuits.slots.len() as u64;
     let spawn = |(index, slot): (usize, CircuitSlot)| {
@@ -85,7 +85,7 @@ pub(super) fn start(
         job.seed = engine::SplitMix64::at(job.seed, index as u64);
         job.pace_bytes_per_s = job.pace_bytes_per_s.map(|pace| (pace / threads).max(1));
         let component = slot.component.clone();
-        // Read before the peer may begin: a thread may start late, and drops count from here on.
+        // Read before the peer may start: drops count from here on, even if a thread starts late.
         let before = counts(&slot);
         let work = move || {
             let result = measure_one(slot, &before, &job, &flags);
@@ -99,7 +99,7 @@ pub(super) fn start(
 }
 
 impl RunningThreads {
-    /// Waits for all threads; their circuits come back so that they outlive the measurement.
+    /// Waits for all threads; returns their circuits, so that they outlive the measurement.
     pub(super) fn join(self) -> (Vec<CircuitReport>, Vec<CircuitSlot>) {
         let mut reports = Vec::new();
         let mut slots = Vec::new();
@@ -116,7 +116,7 @@ impl RunningThreads {
     }
 }
 
-/// What a circuit has counted so far.
+/// Current counts of a circuit.
 fn counts(slot: &CircuitSlot) -> BTreeMap<String, u64> {
     match &slot.task {
         CircuitTask::Move(circuit) => circuit.counts(),
@@ -130,7 +130,7 @@ fn measure_one(
     job: &Job,
     flags: &WorkerFlags,
 ) -> (CircuitReport, CircuitSlot) {
-    // Options may change what a transport promises.
+    // Options may change a transport's service class.
     let class = Component::parse(&slot.component)
         .map_or_else(|_| slot.transport.class(), |component| component.class());
     let before = cpu::thread_switches();

@@ -1,4 +1,4 @@
-//! both: sends and receives at once on one circuit, from one thread.
+//! Bidirectional: one thread sends and receives on one circuit.
 
 use super::message::Messages;
 use super::slices::SliceRecorder;
@@ -9,10 +9,10 @@ use std::io;
 use std::time::{Duration, Instant};
 use towpath::{Circuit, Interest};
 
-/// Messages moved in one direction before the other has its turn.
+/// Messages moved in one direction before switching to the other.
 const BURST: usize = 16;
 
-/// Sends until a limit, receives until the peer ended.
+/// Sends until a limit, receives until the peer has finished.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -67,7 +67,7 @@ pub(crate) fn run(
     report
 }
 
-/// One turn of each direction; whether anything moved.
+/// A burst in each direction; returns whether anything moved.
 fn exchange_burst(
     circuit: &mut dyn Circuit,
     messages: &mut Messages,
@@ -102,7 +102,7 @@ fn exchange_burst(
     Ok(before != (report.sent, report.calls))
 }
 
-/// Takes in what the peer still has on its way until `silence`; it counts in the ledger, not in the rate.
+/// Receives what is still in flight, until `silence`; it counts in the ledger, not in the rate.
 fn drain(
     circuit: &mut dyn Circuit,
     buffer: &mut [u8],

@@ -1,4 +1,4 @@
-//! client: asks, waits for the answer, and times both together.
+//! Client: sends a request, waits for the reply, and times the round trip.
 
 use super::message::Messages;
 use super::meter::Meter;
@@ -12,21 +12,21 @@ use results::{Histogram, new_histogram};
 use std::collections::BTreeMap;
 use towpath::Circuit;
 
-/// Delays kept one by one, so that warm-up can be cut off afterwards; 4 B each, 32 MiB in all.
-/// Later ones go straight into the histogram.
+/// Delays kept as samples, so that the warm-up can be cut off; 4 B each, 32 MiB in all. Later ones
+/// go into the histogram.
 const SAMPLES_MAX: usize = 8 << 20;
 
-/// An answer that takes longer than this and the way there and back is lost, on a transport that
-/// loses.
+/// Reply timeout of an unreliable transport, besides the path's round trip; the message counts as
+/// lost.
 pub(super) const REPLY_LOST_NS: u64 = 200_000_000;
 
-/// Longest wait on one that does not: what a busy host and a few losses in a row may take.
+/// Reply timeout of a reliable transport: covers a busy host and a few consecutive losses.
 pub(super) const REPLY_TIMEOUT_NS: u64 = 8_000_000_000;
 
-/// Samples of one batch whose mean enters the test for steady state.
+/// Batches of samples whose means enter the test for steady state.
 const BATCHES: usize = 100;
 
-/// Asks until a limit is reached or it is stopped.
+/// Sends requests until a limit is reached or it is stopped.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -54,18 +54,18 @@ pub(crate) fn run(
     let mut lost = 0u64;
     while report.sent < job.limits.messages {
         let message = messages.next();
-        // Before the clock is read: what an agent allows is no delay of the transport's.
+        // Before the clock is read: pacing by the agent is not a delay of the transport.
         if !meter.is_none_or(|meter| meter.wait_until_due(message.len())) {
             break;
         }
         let sent_ns = now_ns();
         let timed_out = || now_ns() > sent_ns + reply_timeout_ns || flags.is_stopped();
-        let answer = exchange
+        let reply = exchange
             .send(circuit, message, timed_out)
             .and_then(|()| exchange.receive(circuit, &mut buffer, timed_out));
         report.last_ns = now_ns();
         report.sent += 1;
-        match answer {
+        match reply {
             Ok(Some(0)) if flags.is_stopped() => break,
             Ok(Some(len)) => {
                 delays.record(report.last_ns - sent_ns);
@@ -75,7 +75,7 @@ pub(crate) fn run(
             Ok(None) if flags.is_stopped() => break,
             Ok(None) if !reliable => lost += 1,
             Ok(None) => {
-                report.error = Some("the peer does not answer".into());
+                report.error = Some("the peer does not reply".into());
                 break;
             }
             Err(error) => {
@@ -95,7 +95,7 @@ pub(crate) fn run(
     report
 }
 
-/// Delays, one by one while there is room.
+/// Delay samples, then a histogram.
 #[derive(Debug)]
 pub(crate) struct DelayRecorder {
     samples: Vec<u32>,
@@ -119,12 +119,12 @@ impl DelayRecorder {
             Ok(delay_ns) if self.samples.len() < self.samples.capacity() => {
                 self.samples.push(delay_ns);
             }
-            // Above 4.29 s, or no room: no sample is ever dropped.
+            // Above 4.29 s, or samples full: no delay is dropped.
             _ => self.histogram.saturating_record(delay_ns),
         }
     }
 
-    /// Cuts off the warm-up and puts the rest into the report; gives the part that was cut.
+    /// Cuts off the warm-up and puts the rest into the report; returns the share that was cut.
     pub(crate) fn finish(mut self, report: &mut CircuitReport) -> f64 {
         let cut = self.warm_up();
         let part = cut as f64 / self.samples.len().max(1) as f64;
@@ -169,7 +169,7 @@ impl DelayRecorder {
         part
     }
 
-    /// How many samples at the front are warm-up.
+    /// Number of warm-up samples.
     fn warm_up(&self) -> usize {
         let len = self.samples.len() / BATCHES;
         if len < 10 {
@@ -185,7 +185,7 @@ impl DelayRecorder {
     }
 }
 
-/// The median itself: a histogram's three digits are coarse for ratios near 1.
+/// The exact median: a histogram's three digits are coarse for ratios near 1.
 fn exact_median(samples: &[u32]) -> Option<f64> {
     if samples.is_empty() {
         return None;

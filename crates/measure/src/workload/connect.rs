@@ -1,4 +1,4 @@
-//! connect: set-up, one request, one reply, tear-down, again and again.
+//! Connect: set-up, one request, one reply, tear-down, repeatedly.
 
 use super::client::{DelayRecorder, REPLY_LOST_NS, REPLY_TIMEOUT_NS};
 use super::message::Messages;
@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 use towpath::{Listener, Options, Rendezvous, Transport};
 
-/// Connects, asks, reads the answer and closes until a limit is reached.
+/// Connects, sends a request, reads the reply and closes, until a limit is reached.
 pub(crate) fn client(
     transport: &dyn Transport,
     rendezvous: &Rendezvous,
@@ -91,7 +91,7 @@ fn fail(report: &mut CircuitReport, error: &io::Error) {
     }
 }
 
-/// Accepts, answers and lets go until told that the client is done.
+/// Accepts, replies and closes until the client is done.
 pub(crate) fn server(
     listener: &mut dyn Listener,
     job: &Job,
@@ -132,7 +132,7 @@ pub(crate) fn server(
                 report.received += 1;
                 report.sent += 1;
                 if !connectionless {
-                    // The client closes first, so that waiting states stay on its side.
+                    // The client closes first, so that TIME_WAIT stays on its side.
                     let _ = exchange.receive(circuit, &mut buffer, is_over);
                 }
             }
@@ -140,7 +140,7 @@ pub(crate) fn server(
                 report.error = Some(error.to_string());
                 break;
             }
-            // A connection that breaks is the client's to report.
+            // The client reports broken connections.
             Ok(false) | Err(_) => {}
         }
     }

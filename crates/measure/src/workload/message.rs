@@ -1,12 +1,12 @@
-//! What is sent.
+//! The messages of a source, and their stamps.
 
 use control::caps::STAMP_LEN;
 use control::{Job, Mix};
 use engine::SplitMix64;
 use std::sync::Arc;
 
-/// The messages of a source: all of one length, or of two in random order. They are shared, so that
-/// a transport may send them from where they are.
+/// The messages of a source: all of one length, or of two in random order. They are
+/// reference-counted, so that a transport may send them without a copy.
 #[derive(Debug)]
 pub(crate) struct Messages {
     only: Arc<[u8]>,
@@ -52,24 +52,24 @@ impl Messages {
         }
     }
 
-    /// A message whose front can be written to.
+    /// A message to write a stamp to.
     pub(crate) fn next_mut(&mut self) -> &mut [u8] {
         Arc::make_mut(&mut self.only)
     }
 }
 
-/// Not all zeros, so that nothing on the way has it easier than with a user's data.
+/// Not all zeros, so that compression on the path gains no more than with user data.
 fn octets(len: u64) -> Arc<[u8]> {
     (0..len).map(|at| (at * 131 + 7) as u8).collect()
 }
 
-/// Writes the number of a message and the time it was meant to be sent.
+/// Writes the number of a message and its intended send time.
 pub(crate) fn put_stamp(message: &mut [u8], number: u64, intended_ns: u64) {
     message[..8].copy_from_slice(&number.to_le_bytes());
     message[8..STAMP_LEN].copy_from_slice(&intended_ns.to_le_bytes());
 }
 
-/// Reads them back.
+/// Reads a stamp.
 pub(crate) fn stamp(message: &[u8]) -> Option<(u64, u64)> {
     let number = u64::from_le_bytes(*message.first_chunk()?);
     let intended_ns = u64::from_le_bytes(*message.get(8..)?.first_chunk()?);

@@ -1,7 +1,7 @@
-//! What a loop may move: how many bytes, and how many of them a second.
+//! Byte allowance and pacing of measuring loops.
 //!
-//! A job with a limit has its circuits wrapped in [`Metered`], so that whatever a loop does passes one
-//! place. A job without one gets its circuits as they are.
+//! Circuits of a job with limits are wrapped in [`MeteredCircuit`], so that every loop obeys them.
+//! A job without limits uses its circuits directly.
 
 use super::WorkerFlags;
 use crate::clock::now_ns;
@@ -16,18 +16,18 @@ use std::time::{Duration, Instant};
 use towpath::contract::ReceiveCounts;
 use towpath::{Circuit, Interest};
 
-/// Circuits take their part of an allowance in pieces of at most so many bytes, and of so small a part of
-/// what is left: what they share is touched seldom, and none takes what another needs.
+/// Largest grant of an allowance to a circuit, bytes; and 1/[`GRANTS`] of what is left at most. The
+/// shared counter is touched seldom, and one circuit leaves enough for the others.
 const GRANT_MAX: u64 = 1 << 20;
 const GRANTS: u64 = 256;
 
-/// Sleeps are cut into pieces, so that a loop that was stopped notices.
+/// Longest sleep, so that a stopped loop notices.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
 
-/// What is due sooner is waited for this long, so that a sleep is worth its while, ns.
+/// Shortest sleep, ns; shorter ones cost more than they are worth.
 const SLEEP_MIN_NS: u64 = 500_000;
 
-/// A loop that was held up makes up for so much of it at most, ns.
+/// Most pacing credit that a delayed loop may catch up on, ns.
 const BURST_MAX_NS: u64 = 100_000_000;
 
 /// Bytes that all circuits of a worker together may move, in both directions.
@@ -35,13 +35,13 @@ const BURST_MAX_NS: u64 = 100_000_000;
 pub(crate) struct Allowance {
     most: u64,
     left: AtomicU64,
-    /// What the last reads brought more than was left.
+    /// Bytes that last receives brought beyond the allowance.
     excess: AtomicU64,
     account: ByteAccount,
 }
 
 impl Allowance {
-    /// Of `most` bytes, booked on `account` before they are moved.
+    /// An allowance of `most` bytes, booked on `account` before they are moved.
     pub(crate) fn new(most: u64, account: ByteAccount) -> Allowance {
         Allowance {
             most,
@@ -51,7 +51,7 @@ impl Allowance {
         }
     }
 
-    /// Takes `want` bytes or some more, or all that are left.
+    /// Grants `want` bytes or a little more, or all that are left.
     fn take(&self, want: u64) -> u64 {
         let piece = |left: u64| want.max((left / GRANTS).min(GRANT_MAX)).min(left);
         let take = |left: u64| Some(left - piece(left));
@@ -63,7 +63,7 @@ impl Allowance {
         };
         let granted = piece(left);
         if granted > 0 && self.account.add(granted).is_err() {
-            // What cannot be booked is not moved.
+            // Bytes that cannot be booked may not be moved.
             self.give_back(granted);
             return 0;
         }
@@ -74,31 +74,31 @@ impl Allowance {
         self.left.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// What was moved by circuits whose meters are gone.
+    /// Bytes moved by circuits whose meters were dropped.
     pub(crate) fn moved_bytes(&self) -> u64 {
         let within = self.most - self.left.load(Ordering::Relaxed);
         within.saturating_add(self.excess.load(Ordering::Relaxed))
     }
 }
 
-/// A circuit's part of a worker's limits. Only its own thread uses it.
+/// A circuit's share of a worker's limits. Only its own thread uses it.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     flags: &'a WorkerFlags,
     pace: Option<Pace>,
-    /// Taken from the allowance and not moved yet.
+    /// Granted bytes that were not moved yet.
     reserved: AtomicU64,
-    /// Up to when what was sent is paid for with time.
+    /// Time at which the pace has covered the bytes sent, ns.
     pacing_release_ns: AtomicU64,
     end_ns: u64,
 }
 
-/// A number of bytes a second, as time.
+/// A pace in bytes a second.
 #[derive(Clone, Copy, Debug)]
 struct Pace(u64);
 
 impl Pace {
-    /// How long `bytes` take, rounded up.
+    /// Time that `bytes` take at this pace, rounded up.
     fn ns(self, bytes: u64) -> u64 {
         let ns = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.0.max(1)));
         u64::try_from(ns).unwrap_or(u64::MAX)
@@ -121,7 +121,7 @@ impl<'a> Meter<'a> {
         })
     }
 
-    /// Sleeps until a message of `len` bytes may be sent; false when it is too late for it.
+    /// Sleeps until a message of `len` bytes may be sent; false when the trial is over.
     pub(crate) fn wait_until_due(&self, len: usize) -> bool {
         while !self.flags.is_stopped() && now_ns() < self.end_ns {
             if self.due(len as u64, true) > 0 {
@@ -149,7 +149,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// How many messages of `len` bytes have come due.
+    /// How many messages of `len` bytes the pace permits now.
     fn due(&self, len: u64, block: bool) -> u64 {
         let Some(pace) = self.pace else {
             return u64::MAX;
@@ -177,8 +177,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// How many of `calls` receives into `len` bytes there may be, at least one; the last may bring more
-    /// than is left.
+    /// How many of `calls` receives into `len` bytes are permitted, at least one; the last may
+    /// exceed the allowance.
     fn receives_allowed(&self, len: usize, calls: usize) -> io::Result<usize> {
         let len = len as u64;
         let want = len.saturating_mul(calls as u64).min(len.max(GRANT_MAX));
@@ -189,7 +189,7 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Takes from the allowance until `want` bytes may be moved; what may be then.
+    /// Reserves `want` bytes of the allowance; returns how many are reserved.
     fn reserve(&self, want: u64) -> u64 {
         let Some(allowance) = self.flags.allowance() else {
             return u64::MAX;
@@ -230,14 +230,14 @@ fn quota_exceeded() -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, QUOTA_EXCEEDED)
 }
 
-/// A circuit under a meter.
+/// A circuit limited by a meter.
 pub(crate) struct MeteredCircuit<'a> {
     circuit: &'a mut dyn Circuit,
     meter: &'a Meter<'a>,
 }
 
 impl<'a> MeteredCircuit<'a> {
-    /// `circuit` as `meter` allows; itself where there is none. `room` is where the other is kept.
+    /// `circuit` limited by `meter`, or itself without one. `storage` keeps the wrapper.
     pub(crate) fn wrap<'b>(
         circuit: &'a mut dyn Circuit,
         meter: Option<&'a Meter<'a>>,
@@ -379,7 +379,7 @@ mod tests {
         let flags = WorkerFlags::default();
         let slow = meter(&flags, Some(1));
         let kind = |result: io::Result<usize>| result.map_err(|error| error.kind());
-        // A message is paid for before it goes; this one takes a quarter of an hour.
+        // Pacing delays a message before it is sent; this one takes a quarter of an hour.
         let would_block = Err(io::ErrorKind::WouldBlock);
         assert_eq!(kind(slow.sends_allowed(1000, 1, false)), would_block);
         let free = meter(&flags, None);
@@ -415,7 +415,7 @@ mod tests {
         let moved = |flags: &WorkerFlags| flags.allowance().map(Allowance::moved_bytes);
         drop(other);
         assert_eq!(moved(&flags), Some(6000));
-        // A receive may bring more than was left, and is the last.
+        // The last receive may exceed the allowance.
         assert_eq!(one.receives_allowed(5000, 7).ok(), Some(1));
         one.consume(5000);
         assert!(one.receives_allowed(5000, 1).is_err());

@@ -15,7 +15,7 @@ use meter::Allowance;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What the worker's control thread tells its measuring threads.
+/// Flags from the worker's control thread to its measuring threads.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerFlags {
     stop: AtomicBool,
@@ -25,7 +25,7 @@ pub(crate) struct WorkerFlags {
 }
 
 impl WorkerFlags {
-    /// Those of a worker that may move so much; None for no limit.
+    /// Flags of a worker with this allowance; None for no limit.
     pub(crate) fn new(allowance: Option<Allowance>) -> WorkerFlags {
         WorkerFlags {
             allowance,
@@ -50,7 +50,7 @@ impl WorkerFlags {
         self.peer_done.store(true, Ordering::Release);
     }
 
-    /// How many messages the peer sent in all, once it sent them.
+    /// Number of messages the peer sent, once it has finished.
     pub(crate) fn peer_sent(&self) -> Option<u64> {
         let done = self.peer_done.load(Ordering::Acquire);
         done.then(|| self.peer_sent.load(Ordering::Relaxed))
@@ -64,7 +64,7 @@ pub(crate) fn is_retryable(error: &io::Error) -> bool {
     )
 }
 
-/// How many messages to move between two looks at the clock.
+/// Number of messages between two clock reads.
 ///
 /// A run is made longer while it takes less than 20 us, so that the clock's 20 to 30 ns stay
 /// below two in a thousand, and shorter when it takes more than 100 us, so that slices and limits

@@ -1,8 +1,8 @@
-//! offered: an open loop that sends at given times, whatever comes of it.
+//! Offered load: an open loop that sends on a schedule.
 //!
-//! A delay runs from the time a message was *meant* to be sent. When the transport holds the
-//! sender back, the messages behind wait and their delay says so. When the loop itself is late,
-//! that is the generator's lag: it is measured, and a point it could not keep is invalid.
+//! A delay runs from the *intended* send time, so that time blocked by the transport counts (no
+//! coordinated omission). When the loop itself is late, that is generator lag: it is measured, and
+//! a load that the generator could not keep is invalid.
 
 use super::client::DelayRecorder;
 use super::message::{Messages, put_stamp, stamp};
@@ -15,13 +15,13 @@ use std::io;
 use std::time::Duration;
 use towpath::Circuit;
 
-/// Gaps longer than this are slept through, all but the last part.
+/// Longer gaps are slept, except for the last [`SPIN_NS`].
 const SLEEP_ABOVE_NS: u64 = 300_000;
 
-/// The part of a gap that is spun through, because a sleeper wakes up late.
+/// End of a gap that is spun, because sleeps overrun.
 const SPIN_NS: u64 = 150_000;
 
-/// The generator kept its pace if at the end it was not behind by more than this part of the span.
+/// Largest final lag at which the generator kept its schedule, as a share of the span.
 const LAG_FRACTION_MAX: f64 = 0.01;
 
 /// Sends on schedule until a limit is reached.
@@ -45,7 +45,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) 
     let mut free_ns = start_ns;
     let mut blocked_ns = 0;
     let mut generator_behind_ns = 0;
-    // A generator this far behind will not catch up; the point is invalid as it is.
+    // A generator this far behind will not catch up; the load is invalid.
     let give_up_ns = start_ns + job.limits.time_ns + job.limits.time_ns / 2;
     while report.sent < job.limits.messages {
         let intended_ns = start_ns.saturating_add(schedule.next_ns());
@@ -92,7 +92,7 @@ pub(crate) fn source(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) 
     report
 }
 
-/// Marks a point invalid that the generator could not keep.
+/// Marks a load invalid that the generator could not keep.
 fn check_schedule(report: &mut CircuitReport, rate: Rate, behind_ns: u64, last_lag_ns: u64) {
     let span_s = (report.last_ns - report.first_ns) as f64 * 1e-9;
     let reached_per_s = report.sent as f64 / span_s.max(1e-9);
@@ -118,7 +118,8 @@ fn insert_lag(lag: DelayRecorder, report: &mut CircuitReport) {
     }
 }
 
-/// Tries until the transport takes the message; gives how long it did not, None if for too long.
+/// Retries until the transport accepts the message; returns how long it was blocked, None if for
+/// too long.
 fn send_once(
     circuit: &mut dyn Circuit,
     message: &[u8],
@@ -144,7 +145,7 @@ fn send_once(
     }
 }
 
-/// A transport that gathers messages is made to send them when there is time until the next.
+/// Flushes coalesced messages when the next one is not due yet.
 fn flush_before_gap(circuit: &mut dyn Circuit, next_ns: u64, report: &mut CircuitReport) {
     if now_ns() < next_ns
         && let Err(error) = circuit.flush()
@@ -167,7 +168,7 @@ fn sleep_until(at_ns: u64) -> u64 {
     }
 }
 
-/// Times to send at, ns from the start.
+/// Send times, ns from the start.
 struct Schedule {
     rate: Rate,
     random: SplitMix64,
@@ -194,7 +195,7 @@ impl Schedule {
     }
 }
 
-/// Receives stamped messages and times each from its intended sending.
+/// Receives stamped messages and times each from its intended send time.
 pub(crate) fn sink(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -244,7 +245,7 @@ pub(crate) fn sink(
         let all_here = flags
             .peer_sent()
             .is_some_and(|sent| state.report.received >= sent);
-        // A link may deliver twice: then the number says nothing.
+        // A link may duplicate messages; then the count does not show the end.
         if flags.is_stopped() || (all_here && connectionless && job.is_within_host()) {
             break;
         }
@@ -254,11 +255,11 @@ pub(crate) fn sink(
 
 struct SinkState {
     message_len: usize,
-    /// From the sender's clock to this one's.
+    /// Offset from the sender's clock to this one, ns.
     clock_ns: i64,
     delays: DelayRecorder,
     slices: SliceRecorder,
-    /// The front of a message whose rest has not come, on a byte stream.
+    /// Start of an incomplete message on a byte stream.
     partial_message: Vec<u8>,
     report: CircuitReport,
 }
@@ -313,7 +314,7 @@ impl SinkState {
         } = self;
         report.slices = slices.finish(report.last_ns, report.received, report.received_bytes);
         let cut = delays.finish(&mut report);
-        // Delays of an open loop overlap: their sum is no time.
+        // Delays of an open loop overlap, so their sum is not the length of the warm-up.
         let span_s = (report.last_ns - report.first_ns) as f64 * 1e-9;
         report.measures.insert("warm_up_s".into(), cut * span_s);
         report

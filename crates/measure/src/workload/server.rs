@@ -1,4 +1,4 @@
-//! server: sends back every message it gets.
+//! Server: echoes every message.
 
 use super::{WorkerFlags, is_retryable, sink};
 use crate::clock::now_ns;
@@ -6,7 +6,7 @@ use control::{CircuitReport, Job};
 use std::io;
 use towpath::Circuit;
 
-/// Answers until the peer ended or it is told that it did.
+/// Replies until the peer has finished.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -21,7 +21,7 @@ pub(crate) fn run(
     let call = MessageExchange::new(job, stream);
     loop {
         let len = match call.receive(circuit, &mut buffer, || flags.peer_sent().is_some()) {
-            // A wait that was ended brings a message of no bytes.
+            // A receive ended by shutdown returns an empty message.
             Ok(Some(0)) if flags.peer_sent().is_some() => break,
             Ok(Some(len)) => len,
             Ok(None) => break,
@@ -45,7 +45,7 @@ pub(crate) fn run(
     report
 }
 
-/// Sending and receiving whole messages of one length, sleeping or spinning.
+/// Sends and receives whole messages of one length, blocking or busy-polling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageExchange {
     message_len: usize,
@@ -53,7 +53,7 @@ pub(crate) struct MessageExchange {
     spin: bool,
 }
 
-/// Failed tries of a spinning loop between two looks at the flags.
+/// Failed tries of a busy-polling loop between two checks of the flags.
 const SPINS_PER_CHECK: u32 = 4096;
 
 impl MessageExchange {

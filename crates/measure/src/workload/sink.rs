@@ -1,4 +1,4 @@
-//! sink: receives until the end.
+//! Sink: receives until the end.
 
 use super::slices::SliceRecorder;
 use super::{RunLength, WorkerFlags, is_retryable};
@@ -7,14 +7,14 @@ use control::{CircuitReport, Job};
 use std::time::{Duration, Instant};
 use towpath::Circuit;
 
-/// Silence after the peer's last message that ends a circuit which tells no end itself, besides the
-/// longest way a packet may have.
+/// Idle time that ends a connectionless circuit after the peer has finished, besides the path
+/// delay.
 const IDLE_TIMEOUT: Duration = Duration::from_millis(15);
 
-/// Silence after which a circuit that should tell its end is given up.
+/// Idle time after which a circuit with an end-of-stream signal is given up.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// Receives until the peer ended, or until it is done and nothing more comes.
+/// Receives until the end of the stream, or until the peer is done and the circuit idle.
 pub(crate) fn run(
     circuit: &mut dyn Circuit,
     job: &Job,
@@ -59,7 +59,7 @@ pub(crate) fn run(
                 break;
             }
         }
-        // A link may deliver twice: then the number of messages says nothing.
+        // A link may duplicate messages; then the count does not show the end.
         let counts = !stream && (job.is_within_host() || !connectionless);
         if flags.is_stopped() || (counts && has_all_messages(flags, &report)) {
             break;
@@ -69,7 +69,7 @@ pub(crate) fn run(
     report
 }
 
-/// Room for a byte stream's read or the longest message.
+/// Buffer size for a byte stream's read or the longest message.
 pub(crate) fn buffer_len(job: &Job) -> usize {
     job.message_len_max()
         .max(job.circuit_options.read_len)
@@ -82,7 +82,7 @@ fn has_all_messages(flags: &WorkerFlags, report: &CircuitReport) -> bool {
         .is_some_and(|sent| report.received >= sent)
 }
 
-/// Whether the silence has lasted long enough after the peer's last message.
+/// Whether the peer is done and the circuit has been idle for `wait`.
 fn is_over(flags: &WorkerFlags, idle_since: &mut Option<Instant>, wait: Duration) -> bool {
     if flags.peer_sent().is_none() {
         return false;

@@ -1,8 +1,8 @@
-//! The time series of a loop, in memory set aside beforehand.
+//! The time series of a loop, in preallocated memory.
 
 use control::Slice;
 
-/// Slices kept at most: 16 MiB of time series would be no use to anybody.
+/// Most slices kept, many more than a chart can show.
 const SLICES_MAX: usize = 4096;
 
 /// Cumulative counts, taken at most once every `every_ns`.

@@ -1,4 +1,4 @@
-//! source: as many messages as will go, one call a message.
+//! Source: sends as many messages as the transport accepts.
 
 use super::message::Messages;
 use super::slices::SliceRecorder;
@@ -49,7 +49,7 @@ pub(crate) fn run(circuit: &mut dyn Circuit, job: &Job, flags: &WorkerFlags) -> 
     }
 }
 
-/// Sends up to `count` messages; gives how many were taken, and their bytes.
+/// Sends up to `count` messages; returns how many were accepted, and their bytes.
 #[inline]
 fn send(
     circuit: &mut dyn Circuit,
@@ -63,7 +63,7 @@ fn send(
     Ok((count, count as u64 * len))
 }
 
-/// Ends the circuit's direction; what is held back may need room first.
+/// Finishes the sending direction; coalesced data may need buffer space first.
 pub(crate) fn finish(circuit: &mut dyn Circuit, flags: &WorkerFlags) -> Option<String> {
     loop {
         match circuit.finish() {

@@ -1,10 +1,10 @@
-//! Performance events of one process and all threads it starts from then on.
+//! Perf events of a process and the threads it starts later.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-/// `struct perf_event_attr` up to and with `sample_max_stack` (`PERF_ATTR_SIZE_VER5`).
+/// `struct perf_event_attr` up to `sample_max_stack` (`PERF_ATTR_SIZE_VER5`).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 struct Attributes {
@@ -48,42 +48,42 @@ const EXCLUDE_HYPERVISOR: u64 = 1 << 6;
 const FREQUENCY: u64 = 1 << 10;
 const EXCLUDE_CALLCHAIN_USER: u64 = 1 << 22;
 
-/// Octets of the user's stack that come with each sample: deeper than any of our loops is.
+/// Octets of user stack per sample, more than the measuring loops use.
 const STACK_OCTETS: u32 = 8192;
 
-/// Kernel frames of a sample at most.
+/// Most kernel frames of a sample.
 const FRAMES_MAX: u16 = 127;
 
 const IOC_ENABLE: libc::c_ulong = 0x2400;
 const IOC_DISABLE: libc::c_ulong = 0x2401;
 const FLAG_CLOEXEC: libc::c_ulong = 8;
 
-/// Registers an unwinder needs, as a mask of `<asm/perf_regs.h>`: frame and stack pointer and the
-/// instruction; on ARM the link register too.
+/// Registers for unwinding, as a mask of `<asm/perf_regs.h>`: frame, stack and instruction pointer,
+/// on ARM also the link register.
 #[cfg(target_arch = "x86_64")]
 const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
 #[cfg(target_arch = "aarch64")]
 const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32;
 
-/// What is looked at.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EventKind {
-    /// Samples by the processor's cycle counter, so many a second.
+    /// Samples by the cycle counter, with this frequency per second.
     Cycles(u64),
-    /// Samples by the clock, while a thread runs, this far apart, ns.
+    /// Samples by the CPU clock, with this period, ns.
     Clock(u64),
-    /// How often the tracepoint with this number is passed.
+    /// Counts the tracepoint with this ID.
     Tracepoint(u64),
 }
 
-/// An event. It ends with this value.
+/// An event, closed on drop.
 #[derive(Debug)]
 pub(crate) struct Event {
     descriptor: OwnedFd,
 }
 
 impl Event {
-    /// An event of `process`, on one processor or on all, at rest at first.
+    /// Opens an event of `process` on one processor or on all, disabled at first.
     pub(crate) fn open(kind: EventKind, process: u32, cpu: Option<u32>) -> io::Result<Event> {
         let attributes = attributes(kind);
         let process = process as libc::pid_t;
@@ -107,17 +107,17 @@ impl Event {
         Ok(Event { descriptor })
     }
 
-    /// Sets it going, in all threads.
+    /// Enables it in all threads.
     pub(crate) fn enable(&self) -> io::Result<()> {
         self.control(IOC_ENABLE)
     }
 
-    /// Stops it.
+    /// Disables it.
     pub(crate) fn disable(&self) -> io::Result<()> {
         self.control(IOC_DISABLE)
     }
 
-    /// How often it happened, in all threads, ended ones included.
+    /// Its count over all threads, ended ones included.
     pub(crate) fn count(&self) -> io::Result<u64> {
         let mut octets = [0; 8];
         rustix::io::read(&self.descriptor, &mut octets)?;
@@ -155,7 +155,7 @@ fn attributes(kind: EventKind) -> Attributes {
             | SAMPLE_REGS_USER
             | SAMPLE_STACK_USER,
         flags: common.flags | EXCLUDE_CALLCHAIN_USER,
-        // Whoever reads looks now and then by itself.
+        // The reader polls, so no wake-ups are needed.
         wakeup: u32::MAX,
         sample_regs_user: REGISTERS,
         sample_stack_user: STACK_OCTETS,

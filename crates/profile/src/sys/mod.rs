@@ -1,4 +1,4 @@
-//! The system calls no library offers safely.
+//! System calls without a safe wrapper in a library.
 
 #![allow(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The memory through which the kernel hands over records.
+//! The ring buffer shared with the kernel for perf records.
 
 use super::Event;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -6,16 +6,14 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Octets of the records' part, a power of two: 60 samples with their stacks. At 3000 a second
-/// that lasts for 20 ms.
+/// Octets of the data area, a power of two: 60 samples with their stacks, 20 ms at 3000 a second.
 const RECORDS: usize = 512 << 10;
 
-/// Where the first page says how far the kernel has written, and we have read
-/// (`struct perf_event_mmap_page`).
+/// Offsets of `data_head` and `data_tail` in the first page (`struct perf_event_mmap_page`).
 const HEAD: usize = 1024;
 const TAIL: usize = 1032;
 
-/// A shared ring of records.
+/// A shared ring buffer of records.
 #[derive(Debug)]
 pub(crate) struct Ring {
     base: *mut u8,
@@ -27,7 +25,7 @@ pub(crate) struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// The ring of `event`.
+    /// Maps the ring buffer of `event`.
     pub(crate) fn of(event: &Event) -> io::Result<Ring> {
         let page = rustix::param::page_size();
         let access = ProtFlags::READ | ProtFlags::WRITE;
@@ -46,7 +44,7 @@ impl Ring {
         Ok(Ring { base, page })
     }
 
-    /// Appends all octets that are there to `into`; records are whole.
+    /// Appends all available octets to `into`; records are complete.
     pub(crate) fn drain(&mut self, into: &mut Vec<u8>) {
         let head = self.word(HEAD).load(Ordering::Acquire);
         let mut tail = self.word(TAIL).load(Ordering::Relaxed);

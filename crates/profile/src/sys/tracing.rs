@@ -1,10 +1,9 @@
-//! The kernel's folder of tracepoints, where nobody has mounted it.
+//! Mounts tracefs where it is not mounted.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use std::io;
 
-/// Mounts the folder at `path` for the calling thread alone: it leaves the mounts of its process
-/// for a copy that is gone with it.
+/// Mounts tracefs at `path` for the calling thread alone, in a mount namespace that ends with it.
 pub(crate) fn mount_tracing(path: &str) -> io::Result<()> {
     // SAFETY: this flag touches no memory, and no table of descriptors is taken apart.
     let result = unsafe { libc::unshare(libc::CLONE_NEWNS) };

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-/// What is sampled: the time is spent in the kernel, which fills and copies.
+/// The sampled workload: time is spent in the kernel, which fills and copies.
 #[inline(never)]
 fn read_zeros() {
     let mut zeros = File::open("/dev/zero").expect("it is everywhere");
@@ -37,7 +37,7 @@ fn sampler_sees_kernel_and_user_frames() {
             return;
         }
     };
-    // A thread started from here on is sampled: this one started the harness' others before.
+    // Threads started by this thread from here on are sampled; the harness started the others.
     let own = thread_id();
     let mut sampler = Sampler::attach(clock, &[own]).expect("it may be sampled");
     sampler.start().expect("it begins");
@@ -54,7 +54,7 @@ fn sampler_sees_kernel_and_user_frames() {
         tree.add(&frames, sample.weight as f64);
         tally.add(&frames, sample.weight as f64);
     }
-    // Most of 900: how many the machine lets us have is not for a test to say.
+    // About 900 are expected; the machine decides how many there are.
     assert!(recording.samples.len() > 20, "{}", recording.samples.len());
     assert!(
         inside * 2 > recording.samples.len(),
@@ -101,7 +101,7 @@ fn system_calls_are_counted() {
     assert!((1000..1200).contains(&calls), "{calls}");
 }
 
-/// The number of the calling thread, which the kernel takes for a process with this thread alone.
+/// The ID of the calling thread, which the kernel takes as a process with this thread alone.
 fn thread_id() -> u32 {
     let path = std::fs::read_link("/proc/thread-self").expect("/proc is there");
     let name = path.file_name().and_then(|name| name.to_str());

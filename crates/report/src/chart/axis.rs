@@ -18,7 +18,7 @@ pub(crate) struct Axis {
 const LINEAR_SPAN_MAX: f64 = 12.0;
 
 impl Axis {
-    /// An axis with given ends and ticks. Ends that are not usable become 0 to 1, or 1 to 10.
+    /// An axis with given ends and ticks. Invalid ends are replaced by 0 to 1, or 1 to 10 (log).
     pub fn new(title: &str, log: bool, ends: (f64, f64), ticks: Vec<(f64, String)>) -> Axis {
         let usable = ends.0.is_finite() && ends.1.is_finite() && ends.0 < ends.1;
         let (from, to) = match (usable && (!log || ends.0 > 0.0), log) {
@@ -58,7 +58,7 @@ impl Axis {
         Axis::new(title, false, (0.0, high), named)
     }
 
-    /// From zero when that shows every value, logarithmic otherwise.
+    /// Linear from zero if that resolves every value, else logarithmic.
     pub fn fitting(title: &str, values: &[f64], label: impl Fn(f64) -> String) -> Axis {
         let usable = values.iter().copied().filter(|v| v.is_finite() && *v > 0.0);
         match ends(usable) {
@@ -67,7 +67,7 @@ impl Axis {
         }
     }
 
-    /// The axis of message sizes, a tick a size as far as they fit.
+    /// The axis of message sizes, with one tick per size as far as they fit.
     pub fn sizes(sizes: &[u64]) -> Axis {
         let values: Vec<f64> = sizes.iter().map(|size| (*size).max(1) as f64).collect();
         let (low, high) = ends(values.iter().copied()).unwrap_or((1.0, 1024.0));
@@ -90,7 +90,7 @@ impl Axis {
         Axis::new("message size", true, (from, to), ticks)
     }
 
-    /// What it is called, unit included.
+    /// Its title, unit included.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -100,7 +100,7 @@ impl Axis {
         value.is_finite() && (!self.log || value > 0.0)
     }
 
-    /// Where a value lies between the ends, 0 to 1; values beyond stay at the edge.
+    /// The position of a value between the ends, clamped to 0..=1.
     fn position(&self, value: f64) -> f64 {
         let place = if self.log {
             (value / self.from).ln() / (self.to / self.from).ln()
@@ -114,7 +114,7 @@ impl Axis {
         }
     }
 
-    /// The value `fraction` of the axis beside `value`.
+    /// `value` moved by `fraction` of the axis length.
     pub fn offset(&self, value: f64, fraction: f64) -> f64 {
         if self.log {
             value * (self.to / self.from).powf(fraction)

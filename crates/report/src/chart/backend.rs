@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Backend pixels in a unit of the picture.
 pub(super) const SCALE: i32 = 10;
 
-/// What a stroke or a text is; the style sheet knows how it looks.
+/// The role of a stroke or text, styled by the style sheet.
 #[derive(Clone, Copy)]
 pub(super) enum Role {
     /// Lines behind the data.
@@ -36,7 +36,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// The colour that stands for it.
+    /// The colour that encodes the role.
     pub fn colour(self) -> RGBColor {
         let (role, contestant) = match self {
             Role::Grid => (0, 0),
@@ -84,7 +84,7 @@ pub(super) fn unit(pixels: i32) -> String {
     }
 }
 
-/// Text with what HTML reserves written out.
+/// Text with HTML's reserved characters escaped.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,17 +1,17 @@
-//! Processor time a message: the sender's and the receiver's share, one bar a contestant.
+//! CPU time per message, sender and receiver stacked, one bar per contestant.
 
 use super::{Axis, Bar, Plot};
 use crate::quantity;
 use crate::view::{Column, Setting, View};
 
-/// The sender's measure.
+/// Metric of the sender.
 pub(crate) const SENDER: &str = "sender_cpu_ns_per_message";
-/// The receiver's measure.
+/// Metric of the receiver.
 pub(crate) const RECEIVER: &str = "receiver_cpu_ns_per_message";
-/// Both in one, for results that do not tell them apart.
+/// Metric of both, for results that do not separate them.
 pub(crate) const BOTH: &str = "cpu_ns_per_message";
 
-/// Draws a column's bars; None when nobody's time was taken.
+/// The chart of a column; None without CPU times.
 pub(crate) fn chart(view: &View, setting: &Setting, column: &Column) -> Option<Plot> {
     let costs: Vec<(usize, f64, f64)> = (0..view.contestants.len())
         .filter_map(|contestant| {
@@ -30,7 +30,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column) -> Option<P
     }
     let totals: Vec<f64> = costs.iter().map(|cost| cost.1 + cost.2).collect();
     let x = Axis::from_zero(
-        "CPU time a message, sender and receiver",
+        "CPU time per message, sender and receiver",
         &totals,
         |value| super::sizes::tick("cpu_ns_per_message", value),
     );
@@ -40,7 +40,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column) -> Option<P
         (-(row as f64), name)
     });
     let y = Axis::new("", false, ends, names.rev().collect());
-    let mut plot = Plot::new(format!("CPU time a message at {}", column.label), x, y);
+    let mut plot = Plot::new(format!("CPU time per message at {}", column.label), x, y);
     plot.left = 108;
     for (row, cost) in costs.iter().enumerate() {
         bars(&mut plot, view, -(row as f64), *cost);

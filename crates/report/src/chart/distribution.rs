@@ -1,10 +1,10 @@
-//! How sizes of packets are spread: the share up to a size.
+//! Cumulative distribution of packet sizes.
 
 use super::{Axis, Line, Plot, percentiles, sizes};
 use crate::quantity;
 use crate::view::{Column, Setting, View};
 
-/// Draws the histograms `name`, whose values are bytes; None when there are none.
+/// The chart of the histograms `name`, whose values are bytes; None without any.
 pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str) -> Option<Plot> {
     let mut lines = Vec::new();
     for contestant in 0..view.contestants.len() {
@@ -30,7 +30,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
     let x = Axis::log(&format!("{what}, bytes"), &bytes, |v| sizes::tick("", v));
     let ticks = [0.0, 0.25, 0.5, 0.75, 1.0].map(|share| (share, format!("{} %", share * 100.0)));
     let y = Axis::new("share up to this size", false, (0.0, 1.03), ticks.to_vec());
-    let mut plot = Plot::new(format!("spread of {what} at {}", column.label), x, y);
+    let mut plot = Plot::new(format!("distribution of {what} at {}", column.label), x, y);
     plot.lines = lines;
     Some(plot)
 }

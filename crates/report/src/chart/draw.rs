@@ -1,4 +1,4 @@
-//! From a [`Plot`] to SVG.
+//! Renders a [`Plot`] as SVG.
 
 use super::backend::{Backend, Role, SCALE, escape, unit};
 use super::{Axis, Plot, labels, marks, style_of};
@@ -13,9 +13,9 @@ const HEIGHT: i32 = 300;
 const ABOVE: i32 = 26;
 /// Units below the frame, for ticks and the name of the x axis.
 const BELOW: i32 = 40;
-/// Units of a letter of a name at most.
+/// Maximum width of a character of a name, in units.
 const CHAR_WIDTH: i32 = 7;
-/// Letters of a name at most.
+/// Maximum characters of a name.
 const NAME_CHARS_MAX: usize = 18;
 
 type Chart<'a, 'b> = ChartContext<'a, Backend<'b>, Cartesian2d<Axis, Axis>>;
@@ -40,7 +40,7 @@ pub(crate) fn draw(plot: &Plot) -> String {
     )
 }
 
-/// Room above the frame; without a name there only enough for half a tick label.
+/// Room above the frame; without a title only for half a tick label.
 fn above_frame(plot: &Plot) -> i32 {
     if plot.y.title().is_empty() { 8 } else { ABOVE }
 }
@@ -69,7 +69,7 @@ fn draw_into(body: &mut String, above: &mut String, plot: &Plot, height: i32) ->
     Ok(())
 }
 
-/// Room for the names at the right; without names enough for half a tick label.
+/// Room for the names at the right; without names only for half a tick label.
 fn right_room(plot: &Plot) -> i32 {
     let longest = plot.names.iter().map(|name| name.1.chars().count()).max();
     match longest {
@@ -133,7 +133,7 @@ fn whiskers(chart: &mut Chart, plot: &Plot) -> Drawn {
     Ok(())
 }
 
-/// What lies above the lines and needs more than plotters knows: hints, shapes and names.
+/// Elements above the lines that plotters cannot draw: tooltips, shapes and names.
 fn overlay(chart: &Chart, plot: &Plot, text: &mut String) {
     let frame = chart.plotting_area().get_pixel_range();
     text.push_str(&format!(
@@ -141,7 +141,7 @@ fn overlay(chart: &Chart, plot: &Plot, text: &mut String) {
         escape(plot.y.title())
     ));
     bars(chart, plot, text);
-    // Raw marks first, so that no median hides under them.
+    // Raw marks first, so that they do not cover medians.
     for raw in [true, false] {
         for mark in plot.marks.iter().filter(|mark| mark.raw == raw) {
             if plot.x.can_show(mark.at.0) && plot.y.can_show(mark.at.1) {

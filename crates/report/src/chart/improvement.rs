@@ -1,11 +1,11 @@
-//! How much better or worse than a baseline, in per cent, against the message size.
+//! Ratio to a baseline, in per cent, against the message size.
 
 use super::{Axis, Line, Mark, Plot, Whisker, sizes};
 use crate::view::{Entry, Setting, View, geometric_mean};
 use crate::{phrasing, quantity};
 use results::metric;
 
-/// Draws the ratios to `baseline`; None when there is nothing to compare.
+/// The chart of ratios to `baseline`; None when there is nothing to compare.
 pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<Plot> {
     let metric = metric::primary(&setting.workload);
     let ratios = ratios(view, setting, baseline, metric);
@@ -17,12 +17,12 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
     sizes.dedup();
     let name = view.label(baseline);
     let better = if phrasing::more_is_better(metric) {
-        "up"
+        "higher"
     } else {
-        "down"
+        "lower"
     };
     let title = format!(
-        "{} against {name}; {better} is better",
+        "{} relative to {name}; {better} is better",
         phrasing::metric_noun(metric)
     );
     let mut plot = Plot::new(
@@ -35,8 +35,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, baseline: usize) -> Option<P
     if equal.is_finite() && (0.0..1.0).contains(&equal) {
         plot.bands.push(((1.0 - equal).max(1e-6), 1.0 + equal));
     }
-    // Single trials for the plan's baseline only: a picture for each baseline would hold them all
-    // once more.
+    // Single trials for the plan's baseline only, to limit the size of the page.
     let raw = view.baseline == Some(baseline);
     for ratio in &ratios {
         marks(&mut plot, view, ratio, raw);
@@ -65,7 +64,7 @@ fn ratios<'s, 'a>(
         let base = setting.entry(baseline, &entry.column())?;
         let blocks = paired(entry, base, metric);
         let values: Vec<f64> = blocks.iter().map(|block| block.1).collect();
-        // Intervals are fixed in advance for the plan's baseline only.
+        // Verdicts and their intervals exist for the plan's baseline only.
         let verdict = view
             .verdict(entry, metric)
             .filter(|_| view.baseline == Some(baseline));
@@ -96,7 +95,7 @@ fn paired(entry: &Entry, base: &Entry, metric: &str) -> Vec<(u32, f64)> {
     pairs.collect()
 }
 
-/// Logarithmic, so that half and double lie equally far from equal; ticks in per cent.
+/// Logarithmic, so that half and double are equally far from equal; ticks in per cent.
 fn y_axis(title: &str, ratios: &[Ratio]) -> Axis {
     const TICKS: [f64; 21] = [
         0.001, 0.01, 0.03, 0.1, 0.2, 0.33, 0.5, 0.67, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 5.0,
@@ -112,7 +111,7 @@ fn y_axis(title: &str, ratios: &[Ratio]) -> Axis {
     let high = values.iter().copied().fold(1.0, f64::max) * 1.05;
     let span = (high / low).ln();
     let mut ticks: Vec<(f64, String)> = Vec::new();
-    // Outwards from "equal", which always has its tick.
+    // Outwards from "equal", which always has a tick.
     let mut order: Vec<f64> = TICKS.to_vec();
     order.sort_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs()));
     for tick in order {

@@ -28,9 +28,9 @@ pub(super) fn names(mut wanted: Vec<(usize, String, i32)>, x: i32, range: (i32, 
     text
 }
 
-/// Moves ascending heights apart, neighbours that are too close as one group around their middle.
+/// Moves ascending heights apart; those that are too close are centred as a group.
 fn spread(heights: Vec<i32>, (top, bottom): (i32, i32)) -> Vec<i32> {
-    // Heights less the room of the names above them: too close is then merely out of order.
+    // Subtracting the room of the names above turns "too close" into "out of order".
     let mut groups: Vec<(i32, i32)> = Vec::new();
     for (place, height) in (0..).zip(heights) {
         groups.push((height - place * DISTANCE, 1));

@@ -1,4 +1,4 @@
-//! Marks and how contestants are told apart: by colour, by shape and by dashes.
+//! Marks, and the colour, shape and dashes of contestants.
 
 use super::Mark;
 use super::backend::{SCALE, escape, unit};
@@ -12,13 +12,13 @@ const DASHES: usize = 4;
 /// Shapes of marks.
 const SHAPES: usize = 6;
 
-/// The classes that give a contestant its colour and dashes, and let a legend find it.
+/// The classes that select a contestant's colour and dashes, and by which the legend toggles it.
 pub(crate) fn style_of(contestant: usize) -> String {
     let (colour, dash) = (contestant % COLOURS, contestant / COLOURS % DASHES);
     format!("c{colour} d{dash} n{contestant}")
 }
 
-/// A contestant's mark as a small picture for legends and tables.
+/// A contestant's mark as a small SVG for legends and tables.
 pub(crate) fn glyph(contestant: usize) -> String {
     let (line, mark) = (style_of(contestant), shape(contestant, 130, 60, 4.2));
     format!(
@@ -27,7 +27,7 @@ pub(crate) fn glyph(contestant: usize) -> String {
     )
 }
 
-/// A mark at a place in backend pixels.
+/// A mark at coordinates in backend pixels.
 pub(super) fn mark(mark: &Mark, x: i32, y: i32) -> String {
     let classes = style_of(mark.contestant);
     let hint = match mark.hint.is_empty() {
@@ -44,7 +44,7 @@ pub(super) fn mark(mark: &Mark, x: i32, y: i32) -> String {
     format!("<path class=\"mark {classes}\" d=\"{path}\">{hint}</path>")
 }
 
-/// The path of a contestant's shape around a place given in backend pixels.
+/// The path of a contestant's shape around coordinates in backend pixels.
 fn shape(contestant: usize, x: i32, y: i32, radius: f64) -> String {
     let corners: &[(f64, f64)] = match contestant % SHAPES {
         0 => return circle(x, y, radius),

@@ -1,8 +1,8 @@
-//! Charts as static SVG. Colours are roles that the style sheet fills in, so that one picture
-//! serves light, dark and paper.
+//! Charts as static SVG. Colours are classes of the style sheet, so that one chart works in light
+//! mode, dark mode and print.
 //!
-//! [`Plot`] says what to show; [`draw()`] lets plotters lay out axes, grid and lines on
-//! [`backend::Backend`], and puts marks and names on top. One file beside this one knows one chart.
+//! [`Plot`] describes a chart; [`draw()`] lets plotters lay out axes, grid and lines on
+//! [`backend::Backend`], and adds marks and names. Each kind of chart has its own file.
 
 mod axis;
 mod backend;
@@ -26,11 +26,11 @@ pub(crate) type Point = (f64, f64);
 
 /// A chart of points and lines over two axes.
 pub(crate) struct Plot {
-    /// What it shows, for those who cannot see it.
+    /// Description for screen readers.
     pub description: String,
-    /// Across.
+    /// The x axis.
     pub x: Axis,
-    /// Up.
+    /// The y axis.
     pub y: Axis,
     /// Ranges of y that are shaded.
     pub bands: Vec<(f64, f64)>,
@@ -50,7 +50,7 @@ pub(crate) struct Plot {
 
 /// A line through points.
 pub(crate) struct Line {
-    /// Whose it is; decides colour and dashes.
+    /// Its contestant, which selects colour and dashes.
     pub contestant: usize,
     /// Drawn thin and dotted: a model rather than a measurement.
     pub model: bool,
@@ -60,9 +60,9 @@ pub(crate) struct Line {
 
 /// A vertical interval.
 pub(crate) struct Whisker {
-    /// Whose it is.
+    /// Its contestant.
     pub contestant: usize,
-    /// Where.
+    /// Its x.
     pub x: f64,
     /// Lower end.
     pub low: f64,
@@ -70,38 +70,38 @@ pub(crate) struct Whisker {
     pub high: f64,
 }
 
-/// A horizontal bar piece in a row.
+/// A segment of a horizontal bar.
 pub(crate) struct Bar {
-    /// Whose it is.
+    /// Its contestant.
     pub contestant: usize,
     /// The row's place on the y axis.
     pub row: f64,
-    /// Where it starts.
+    /// Its start.
     pub from: f64,
-    /// Where it ends.
+    /// Its end.
     pub to: f64,
-    /// Drawn paler: the second of two pieces.
+    /// The receiver's segment, drawn pale.
     pub is_receiver: bool,
     /// Text at its end, empty for none.
     pub label: String,
-    /// What a pointer resting on it reads.
+    /// Its tooltip.
     pub hint: String,
 }
 
 /// A mark at a point.
 pub(crate) struct Mark {
-    /// Whose it is; decides colour and shape.
+    /// Its contestant, which selects colour and shape.
     pub contestant: usize,
-    /// Where.
+    /// Its coordinates.
     pub at: Point,
     /// Drawn small and pale: one trial rather than the median of all.
     pub raw: bool,
-    /// What a pointer resting on it reads, empty for none.
+    /// Its tooltip, empty for none.
     pub hint: String,
 }
 
 impl Plot {
-    /// A chart without anything in it yet.
+    /// An empty chart.
     pub fn new(description: String, x: Axis, y: Axis) -> Plot {
         Plot {
             description,

@@ -1,24 +1,27 @@
-//! Open loop: what arrives, what is lost and how late, against what was offered.
+//! Open loop: delivered rate, loss and delay against the offered rate.
 
 use super::{Axis, Line, Mark, Plot, sizes};
 use crate::quantity;
 use crate::view::{Column, Setting, View};
 use results::metric;
 
-/// What was offered.
+/// The offered rate.
 const OFFERED: &str = "offered_per_s";
 
-/// The curves of a setting at one size, as far as their measures are there.
+/// The charts of a setting at one size, as far as it has their metrics.
 pub(crate) fn charts(view: &View, setting: &Setting, column: &Column) -> Vec<Plot> {
     let delay = ["delay_p99_us", metric::DELAY_P50_US];
     let delay = delay.into_iter().find(|name| setting.has_metric(name));
     let wanted = [
-        (Some(metric::DELIVERED_PER_S), "messages delivered a second"),
+        (
+            Some(metric::DELIVERED_PER_S),
+            "messages delivered per second",
+        ),
         (
             Some("loss_fraction"),
             "messages lost, share of those offered",
         ),
-        (delay, "delay from the intended send time"),
+        (delay, "delay from the scheduled send time"),
     ];
     let named = wanted
         .into_iter()
@@ -39,7 +42,7 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
     let all = || curves.iter().flat_map(|curve| &curve.1);
     let offered: Vec<f64> = all().map(|point| point.0).collect();
     let values: Vec<f64> = all().map(|point| point.1).collect();
-    let x = Axis::fitting("messages offered a second", &offered, |v| {
+    let x = Axis::fitting("messages offered per second", &offered, |v| {
         sizes::tick(OFFERED, v)
     });
     let label = |value: f64| match name {
@@ -50,7 +53,7 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
         "loss_fraction" => Axis::from_zero(title, &values, label),
         _ => Axis::fitting(title, &values, label),
     };
-    let at = format!("{title} against the rate offered, {}", column.label);
+    let at = format!("{title} against the offered rate, {}", column.label);
     let mut plot = Plot::new(at, x, y);
     raw(&mut plot, view, setting, column, name);
     for (contestant, points) in curves {
@@ -59,7 +62,7 @@ fn chart(view: &View, setting: &Setting, column: &Column, name: &str, title: &st
     Some(plot)
 }
 
-/// Every trial that counts as a dot of its own.
+/// One dot per valid trial.
 fn raw(plot: &mut Plot, view: &View, setting: &Setting, column: &Column, name: &str) {
     let entries = setting
         .entries
@@ -115,7 +118,7 @@ fn add(plot: &mut Plot, view: &View, contestant: usize, points: Vec<(f64, f64)>,
             ),
         });
     }
-    // Losses and delays beyond the knee all end alike, so names there would tell nothing apart.
+    // Loss and delay curves end close together beyond the knee, where names would overlap.
     let named = name == metric::DELIVERED_PER_S && view.contestants.len() <= sizes::NAMES_MAX;
     if let Some(last) = points.last().filter(|_| named) {
         plot.names.push((contestant, label.to_owned(), last.1));

@@ -1,17 +1,17 @@
-//! Delay against percentile, each further nine as wide as the one before.
+//! Delay against percentile, on an axis with one decade per nine.
 
 use super::{Axis, Line, Plot, sizes};
 use crate::quantity;
 use crate::view::{Column, Entry, Setting, View};
 use hdrhistogram::Histogram;
 
-/// Points a decade of 1 / (1 - q).
+/// Points per decade of 1 / (1 - q).
 const STEPS: i32 = 16;
 
-/// Samples a percentile needs, times 1 / (1 - q).
+/// A percentile q needs this times 1 / (1 - q) samples.
 const SAMPLES: f64 = 10.0;
 
-/// Draws the merged histograms `name` of a column; None when there are none.
+/// The chart of the merged histograms `name` of a column; None without any.
 pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str) -> Option<Plot> {
     let mut lines = Vec::new();
     let mut names = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn chart(view: &View, setting: &Setting, column: &Column, name: &str)
     Some(plot)
 }
 
-/// The histograms of all trials that count, added up.
+/// The sum of the histograms of all valid trials.
 pub(crate) fn merged(entry: &Entry, name: &str) -> Option<Histogram<u64>> {
     let mut sum: Option<Histogram<u64>> = None;
     for trial in entry.valid_trials() {
@@ -59,7 +59,7 @@ pub(crate) fn merged(entry: &Entry, name: &str) -> Option<Histogram<u64>> {
             None => sum = Some(one),
             Some(sum) => {
                 sum.auto(true);
-                // Only a range that cannot grow is refused, and this one can.
+                // Adding fails only for a range that cannot grow; this one resizes.
                 let _ = sum.add(one);
             }
         }
@@ -96,10 +96,5 @@ fn x_axis(right: f64) -> Axis {
         .iter()
         .map(|(x, name)| (*x, (*name).to_owned()))
         .collect();
-    Axis::new(
-        "share of the messages at most this late",
-        true,
-        (1.0, right * 1.02),
-        ticks,
-    )
+    Axis::new("percentile of messages", true, (1.0, right * 1.02), ticks)
 }

@@ -1,30 +1,30 @@
-//! A measure against the message size: medians on lines, every trial as a dot, intervals, and the
-//! cost model where there is one.
+//! A metric against the message size: medians on lines, a dot per trial, intervals, and the cost
+//! model if there is one.
 
 use super::{Axis, Line, Mark, Plot, Whisker};
 use crate::quantity;
 use crate::view::{Entry, Setting, View};
 use results::{Cell, Fit, metric};
 
-/// How a measure is to be shown.
+/// How a metric is shown.
 pub(crate) struct Shape {
-    /// The measure.
+    /// The metric.
     pub metric: &'static str,
-    /// The name of the y axis, unit included.
+    /// The title of the y axis, unit included.
     pub title: &'static str,
-    /// Logarithmic whatever the span.
+    /// Always logarithmic.
     pub log: bool,
     /// Whether the fitted lines are drawn.
     pub fits: bool,
 }
 
-/// How far beside the median single trials stand, as a share of the axis.
+/// Offset of single trials from their median, as a share of the axis.
 pub(crate) const RAW_OFFSET: f64 = 0.022;
 
-/// Names stand at the lines up to this many; beyond, the legend has to do.
+/// Up to this many contestants, names stand at the line ends; beyond, only in the legend.
 pub(crate) const NAMES_MAX: usize = 9;
 
-/// Draws it; None without any plain size to draw.
+/// The chart; None without any cell of a plain size.
 pub(crate) fn chart(view: &View, setting: &Setting, shape: &Shape) -> Option<Plot> {
     let shown: Vec<&Entry> = setting
         .entries
@@ -84,7 +84,7 @@ pub(crate) fn tick(metric: &str, value: f64) -> String {
     }
 }
 
-/// The place of a size, a little apart for each contestant, so that equals do not hide one another.
+/// The x of a size, slightly different for each contestant, so that equal values do not overlap.
 pub(crate) fn offset_by_contestant(x: &Axis, view: &View, contestant: usize, size: u64) -> f64 {
     let count = view.contestants.len() as f64;
     let middle = (count - 1.0) / 2.0;

@@ -4,7 +4,7 @@ use super::{Axis, Line, Plot};
 use crate::quantity;
 use results::Series;
 
-/// Draws a series of a trial; None when it has no two finite points.
+/// The chart of a series of a trial; None with fewer than two finite points.
 pub(crate) fn chart(name: &str, series: &Series, contestant: usize) -> Option<Plot> {
     let both = series.at_s.iter().zip(&series.values);
     let finite = both.filter(|(at, value)| at.is_finite() && value.is_finite());
@@ -14,7 +14,7 @@ pub(crate) fn chart(name: &str, series: &Series, contestant: usize) -> Option<Pl
     }
     let values: Vec<f64> = points.iter().map(|point| point.1).collect();
     let times: Vec<f64> = points.iter().map(|point| point.0).collect();
-    let x = Axis::from_zero("seconds since the span began", &times, quantity::digits);
+    let x = Axis::from_zero("seconds since measuring began", &times, quantity::digits);
     let title = title(name, series);
     let y = Axis::from_zero(&title, &values, |value| super::sizes::tick(name, value));
     let mut plot = Plot::new(format!("{title} over time"), x, y);

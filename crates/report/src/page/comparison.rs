@@ -1,4 +1,4 @@
-//! Two runs side by side: verdicts as text, and as a page of their own.
+//! Comparison of two runs: verdicts as text, and as a page.
 
 use crate::verdict_summary::{VerdictLine, kind, verdict_line};
 use crate::{phrasing, quantity};
@@ -27,7 +27,7 @@ struct ComparisonRow {
     sign: &'static str,
 }
 
-/// Verdicts of a comparison as lines of text, worst news first, with a sum at the end.
+/// Verdicts of a comparison as lines of text, regressions first, totals last.
 pub fn compare_text(verdicts: &[Verdict]) -> String {
     let mut text = String::new();
     for verdict in sorted_by_severity(verdicts) {
@@ -75,7 +75,7 @@ fn totals_line(verdicts: &[Verdict]) -> String {
             .count()
     };
     format!(
-        "{} slower, {} faster, {} equal, {} open, of {} cells compared",
+        "{} slower, {} faster, {} equal, {} undecided, of {} cells compared",
         count(VerdictKind::Slower),
         count(VerdictKind::Faster),
         count(VerdictKind::Equal),

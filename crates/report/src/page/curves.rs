@@ -1,4 +1,4 @@
-//! Curves without a race: what a simulator's sweep or a study gives, as a page of its own.
+//! Curves of a simulator's sweep or a study, as a page.
 
 use super::charts::Figure;
 use crate::chart::{Axis, Line, Mark, Plot, glyph};
@@ -8,22 +8,22 @@ use serde::Serialize;
 /// A page of curves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curves {
-    /// What stands in small letters above the title.
+    /// The small line above the title.
     pub kind: String,
     /// The title.
     pub title: String,
     /// Paragraphs below it.
     pub lead: Vec<String>,
-    /// Names of the curves; a curve's colour and shape are those of its place here.
+    /// Names of the curves; the index selects colour and shape.
     pub names: Vec<String>,
-    /// Two figures side by side, row after row, each row with a title.
+    /// Rows of two figures side by side, each row with a title.
     pub rows: Vec<CurveRow>,
 }
 
 /// Figures that belong together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurveRow {
-    /// What they are of.
+    /// Title of the row.
     pub title: String,
     /// A sentence about them; may be empty.
     pub note: String,
@@ -34,13 +34,13 @@ pub struct CurveRow {
 /// Curves over one axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CurveFigure {
-    /// Below the picture.
+    /// The caption.
     pub caption: String,
-    /// What runs across, unit included.
+    /// Title of the x axis, unit included.
     pub x: String,
-    /// What runs up, unit included.
+    /// Title of the y axis, unit included.
     pub y: String,
-    /// Both axes are linear from zero; otherwise as it suits the values.
+    /// Both axes are linear from zero; else linear or logarithmic by the values.
     pub linear: bool,
     /// The curves.
     pub curves: Vec<Curve>,
@@ -49,11 +49,11 @@ pub struct CurveFigure {
 /// A curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Curve {
-    /// Its place among the page's names.
+    /// Its index in the page's names.
     pub name: usize,
-    /// Joined by a line.
+    /// Whether points are joined by a line.
     pub line: bool,
-    /// Each point has a mark.
+    /// Whether each point has a mark.
     pub marks: bool,
     /// The points, ascending in x.
     pub points: Vec<(f64, f64)>,
@@ -82,10 +82,10 @@ struct FigureRow {
     figures: Vec<Figure>,
 }
 
-/// The longest text taken over from a scenario.
+/// Maximum length of a text from a scenario.
 const TEXT_MAX: usize = 300;
 
-/// Curves as a complete HTML document: no network, no script, no file beside it.
+/// Curves as a complete HTML document without external resources and scripts.
 pub fn curves_html(curves: &Curves) -> String {
     let clean = |text: &String| quantity::clean(text, TEXT_MAX);
     let legend = curves

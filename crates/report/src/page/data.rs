@@ -1,14 +1,14 @@
-//! What the script reads: the time series of the trials, thinned to a budget.
+//! The JSON that the script reads: time series of the trials, thinned to a size limit.
 
 use super::timeline::{label, shown, thinned};
 use crate::chart::timeline::title;
 use crate::view::View;
 use serde::Serialize;
 
-/// Points in a page at most: at about 12 characters each, 2 MB.
+/// Maximum points in a page: at about 12 characters each, 2 MB.
 const POINTS_MAX: usize = 160_000;
 
-/// Points of one series at most; a screen shows no more.
+/// Maximum points of a series; a screen shows no more.
 const SERIES_MAX: usize = 400;
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct SeriesData {
     values: Vec<f64>,
 }
 
-/// The data as JSON that cannot end the element it stands in.
+/// The data as JSON, escaped so that it cannot close its script element.
 pub(super) fn embedded(view: &View) -> String {
     let count: usize = shown(view).map(|(_, trial)| trial.series.len()).sum();
     let points = (POINTS_MAX / count.max(1)).clamp(20, SERIES_MAX);
@@ -61,7 +61,7 @@ pub(super) fn embedded(view: &View) -> String {
         .replace('&', "\\u0026")
 }
 
-/// Five significant digits: no picture shows more.
+/// Rounds to five significant digits; no chart shows more.
 fn rounded(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(0.0)
 }

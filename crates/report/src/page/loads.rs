@@ -1,5 +1,5 @@
-//! Matrices of load: a row a transport, a column a load of a host or of the link, as the study of
-//! 1984 drew them.
+//! Load matrices: a row per transport, a column per load of a host or the link, as in Cabrera et
+//! al. 1984.
 
 use crate::quantity;
 use crate::view::View;
@@ -7,14 +7,14 @@ use results::{CellSummary, metric};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Factors that are loads, with what they are in words.
+/// Factors that are loads, with their description.
 const LOADS: [(&str, &str); 3] = [
     ("sender_load", "load on the sending host"),
     ("receiver_load", "load on the receiving host"),
     ("link_load", "load on the link"),
 ];
 
-/// Matrices a page shows at most: three loads of a handful of sizes and workloads.
+/// Maximum matrices in a page: three loads of a handful of sizes and workloads.
 const MATRICES_MAX: usize = 60;
 
 /// One matrix.
@@ -38,7 +38,7 @@ struct CellText {
     notes: Vec<String>,
 }
 
-/// The matrices of a run, none unless a load was varied.
+/// The matrices of a run; none unless a load was varied.
 pub(super) fn matrices(view: &View) -> Vec<Matrix> {
     let Some(summary) = &view.run.summary else {
         return Vec::new();
@@ -53,13 +53,13 @@ pub(super) fn matrices(view: &View) -> Vec<Matrix> {
     all.take(MATRICES_MAX).collect()
 }
 
-/// Cells that differ in transport and one load only, by the value of the load.
+/// Cells that differ only in transport and one load, by the value of the load.
 struct LoadSweep<'a> {
     title: String,
     cells: BTreeMap<i64, Vec<&'a CellSummary>>,
 }
 
-/// The places where `factor` was varied and every other load was zero.
+/// The sweeps of `factor` with every other load zero.
 fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<LoadSweep<'a>> {
     let mut places: BTreeMap<String, LoadSweep<'a>> = BTreeMap::new();
     for cell in cells {
@@ -122,8 +122,8 @@ fn matrix(view: &View, place: &LoadSweep<'_>, words: &str) -> Option<Matrix> {
     })
 }
 
-/// What was measured: received bits for throughput, with what a blind sender sent beside what
-/// came of it, and the time of a send; else the workload's own measure.
+/// The primary metric of the cell. For throughput: the received bit rate, the time per send, and
+/// for transports that lose messages the sent rate and the loss.
 fn text(cell: &CellSummary) -> CellText {
     let workload = cell.cell.workload();
     let median = |name: &str| cell.metrics.get(name).map(|estimate| estimate.median);
@@ -135,14 +135,14 @@ fn text(cell: &CellSummary) -> CellText {
     if workload == "throughput" {
         let (sent, received) = (median("sent_per_s"), median(metric::MESSAGES_PER_S));
         if let (Some(sent), Some(_)) = (sent, received) {
-            // By the ledger: the rates of a reliable sender and its receiver differ too, when one
-            // is done before the other.
+            // Loss by the ledger: rates of a reliable sender and its receiver may differ too, when
+            // one finishes earlier.
             let lost = median("loss_fraction").unwrap_or(0.0);
             if lost > 0.01 {
                 notes.push(format!("{} sent", quantity::measure("sent_per_s", sent)));
                 notes.push(format!("{} % of them lost", quantity::short(lost * 100.0)));
             }
-            notes.push(format!("{} a send", quantity::time_ns(1e9 / sent)));
+            notes.push(format!("{} per send", quantity::time_ns(1e9 / sent)));
         }
     }
     CellText {
@@ -218,8 +218,8 @@ mod tests {
         let lossy = text(&cell("udp", 0, 1, 100_000.0, 25_000.0));
         assert_eq!(lossy.value, quantity::measure("mbit_per_s", 204.8));
         assert_eq!(lossy.notes[1], "75 % of them lost");
-        assert!(lossy.notes[2].ends_with("a send"), "{:?}", lossy.notes);
-        // Sent in less time than it took to receive, and nothing lost.
+        assert!(lossy.notes[2].ends_with("per send"), "{:?}", lossy.notes);
+        // The sender finished before the receiver, without loss.
         let whole = text(&cell("tcp", 0, 1, 1.2e5, 1e5));
         assert_eq!(whole.notes.len(), 1);
     }

@@ -1,4 +1,4 @@
-//! The host: its facts by group, and what doctor found.
+//! The host: facts by group, and the findings of doctor.
 
 use super::workload::capital;
 use crate::quantity;
@@ -25,7 +25,7 @@ struct Group {
     facts: Vec<(String, String)>,
 }
 
-/// Facts and findings shown at most.
+/// Maximum facts and findings shown.
 const ROWS_MAX: usize = 300;
 
 pub(super) fn section(run: &RunData) -> Section {

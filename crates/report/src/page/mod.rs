@@ -1,4 +1,4 @@
-//! The HTML page: what every section shows, as text ready to print, and the template that holds it.
+//! The HTML page: the text of every section, and the template that it fills.
 
 mod charts;
 pub(crate) mod comparison;
@@ -56,9 +56,9 @@ struct LegendItem {
     baseline: bool,
 }
 
-/// One report as a complete HTML document: no network, no file beside it.
+/// A report as a complete HTML document without external resources.
 ///
-/// It is built from what the folder holds, whole or not; strings from it are escaped.
+/// It works for incomplete results too; strings from the result are escaped.
 pub fn html(run: &RunData) -> String {
     let view = View::new(run);
     let page = Page {
@@ -82,8 +82,8 @@ pub fn html(run: &RunData) -> String {
     render("report.html", &page)
 }
 
-/// Renders one of the templates; they are part of the program, so a fault in one is ours and is
-/// shown instead of the page.
+/// Renders a template. Templates are compiled in, so an error is a bug; it is shown instead of the
+/// page.
 pub(crate) fn render(name: &str, page: &impl Serialize) -> String {
     let mut templates = Environment::new();
     templates.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -129,12 +129,12 @@ fn title(view: &View) -> String {
     format!("Race of {}", names.join(", "))
 }
 
-/// What to say first when the run did not come to its end.
+/// The banner of an incomplete run.
 fn incomplete(run: &RunData) -> Option<String> {
     let Some(summary) = &run.summary else {
         return Some(format!(
-            "This run was cut off before it could sum up: it left {} trials and no verdict. What \
-             follows shows those trials as they are.",
+            "This run was cut off before its summary was written: it has {} trials and no verdict. \
+             The sections below show those trials.",
             run.trials.len()
         ));
     };
@@ -145,18 +145,18 @@ fn incomplete(run: &RunData) -> Option<String> {
         format!(" ({reason})")
     };
     let kept = format!(
-        "{} whole blocks and {} trials",
+        "{} complete blocks and {} trials",
         summary.blocks,
         run.trials.len()
     );
     match summary.status {
         RunStatus::Complete => None,
         RunStatus::Interrupted => Some(format!(
-            "This run was stopped before its end{because}. It keeps {kept}; its verdicts rest on \
-             less than was planned."
+            "This run was stopped before its end{because}. It has {kept}; its verdicts rest on less \
+             data than planned."
         )),
         RunStatus::Failed => Some(format!(
-            "This run failed{because}. It keeps {kept}; read its verdicts with care."
+            "This run failed{because}. It has {kept}; read its verdicts with care."
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! The cost model: what a message costs by itself and by the byte, and where two change places.
+//! The cost model: fixed cost per message and cost per byte, and the crossovers of two transports.
 
 use crate::view::View;
 use crate::{phrasing, quantity};
@@ -26,7 +26,7 @@ struct FitPieceRow {
     per_byte: String,
 }
 
-/// Fits a page lists at most; a race has a handful a transport.
+/// Maximum fits in a page; a race has a handful per transport.
 const ROWS_MAX: usize = 200;
 
 pub(super) fn section(view: &View) -> Section {
@@ -42,7 +42,7 @@ pub(super) fn section(view: &View) -> Section {
 fn row(fit: &Fit) -> FitRow {
     let rest = phrasing::other_factors(&fit.cell);
     let what = match fit.metric.as_str() {
-        "time_per_message_ns" => "time a message".to_owned(),
+        "time_per_message_ns" => "time per message".to_owned(),
         "delay_p50_us" => "round trip".to_owned(),
         other => quantity::spaced(other),
     };

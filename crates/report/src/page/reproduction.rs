@@ -1,4 +1,4 @@
-//! The plan, and how to run it again.
+//! The plan, and the command to run it again.
 
 use crate::quantity;
 use results::RunData;
@@ -31,13 +31,13 @@ pub(super) fn section(run: &RunData) -> Section {
         (
             "blocks",
             format!(
-                "{} to {}, looked at after {}",
+                "{} to {}, analysed after {}",
                 plan.blocks.min,
                 plan.blocks.max,
                 looks.join(", ")
             ),
         ),
-        ("a trial", quantity::span_s(plan.trial_s)),
+        ("trial time", quantity::span_s(plan.trial_s)),
         ("time limit", quantity::span_s(plan.time_s)),
         ("seed", plan.seed.to_string()),
     ]
@@ -58,7 +58,7 @@ pub(super) fn section(run: &RunData) -> Section {
     }
 }
 
-/// Only the folder's own name: where it lies is nobody's business but the owner's.
+/// Only the folder's own name: its path is private to the owner.
 fn folder(run: &RunData) -> String {
     let name = run
         .path

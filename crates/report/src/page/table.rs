@@ -1,4 +1,4 @@
-//! A setting's table: a row a transport, a column a size.
+//! A setting's table: a row per contestant, a column per size.
 
 use crate::view::{Column, Entry, Setting, View};
 use crate::{quantity, verdict_summary};
@@ -62,7 +62,7 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
 
 fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText {
     let Some(estimate) = entry.estimate(metric) else {
-        let note = format!("no valid trial of {}", entry.summary.trials_bad);
+        let note = format!("no valid trial out of {}", entry.summary.trials_bad);
         return CellText {
             note,
             ..CellText::default()
@@ -86,7 +86,7 @@ fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText
         note: if bad == 0 {
             String::new()
         } else {
-            format!("{bad} left out")
+            format!("{bad} excluded")
         },
     }
 }

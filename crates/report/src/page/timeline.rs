@@ -1,4 +1,4 @@
-//! One trial over time: a still picture here, all trials for the script.
+//! Time series: a static chart of one trial; all trials for the script.
 
 use super::charts::Figure;
 use crate::chart::timeline::{chart, title};
@@ -26,7 +26,7 @@ pub(super) fn section(view: &View) -> Option<Section> {
     })
 }
 
-/// The trial shown first: the baseline's first good one, else anyone's.
+/// The trial shown first: the baseline's first valid one, else the first of any.
 fn first<'a>(view: &View<'a>) -> Option<(usize, &'a Trial)> {
     let mut shown = shown(view);
     let own = shown
@@ -35,7 +35,7 @@ fn first<'a>(view: &View<'a>) -> Option<(usize, &'a Trial)> {
     own.or_else(|| shown.next())
 }
 
-/// Every trial with a series, with its contestant.
+/// Every trial with a time series, and its contestant.
 pub(super) fn shown<'v, 'a>(
     view: &'v View<'a>,
 ) -> impl Iterator<Item = (usize, &'a Trial)> + Clone + use<'v, 'a> {
@@ -51,7 +51,7 @@ pub(super) fn shown<'v, 'a>(
     })
 }
 
-/// How a trial is called in lists.
+/// A trial's name in lists.
 pub(super) fn label(trial: &Trial) -> String {
     let cell = &trial.cell;
     let name = quantity::label(&cell.transport());
@@ -70,7 +70,8 @@ pub(super) fn label(trial: &Trial) -> String {
     )
 }
 
-/// The series with at most `points` points: means of neighbours, at the end of their span.
+/// The series reduced to at most `points` points: means of adjacent points, at the time of the
+/// last.
 pub(super) fn thinned(series: &Series, points: usize) -> Series {
     let both = series.at_s.iter().zip(&series.values);
     let finite = both.filter(|(at, value)| at.is_finite() && value.is_finite());

@@ -1,4 +1,4 @@
-//! Trials that do not count or were disturbed, and the ledger of those that lost messages.
+//! Invalid and disturbed trials, and the ledger of trials that lost messages.
 
 use super::timeline::label;
 use crate::quantity;
@@ -29,7 +29,7 @@ struct LedgerRow {
     counts: Vec<String>,
 }
 
-/// Rows a list shows at most; the files hold the rest.
+/// Maximum rows of a list; the files have the rest.
 const ROWS_MAX: usize = 200;
 
 pub(super) fn section(view: &View) -> Section {

@@ -1,4 +1,4 @@
-//! One section a setting: what was measured, the table, the charts.
+//! One section per setting: description, table and charts.
 
 use super::charts::Figure;
 use super::table::{Table, table};
@@ -26,7 +26,7 @@ pub(super) struct Section {
     evidence: Vec<EvidenceTable>,
 }
 
-/// The ratios against one baseline, of which the reader picks one.
+/// The ratios to one baseline; the reader selects one.
 #[derive(Serialize)]
 struct Improvement {
     label: String,
@@ -68,16 +68,18 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
 fn workload_description(workload: &str) -> &'static str {
     match workload {
         "throughput" => {
-            "One side sends messages of one size as fast as it can. Counted is what the receiver got: more is better."
+            "The sender sends messages of one size as fast as it can. The rate counts received messages. Higher is better."
         }
         "delay" => {
-            "One side asks, the other answers, one request at a time. The time from asking to the answer: less is better."
+            "One side sends a request, the other replies, one request at a time. The round-trip time is measured. Lower is better."
         }
         "offered" => {
-            "Messages are offered at a set rate whether or not the transport keeps up. Delay runs from the moment a message was due. The table shows the most each delivered at any rate."
+            "Messages are offered at a scheduled rate, whether or not the transport keeps up (open loop). Delay is measured from the scheduled send time. The table shows the highest delivered rate."
         }
-        "connect" => "Connect, one request, close, over and over: more is better.",
-        _ => "Medians over fresh trials.",
+        "connect" => {
+            "Connect, one request and reply, close, repeatedly. The rate counts connections. Higher is better."
+        }
+        _ => "Medians over trials.",
     }
 }
 
@@ -94,10 +96,10 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
     let shapes = [
         (
             metric::MESSAGES_PER_S,
-            "messages received a second",
+            "messages received per second",
             false,
             false,
-            "Messages a second",
+            "Messages per second",
         ),
         (
             metric::MBIT_PER_S,
@@ -115,13 +117,13 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
         ),
         (
             metric::CONNECTIONS_PER_S,
-            "connections a second",
+            "connections per second",
             false,
             false,
-            "Connections a second",
+            "Connections per second",
         ),
     ];
-    // A delay run counts messages too, but they say nothing that its delays do not.
+    // The message rate of a delay trial is the inverse of its delay, and not shown.
     let only = (setting.workload == "delay").then_some(metric::DELAY_P50_US);
     let shapes = shapes.into_iter();
     let shapes = shapes.filter(|shape| only.is_none_or(|only| shape.0 == only));
@@ -137,7 +139,7 @@ fn figures(view: &View, setting: &Setting) -> Vec<Figure> {
     figures.collect()
 }
 
-/// One picture for each possible baseline; the plan's is shown first.
+/// One chart per possible baseline; the plan's is shown first.
 fn improvements(view: &View, setting: &Setting) -> Vec<Improvement> {
     let chosen = view.baseline.unwrap_or(0);
     if setting.workload == "offered" {
@@ -154,7 +156,7 @@ fn improvements(view: &View, setting: &Setting) -> Vec<Improvement> {
     every.collect()
 }
 
-/// Distributions of every name whose values have the unit, one figure a name and size.
+/// Distributions of every histogram with the unit, one figure per name and size.
 fn distributions(view: &View, setting: &Setting, unit: &str) -> Vec<Figure> {
     if setting.is_swept() {
         return Vec::new();
@@ -197,7 +199,7 @@ fn cpu(view: &View, setting: &Setting) -> Vec<Figure> {
     drawn.collect()
 }
 
-/// The evidence that explains most, in this order; the rest follows by name.
+/// The most explanatory evidence, in this order; the rest follows by name.
 const LEADING_EVIDENCE: [&str; 6] = [
     "calls_per_message",
     "wakeups_per_message",
@@ -245,7 +247,7 @@ fn evidence(view: &View, setting: &Setting) -> Vec<EvidenceTable> {
     tables.filter(|table| !table.columns.is_empty()).collect()
 }
 
-/// The text with its first letter large.
+/// The text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut characters = text.chars();
     match characters.next() {

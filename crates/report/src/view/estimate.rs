@@ -1,4 +1,4 @@
-//! Medians of trials, for runs that ended before their summary was written.
+//! Medians of trials, for runs without a summary.
 
 use results::{Cell, CellSummary, Estimate, Status, Trial};
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ pub(crate) fn geometric_mean(values: &[f64]) -> Option<f64> {
     (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
 }
 
-/// The estimates of a cell from its trials: medians, with the range of all values around them.
+/// The estimates of a cell from its trials: medians, with the range of all values as interval.
 pub(super) fn of_trials(cell: &Cell, trials: &[&Trial]) -> CellSummary {
     let good: Vec<&&Trial> = trials.iter().filter(|t| t.status == Status::Ok).collect();
     let metrics = names(good.iter().map(|trial| &trial.metrics));

@@ -1,4 +1,4 @@
-//! A run sorted for showing: contestants in a fixed order, cells gathered into settings.
+//! A run arranged for reports: contestants in a fixed order, cells grouped into settings.
 
 mod estimate;
 mod setting;
@@ -10,33 +10,33 @@ use crate::quantity;
 use results::{Cell, RunData, Status, Trial, Verdict};
 use std::collections::BTreeMap;
 
-/// A run as reports walk through it.
+/// A run arranged for reports.
 pub(crate) struct View<'a> {
-    /// What was read.
+    /// The run as read.
     pub run: &'a RunData,
-    /// Every transport, in the order of the plan; a chart's colours follow the index.
+    /// Every contestant in the order of the plan; the index selects the colour in charts.
     pub contestants: Vec<Contestant>,
-    /// Index of the baseline, None when the plan names one that never ran.
+    /// Index of the baseline; None when it never ran.
     pub baseline: Option<usize>,
-    /// One entry a workload and whatever else was varied besides transport and size.
+    /// One entry per workload and combination of factors other than transport and size.
     pub settings: Vec<Setting<'a>>,
 }
 
-/// A transport in the race.
+/// A contestant of the race.
 pub(crate) struct Contestant {
-    /// Its name as the files have it.
+    /// Its name in the files.
     pub name: String,
-    /// Its name fit to print.
+    /// Its name, cleaned for printing.
     pub label: String,
-    /// What it promises, empty when the run does not say.
+    /// Its class; empty when the run has none.
     pub class: String,
 }
 
-/// Contestants a report tells apart at most; a race has fewer than twenty.
+/// Maximum number of contestants in a report; a race has fewer than twenty.
 const CONTESTANTS_MAX: usize = 64;
 
 impl<'a> View<'a> {
-    /// Sorts a run.
+    /// Arranges a run.
     pub fn new(run: &'a RunData) -> View<'a> {
         let contestants = contestants(run);
         let baseline = contestants
@@ -56,7 +56,7 @@ impl<'a> View<'a> {
         &self.contestants[contestant].label
     }
 
-    /// Whether a contestant may lose messages, as far as the run says what it promises.
+    /// Whether a contestant may lose messages, by its class; None if unknown.
     pub fn may_lose(&self, name: &str) -> Option<bool> {
         let contestant = self.contestants.iter().find(|c| c.name == name)?;
         let class = contestant.class.to_lowercase();
@@ -67,7 +67,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The verdict on an entry's contestant, when there is one.
+    /// The verdict on an entry's contestant, if any.
     pub fn verdict(&self, entry: &Entry, metric: &str) -> Option<&'a Verdict> {
         let contest = entry.cell.without(Cell::TRANSPORT);
         let name = &self.contestants[entry.contestant].name;
@@ -77,8 +77,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// An entry's ratio to the baseline: the verdict's, else that of the medians, which decides
-    /// nothing. None for the baseline itself.
+    /// An entry's ratio to the baseline: the verdict's, else that of the medians, which is no
+    /// verdict. None for the baseline itself.
     pub fn ratio(&self, setting: &Setting, entry: &Entry, metric: &str) -> Option<f64> {
         let baseline = self
             .baseline
@@ -93,7 +93,7 @@ impl<'a> View<'a> {
         ratio.is_finite().then_some(ratio)
     }
 
-    /// Trials whose numbers do not count, with those that were disturbed.
+    /// Trials that are invalid or were disturbed.
     pub fn marked_trials(&self) -> impl Iterator<Item = &'a Trial> {
         let trials = self.run.trials.iter();
         trials.filter(|trial| trial.status != Status::Ok || !trial.disturbed.is_empty())

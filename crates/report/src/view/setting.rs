@@ -1,4 +1,4 @@
-//! Settings: what one table and one set of charts is about.
+//! Settings: the cells of one table and its charts.
 
 use super::{Contestant, estimate};
 use crate::{phrasing, quantity};
@@ -6,13 +6,13 @@ use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One workload under one set of other factors, every transport and size of it.
+/// One workload with one combination of other factors, for every transport and size.
 pub(crate) struct Setting<'a> {
-    /// The factors all its entries share.
+    /// The factors that all entries share.
     pub cell: Cell,
     /// The workload.
     pub workload: String,
-    /// Its cells, by contestant, then by size.
+    /// Its cells, sorted by contestant, then size.
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -24,24 +24,24 @@ pub(crate) struct Entry<'a> {
     pub cell: Cell,
     /// Its estimates.
     pub summary: Cow<'a, CellSummary>,
-    /// All its trials that took part, controls and pilots apart.
+    /// Its trials without controls and pilots.
     pub trials: Vec<&'a Trial>,
 }
 
-/// A column of a setting's table: a size, or what stands for it.
+/// A column of a setting's table: a size, or a mix of sizes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Column {
     /// Bytes, when it is a plain size.
     pub size: Option<u64>,
-    /// How it is named.
+    /// Its heading.
     pub label: String,
 }
 
-/// Factor of the open-loop workload: messages offered a second, or how they were chosen.
+/// Factors of the open-loop workload: offered messages per second, or per cent of capacity.
 const RATE_FACTORS: [&str; 2] = ["rate_per_s", "load_percent"];
 
 impl<'a> Setting<'a> {
-    /// What it is called: the workload, with the factors it was run under.
+    /// Its title: the workload with the other factors.
     pub fn title(&self) -> String {
         let rest = phrasing::other_factors(&self.cell);
         let name = quantity::spaced(&self.workload);
@@ -72,8 +72,8 @@ impl<'a> Setting<'a> {
             .find(|entry| entry.column() == *column)
     }
 
-    /// The entry that stands in a table's cell: of several offered rates, the one that brought
-    /// most.
+    /// The entry shown in a table's cell: of several offered rates, the one with the highest
+    /// metric.
     pub fn best_entry(
         &self,
         contestant: usize,
@@ -91,8 +91,8 @@ impl<'a> Setting<'a> {
         here.max_by(|a, b| value(a).total_cmp(&value(b)))
     }
 
-    /// Whether a contestant has several cells at one size, as with several offered rates: then no
-    /// single cell stands for the size.
+    /// Whether a contestant has several cells at one size, such as several offered rates; then no
+    /// single cell represents the size.
     pub fn is_swept(&self) -> bool {
         let places = self
             .entries
@@ -102,7 +102,7 @@ impl<'a> Setting<'a> {
         places.into_iter().any(|place| !seen.insert(place))
     }
 
-    /// Whether any entry has the measure.
+    /// Whether any entry has the metric.
     pub fn has_metric(&self, metric: &str) -> bool {
         let mut entries = self.entries.iter();
         entries.any(|entry| entry.estimate(metric).is_some())
@@ -110,7 +110,7 @@ impl<'a> Setting<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// The column it stands in.
+    /// Its column.
     pub fn column(&self) -> Column {
         let size = self.cell.size();
         let label = match size {
@@ -120,19 +120,19 @@ impl<'a> Entry<'a> {
         Column { size, label }
     }
 
-    /// The estimate of a measure, when it is a number.
+    /// The estimate of a metric, if finite.
     pub fn estimate(&self, metric: &str) -> Option<Estimate> {
         let found = self.summary.metrics.get(metric).copied()?;
         found.median.is_finite().then_some(found)
     }
 
-    /// Trials that count.
+    /// Valid trials.
     pub fn valid_trials(&self) -> impl Iterator<Item = &'a Trial> {
         let trials = self.trials.iter().copied();
         trials.filter(|trial| trial.status == Status::Ok)
     }
 
-    /// A measure of every trial that counts, with its block.
+    /// A metric of every valid trial, with its block.
     pub fn points(&self, metric: &str) -> Vec<(u32, f64)> {
         let values = self.valid_trials().filter_map(|trial| {
             let value = trial.metrics.get(metric).copied()?;
@@ -142,7 +142,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Sorts the cells of a run into settings.
+/// Groups the cells of a run into settings.
 pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<Setting<'a>> {
     let mut settings: Vec<Setting<'a>> = Vec::new();
     for (cell, trials) in cells(run) {
@@ -177,7 +177,7 @@ pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<S
     settings
 }
 
-/// Every cell that was tried or summarised, in the order of the first trial.
+/// Every cell with a trial or a summary, in the order of the first trial.
 fn cells(run: &RunData) -> Vec<(Cell, Vec<&Trial>)> {
     let mut found: Vec<(Cell, Vec<&Trial>)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();

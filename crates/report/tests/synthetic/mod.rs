@@ -1,5 +1,5 @@
-//! A run as a race of seven transports would leave it, with plausible numbers from a small
-//! generator, one invalid trial, one hostile name and one value that is not a number.
+//! The result of a race of seven transports, with plausible numbers from a small generator, one
+//! invalid trial, one hostile name and one NaN.
 
 mod setting;
 
@@ -11,10 +11,10 @@ use results::{
 use setting::{machine, plan};
 use std::collections::BTreeMap;
 
-/// The name that tries to be markup.
+/// A name that tries to be markup.
 pub const HOSTILE: &str = "<script>alert(1)</script>";
 
-/// A contestant: ns a message, ns a byte, round trip us, CPU share of the receiver.
+/// A contestant: ns per message, ns per byte, round trip us, CPU share of the receiver.
 const CONTESTANTS: [(&str, f64, f64, f64, f64); 7] = [
     ("tcp", 740.0, 0.27, 15.2, 0.45),
     ("tcp-batched", 62.0, 0.29, 15.9, 0.40),
@@ -236,7 +236,7 @@ fn delays(trial: &mut Trial, median_us: f64, noise: &mut Uniform) {
     trial.histograms.insert("delay".into(), encoded);
 }
 
-/// What goes wrong in a real run.
+/// Adds the faults of a real run.
 fn spoil(trials: &mut [Trial]) {
     trials[9].status = Status::Invalid;
     trials[9].reason = "the receiver ran out of ports; wait a minute or widen the range".into();

@@ -6,8 +6,8 @@ use core::time::Duration;
 use engine::Framing;
 use engine_xtp::group::{BucketConfig, Config, Reliability};
 
-/// The configuration of an endpoint of groups with the options of `spec`. Sender and receivers have
-/// their part of it each.
+/// The configuration of a group endpoint with the options of `spec`. Sender and receivers use their
+/// part of it each.
 pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<Config, SpecError> {
     let at = |message: String| (spec.protocol.span(), message);
     let default = Config::default();
@@ -46,7 +46,7 @@ pub(super) fn config(spec: &EngineSpec, seed: u64) -> Result<Config, SpecError> 
     })
 }
 
-/// Status requests, and lost answers, at most: buckets there are of all of them.
+/// Limit of requests and of tolerated losses of the bucket algorithm.
 const BUCKETS_MAX: u64 = 64;
 
 fn reliability(spec: &EngineSpec) -> Result<Reliability, SpecError> {

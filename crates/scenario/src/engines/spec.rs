@@ -1,4 +1,4 @@
-//! A protocol and its options as they stand in a scenario.
+//! A protocol and its options in a scenario file.
 
 use crate::units::{BitRate, ByteCount, SimTime};
 use serde::Deserialize;
@@ -8,16 +8,16 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `xtp` (4.0 and others), `xtp-forwarder` (an intermediate system of 3.6), `xtp-group` (4.0
-    /// to many) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
+    /// `bare`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
+    /// groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
     /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<ByteCount>,
-    /// `bare`: bytes on their way; `xtp`: receive buffer.
+    /// `bare`: bytes in flight; `xtp`: receive buffer.
     pub window: Option<ByteCount>,
-    /// `xtp`, `xtp-group`: how losses are made good: `selective`, `go-back-n` or `none`.
+    /// `xtp`, `xtp-group`: retransmission: `selective`, `go-back-n` or `none`.
     pub error: Option<Spanned<String>>,
-    /// `xtp`, `xtp-group`: data packets are summed whole.
+    /// `xtp`, `xtp-group`: the checksum covers the data too.
     pub checksum: Option<bool>,
     /// `xtp`, `xtp-group`: gaps are reported at once.
     pub fastnak: Option<bool>,
@@ -25,51 +25,51 @@ pub struct EngineSpec {
     pub flow: Option<Spanned<String>>,
     /// `xtp`: `off`, `loss`, `delay` or `rate`.
     pub congestion: Option<Spanned<String>>,
-    /// `xtp`, `xtp-group`: rate of packets.
+    /// `xtp`, `xtp-forwarder`, `xtp-group`: rate limit.
     pub rate: Option<BitRate>,
-    /// `xtp`, `xtp-group`: bytes at once under `rate`; 8 full packets if not given.
+    /// `xtp`, `xtp-forwarder`, `xtp-group`: burst under `rate`; 8 full packets if not given.
     pub burst: Option<ByteCount>,
     /// `xtp`: circuits are opened by a handshake before data.
     pub explicit: Option<bool>,
     /// `xtp`, `xtp-group`: bytes between two status requests.
     pub status_every: Option<ByteCount>,
-    /// `xtp`, `xtp-group`: time data is on its way before its status is asked for.
+    /// `xtp`, `xtp-group`: time that data is in flight before its status is requested.
     pub status_delay: Option<SimTime>,
-    /// `xtp`, `xtp-group`: shortest wait for an answer (WTIMER).
+    /// `xtp`, `xtp-group`: shortest wait for a status (WTIMER).
     pub wait_min: Option<SimTime>,
-    /// `xtp`, `xtp-group`: longest wait for an answer.
+    /// `xtp`, `xtp-group`: longest wait for a status.
     pub wait_max: Option<SimTime>,
-    /// `xtp`, `xtp-group`: wait for an answer before a round trip was measured.
+    /// `xtp`, `xtp-group`: wait for a status before an RTT was measured.
     pub wait_initial: Option<SimTime>,
-    /// `xtp`, `xtp-group`: requests without an answer before a circuit is given up.
+    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed.
     pub retries: Option<u32>,
-    /// `xtp`, `xtp-group`: silence after which a peer is asked whether it is there; 0 for never.
+    /// `xtp`, `xtp-group`: keepalive: silence before a status request; 0 for none.
     pub keep_alive: Option<SimTime>,
-    /// `xtp`: which revision: `4.0`, `3.6`, `3.5` or `3.3`.
+    /// `xtp`: version: `4.0`, `3.6`, `3.5` or `3.3`.
     pub dialect: Option<Spanned<String>>,
     /// `xtp`: `stream`, `isochronous` or `bulk`.
     pub service: Option<Spanned<String>>,
-    /// `xtp`: priority; the lowest value is served first, none last.
+    /// `xtp`: priority (SORT); the lowest value is served first, none last.
     pub sort: Option<u16>,
     /// `xtp`, 3.x: control packets carry sixteen resend pairs, used or not.
     pub fixed_pairs: Option<bool>,
-    /// `xtp`, 3.x: neighbours exchange routes.
+    /// `xtp`, 3.x: adjacent stations exchange routes.
     pub routes: Option<bool>,
-    /// `xtp`, 3.6: the station that passes packets on.
+    /// `xtp`, 3.6: the router that forwards the packets.
     pub gateway: Option<u64>,
-    /// `xtp-forwarder`: octets that may wait in it.
+    /// `xtp-forwarder`: octets of its queue.
     pub queue: Option<ByteCount>,
     /// `xtp-group`: `counted`, `buckets` or `none`.
     pub reliability: Option<Spanned<String>>,
     /// `xtp-group`: receivers that must have joined before the sender begins.
     pub members: Option<u64>,
-    /// `xtp-group`: receivers below which the sender gives up.
+    /// `xtp-group`: receivers below which the sender aborts.
     pub members_keep: Option<u64>,
     /// `xtp-group`: status requests within a wait-timer interval (N of the bucket algorithm).
     pub requests: Option<u64>,
-    /// `xtp-group`: answers in a row that may get lost (E of the bucket algorithm).
+    /// `xtp-group`: consecutive control packets that may get lost (E of the bucket algorithm).
     pub tolerated: Option<u64>,
-    /// `xtp-group`: receivers answer to the whole group.
+    /// `xtp-group`: receivers send control packets to the whole group.
     pub answer_to_group: Option<bool>,
     /// `xtp3`: `3.3` or `3.5`.
     pub revision: Option<Spanned<String>>,
@@ -79,25 +79,26 @@ pub struct EngineSpec {
     pub multicast: Option<bool>,
     /// `xtp3`: this station answers status requests of a group.
     pub answers: Option<bool>,
-    /// `xtp3`: answers the sender to a group waits for; 1 if not given.
+    /// `xtp3`: control packets the sender to a group waits for; 1 if not given.
     pub answerers: Option<u64>,
-    /// `xtp3`: the sender to a group acts so long after its request, whoever answered.
+    /// `xtp3`: the sender to a group acts so long after its request, however many answered.
     pub hold: Option<SimTime>,
-    /// `xtp3`, `xtp-group`: answers to a group wait a random time below this (slotting).
+    /// `xtp3`, `xtp-group`: control packets to a group wait a random time below this (slotting).
     pub slot: Option<SimTime>,
-    /// `xtp3`, `xtp-group`: answers that another receiver was heard to give are left out.
+    /// `xtp3`, `xtp-group`: a control packet that another receiver has sent is suppressed
+    /// (damping).
     pub damping: Option<bool>,
     /// `xtp3`: receive buffer.
     pub alloc: Option<ByteCount>,
     /// `xtp3`: bytes at once in 1/60 s.
     pub credit: Option<ByteCount>,
-    /// `xtp3`: wait for an answer before asking again.
+    /// `xtp3`: wait for a status before the request is repeated.
     pub wtimer: Option<SimTime>,
-    /// `xtp3`: wait for an answer before giving up.
+    /// `xtp3`: wait for a status before the circuit is closed.
     pub ctimer: Option<SimTime>,
 }
 
-/// Which protocols know an option.
+/// Protocols that have an option.
 type Protocols = &'static [&'static str];
 
 const BARE: Protocols = &["bare", "xtp", "xtp-group"];
@@ -110,7 +111,7 @@ const GROUPS: Protocols = &["xtp3", "xtp-group"];
 const XTP3: Protocols = &["xtp3"];
 
 impl EngineSpec {
-    /// An option that is given although the protocol does not have it.
+    /// The first option given that the protocol does not have.
     pub(super) fn unsupported_option(&self) -> Option<&'static str> {
         let protocol = self.protocol.get_ref().as_str();
         let given = [

@@ -1,35 +1,36 @@
-//! Engines with a fault planted in them, one for each invariant.
+//! Fault injection: engines with a planted fault, one for each invariant.
 
 use super::check::Invariant;
-use crate::engines::BoxedEngine;
 use engine::{
-    Address, AssociationId, Batch, Bytes, CommandError, Counters, Delivery, Engine, Event, Framing,
-    Instant, SegmentLayout,
+    Address, AssociationId, Associations, Batch, Bytes, Close, CommandError, Counters, Deliveries,
+    Delivery, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
+    Status,
 };
+use sim::Node;
 use std::collections::VecDeque;
 
 /// A fault to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedFault {
-    /// A byte is turned over.
+    /// A bit of a byte is flipped.
     Damage,
-    /// A delivery comes twice.
+    /// A delivery is duplicated.
     Double,
-    /// Two deliveries change places.
+    /// Two deliveries are swapped.
     Misorder,
-    /// A delivery is left out.
+    /// A delivery is dropped.
     Drop,
     /// A message ends too early.
     EndEarly,
-    /// The sender is told that all arrived as soon as it has written.
+    /// Bytes are released as soon as they are submitted.
     Forget,
-    /// The circuit is closed in the middle.
+    /// The circuit is aborted.
     GiveUp,
     /// Nothing more is sent.
     Stick,
-    /// The deadline is always now.
+    /// The timeout is always due.
     Spin,
-    /// A packet makes it panic.
+    /// A packet makes the engine panic.
     Panic,
 }
 
@@ -53,33 +54,36 @@ pub const PLANTED_FAULTS: [(PlantedFault, &[Invariant]); 10] = [
 /// Deliveries, packets or calls before the fault shows.
 const FAULT_AFTER: u64 = 3;
 
-/// An engine with a fault.
+/// An engine with a planted fault. All other calls are forwarded.
 struct FaultyEngine {
-    inner: BoxedEngine,
+    inner: Box<dyn Associations>,
     fault: PlantedFault,
     /// Deliveries with bytes so far.
     deliveries: u64,
     packets: u64,
-    /// A delivery that waits for the next one to pass it.
+    /// A delivery to be sent after the next one.
     delayed: Option<Delivery>,
     events: VecDeque<Event>,
     last_now: Instant,
 }
 
-/// Plants a fault in an engine.
-pub fn plant(inner: BoxedEngine, fault: PlantedFault) -> BoxedEngine {
-    BoxedEngine::new(FaultyEngine {
-        inner,
-        fault,
-        deliveries: 0,
-        packets: 0,
-        delayed: None,
-        events: VecDeque::new(),
-        last_now: Instant::from_nanos(0),
-    })
+/// Plants a fault in an engine with users. A router stays as it is: no invariant is about its users.
+pub fn plant(node: Node, fault: PlantedFault) -> Node {
+    match node {
+        Node::Associations(inner) => Node::associations(FaultyEngine {
+            inner,
+            fault,
+            deliveries: 0,
+            packets: 0,
+            delayed: None,
+            events: VecDeque::new(),
+            last_now: Instant::from_nanos(0),
+        }),
+        router => router,
+    }
 }
 
-/// The same delivery with its bytes on their own.
+/// The same delivery with a copy of its bytes.
 fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
     if let Bytes::Packet(range) = &delivery.bytes {
         delivery.bytes = Bytes::Reassembled(packet[range.clone()].to_vec());
@@ -88,7 +92,7 @@ fn into_owned(mut delivery: Delivery, packet: &[u8]) -> Delivery {
 }
 
 impl FaultyEngine {
-    /// Spoils a delivery, if its time has come.
+    /// Applies the fault to a delivery, when its turn has come.
     fn inject_fault(&mut self, delivery: Delivery, packet: &[u8], out: &mut Vec<Delivery>) {
         let delivery = into_owned(delivery, packet);
         let Bytes::Reassembled(bytes) = &delivery.bytes else {
@@ -136,37 +140,32 @@ impl FaultyEngine {
     }
 }
 
-impl Engine for FaultyEngine {
-    fn handle_packet(
-        &mut self,
-        now: Instant,
-        from: Address,
-        packet: &[u8],
-        deliveries: &mut Vec<Delivery>,
-    ) {
+impl Protocol for FaultyEngine {
+    fn properties(&self) -> Properties {
+        self.inner.properties()
+    }
+
+    fn handle_packet(&mut self, now: Instant, packet: Received<'_>, deliveries: &mut Deliveries) {
         self.last_now = now;
         self.packets += 1;
         if self.fault == PlantedFault::Panic {
             assert!(self.packets < FAULT_AFTER, "a planted panic");
         }
-        let mut found = Vec::new();
-        self.inner.handle_packet(now, from, packet, &mut found);
-        for delivery in found {
-            self.inject_fault(delivery, packet, deliveries);
+        let mut found = Deliveries::default();
+        self.inner.handle_packet(now, packet, &mut found);
+        deliveries.blocks.append(&mut found.blocks);
+        for delivery in found.bytes {
+            self.inject_fault(delivery, packet.octets, &mut deliveries.bytes);
         }
     }
 
-    fn submit(&mut self, now: Instant, circuit: AssociationId, end: u64, push: bool) {
-        self.inner.submit(now, circuit, end, push);
-        match self.fault {
-            PlantedFault::Forget => self.events.push_back(Event::Released(circuit, end)),
-            PlantedFault::GiveUp if self.packets >= FAULT_AFTER => self.inner.abort(now, circuit),
-            _ => {}
-        }
+    fn handle_timeout(&mut self, now: Instant) {
+        self.last_now = now;
+        self.inner.handle_timeout(now);
     }
 
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop_front().or_else(|| self.inner.poll_event())
+    fn handle_path_error(&mut self, now: Instant, fault: PathFault<'_>) {
+        self.inner.handle_path_error(now, fault);
     }
 
     fn poll_transmit(&mut self, now: Instant, batch: &mut Batch) {
@@ -177,6 +176,10 @@ impl Engine for FaultyEngine {
         self.inner.poll_transmit(now, batch);
     }
 
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front().or_else(|| self.inner.poll_event())
+    }
+
     fn poll_timeout(&self) -> Option<Instant> {
         match self.fault {
             PlantedFault::Spin if self.packets >= FAULT_AFTER => Some(self.last_now),
@@ -184,20 +187,17 @@ impl Engine for FaultyEngine {
         }
     }
 
-    fn handle_timeout(&mut self, now: Instant) {
-        self.last_now = now;
-        self.inner.handle_timeout(now);
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+impl Associations for FaultyEngine {
+    fn layout(&self, id: Option<AssociationId>) -> Layout {
+        self.inner.layout(id)
     }
 
-    fn layout(&self) -> SegmentLayout {
-        self.inner.layout()
-    }
-
-    fn framing(&self) -> Framing {
-        self.inner.framing()
-    }
-
-    fn connect(&mut self, now: Instant, to: Address) -> Result<AssociationId, CommandError> {
+    fn connect(&mut self, now: Instant, to: &[Address]) -> Result<AssociationId, CommandError> {
         self.inner.connect(now, to)
     }
 
@@ -205,27 +205,30 @@ impl Engine for FaultyEngine {
         self.inner.listen(accept);
     }
 
-    fn end_message(&mut self, circuit: AssociationId, end: u64) {
-        self.inner.end_message(circuit, end);
+    fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note) {
+        self.inner.submit(now, id, end, flags, note);
+        match self.fault {
+            PlantedFault::Forget => self.events.push_back(Event::Released(id, 0..end)),
+            PlantedFault::GiveUp if self.packets >= FAULT_AFTER => {
+                self.inner.close(now, id, Close::Abort);
+            }
+            _ => {}
+        }
     }
 
-    fn consume(&mut self, now: Instant, circuit: AssociationId, bytes: u64) {
-        self.inner.consume(now, circuit, bytes);
+    fn consume(&mut self, now: Instant, id: AssociationId, bytes: u64) {
+        self.inner.consume(now, id, bytes);
     }
 
-    fn finish(&mut self, now: Instant, circuit: AssociationId) {
-        self.inner.finish(now, circuit);
+    fn close(&mut self, now: Instant, id: AssociationId, how: Close) {
+        self.inner.close(now, id, how);
     }
 
-    fn abort(&mut self, now: Instant, circuit: AssociationId) {
-        self.inner.abort(now, circuit);
+    fn status(&self, id: AssociationId) -> Status {
+        self.inner.status(id)
     }
 
-    fn bytes_in_flight(&self, circuit: AssociationId) -> u64 {
-        self.inner.bytes_in_flight(circuit)
-    }
-
-    fn counters(&self) -> Counters {
-        self.inner.counters()
+    fn sort_by_priority(&self, ids: &mut [AssociationId]) {
+        self.inner.sort_by_priority(ids);
     }
 }

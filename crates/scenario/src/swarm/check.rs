@@ -1,39 +1,38 @@
-//! A drawn scenario is run and held against the invariants.
+//! Runs a drawn scenario and checks the invariants.
 
 use super::draw;
 use super::draw::RETRIES;
-use crate::engines::BoxedEngine;
 use crate::file::Scenario;
 use crate::{build, parse};
-use sim::{FlowReport, NetworkReport, ReceiverReport, StopReason};
+use sim::{FlowReport, NetworkReport, Node, ReceiverReport, StopReason};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What must hold.
+/// An invariant of every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
-    /// Bytes come out as they were put in.
+    /// Bytes are delivered as they were sent.
     Undamaged,
-    /// No byte comes twice.
+    /// No byte is delivered twice.
     NotDoubled,
-    /// No byte is left out, or comes before its turn.
+    /// No byte is left out or delivered too early.
     InOrder,
     /// Messages end where they were ended.
     WholeMessages,
-    /// The sender forgets nothing before its receiver has it.
+    /// The sender releases nothing before its receiver has it.
     NotLost,
-    /// No circuit ends before its time where nothing was drawn that could end it.
+    /// No circuit is closed early unless something drawn may close it.
     NotGivenUp,
-    /// After everything has healed, all that was not given up gets through.
+    /// After all faults have ended, all messages not given up get through.
     NotStuck,
-    /// The engines do not run in circles.
+    /// The engines make progress in every step.
     NotSpinning,
-    /// The medium accounts for every frame and every moment.
+    /// The medium accounts for every frame and all of its time.
     Accounted,
-    /// Nothing panics.
+    /// No engine panics.
     NoPanic,
 }
 
-/// What did not hold.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// The scenario's seed.
@@ -44,18 +43,18 @@ pub struct Violation {
     pub detail: String,
 }
 
-/// What a scenario did.
+/// Totals of scenarios.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Scenarios.
     pub scenarios: u64,
-    /// Messages that got through.
+    /// Messages settled.
     pub messages: u64,
     /// Messages given up with their circuits.
     pub given_up: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmissions: u64,
-    /// Events worked off.
+    /// Events handled.
     pub events: u64,
 }
 
@@ -81,30 +80,35 @@ pub fn check(seed: u64) -> Result<Tally, Violation> {
     check_with(seed, &|engine| engine)
 }
 
-/// The same with every engine put through `wrap`.
+/// The same with every engine passed through `wrap`.
 ///
 /// # Errors
 ///
 /// As for [`check`].
-pub fn check_with(
-    seed: u64,
-    wrap: &dyn Fn(BoxedEngine) -> BoxedEngine,
-) -> Result<Tally, Violation> {
+pub fn check_with(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, Violation> {
     let violated = |(invariant, detail)| Violation {
         seed,
         invariant,
         detail,
     };
     let ran = catch_unwind(AssertUnwindSafe(|| run(seed, wrap)));
-    let panicked = (Invariant::NoPanic, "it panicked, see above".to_owned());
+    let panicked = (
+        Invariant::NoPanic,
+        "an engine panicked, see above".to_owned(),
+    );
     ran.unwrap_or(Err(panicked)).map_err(violated)
 }
 
 type InvariantFailure = (Invariant, String);
 
-fn run(seed: u64, wrap: &dyn Fn(BoxedEngine) -> BoxedEngine) -> Result<Tally, InvariantFailure> {
+fn run(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, InvariantFailure> {
     let text = draw(seed);
-    let refused = |detail| (Invariant::NoPanic, format!("it is no scenario: {detail}"));
+    let refused = |detail| {
+        (
+            Invariant::NoPanic,
+            format!("the scenario is invalid: {detail}"),
+        )
+    };
     let scenario = parse(&text).map_err(refused)?;
     let network = build::build_with(&scenario, scenario.seed, wrap);
     let mut network = network.map_err(|(_, detail)| refused(detail))?;
@@ -126,7 +130,7 @@ fn run(seed: u64, wrap: &dyn Fn(BoxedEngine) -> BoxedEngine) -> Result<Tally, In
     Ok(tally(&report))
 }
 
-/// What a receiver got.
+/// Checks what a receiver got.
 fn check_contents(receiver: &ReceiverReport) -> Result<(), InvariantFailure> {
     let ReceiverReport {
         wrong_bytes,
@@ -139,7 +143,7 @@ fn check_contents(receiver: &ReceiverReport) -> Result<(), InvariantFailure> {
         0 => Ok(()),
         _ => Err((invariant, format!("{count} {detail}"))),
     };
-    // What is left out and comes later has changed places; what comes again only is doubled.
+    // Bytes left out and delivered later are out of order; bytes delivered again only are doubled.
     if skipped_bytes > 0 {
         return fault(Invariant::InOrder, skipped_bytes, "bytes left out");
     }
@@ -148,14 +152,14 @@ fn check_contents(receiver: &ReceiverReport) -> Result<(), InvariantFailure> {
     fault(Invariant::WholeMessages, wrong_ends, "ends at wrong places")
 }
 
-/// What its sender remembers of a circuit.
+/// Checks the sender's side of a circuit.
 fn check_sender(scenario: &Scenario, flow: &FlowReport) -> Result<(), InvariantFailure> {
     if flow.lost_bytes > 0 {
-        let detail = format!("{} bytes forgotten too early", flow.lost_bytes);
+        let detail = format!("{} bytes released too early", flow.lost_bytes);
         return Err((Invariant::NotLost, detail));
     }
     if flow.given_up > 0 && !may_give_up(scenario) {
-        let detail = format!("{} messages given up for no reason", flow.given_up);
+        let detail = format!("{} messages given up without a disturbance", flow.given_up);
         return Err((Invariant::NotGivenUp, detail));
     }
     let crashes = scenario
@@ -171,8 +175,8 @@ fn check_sender(scenario: &Scenario, flow: &FlowReport) -> Result<(), InvariantF
     Ok(())
 }
 
-/// Whether a circuit may end before its time: a run of losses goes on until enough frames were lost
-/// in it, and few retries may all be lost.
+/// Whether a circuit may be closed early: a loss burst goes on until enough frames were lost in it,
+/// and few retries may all be lost.
 fn may_give_up(scenario: &Scenario) -> bool {
     let runs = scenario
         .faults
@@ -196,8 +200,8 @@ fn check_stop_reason(report: &NetworkReport) -> Result<(), InvariantFailure> {
 }
 
 fn check_accounting(report: &NetworkReport) -> Result<(), InvariantFailure> {
-    // Little: the number of frames at a controller, summed over time, is the time each was there,
-    // summed over frames.
+    // Little's law: the number of frames at a controller, integrated over time, is the time each
+    // was there, summed over frames.
     for (number, station) in report.stations.iter().enumerate() {
         if report.ending == StopReason::Complete && station.controller_ps != station.sojourn_ps {
             let (present, each) = (station.controller_ps, station.sojourn_ps);

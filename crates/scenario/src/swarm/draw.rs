@@ -1,10 +1,10 @@
-//! A scenario from a seed.
+//! Draws a scenario from a seed.
 
 use super::{GRACE_S, HEALED_S};
 use engine::SplitMix64;
 use std::fmt::Write;
 
-/// What decides, with short words for frequent questions.
+/// The random choices.
 struct Dice(SplitMix64);
 
 impl Dice {
@@ -13,7 +13,7 @@ impl Dice {
         low + self.0.below(high - low + 1)
     }
 
-    /// Once in `n`.
+    /// True once in `n`.
     fn once_in(&mut self, n: u64) -> bool {
         self.0.below(n) == 0
     }
@@ -23,7 +23,7 @@ impl Dice {
     }
 }
 
-/// Which protocol a scenario has; what befalls it must be what it can stand.
+/// The protocol of a scenario; only faults it can recover from are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protocol {
     Bare,
@@ -50,7 +50,7 @@ pub fn draw(seed: u64) -> String {
     let is_ether = medium(&mut dice, &mut text, stations);
     let corrupt = faults(&mut dice, &mut text, protocol, is_ether);
     disturbances(&mut dice, &mut text, protocol, stations);
-    // Both ends must agree on the length of control packets, and speak the same revision.
+    // Both ends must agree on the length of control packets, and use the same version.
     let resend_pairs = dice.once_in(2);
     let version = version_option(seed);
     let many_retries = !dice.once_in(4);
@@ -69,8 +69,8 @@ pub fn draw(seed: u64) -> String {
     text
 }
 
-/// Which revision all stations speak, as words: 4.0 half the time. A stream of its own, so that the
-/// rest of a seed's scenario is the same whatever it is.
+/// The version of all stations as an option: 4.0 half the time. A random stream of its own, so that
+/// the rest of a seed's scenario does not depend on it.
 fn version_option(seed: u64) -> String {
     let mut dice = Dice(SplitMix64::new(SplitMix64::at(0xd1a1, seed)));
     let version = dice.one_of(&["4.0", "4.0", "4.0", "3.6", "3.5", "3.3"]);
@@ -87,7 +87,7 @@ fn version_option(seed: u64) -> String {
     words
 }
 
-/// Whether it is an ether.
+/// Draws the medium; whether it is an ether.
 fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
     text.push_str("[medium]\n");
     let kind = match dice.among(0, 7) {
@@ -122,7 +122,7 @@ fn medium(dice: &mut Dice, text: &mut String, stations: u64) -> bool {
     false
 }
 
-/// Whether frames are damaged.
+/// Draws the faults; whether frames are damaged.
 fn faults(dice: &mut Dice, text: &mut String, protocol: Protocol, is_ether: bool) -> bool {
     if protocol == Protocol::Bare || dice.once_in(3) {
         return false;
@@ -158,7 +158,7 @@ fn disturbances(dice: &mut Dice, text: &mut String, protocol: Protocol, stations
     for _ in 0..dice.among(1, 3) {
         let kind = dice.one_of(&["crash", "partition", "flap", "loss"]);
         let at = dice.among(0, 4000);
-        // Four times of 1200 ms from 4000 ms on end before all heals.
+        // Four times of 1200 ms from 4000 ms on end before all faults do.
         let lasts = dice.among(1, 1000);
         let _ = writeln!(
             text,
@@ -224,7 +224,7 @@ fn station(
     text.push('\n');
 }
 
-/// Retries with which no circuit ends for loss alone: with half of all frames lost, one in 10^12.
+/// Retries with which loss alone closes no circuit: with half of all frames lost, one in 10^12.
 pub(super) const RETRIES: u32 = 40;
 
 fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (bool, bool)) {
@@ -267,7 +267,7 @@ fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (boo
 fn traffic(dice: &mut Dice, text: &mut String, stations: u64) {
     let from = dice.among(0, stations - 1);
     let to = (from + dice.among(1, stations - 1)) % stations;
-    // Everybody to one, one to everybody, or one to one.
+    // All to one, one to all, or one to one.
     let all_stations: Vec<u64> = (0..stations).collect();
     let (from, to) = match dice.among(0, 3) {
         0 => (all_stations, vec![from, to]),

@@ -1,8 +1,8 @@
-//! XTP's congestion controllers on paths that lose, and on paths they share.
+//! XTP's congestion controllers on lossy paths and on shared links.
 
 use scenario::{RunOutcome, parse, run};
 
-/// Mbit/s of user bytes that arrived for each circuit, in the order of their senders.
+/// Mbit/s of user bytes received for each circuit, in the order of their senders.
 fn mbps(text: &str) -> Vec<f64> {
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let outcome: RunOutcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
@@ -20,7 +20,7 @@ fn mbps(text: &str) -> Vec<f64> {
     circuits.into_iter().map(|circuit| circuit.1).collect()
 }
 
-/// Senders of a bulk of bytes through one link of a switch, with these controllers: for `span_s`.
+/// Bulk senders with these controllers through one link of a switch, for `span_s`.
 fn shared(controllers: &[&str], rate: &str, loss: &str, span_s: u32) -> Vec<f64> {
     let stations: String = controllers
         .iter()

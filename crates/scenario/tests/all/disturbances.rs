@@ -1,4 +1,4 @@
-//! Crashes, cuts, flaps, bad spells and clocks that are wrong.
+//! Crashes, partitions, flaps, periods of loss and inexact clocks.
 
 use scenario::{RunOutcome, parse, run};
 
@@ -38,11 +38,11 @@ messages = {messages}
 
 const XTP: &str = "protocol = \"xtp\"";
 
-/// Gives nobody up for loss: with two packets in five lost each way, eight questions in a row without
-/// an answer are not rare.
+/// Loss closes no circuit: with two packets in five lost each way, eight unanswered requests in a
+/// row are not rare.
 const MANY_RETRIES: &str = "protocol = \"xtp\", retries = 100";
 
-/// Gives a peer up that is silent for some 0.7 s.
+/// Closes a circuit after some 0.7 s without an answer.
 const FEW_RETRIES: &str = "protocol = \"xtp\", retries = 3, wait_max = \"200 ms\"";
 
 fn damaged(outcome: &RunOutcome) -> u64 {
@@ -66,7 +66,7 @@ fn short_partition_delays_without_loss() {
     }
     let slowest = |outcome: &RunOutcome| outcome.total.delay.as_ref().map_or(0.0, |d| d.max_us);
     assert!(slowest(&calm) < 20_000.0, "{}", slowest(&calm));
-    // Whoever wrote just after the cut waited for all of it.
+    // A message sent just after the partition began waited for all of it.
     assert!(slowest(&cut) > 450_000.0, "{}", slowest(&cut));
     assert!(cut.stations[0].retransmissions > calm.stations[0].retransmissions);
 }
@@ -175,7 +175,7 @@ fn crashed_sender_opens_new_circuit() {
 
 #[test]
 fn fast_clock_expires_timers_early() {
-    // The only packet of a message is lost: it is sent again when the sender's timer rings.
+    // The only packet of a message is lost, and sent again when the sender's timer expires.
     let wait = |ppm: i64| {
         let text = format!(
             r#"
@@ -232,18 +232,21 @@ fn invalid_disturbance_error_names_line_and_column() {
             "kind = \"fire\"",
             "15:8: no disturbance \"fire\"; use crash, partition",
         ),
-        ("kind = \"crash\"", "15:8: a crash has stations; name them"),
+        (
+            "kind = \"crash\"",
+            "15:8: a crash needs stations; name them",
+        ),
         (
             "kind = \"crash\"\nstations = [2]",
             "15:8: no station 2; there are 0 to 1",
         ),
         (
             "kind = \"loss\"",
-            "15:8: a spell of loss has loss and no stations",
+            "15:8: kind = \"loss\" takes loss and no stations",
         ),
         (
             "kind = \"flap\"\nstations = [1]",
-            "15:8: what comes again has every",
+            "15:8: a repeated disturbance needs every",
         ),
         (
             "kind = \"crash\"\nstations = [1]\nevery = \"2 s\"\ntimes = 0",

@@ -1,11 +1,11 @@
-//! Laws that hold whatever the protocol: expected transmissions, Little, the account of the cable.
+//! Laws that hold for every protocol: expected transmissions, Little's law, the cable's time.
 
 use scenario::{build, parse};
 use sim::{NetworkReport, PacketEvent};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Runs a scenario; its report, and the packets station 0 offered that are longer than `longer`.
+/// Runs a scenario; its report, and the packets offered by station 0 that are longer than `longer`.
 fn report(text: &str, longer: usize) -> (NetworkReport, u64) {
     let scenario = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let mut network = build(&scenario, scenario.seed).expect("it builds");
@@ -76,7 +76,7 @@ fn repository_scenarios_account_for_queues_and_cable() {
         let ending = network.run_until(scenario.time_limit.0, 50);
         let report = network.report(ending);
         for station in &report.stations {
-            // What is still there at the end has been there for less than it will be.
+            // The sojourn of frames still at the controller is not complete.
             assert!(station.sojourn_ps <= station.controller_ps, "{path:?}");
         }
         if let Some((counters, time)) = report.ether {

@@ -1,8 +1,8 @@
-//! One message at a time, losses by the number of the packet, timers of 200 ms and more: the same
-//! packets simulated and on an emulated link.
+//! The same packets, simulated and on an emulated link: one message at a time, losses by the number
+//! of the packet, timers of 200 ms and more.
 
 use driver::Endpoint;
-use engine::Address;
+use engine::{Address, PacketLen};
 use engine_xtp::Xtp;
 use engine_xtp::pdu::Packet;
 use link::Path;
@@ -18,7 +18,7 @@ use testbed::{LinkPlan, Testbed, TestbedError, TestbedPlan};
 use wire::{Arrival, Capabilities, Receiver, Wire};
 use wire_udp::UdpWire;
 
-/// A packet as both sides must have it.
+/// Fields of a packet that must be equal in both.
 type PacketRecord = (usize, String, u64, usize, u32);
 
 const SEED: u64 = 11;
@@ -26,7 +26,7 @@ const MESSAGES: u64 = 12;
 const LEN: u64 = 4000;
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The link in the words of the testbed; the scenario has the same figures.
+/// The link as the testbed's option; the scenario has the same values.
 const LINK: &str = "loss=12%,delay=2ms";
 
 fn scenario() -> Scenario {
@@ -81,7 +81,7 @@ fn simulated() -> Vec<PacketRecord> {
     packets.clone()
 }
 
-/// A wire that writes down what is sent.
+/// A wire that records what is sent.
 struct Recorder {
     wire: UdpWire,
     from: usize,
@@ -108,8 +108,20 @@ impl Wire for Recorder {
         self.wire.receive(buffer)
     }
 
+    fn set_packet_len(&mut self, packet_len: PacketLen) {
+        self.wire.set_packet_len(packet_len);
+    }
+
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.wire.descriptor()
+    }
+
+    fn has_buffered(&self) -> bool {
+        self.wire.has_buffered()
+    }
+
+    fn join(&mut self, group: Address) -> io::Result<()> {
+        self.wire.join(group)
     }
 
     fn receiver(&self) -> Option<Box<dyn Receiver>> {
@@ -117,7 +129,7 @@ impl Wire for Recorder {
     }
 }
 
-/// An emulated link; None, said aloud, where this user may have none.
+/// An emulated link; None, with a message, where this user may have none.
 fn testbed() -> Option<Testbed> {
     let path: Path = LINK.parse().expect("a path");
     let plan = TestbedPlan::pair(LinkPlan::Emulated(path, testbed::FrameMode::Single), SEED);

@@ -1,7 +1,8 @@
-//! Scenarios: what they give, what befalls them, that they repeat, and that they are as on a wire.
+//! Scenarios: results, disturbances, reproducibility, and agreement with a real wire.
 
 mod congestion;
 mod disturbances;
+mod forwarding;
 mod golden;
 mod laws;
 mod lockstep;

@@ -1,4 +1,4 @@
-//! Options of protocols: that they are known, that they do something, that others are refused.
+//! Options of protocols: accepted, effective, and refused where a protocol does not have them.
 
 use scenario::{RunOutcome, parse, run};
 
@@ -69,13 +69,13 @@ fn options_have_their_effect() {
         let outcome = outcome(&format!("protocol = \"xtp\", {option}"), LOSS);
         outcome.stations[0].retransmissions
     };
-    // Going back sends again what had arrived.
+    // Go-back-n retransmits packets that had arrived.
     let (selective, back) = (
         retransmissions("error = \"selective\""),
         retransmissions("error = \"go-back-n\""),
     );
     assert!(back * 2 > selective * 3, "{selective} {back}");
-    // Without error control nothing is sent again, and gaps are gaps.
+    // Without error control nothing is retransmitted, and gaps remain.
     let none = outcome("protocol = \"xtp\", error = \"none\"", LOSS);
     assert_eq!(none.stations[0].retransmissions, 0);
     assert!(none.circuits[0].receivers[0].gaps > 10);
@@ -86,7 +86,7 @@ fn options_have_their_effect() {
     };
     let (free, limited) = (took(""), took(", rate = \"2 Mbit/s\""));
     assert!(free < 2.0 && limited > 7.0, "{free} {limited}");
-    // Less than a round trip's worth of window leaves the link idle.
+    // A window below the bandwidth-delay product leaves the link idle.
     assert!(took(", window = \"4 KiB\"") > 1.5 * free);
     // Resend pairs make control packets 128 octets longer, so an exchange takes longer.
     let delay = |option: &str| {
@@ -205,7 +205,7 @@ fn outstanding_one_sends_one_message_at_a_time() {
     let scenario = parse(&text).expect("good");
     let outcome = run(&scenario, &[], 1, |_| {}).expect("it builds");
     assert_eq!(outcome.total.settled, 60);
-    // 30 KiB at most are held, one message.
+    // At most one message of 30 KiB is in the send buffer.
     assert_eq!(outcome.circuits[0].held_max_bytes, 30 << 10);
     assert!(outcome.elapsed_s > 60.0 * 0.03, "{}", outcome.elapsed_s);
 }

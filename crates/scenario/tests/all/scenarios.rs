@@ -1,4 +1,4 @@
-//! Scenarios from their text to their rows.
+//! Scenarios from their text to their results.
 
 use scenario::sweep::{self, Axis};
 use scenario::{RunOutcome, parse, run, trace};
@@ -151,7 +151,7 @@ messages = 50
     }
 }
 
-/// One sender, `count` receivers of which each loses 2 % on its own, and `options` of theirs.
+/// One sender and `count` receivers, each of which loses 2 % on its own, with these options.
 fn lossy_group(count: u64, sender: &str, receiver: &str) -> RunOutcome {
     outcome(&format!(
         r#"
@@ -187,20 +187,20 @@ fn lossy_group_recovers_with_and_without_damping() {
         assert_eq!(outcome.ending, "complete");
         assert_eq!(outcome.total.settled, 100);
     }
-    assert_eq!(all.total.received, 2000, "everybody gets everything");
+    assert_eq!(all.total.received, 2000, "every receiver gets everything");
     assert!(slotted.total.received >= 1900, "{}", slotted.total.received);
     let answers = |outcome: &RunOutcome| -> u64 {
         let receivers = outcome.stations[1..].iter();
         receivers.map(|station| station.packets_built).sum()
     };
-    // Twenty answers a question against the few that nobody was quicker than.
+    // Twenty control packets a request without damping, a few with it.
     assert!(answers(&all) > 2000, "{}", answers(&all));
     assert!(answers(&slotted) < 800, "{}", answers(&slotted));
     let collisions = |outcome: &RunOutcome| outcome.ether.as_ref().map_or(0, |e| e.collisions);
     assert!(collisions(&slotted) * 10 < collisions(&all));
 }
 
-/// A hash of everything that happens.
+/// A hash of all packet events.
 fn trace_hash(text: &str, seed: u64) -> (u64, usize) {
     let scenario = parse(text).expect("a good scenario");
     let observed = Arc::new(Mutex::new((trace::HASH_START, 0)));
@@ -269,7 +269,7 @@ fn scenario_error_names_line_and_column() {
         (
             "\"100 s\"",
             "\"100 parsecs\"",
-            "4:14: \"100 parsecs\" has no unit",
+            "4:14: \"100 parsecs\" has no known unit",
         ),
         (
             "time_limit",
@@ -290,7 +290,7 @@ fn scenario_error_names_line_and_column() {
         (
             "to = [1]",
             "to = [0]",
-            "15:6: a sender has nobody but itself",
+            "15:6: a sender has no receiver but itself",
         ),
         (
             "\"xtp3\"",
@@ -309,7 +309,7 @@ fn scenario_error_names_line_and_column() {
         assert_eq!(refusal.lines().count(), 1, "{refusal}");
     }
     let error = sweep::apply_changes(&good, &["traffic.3.length=1".to_owned()]).expect_err("no 3");
-    assert!(error.contains("leads nowhere"), "{error}");
+    assert!(error.contains("names no value"), "{error}");
 }
 
 #[test]
@@ -320,7 +320,7 @@ fn repository_scenarios_run() {
         let path = entry.expect("a readable entry").path();
         let text = std::fs::read_to_string(&path).expect("a readable file");
         let scenario = parse(&text).unwrap_or_else(|error| panic!("{path:?}:{error}"));
-        // A short look: the whole run is for the command line.
+        // The first 30 messages; the whole run is for the command line.
         let mut short = scenario;
         short.messages = Some(30);
         let outcome = run(&short, &[], 1, |_| {}).expect("it builds");

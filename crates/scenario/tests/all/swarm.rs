@@ -1,11 +1,11 @@
-//! Drawn scenarios: the invariants hold, and a planted fault is found.
+//! Drawn scenarios: the invariants hold, and planted faults are found.
 
 use scenario::swarm::canary::{PLANTED_FAULTS, plant};
 use scenario::swarm::{Tally, check, check_with, draw};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Scenarios, unless TOWPATH_SEEDS says otherwise.
+/// Scenarios, unless TOWPATH_SEEDS gives another number.
 const SCENARIOS: u64 = 2000;
 
 #[test]
@@ -40,7 +40,7 @@ fn invariants_hold_in_drawn_scenarios() {
         "repeat with cargo xtask swarm --seed N: {violations:#?}"
     );
     assert_eq!(tally.scenarios, count);
-    // They would prove little if nothing had gone wrong in them.
+    // The scenarios must have lost packets and closed circuits to prove anything.
     assert!(
         tally.retransmissions > count && tally.given_up > count / 10,
         "{tally:?}"

@@ -1,4 +1,4 @@
-//! The revisions of XTP in scenarios, and its intermediate system.
+//! The versions of XTP in scenarios, and its router.
 
 use scenario::{RunOutcome, parse, run};
 use sim::PacketEvent;
@@ -82,15 +82,15 @@ fn router_forwards_everything_at_its_rate() {
             receiver.messages > 0 && receiver.gaps == 0 && receiver.wrong_bytes == 0
         }));
     }
-    // 12 Mbit/s come up for four routes of 2 Mbit/s.
+    // 12 Mbit/s are offered to four routes of 2 Mbit/s.
     let (slow_s, fast_s) = (slow.elapsed_s, fast.elapsed_s);
     assert!(slow_s > 1.2 * fast_s, "{slow_s} and {fast_s} s");
     let again = run(ROUTER);
     assert_eq!(format!("{again:?}"), format!("{slow:?}"), "it repeats");
 }
 
-/// How long each packet of a message of 3 packets took from station 1 to station 2 through station 0,
-/// ps, with its octets.
+/// How long each packet of 3 messages took from station 1 to station 2 through station 0, ps, and
+/// its octets.
 fn forwarding_times(chips: &str) -> Vec<(u64, usize)> {
     let text = format!(
         r#"
@@ -131,7 +131,8 @@ messages = 3
     });
     assert_eq!(outcome.expect("it builds").ending, "complete");
     let (offered, arrived) = &*times.borrow();
-    // What passes is in the order in which it was sent; the forwarder's own packets are short.
+    // Packets are forwarded in the order in which they were sent; the router's own packets are
+    // short.
     let passed: Vec<_> = arrived.iter().filter(|(_, octets)| *octets > 400).collect();
     let sent = &offered[offered.len().min(1)..];
     let first = (arrived[0].0 - offered[0], arrived[0].1);
@@ -151,7 +152,7 @@ fn router_cut_through_saves_serialisation_time() {
         stored.len() >= 4 && stored.len() == cut.len(),
         "{stored:?} {cut:?}"
     );
-    // FIRST lays the route: the forwarder has it whole either way.
+    // FIRST installs the route: the router needs all of it either way.
     assert_eq!(stored[0], cut[0]);
     for (stored, cut) in stored.iter().zip(&cut).skip(1) {
         // 38 octets of frame, preamble and gap around a packet; 100 ns a bit.

@@ -1,4 +1,4 @@
-//! What happens on the medium, as stations notice it.
+//! Events of the medium, passed to the stations.
 
 use super::{Network, Observation, PacketEvent};
 use crate::host::{Process, QueuedPacket};
@@ -90,7 +90,7 @@ impl Network {
         }
     }
 
-    /// Whether a station can pass a frame on before all of it is there.
+    /// Whether the station can forward a frame before all of it has arrived.
     fn supports_cut_through(&self, station: usize, tag: u64) -> bool {
         let frame = self.frames.get(tag);
         let from = Path::to(Address::Station(frame.from as u32));

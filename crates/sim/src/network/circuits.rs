@@ -1,4 +1,4 @@
-//! Circuits and timers: what engines say of them.
+//! Circuits and timers: events of the engines.
 
 use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, Target};
@@ -74,7 +74,7 @@ impl Network {
         }
     }
 
-    /// A circuit a peer opened belongs to the flow whose packet opened it.
+    /// Assigns a circuit a peer opened to the flow whose packet opened it.
     pub(super) fn handle_accepted(&mut self, station: usize, circuit: AssociationId) {
         let Some(flow) = self.arriving_flow else {
             return;
@@ -86,7 +86,7 @@ impl Network {
         }
     }
 
-    /// Sees to it that the timer chip wakes when the engine wants.
+    /// Sets the timer chip to the engine's next timeout.
     pub(super) fn arm_timer(&mut self, station: usize) {
         let host = &mut self.hosts[station];
         let Some(deadline) = host.engine.protocol().poll_timeout().filter(|_| host.is_up) else {
@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// The timer chip's moment has come; false when it was set to an earlier one since.
+    /// The timer chip expired; false when it was set to an earlier time since.
     pub(super) fn handle_timer(&mut self, station: usize) -> bool {
         let now_ps = self.now_ps;
         let host = &mut self.hosts[station];
@@ -122,7 +122,7 @@ impl Network {
                 .poll_timeout()
                 .is_some_and(|at| at <= now)
             {
-                // An engine that asks for the same moment again must not stop the clock.
+                // An engine whose timeout stays due must not stop the clock.
                 host.timer_at_ps = Some(now_ps + 1000);
                 self.queue
                     .push(now_ps + 1000, 2, ScheduledEvent::TimerExpired { station });

@@ -1,18 +1,18 @@
-//! Crashes, cuts, and circuits that end before their time.
+//! Crashes, partitions, and circuits that are closed early.
 
 use super::{Network, ScheduledEvent};
 use crate::disturbance::{Disturbance, PARTITIONS_MAX};
 use crate::host::{Host, Role};
 use crate::node::Node;
 
-/// How long users wait before they open a circuit again that ended before its time: 1 s, ps.
+/// How long users wait before they reopen a circuit that was closed early: 1 s, ps.
 const REOPEN_DELAY_PS: u64 = 1_000_000_000_000;
 
-/// Circuits a run opens again at most, so that a peer that is away for good costs a bounded time.
+/// Circuits a run reopens at most, so that a peer that stays away costs a bounded time.
 const REOPENS_MAX: u64 = 100_000;
 
 impl Network {
-    /// Lets something happen at `at_ps`.
+    /// Schedules a disturbance at `at_ps`.
     ///
     /// # Panics
     ///
@@ -95,14 +95,14 @@ impl Network {
         self.run_processes(station);
     }
 
-    /// The circuit of `flow` ended before its time: what is not settled never will be.
+    /// The circuit of `flow` was closed early: its unsettled messages are given up.
     pub(super) fn give_up(&mut self, flow: usize) {
         let given_up = self.flows[flow].give_up();
         self.unsettled -= given_up;
         self.release_outstanding(self.flows[flow].source, given_up);
     }
 
-    /// The user of a circuit that ended opens another one after a pause.
+    /// The user of a closed circuit opens another one after a pause.
     pub(super) fn handle_closed(&mut self, flow: usize) {
         self.give_up(flow);
         let at_ps = self.now_ps + REOPEN_DELAY_PS;
@@ -131,7 +131,7 @@ impl Network {
 }
 
 impl Host {
-    /// Stops at once; gives the packets it had before it.
+    /// Stops the station; returns the packets it had queued.
     fn stop(&mut self) -> Vec<u64> {
         let mut tags: Vec<u64> = self.receiver.drain(..).map(|packet| packet.tag).collect();
         tags.extend(self.built.take());

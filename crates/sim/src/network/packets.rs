@@ -9,7 +9,7 @@ use link::EtherDestination;
 use std::collections::VecDeque;
 
 impl Network {
-    /// The sender asks the engine for a packet.
+    /// The sender asks the engine for a packet. Returns how long that takes, ps.
     pub(super) fn build_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
@@ -50,7 +50,7 @@ impl Network {
         host.work_since_ps(before)
     }
 
-    /// The receiver gives a packet to the engine.
+    /// The receiver gives a packet to the engine. Returns how long that takes, ps.
     pub(super) fn parse_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
@@ -78,7 +78,7 @@ impl Network {
         self.arriving_flow = None;
         self.queue_deliveries(station, arrived.tag);
         if let Some(bit) = arrived.corrupt_bit {
-            // Other receivers got it whole.
+            // Other receivers get it undamaged.
             flip_bit(&mut self.frames.get_mut(arrived.tag).packet, bit);
         }
         self.frames.release(arrived.tag);
@@ -118,12 +118,12 @@ impl Network {
     }
 }
 
-/// Arrivals an engine may still pass on, at most: more than a queue of a mebibyte holds.
+/// Arrivals that an engine may still forward, at most: more than a queue of a mebibyte holds.
 const FORWARDABLE_MAX: usize = 1 << 16;
 
 fn note_forwardable(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64, flow: usize) {
     if forwardable.back().is_some_and(|&(last, _)| last >= arrival) {
-        // The station began anew.
+        // The station restarted.
         forwardable.clear();
     }
     if forwardable.len() >= FORWARDABLE_MAX {
@@ -132,7 +132,7 @@ fn note_forwardable(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64, flow
     forwardable.push_back((arrival, flow));
 }
 
-/// The flow of an arrival that is passed on. Those before it were dropped.
+/// The flow of a forwarded arrival. Those before it were dropped.
 fn forwarded_flow(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
     while let Some(&(known, flow)) = forwardable.front().filter(|(known, _)| *known <= arrival) {
         forwardable.pop_front();
@@ -143,7 +143,7 @@ fn forwarded_flow(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64) -> Opt
     None
 }
 
-/// What a delivery means to the reader.
+/// The reader's work for a delivery.
 fn read_job(
     delivery: &Delivery,
     bytes: &[u8],
@@ -170,7 +170,7 @@ fn read_job(
     }
 }
 
-/// Turns a bit of a frame over; bits of the frame around the packet are not kept.
+/// Flips a bit of a frame; bits of the frame around the packet are not modelled.
 fn flip_bit(packet: &mut [u8], bit: u64) {
     if let Some(octet) = packet.get_mut((bit / 8) as usize) {
         *octet ^= 1 << (bit % 8);

@@ -1,11 +1,11 @@
-//! The main processor: what is served, for how long, and what comes of it.
+//! The main processor: which process it serves, for how long, and the outputs.
 
 use super::{Network, ScheduledEvent};
 use crate::host::{Process, WriteJob};
 use engine::{Framing, Note, SendFlags};
 
 impl Network {
-    /// Hands a message to the writer, in pieces as long as a packet's payload.
+    /// Hands a message to the writer, in parts as long as a packet's payload.
     pub(super) fn queue_message(&mut self, flow: usize, length: u64) {
         let host = &mut self.hosts[self.flows[flow].from];
         let layout = host
@@ -33,7 +33,7 @@ impl Network {
         host.signal(Process::Writer);
     }
 
-    /// Lets the main processor of `station` work until something takes time.
+    /// Runs the main processor of `station` until a service takes time.
     pub(super) fn run_processes(&mut self, station: usize) {
         while self.hosts[station].in_service.is_none() {
             let Some(process) = self.hosts[station].next_process() else {
@@ -54,7 +54,7 @@ impl Network {
         self.arm_timer(station);
     }
 
-    /// Begins a service: the engine gets its input now. Says how long the service takes.
+    /// Starts a service: the engine gets its input now. Returns how long the service takes, ps.
     pub(super) fn start_service(&mut self, station: usize, process: Process) -> u64 {
         let host = &self.hosts[station];
         match process {
@@ -71,7 +71,7 @@ impl Network {
         }
     }
 
-    /// Ends a service: its outputs leave now.
+    /// Ends a service: its outputs are sent now.
     pub(super) fn finish_service(&mut self, station: usize, process: Process) {
         match process {
             Process::Writer => self.finish_writer(station),
@@ -134,7 +134,7 @@ impl Network {
             return;
         };
         host.signal(Process::Sender);
-        // The rate controller keeps packets apart.
+        // The rate controller separates packets.
         let leave_ps = host.rate_free_ps.max(self.now_ps);
         host.rate_free_ps = leave_ps + host.cost.separation_ps;
         if leave_ps > self.now_ps {

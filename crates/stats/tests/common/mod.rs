@@ -1,4 +1,4 @@
-//! Races that never ran: plans, and trials with noise drawn from a seed.
+//! Synthetic races: plans, and trials with noise drawn from a seed.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use engine::SplitMix64;

@@ -1,4 +1,4 @@
-//! Ours beside the paper's.
+//! Our figures beside the paper's.
 
 use super::expected::{Expected, column};
 use super::plan::Variant;
@@ -7,10 +7,10 @@ use super::run::PointResult;
 use crate::protocol::Revision;
 use serde::Serialize;
 
-/// A point of the plan as it stands in the JSON.
+/// A point of the plan, as in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointRow {
-    /// Revision of the protocol.
+    /// Version of the protocol.
     pub revision: &'static str,
     /// `unicast` or `multicast`.
     pub mode: &'static str,
@@ -20,7 +20,7 @@ pub struct PointRow {
     pub size_bytes: u64,
     /// Mean time between messages, time units of 100 ns.
     pub interarrival_tu: u64,
-    /// User bytes a second offered in the mean.
+    /// User bytes a second offered on average.
     pub offered_bps: f64,
     /// Hosts take time.
     pub host_delays: bool,
@@ -28,9 +28,9 @@ pub struct PointRow {
     pub throughput_bps: f64,
     /// User bytes a second.
     pub user_throughput_bps: f64,
-    /// Octets of data packets a second that the messages produced would make.
+    /// Octets of data packets a second that the produced messages would make.
     pub generated_bps: f64,
-    /// Smallest time from the (last) data frame to the end of its answer, time units.
+    /// Shortest time from the (last) data frame to the end of its control packet, time units.
     pub min_delay_tu: f64,
     /// Mean of the same.
     pub mean_exchange_tu: f64,
@@ -44,19 +44,19 @@ pub struct PointRow {
     pub utilisation: f64,
     /// Share of the time the sender's main processor worked.
     pub sender_busy: f64,
-    /// Seeds whose runs were complete, of all.
+    /// Runs that were complete.
     pub complete: usize,
     /// Runs.
     pub runs: usize,
 }
 
-/// How a figure of ours stands to one of the paper.
+/// Agreement of our figure with the paper's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
     /// Within the limit.
     Within,
-    /// Beyond it.
+    /// Beyond the limit.
     Beyond,
     /// The printed figure disagrees with its own row.
     Misprint,
@@ -67,7 +67,7 @@ pub enum Standing {
 pub struct Cell {
     /// Number of the table.
     pub table: u32,
-    /// What it is.
+    /// Name of the figure.
     pub figure: &'static str,
     /// User bytes of a message.
     pub size_bytes: u64,
@@ -77,15 +77,15 @@ pub struct Cell {
     pub host_delays: bool,
     /// The model's figure.
     pub ours: f64,
-    /// The printed one.
+    /// The printed figure.
     pub paper: f64,
     /// Ours over the paper's, less 1.
     pub difference: f64,
     /// The largest difference expected.
     pub limit: f64,
-    /// How it stands.
+    /// Agreement of the two.
     pub standing: Standing,
-    /// What is known about it.
+    /// Explanation of a misprint.
     pub note: Option<&'static str>,
 }
 

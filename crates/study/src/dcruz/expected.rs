@@ -1,8 +1,8 @@
-//! Tables 17 to 21: the expected maximum throughput, counted from packets the engines really send.
+//! Tables 17 to 21: the expected maximum throughput, computed from the packets the engines send.
 //!
-//! One message goes from sender to receiver; every frame that leaves a controller is added up,
-//! preamble, addresses, type and check sequence included. The expected throughput is the message
-//! over these octets times the 1,250,000 octets a second of the medium.
+//! One message goes from sender to receiver; all frames that leave a controller are summed up, with
+//! preamble, addresses, type and check sequence. The expected throughput is the message over these
+//! octets times the 1,250,000 octets a second of the medium.
 
 use super::plan::{self, SIZES, Variant};
 use crate::protocol::Revision;
@@ -23,7 +23,7 @@ const MEDIUM_BPS: f64 = 1_250_000.0;
 /// The expected maximum of a variant at a size.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Expected {
-    /// Revision of the protocol.
+    /// Version of the protocol.
     pub revision: &'static str,
     /// To a group.
     pub multicast: bool,
@@ -33,13 +33,13 @@ pub struct Expected {
     pub size_bytes: u64,
     /// Frames of the exchange.
     pub frames: u64,
-    /// Octets of them.
+    /// Octets of these frames.
     pub frame_octets: u64,
     /// User bytes a second, the exchange repeated without pause.
     pub throughput_bps: f64,
 }
 
-/// Sends one message and counts.
+/// Sends one message and counts the frames.
 pub fn expected(variant: Variant, bytes: u64) -> Expected {
     let counts = Rc::new(Cell::new((0, 0)));
     let frame_min = u64::from(plan::ether(variant.revision).frame_min);

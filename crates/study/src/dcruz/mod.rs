@@ -2,25 +2,25 @@
 //!
 //! * [`plan`] - sizes, loads, hosts, modes.
 //! * [`mod@run`] - the runs.
-//! * [`expected`] - tables 17 to 21, counted from packets.
-//! * [`printed`] - what the study prints.
-//! * [`compare`] - ours beside the paper's.
+//! * [`expected`] - tables 17 to 21, computed from packets.
+//! * [`printed`] - the figures printed in the study.
+//! * [`compare`] - our figures beside the paper's.
 //!
-//! The study's program is lost. What its text leaves open was found from its own figures, and each
-//! of these findings is a property of the model, not a number:
+//! The study's program is lost. What its text leaves open was inferred from its own figures, and
+//! each of these findings is a property of the model, not a fitted number:
 //!
-//! * The way from one station to the other takes 11.5 time units ([`plan`]).
-//! * The main processor serves its processes in the order in which they are called for, and a
-//!   control packet's receiver and the sender it wakes are two services. That gives the plateaus
-//!   with host delays and their fall with the load within 0.2 %.
-//! * A message is copied in pieces, and sent when all of it is copied.
-//! * The receiver answers after its user has copied the data; the gap between frames hides 96 time
-//!   units of that.
+//! * The propagation from one station to the other takes 11.5 time units ([`plan`]).
+//! * The main processor serves its processes in the order in which they are queued, and a control
+//!   packet's receiver and the sender it wakes are two services. That gives the plateaus with host
+//!   delays and their fall with the load within 0.2 %.
+//! * A message is copied in parts, and sent when all of it is copied.
+//! * The receiver sends its control packet after its user has copied the data; the gap between
+//!   frames hides 96 time units of that.
 //! * Users go on producing until 10,000 messages are sent.
 //!
-//! What is not explained: with host delays the study's 6-byte messages take 15 time units longer
-//! although the gap hides all of the 17 that copy and checksum take, and with 8192-byte messages
-//! 97 less than the copy of the last fragment.
+//! Not explained: with host delays the study's 6-byte messages take 15 time units longer although
+//! the gap hides all of the 17 that copy and checksum take, and with 8192-byte messages 97 less
+//! than the copy of the last fragment.
 
 pub mod compare;
 pub mod expected;
@@ -40,15 +40,15 @@ pub struct Report {
     pub study: &'static str,
     /// Messages sent in a run.
     pub messages: u64,
-    /// Seeds of every point; none was chosen.
+    /// Seeds of every point; none was selected.
     pub seeds: Vec<u64>,
     /// Every point of the plan.
     pub rows: Vec<PointRow>,
-    /// What tables 17 to 21 are made from.
+    /// The figures behind tables 17 to 21.
     pub expected: Vec<Expected>,
     /// Every figure the paper prints, beside ours.
     pub cells: Vec<Cell>,
-    /// Events worked off.
+    /// Events handled.
     pub events: u64,
 }
 

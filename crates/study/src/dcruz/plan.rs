@@ -3,16 +3,16 @@
 use crate::protocol::{Multicast, Revision, StudyConfig, StudyXtp};
 use link::EtherConfig;
 use sim::{
-    Distribution, HostCost, MediumConfig, Network, NetworkConfig, PerByte, Receivers, Traffic,
+    Distribution, HostCost, MediumConfig, Network, NetworkConfig, Node, PerByte, Receivers, Traffic,
 };
 
 /// A time unit of the study: one bit at 10 Mbit/s.
 pub const TU_PS: u64 = 100_000;
 
-/// One way from sender to receiver, in tenths of a time unit.
+/// Propagation from sender to receiver, in tenths of a time unit.
 ///
-/// The study does not give it. Its minimum delay of a 6-byte message is 1,607 time units: 576 and
-/// 912 bits of frames, one gap of 96, and two ways. That leaves 23 for both.
+/// The study does not state it. Its minimum delay of a 6-byte message is 1,607 time units:  576 and
+/// 912 bits of frames, one gap of 96, and two propagations. That leaves 23 for both.
 const PROPAGATION_TENTHS_TU: u64 = 115;
 
 /// User bytes of a message, and the loads it is offered at.
@@ -22,8 +22,8 @@ pub struct SizePlan {
     pub bytes: u64,
     /// Copying a whole message between user and protocol, time units.
     pub copy_tu: u64,
-    /// Mean time between messages, time units, as tables 1, 3, 5 and 7 list them, with the two
-    /// misprints put right that the tables of delays show (245 for 2,485, 14,850 for 14,858).
+    /// Mean time between messages, time units, as tables 1, 3, 5 and 7 list them, with two
+    /// misprints corrected from the tables of delays (245 for 2,485, 14,850 for 14,858).
     pub interarrivals_tu: &'static [u64],
 }
 
@@ -72,10 +72,10 @@ pub const MESSAGES: u64 = 10_000;
 /// The seeds of a point.
 pub const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Which protocol is looked at.
+/// A variant of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Variant {
-    /// Its revision.
+    /// Its version.
     pub revision: Revision,
     /// Control packets carry 128 octets of resend pairs.
     pub resend_pairs: bool,
@@ -84,7 +84,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The variant in words, as it stands in rows.
+    /// The name of the variant, as in rows.
     pub fn name(&self) -> String {
         let revision = match self.revision {
             Revision::V33 => "3.3",
@@ -103,7 +103,7 @@ impl Variant {
         format!("{revision} {mode}, {pairs}")
     }
 
-    /// Revision number alone.
+    /// The version alone.
     pub fn revision_name(&self) -> &'static str {
         match self.revision {
             Revision::V33 => "3.3",
@@ -112,8 +112,8 @@ impl Variant {
     }
 }
 
-/// The variants the study simulated: 3.3 as in Chen's thesis (figures 1 to 8), 3.5 unicast
-/// (tables 1 to 8) and 3.5 multicast (tables 9 to 16).
+/// The variants the study simulated: 3.3 as in Chen's thesis (figures 1 to 8), 3.5 unicast (tables
+/// 1 to 8) and 3.5 multicast (tables 9 to 16).
 pub const SIMULATED: [Variant; 3] = [
     Variant {
         revision: Revision::V33,
@@ -132,7 +132,7 @@ pub const SIMULATED: [Variant; 3] = [
     },
 ];
 
-/// The ether of a revision. The study's 3.3 simulations do not pad short frames.
+/// The ether of a version. The study's 3.3 simulations do not pad short frames.
 pub fn ether(revision: Revision) -> EtherConfig {
     EtherConfig {
         frame_min: match revision {
@@ -143,7 +143,7 @@ pub fn ether(revision: Revision) -> EtherConfig {
     }
 }
 
-/// The study's host: copying by the byte, a checksum for each packet; or nothing of both.
+/// The study's host: copying by the byte and a checksum for each packet, or no cost.
 pub fn host(size: &SizePlan, with_delays: bool) -> HostCost {
     if !with_delays {
         return HostCost::FREE;
@@ -158,13 +158,13 @@ pub fn host(size: &SizePlan, with_delays: bool) -> HostCost {
     }
 }
 
-/// Stations of a run: a sender, a receiver, and in a group one more that listens.
+/// Stations of a run: a sender, a receiver, and in a group one more receiver.
 fn stations(variant: Variant) -> usize {
     if variant.multicast { 3 } else { 2 }
 }
 
 /// The network of a variant without traffic.
-pub fn network(variant: Variant, cost: HostCost, seed: u64) -> Network<StudyXtp> {
+pub fn network(variant: Variant, cost: HostCost, seed: u64) -> Network {
     let propagation_ps = PROPAGATION_TENTHS_TU * TU_PS / 10;
     let config = NetworkConfig {
         medium: MediumConfig::Ether {
@@ -183,7 +183,7 @@ pub fn network(variant: Variant, cost: HostCost, seed: u64) -> Network<StudyXtp>
             ..StudyConfig::default()
         })
     };
-    let hosts = (0..stations(variant)).map(|station| (engine(station), cost));
+    let hosts = (0..stations(variant)).map(|station| (Node::associations(engine(station)), cost));
     Network::new(&config, hosts.collect())
 }
 

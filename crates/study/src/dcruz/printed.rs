@@ -1,4 +1,4 @@
-//! The figures the study prints, as files of this repository, misprints included.
+//! The figures printed in the study, as files of this repository, misprints included.
 
 /// A point of tables 1 to 8.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -66,7 +66,7 @@ fn cell(rows: &[Vec<f64>], row: usize, column: usize) -> Option<f64> {
     rows.get(row)?.get(column).copied()
 }
 
-/// What tables 1 to 8 say of 3.5 unicast without resend pairs.
+/// The figures of 3.5 unicast without resend pairs in tables 1 to 8.
 pub fn point(size: usize, load: usize, with_delays: bool) -> Option<PrintedPoint> {
     let (throughput, delay) = POINTS.get(size)?;
     let (throughput, delay) = (rows(throughput), rows(delay));
@@ -104,8 +104,8 @@ pub fn expected_fault(table: usize, row: usize, column: usize) -> Option<&'stati
 }
 
 impl PrintedPoint {
-    /// Why the throughput disagrees with its own row, if it does. `packet_bps` is what the load
-    /// of the row makes in octets of packets.
+    /// Why the throughput disagrees with its own row, if it does. `packet_bps` is the load of the
+    /// row in octets of packets.
     pub fn throughput_fault(&self, packet_bps: f64) -> Option<&'static str> {
         if (self.throughput_bps / 1000.0 - self.throughput_kbps).abs() > 0.06 {
             return Some("its B/s and KB/s disagree");

@@ -1,11 +1,11 @@
-//! The study's runs, on as many threads as asked for.
+//! The study's runs, on several threads.
 
 use super::plan::{self, SIMULATED, SIZES, SizePlan, TU_PS, Variant};
 use sim::{NetworkReport, StopReason};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Simulated time after which a run ends whatever is left: the slowest takes 715 s.
+/// Simulated time limit of a run: the slowest takes 715 s.
 const LIMIT_PS: u64 = 3_600_000_000_000_000;
 
 /// A point of the plan.
@@ -13,16 +13,16 @@ const LIMIT_PS: u64 = 3_600_000_000_000_000;
 pub struct Point {
     /// The protocol.
     pub variant: Variant,
-    /// The message, as its place in [`SIZES`].
+    /// Index of the message's size in [`SIZES`].
     pub size: usize,
-    /// The load, as its place in the size's list.
+    /// Index of the load in the size's list.
     pub load: usize,
     /// Hosts take time.
     pub with_delays: bool,
 }
 
 impl Point {
-    /// The message's plan.
+    /// The plan of its size.
     pub fn size_plan(&self) -> &'static SizePlan {
         &SIZES[self.size]
     }
@@ -32,13 +32,13 @@ impl Point {
         self.size_plan().interarrivals_tu[self.load]
     }
 
-    /// User bytes a second offered in the mean.
+    /// User bytes a second offered on average.
     pub fn offered_bps(&self) -> f64 {
         self.size_plan().bytes as f64 * 1e7 / self.interarrival_tu() as f64
     }
 }
 
-/// What one run gave.
+/// Result of one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PointRun {
     /// Octets of data packets a second up to the last settled message: the study's effective
@@ -46,9 +46,9 @@ pub struct PointRun {
     pub throughput_bps: f64,
     /// User bytes a second.
     pub user_bps: f64,
-    /// What the throughput would be if all messages were sent as they are produced.
+    /// The throughput if all messages were sent as they are produced.
     pub generated_bps: f64,
-    /// Smallest time from the (last) data frame to the end of its control packet, time units.
+    /// Shortest time from the (last) data frame to the end of its control packet, time units.
     pub min_delay_tu: f64,
     /// Mean of the same.
     pub mean_exchange_tu: f64,
@@ -60,7 +60,7 @@ pub struct PointRun {
     pub utilisation: f64,
     /// Share of the time the sender's main processor worked.
     pub sender_busy: f64,
-    /// Events worked off.
+    /// Events handled.
     pub events: u64,
     /// Everything was settled.
     pub complete: bool,
@@ -106,10 +106,10 @@ pub fn points() -> Vec<Point> {
     points
 }
 
-/// Runs `points` with `messages` messages and each of `seeds`, on `jobs` threads. `progress` is
-/// told how many of how many runs are done.
+/// Runs `points` with `messages` messages and each of `seeds`, on `jobs` threads. Calls `progress`
+/// with the number of runs done and the number of all.
 ///
-/// The results depend neither on `jobs` nor on the order in which threads get on.
+/// The results depend neither on `jobs` nor on the scheduling of threads.
 pub fn run(
     points: &[Point],
     messages: u64,

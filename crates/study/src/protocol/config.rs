@@ -1,8 +1,8 @@
-//! Which revision, and the study's tunables.
+//! Versions, and the study's tunables.
 
 use core::time::Duration;
 
-/// A revision of the protocol, as far as the study tells them apart.
+/// A version of the protocol, as far as the study distinguishes them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Revision {
     /// 3.3: header and trailer 32 octets, control segment 32.
@@ -40,22 +40,22 @@ pub const PACKET_MAX: usize = 1500;
 pub struct Multicast {
     /// This station answers status requests. In the study one of the receivers does.
     pub responds: bool,
-    /// Receivers the sender waits for before it acts on a bucket, unless `hold` says when.
+    /// Receivers the sender waits for before it acts on a bucket, unless `bucket_delay` is given.
     pub responders: u32,
-    /// The sender acts on a bucket this long after its request if anybody answered.
+    /// The sender acts on a bucket this long after its request if any receiver answered.
     pub bucket_delay: Option<Duration>,
-    /// Slotting: an answer waits a random time below this.
+    /// Slotting: a control packet waits a random time below this.
     pub slot: Option<Duration>,
-    /// Damping: an answer is left out when another receiver is heard to say the same or less.
+    /// Damping: a control packet is suppressed when another receiver has reported the same or less.
     pub damping: bool,
     /// Status requests within a wait-timer interval (N), at least 1.
     pub requests: u32,
-    /// Answers in a row that may be lost (E).
+    /// Consecutive control packets that may be lost (E).
     pub tolerated: u32,
 }
 
 impl Multicast {
-    /// The study's: one answer, N = 1, E = 0.
+    /// The study's: one responder, N = 1, E = 0.
     pub const fn new(responds: bool) -> Multicast {
         Multicast {
             responds,
@@ -68,7 +68,7 @@ impl Multicast {
         }
     }
 
-    /// Whether anything of it needs a timer.
+    /// Whether it needs a timer.
     pub const fn is_timed(&self) -> bool {
         self.bucket_delay.is_some() || self.slot.is_some()
     }
@@ -79,33 +79,33 @@ impl Multicast {
     }
 }
 
-/// How an endpoint behaves.
+/// Configuration of an endpoint.
 ///
 /// Of the study's seven tunables, `alloc`, `credit`, `wtimer` and `ctimer` are here; `separation`,
 /// `copy_delay` and `checksum_delay` are costs of the host ([`sim::HostCost`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StudyConfig {
-    /// Which revision.
+    /// The version.
     pub revision: Revision,
-    /// Control packets carry 128 octets of resend pairs, needed or not.
+    /// Control packets carry 128 octets of resend pairs, used or not.
     pub resend_pairs: bool,
-    /// All circuits go to the group.
+    /// All associations send to the group.
     pub multicast: Option<Multicast>,
     /// Receive buffer, in bytes: how far the sender may go beyond what was read.
     pub alloc: u32,
     /// Bytes sent at once in a credit interval of 1/60 s; None for no limit.
     pub credit: Option<u32>,
-    /// Time to wait for the answer to a status request before asking again; None for ever.
+    /// Time before an unanswered status request is repeated; None for never.
     pub wtimer: Option<Duration>,
-    /// Time without an answer after which a circuit is given up; None for never.
+    /// Time without a status after which an association is closed; None for never.
     pub ctimer: Option<Duration>,
-    /// Makes the keys. Equal seeds, equal bytes.
+    /// Seed of the keys. Equal seeds give equal packets.
     pub seed: u64,
 }
 
 impl Default for StudyConfig {
-    /// Revision 3.5 as the study ran it: no resend pairs, timers off, credit and buffer so large
-    /// that they never hold anything back.
+    /// Version 3.5 as the study ran it: no resend pairs, timers off, credit and buffer so large
+    /// that they limit nothing.
     fn default() -> Self {
         StudyConfig {
             revision: Revision::V35,

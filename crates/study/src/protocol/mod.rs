@@ -1,18 +1,18 @@
-//! XTP as the study of D'Cruz (1992) simulated it: revisions 3.3 and 3.5, reduced to what the
-//! study describes, behind the [`Engine`] contract.
+//! XTP as the study of D'Cruz (1992) simulated it: versions 3.3 and 3.5, reduced to what the study
+//! describes, behind the [`Engine`] contract.
 //!
-//! This is not crate `engine-xtp`, which speaks XTP 4.0: formats, lengths and the multicast of 3.x
-//! differ, and the study's sender waits for an answer where 4.0 goes on. It runs in the same
-//! simulator, host and medium as every other engine.
+//! This is not crate `engine-xtp`: formats, lengths and the multicast of 3.x differ, and the
+//! study's sender waits for a status where 4.0 goes on sending. It runs in the same simulator, host
+//! and medium as every other engine.
 //!
-//! What is here: messages cut into packets that fit an Ethernet frame; a status request on the
+//! Implemented: messages segmented into packets that fit an Ethernet frame; a status request on the
 //! last packet of a message, and on the first of a long one, answered by a control packet; waiting
-//! for that answer; go-back-n when it says that bytes are missing; flow control by `alloc`, bursts
-//! by `credit`, the wait timer and the context timer; in a group, requests in control packets of
-//! their own, answers to the whole group with slotting and damping, and the sender's buckets. Circuits need no set-up
-//! packets: the study's initialisation process makes both ends.
+//! for that control packet; go-back-n when bytes are missing; flow control by `alloc`, bursts by
+//! `credit`, the wait timer and the context timer; in a group, requests in control packets of their
+//! own, control packets to the whole group with slotting and damping, and the sender's buckets.
+//! Associations need no set-up packets: the study's initialisation process makes both ends.
 //!
-//! What is not: resend pairs are carried but empty, since the study has no errors.
+//! Not implemented: resend pairs are carried but empty, since the study has no errors.
 
 mod config;
 mod packet;
@@ -33,7 +33,7 @@ use receiver::ReceiverState;
 use sender::SenderState;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Circuits of an endpoint at most; each takes some 300 bytes.
+/// Associations of an endpoint at most; each takes some 300 bytes.
 const ASSOCIATIONS_MAX: usize = 65_536;
 
 /// An endpoint of the study's XTP.
@@ -41,16 +41,16 @@ const ASSOCIATIONS_MAX: usize = 65_536;
 pub struct StudyXtp {
     config: StudyConfig,
     associations: Vec<Association>,
-    /// Circuits by the peer's address and key, or by our own key.
+    /// Associations by the peer's address and key, or by our own key.
     accepted: BTreeMap<(Address, u32), usize>,
     opened: BTreeMap<u32, usize>,
-    /// Circuits that may have something to send, served in turn.
+    /// Associations that may have something to send, served in turn.
     ready: VecDeque<usize>,
     events: VecDeque<Event>,
     counters: Counters,
     random: SplitMix64,
     listening: bool,
-    /// Circuits with a timer running; none in the study's own runs.
+    /// Whether the configuration needs timers; the study's own runs do not.
     has_timers: bool,
 }
 
@@ -62,7 +62,7 @@ enum Association {
 }
 
 impl StudyXtp {
-    /// An endpoint without circuits.
+    /// An endpoint without associations.
     pub fn new(config: StudyConfig) -> StudyXtp {
         StudyXtp {
             config,
@@ -118,10 +118,10 @@ impl StudyXtp {
         }
     }
 
-    /// A control packet from a receiver.
+    /// Handles a control packet from a receiver.
     fn handle_control(&mut self, header: &StudyHeader, control: &ControlSegment) -> Option<()> {
         let Some(&index) = self.opened.get(&header.key) else {
-            // Answers to a group reach its other receivers too.
+            // Control packets of a group reach its other receivers too.
             return self.overhear(header, control);
         };
         let Association::Sender(sending) = &mut self.associations[index] else {
@@ -153,7 +153,7 @@ impl StudyXtp {
         header.has(options::MULTI).then_some(())
     }
 
-    /// Data, or a sender's control packet.
+    /// Handles data, or a sender's control packet.
     fn handle_forward(
         &mut self,
         now: Instant,
@@ -381,7 +381,7 @@ impl Associations for StudyXtp {
     }
 
     fn status(&self, id: AssociationId) -> Status {
-        let bytes_in_flight = match self.associations.get(circuit.0 as usize) {
+        let bytes_in_flight = match self.associations.get(id.0 as usize) {
             Some(Association::Sender(sending)) => {
                 sending.next_seq.saturating_sub(sending.acknowledged)
             }

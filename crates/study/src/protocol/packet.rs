@@ -1,8 +1,8 @@
-//! Packets. The texts of revisions 3.3 and 3.5 are lost; their lengths are known from the study,
-//! the places of the fields are ours. Header and trailer stand together in front.
+//! Packets. The specifications of 3.3 and 3.5 are lost; the lengths are known from the study, the
+//! offsets of the fields are ours. Header and trailer stand together in front.
 //!
 //! ```text
-//!  0 revision   1 format   2 options    4 key
+//!  0 version    1 format   2 options    4 key
 //!  8 seq                               12 dseq
 //! 16 sync                              20 length of what follows
 //! 24 check      26 zero                28 route
@@ -15,7 +15,7 @@
 use super::config::{PACKET_MAX, PAIRS_LEN, Revision, StudyConfig};
 use engine::checksum;
 
-/// What a packet is.
+/// Packet format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFormat {
     /// User data.
@@ -26,9 +26,9 @@ pub enum PacketFormat {
 
 /// Option bits.
 pub mod options {
-    /// Belongs to a group's circuit.
+    /// Belongs to a group's association.
     pub const MULTI: u16 = 1;
-    /// An answer is wanted.
+    /// Status request.
     pub const SREQ: u16 = 2;
     /// A message ends here.
     pub const EOM: u16 = 4;
@@ -39,7 +39,7 @@ pub mod options {
 /// The fields of a header that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StudyHeader {
-    /// What it is.
+    /// Packet format.
     pub format: PacketFormat,
     /// Option bits, see [`options`].
     pub options: u16,
@@ -49,27 +49,27 @@ pub struct StudyHeader {
     pub seq: u32,
     /// Delivered to the user, of the other direction.
     pub dseq: u32,
-    /// Grows with every packet of data and every request.
+    /// Incremented with every data packet and every request.
     pub sync: u32,
 }
 
-/// What a control segment says.
+/// The fields of a control segment that are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlSegment {
     /// Received in order up to here.
     pub rseq: u32,
     /// Read by the user up to here.
     pub dseq: u32,
-    /// The sender may go up to here.
+    /// The sender may send up to here.
     pub alloc: u32,
-    /// The sync answered.
+    /// The sync of the request answered.
     pub echo: u32,
 }
 
 /// The longest packet without user data: header 40, control segment 48, resend pairs 128.
 pub(crate) const CONTROL_MAX: usize = 40 + 48 + PAIRS_LEN;
 
-/// Octets built without an allocation.
+/// Octets of a packet, built without an allocation.
 pub(crate) struct Octets {
     bytes: [u8; CONTROL_MAX],
     len: usize,
@@ -141,13 +141,14 @@ impl StudyHeader {
             put(&mut bytes, header_len + 12, control.echo);
             total += len;
         }
-        // Data is not summed: the study ran without errors, and its check cost is the host's.
+        // The checksum leaves out the data: the study ran without errors, and the host has its
+        // cost.
         let check = checksum::checksum(&bytes[..total]);
         bytes[24..26].copy_from_slice(&check.to_be_bytes());
         Octets { bytes, len: total }
     }
 
-    /// Reads a packet of `config`'s revision; None when it is none.
+    /// Parses a packet of `config`'s version; None if it is not one.
     pub(crate) fn parse(
         config: &StudyConfig,
         packet: &[u8],

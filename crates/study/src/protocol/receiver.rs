@@ -1,9 +1,9 @@
-//! The receiving end of a circuit.
+//! The receiver of an association.
 
 use super::packet::{ControlSegment, unwrap};
 use engine::{Address, Instant};
 
-/// The state of a circuit a peer opened.
+/// State of an association a peer opened.
 #[derive(Clone, Debug)]
 pub(super) struct ReceiverState {
     pub(super) peer: Address,
@@ -15,9 +15,9 @@ pub(super) struct ReceiverState {
     pub(super) dseq: u64,
     /// Where the last message ended.
     last_end: u64,
-    /// The sync to answer.
+    /// The sync of the status request to answer.
     pub(super) control_due: Option<u32>,
-    /// When, if not at once.
+    /// When to answer, if not at once.
     pub(super) control_at: Option<Instant>,
 }
 
@@ -35,8 +35,8 @@ impl ReceiverState {
         }
     }
 
-    /// Takes `len` bytes at `start`: how many of them at the front came before, or None when
-    /// something in front is missing or they are all old. The sender goes back, so nothing is
+    /// Accepts `len` bytes at `start`: returns how many of them are duplicates, or None when bytes
+    /// before `start` are missing or all are duplicates. With go-back-n nothing out of order is
     /// kept.
     pub(super) fn accept_data(&mut self, start: u64, len: u64) -> Option<u64> {
         if start > self.rseq || start + len <= self.rseq {
@@ -47,7 +47,7 @@ impl ReceiverState {
         Some(duplicate)
     }
 
-    /// A message ends at `position`; false when that is known or not yet true.
+    /// A message ends at `position`; false when that is known or bytes before it are missing.
     pub(super) fn end_message(&mut self, position: u64) -> bool {
         let is_new = position == self.rseq && position > self.last_end;
         if is_new {
@@ -56,7 +56,7 @@ impl ReceiverState {
         is_new
     }
 
-    /// Another receiver answered: whether that makes the own answer unnecessary.
+    /// Damping: another receiver answered; whether that suppresses the own control packet.
     pub(super) fn overhear(&mut self, control: &ControlSegment) -> bool {
         let covered = unwrap(control.rseq, self.rseq) <= self.rseq;
         let same = self.control_due == Some(control.echo) && covered;

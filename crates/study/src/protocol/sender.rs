@@ -1,14 +1,14 @@
-//! The sending end of a circuit.
+//! The sender of an association.
 
 use super::config::{Multicast, StudyConfig};
 use super::packet::{ControlSegment, unwrap};
 use engine::{Address, Instant};
 use std::collections::VecDeque;
 
-/// Credit is renewed this often, ns: 1/60 s.
+/// Interval of the credit, ns: 1/60 s.
 pub(super) const CREDIT_NS: u64 = 16_666_667;
 
-/// What the answers to one status request say.
+/// The control packets that answer one status request (bucket algorithm).
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     sync: u32,
@@ -17,7 +17,7 @@ struct Bucket {
     responses: u32,
 }
 
-/// What goes out next.
+/// The next packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextPacket {
     /// A data packet with the bytes `start..end`.
@@ -31,7 +31,7 @@ pub(super) enum NextPacket {
     Request { eom: bool },
 }
 
-/// The state of a circuit this side opened.
+/// State of an association this side opened.
 #[derive(Clone, Debug)]
 pub(super) struct SenderState {
     pub(super) peer: Address,
@@ -40,9 +40,9 @@ pub(super) struct SenderState {
     payload: u64,
     /// The store holds bytes below this.
     pub(super) end: u64,
-    /// Ends of messages above `una`.
+    /// Message ends above `acknowledged`.
     ends: VecDeque<u64>,
-    /// Where the message that `nxt` belongs to begins.
+    /// Where the message at `next_seq` begins.
     message_start: u64,
     pub(super) acknowledged: u64,
     pub(super) next_seq: u64,
@@ -50,7 +50,7 @@ pub(super) struct SenderState {
     pub(super) sent_end: u64,
     alloc: u64,
     pub(super) sync: u32,
-    /// The sync whose answer is awaited; nothing goes out until it is here.
+    /// The sync whose control packet is awaited; until then nothing is sent.
     pub(super) awaited_sync: Option<u32>,
     request_due: bool,
     buckets: VecDeque<Bucket>,
@@ -94,11 +94,11 @@ impl SenderState {
         self.ends.push_back(end);
     }
 
-    /// The next packet, if one may go out.
+    /// The next packet, if one may be sent.
     ///
-    /// The last packet of a message asks for an answer, and of a message of several packets the
-    /// first does too, and one that fills the receiver's buffer; nothing is sent while an answer is awaited. In a group the question is a
-    /// control packet behind the data.
+    /// The last packet of a message requests a status, and so do the first packet of a longer
+    /// message and one that fills the receiver's buffer; nothing is sent until the control packet
+    /// is here. In a group the request is a control packet behind the data.
     pub(super) fn next(&mut self) -> Option<NextPacket> {
         if self.awaited_sync.is_some() {
             return None;
@@ -126,7 +126,7 @@ impl SenderState {
         }
         let eom = whole == Some(end);
         let first_of_many = start == self.message_start && !eom;
-        // What may follow does not fit into the receiver's buffer: only an answer helps.
+        // The next packet would exceed the receiver's buffer, so only a status can open it.
         let next_end = whole.unwrap_or(self.end).min(end + self.payload);
         let request = eom || first_of_many || next_end > self.alloc;
         self.next_seq = end;
@@ -167,7 +167,7 @@ impl SenderState {
         });
     }
 
-    /// Takes in an answer. True when bytes were released.
+    /// Handles a control packet. True when bytes were released.
     pub(super) fn handle_status(&mut self, control: &ControlSegment) -> bool {
         let rseq = unwrap(control.rseq, self.acknowledged);
         let alloc = unwrap(control.alloc, self.alloc);
@@ -190,7 +190,7 @@ impl SenderState {
         self.apply_newest_bucket()
     }
 
-    /// Acts on the newest bucket, if anybody answered. True when bytes were released.
+    /// Acts on the newest bucket, if any receiver answered. True when bytes were released.
     pub(super) fn apply_newest_bucket(&mut self) -> bool {
         let newest = self.buckets.back().copied();
         let Some(bucket) = newest.filter(|bucket| bucket.responses > 0) else {
@@ -223,7 +223,7 @@ impl SenderState {
         released
     }
 
-    /// Everything from `rseq` on goes out again.
+    /// Go-back-n: everything from `rseq` on is sent again.
     fn go_back(&mut self, rseq: u64) {
         self.next_seq = rseq;
         let before = self.ends.iter().rev().find(|end| **end <= rseq);
@@ -231,13 +231,13 @@ impl SenderState {
         self.request_due = false;
     }
 
-    /// The answer did not come: asks again.
+    /// No control packet came: repeats the request.
     pub(super) fn repeat_request(&mut self) {
         self.awaited_sync = None;
         self.request_due = true;
     }
 
-    /// Whether everything was sent and answered.
+    /// Whether everything was sent and acknowledged.
     pub(super) fn is_done(&self) -> bool {
         self.acknowledged == self.end && self.awaited_sync.is_none() && !self.request_due
     }

@@ -1,4 +1,4 @@
-//! What leaves, and the timers that call for it.
+//! Outgoing packets, and the timers behind them.
 
 use super::packet::{ControlSegment, PacketFormat, StudyHeader, options};
 use super::sender::{CREDIT_NS, NextPacket};
@@ -6,7 +6,7 @@ use super::{Association, StudyXtp};
 use engine::{AssociationId, Batch, CloseReason, Event, Instant, Integrity, Store};
 
 impl StudyXtp {
-    /// The answer a receiver owes.
+    /// The control packet that answers a status request.
     pub(super) fn transmit_control(&mut self, now: Instant, index: usize, batch: &mut Batch) {
         let Association::Receiver(receiving) = &mut self.associations[index] else {
             return;
@@ -26,7 +26,7 @@ impl StudyXtp {
             echo,
         };
         let (key, to) = (receiving.key, receiving.peer);
-        // In a group everybody hears the answer.
+        // In a group all receivers get the control packet, for damping.
         let to = if in_group { sim::GROUP } else { to };
         let header = StudyHeader {
             format: PacketFormat::Cntl,

@@ -1,4 +1,4 @@
-//! What an empty link loses, end to end and by its own count.
+//! Loss of an empty link, end to end and by the emulator's counters.
 
 use crate::plan::LinkPlan;
 use crate::testbed::Testbed;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 const DATAGRAMS: u32 = 2000;
 const SPAN: Duration = Duration::from_millis(800);
 
-/// Silence after which nothing more comes, besides the link's delay.
+/// Silence after which nothing more is expected, besides the link's delay.
 const SILENCE: Duration = Duration::from_millis(150);
 
-/// Datagrams sent in one go at most: a receiver's buffer holds five times as many.
+/// Burst limit, datagrams: a receive buffer holds five times as many.
 const BURST: u32 = 50;
 
-/// Octets of a frame that carries a number.
+/// Octets of a frame with a number.
 const FRAME: f64 = 14.0 + 20.0 + 8.0 + 4.0;
 
 /// Part of the link's rate that is used, so that its queue stays empty.
@@ -29,25 +29,25 @@ const PER_S: f64 = 20_000.0;
 /// Standard deviations that hold 99.9 % of a normal distribution.
 const Z: f64 = 3.2905;
 
-/// What one direction lost.
+/// Measured loss of one direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredLoss {
-    /// The part that should be lost, from 0 to 1.
+    /// Configured loss, from 0 to 1.
     pub configured: f64,
     /// Frames sent.
     pub sent: u64,
-    /// Frames the emulator says it lost, dropped or cut off.
+    /// Frames that the emulator lost, dropped or cut.
     pub counted: u64,
-    /// Datagrams that did not arrive, those aside for which the receiver had no room.
+    /// Datagrams that did not arrive, receive buffer drops excluded.
     pub missing: u64,
-    /// Frames the emulator damaged: most of them are thrown away on arrival.
+    /// Frames that the emulator corrupted; most are discarded on arrival.
     pub corrupted: u64,
-    /// How much wider than for single losses the spread is, for losses in runs.
+    /// Variance inflation for bursts of loss; 1 for independent losses.
     pub spread: f64,
 }
 
 impl MeasuredLoss {
-    /// Where 99.9 % of repetitions put the part lost, from its count (Wilson's interval).
+    /// 99.9 % confidence interval of the loss (Wilson).
     pub fn interval(&self) -> (f64, f64) {
         let n = self.sent.max(1) as f64 / self.spread;
         let part = self.counted as f64 / self.sent.max(1) as f64;
@@ -57,7 +57,7 @@ impl MeasuredLoss {
         (centre - half, centre + half)
     }
 
-    /// What is wrong with it.
+    /// The deviation from the configuration, if any.
     pub(super) fn deviation(&self) -> Option<String> {
         let most = self.counted + self.corrupted;
         if !(self.counted..=most).contains(&self.missing) {
@@ -70,7 +70,7 @@ impl MeasuredLoss {
         let outside = self.configured < low || self.configured > high;
         outside.then(|| {
             format!(
-                "the link lost {} of {}, {} % were asked for",
+                "the link lost {} of {}, configured {} %",
                 self.counted,
                 self.sent,
                 self.percent()
@@ -78,12 +78,12 @@ impl MeasuredLoss {
         })
     }
 
-    /// The part that should be lost in per cent, without what floating point adds.
+    /// Configured loss in per cent, without floating-point residue.
     fn percent(&self) -> f64 {
         (self.configured * 1e6).round() / 1e4
     }
 
-    /// In words.
+    /// The result as a text.
     pub(super) fn text(&self) -> String {
         let (low, high) = self.interval();
         format!(
@@ -105,7 +105,8 @@ pub(super) fn measure(
 ) -> io::Result<Option<MeasuredLoss>> {
     let plan = testbed.plan();
     let config = plan.link.uncontended(plan.mtu)[direction];
-    // A schedule would change the link while it is measured, and the kernel counts for itself.
+    // A schedule would change the link during the measurement, and a kernel link has no such
+    // counters.
     let uncounted = plan.link.has_schedule() || matches!(plan.link, LinkPlan::Kernel(_));
     if config.loss_mean() == 0.0 || uncounted {
         return Ok(None);
@@ -143,7 +144,7 @@ pub(super) fn measure(
     }))
 }
 
-/// Sends numbers, evenly spaced; gives how many.
+/// Sends numbered datagrams, evenly spaced; gives their count.
 fn send(socket: &UdpSocket, per_s: f64) -> u32 {
     let began = Instant::now();
     let mut sent = 0;
@@ -161,13 +162,13 @@ fn send(socket: &UdpSocket, per_s: f64) -> u32 {
     sent
 }
 
-/// Datagrams that the UDP socket at `port` of the calling thread's host had no room for.
+/// Receive buffer drops of the UDP socket at `port` of the calling thread's host.
 fn drops(port: u16) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
     drops_in(&text, port)
 }
 
-/// From lines `number: address:port ... drops`.
+/// Parses lines `number: address:port ... drops` of /proc/net/udp.
 fn drops_in(text: &str, port: u16) -> u64 {
     let end = format!(":{port:04X}");
     let own = text.lines().find(|line| {
@@ -178,7 +179,7 @@ fn drops_in(text: &str, port: u16) -> u64 {
     last.and_then(|drops| drops.parse().ok()).unwrap_or(0)
 }
 
-/// The numbers that arrive, each once.
+/// The numbers that arrived, each once.
 fn receive_numbers(socket: &UdpSocket) -> BTreeSet<u32> {
     let mut seen = BTreeSet::new();
     let mut buffer = [0; 16];
@@ -220,7 +221,7 @@ mod tests {
 
     #[test]
     fn configured_loss_within_confidence_interval() {
-        // 20 expected, standard deviation 4.4: 45 are too many, unless they come in runs.
+        // 20 expected, standard deviation 4.4: 45 are too many, unless they come in bursts.
         assert!(losses(45, 45, 1.0).deviation().is_some());
         assert_eq!(losses(45, 45, 9.0).deviation(), None);
         let (low, high) = losses(20, 20, 1.0).interval();

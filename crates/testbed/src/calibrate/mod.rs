@@ -1,8 +1,8 @@
-//! What the empty link does, beside what it was told to do.
+//! Measures the empty link, to compare it with its configuration.
 //!
-//! * `ping` - round trips, answered by the other host's kernel.
-//! * `train` - the rate, by more traffic than it carries.
-//! * `losses` - what does not arrive, against the emulator's own count.
+//! * `ping` - RTT, with replies by the other host's kernel.
+//! * `rate` - the rate, with more load than it carries.
+//! * `loss` - missing datagrams, compared with the emulator's counters.
 
 mod loss;
 mod ping;
@@ -17,23 +17,23 @@ use crate::testbed::Testbed;
 use std::io;
 use std::time::Duration;
 
-/// A round trip may differ by this part of what was configured ...
+/// Allowed deviation of the RTT, as a part of the configured one ...
 const ROUND_TRIP_PART: f64 = 0.02;
 
-/// ... or by this, us, whichever is more.
+/// ... or in us, whichever is more.
 const ROUND_TRIP_US: f64 = 50.0;
 
-/// A rate may differ by this part.
+/// Allowed deviation of a rate, as a part.
 const RATE_PART: f64 = 0.01;
 
-/// What an empty link does.
+/// Measurements of an empty link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
-    /// Between the first two hosts, there and back.
+    /// RTT between the first two hosts.
     pub round_trip: MeasuredRtt,
-    /// In each direction.
+    /// Rate of each direction.
     pub rates: [MeasuredRate; 2],
-    /// In each direction; None where the link is to lose nothing.
+    /// Loss of each direction; None if the link is to lose nothing.
     pub losses: [Option<MeasuredLoss>; 2],
 }
 
@@ -41,7 +41,7 @@ pub struct Calibration {
 ///
 /// # Errors
 ///
-/// When a socket cannot be had, or nothing comes through at all.
+/// When a socket cannot be opened, or nothing arrives at all.
 pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
     let round_trip = ping::measure(testbed)?;
     let rates = [rate::measure(testbed, 0)?, rate::measure(testbed, 1)?];
@@ -55,14 +55,14 @@ pub fn calibrate(testbed: &Testbed, seed: u64) -> io::Result<Calibration> {
 }
 
 impl Calibration {
-    /// What is not as configured, one sentence each; empty when the link is what it should be.
+    /// Deviations from the configuration, one sentence each.
     pub fn deviations(&self) -> Vec<String> {
         let trip = &self.round_trip;
         let mut found = Vec::new();
         let allowed = (trip.configured_us * ROUND_TRIP_PART).max(ROUND_TRIP_US);
         if (trip.median_us - trip.configured_us).abs() > allowed {
             found.push(format!(
-                "the empty link's round trip is {:.0} us, {:.0} us were asked for; is the machine busy?",
+                "the empty link's round trip is {:.0} us, configured {:.0} us; is the machine busy?",
                 trip.median_us, trip.configured_us
             ));
         }
@@ -72,7 +72,7 @@ impl Calibration {
             };
             if (rate.measured_bps / wanted - 1.0).abs() > RATE_PART {
                 found.push(format!(
-                    "the link carries {} {way}, {} were asked for; ask for less, or leave more of the processors to it",
+                    "the link carries {} {way}, configured {}; configure less, or leave more of the CPUs to it",
                     rate_text(rate.measured_bps),
                     rate_text(wanted)
                 ));
@@ -85,7 +85,7 @@ impl Calibration {
         found
     }
 
-    /// Name and value of everything measured, for a result.
+    /// Names and values of all measurements, for the results.
     pub fn facts(&self) -> Vec<(String, String)> {
         let trip = &self.round_trip;
         let mut facts = vec![(
@@ -112,10 +112,10 @@ impl Calibration {
     }
 }
 
-/// Directions in words.
+/// Names of the directions.
 const DIRECTION_NAMES: [&str; 2] = ["there", "back"];
 
-/// Bits a second in the unit that fits.
+/// A rate in the unit that fits.
 pub fn rate_text(bps: f64) -> String {
     let (value, unit) = match bps {
         large if large >= 1e9 => (large / 1e9, "Gbit/s"),
@@ -130,7 +130,7 @@ fn sender_and_receiver(testbed: &Testbed, direction: usize) -> [&Host; 2] {
     [direction, 1 - direction].map(|at| &testbed.hosts()[at])
 }
 
-/// The longest that a frame may be under way by the link's delay, both directions together.
+/// Maximum delay of a frame on the empty link, both directions together.
 fn max_delay(testbed: &Testbed) -> Duration {
     let directions = testbed.plan().link.uncontended(testbed.plan().mtu);
     let ps: u64 = directions

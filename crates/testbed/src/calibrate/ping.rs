@@ -1,4 +1,4 @@
-//! Round trips of an empty link.
+//! RTT of an empty link.
 
 use crate::plan::LinkPlan;
 use crate::testbed::Testbed;
@@ -9,39 +9,38 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Round trips measured at most, and for how long.
+/// Samples at most, and for how long.
 const SAMPLES: usize = 100;
 const SPAN: Duration = Duration::from_millis(600);
 
-/// Round trips measured at least, so that the median stands on something.
+/// Samples at least, for a meaningful median.
 const SAMPLES_MIN: usize = 5;
 
-/// Time between two on an ether: the longest gap there is 1 ms.
+/// Pause between echoes on an Ethernet: the longest gap there is 1 ms.
 const ETHER_PAUSE: Duration = Duration::from_millis(3);
 
-/// How long one may take.
+/// Timeout of an echo.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Octets of an echo's Ethernet, IP and ICMP headers, and what it carries.
+/// Octets of an echo's Ethernet, IP and ICMP headers, and of its payload.
 const HEADERS: u64 = 14 + 20 + 8;
 const PAYLOAD: usize = 8;
 
-/// Octets of an IP header without options, which a raw socket hands over too.
+/// Octets of an IP header without options; raw sockets receive it too.
 const IP_HEADER_LEN: usize = 20;
 
-/// Round trips between two hosts over an empty link, answered by the other's kernel, so that no
-/// process has to be woken there.
+/// RTT between two hosts, with replies by the peer's kernel, so that no process has to wake there.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredRtt {
-    /// Both delays and the time the frames take at both rates.
+    /// Both delays and both serialisation times.
     pub configured_us: f64,
-    /// The median measured.
+    /// Median.
     pub median_us: f64,
-    /// The fifth percentile.
+    /// 5th percentile.
     pub low_us: f64,
-    /// The 95th percentile.
+    /// 95th percentile.
     pub high_us: f64,
-    /// How many were measured.
+    /// Number of samples.
     pub samples: usize,
 }
 
@@ -51,7 +50,7 @@ pub(super) fn measure(testbed: &Testbed) -> io::Result<MeasuredRtt> {
     let socket = first.run(move || open(to))??;
     let mut spans = Vec::new();
     let end = Instant::now() + SPAN;
-    // An ether may hold a frame back for the one before it to the same host.
+    // An Ethernet may delay a frame after an earlier one to the same host.
     let pause = match testbed.plan().link {
         LinkPlan::Ether(kind) if kind.config().destination_gap_ps > 0 => ETHER_PAUSE,
         _ => Duration::ZERO,
@@ -83,7 +82,7 @@ fn open(to: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// One round trip.
+/// Measures one round trip.
 fn echo(socket: &OwnedFd, number: u16) -> io::Result<Duration> {
     let message = request(number);
     let began = Instant::now();
@@ -99,14 +98,15 @@ fn echo(socket: &OwnedFd, number: u16) -> io::Result<Duration> {
             )
         })?;
         let answer = buffer[..len].get(IP_HEADER_LEN..).unwrap_or_default();
-        // Type 0 is the reply, and the number says to which request.
+        // Type 0 is an echo reply; the sequence number identifies the request.
         if answer.first() == Some(&0) && answer.get(6..8) == Some(&number.to_be_bytes()) {
             return Ok(span);
         }
     }
 }
 
-/// An echo request (RFC 792): type 8, code 0, checksum, identifier, number, payload of zeros.
+/// An echo request (RFC 792): type 8, code 0, checksum, identifier, sequence number, payload of
+/// zeros.
 fn request(number: u16) -> [u8; 8 + PAYLOAD] {
     const TYPE: u16 = 8 << 8;
     let mut octets = [0; 8 + PAYLOAD];

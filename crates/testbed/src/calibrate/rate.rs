@@ -1,4 +1,4 @@
-//! The rate of an empty link: more is sent than it carries, and what arrives is timed.
+//! Rate of an empty link: it is overloaded, and arrivals are timed.
 
 use crate::host::INTERFACE;
 use crate::sys;
@@ -9,62 +9,62 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The rate of one direction, in octets of Ethernet frames without their check sequence.
+/// Rate of one direction, in octets of Ethernet frames without FCS.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeasuredRate {
-    /// What was asked for, bits a second; None without a limit.
+    /// Configured rate, bit/s; None if unlimited.
     pub configured_bps: Option<f64>,
-    /// What came through, bits a second.
+    /// Measured rate, bit/s.
     pub measured_bps: f64,
 }
 
-/// How long the link is filled.
+/// Length of the measurement.
 const SPAN: Duration = Duration::from_millis(400);
 
-/// A slow link is given longer, for enough frames.
+/// Length on a slow link, for enough frames.
 const SLOW_SPAN: Duration = Duration::from_millis(1200);
 
-/// Below this a link is slow, bits a second: 40 full frames in `SPAN`.
+/// Below this rate a link is slow, bit/s: 40 full frames in `SPAN`.
 const SLOW_BPS: f64 = 1.2e6;
 
-/// TCP may take this long to get up to speed.
+/// Time for TCP slow start.
 const RAMP: Duration = Duration::from_millis(300);
 
-/// Silence after which nothing more comes, besides the link's delay.
+/// Silence after which nothing more is expected, besides the link's delay.
 const SILENCE: Duration = Duration::from_millis(30);
 
-/// How long a link may take to carry its first datagram, besides its delay.
+/// Timeout of the first datagram, besides the link's delay.
 const FIRST_DATAGRAM_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Longest wait for what is still on its way when the rate is known.
+/// Timeout of the wait for datagrams still in flight.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A link is looked at this often.
+/// How often the counters are polled.
 const POLL_INTERVAL: Duration = Duration::from_micros(250);
 
-/// Time a link has to settle after its first datagram.
+/// Time to settle after the first datagram.
 const SETTLE: Duration = Duration::from_millis(40);
 
-/// A call sends datagrams for this part of a second of the link at most, and so many.
+/// Limits of one send call: a part of a second of the link's rate, and a number of datagrams.
 const CALL_PER_S: f64 = 2000.0;
 const CALL_MAX: usize = 40;
 
 /// Octets of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 
-/// Octets of users' data that one call may send.
+/// Octets of user data in one send call at most.
 const DATAGRAM_MAX: usize = 65_000;
 
-/// Octets of Ethernet, IPv4 and TCP headers, the latter with its time stamps.
+/// Octets of Ethernet, IPv4 and TCP headers, with TCP timestamps.
 const TCP_HEADERS: f64 = 14.0 + 20.0 + 32.0;
 
-/// How much more is sent than the link should carry.
+/// Offered load relative to the configured rate.
 const EXCESS: f64 = 1.25;
 
-/// Nice value of the sender, if it may.
+/// Nice value of the sender, if permitted.
 const PRIORITY: i32 = -10;
 
-/// Datagrams are sent in little trains this far apart.
+/// Interval of the datagram trains.
 const TICK: Duration = Duration::from_millis(1);
 
 pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<MeasuredRate> {
@@ -80,19 +80,19 @@ pub(super) fn measure(testbed: &Testbed, direction: usize) -> io::Result<Measure
     })
 }
 
-/// Datagrams a little faster than the link. What reaches the other host's interface is counted by
-/// its kernel: no process has to keep up with it.
+/// Offers datagrams a little faster than the link. The receiving host's kernel counts them, so that
+/// no process has to keep up.
 fn udp_rate(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
     let [from, to] = super::sender_and_receiver(testbed, direction);
     let (from_address, to_address) = (from.address(), to.address());
     let receiver = to.run(move || UdpSocket::bind((to_address, 0)))??;
     let sender = from.run(move || UdpSocket::bind((from_address, 0)))??;
     sender.connect(receiver.local_addr()?)?;
-    // Where it cannot be had, datagrams are handled one by one.
+    // Without GRO datagrams are handled one by one.
     let _ = sys::enable_udp_gro(&receiver);
     let span = if bps < SLOW_BPS { SLOW_SPAN } else { SPAN };
     let full = testbed.plan().mtu as usize + 14;
-    // A frame takes 10 ms of the link at most.
+    // A frame takes at most 10 ms of the link.
     let len = ((bps / 800.0) as usize).clamp(128, full) - HEADERS;
     let call = (bps / 8.0 / CALL_PER_S / (len + HEADERS) as f64) as usize;
     let call = call.min(CALL_MAX).min(DATAGRAM_MAX / len).max(1);
@@ -105,18 +105,19 @@ fn udp_rate(testbed: &Testbed, direction: usize, bps: f64) -> io::Result<f64> {
     let delay = super::max_delay(testbed);
     let arrived = to.run(move || measure_span(delay, span))?;
     stop.store(true, Ordering::Relaxed);
-    // It ends when it is told to.
+    // It ends with the stop flag.
     let _ = sending.join();
-    // The socket stays until all is here: what finds none is answered, on the way back.
+    // Keep the socket until all have arrived: an ICMP port unreachable would use the reverse
+    // direction.
     to.run(move || await_silence(delay))?;
     drop(receiver);
     let (before, after) = arrived?;
     Ok(after.wire_bytes(&before, len) * 8.0 / after.at.duration_since(before.at).as_secs_f64())
 }
 
-/// Sends datagrams of `len` octets at `bps`, `call` with each call, until `stop`.
+/// Sends datagrams of `len` octets at `bps`, `call` per send call, until `stop`.
 fn send(socket: &UdpSocket, len: usize, call: usize, bps: f64, stop: &AtomicBool) {
-    // Where other programs are at work it must not wait its turn with a full buffer.
+    // On a busy machine the sender must not be preempted for long.
     let _ = rustix::process::setpriority_process(None, PRIORITY);
     let message = vec![0; len * call];
     let per_s = bps / 8.0 / ((len + HEADERS) * call) as f64;
@@ -125,7 +126,7 @@ fn send(socket: &UdpSocket, len: usize, call: usize, bps: f64, stop: &AtomicBool
     while !stop.load(Ordering::Relaxed) {
         let due = began.elapsed().as_secs_f64() * per_s;
         while sent < due && !stop.load(Ordering::Relaxed) {
-            // A full buffer is as good as a full link.
+            // A full send buffer keeps the link full too.
             let _ = socket.send(&message);
             sent += 1.0;
         }
@@ -133,7 +134,7 @@ fn send(socket: &UdpSocket, len: usize, call: usize, bps: f64, stop: &AtomicBool
     }
 }
 
-/// What an interface has received so far.
+/// Receive counters of an interface.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct InterfaceCounts {
     at: Instant,
@@ -142,7 +143,7 @@ struct InterfaceCounts {
 }
 
 impl InterfaceCounts {
-    /// By the interface of the calling thread's host.
+    /// Reads those of the calling thread's host.
     fn now() -> io::Result<InterfaceCounts> {
         let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
         let at = Instant::now();
@@ -151,8 +152,8 @@ impl InterfaceCounts {
             .ok_or_else(|| io::Error::other("the interface counts nothing"))
     }
 
-    /// Octets on a wire since `before` of datagrams of `len` octets: each has headers of its own
-    /// there, also where many came as one.
+    /// Wire octets since `before` of datagrams of `len` octets, with headers for each, even if GRO
+    /// merged them.
     fn wire_bytes(&self, before: &InterfaceCounts, len: usize) -> f64 {
         let packets = (self.packets - before.packets) as f64;
         let user = (self.bytes - before.bytes) as f64 - packets * HEADERS as f64;
@@ -160,7 +161,7 @@ impl InterfaceCounts {
     }
 }
 
-/// Octets and packets received, of the testbed's interface.
+/// Received octets and packets of the testbed's interface.
 fn counts(text: &str) -> Option<(u64, u64)> {
     let line = text
         .lines()
@@ -169,7 +170,7 @@ fn counts(text: &str) -> Option<(u64, u64)> {
     Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
-/// The moments of two arrivals about `span` apart, and what came until then.
+/// Counters at two arrivals about `span` apart.
 fn measure_span(delay: Duration, span: Duration) -> io::Result<(InterfaceCounts, InterfaceCounts)> {
     next_arrival(InterfaceCounts::now()?, delay + FIRST_DATAGRAM_TIMEOUT)?;
     std::thread::sleep(SETTLE);
@@ -181,7 +182,7 @@ fn measure_span(delay: Duration, span: Duration) -> io::Result<(InterfaceCounts,
     Ok((before, last))
 }
 
-/// The next moment at which more is there than in `seen`.
+/// Counters at the next arrival after `seen`.
 fn next_arrival(seen: InterfaceCounts, limit: Duration) -> io::Result<InterfaceCounts> {
     let end = Instant::now() + limit;
     loop {
@@ -210,7 +211,7 @@ fn await_silence(delay: Duration) {
     }
 }
 
-/// One TCP connection, timed when it is up to speed.
+/// The rate of one TCP connection after slow start.
 fn tcp_rate(testbed: &Testbed, direction: usize) -> io::Result<f64> {
     let [from, to] = super::sender_and_receiver(testbed, direction);
     let to_address = to.address();
@@ -243,7 +244,7 @@ fn tcp_rate(testbed: &Testbed, direction: usize) -> io::Result<f64> {
         }
     }
     drop(receiver);
-    // It ends when its time is over or the receiver is gone.
+    // It ends at its time or with the receiver.
     let _ = writer.join();
     let seconds = first.map_or(0.0, |first| last.duration_since(first).as_secs_f64());
     if seconds <= 0.0 {
@@ -269,7 +270,7 @@ mod tests {
             bytes: 0,
             packets: 0,
         };
-        // Ten datagrams of 1000 octets, one by one, and as one.
+        // Ten datagrams of 1000 octets, single and merged.
         let one_by_one = InterfaceCounts {
             at,
             bytes: 10_420,

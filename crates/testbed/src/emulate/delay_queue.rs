@@ -1,24 +1,25 @@
-//! Frames under way, by the time of their arrival.
+//! Frames in flight, ordered by arrival time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Octets that all frames under way may take: 10 Gbit/s for 200 ms.
+/// Octets of all frames in flight at most: 10 Gbit/s for 200 ms.
 const BYTES_MAX: usize = 256 << 20;
 
-/// Room of a small buffer: a full frame of the usual MTU.
+/// Capacity of a small buffer: a full frame of the usual MTU.
 const SMALL_BUFFER: usize = 2048;
 
-/// Empty buffers kept for later frames, small ones and those for super-frames: 8 and 16 MiB. Memory
-/// that is given back has to be filled with zeros again before it is used.
+/// Free buffers kept, small and large: 8 and 16 MiB. The kernel would have to zero returned memory
+/// again.
 const SPARE_MAX: usize = 4096;
 const SPARE_LARGE_MAX: usize = 256;
 
-/// Room of a large buffer: the largest frame; smaller frames than a quarter of it get their own.
+/// Capacity of a large buffer, the largest frame; frames below a quarter of it get a buffer of
+/// their own size.
 const LARGE_BUFFER: usize = super::link_thread::FRAME_MAX;
 const LARGE_MIN: usize = 16 << 10;
 
-/// Frames under way.
+/// The frames in flight.
 #[derive(Debug, Default)]
 pub struct DelayQueue {
     order: BinaryHeap<Reverse<(u64, u64, usize)>>,
@@ -37,7 +38,7 @@ struct DelayedFrame {
 }
 
 impl DelayQueue {
-    /// Keeps a frame until `due_ps`; false when there is no room for it.
+    /// Queues a frame until `due_ps`; false if there is no room.
     pub(crate) fn push(&mut self, due_ps: u64, to: Option<usize>, octets: &[u8]) -> bool {
         if self.bytes + octets.len() > BYTES_MAX {
             return false;
@@ -66,7 +67,7 @@ impl DelayQueue {
         self.order.peek().map(|Reverse((due_ps, ..))| *due_ps)
     }
 
-    /// Gives the next frame that is due by `now_ps` to `take`, with its time; false without one.
+    /// Passes the next frame due by `now_ps`, with its time, to `take`; false if there is none.
     pub(crate) fn pop(
         &mut self,
         now_ps: u64,
@@ -94,7 +95,7 @@ impl DelayQueue {
         true
     }
 
-    /// Frames in it.
+    /// Number of frames.
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }

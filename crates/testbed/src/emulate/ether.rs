@@ -1,4 +1,4 @@
-//! A shared ether, paced by the clock.
+//! A shared Ethernet in real time.
 
 use super::link_thread::{Lag, LinkReport, OutputPorts};
 use super::path_model::FrameModel;
@@ -8,23 +8,23 @@ use link::{
 };
 use std::collections::BTreeMap;
 
-/// Octets of an Ethernet header as interfaces of today have it.
+/// Octets of an Ethernet header on today's interfaces.
 const HEADER_LEN: u64 = 14;
 
-/// Octets of the check sequence, which a TAP device does not hand over.
+/// Octets of the FCS, which TAP devices omit.
 const FCS_LEN: u64 = 4;
 
-/// Octets around the data of a frame of the 3 Mbit/s Ethernet: two addresses of one octet, the
-/// type, the check sequence.
+/// Octets around the data in a frame of the 3 Mbit/s Ethernet: two addresses of one octet, type,
+/// checksum.
 const FRAMING_3MB_LEN: u64 = 6;
 
-/// Frames that wait in a station's interface at most; 50 was usual for the systems of the time.
+/// Frames queued in a station's interface at most; 50 was usual for systems of the time.
 const STATION_QUEUE_MAX: usize = 50;
 
-/// Metres between two stations.
+/// Distance between two stations, m.
 const STATION_SPACING_M: u64 = 25;
 
-/// Which ether.
+/// Kind of Ethernet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EtherKind {
     /// 10 Mbit/s, IEEE 802.3.
@@ -34,7 +34,7 @@ pub enum EtherKind {
 }
 
 impl EtherKind {
-    /// Its constants.
+    /// Its parameters.
     pub fn config(self) -> EtherConfig {
         match self {
             EtherKind::TenMegabit => EtherConfig::ten_megabit(),
@@ -42,7 +42,7 @@ impl EtherKind {
         }
     }
 
-    /// Octets on the ether of a frame that has `len` octets here.
+    /// Octets on the cable of a frame that has `len` octets here.
     fn octets(self, len: usize) -> u32 {
         let len = len as u64;
         let octets = match self {
@@ -52,8 +52,8 @@ impl EtherKind {
         u32::try_from(octets).unwrap_or(u32::MAX)
     }
 
-    /// What one station alone gets for frames of `mtu` octets of data: the rate with all gaps, and
-    /// as delay what a short frame takes beyond that rate.
+    /// What a single station gets for frames of `mtu` octets of data: the rate with all gaps, and
+    /// as delay the extra time of a short frame.
     pub fn uncontended(self, mtu: u32) -> LinkConfig {
         const SHORT: usize = 50;
         let config = self.config();
@@ -72,7 +72,7 @@ impl EtherKind {
     }
 }
 
-/// All hosts on one cable.
+/// The cable with all hosts.
 #[derive(Debug)]
 pub struct EtherModel {
     kind: EtherKind,
@@ -85,15 +85,15 @@ pub struct EtherModel {
     before: (EtherCounters, EtherCounts),
 }
 
-/// A frame on the cable or waiting for it.
+/// A frame on the cable or queued for it.
 #[derive(Debug)]
 struct FrameOnCable {
     octets: Vec<u8>,
-    /// Receivers that have not yet heard the last of it.
+    /// Receivers that it has not reached yet.
     receivers: usize,
 }
 
-/// What the ether itself does not count.
+/// Counters that the Ethernet model lacks.
 #[derive(Clone, Copy, Debug, Default)]
 struct EtherCounts {
     offered: u64,
@@ -104,7 +104,7 @@ struct EtherCounts {
 }
 
 impl EtherModel {
-    /// A cable with `stations`, whose backoffs follow `seed`.
+    /// A cable with `stations`, whose backoffs depend on `seed`.
     pub(crate) fn new(kind: EtherKind, stations: usize, seed: u64) -> EtherModel {
         let config = kind.config();
         let mut ether = Ether::new(config, seed);
@@ -123,7 +123,7 @@ impl EtherModel {
         }
     }
 
-    /// Does what happened on the cable.
+    /// Handles the model's events.
     fn process_events(&mut self, now_ps: u64, outputs: &mut OutputPorts) {
         while let Some(event) = self.ether.poll_event() {
             match event {
@@ -152,7 +152,7 @@ impl EtherModel {
         }
     }
 
-    /// One receiver has heard the last of a frame.
+    /// A frame has reached one receiver.
     fn receiver_done(&mut self, tag: u64) {
         if let Some(kept) = self.frames.get_mut(&tag) {
             kept.receivers -= 1;
@@ -201,7 +201,7 @@ impl FrameModel for EtherModel {
         self.ether.deadline()
     }
 
-    /// The cable goes on as it is: frames on it belong to circuits already made.
+    /// The cable keeps its state: frames on it belong to established circuits.
     fn begin(&mut self, _now_ps: u64, _seed: u64) {
         self.before = (self.ether.counters(), self.counts);
         self.lag = Lag::default();
@@ -237,10 +237,10 @@ mod tests {
 
     #[test]
     fn uncontended_rate_excludes_gaps() {
-        // 1538 octets of time for 1514 of frame.
+        // 1538 octet times for a frame of 1514.
         let ten = EtherKind::TenMegabit.uncontended(1500);
         assert_eq!(ten.rate_bps, Some(9_843_953));
-        // 1506 octets at 3 Mbit/s, a bit, and a millisecond: 5.017 ms for 1514 octets.
+        // 1506 octets at 3 Mbit/s, a bit time and 1 ms: 5.017 ms for 1514 octets.
         let three = EtherKind::ThreeMegabit
             .uncontended(1500)
             .rate_bps

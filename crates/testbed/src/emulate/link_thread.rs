@@ -1,4 +1,4 @@
-//! A thread that carries frames.
+//! The thread that emulates a link.
 
 use super::path_model::FrameModel;
 use crate::error::TestbedError;
@@ -15,37 +15,37 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A frame with its Ethernet header and, of a super-frame, the header in front of that.
+/// Largest frame with its Ethernet header and, if a super-frame, its virtio header.
 pub const FRAME_MAX: usize = 65_536 + 128;
 
-/// Frames read from one port before others have their turn and due frames are written.
+/// Frames read from a port before other ports and due frames are served.
 const BATCH: usize = 32;
 
-/// A sleep longer than this may let the processor halt, from which it takes longer to wake, ns.
+/// A longer sleep may let the CPU enter an idle state with a longer wake-up, ns.
 const IDLE_STATE_NS: u64 = 250_000;
 
-/// Sleeps end before a frame is due by as much as earlier ones were late, within these bounds, ns.
-/// The rest is spent looking at the clock.
+/// Sleeps end early by the average lateness of earlier ones, within these bounds, ns; the rest is
+/// spent spinning.
 const WAKE_EARLY_NS: (u64, u64) = (10_000, 200_000);
 
-/// How often a lane is woken to learn how long that takes, and how far apart.
+/// Wake-up samples, and their interval.
 const WAKEUP_SAMPLES: usize = 15;
 const WAKEUP_SAMPLE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Nice value of a lane.
+/// Nice value of the thread.
 const THREAD_NICE: i32 = -15;
 
-/// Longest sleep, ns, so that a lost wake-up would only cost this.
+/// Longest sleep, ns; it bounds the effect of a lost wake-up.
 const SLEEP_MAX_NS: u64 = 1_000_000_000;
 
-/// A host's interface, as this process sees it.
+/// A host's interface, as seen by this process.
 #[derive(Debug)]
 pub struct Port {
     device: OwnedFd,
 }
 
 impl Port {
-    /// Frames go through `device`, which must not block.
+    /// Uses `device`, which must be non-blocking.
     pub(crate) fn new(device: OwnedFd) -> Port {
         Port { device }
     }
@@ -55,7 +55,7 @@ impl Port {
         Ok(Port { device })
     }
 
-    /// The next frame the host sent; None when there is none.
+    /// Reads the next frame from the host; None if there is none.
     fn read(&self, buffer: &mut [u8]) -> Option<usize> {
         match rustix::io::read(&self.device, buffer) {
             Ok(len) if len > 0 => Some(len),
@@ -63,7 +63,7 @@ impl Port {
         }
     }
 
-    /// Hands the host a frame; whether it took it.
+    /// Writes a frame to the host; false if it was refused.
     fn write(&self, frame: &[u8]) -> bool {
         loop {
             match rustix::io::write(&self.device, frame) {
@@ -75,7 +75,7 @@ impl Port {
     }
 }
 
-/// The ports of a lane that frames may be written to, by host number.
+/// The ports that frames are written to, by host number.
 #[derive(Debug)]
 pub struct OutputPorts {
     ports: Vec<Option<Port>>,
@@ -84,7 +84,7 @@ pub struct OutputPorts {
 }
 
 impl OutputPorts {
-    /// Writes a frame to the host numbered `to`, or to every one.
+    /// Writes a frame to the host numbered `to`, or to all.
     pub(crate) fn write(&mut self, to: Option<usize>, frame: &[u8]) {
         match to {
             Some(number) => {
@@ -114,21 +114,21 @@ impl OutputPorts {
 /// How late frames were written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Frames that waited for their time.
+    /// Frames that were delayed.
     pub frames: u64,
     /// Sum of their lags, ns.
     pub sum_ns: u64,
-    /// The largest, ns.
+    /// Largest lag, ns.
     pub max_ns: u64,
-    /// Those late by more than 50 us.
+    /// Frames with a lag above 50 us.
     pub late: u64,
 }
 
-/// A lag that shows in a delay, ns.
+/// A lag that affects measured delays, ns.
 const LATE_NS: u64 = 50_000;
 
 impl Lag {
-    /// Counts a frame that was due at `due_ps` and written at `now_ps`.
+    /// Counts a frame due at `due_ps` and written at `now_ps`.
     pub(crate) fn record(&mut self, due_ps: u64, now_ps: u64) {
         let ns = now_ps.saturating_sub(due_ps) / 1000;
         self.frames += 1;
@@ -143,44 +143,43 @@ impl Lag {
     }
 }
 
-/// What a lane did since its measurement began.
+/// What a link thread did since the measurement began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkReport {
-    /// The model's counts: frames as they were read, super-frames counted once; octets as they
-    /// would be on a wire.
+    /// The model's counters: super-frames count as one frame, octets as on the wire.
     pub link: LinkCounters,
-    /// Frames handed to hosts, super-frames counted once.
+    /// Frames written to hosts; super-frames count as one.
     pub written: u64,
-    /// Frames a host's interface did not take.
+    /// Frames that a host's interface refused.
     pub refused: u64,
-    /// Frames dropped because those under way filled the emulator's memory.
+    /// Frames dropped because the delay queue was full.
     pub overflowed: u64,
-    /// Frames under way now.
+    /// Frames in flight now.
     pub in_flight: u64,
-    /// Transmissions that collided; only on a shared ether.
+    /// Collisions; shared Ethernet only.
     pub collisions: u64,
-    /// How late frames were.
+    /// How late frames were written.
     pub lag: Lag,
-    /// Processor time of the lane, ns: reading, the model, and the hosts' receiving, which the
-    /// kernel does within the write.
+    /// CPU time of the thread, ns: reading, the model, and the hosts' receive processing, which the
+    /// kernel does within write(2).
     pub cpu_ns: u64,
     /// Time since the measurement began, ns.
     pub elapsed_ns: u64,
 }
 
-/// What a lane is told.
+/// Commands to a link thread.
 enum Command {
     Begin(u64, Sender<()>),
     End(Sender<LinkReport>),
     Report(Sender<LinkReport>),
-    /// Say how late this is, given at the time, ns.
+    /// Answer with the time since this one, ns.
     MeasureWakeup(u64, Sender<u64>),
-    /// Take frames that end a sleep for so much older, ns.
+    /// Take the arrival of frames that end a sleep as this much earlier, ns.
     SetWakeupLatency(u64),
     Stop,
 }
 
-/// A lane's thread.
+/// Handle of a link thread.
 #[derive(Debug)]
 pub struct LinkThread {
     commands: Sender<Command>,
@@ -188,7 +187,7 @@ pub struct LinkThread {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Says that there are orders: a flag to look at, a descriptor to wake from a sleep.
+/// Wakes the thread for commands: a flag to poll, an eventfd to end a sleep.
 #[derive(Debug)]
 struct WakeupEvent {
     signalled: AtomicBool,
@@ -196,7 +195,7 @@ struct WakeupEvent {
 }
 
 impl LinkThread {
-    /// Carries frames from the ports of `from` to those of `to`.
+    /// Starts a thread that passes frames from the ports of `from` to those of `to`.
     pub(crate) fn start(
         name: &str,
         from: Vec<Option<Port>>,
@@ -245,8 +244,8 @@ impl LinkThread {
         self.request(Command::End).unwrap_or_default()
     }
 
-    /// Learns how long it takes to wake for a frame. The lower quartile stands for all, so that a
-    /// busy moment makes no frame older than it is.
+    /// Measures the wake-up latency. The lower quartile is used, so that a busy moment does not
+    /// backdate frames.
     pub(crate) fn measure_wakeup(&self) {
         let mut late_ns: Vec<u64> = Vec::new();
         for _ in 0..WAKEUP_SAMPLES {
@@ -263,7 +262,7 @@ impl LinkThread {
         self.request(Command::Report).unwrap_or_default()
     }
 
-    /// The lane's answer; None from one that is gone.
+    /// Sends a command and waits for the answer; None if the thread has ended.
     fn request<T>(&self, command: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
         let (done, answer) = channel();
         self.send(command(done));
@@ -273,7 +272,7 @@ impl LinkThread {
     fn send(&self, command: Command) {
         if self.commands.send(command).is_ok() {
             self.wakeup.signalled.store(true, Ordering::Release);
-            // A counter that is full wakes the lane just as well.
+            // A full counter wakes the thread too.
             let _ = rustix::io::write(&self.wakeup.event, &1u64.to_ne_bytes());
         }
     }
@@ -283,26 +282,26 @@ impl Drop for LinkThread {
     fn drop(&mut self) {
         self.send(Command::Stop);
         if let Some(thread) = self.thread.take() {
-            // One that panicked has ended as well.
+            // A panic was already printed.
             let _ = thread.join();
         }
     }
 }
 
-/// How late sleeps end, as a running mean: short ones, and those that may halt the processor.
+/// How late sleeps end, as running means: short sleeps, and those that may reach an idle state.
 #[derive(Clone, Copy, Debug, Default)]
 struct SleepLatency {
     mean_ns: [u64; 2],
 }
 
 impl SleepLatency {
-    /// How much before `left_ns` from now a sleep should end.
+    /// How much earlier a sleep of `left_ns` should end.
     fn early_ns(&self, left_ns: u64) -> u64 {
         let mean_ns = self.mean_ns[usize::from(left_ns > IDLE_STATE_NS)];
         (mean_ns * 3 / 2).clamp(WAKE_EARLY_NS.0, WAKE_EARLY_NS.1)
     }
 
-    /// A sleep of `asked_ns` that nothing ended early took `slept_ns`.
+    /// Adds a sleep of `asked_ns` that took `slept_ns` and was not interrupted.
     fn learn(&mut self, asked_ns: u64, slept_ns: u64) {
         let late_ns = slept_ns.saturating_sub(asked_ns);
         let mean_ns = &mut self.mean_ns[usize::from(asked_ns > IDLE_STATE_NS)];
@@ -310,7 +309,7 @@ impl SleepLatency {
     }
 }
 
-/// Readings when a measurement began.
+/// Readings at the begin of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 struct StartReadings {
     at_ns: u64,
@@ -319,7 +318,7 @@ struct StartReadings {
     refused: u64,
 }
 
-/// The inside of a lane.
+/// The state of the thread.
 struct LinkLoop<C> {
     from: Vec<Option<Port>>,
     outputs: OutputPorts,
@@ -328,20 +327,19 @@ struct LinkLoop<C> {
     wakeup: Arc<WakeupEvent>,
     began: StartReadings,
     sleep_latency: SleepLatency,
-    /// How long it takes to wake, ns.
+    /// Wake-up latency, ns.
     wakeup_latency_ns: u64,
-    /// When the sleep began that somebody has just ended, ns.
+    /// Begin of the sleep that a frame or command has just ended, ns.
     slept_since_ns: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl<C: FrameModel> LinkLoop<C> {
     fn run(mut self) {
-        // A thread's timers are late by 50 us unless it says that it minds. Where it may not say
-        // so, the lag shows it.
+        // The default timer slack is 50 us. If it cannot be changed, the lag shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        // Where hosts share its processor a lane goes first, if it may: a link does not wait for
-        // its hosts. This is the priority of the thread alone.
+        // If hosts share its CPU, the link goes first, if permitted. This is the priority of this
+        // thread alone.
         let _ = rustix::process::setpriority_process(None, THREAD_NICE);
         self.began = self.now();
         loop {
@@ -349,7 +347,7 @@ impl<C: FrameModel> LinkLoop<C> {
                 return;
             }
             let mut now_ps = now_ps();
-            // Time goes forward: what came before this moment is taken in first.
+            // After a wake-up, read frames that arrived before now, then deliver.
             if self.slept_since_ns.is_none() {
                 self.model.deliver(now_ps, &mut self.outputs);
             }
@@ -377,7 +375,7 @@ impl<C: FrameModel> LinkLoop<C> {
         }
     }
 
-    /// Takes what the host at `at` has sent; gives the number of frames.
+    /// Reads frames from the host at `at`; gives their number.
     fn read_port(&mut self, at: usize) -> usize {
         for count in 0..BATCH {
             let port = self.from[at].as_ref();
@@ -391,8 +389,8 @@ impl<C: FrameModel> LinkLoop<C> {
         BATCH
     }
 
-    /// When the frame came that was read just now: the one that ended a sleep did so before the lane
-    /// was awake, but not before it slept.
+    /// Arrival time of the frame just read: one that ended a sleep arrived a wake-up latency
+    /// earlier, but not before the sleep began.
     fn arrival_ps(&mut self) -> u64 {
         let now_ns = clock_ns(ClockId::Monotonic);
         let came_ns = match self.slept_since_ns.take() {
@@ -402,7 +400,7 @@ impl<C: FrameModel> LinkLoop<C> {
         came_ns.wrapping_mul(1000)
     }
 
-    /// Sleeps for `ns`, and learns how late sleeps end.
+    /// Sleeps for `ns`, and measures how late the sleep ends.
     fn timed_sleep(&mut self, ns: u64) {
         let began_ns = clock_ns(ClockId::Monotonic);
         if self.sleep(ns) {
@@ -411,8 +409,7 @@ impl<C: FrameModel> LinkLoop<C> {
         }
     }
 
-    /// Sleeps until a host sends, an order comes, or `ns` have passed; true for the
-    /// last.
+    /// Sleeps until a frame or a command arrives, or for `ns`; true for the latter.
     fn sleep(&mut self, ns: u64) -> bool {
         let began_ns = clock_ns(ClockId::Monotonic);
         let ports = self.from.iter().flatten().map(|port| port.device.as_fd());
@@ -425,13 +422,13 @@ impl<C: FrameModel> LinkLoop<C> {
             tv_sec: (ns / 1_000_000_000) as i64,
             tv_nsec: (ns % 1_000_000_000) as i64,
         };
-        // A signal only makes the sleep shorter.
+        // A signal may shorten the sleep.
         let ended = poll(&mut waited, Some(&span));
         self.slept_since_ns = matches!(ended, Ok(1..)).then_some(began_ns);
         matches!(ended, Ok(0))
     }
 
-    /// Does what was ordered; true when it is to stop.
+    /// Handles commands; true for stop.
     fn handle_commands(&mut self) -> bool {
         let mut counter = [0; 8];
         let _ = rustix::io::read(&self.wakeup.event, &mut counter);
@@ -485,7 +482,7 @@ fn clock_ns(clock: ClockId) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// The links' clock: ps since the system began, which lasts for 200 days.
+/// The links' clock: ps since boot, which overflow after 200 days.
 fn now_ps() -> u64 {
     clock_ns(ClockId::Monotonic).wrapping_mul(1000)
 }

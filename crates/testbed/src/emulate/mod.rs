@@ -1,16 +1,15 @@
-//! Links emulated in this process: frames read from one host's interface, kept as long as the
-//! model says, written to another's.
+//! Links emulated in this process: frames are read from one host's interface, delayed by the model,
+//! and written to another's.
 //!
-//! * [`lane`] - a thread: read, ask the model, wait, write.
-//! * [`carrier`] - what a model makes of frames, and the frames it keeps meanwhile.
-//! * [`ether`] - the same for a cable that all hosts share.
-//! * [`store`] - frames under way, by the time of their arrival.
-//! * [`superframe`] - many segments in one frame, and what they are on a wire.
+//! * [`link_thread`] - the thread: read, ask the model, wait, write.
+//! * [`path_model`] - the fate of frames on a path.
+//! * [`ether`] - the same for an Ethernet that all hosts share.
+//! * [`delay_queue`] - frames in flight, by arrival time.
+//! * [`superframe`] - GSO super-frames, and their size on the wire.
 //!
-//! A frame's arrival at the link is stamped when it is read; one that ends a sleep has come as long
-//! before as the lane usually takes to wake. How much later than due frames were
-//! written is reported as lag. The processor time of the lanes is measured by itself; no host is
-//! charged for it.
+//! A frame's arrival is stamped when it is read; for one that ends a sleep the usual wake-up
+//! latency is subtracted. How late frames are written is reported as lag. The threads' CPU time is
+//! measured separately and charged to no host.
 
 pub mod delay_queue;
 pub mod ether;
@@ -24,14 +23,14 @@ use link::Path;
 use link_thread::{LinkReport, LinkThread, Port};
 use path_model::PathModel;
 
-/// An emulated link at work.
+/// A running emulated link.
 #[derive(Debug)]
 pub struct Emulator {
     lanes: Vec<LinkThread>,
 }
 
 impl Emulator {
-    /// A path between ports at even places and those at odd ones, a lane for each direction.
+    /// A path between the ports at even and at odd positions, with a thread for each direction.
     pub(crate) fn path(
         ports: Vec<Port>,
         path: &Path,
@@ -58,7 +57,7 @@ impl Emulator {
         Ok(Emulator { lanes })
     }
 
-    /// One cable for all ports, and one lane.
+    /// One Ethernet for all ports, with one thread.
     pub(crate) fn ether(
         ports: Vec<Port>,
         kind: EtherKind,
@@ -74,25 +73,23 @@ impl Emulator {
         Ok(Emulator { lanes })
     }
 
-    /// Learns how long its lanes take to wake, while nothing else is to do.
+    /// Measures the threads' wake-up latency, while idle.
     pub(crate) fn measure_wakeup(&self) {
         self.lanes.iter().for_each(LinkThread::measure_wakeup);
     }
 
-    /// Begins a measurement: counts start from zero, the schedule at its beginning, and the i-th
-    /// frame meets the fate that `seed` has for it. Until then, and after [`Emulator::end`], the
-    /// link has its rate and delay and no faults.
+    /// Begins a measurement: counters and schedule restart, and `seed` decides the fate of each
+    /// frame. Outside measurements the link has its rate and delay but no faults.
     pub fn begin(&self, seed: u64) {
         self.lanes.iter().for_each(|lane| lane.begin(seed));
     }
 
-    /// Ends it; what each direction did since [`Emulator::begin`]; a shared ether is one
-    /// lane.
+    /// Ends the measurement; reports each direction, or the shared Ethernet as one.
     pub fn end(&self) -> Vec<LinkReport> {
         self.lanes.iter().map(LinkThread::end).collect()
     }
 
-    /// What each direction did since [`Emulator::begin`] so far.
+    /// Reports each direction since [`Emulator::begin`].
     pub fn report(&self) -> Vec<LinkReport> {
         self.lanes.iter().map(LinkThread::report).collect()
     }

@@ -1,4 +1,4 @@
-//! What a model makes of frames, and the frames it keeps meanwhile.
+//! The fate and delay of frames.
 
 use super::delay_queue::DelayQueue;
 use super::link_thread::{Lag, LinkReport, OutputPorts};
@@ -6,34 +6,34 @@ use super::superframe::{VNET_HEADER_LEN, wire_frames};
 use crate::host::host_number;
 use link::{Link, LinkConfig, Path};
 
-/// Decides about frames and keeps them until they are due.
+/// A model that decides the fate of frames and delays them.
 pub trait FrameModel: Send {
-    /// Takes a frame that host `from` sent at `now_ps`.
+    /// Takes a frame sent by host `from` at `now_ps`.
     fn offer(&mut self, now_ps: u64, from: usize, octets: &mut [u8], outputs: &mut OutputPorts);
 
-    /// Writes what is due by `now_ps`.
+    /// Writes frames due by `now_ps`.
     fn deliver(&mut self, now_ps: u64, outputs: &mut OutputPorts);
 
-    /// When it next has something to do.
+    /// The time of its next event.
     fn due_ps(&self) -> Option<u64>;
 
     /// Begins a measurement.
     fn begin(&mut self, now_ps: u64, seed: u64);
 
-    /// Ends it.
+    /// Ends a measurement.
     fn end(&mut self);
 
-    /// What the model did since the measurement began; times and writes are the lane's to add.
+    /// The model's part of the report; the thread adds times and writes.
     fn report(&self) -> LinkReport;
 }
 
-/// One direction of a path.
+/// The model of one direction of a path.
 #[derive(Debug)]
 pub struct PathModel {
     path: Path,
     direction: usize,
     link: Link,
-    /// When the measurement began; None between measurements.
+    /// Begin of the measurement; None outside measurements.
     began_ps: Option<u64>,
     change_ps: Option<u64>,
     queue: DelayQueue,
@@ -43,7 +43,7 @@ pub struct PathModel {
 }
 
 impl PathModel {
-    /// Direction 0 or 1 of `path`; frames have a header in front when they are super-frames.
+    /// Direction 0 or 1 of `path`; super-frames have a virtio header.
     pub(crate) fn new(path: Path, direction: usize, seed: u64, super_frames: bool) -> PathModel {
         let config = without_faults(path.directions[direction]);
         PathModel {
@@ -59,7 +59,7 @@ impl PathModel {
         }
     }
 
-    /// Follows the schedule up to `now_ps`.
+    /// Applies schedule changes up to `now_ps`.
     fn apply_schedule(&mut self, now_ps: u64) {
         let (Some(epoch_ps), Some(change_ps)) = (self.began_ps, self.change_ps) else {
             return;
@@ -92,7 +92,7 @@ impl FrameModel for PathModel {
             return;
         };
         if let Some(bit) = verdict.corrupt_bit {
-            // Faults befall single frames, which have no header in front.
+            // Faults affect single frames only, which have no virtio header.
             octets[(bit / 8) as usize] ^= 1 << (bit % 8);
         }
         let to = host_number(octets.get(self.vnet_header_len..).unwrap_or_default());
@@ -146,8 +146,8 @@ impl FrameModel for PathModel {
     }
 }
 
-/// The link while nothing is measured: circuits are made over it, and none shall fail for a fault
-/// that belongs to the measurement.
+/// The configuration outside measurements: establishing circuits must not fail by faults meant for
+/// the measurement.
 fn without_faults(config: LinkConfig) -> LinkConfig {
     LinkConfig {
         loss_ppm: 0,

@@ -1,15 +1,15 @@
-//! Super-frames: several segments in one frame, cut up by whoever really sends them.
+//! GSO super-frames: several segments in one frame, to be segmented by the interface.
 //!
-//! In front of the frame stands a `struct virtio_net_hdr` of ten octets, which says how long the
-//! segments are. It goes to the receiving host as it came, so that nobody cuts or sums anything.
+//! A `struct virtio_net_hdr` of ten octets in front gives the segment size. It is passed on
+//! unchanged, so that nothing is segmented or checksummed.
 
-/// Octets of the header in front of a frame.
+/// Octets of the virtio header.
 pub(crate) const VNET_HEADER_LEN: usize = 10;
 
 /// Octets of an Ethernet header.
 const ETHER_HEADER_LEN: usize = 14;
 
-/// Frames and octets that a frame would be on a wire; `octets` begin with the header in front.
+/// Frames and octets on the wire of a frame with its virtio header.
 pub(crate) fn wire_frames(octets: &[u8]) -> (u64, usize) {
     let len = octets.len().saturating_sub(VNET_HEADER_LEN);
     let segment = u16_at(octets, 4);
@@ -21,7 +21,7 @@ pub(crate) fn wire_frames(octets: &[u8]) -> (u64, usize) {
     (segments as u64, len + (segments - 1) * header)
 }
 
-/// Octets of all headers of a segment: up to the checksummed part and the transport's own there.
+/// Octets of all headers of a segment: up to the transport header (csum_start), and that header.
 fn header_len(octets: &[u8]) -> usize {
     const TCP: [u8; 2] = [1, 4];
     const OFFSET_IN_TCP: usize = 12;
@@ -38,7 +38,7 @@ fn header_len(octets: &[u8]) -> usize {
     start + transport
 }
 
-/// A number in the header, in the byte order of this machine.
+/// A number of the virtio header, in native byte order.
 fn u16_at(octets: &[u8], at: usize) -> usize {
     let pair = octets.get(at..at + 2);
     pair.map_or(0, |pair| {

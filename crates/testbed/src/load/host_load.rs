@@ -1,4 +1,4 @@
-//! Copies of the artificial workload in a host.
+//! The artificial workload in a host.
 
 use super::task::LoadTask;
 use crate::host::Host;
@@ -8,23 +8,23 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Copies in a host at most: each is a process with a folder.
+/// Processes of the load in a host at most.
 pub const COPIES_MAX: u32 = 64;
 
-/// How long a copy may take to end once its input has: the part it is at.
+/// How long a process may take to end after its input: its current task.
 const END_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LoadProgress {
-    /// Processor seconds of all copies and the programs they ran.
+    /// CPU time of all processes and their children, s.
     pub cpu_s: f64,
-    /// How often each part was done, all copies together.
+    /// Completions of each task, all processes together.
     pub done: BTreeMap<String, u64>,
 }
 
 impl LoadProgress {
-    /// What was done since `earlier`.
+    /// The progress since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &LoadProgress) -> LoadProgress {
         let done = self.done.iter().map(|(part, count)| {
@@ -38,7 +38,7 @@ impl LoadProgress {
     }
 }
 
-/// A load at work. It ends with this value.
+/// A running load; dropping it ends it.
 #[derive(Debug)]
 pub struct HostLoad {
     copies: Vec<LoadProcess>,
@@ -52,12 +52,12 @@ struct LoadProcess {
 }
 
 impl HostLoad {
-    /// Starts `copies` in `host` (None for the host this process is in), all at once, and waits
-    /// until all work. `program arguments... PART...` must call [`super::worker::main`].
+    /// Starts `copies` processes in `host` (None for this host) and waits until all run. `program
+    /// arguments... TASK...` must call [`super::worker::main`].
     ///
     /// # Errors
     ///
-    /// When a copy cannot be started.
+    /// When a process cannot be started.
     pub fn start(
         host: Option<&Host>,
         copies: u32,
@@ -79,16 +79,16 @@ impl HostLoad {
             };
             load.copies.push(LoadProcess::new(child?)?);
         }
-        // The first answer comes from a copy that has begun.
+        // A process answers only once it runs.
         load.progress()?;
         Ok(load)
     }
 
-    /// How far it is.
+    /// Queries the progress.
     ///
     /// # Errors
     ///
-    /// When a copy has ended.
+    /// When a process has ended.
     pub fn progress(&mut self) -> io::Result<LoadProgress> {
         let mut progress = LoadProgress::default();
         for copy in &mut self.copies {
@@ -122,7 +122,7 @@ impl LoadProcess {
         })
     }
 
-    /// Adds what this copy has done.
+    /// Adds the progress of this process.
     fn query(&mut self, into: &mut LoadProgress) -> io::Result<()> {
         let gone = |_| io::Error::other("a copy of the host load has ended");
         if let Some(questions) = &mut self.queries {
@@ -154,7 +154,7 @@ impl LoadProcess {
                 _ => return,
             }
         }
-        // It may be gone by now; then there is nothing to kill and it is reaped just the same.
+        // It may have ended already; reap it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Other pairs of hosts that send over the same link.
+//! Cross traffic: other pairs of hosts that send over the same link.
 
 use crate::host::Host;
 use crate::testbed::Testbed;
@@ -9,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Octets of a message: the study's.
+/// Octets of a message, as in the study.
 const MESSAGE: usize = 1024;
 
-/// How long a connection may take to be made, and its first message to arrive.
+/// Timeout of the connects, and of the first message.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pairs of hosts that send. They stop with this value.
+/// Pairs of hosts that send until this is dropped.
 #[derive(Debug)]
 pub struct LinkLoad {
     sockets: Vec<TcpStream>,
@@ -24,13 +24,13 @@ pub struct LinkLoad {
 }
 
 impl LinkLoad {
-    /// Lets `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as they
-    /// can: hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one. Once this
-    /// returns, something of every pair has arrived.
+    /// Has `pairs` of hosts of `testbed` send messages of 1024 octets over TCP as fast as possible:
+    /// hosts 2 to 3, 4 to 5 and so on. The first pair is the measured one. Returns when data of
+    /// each pair have arrived.
     ///
     /// # Errors
     ///
-    /// When the testbed has too few hosts, a connection cannot be made, or nothing arrives on it.
+    /// When the testbed has too few hosts, a connect fails, or nothing arrives.
     pub fn start(testbed: &Testbed, pairs: usize) -> io::Result<LinkLoad> {
         let mut load = LinkLoad {
             sockets: Vec::new(),
@@ -50,7 +50,7 @@ impl LinkLoad {
         Ok(load)
     }
 
-    /// Octets of messages that arrived so far, all pairs together.
+    /// Octets received so far by all pairs.
     pub fn received_bytes(&self) -> u64 {
         let all = self.received.iter();
         all.map(|received| received.load(Ordering::Relaxed)).sum()
@@ -103,7 +103,7 @@ fn receive(mut socket: TcpStream, received: &AtomicU64) {
 impl Drop for LinkLoad {
     fn drop(&mut self) {
         for socket in &self.sockets {
-            // One that its peer closed is shut down already.
+            // The peer may have closed it.
             let _ = socket.shutdown(Shutdown::Both);
         }
         for thread in self.threads.drain(..) {

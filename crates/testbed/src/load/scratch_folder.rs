@@ -1,25 +1,25 @@
-//! Folders that are removed after use, if need be by the next run.
+//! Temporary folders, removed on drop or by the next run.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How the names of all these folders begin.
+/// Prefix of their names.
 const PREFIX: &str = "towpath-load-";
 
-/// A folder in the system's temporary place, named after this process.
+/// A folder in the system's temporary folder, named after this process.
 #[derive(Debug)]
 pub struct ScratchFolder {
     path: PathBuf,
 }
 
 impl ScratchFolder {
-    /// Makes a new one.
+    /// Creates a folder.
     ///
     /// # Errors
     ///
-    /// When it cannot be made.
+    /// A system error.
     pub fn create() -> io::Result<ScratchFolder> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl ScratchFolder {
         Ok(ScratchFolder { path })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -39,12 +39,12 @@ impl ScratchFolder {
 
 impl Drop for ScratchFolder {
     fn drop(&mut self) {
-        // What cannot be removed now is swept by the next run.
+        // On failure the next run removes it.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
 
-/// Removes the folders of processes that are gone; gives how many.
+/// Removes folders of processes that have ended; gives their number.
 pub fn sweep() -> usize {
     let Ok(entries) = fs::read_dir(std::env::temp_dir()) else {
         return 0;
@@ -53,12 +53,12 @@ pub fn sweep() -> usize {
         let name = entry.file_name();
         name.to_str().is_some_and(|name| is_abandoned(name, PREFIX))
     });
-    // Those of other users are theirs to remove.
+    // Other users' folders are theirs to remove.
     left.filter(|entry| fs::remove_dir_all(entry.path()).is_ok())
         .count()
 }
 
-/// Whether this is the name of a folder, `prefix` in front, whose process is gone.
+/// Whether the name, with `prefix`, is that of a folder whose process has ended.
 pub(crate) fn is_abandoned(name: &str, prefix: &str) -> bool {
     let Some(rest) = name.strip_prefix(prefix) else {
         return false;
@@ -72,14 +72,14 @@ pub(crate) fn is_abandoned(name: &str, prefix: &str) -> bool {
     }
 }
 
-/// When a process started, in ticks since the system did, which tells it from a later one of the
-/// same number; None when there is no such process.
+/// Start time of a process in ticks since boot, which tells it from a later one with the same PID;
+/// None if there is no such process.
 pub(crate) fn start_time_of(process: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The command name, in parentheses, may contain anything.
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();
-    // One that has ended and that nobody has asked about is gone too.
+    // A zombie has ended too.
     let ended = matches!(fields.next()?, "Z" | "X");
     let started = fields.nth(18)?.parse().ok();
     started.filter(|_| !ended)
@@ -92,7 +92,7 @@ mod tests {
     #[test]
     fn sweep_removes_only_abandoned_folders() {
         let folder = ScratchFolder::create().expect("a folder");
-        // No process has this number: it is larger than the kernel gives.
+        // Above the kernel's largest PID.
         let dead = std::env::temp_dir().join(format!("{PREFIX}4194400-17-{}", std::process::id()));
         fs::create_dir_all(dead.join("inside")).expect("a folder");
         assert!(sweep() >= 1);
@@ -109,7 +109,7 @@ mod tests {
         assert!(!is_orphan("towpath-load-"));
         assert!(!is_orphan("towpath-load-x-1-2"));
         assert!(!is_orphan("something"));
-        // The same process number, started at another time.
+        // The same PID, started at another time.
         assert!(is_orphan(&format!("{PREFIX}{}-1-0", std::process::id())));
     }
 }

@@ -1,4 +1,4 @@
-//! The parts of the artificial workload.
+//! The tasks of the artificial workload.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,26 +8,26 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 
-/// A piece of work of fixed size.
+/// A task of fixed size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LoadTask {
-    /// A C file is compiled; nothing where there is no compiler.
+    /// Compiles a C file; nothing without a compiler.
     Compile,
     /// Arithmetic in registers.
     Cpu,
-    /// Text is filled and justified.
+    /// Fills and justifies text.
     Format,
-    /// A file is edited line by line and written again.
+    /// Edits a file line by line.
     Edit,
-    /// A file of 60,000 octets is copied.
+    /// Copies a file of 60,000 octets.
     Copy,
-    /// `ps -alx` and `who`; where they are absent the same files are read.
+    /// `ps -alx` and `who`, or reading the same files.
     Status,
-    /// Memory is copied that no cache holds.
+    /// Copies memory beyond the caches.
     Memory,
-    /// A file is written through to the disk.
+    /// Writes a file and syncs it.
     Disk,
-    /// System calls that do next to nothing.
+    /// Trivial system calls.
     Calls,
 }
 
@@ -53,22 +53,22 @@ const ALL: [(LoadTask, &str); 9] = [
     (LoadTask::Calls, "calls"),
 ];
 
-/// Octets of the file that is copied: the study's.
+/// Octets of the copied file, as in the study.
 const FILE: usize = 60_000;
 
-/// Rounds of the processor job: about 20 ms at 3 GHz, as long as the other parts.
+/// Rounds of the CPU-bound task: about 20 ms at 3 GHz, as long as the other tasks.
 const ROUNDS: u64 = 10_000_000;
 
-/// Any number but zero, from which the xorshift generator of Marsaglia (2003) starts.
+/// Non-zero seed of the xorshift generator (Marsaglia 2003).
 const SEED: u64 = 88_172_645_463_325_252;
 
-/// Octets copied in memory, twice the last-level cache of most machines.
+/// Octets of memory copied: twice the last-level cache of most machines.
 const MEMORY: usize = 64 << 20;
 
-/// System calls a turn: about 20 ms at 0.2 us each.
+/// System calls per run: about 20 ms at 0.2 us each.
 const CALLS: u32 = 100_000;
 
-/// Words of the text that is formatted, and columns of a line.
+/// Words of the formatted text, and columns of a line.
 const WORDS: usize = 20_000;
 const COLUMNS: usize = 72;
 
@@ -82,11 +82,11 @@ impl LoadTask {
         found.map_or("", |(_, name)| name)
     }
 
-    /// Does it once in `folder`, which is this copy's own.
+    /// Runs it once in `folder`, which belongs to this process.
     ///
     /// # Errors
     ///
-    /// When a file cannot be written or a program not be run; the work counts as not done.
+    /// When a file cannot be written or a program fails; the run does not count.
     pub fn run(self, folder: &Path) -> io::Result<()> {
         match self {
             LoadTask::Compile => compile(folder),
@@ -126,7 +126,7 @@ impl FromStr for LoadTask {
     }
 }
 
-/// Whether a C compiler is here.
+/// Whether a C compiler is installed.
 pub fn has_compiler() -> bool {
     std::env::var_os("PATH")
         .is_some_and(|path| std::env::split_paths(&path).any(|dir| dir.join("cc").is_file()))
@@ -157,7 +157,7 @@ fn program() -> String {
 }
 
 fn arithmetic() {
-    // Each step needs the one before, and no compiler finds a shorter way.
+    // Each step depends on the one before, so the compiler cannot shorten it.
     let mut state = black_box(SEED);
     for _ in 0..ROUNDS {
         state ^= state << 13;
@@ -232,7 +232,7 @@ fn copy(folder: &Path) -> io::Result<()> {
 fn status() -> io::Result<()> {
     run(Command::new("ps").arg("-alx")).or_else(|_| {
         for entry in fs::read_dir("/proc")?.flatten() {
-            // Processes come and go meanwhile.
+            // The process may have ended.
             let _ = black_box(fs::read(entry.path().join("stat")));
         }
         Ok::<(), io::Error>(())

@@ -1,7 +1,7 @@
-//! The inside of a copy of the artificial workload.
+//! A process of the artificial workload.
 //!
-//! It goes round its parts until its standard input ends. For each line it reads there it writes
-//! one: `cpu SECONDS compile COUNT cpu COUNT ...`.
+//! It repeats its tasks until end of file on standard input. For each line read there it writes one
+//! line: `cpu SECONDS compile COUNT cpu COUNT ...`.
 
 use super::scratch_folder::ScratchFolder;
 use super::task::LoadTask;
@@ -9,14 +9,14 @@ use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How often each part was done.
+/// Completions of each task.
 struct TaskCounts(Vec<(LoadTask, AtomicU64)>);
 
-/// Goes round `parts` in a folder of its own until standard input ends.
+/// Repeats `parts` in a folder of its own until end of file on standard input.
 ///
 /// # Errors
 ///
-/// When there is no folder to work in, or no part can be done.
+/// When no folder can be created, or every task fails.
 pub fn main(parts: &[LoadTask]) -> io::Result<()> {
     let folder = ScratchFolder::create()?;
     let counts = parts.iter().map(|&part| (part, AtomicU64::new(0)));
@@ -45,7 +45,7 @@ pub fn main(parts: &[LoadTask]) -> io::Result<()> {
     Ok(())
 }
 
-/// Answers until the questions end.
+/// Answers queries until end of file.
 fn answer_queries(counts: &TaskCounts) {
     for line in io::stdin().lock().lines() {
         if line.is_err() {
@@ -66,13 +66,13 @@ fn answer_queries(counts: &TaskCounts) {
     }
 }
 
-/// Processor seconds of this process and of the programs it ran and runs.
+/// CPU time of this process and its children, s.
 fn cpu_s() -> f64 {
     let mut ticks = 0.0;
     let mut waiting = vec!["self".to_owned()];
     while let Some(process) = waiting.pop() {
         let read = |name: &str| {
-            // One that has just ended is counted with its parent.
+            // One that has just ended is included in its parent's time.
             std::fs::read_to_string(format!("/proc/{process}/{name}")).unwrap_or_default()
         };
         // Fields 14 to 17 of proc_pid_stat(5), after the name: user and system time of the

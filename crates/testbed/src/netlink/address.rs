@@ -1,4 +1,4 @@
-//! Addresses, and who has them.
+//! Addresses and neighbours.
 
 use super::Netlink;
 use super::message::Request;
@@ -11,9 +11,9 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
-/// Nobody else is asked whether the address is free.
+/// No duplicate address detection.
 const IFA_F_NODAD: u8 = 0x02;
-/// An entry that never ends and is never asked about.
+/// A permanent neighbour entry.
 const NUD_PERMANENT: u16 = 0x80;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
@@ -25,7 +25,7 @@ fn family(address: IpAddr) -> (u8, Vec<u8>) {
     }
 }
 
-/// Gives interface `index` an address in a network of `prefix` bits.
+/// Adds an address with a prefix length to interface `index`.
 pub(crate) fn add_address(
     netlink: &mut Netlink,
     index: u32,
@@ -42,8 +42,7 @@ pub(crate) fn add_address(
     netlink.request(request)
 }
 
-/// Says once for all that `address` is reached at `hardware` through interface `index`, so that no
-/// packet of the measured kind ever waits for an answer.
+/// Adds a permanent neighbour entry, so that no measured packet waits for ARP or NDP.
 pub(crate) fn add_neighbour(
     netlink: &mut Netlink,
     index: u32,

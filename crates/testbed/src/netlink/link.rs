@@ -18,21 +18,21 @@ const IFLA_INFO_DATA: u16 = 2;
 const VETH_INFO_PEER: u16 = 1;
 const IFF_UP: u32 = 1;
 const IFF_RUNNING: u32 = 0x40;
-/// Where the flags stand in the kernel's description of an interface.
+/// Offset of the flags in RTM_NEWLINK.
 const FLAGS_AT: usize = 16 + 8;
 
-/// What an interface is to be. What is None stays.
+/// Configuration of an interface; None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InterfaceConfig {
-    /// Octets of the largest packet.
+    /// MTU.
     pub(crate) mtu: Option<u32>,
-    /// Its hardware address.
+    /// MAC address.
     pub(crate) mac_address: Option<[u8; 6]>,
-    /// Packets that may wait in it.
+    /// Transmit queue length, packets.
     pub(crate) queue_len: Option<u32>,
 }
 
-/// `struct ifinfomsg` for interface `index`, 0 where a name is given; up when `up`.
+/// `struct ifinfomsg` for interface `index`, or 0 if an attribute names it; with IFF_UP if `up`.
 fn fixed(index: u32, up: bool) -> [u8; 16] {
     let mut octets = [0; 16];
     octets[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -42,7 +42,7 @@ fn fixed(index: u32, up: bool) -> [u8; 16] {
     octets
 }
 
-/// A pair of virtual Ethernet interfaces: `name` here, `peer` in namespace `other`.
+/// Creates a veth pair: `name` here, `peer` in namespace `other`.
 pub(crate) fn add_veth(
     netlink: &mut Netlink,
     name: &str,
@@ -64,7 +64,7 @@ pub(crate) fn add_veth(
     netlink.request(request)
 }
 
-/// Makes the interface called `name` what `settings` say, and switches it on.
+/// Configures the interface called `name` and brings it up.
 pub(crate) fn configure_interface(
     netlink: &mut Netlink,
     name: &str,
@@ -84,7 +84,7 @@ pub(crate) fn configure_interface(
     netlink.request(request)
 }
 
-/// Whether the interface called `name` carries frames: on, and its other end too.
+/// Whether the interface called `name` is running (IFF_RUNNING).
 pub(crate) fn is_running(netlink: &mut Netlink, name: &str) -> io::Result<bool> {
     let mut request = Request::change(RTM_GETLINK, &fixed(0, false));
     request.text(IFLA_IFNAME, name);

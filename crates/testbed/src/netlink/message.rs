@@ -1,15 +1,15 @@
-//! Requests as octets: a header, a fixed part, attributes (netlink(7)).
+//! Encoding of requests: header, fixed part, attributes (netlink(7)).
 
-/// The kernel shall answer (`NLM_F_REQUEST | NLM_F_ACK`).
+/// Request with acknowledgement (`NLM_F_REQUEST | NLM_F_ACK`).
 const ANSWERED: u16 = 0x1 | 0x4;
 
-/// Something new that must not be there yet (`NLM_F_EXCL | NLM_F_CREATE`).
+/// Create; fail if it exists (`NLM_F_EXCL | NLM_F_CREATE`).
 const NEW: u16 = 0x200 | 0x400;
 
-/// Something new in place of what is there (`NLM_F_REPLACE | NLM_F_CREATE`).
+/// Create or replace (`NLM_F_REPLACE | NLM_F_CREATE`).
 const REPLACED: u16 = 0x100 | 0x400;
 
-/// An answer with an error code, 0 for success.
+/// A reply with an error code, 0 for success.
 const NLMSG_ERROR: u16 = 2;
 
 /// Octets of a message's header.
@@ -21,7 +21,7 @@ pub(super) struct Request {
     octets: Vec<u8>,
 }
 
-/// Attributes inside an attribute that is still open.
+/// A nested attribute that is still open.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct OpenAttribute {
@@ -29,17 +29,17 @@ pub(super) struct OpenAttribute {
 }
 
 impl Request {
-    /// A change of something that is there; `fixed` is the part that depends on the kind.
+    /// Changes an existing object; `fixed` is the fixed part of this message type.
     pub(super) fn change(kind: u16, fixed: &[u8]) -> Request {
         Request::with_flags(kind, ANSWERED, fixed)
     }
 
-    /// Something new.
+    /// Creates an object.
     pub(super) fn create(kind: u16, fixed: &[u8]) -> Request {
         Request::with_flags(kind, ANSWERED | NEW, fixed)
     }
 
-    /// Something in place of what is there.
+    /// Creates or replaces an object.
     pub(super) fn replace(kind: u16, fixed: &[u8]) -> Request {
         Request::with_flags(kind, ANSWERED | REPLACED, fixed)
     }
@@ -61,19 +61,19 @@ impl Request {
         self.close(open);
     }
 
-    /// Adds an attribute that is a number.
+    /// Adds a u32 attribute.
     pub(super) fn number(&mut self, kind: u16, value: u32) {
         self.attribute(kind, &value.to_ne_bytes());
     }
 
-    /// Adds an attribute that is a text, with its zero.
+    /// Adds a NUL-terminated string attribute.
     pub(super) fn text(&mut self, kind: u16, value: &str) {
         let mut octets = value.as_bytes().to_vec();
         octets.push(0);
         self.attribute(kind, &octets);
     }
 
-    /// Begins an attribute that holds others.
+    /// Begins a nested attribute.
     pub(super) fn open(&mut self, kind: u16) -> OpenAttribute {
         let at = self.octets.len();
         self.octets.extend_from_slice(&[0; 2]);
@@ -81,20 +81,20 @@ impl Request {
         OpenAttribute { at }
     }
 
-    /// Octets of an attribute that are no attributes themselves.
+    /// Adds raw octets inside a nested attribute.
     pub(super) fn raw(&mut self, octets: &[u8]) {
         self.octets.extend_from_slice(octets);
         self.align();
     }
 
-    /// Ends it.
+    /// Ends a nested attribute.
     pub(super) fn close(&mut self, open: OpenAttribute) {
         let len = (self.octets.len() - open.at) as u16;
         self.octets[open.at..open.at + 2].copy_from_slice(&len.to_ne_bytes());
         self.align();
     }
 
-    /// The octets to send.
+    /// The encoded request.
     pub(super) fn finish(mut self, sequence: u32) -> Vec<u8> {
         let len = self.octets.len() as u32;
         self.octets[0..4].copy_from_slice(&len.to_ne_bytes());
@@ -102,14 +102,14 @@ impl Request {
         self.octets
     }
 
-    /// Everything begins at a multiple of four.
+    /// Pads to a multiple of four.
     fn align(&mut self) {
         let len = self.octets.len().next_multiple_of(4);
         self.octets.resize(len, 0);
     }
 }
 
-/// The code in the answer to request `sequence`, 0 or a negative error number; None of another
+/// The error code acknowledging request `sequence`, 0 or a negative errno; None for another
 /// message.
 pub(super) fn acknowledgement(octets: &[u8], sequence: u32) -> Option<i32> {
     let number = |at: usize| Some(u32::from_ne_bytes(octets.get(at..at + 4)?.try_into().ok()?));
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(octets.len(), 16 + 4 + 4 + 12);
         assert_eq!(octets[0], 36);
         assert_eq!(octets[8], 7);
-        // The outer attribute counts the padding of the inner one.
+        // The outer attribute includes the inner one's padding.
         assert_eq!(&octets[20..24], &[16, 0, 18, 0]);
         assert_eq!(&octets[24..28], &[9, 0, 1, 0]);
         assert_eq!(&octets[28..36], b"veth\0\0\0\0");

@@ -1,9 +1,9 @@
-//! What is asked of the kernel's network configuration (rtnetlink(7)).
+//! Network configuration by rtnetlink(7).
 //!
-//! * `message` - requests as octets: headers and attributes.
+//! * `message` - encoding of requests: headers and attributes.
 //! * `link`, `address`, `qdisc` - the requests a testbed makes.
 //!
-//! A [`Netlink`] speaks to the network namespace of the thread that opened it.
+//! A [`Netlink`] configures the network namespace of the thread that opened it.
 
 mod address;
 mod link;
@@ -22,13 +22,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// The kernel answers at once; a minute means it never will.
+/// Reply timeout; the kernel normally replies at once.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An answer is an error code and the front of the request.
+/// A reply has an error code and the begin of the request.
 const ANSWER_MAX: usize = 8192;
 
-/// A conversation with the kernel about one network namespace.
+/// An rtnetlink socket of one network namespace.
 #[derive(Debug)]
 pub(crate) struct Netlink {
     socket: OwnedFd,
@@ -36,7 +36,7 @@ pub(crate) struct Netlink {
 }
 
 impl Netlink {
-    /// Opens one for the calling thread's namespace.
+    /// Opens a socket in the calling thread's namespace.
     pub(crate) fn open() -> io::Result<Netlink> {
         let socket = rustix::net::socket_with(
             AddressFamily::NETLINK,
@@ -52,12 +52,12 @@ impl Netlink {
         })
     }
 
-    /// Sends a request and waits for the kernel to say that it is done.
+    /// Sends a request and waits for its acknowledgement.
     fn request(&mut self, request: Request) -> io::Result<()> {
         self.request_reply(request).map(drop)
     }
 
-    /// The same; gives what the kernel said before it was done.
+    /// The same; gives the reply before the acknowledgement.
     fn request_reply(&mut self, request: Request) -> io::Result<Vec<u8>> {
         self.sequence += 1;
         let octets = request.finish(self.sequence);

@@ -1,4 +1,4 @@
-//! Queueing disciplines: the kernel's token bucket, tc-tbf(8), and its network emulator, tc-netem(8).
+//! Queueing disciplines: token bucket, tc-tbf(8), and network emulator, tc-netem(8).
 
 use super::Netlink;
 use super::message::Request;
@@ -17,21 +17,21 @@ const TCA_NETEM_JITTER64: u16 = 11;
 const TCA_TBF_PARMS: u16 = 1;
 const TCA_TBF_RATE64: u16 = 4;
 const TCA_TBF_BURST: u16 = 6;
-/// `TC_LINKLAYER_ETHERNET`: the kernel reckons times itself and wants no table.
+/// `TC_LINKLAYER_ETHERNET`: the kernel computes times itself and needs no rate table.
 const LINKLAYER_ETHERNET: u8 = 1;
 
-/// A rate with a queue in front.
+/// Parameters of a token bucket filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenBucket {
-    /// Bits a second.
+    /// Rate, bit/s.
     pub(crate) rate_bps: u64,
-    /// Octets that may go at once.
+    /// Burst, octets.
     pub(crate) burst_bytes: u32,
-    /// Octets that may wait.
+    /// Queue limit, octets.
     pub(crate) queue_bytes: u32,
 }
 
-/// Puts a token bucket in front of interface `index`.
+/// Adds a token bucket filter to interface `index`.
 pub(crate) fn add_token_bucket(
     netlink: &mut Netlink,
     index: u32,
@@ -57,12 +57,12 @@ fn tbf_parameters(rate: u64, bucket: &TokenBucket) -> [u8; 36] {
     octets
 }
 
-/// Puts the kernel's emulator in front of interface `index`: rate, delay, jitter, loss, duplication
-/// and damage of `config`, and up to `packets` that wait.
+/// Adds netem to interface `index`, with the rate, delay, jitter, loss, duplication and corruption
+/// of `config`, and a queue of `packets`.
 ///
 /// # Errors
 ///
-/// `NotFound` where the kernel has none.
+/// `NotFound` if the kernel has no netem.
 pub(crate) fn add_netem(
     netlink: &mut Netlink,
     index: u32,
@@ -93,8 +93,8 @@ pub(crate) fn add_netem(
     netlink.request(request)
 }
 
-/// A discipline at the root of interface `index`: `struct tcmsg` with family and padding, index,
-/// handle, parent, info.
+/// The root qdisc of interface `index`: `struct tcmsg` with family and padding, index, handle,
+/// parent, info.
 fn root_qdisc(index: u32, kind: &str) -> Request {
     let mut fixed = [0; 20];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -114,7 +114,7 @@ fn netem_parameters(config: &LinkConfig, packets: u32) -> [u8; 24] {
     octets
 }
 
-/// Parts of a million as parts of 2^32 - 1.
+/// Converts ppm to netem's scale, 0 to 2^32 - 1.
 fn netem_probability(ppm: u32) -> u32 {
     (u64::from(ppm) * u64::from(u32::MAX) / 1_000_000) as u32
 }

@@ -1,11 +1,10 @@
-//! Interfaces that hand over frames as they are on a wire.
+//! Offload settings of interfaces (ethtool(8)).
 
 use std::io;
 use std::mem;
 use std::os::fd::AsRawFd;
 
-/// Requests of ethtool(8) (`<linux/ethtool.h>`): checksums and segmentation by the device, and
-/// many segments as one frame up to it.
+/// Set commands of `<linux/ethtool.h>`: transmit checksum, TSO, GSO.
 const OFFLOADS: [u32; 3] = [0x17, 0x1f, 0x24];
 
 /// `SIOCETHTOOL` of `<linux/sockios.h>`.
@@ -18,8 +17,8 @@ struct EthtoolValue {
     value: u32,
 }
 
-/// Makes the interface called `name` hand over frames as they are on a wire: none larger than its
-/// MTU, all with their checksums.
+/// Switches these offloads off, so that the interface called `name` passes on frames as on the
+/// wire: none larger than its MTU, all with checksums.
 pub(crate) fn disable_offloads(name: &str) -> io::Result<()> {
     let socket = rustix::net::socket(
         rustix::net::AddressFamily::INET,

@@ -1,4 +1,4 @@
-//! The system calls, behind safe functions.
+//! System calls behind safe functions.
 #![allow(unsafe_code)]
 
 mod ethtool;

@@ -1,13 +1,13 @@
-//! Leaving namespaces for new ones.
+//! Entering new namespaces (unshare(2)).
 
 use std::io;
 
-/// Puts the calling thread into a new network namespace.
+/// Moves the calling thread into a new network namespace.
 pub(crate) fn unshare_network() -> io::Result<()> {
     unshare(libc::CLONE_NEWNET)
 }
 
-/// Puts the process, which must have one thread only, into a new user namespace.
+/// Moves the process, which must have one thread only, into a new user namespace.
 pub(crate) fn unshare_user() -> io::Result<()> {
     unshare(libc::CLONE_NEWUSER)
 }

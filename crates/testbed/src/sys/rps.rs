@@ -1,13 +1,13 @@
-//! Which processors receive what comes in by an interface.
+//! Receive packet steering.
 
 use rustix::mount::{MountFlags, MountPropagationFlags, mount, mount_change};
 use std::fs;
 use std::io;
 
-/// Lets the processors of `mask` receive for `interface` of the calling thread's network namespace.
+/// Has the CPUs of `mask` receive for `interface` of the calling thread's network namespace.
 ///
-/// The file for it is the namespace's own, and shown only where that is mounted: a thread of its
-/// own mounts it, whose mounts are gone with it.
+/// The sysfs file is per network namespace and visible only in a sysfs mounted there: a thread with
+/// a mount namespace of its own mounts it.
 pub(crate) fn set_rps_cpus(interface: &str, mask: &str) -> io::Result<()> {
     let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
     let mask = mask.to_owned();

@@ -4,20 +4,20 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What the device takes from the kernel undone.
+/// Offloads that the device accepts from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TapOffloads {
-    /// Nothing: frames as on a wire.
+    /// None: frames as on the wire.
     None,
-    /// Checksums and segmentation, said in a header in front of each frame.
+    /// Checksums and segmentation, described in a virtio header.
     Full,
 }
 
-/// Segmentation of UDP, newer than the C library's headers (`<linux/if_tun.h>`).
+/// UDP segmentation, missing in the C library's headers (`<linux/if_tun.h>`).
 const TUN_F_USO: u32 = 0x20 | 0x40;
 
-/// Opens a new TAP device called `name` in the calling thread's network namespace, without
-/// blocking. It goes away with the descriptor.
+/// Creates a non-blocking TAP device called `name` in the calling thread's network namespace. It is
+/// removed with the descriptor.
 pub(crate) fn open_tap(name: &str, offloads: TapOffloads) -> io::Result<OwnedFd> {
     let path = c"/dev/net/tun";
     let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NONBLOCK;
@@ -52,7 +52,7 @@ fn attach(tap: &OwnedFd, name: &str, offloads: TapOffloads) -> io::Result<()> {
     check(result)
 }
 
-/// Older kernels know no segmentation of UDP.
+/// Older kernels lack UDP segmentation.
 fn enable_offloads(tap: &OwnedFd) -> io::Result<()> {
     let known = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6;
     let take = |flags: u32| {

@@ -1,20 +1,20 @@
-//! Many datagrams in one call.
+//! UDP segmentation offloads.
 
 use std::io;
 use std::mem;
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// Names of options of UDP, `<linux/udp.h>`.
+/// Socket options of `<linux/udp.h>`.
 const UDP_SEGMENT: i32 = 103;
 const UDP_GRO: i32 = 104;
 
-/// Cuts what is sent into datagrams of `len` octets.
+/// Segments what is sent into datagrams of `len` octets (GSO).
 pub(crate) fn enable_udp_segment(socket: &UdpSocket, len: u16) -> io::Result<()> {
     set(socket, UDP_SEGMENT, len.into())
 }
 
-/// Takes datagrams that arrive together as one.
+/// Receives datagrams that arrive together as one (GRO).
 pub(crate) fn enable_udp_gro(socket: &UdpSocket) -> io::Result<()> {
     set(socket, UDP_GRO, 1)
 }

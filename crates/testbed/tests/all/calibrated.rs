@@ -1,4 +1,4 @@
-//! Calibration sees what the link does.
+//! Calibration of links with known parameters.
 
 use crate::common::up;
 use testbed::calibrate;
@@ -11,7 +11,7 @@ fn calibration_measures_configured_link() {
     };
     let found = calibrate(&testbed, 5).expect("it is measured");
     let trip = found.round_trip;
-    // 50 octets at both rates and 3 ms each way; nothing is ever early.
+    // 50 octets at both rates and 3 ms each way; no packet is early.
     assert!((trip.configured_us - 6060.0).abs() < 0.1, "{trip:?}");
     assert!(trip.low_us >= trip.configured_us - 1.0, "{trip:?}");
     let [there, back] = found.rates;
@@ -19,8 +19,8 @@ fn calibration_measures_configured_link() {
         (there.configured_bps, back.configured_bps),
         (Some(2e7), Some(1e7))
     );
-    // A link is never faster than it should be, but for the frames that wait when it is first
-    // looked at; how much slower it seems is up to how busy the machine is.
+    // A link is never too fast, except for frames queued before the first reading; how slow it
+    // seems depends on the machine's load.
     assert!(
         there.measured_bps > 1e6 && there.measured_bps < 2.2e7,
         "{there:?}"

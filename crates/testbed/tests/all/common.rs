@@ -1,13 +1,13 @@
-//! What the tests share.
+//! Helpers.
 
 use std::net::UdpSocket;
 use std::time::Duration;
 use testbed::{Host, LinkPlan, Testbed, TestbedError, TestbedPlan};
 
-/// No test waits longer for anything.
+/// Timeout of all waits.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A testbed of two hosts over `link`; None, said aloud, where this user may have none.
+/// A testbed of two hosts over `link`; None, with a SKIPPED line, without privileges.
 pub fn up(link: &str) -> Option<Testbed> {
     up_plan(&TestbedPlan::pair(parse(link), 1))
 }
@@ -28,7 +28,7 @@ pub fn parse(link: &str) -> LinkPlan {
         .unwrap_or_else(|error| panic!("{link}: {error}"))
 }
 
-/// A UDP socket in `host` that gives up after [`LIMIT`].
+/// A UDP socket in `host` with a timeout of [`TEST_TIMEOUT`].
 pub fn socket(host: &Host) -> UdpSocket {
     let address = host.address();
     let socket = host.run(move || UdpSocket::bind((address, 0)));

@@ -1,4 +1,4 @@
-//! Emulated links: what arrives, when, and that the counts agree to the frame.
+//! Emulated links: arrivals, delays, and exact counters.
 
 use crate::common::{socket, up};
 use std::net::{SocketAddr, UdpSocket};
@@ -7,24 +7,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use testbed::Testbed;
 
-/// How long nothing must come until all has come.
+/// Silence after which nothing more is expected.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// Two sockets, one in each host, and the address of the second.
+/// A socket in each host, and the address of the second.
 fn sockets(testbed: &Testbed) -> (UdpSocket, UdpSocket, SocketAddr) {
     let [left, right] = [0, 1].map(|at| socket(&testbed.hosts()[at]));
     let there = right.local_addr().expect("an address");
     (left, right, there)
 }
 
-/// Datagrams under way at most: a receiver's buffer holds twice as many.
+/// Datagrams in flight at most: a receive buffer holds twice as many.
 const IN_FLIGHT_MAX: usize = 100;
 
-/// How long a sender waits for those under way; damaged ones never come.
+/// How long the sender waits for those in flight; corrupted ones never arrive.
 const IN_FLIGHT_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Sends `count` numbered datagrams a little apart; gives the numbers that arrived, in order.
-/// Neither the device's queue nor the receiver's buffer may fill: their losses are not the link's.
+/// Sends `count` numbered datagrams; gives the numbers that arrived, in order. Neither device queue
+/// nor receive buffer may overflow: such losses are not the link's.
 fn send_numbers(testbed: &Testbed, count: u32) -> Vec<u32> {
     let (left, right, there) = sockets(testbed);
     right.set_read_timeout(Some(SILENCE)).expect("a limit");
@@ -54,7 +54,7 @@ fn send_numbers(testbed: &Testbed, count: u32) -> Vec<u32> {
     receiver.join().expect("the receiver ends")
 }
 
-/// Waits until few enough of the `sent` are under way; gives how many will never come.
+/// Waits until few of the `sent` are in flight; gives how many are given up.
 fn await_room(
     lost: &dyn Fn() -> usize,
     arrived: &AtomicUsize,
@@ -138,8 +138,8 @@ fn duplicates_reordering_corruption_counted() {
     testbed.begin(1);
     let seen = send_numbers(&testbed, 2000);
     let report = testbed.end()[0];
-    // Each damaged frame is thrown away for its checksum; one bit is always noticed, unless it
-    // is in a field that no checksum covers: the hardware addresses' source, 6 octets of 46.
+    // Corrupted frames are dropped by a checksum, which notices any single bit; only the source MAC
+    // address, 6 octets of 46, has no checksum.
     let missing = 2000 - seen.len() as u64;
     assert!(report.link.corrupted > 50);
     assert!(missing <= report.link.corrupted && missing * 10 > report.link.corrupted * 7);
@@ -173,7 +173,7 @@ fn rtt_and_train_match_delay_and_rate() {
         left.recv(&mut buffer).expect("it comes back");
         least = least.min(began.elapsed());
     }
-    // Nothing arrives early: 4 + 2 ms, and a frame of 50 octets at each rate.
+    // No packet is early: 4 + 2 ms, and a frame of 50 octets at each rate.
     assert!(least >= Duration::from_micros(6000 + 40 + 20), "{least:?}");
     let began = Instant::now();
     for _ in 0..20 {
@@ -201,7 +201,7 @@ fn queue_limit_enforced() {
     let arrived = std::iter::from_fn(|| right.recv(&mut buffer).ok()).count() as u64;
     let report = testbed.end()[0];
     assert_eq!(report.link.dropped, 30 - arrived);
-    // Ten frames of 1000 octets wait; one or two go while the others are still being sent.
+    // Ten frames of 1000 octets are queued; one or two leave while the others are being sent.
     assert!((10..=13).contains(&arrived), "{arrived}");
 }
 
@@ -237,7 +237,7 @@ fn ether_serialises_frames_and_counts_collisions() {
     let back = left.local_addr().expect("an address");
     let mut buffer = [0; 2048];
     let began = Instant::now();
-    // Both send at once, so that they meet on the cable.
+    // Both send at once, to collide.
     for _ in 0..20 {
         left.send_to(&[0; 1000], there).expect("it is sent");
         right.send_to(&[0; 1000], back).expect("it is sent");

@@ -1,4 +1,4 @@
-//! Hosts and their links carry packets, and go away.
+//! Hosts, their links and their end.
 
 use crate::common::{parse, socket, up, up_plan};
 use std::process::{Command, Stdio};
@@ -47,7 +47,7 @@ fn testbeds_are_isolated() {
     let (Some(first), Some(second)) = (up(""), up("")) else {
         return;
     };
-    // The same addresses in both; packets of one are counted in one.
+    // Both have the same addresses; packets are counted in one only.
     first.begin(1);
     second.begin(1);
     echo(&first);

@@ -1,4 +1,4 @@
-//! Testbeds, made and torn down.
+//! Integration tests of testbeds.
 
 mod calibrated;
 mod common;

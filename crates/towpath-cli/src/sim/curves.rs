@@ -1,24 +1,28 @@
-//! The rows of a sweep as curves.
+//! Plots the rows of a sweep.
 
 use crate::CliError;
 use report::{Curve, CurveFigure, CurveRow, Curves};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Curves in a picture at most; more could not be told apart.
+/// Maximum curves in a figure, limited by distinguishable styles.
 const CURVES_MAX: usize = 24;
 
-/// What is drawn: where it stands in a row, how it is called, and by what it is multiplied.
+/// Plotted metrics: JSON pointer into a row, title, and scale.
 const MEASURES: [(&str, &str, f64); 6] = [
     ("/total/throughput_bps", "throughput, user B/s", 1.0),
     ("/total/delay/mean_us", "mean delay, ms", 1e-3),
-    ("/total/delay/p99_us", "99 % of delays are below, ms", 1e-3),
-    ("/ether/utilisation", "cable carrying frames, %", 100.0),
+    ("/total/delay/p99_us", "99th percentile of delay, ms", 1e-3),
+    (
+        "/ether/utilisation",
+        "utilisation of the Ethernet, %",
+        100.0,
+    ),
     ("/ether/collisions", "collisions", 1.0),
     ("/total/settled", "messages settled", 1.0),
 ];
 
-/// Units of values along the axis.
+/// Units of axis values, with their scale.
 const UNITS: [(&str, f64); 15] = [
     ("Mbit/s", 1e6),
     ("kbit/s", 1e3),
@@ -37,23 +41,23 @@ const UNITS: [(&str, f64); 15] = [
     ("", 1.0),
 ];
 
-/// One row, as far as it is drawn.
+/// One run of the sweep.
 struct RunRow {
     name: String,
     changes: BTreeMap<String, String>,
     value: Value,
 }
 
-/// The page of some rows, each a line of JSON. Lines cut off by an interruption are left out.
+/// The page of rows, each a line of JSON. Truncated lines are skipped.
 ///
 /// # Errors
 ///
-/// When no key takes several numbers, so that nothing runs along an axis.
+/// When no key has several numeric values, so that there is no axis.
 pub fn page(lines: &str) -> Result<Curves, CliError> {
     let rows: Vec<RunRow> = lines.lines().filter_map(row).collect();
     let axis = axis(&rows).ok_or_else(|| {
         CliError::usage(
-            "no key takes several numbers in these rows; sweep one, for example with \
+            "no key has several numeric values in these rows; sweep one, for example with \
              --points traffic.0.length.fixed=6,128,1024",
         )
     })?;
@@ -111,7 +115,7 @@ fn row(line: &str) -> Option<RunRow> {
     })
 }
 
-/// The key with the most different numbers.
+/// The key with the most distinct numeric values.
 fn axis(rows: &[RunRow]) -> Option<String> {
     let mut values: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
     for (key, text) in rows.iter().flat_map(|row| &row.changes) {
@@ -124,7 +128,7 @@ fn axis(rows: &[RunRow]) -> Option<String> {
     (most.1.len() > 1).then(|| most.0.to_owned())
 }
 
-/// A number with a unit, in the unit without a prefix.
+/// A number with a unit, converted to the base unit.
 fn number(text: &str) -> Option<f64> {
     let text = text.trim().trim_matches('"');
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_'));
@@ -133,7 +137,7 @@ fn number(text: &str) -> Option<f64> {
     Some(digits.replace('_', "").parse::<f64>().ok()? * factor)
 }
 
-/// The unit [`number`] gives a value in.
+/// The base unit that [`number`] converts to.
 fn unit(text: &str) -> Option<&'static str> {
     let text = text.trim().trim_matches('"');
     let name = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.' || c == '_');
@@ -151,17 +155,17 @@ fn lead(rows: &[RunRow], left_out: usize) -> String {
     let mut text = format!("{} runs; a point is the mean over its seeds.", rows.len());
     let stuck = rows.len() - rows.iter().filter(complete).count();
     if stuck > 0 {
-        text.push_str(&format!(" {stuck} runs got stuck."));
+        text.push_str(&format!(" {stuck} runs deadlocked."));
     }
     if left_out > 0 {
         text.push_str(&format!(
-            " {left_out} curves are left out: {CURVES_MAX} are what can be told apart."
+            " {left_out} curves are omitted: the limit is {CURVES_MAX}."
         ));
     }
     text
 }
 
-/// None when no row has the measure.
+/// None when no row has the metric.
 fn figure(
     axis: &str,
     groups: &[(String, Vec<(f64, &RunRow)>)],
@@ -193,7 +197,7 @@ fn figure(
     })
 }
 
-/// The mean at each place, ascending.
+/// The mean at each x, in ascending order.
 fn means(values: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut all: Vec<(f64, f64)> = values.collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));

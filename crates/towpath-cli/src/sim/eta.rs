@@ -1,25 +1,25 @@
-//! How far a run is, and how long it will take: a line after two seconds, then less and less often.
+//! Progress and remaining time of a run: a line after two seconds, then at growing intervals.
 
 use crate::print;
 use std::fmt::Display;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// A run that takes less says nothing.
+/// Runs shorter than this print nothing.
 const FIRST_LINE_AFTER: Duration = Duration::from_secs(2);
 
-/// No two lines are further apart.
+/// Maximum interval between lines.
 const INTERVAL_MAX: Duration = Duration::from_secs(15);
 
-/// A clock that says how far one is.
+/// Prints the progress and remaining time of a run.
 pub struct EtaReporter {
     began: Instant,
-    /// When the next line is due, and how long after it the one after that.
+    /// Time of the next line, and the interval to the one after it.
     next: Mutex<(Duration, Duration)>,
 }
 
 impl EtaReporter {
-    /// Begins now.
+    /// Starts the clock.
     pub fn begin() -> EtaReporter {
         EtaReporter {
             began: Instant::now(),
@@ -27,12 +27,13 @@ impl EtaReporter {
         }
     }
 
-    /// How long it has taken so far.
+    /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 
-    /// A `share` of all, 0 to 1, is done, which `what` says in words.
+    /// Reports that `share` of the work (0 to 1) is done; `what` describes it. Prints a line if one
+    /// is due.
     pub fn update(&self, share: f64, what: impl FnOnce() -> String) {
         let elapsed = self.began.elapsed();
         let Ok(mut next) = self.next.lock() else {

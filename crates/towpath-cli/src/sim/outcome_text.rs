@@ -1,9 +1,9 @@
-//! An outcome in words.
+//! The outcome of a run as text.
 
 use scenario::RunOutcome;
 use std::fmt::Write;
 
-/// What a run gave, for people.
+/// The outcome as text.
 pub fn text(outcome: &RunOutcome) -> String {
     let mut out = String::new();
     let total = &outcome.total;
@@ -36,7 +36,7 @@ pub fn text(outcome: &RunOutcome) -> String {
     if let Some(ether) = &outcome.ether {
         let _ = writeln!(
             out,
-            "ether: {:.1} % frames, {:.1} % collisions; {} sent, {} collided, {} given up",
+            "ether: {:.1} % frames, {:.1} % collisions; {} sent, {} collided, {} dropped",
             ether.utilisation * 100.0,
             ether.collided * 100.0,
             ether.sent,
@@ -52,8 +52,8 @@ pub fn text(outcome: &RunOutcome) -> String {
 fn ended(ending: &str) -> &'static str {
     match ending {
         "complete" => "complete",
-        "stuck" => "STUCK, messages are left and nothing will ever happen",
-        _ => "the time was up",
+        "stuck" => "DEADLOCKED, messages are outstanding and no event is pending",
+        _ => "time limit reached",
     }
 }
 
@@ -61,7 +61,7 @@ fn ended(ending: &str) -> &'static str {
 const SHOWN: usize = 12;
 
 fn stations(out: &mut String, outcome: &RunOutcome) {
-    out.push_str("\nstation  writer reader sender receiver   queue mean/max   packets   again\n");
+    out.push_str("\nstation  writer reader sender receiver   queue mean/max   packets  retrans\n");
     for (number, station) in outcome.stations.iter().take(SHOWN).enumerate() {
         let [writer, reader, sender, receiver] = station.busy.map(|share| share * 100.0);
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! What a run leaves besides its row: a trace, a capture.
+//! Trace and packet capture of a run.
 
 use crate::CliError;
 use capture::{Direction, InterfaceId, LinkType, Packet, PcapngWriter};
@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Writers of a run, shared with its observer.
+/// Writers of trace and capture, shared with the observer of the network.
 #[derive(Clone)]
 pub struct PacketLogs(Rc<RefCell<LogFiles>>);
 
@@ -20,15 +20,15 @@ struct LogFiles {
     failed: Option<String>,
 }
 
-/// The Ethernet type of XTP. Other engines' packets carry it too: they have none.
+/// The EtherType of XTP, also used for engines that have none.
 const ETHERTYPE: [u8; 2] = [0x81, 0x7d];
 
 impl PacketLogs {
-    /// Opens the files asked for.
+    /// Creates the given files.
     ///
     /// # Errors
     ///
-    /// When one cannot be written.
+    /// When one cannot be created.
     pub fn open(trace: Option<&Path>, pcap: Option<&Path>) -> Result<PacketLogs, CliError> {
         let create = |path: &Path| {
             let file = File::create(path).map_err(|error| write_error(path, &error))?;
@@ -54,13 +54,13 @@ impl PacketLogs {
         }))))
     }
 
-    /// Whether anything is to be written.
+    /// Whether a file is written.
     pub fn is_enabled(&self) -> bool {
         let files = self.0.borrow();
         files.trace.is_some() || files.pcap.is_some()
     }
 
-    /// Writes an observation down. After a failure nothing more is written.
+    /// Writes an observation. After a write error nothing more is written.
     pub fn record(&self, observation: &Observation<'_>) {
         let mut files = self.0.borrow_mut();
         let LogFiles {
@@ -83,11 +83,11 @@ impl PacketLogs {
         }
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the files.
     ///
     /// # Errors
     ///
-    /// The first failure of a file.
+    /// The first write error.
     pub fn finish(&self) -> Result<(), CliError> {
         let mut files = self.0.borrow_mut();
         if let Some(message) = files.failed.take() {
@@ -108,8 +108,8 @@ fn write_error(path: &Path, error: &std::io::Error) -> CliError {
     CliError::failed(format!("cannot write {}: {error}", path.display()))
 }
 
-/// A frame with made-up station addresses around the packet. Frames are written when they are
-/// offered to the medium, and again where they get lost.
+/// Writes the packet in a frame with synthetic station addresses. Frames are written when they are
+/// offered to the medium, and again when they are lost.
 fn write_packet(
     out: &mut PcapngWriter<BufWriter<File>>,
     interface: InterfaceId,
@@ -118,7 +118,7 @@ fn write_packet(
     let comment = match observation.event {
         PacketEvent::Offered => "",
         PacketEvent::Lost => "lost",
-        PacketEvent::Dropped => "given up by its sender",
+        PacketEvent::Dropped => "dropped by its sender",
         PacketEvent::Arrived | PacketEvent::Collided => return Ok(()),
     };
     let mut frame = vec![0xff; 6];

@@ -1,4 +1,4 @@
-//! One scenario at many points and seeds.
+//! Sweeps: one scenario at many points and seeds.
 
 use super::eta::EtaReporter;
 use super::{SweepArgs, parse, read, write_page};
@@ -35,7 +35,7 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         .filter(|out| args.resume && !out.exists())
     {
         return Err(CliError::usage(format!(
-            "there is nothing to go on with in {}; leave --resume out to begin",
+            "cannot resume: {} does not exist; omit --resume to start",
             out.display()
         )));
     }
@@ -68,11 +68,11 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
     Ok(EXIT_OK)
 }
 
-/// Where rows go.
+/// Writes rows to a file or standard output.
 struct RowSink {
     file: Option<File>,
     csv: bool,
-    /// Rows for the curves.
+    /// Rows for the HTML page.
     page_rows: Option<String>,
     done: usize,
     total: usize,
@@ -127,7 +127,7 @@ fn csv(outcome: &RunOutcome) -> String {
 fn axis(text: &str) -> Result<Axis, CliError> {
     let Some((key, values)) = text.split_once('=') else {
         return Err(CliError::usage(format!(
-            "{text:?} names no values; use key=value,value"
+            "{text:?} has no values; use key=value,value"
         )));
     };
     Ok(Axis {
@@ -158,7 +158,7 @@ fn shard(text: &str) -> Result<(usize, usize), CliError> {
         .ok_or_else(|| CliError::usage(format!("{text:?} is no shard; use 1/4 to 4/4")))
 }
 
-/// Keys of the rows that are in a file already. A line cut off by an interruption has none.
+/// Keys of the rows in a file. Truncated lines are skipped.
 fn finished_keys(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
     let Some(path) = path.filter(|path| path.exists()) else {
         return Ok(BTreeSet::new());
@@ -171,7 +171,7 @@ fn finished_keys(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
     Ok(text.lines().filter_map(key).collect())
 }
 
-/// Opens a file to add rows; a line cut off is ended first.
+/// Opens a file for appending rows; a truncated last line is terminated first.
 fn open_for_append(path: &Path) -> Result<File, CliError> {
     let refuse = |error: std::io::Error| {
         CliError::failed(format!("cannot write {}: {error}", path.display()))

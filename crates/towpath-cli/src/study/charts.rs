@@ -3,7 +3,7 @@
 use report::{Curve, CurveFigure, CurveRow, Curves};
 use study::dcruz::{PointRow, Report};
 
-/// Revision, mode and host delays of each curve, with the name it has on the page.
+/// Revision, mode, host delays and legend of each curve.
 const CURVES: [(&str, &str, bool, &str); 6] = [
     ("3.5", "unicast", false, "3.5 unicast"),
     ("3.5", "unicast", true, "3.5 unicast, host delays"),
@@ -18,10 +18,10 @@ const CURVES: [(&str, &str, bool, &str); 6] = [
     ("3.5", "multicast", true, "3.5 multicast, host delays"),
 ];
 
-/// Milliseconds of a time unit.
+/// Milliseconds per time unit (TU).
 const TU_MS: f64 = 1e-4;
 
-/// The page: a row of throughput and delay for each size, without and with multicast.
+/// The page: throughput and delay of each size, without and with multicast.
 pub fn page(report: &Report) -> Curves {
     let mut sizes: Vec<u64> = report.rows.iter().map(|row| row.size_bytes).collect();
     sizes.sort_unstable();
@@ -38,13 +38,13 @@ pub fn page(report: &Report) -> Curves {
         title: "D'Cruz 1992: multicasting in an XTP simulator".to_owned(),
         lead: vec![
             format!(
-                "Lines are ours: {} messages a run, mean of the seeds {:?}. Marks are what the \
-                 study prints, misprints included; its multicast tables and its graphs have not \
-                 come down to us, so figures 9 to 16 show the model alone beside them.",
+                "Lines are ours: {} messages per run, mean over the seeds {:?}. Marks are the values \
+                 printed in the study, misprints included. Its multicast tables are not compared \
+                 here yet, so the multicast curves of figures 9 to 16 show the model alone.",
                 report.messages, report.seeds
             ),
             "Throughput counts packet octets and the offered load user bytes, as the study does, \
-             so that short messages carry more than is offered. Delay is the study's message \
+             so that short messages have a throughput above the offered load. Delay is the study's message \
              delay: offered load over throughput, times the shortest exchange."
                 .to_owned(),
         ],
@@ -126,7 +126,7 @@ fn points(
     points
 }
 
-/// What the paper prints, at the load of our row.
+/// The printed values, at the load of our row.
 fn printed(
     report: &Report,
     size: u64,

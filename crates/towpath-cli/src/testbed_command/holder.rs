@@ -1,4 +1,4 @@
-//! The process that holds a testbed.
+//! The process that owns a testbed.
 
 use super::{UpArgs, channel, registry};
 use crate::{CliError, EXIT_OK, print};
@@ -8,54 +8,54 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 use testbed::{HostPlan, LinkPlan, Testbed, TestbedPlan};
 
-/// What a holder prints when its testbed is up; anything else is why it is not.
+/// The line a holder prints when its testbed is up; any other line is an error message.
 pub const READY: &str = "ready";
 
-/// How long somebody who asks may take to do so.
+/// Timeout of reading a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A question to a holder.
+/// A request to a holder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HolderRequest {
-    /// The namespaces of a host.
+    /// Send the namespaces of a host.
     Enter(String),
-    /// What there is.
+    /// Describe the testbed.
     Describe,
-    /// Take it down.
+    /// Take the testbed down.
     Down,
 }
 
-/// The answer.
+/// The reply to a request.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HolderReply {
-    /// The host's network namespace comes with this, after a user namespace where the holder has
-    /// its own.
+    /// The descriptor of the host's network namespace comes with this reply, after that of the
+    /// holder's user namespace if it has one.
     Entered {
-        /// Whether a user namespace comes first.
+        /// Whether the descriptor of a user namespace comes first.
         own_users: bool,
     },
-    /// What there is.
+    /// The description of the testbed.
     Described(Description),
-    /// It is going down.
+    /// The testbed is going down.
     Down,
-    /// It cannot be done.
+    /// The request failed.
     Refused(String),
 }
 
-/// A testbed in words and numbers.
+/// The description of a testbed.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Description {
-    /// The link as it was asked for.
+    /// The link as given by the user.
     pub link: String,
-    /// How frames cross it.
+    /// How the link handles frames.
     pub frames: String,
     /// The hosts.
     pub hosts: Vec<HostDescription>,
-    /// What the link has done, by direction.
+    /// Counters of the link by direction.
     pub counts: Vec<(String, Counts)>,
 }
 
-/// A host in words.
+/// The description of a host.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HostDescription {
     /// Its name.
@@ -64,12 +64,12 @@ pub struct HostDescription {
     pub addresses: Vec<String>,
 }
 
-/// What a direction of a link has done.
+/// Counters of one direction of a link.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Counts {
-    /// Frames sent into it.
+    /// Frames offered to the link.
     pub offered: u64,
-    /// Frames lost by the loss models, or cut off.
+    /// Frames lost by the loss models, or while the link was cut.
     pub lost: u64,
     /// Frames dropped because a queue was full.
     pub dropped: u64,
@@ -77,15 +77,15 @@ pub struct Counts {
     pub delivered_bytes: u64,
 }
 
-/// Makes the testbed and answers questions about it until it is to go down.
+/// Creates the testbed and serves requests until it is taken down.
 ///
 /// # Errors
 ///
-/// When there is no testbed; this is printed too, for who started the holder.
+/// When the testbed cannot be created. The error is also printed, for the parent process.
 pub fn hold(args: &UpArgs) -> Result<u8, CliError> {
-    // Whoever started it may end, and its terminal with it.
+    // The holder outlives its parent process and the terminal.
     let _ = rustix::process::setsid();
-    // Before the user namespace, in which this user is called root.
+    // Before entering the user namespace, in which the user ID is 0.
     let listening = registry::listen(&args.name.name);
     let up = listening.and_then(|listening| Ok((TestbedHolder::up(args)?, listening)));
     let (holder, (listener, path)) = match up {
@@ -101,7 +101,7 @@ pub fn hold(args: &UpArgs) -> Result<u8, CliError> {
             break;
         }
     }
-    // What is left is swept by the next command.
+    // A socket that stays behind is removed by the next command.
     let _ = std::fs::remove_file(path);
     Ok(EXIT_OK)
 }
@@ -129,7 +129,7 @@ impl TestbedHolder {
             ..TestbedPlan::pair(link, args.seed)
         };
         let testbed = Testbed::up(&plan).map_err(CliError::failed)?;
-        // Here faults and schedule hold from the beginning: the programs are the user's own.
+        // Loss and schedule apply at once: there is no set-up phase without faults as in a race.
         testbed.begin(args.seed);
         Ok(TestbedHolder {
             testbed,
@@ -139,10 +139,10 @@ impl TestbedHolder {
         })
     }
 
-    /// Answers one question; false when it was the last.
+    /// Serves one request; false after the request to take the testbed down.
     fn serve_request(&self, socket: OwnedFd) -> bool {
         let mut channel = channel(socket);
-        // Who says nothing, or nonsense, gets no answer.
+        // No reply to a client that sends nothing or no valid request.
         let Ok((ask, _)) = channel.receive::<HolderRequest>(REQUEST_TIMEOUT) else {
             return true;
         };
@@ -161,7 +161,7 @@ impl TestbedHolder {
             HolderRequest::Describe => HolderReply::Described(self.describe()),
             HolderRequest::Down => HolderReply::Down,
         };
-        // Who has gone meanwhile hears nothing.
+        // The client may have closed the connection.
         let _ = channel.send(&answer, &descriptors);
         !matches!(ask, HolderRequest::Down)
     }

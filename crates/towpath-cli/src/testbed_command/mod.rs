@@ -1,7 +1,7 @@
-//! `towpath testbed`: hosts that stay until they are taken down, for programs of the user's own.
+//! `towpath testbed`: hosts that stay up until they are taken down, for the user's own programs.
 //!
-//! * [`holder`] - the process that holds a testbed: nothing else does, so that it is gone with it.
-//! * [`registry`] - where holders listen, and sweeping those that are gone.
+//! * [`holder`] - the process that owns a testbed; the testbed goes away with it.
+//! * [`registry`] - the sockets of holders, and the removal of stale ones.
 
 pub mod holder;
 pub mod registry;
@@ -20,20 +20,20 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use testbed::LinkPlan;
 
-/// What to do with testbeds.
+/// Subcommands of `towpath testbed`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum TestbedCommand {
-    /// Make hosts and a link between them.
+    /// Create hosts and a link between them.
     #[command(after_help = "Examples:
   towpath testbed up --link rate=10mbit,delay=20ms
   towpath testbed up --name lab --hosts 4 --link ether10")]
     Up(UpArgs),
-    /// Run a program in a host.
+    /// Run a program on a host.
     #[command(after_help = "Examples:
   towpath testbed exec a -- ping -c 3 10.77.0.2
   towpath testbed exec b -- iperf3 -s")]
     Exec(ExecArgs),
-    /// List testbeds, their hosts and what their links have done.
+    /// List testbeds, their hosts and the counters of their links.
     #[command(after_help = "Examples:
   towpath testbed list")]
     List(OutputArgs),
@@ -47,7 +47,7 @@ pub enum TestbedCommand {
     Hold(UpArgs),
 }
 
-/// Which testbed.
+/// The name of a testbed.
 #[derive(Clone, Debug, Args)]
 pub struct NameArgs {
     /// Name of the testbed.
@@ -55,34 +55,34 @@ pub struct NameArgs {
     pub name: String,
 }
 
-/// A testbed to make.
+/// Options of a new testbed.
 #[derive(Clone, Debug, Args)]
 pub struct UpArgs {
-    /// Which one.
+    /// The testbed.
     #[command(flatten)]
     pub name: NameArgs,
     /// The link between the hosts, as for `towpath race`.
     #[arg(long, default_value = "delay=0")]
     pub link: String,
-    /// How many hosts: a, b, c ... Those at odd places talk to those at even places; on a shared
-    /// ether all talk to all.
+    /// Number of hosts, named a, b, c ... Hosts a, c, e ... are at one end of the link, b, d, f ... at
+    /// the other; a shared Ethernet connects all.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=26))]
     pub hosts: u32,
-    /// Octets of the largest packet.
+    /// MTU of the link.
     #[arg(long, default_value_t = 1500)]
     pub mtu: u32,
-    /// IPv6 addresses too.
+    /// Assign IPv6 addresses too.
     #[arg(short = '6')]
     pub ipv6: bool,
-    /// Decides the link's random choices.
+    /// Seed of the link's random choices.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
 }
 
-/// A program to run.
+/// Options of a program to run.
 #[derive(Clone, Debug, Args)]
 pub struct ExecArgs {
-    /// Which one.
+    /// The testbed.
     #[command(flatten)]
     pub name: NameArgs,
     /// The host.
@@ -92,14 +92,10 @@ pub struct ExecArgs {
     pub command: Vec<String>,
 }
 
-/// How long a holder may take to answer.
+/// Timeout of a holder's reply.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the command.
-///
-/// # Errors
-///
-/// What the user must know.
 pub fn run(command: &TestbedCommand) -> Result<u8, CliError> {
     match command {
         TestbedCommand::Up(args) => up(args),
@@ -117,7 +113,7 @@ fn up(args: &UpArgs) -> Result<u8, CliError> {
     let name = &args.name.name;
     if registry::connect(name).is_ok() {
         return Err(CliError::failed(format!(
-            "testbed '{name}' is up already; choose another --name, or take it down first"
+            "testbed '{name}' is already up; choose another --name, or take it down first"
         )));
     }
     let program = std::env::current_exe().map_err(CliError::failed)?;
@@ -136,14 +132,14 @@ fn up(args: &UpArgs) -> Result<u8, CliError> {
     let mut child = child.spawn().map_err(CliError::failed)?;
     let mut said = String::new();
     if let Some(out) = child.stdout.take() {
-        // A holder that ends without a word has said enough.
+        // An empty line is reported below.
         let _ = BufReader::new(out).read_line(&mut said);
     }
     if said.trim() != holder::READY {
         let _ = child.wait();
         let why = said.trim();
         return Err(CliError::failed(if why.is_empty() {
-            "the testbed's holder ended without a word"
+            "the holder process of the testbed exited without a message"
         } else {
             why
         }));
@@ -168,7 +164,7 @@ fn exec(args: &ExecArgs) -> Result<u8, CliError> {
     )))
 }
 
-/// Goes into the namespaces a holder sent: that of its user where it has one, then the host's.
+/// Enters the namespaces that a holder sent: its user namespace if it has one, then the host's.
 fn enter_namespaces(own_users: bool, descriptors: Vec<OwnedFd>) -> Result<(), CliError> {
     let fault = |error| CliError::failed(format!("cannot enter the host: {error}"));
     let mut descriptors = descriptors.into_iter();
@@ -178,7 +174,8 @@ fn enter_namespaces(own_users: bool, descriptors: Vec<OwnedFd>) -> Result<(), Cl
         move_into_link_name_space(users.as_fd(), Some(LinkNameSpaceType::User)).map_err(fault)?;
     }
     let network = descriptors.next();
-    let network = network.ok_or_else(|| CliError::failed("the holder sent no host"))?;
+    let network =
+        network.ok_or_else(|| CliError::failed("the holder sent no network namespace"))?;
     move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network)).map_err(fault)
 }
 
@@ -235,7 +232,7 @@ fn down(name: &str) -> Result<u8, CliError> {
 fn reply_error(answer: &HolderReply) -> CliError {
     match answer {
         HolderReply::Refused(why) => CliError::failed(why),
-        other => CliError::failed(format!("the holder answered out of order: {other:?}")),
+        other => CliError::failed(format!("unexpected reply of the holder: {other:?}")),
     }
 }
 

@@ -1,7 +1,7 @@
-//! Where holders of testbeds listen.
+//! The sockets of testbed holders.
 //!
-//! Each has a socket in a folder of its user. A socket that nobody listens on any more belongs to
-//! a holder that was killed, whose hosts went with it; it is removed by whoever finds it.
+//! Each holder listens on a socket in a folder of its user. A socket that refuses connections is
+//! left over from a killed holder, whose hosts went away with it; the next command removes it.
 
 use super::channel;
 use super::holder::{HolderReply, HolderRequest};
@@ -21,7 +21,7 @@ const NAME_MAX: usize = 40;
 ///
 /// # Errors
 ///
-/// A sentence when it would not do for a file.
+/// A sentence when it is no valid file name.
 pub fn name(text: &str) -> Result<String, String> {
     let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if text.is_empty() || text.len() > NAME_MAX || !text.chars().all(fine) {
@@ -32,7 +32,7 @@ pub fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The folder of this user's sockets, made when it is not there.
+/// The folder of this user's sockets, created if missing.
 fn folder() -> Result<PathBuf, CliError> {
     let user = rustix::process::getuid().as_raw();
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -45,16 +45,16 @@ fn folder() -> Result<PathBuf, CliError> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => {
             return Err(CliError::failed(format!(
-                "cannot make {}: {error}; set XDG_RUNTIME_DIR to a folder of yours",
+                "cannot create {}: {error}; set XDG_RUNTIME_DIR to a folder of yours",
                 path.display()
             )));
         }
     }
-    // In a place that all may write to, somebody else may have been there first.
+    // In a world-writable folder another user may have created it.
     let found = fs::symlink_metadata(&path).map_err(CliError::failed)?;
     if !found.is_dir() || found.uid() != user || found.mode() & 0o077 != 0 {
         return Err(CliError::failed(format!(
-            "{} is not a folder of this user alone; remove it, or set XDG_RUNTIME_DIR",
+            "{} is not a private folder of this user; remove it, or set XDG_RUNTIME_DIR",
             path.display()
         )));
     }
@@ -65,16 +65,16 @@ fn socket(name: &str) -> Result<PathBuf, CliError> {
     Ok(folder()?.join(format!("{name}.sock")))
 }
 
-/// Listens for questions to the testbed called `name`.
+/// Listens for requests to the testbed called `name`.
 pub(super) fn listen(name: &str) -> Result<(UnixListener, PathBuf), CliError> {
     let path = socket(name)?;
     if connect(name).is_err() {
-        // Left by a holder that was killed, or not there.
+        // Stale, or missing.
         let _ = fs::remove_file(&path);
     }
     let listener = UnixListener::bind(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::AddrInUse => CliError::failed(format!("testbed '{name}' is up already")),
-        _ => CliError::failed(format!("cannot listen at {}: {error}", path.display())),
+        io::ErrorKind::AddrInUse => CliError::failed(format!("testbed '{name}' is already up")),
+        _ => CliError::failed(format!("cannot listen on {}: {error}", path.display())),
     })?;
     Ok((listener, path))
 }
@@ -89,7 +89,7 @@ pub(super) fn connect(name: &str) -> Result<UnixStream, CliError> {
     })
 }
 
-/// The names of testbeds that are up; what others left is removed.
+/// The names of testbeds that are up; stale sockets are removed.
 pub(super) fn names() -> Result<Vec<String>, CliError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder()?).map_err(CliError::failed)?.flatten() {
@@ -100,7 +100,7 @@ pub(super) fn names() -> Result<Vec<String>, CliError> {
         if connect(name).is_ok() {
             names.push(name.to_owned());
         } else {
-            // Somebody else may have removed it meanwhile.
+            // Another command may have removed it meanwhile.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -108,7 +108,7 @@ pub(super) fn names() -> Result<Vec<String>, CliError> {
     Ok(names)
 }
 
-/// Asks the holder of the testbed called `name`.
+/// Sends a request to the holder of the testbed called `name` and gives its reply.
 pub(super) fn request(
     name: &str,
     request: &HolderRequest,

@@ -1,4 +1,4 @@
-//! Keys, agents, and races against them, as a user meets them.
+//! Keys, agents, and races against agents.
 
 use crate::support::{Scratch, finish, program, signal, towpath, wait_until};
 use results::{RunData, Status};
@@ -6,21 +6,21 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
-/// An agent with the keys in `keys`; what it listens on.
+/// A running agent with the keys in `keys`, and its first output lines.
 pub struct Agent {
     child: Child,
     lines: Vec<String>,
 }
 
 impl Agent {
-    /// On this host's loopback.
+    /// Starts an agent on the loopback.
     pub fn start(keys: &str, more: &[&str], lines: usize) -> Agent {
         let start = |mut command: Command| command.spawn().expect("the program starts");
         let listen = ["--listen", "127.0.0.1:0"];
         Agent::start_by(start, keys, &[&listen, more].concat(), lines)
     }
 
-    /// Wherever `start` puts it.
+    /// Starts an agent by `start`.
     pub fn start_by(
         start: impl FnOnce(Command) -> Child,
         keys: &str,
@@ -80,7 +80,7 @@ pub fn with_keys(keys: &str, arguments: &[&str]) -> crate::support::CommandOutpu
     finish(command.spawn().expect("the program starts"))
 }
 
-/// Makes keys that trust each other; the far one.
+/// Creates keys that trust each other; gives the agent's public key.
 pub fn exchange_keys(near: &str, far: &str) -> String {
     let key_of = |keys: &str| {
         let made = with_keys(keys, &["key", "new"]);
@@ -97,7 +97,7 @@ pub fn exchange_keys(near: &str, far: &str) -> String {
     far_key
 }
 
-/// The agent tells its counts to whoever asks.
+/// The agent serves its counters over HTTP.
 fn assert_metrics_served(agent: &Agent) {
     let metrics = agent.lines[2]
         .strip_prefix("metrics on http://")
@@ -121,7 +121,7 @@ fn race_between_two_hosts_takes_five_commands() {
     let far_key = exchange_keys(&near, &far);
     let agent = Agent::start(&far, &["--metrics", "127.0.0.1:0"], 3);
     assert_eq!(agent.lines[1], format!("key {far_key}"));
-    // It has given up what it was started with.
+    // It has dropped all capabilities.
     assert_eq!(
         (agent.status("CapEff"), agent.status("CapBnd")),
         ("0".repeat(16), "0".repeat(16))
@@ -150,8 +150,8 @@ fn race_between_two_hosts_takes_five_commands() {
     assert_eq!(said.code, 0, "{}", said.err);
     crate::schema::accepts_folder(&scratch.path("run"));
     let page = std::fs::read_to_string(scratch.path("run/report.html")).expect("a page");
-    let way = format!("from here to {}. Everything", agent.address());
-    assert!(page.contains(&way), "the reader is not told which way");
+    let way = format!("from here to {}. The baseline", agent.address());
+    assert!(page.contains(&way), "the page does not name the path");
     let run = RunData::read(&scratch.path("run")).expect("a result");
     assert!(
         run.trials.iter().all(|trial| trial.status == Status::Ok),
@@ -198,7 +198,7 @@ fn together_races_against_several_agents_at_once() {
     assert_eq!(said.code, 0, "{}", said.err);
     crate::schema::accepts_folder(&scratch.path("run"));
     let run = RunData::read(&scratch.path("run")).expect("a result");
-    // Pilots and one block of two transports, two workloads.
+    // Pilots and one block of two transports and two workloads.
     assert_eq!(run.trials.len(), 8);
     for trial in &run.trials {
         assert_eq!(trial.status, Status::Ok, "{}", trial.reason);
@@ -210,7 +210,7 @@ fn together_races_against_several_agents_at_once() {
     let first = all[..2].iter().min().expect("two");
     let named = said.out.contains(&format!("by host {first} "));
     assert!(named, "{}", said.out);
-    // One after another each is a cell of its own.
+    // Without --together each host is a cell of its own.
     let alone = scratch.text("alone");
     assert_eq!(race(&["--out", &alone]).code, 0);
     let run = RunData::read(&scratch.path("alone")).expect("a result");
@@ -221,17 +221,17 @@ fn together_races_against_several_agents_at_once() {
             .iter()
             .all(|one| one.metrics.keys().all(no_parts))
     );
-    // An agent has so many workers.
+    // The limit of workers of an agent.
     let from = ["race", "tcp", "--from", all[0], "--together"];
     let said = with_keys(&none, &[&from[..], &["--to", &all.join(",")]].concat());
-    let words = "has 4 workers for a client, and 5 are wanted";
+    let words = "allows 4 workers per client, and 5 are needed";
     assert!(said.code == 1 && said.err.contains(words), "{}", said.err);
     let said = race(&["--to", all[0]]);
     let words = "was given twice";
     assert!(said.code == 2 && said.err.contains(words), "{}", said.err);
 }
 
-/// A race that lasts until somebody ends it, once it has measured something.
+/// A race that runs until it is interrupted, after its first trials.
 fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
     let (none, out) = (scratch.text("none"), scratch.text(name));
     let race = ["race", "tcp", "--workload", "throughput", "--sizes", "64"];
@@ -250,7 +250,7 @@ fn long_race(scratch: &Scratch, name: &str, agent: &Agent) -> Child {
     child
 }
 
-/// It ended with this line, and what it had measured is there.
+/// The race ended with these words in its error line, and its finished trials were kept.
 #[track_caller]
 fn assert_trials_kept(scratch: &Scratch, name: &str, race: Child, words: &[&str]) {
     let said = finish(race);
@@ -275,7 +275,7 @@ fn interrupted_remote_race_keeps_finished_trials() {
     let agent = Agent::start(&scratch.text("none"), &[], 1);
     let interrupt = |race: &Child| signal(race.id(), rustix::process::Signal::INT);
     let first = long_race(&scratch, "first", &agent);
-    // One who waits meanwhile hears so, and may leave.
+    // A second client sees that it waits, and can leave the queue.
     let mut command = program();
     command.env("TOWPATH_KEYS", scratch.text("none"));
     command.args(["doctor", "--to", agent.address()]);
@@ -283,7 +283,7 @@ fn interrupted_remote_race_keeps_finished_trials() {
     let mut second = command.spawn().expect("the program starts");
     let mut lines = BufReader::new(second.stderr.take().expect("it is piped")).lines();
     let mut line = || lines.next().expect("a line").expect("a line");
-    assert!(line().contains("1 client first; waiting, Ctrl-C leaves the queue"));
+    assert!(line().contains("1 client ahead; waiting, Ctrl-C leaves the queue"));
     interrupt(&second);
     assert!(line().contains("stopped by the user while waiting for it"));
     assert_eq!(second.wait().expect("it ends").code(), Some(1));
@@ -294,12 +294,12 @@ fn interrupted_remote_race_keeps_finished_trials() {
         first,
         &["the race was stopped", "is kept in"],
     );
-    // The agent is free again; now it is the one that goes.
+    // The agent is free again; now the agent is killed.
     let third = long_race(&scratch, "third", &agent);
     signal(agent.child.id(), rustix::process::Signal::KILL);
     let words = [
-        "was lost in the race",
-        "see that it still runs",
+        "was lost during the race",
+        "check that it still runs",
         "is kept in",
     ];
     assert_trials_kept(&scratch, "third", third, &words);
@@ -337,12 +337,12 @@ fn systemd_unit_file_is_valid() {
     match command.args(["--man=no", "verify"]).arg(&copy).output() {
         Err(error) => eprintln!("SKIPPED: systemd-analyze: {error}"),
         Ok(said) => {
-            // It may say something of this system's other units, or that it cannot work here.
+            // It may complain about other units of this system, or fail here.
             let text = String::from_utf8_lossy(&said.stderr);
             assert!(!text.contains("towpath-agent.service"), "{text}");
         }
     }
-    // What it starts is what the program takes.
+    // The unit's command line is valid.
     let line = unit
         .lines()
         .find_map(|line| line.strip_prefix("ExecStart="));
@@ -428,7 +428,7 @@ fn invalid_remote_options_are_refused_in_one_line() {
     refused(&["agent", "--max-rate", "fast"], 2, "'fast' is no rate");
     refused(&["agent", "--listen", "somewhere"], 2, "is no address");
     assert_eq!(with_keys(&keys, &["key", "new"]).code, 0);
-    refused(&["key", "new"], 1, "is there already");
+    refused(&["key", "new"], 1, "already exists");
     let help = towpath(&["agent", "--help"]);
     assert!(
         help.out.contains("Examples:") && help.out.contains("--max-rate"),

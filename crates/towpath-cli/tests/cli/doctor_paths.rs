@@ -1,4 +1,4 @@
-//! What lies between two hosts: `towpath doctor --to`.
+//! The path between two hosts: `towpath doctor --to`.
 
 use crate::agents::{Agent, exchange_keys, with_keys};
 use crate::support::{CommandOutput, Scratch, finish, program, towpath};
@@ -16,7 +16,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().expect("a number")
 }
 
-/// Something found on the way is said in these words.
+/// A finding contains these words.
 #[track_caller]
 fn assert_finding(survey: &Value, words: &str) {
     let all = survey["findings"].as_array().expect("findings");
@@ -57,7 +57,7 @@ fn doctor_to_agent_reports_both_directions() {
         assert!(number(&way["tcp"]["mbit_per_s"]) > 0.0);
         assert!(number(&way["tcp"]["segment_max"]) < number(&way["mtu"]));
     }
-    // Both ends have this host's clock.
+    // Both ends use the same clock.
     let offset_ns = number(&survey["clock_offset_ns"]).abs();
     assert!(offset_ns <= number(&survey["clock_bound_ns"]));
 }
@@ -71,7 +71,7 @@ fn doctor_reports_agent_rate_cap() {
     let report = json(&with_keys(&none, &ask));
     let survey = &report["hosts"][0];
     assert_eq!(number(&survey["agent_rate_bps"]), 20e6);
-    // What may be ahead of the pace is a run of messages.
+    // The pacing may exceed the cap by one batch of messages.
     let back = number(&survey["back"]["tcp"]["mbit_per_s"]);
     assert!(back < 40.0, "{back}");
 }
@@ -99,7 +99,7 @@ fn doctor_unreachable_host_gives_one_line_error() {
     let far_key = with_keys(&far, &["key", "show"]).out;
     let trust = ["key", "trust", far_key.trim(), "127.0.0.1"];
     assert_eq!(with_keys(&other, &trust).code, 0);
-    refused(&other, &to, 1, "does not trust this one's key");
+    refused(&other, &to, 1, "does not trust this host's key");
     refused(
         &near,
         &["--to", "127.0.0.1:1"],
@@ -118,7 +118,7 @@ fn doctor_unreachable_host_gives_one_line_error() {
     assert!(help.out.contains("doctor --to lab2"), "{}", help.out);
 }
 
-/// The program on a host of a testbed.
+/// Runs the program on a host of a testbed.
 fn on(host: &Host, keys: &str, arguments: &[&str]) -> CommandOutput {
     let mut command = program();
     command.env("TOWPATH_KEYS", keys).args(arguments);
@@ -173,8 +173,8 @@ fn doctor_finds_slow_link_with_small_mtu() {
             "{way}"
         );
     }
-    // There and back again.
+    // 1 ms in each direction.
     assert!(number(&survey["round_trip_ns"]) >= 2e6);
     assert_finding(survey, "packets of 1300 B pass in both directions");
-    assert_finding(survey, "a link in between sets the pace");
+    assert_finding(survey, "a link on the path is the bottleneck");
 }

@@ -1,4 +1,4 @@
-//! Races that do not run to their end.
+//! Interrupted and killed races, and killed workers.
 
 use crate::schema::accepts_folder;
 use crate::support::{Scratch, children, finish, is_running, signal, start, towpath, wait_until};
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-/// A race far longer than the test, once it has measured something.
+/// Starts a race far longer than the test, and waits for its first trials.
 fn running(out: &str) -> Child {
     let child = start(&[
         "race", "tcp", "udp", "--sizes", "64", "--trial", "200ms", "--blocks", "100", "--out", out,
@@ -22,7 +22,7 @@ fn lines(folder: &Path) -> usize {
     fs::read_to_string(folder.join("trials.jsonl")).map_or(0, |text| text.lines().count())
 }
 
-/// Workers of a race, in the middle of a trial.
+/// The workers of a race, during a trial.
 fn workers(race: u32) -> Vec<u32> {
     let mut found = Vec::new();
     wait_until("there are no workers", || {
@@ -57,7 +57,7 @@ fn interrupted_race_keeps_finished_trials() {
         let shown = towpath(&["show", &scratch.text(&name)]);
         assert_eq!(shown.code, 0, "{}", shown.err);
         assert!(
-            shown.out.contains("did not run to its end"),
+            shown.out.contains("The race is incomplete"),
             "{}",
             shown.out
         );

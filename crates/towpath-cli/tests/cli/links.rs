@@ -1,4 +1,4 @@
-//! What links of each kind do to the transports that cross them.
+//! Effects of links of each kind on transports.
 
 use crate::support::{Scratch, is_running, program, signal, trials_of, wait_until};
 use crate::testbeds::{can_create_hosts, evidence, linked, towpath_in};
@@ -21,7 +21,7 @@ fn link_falls_back_to_packet_sockets_without_tap() {
     for name in ["tcp", "xtp"] {
         for trial in trials_of(&run, name) {
             assert_eq!(trial.status, Status::Ok, "{name}: {}", trial.reason);
-            // Frames cross one by one: none is larger than the link's.
+            // Frames cross one by one: none is larger than the MTU allows.
             let mean = evidence(trial, "mean_packet_bytes");
             assert!(mean > 200.0 && mean <= 1514.0, "{name}: {mean}");
             assert!(metric(trial, "mbit_per_s") < 100.0, "{name}");
@@ -88,8 +88,8 @@ fn asymmetric_link_rates_apply_per_direction() {
         assert_eq!(trials[0].status, Status::Ok, "{}", trials[0].reason);
         metric(trials[0], "mbit_per_s")
     };
-    // A blind sender fills the link; 1000 B of 1042 are the user's. What a busy machine is late
-    // for is lost at once, so only the upper limits hold everywhere, and the lower of the other.
+    // UDP fills the link; 1000 B of 1042 are user data. On a busy machine the emulator drops late
+    // frames, so that only the upper limits hold everywhere.
     let (there, back) = (
         rate(&["--trial", "300ms"]),
         rate(&["--trial", "300ms", "--reverse"]),
@@ -172,10 +172,7 @@ fn cpu_quota_slows_its_host() {
     let Some((words, cpu_s)) = rate(&["--quota", "20%/100%"]) else {
         return;
     };
-    assert!(
-        words.contains("the sender gets 20 % of a processor"),
-        "{words}"
-    );
+    assert!(words.contains("the sender gets 20 % of a CPU"), "{words}");
     // A fifth, and a period of 10 ms at either end.
     assert!(cpu_s < 0.3, "{cpu_s}");
 }
@@ -193,7 +190,7 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
     };
     let up = run(&["up", "--name", "self"]);
     assert_eq!(up.code, 0, "{}", up.err);
-    // A race inside a host, over its own loopback.
+    // A race within a host, over its own loopback.
     let program = env!("CARGO_BIN_EXE_towpath");
     let out = scratch.text("run");
     let inside = [
@@ -220,8 +217,8 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
     ];
     let said = run(&inside);
     assert_eq!(said.code, 0, "{}", said.err);
-    // The holder is the process that listens; it is killed, and nothing is up any more.
-    let holder = holder_of("self").expect("somebody holds it");
+    // With its holder killed, the testbed is gone.
+    let holder = holder_of("self").expect("a holder process");
     signal(holder, Signal::KILL);
     wait_until("the holder lives", || !is_running(holder));
     let listed = run(&["list"]);
@@ -231,7 +228,7 @@ fn host_loopback_works_and_killed_testbed_is_swept() {
     assert_eq!(run(&["down", "--name", "self"]).code, 0);
 }
 
-/// The process that holds a testbed of that name, by its arguments and this test's own folder.
+/// The holder process of a testbed of this test, by its arguments.
 fn holder_of(name: &str) -> Option<u32> {
     let own = env!("CARGO_BIN_EXE_towpath");
     let entries = std::fs::read_dir("/proc").ok()?.flatten();

@@ -1,17 +1,19 @@
-//! The program as its users meet it: every test starts the real thing.
+//! End-to-end tests: every test starts the real program.
 //!
-//! * `workloads` - each workload with each transport, and what a result then holds.
-//! * `options` - what an option changes, and that it can be read back.
-//! * `refusals` - wrong input: one line, the right exit code, nothing left that looks whole.
-//! * `endings` - races that are stopped, killed, or lose a worker.
-//! * `reading` - show, report, compare, fit and export, on whole and on broken folders.
-//! * `links` - what links of each kind do to the transports that cross them.
-//! * `profiles` - where a message's time goes.
-//! * `testbeds` - hosts, links and loads, and that nothing stays behind.
+//! * `workloads` - each workload with each transport.
+//! * `options` - effect of options, and that they are recorded in the result.
+//! * `refusals` - wrong input: a one-line error, the right exit code, no complete-looking folder.
+//! * `interruptions` - races that are stopped, killed, or lose a worker.
+//! * `result_commands` - show, report, compare, fit and export, on complete and damaged folders.
+//! * `links` - effects of links of each kind on transports.
+//! * `profiles` - CPU time by layer and procedure.
+//! * `testbeds` - hosts, links and loads, and their removal.
 //! * `simulations` - scenarios, sweeps, traces and studies.
-//! * `tools` - forwarding and copying, with other programs at the ends.
-//! * `ways` - what lies between two hosts.
-//! * `surface` - help, man page, completions, JSON, colours, pipes.
+//! * `xtp_tools` - tunnel, file copy, contexts, router and relay.
+//! * `agents` - keys, agents and races against them.
+//! * `unprivileged` - the program for a user without privileges.
+//! * `doctor_paths` - the path between two hosts.
+//! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
 mod doctor_paths;

@@ -1,4 +1,4 @@
-//! What options change, and that it is stored and read back.
+//! The effect of options, and that they are stored in the result.
 
 use crate::support::{Scratch, is_valid_trial, race, trials_of};
 use results::RunData;

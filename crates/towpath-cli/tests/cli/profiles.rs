@@ -1,4 +1,4 @@
-//! `towpath profile`: layers, sizes side by side, counts, the picture; and who may not.
+//! `towpath profile`: layers, sizes, counts, the flame graph, and missing privileges.
 
 use crate::support::{CommandOutput, Scratch, program, towpath};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Stdio;
 
-/// A profile as JSON; None, said aloud, where this user may not sample the kernel.
+/// A profile as JSON; None, with a SKIPPED line, where this user may not sample the kernel.
 fn profile(scratch: &Scratch, arguments: &[&str]) -> Option<Value> {
     let out = scratch.text("profile");
     let mut all = vec!["profile"];
@@ -30,7 +30,7 @@ fn list<'a>(value: &'a Value, name: &str) -> &'a Vec<Value> {
         .unwrap_or_else(|| panic!("{name} is no list: {value}"))
 }
 
-/// The layer of that name, if samples fell into it.
+/// The layer of that name, if it has samples.
 fn layer<'a>(side: &'a Value, name: &str) -> Option<&'a Value> {
     let mut layers = list(side, "layers").iter();
     layers.find(|rows| rows["layer"]["name"] == name)
@@ -51,7 +51,7 @@ fn profile_shows_tcp_copy_time_growing_with_size() {
         assert_eq!(sizes, [64, 65_536]);
         let copy = layer(side, "copy").expect("copying is a layer");
         assert_eq!(copy["layer"]["grows"], true, "{name}: {copy}");
-        // Layers are parts of the processor's time, all of it.
+        // The times of the layers add up to the total CPU time.
         for at in 0..2 {
             let parts = list(side, "layers").iter();
             let sum: f64 = parts
@@ -112,7 +112,7 @@ fn profile_over_link_excludes_link_process() {
     }
     assert_eq!(said.code, 0, "{}", said.err);
     for words in [
-        "udp sender: seconds of the processor",
+        "udp sender: CPU seconds",
         "udp receiver",
         "on the processor",
         "off the processor",
@@ -124,7 +124,7 @@ fn profile_over_link_excludes_link_process() {
 
 #[test]
 fn unprivileged_profile_gives_one_line_error() {
-    /// Nobody in particular.
+    /// The user ID of nobody.
     const NOBODY: u32 = 65_534;
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
     let paranoid: i32 = paranoid
@@ -132,7 +132,7 @@ fn unprivileged_profile_gives_one_line_error() {
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(2);
     if paranoid < 2 || !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: everybody may sample the kernel here, or nobody else can be tried");
+        eprintln!("SKIPPED: any user may sample the kernel here, or the tests cannot switch users");
         return;
     }
     let folder = std::env::temp_dir().join(format!("towpath-profile-{}", std::process::id()));

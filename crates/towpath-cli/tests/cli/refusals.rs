@@ -1,10 +1,11 @@
-//! Wrong input: one line that names the thing and the remedy, and no folder that looks whole.
+//! Wrong input: one line that names problem and remedy, and no complete-looking folder.
 
 use crate::support::{CommandOutput, Scratch, towpath};
 use std::fs;
 use std::path::Path;
 
-/// What stands in the last line of the errors, which must be the only one of the program's own.
+/// Checks exit code and error: the last line of standard error is the only one of the program's
+/// own, and contains `words`.
 #[track_caller]
 fn assert_refused(said: &CommandOutput, code: i32, words: &[&str]) {
     assert_eq!(said.code, code, "{}", said.err);

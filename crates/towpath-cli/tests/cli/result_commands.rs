@@ -1,4 +1,4 @@
-//! Commands that read results, whole and broken.
+//! Commands that read results, complete and damaged.
 
 use crate::support::{Scratch, race, towpath};
 use serde_json::Value;
@@ -14,7 +14,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Changes the trials of a folder, one by one.
+/// Edits the trials of a folder.
 fn edit(folder: &Path, change: impl Fn(usize, &mut Value)) {
     let path = folder.join("trials.jsonl");
     let text = fs::read_to_string(&path).expect("trials");
@@ -27,7 +27,7 @@ fn edit(folder: &Path, change: impl Fn(usize, &mut Value)) {
     fs::write(path, edited).expect("the trials are written");
 }
 
-/// A result whose numbers are made even, with a little noise that repeats.
+/// A result with constant numbers plus a little deterministic noise.
 fn steady(scratch: &Scratch) -> String {
     let arguments = [
         "tcp",
@@ -68,8 +68,8 @@ fn compare_fail_on_exits_3_only_when_slower() {
     assert!(slower.out.contains("0.80"), "{}", slower.out);
     let faster = compare(&slow, &a);
     assert_eq!(faster.code, 0, "{}{}", faster.out, faster.err);
-    let only_told = towpath(&["compare", &a, &slow]);
-    assert_eq!(only_told.code, 0);
+    let without_limit = towpath(&["compare", &a, &slow]);
+    assert_eq!(without_limit.code, 0);
     let json = towpath(&["compare", &a, &slow, "--json", "--fail-on", "3%"]);
     assert_eq!(json.code, 3);
     let verdicts: Value = serde_json::from_str(&json.out).expect("JSON");
@@ -205,6 +205,6 @@ fn readers_refuse(scratch: &Scratch, folder: &Path, name: &str, fault: &str) {
         assert!(said.err.contains(name), "{case}");
         assert!(!report.exists(), "{case}");
     }
-    // A report of a killed run is one; the next fault starts afresh.
+    // A killed run gets a report; remove it before the next fault.
     let _ = fs::remove_file(report);
 }

@@ -4,8 +4,7 @@ use boon::{Compiler, Schemas};
 use serde_json::Value;
 use std::path::Path;
 
-/// Fails unless every file of the folder that is there fits its schema; plan, machine and trials
-/// must be there.
+/// Fails unless every file of the folder matches its schema; plan, machine and trials are required.
 #[track_caller]
 pub fn accepts_folder(folder: &Path) {
     let read = |name: &str| std::fs::read_to_string(folder.join(name));

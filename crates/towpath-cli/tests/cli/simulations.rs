@@ -57,7 +57,7 @@ fn sim_traces_equal_iff_seeds_equal() {
     assert_eq!(towpath(&["sim", "diff", &first, &again]).code, 0);
     let said = towpath(&["sim", "diff", &first, &other]);
     assert_eq!(said.code, 1);
-    assert!(said.out.contains("part at line 1"), "{}", said.out);
+    assert!(said.out.contains("differ at line 1"), "{}", said.out);
 }
 
 #[test]

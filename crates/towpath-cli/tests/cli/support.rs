@@ -1,4 +1,4 @@
-//! Running the program, and reading what it leaves.
+//! Runs the program and reads its results.
 
 use results::{RunData, Status, Trial};
 use std::fs;
@@ -7,10 +7,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// A command that takes this long hangs.
+/// Timeout of a command.
 const HANG_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A folder of a test's own, gone with it.
+/// A temporary folder of a test, removed on drop.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
@@ -34,7 +34,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in the build folder and hurts nobody.
+        // A folder left in the build folder does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -45,7 +45,7 @@ pub fn program() -> Command {
     command
 }
 
-/// What a finished command said.
+/// Exit code and output of a finished command.
 pub struct CommandOutput {
     pub code: i32,
     pub out: String,
@@ -70,8 +70,8 @@ pub fn start(arguments: &[&str]) -> Child {
     command.spawn().expect("the program starts")
 }
 
-/// Waits for it; one that hangs is ended and fails the test. What it says is less than a pipe
-/// holds only for commands that print little, so it is read meanwhile.
+/// Waits for the program; on timeout it is killed and the test fails. The output is read meanwhile,
+/// because it may exceed the pipe's capacity.
 #[track_caller]
 pub fn finish(child: Child) -> CommandOutput {
     let id = child.id();
@@ -97,11 +97,11 @@ pub fn signal(process: u32, signal: rustix::process::Signal) {
     let id = i32::try_from(process)
         .ok()
         .and_then(rustix::process::Pid::from_raw);
-    // One that is gone needs no signal.
+    // The process may have ended.
     let _ = id.map(|id| rustix::process::kill_process(id, signal));
 }
 
-/// A short race that must succeed, read back and held against the schemas.
+/// A short race that must succeed; its result is read and checked against the schemas.
 #[track_caller]
 pub fn race(scratch: &Scratch, name: &str, arguments: &[&str]) -> RunData {
     let out = scratch.text(name);
@@ -120,7 +120,7 @@ pub fn race(scratch: &Scratch, name: &str, arguments: &[&str]) -> RunData {
     RunData::read(&scratch.path(name)).expect("the result can be read")
 }
 
-/// Trials that are no pilots, of one transport.
+/// Trials of one transport without pilots.
 pub fn trials_of<'a>(run: &'a RunData, transport: &str) -> Vec<&'a Trial> {
     let trials = run.trials.iter().filter(|trial| trial.block > 0);
     trials
@@ -128,7 +128,8 @@ pub fn trials_of<'a>(run: &'a RunData, transport: &str) -> Vec<&'a Trial> {
         .collect()
 }
 
-/// The trial failed for no fault of the program's: a loaded machine cannot keep a schedule.
+/// Whether the trial is valid. Only a schedule that a loaded machine missed is excused; any other
+/// failure panics.
 pub fn is_valid_trial(trial: &Trial) -> bool {
     let excused = trial.status == Status::Invalid && trial.reason.starts_with("the generator");
     assert!(
@@ -140,7 +141,7 @@ pub fn is_valid_trial(trial: &Trial) -> bool {
     trial.status == Status::Ok
 }
 
-/// Children of a process that still run.
+/// The running child processes of a process.
 pub fn children(process: u32) -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc is there");
     let ids = entries.flatten().filter_map(|entry| {
@@ -155,7 +156,7 @@ fn parent_of(process: u32) -> Option<u32> {
     (state != 'Z').then_some(parent)
 }
 
-/// Whether a process runs; one that ended and was not waited for does not.
+/// Whether a process runs; zombies do not.
 pub fn is_running(process: u32) -> bool {
     state_of(process).is_some_and(|(state, _)| state != 'Z' && state != 'X')
 }

@@ -1,4 +1,4 @@
-//! Hosts, links and loads: races over them, testbeds that stay, and that nothing stays behind.
+//! Hosts, links and loads: races over them, persistent testbeds, and their removal.
 
 use crate::support::{
     CommandOutput, Scratch, children, finish, is_running, program, race, signal, start, towpath,
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-/// Whether this user may have testbeds; said aloud when not.
+/// Whether this user may create testbeds; prints a SKIPPED line if not.
 pub fn can_create_hosts() -> bool {
     let scratch = Scratch::new();
     let said = towpath_in(&scratch, &["testbed", "up", "--name", "probe"]);
@@ -25,7 +25,7 @@ pub fn can_create_hosts() -> bool {
     true
 }
 
-/// The program, with its testbeds' sockets in a folder of the test's own.
+/// Runs the program with the sockets of its testbeds in the test's folder.
 pub fn towpath_in(scratch: &Scratch, arguments: &[&str]) -> CommandOutput {
     let mut command = program();
     command.env("XDG_RUNTIME_DIR", &scratch.0).args(arguments);
@@ -63,8 +63,8 @@ fn link_loss_equals_ledger_loss() {
         assert_eq!(ledger.lost_link as f64, lost);
         assert_eq!(ledger.unaccounted, 0);
         if trial.cell.text("workload") == "delay" {
-            // A request or an answer that is lost leaves its exchange without an end. There may be
-            // few of them, and none lost.
+            // A lost request or reply leaves its exchange incomplete. There may be too few
+            // exchanges for a loss.
             assert_eq!(ledger.sent, ledger.delivered + ledger.lost_link);
         } else {
             assert!(ledger.sent > 300 && lost > 0.0, "{ledger:?}");
@@ -290,7 +290,7 @@ fn testbed_stays_up_until_down() {
     assert!(up.out.contains("c 10.77.0.3 fd77::3"), "{}", up.out);
     let twice = run(&["up", "--name", "lab"]);
     assert!(
-        twice.code == 1 && twice.err.contains("is up already"),
+        twice.code == 1 && twice.err.contains("is already up"),
         "{}",
         twice.err
     );

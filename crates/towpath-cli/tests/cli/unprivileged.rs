@@ -1,4 +1,4 @@
-//! What the program does for a user without rights.
+//! The program for a user without privileges.
 
 use crate::support::{CommandOutput, trials_of};
 use results::{RunData, Status};
@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Nobody in particular.
+/// The user ID of nobody.
 const NOBODY: u32 = 65_534;
 
-/// A user without rights, and a folder of that user's with the program in it: the tests' own folders
-/// are where such a user may not enter.
+/// An unprivileged user, with a copy of the program in a folder of that user, who may not enter the
+/// build folder.
 struct UnprivilegedUser {
     folder: PathBuf,
 }
@@ -55,7 +55,7 @@ impl UnprivilegedUser {
 
 impl Drop for UnprivilegedUser {
     fn drop(&mut self) {
-        // It is in the system's temporary place; what stays behind is the system's.
+        // A folder left among the temporary ones does no harm.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
@@ -64,11 +64,11 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether the tests run with rights that a user's program would have too.
+/// Whether unprivileged users have raw sockets on this system.
 fn has_raw_sockets_anyway(said: &CommandOutput) -> bool {
     let has = !is_root() && said.code == 0;
     if has {
-        eprintln!("SKIPPED: whoever runs the tests has the right to raw sockets");
+        eprintln!("SKIPPED: the user of the tests has the right to raw sockets");
     }
     has
 }
@@ -79,7 +79,7 @@ fn unprivileged_user_races_over_link() {
     let transports = ["udp", "xtp-rawip", "xtp-ether"];
     let link = ["--link", "rate=100mbit", "--no-calibration"];
     let said = user.races(&[&transports[..], &link].concat());
-    if said.err.contains("may make no network namespace") {
+    if said.err.contains("may not create network namespaces") {
         eprintln!("SKIPPED: {}", said.err);
         return;
     }

@@ -4,7 +4,7 @@ use crate::support::{Scratch, is_valid_trial, race, towpath, trials_of};
 use results::{RunData, Trial};
 use serde_json::Value;
 
-/// The transports that are here, and a loud word on the others.
+/// The available transports; prints a SKIPPED line for each of the others.
 fn available_transports() -> Vec<(String, Value)> {
     let said = towpath(&["transports", "--json"]);
     let all: Vec<Value> = serde_json::from_str(&said.out).expect("JSON");
@@ -74,12 +74,12 @@ fn all_transports(_: &str, _: &Value) -> bool {
     true
 }
 
-/// Those with two directions.
+/// Transports with two directions.
 fn bidirectional(_: &str, class: &Value) -> bool {
     class["one_to_many"] != true
 }
 
-/// The null transport moves nothing, so nothing can be timed on its way.
+/// All but the null transport, which moves no messages that could be timed.
 fn all_but_null(name: &str, _: &Value) -> bool {
     name != "null"
 }
@@ -154,7 +154,7 @@ fn multicast_rate_is_slowest_receivers_and_has_no_reverse() {
 
 #[test]
 fn load_sweep_marks_trials_where_generator_fell_behind() {
-    // One so slow that a busy machine keeps it, and one that none keeps.
+    // A rate that even a busy machine keeps, and one that none keeps.
     let rates = ["-w", "offered", "--rate", "20,500M", "--trial", "500ms"];
     let run = race_all(&["tcp"], &rates);
     let trials = trials_of(&run, "tcp");

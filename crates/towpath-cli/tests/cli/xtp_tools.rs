@@ -1,4 +1,4 @@
-//! Tools on XTP, as programs: what other programs get of them.
+//! The XTP commands as other programs use them.
 
 use crate::support::{Scratch, finish, program, signal, towpath};
 use rustix::process::Signal;
@@ -11,21 +11,21 @@ use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The program at work; it is told to end when this goes out of scope.
+/// The running program, killed on drop.
 struct Tool {
     child: Option<Child>,
-    /// The address it said it listens at.
+    /// The address it listens on.
     at: String,
     said: BufReader<std::process::ChildStderr>,
 }
 
 impl Tool {
-    /// Starts it and waits until it says that it listens.
+    /// Starts it and waits until it listens.
     fn start(arguments: &[&str]) -> Tool {
         Tool::start_with(arguments, &[])
     }
 
-    /// The same with some environment.
+    /// The same with environment variables.
     fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
         let mut command = program();
         let command = command.envs(environment.iter().copied());
@@ -44,7 +44,7 @@ impl Tool {
         }
     }
 
-    /// Ends it as Ctrl-C does; gives what it said since it listens.
+    /// Stops it with SIGINT; gives its output since it listens.
     fn stop(mut self) -> String {
         let child = self.child.take().expect("it was started");
         signal(child.id(), Signal::INT);
@@ -65,7 +65,7 @@ impl Drop for Tool {
     }
 }
 
-/// Two forwarders to `target`.
+/// Both ends of a tunnel to `target`: local, remote.
 fn path(target: &str) -> (Tool, Tool) {
     let far = Tool::start(&["forward", "--from", "xtp", "127.0.0.1:0", "--to", target]);
     let near = Tool::start(&["forward", "127.0.0.1:0", "--over", "xtp", &far.at]);
@@ -162,7 +162,7 @@ fn forward_usage_errors_are_one_line() {
         (&["forward", "--from", "xtp", "127.0.0.1:0"], "--to"),
         (
             &["forward", "192.0.2.1:0", "--over", "xtp", "127.0.0.1:9"],
-            "cannot listen at 192.0.2.1:0",
+            "cannot listen on 192.0.2.1:0",
         ),
         (&["cp"], "FILE"),
         (&["cp", "nosuch"], "HOST"),
@@ -205,14 +205,14 @@ fn cp_copies_files_and_keeps_existing_ones() {
     two.stop();
 }
 
-/// A folder that only this user may enter, with a short name: paths of sockets are short.
+/// A private folder with a short name, because socket paths are short.
 struct Runtime(std::path::PathBuf);
 
 impl Runtime {
     fn new() -> Runtime {
         use std::os::unix::fs::DirBuilderExt;
         let path = std::env::temp_dir().join(format!("towpath-run-{}", std::process::id()));
-        // What a process with this number left.
+        // Left by an earlier process with the same ID.
         let _ = fs::remove_dir_all(&path);
         let made = fs::DirBuilder::new().mode(0o700).create(&path);
         made.expect("a folder");
@@ -222,7 +222,7 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
-        // A folder left in the temporary ones hurts nobody.
+        // A folder left among the temporary ones does no harm.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -268,7 +268,7 @@ fn xtp_contexts_and_trace_show_live_endpoints() {
     assert!(text.out.contains("stream, opened there"), "{}", text.out);
     assert!(text.out.contains("CTIMER in"), "{}", text.out);
 
-    // One that is killed cannot tidy up.
+    // A killed process leaves its socket, which is then removed by the next query.
     drop(near);
     let left = look(&["--json"]);
     assert_eq!(left.code, 0, "{}", left.err);
@@ -326,7 +326,7 @@ fn tunnel_works_through_xtp_router() {
         tcp.read_to_end(&mut all).expect("an end");
         tcp.write_all(&all).expect("room");
     });
-    // The far end opens no circuits, so it is never asked where its gateway is.
+    // The remote end opens no circuits, so its gateway is never used.
     let far = "xtp,dialect=3.6,gateway=127.0.0.3:9";
     let far = Tool::start(&["forward", "--from", far, "127.0.0.2:0", "--to", &target]);
     let middle = Tool::start(&["xtp", "forwarder", "127.0.0.3:0", "--to", &far.at]);
@@ -345,7 +345,7 @@ fn tunnel_works_through_xtp_router() {
     let said = middle.stop();
     let count = said.split_once(" packets in").expect("a count").0;
     let count: u64 = count.parse().expect("a number");
-    assert!(count > 250 && said.contains("1 trails"), "{said}");
+    assert!(count > 250 && said.contains("1 paths"), "{said}");
 }
 
 #[test]

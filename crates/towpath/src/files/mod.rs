@@ -1,17 +1,17 @@
-//! Files over XTP, whole or not at all.
+//! File transfer over XTP; a file arrives complete or not at all.
 //!
 //! * [`send`](mod@send) - to one host, or to many at once by multicast.
-//! * [`receive`] - into a folder.
-//! * `talk` - what the two say to each other.
-//! * `part` - a file that is not whole yet.
+//! * [`receive`] - into a directory.
+//! * `protocol` - the messages between sender and receiver.
+//! * `partial_file` - an incomplete received file.
 //!
-//! The sender says what comes: a name and a length. The receiver says how much of it is there from
-//! an earlier try and what the SHA-256 of that is; the sender compares it with its own file and goes
-//! on from there, or begins again. Behind the bytes comes the SHA-256 of all of them, and only a file
-//! that matches gets its name. A transfer that breaks off leaves a hidden file that ends in `.part`.
+//! The sender offers a file: its name and length. The receiver replies with the length and SHA-256
+//! of what an earlier transfer left; the sender compares them with its own file and resumes there,
+//! or starts at 0. After the content comes the SHA-256 of the whole file, and only a file that
+//! matches gets its name. An aborted transfer leaves a hidden file that ends in `.part`.
 //!
-//! A receiver takes nothing of a peer's path: a name is reduced to its last part without leading dots
-//! and without characters that do not print. What is there is never overwritten unless asked for.
+//! A receiver ignores the peer's path: a name is reduced to its last component, without leading
+//! dots and control characters. An existing file is overwritten only if the receiver allows it.
 
 mod partial_file;
 mod protocol;
@@ -23,24 +23,24 @@ pub use send::{SentFile, send, send_to_group};
 
 use std::time::Duration;
 
-/// How long either side waits for the other to go on.
+/// How long either side waits for the next data of the other.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a side may take to read what it has of a file and sum it: 100 GB at 170 MB a second.
+/// How long a side may take to read and hash what it has of a file: 100 GB at 170 MB/s.
 const HASH_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// How long a side waits for the other to hear the end, when all is said.
+/// How long a side waits for the other to acknowledge the end of the circuit.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Bytes read, sent and written at once.
+/// Bytes per read, send and write.
 const CHUNK: usize = 64 << 10;
 
-/// How far a transfer is.
+/// Progress of a transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferProgress {
-    /// Bytes that the receiver had already.
+    /// The offset at which the transfer resumed: bytes the receiver had already.
     pub resumed_from: u64,
-    /// Bytes that are there now.
+    /// Bytes transferred or skipped so far.
     pub done: u64,
     /// Bytes of the file.
     pub size: u64,

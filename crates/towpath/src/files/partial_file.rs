@@ -1,4 +1,4 @@
-//! A file that is not whole yet.
+//! An incomplete received file.
 
 use super::CHUNK;
 use super::protocol::Sha256;
@@ -7,10 +7,10 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Octets of a name, so that a dot, an ending and a suffix still fit into what file systems allow.
+/// Longest name, octets: with the leading dot and `.part` it fits the 255 of most file systems.
 const NAME_MAX: usize = 200;
 
-/// The plain file name that is left of what a peer calls a file; None when nothing is.
+/// The plain file name in the name a peer sent; None when nothing is left.
 pub(super) fn plain_name(text: &str) -> Option<String> {
     let last = text.rsplit(['/', '\\']).next()?;
     let kept: String = last.chars().filter(|c| !c.is_control()).collect();
@@ -19,7 +19,7 @@ pub(super) fn plain_name(text: &str) -> Option<String> {
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// The sum of what went through it.
+/// A running SHA-256.
 #[derive(Clone)]
 pub(super) struct FileHasher(Context);
 
@@ -39,7 +39,7 @@ impl FileHasher {
         sha256
     }
 
-    /// Adds the next `len` bytes of `file`; false when there are not as many.
+    /// Adds the next `len` bytes of `file`; false if the file is shorter.
     pub(super) fn update_from_file(&mut self, file: &mut File, len: u64) -> io::Result<bool> {
         let mut buffer = vec![0; CHUNK];
         let mut left = len;
@@ -58,7 +58,7 @@ impl FileHasher {
     }
 }
 
-/// What there is of a file, locked against other transfers of the same name.
+/// The received part of a file, locked against other transfers of the same name.
 pub(super) struct PartialFile {
     file: File,
     path: PathBuf,
@@ -69,12 +69,13 @@ pub(super) struct PartialFile {
 }
 
 impl PartialFile {
-    /// Opens what an earlier try left of `name` in `folder`, if it is no longer than `size`.
+    /// Opens what an earlier transfer left of `name` in `folder`; starts empty if that is longer
+    /// than `size`.
     ///
     /// # Errors
     ///
-    /// `AlreadyExists` when the whole file is there and may not be overwritten, `ResourceBusy` when
-    /// another transfer is at it, or the file system's.
+    /// `AlreadyExists` when the file exists and may not be overwritten, `ResourceBusy` when another
+    /// transfer holds the lock, or the file system's.
     pub(super) fn open(
         folder: &Path,
         name: &str,
@@ -88,13 +89,13 @@ impl PartialFile {
         }
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
-        // A link that somebody put there is not followed.
+        // Do not follow a symbolic link that another user may have put there.
         std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW);
         let mut file = options.open(&path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let text = format!("another transfer of '{name}' is at work");
+                let text = format!("another transfer of '{name}' is in progress");
                 return Err(io::Error::new(ErrorKind::ResourceBusy, text));
             }
             Err(TryLockError::Error(error)) => return Err(error),
@@ -117,17 +118,17 @@ impl PartialFile {
         })
     }
 
-    /// Bytes there are.
+    /// Bytes received.
     pub(super) fn len(&self) -> u64 {
         self.len
     }
 
-    /// The sum of those.
+    /// Their SHA-256.
     pub(super) fn digest(&self) -> Sha256 {
         self.hasher.digest()
     }
 
-    /// Keeps the first `len` bytes only.
+    /// Truncates it to the first `len` bytes.
     pub(super) fn truncate_to(&mut self, len: u64) -> io::Result<()> {
         if len != self.len {
             self.file.rewind()?;
@@ -142,7 +143,7 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Adds bytes at the end.
+    /// Appends bytes.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
@@ -150,22 +151,22 @@ impl PartialFile {
         Ok(())
     }
 
-    /// Gives the file its name if its sum is `sum`.
+    /// Gives the file its name if its digest is `sha256`.
     ///
     /// # Errors
     ///
-    /// `InvalidData` when it is not; the bytes are thrown away then. Else the file system's.
+    /// `InvalidData` when the digest differs; the partial file is then deleted.
     pub(super) fn finish(self, sha256: &Sha256) -> io::Result<PathBuf> {
         if self.digest() != *sha256 {
             fs::remove_file(&self.path)?;
-            let text = "the file came damaged and was thrown away; send it again";
+            let text = "the file arrived corrupted and was deleted; send it again";
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
         self.file.sync_all()?;
         if self.overwrite {
             fs::rename(&self.path, &self.final_path)?;
         } else {
-            // Unlike a rename, a second name never takes the place of a file.
+            // Unlike rename, link never replaces an existing file.
             fs::hard_link(&self.path, &self.final_path).map_err(|error| match error.kind() {
                 ErrorKind::AlreadyExists => already_exists(&self.final_path.to_string_lossy()),
                 _ => error,
@@ -178,7 +179,7 @@ impl PartialFile {
 
 fn already_exists(name: &str) -> io::Error {
     let text = format!(
-        "'{name}' is there already; remove it, or let the receiver overwrite (--overwrite)"
+        "'{name}' exists already; remove it, or let the receiver overwrite it (--overwrite)"
     );
     io::Error::new(ErrorKind::AlreadyExists, text)
 }

@@ -1,4 +1,4 @@
-//! What sender and receiver say to each other, as octets.
+//! The file protocol: offer, resume point, status, and how they are encoded.
 
 use super::PEER_TIMEOUT;
 use crate::xtp::Circuit;
@@ -9,28 +9,28 @@ use std::time::Duration;
 /// Octets of a SHA-256.
 pub(super) const SHA256_LEN: usize = 32;
 
-/// Octets of the number a transfer to a group has, by which its stream is known.
+/// Octets of the identifier that a group transfer's stream begins with.
 pub(super) const ID_LEN: usize = 16;
 
-/// The first octets of every conversation: what it is, and its version.
+/// The first octets of every offer: protocol and version.
 const MAGIC: [u8; 8] = *b"towcp\0\0\x01";
 
-/// Octets of a name that are read.
+/// Longest name, octets.
 const NAME_MAX: usize = 1024;
 
-/// Octets of a reason that are read.
+/// Longest reason of a refusal, octets.
 const REASON_MAX: usize = 512;
 
-/// A SHA-256.
+/// A SHA-256 digest.
 pub(super) type Sha256 = [u8; SHA256_LEN];
 
-/// What comes, and how.
+/// The sender's offer: which file, and how it will be sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     pub(super) name: String,
     pub(super) size: u64,
     pub(super) id: [u8; ID_LEN],
-    /// The group its bytes will be sent to; None for this circuit.
+    /// The multicast group its content will be sent to; None for this circuit.
     pub(super) group: Option<SocketAddr>,
 }
 
@@ -57,7 +57,7 @@ impl Offer {
     pub(super) fn receive(circuit: &mut Circuit) -> io::Result<Offer> {
         if recv_array::<8>(circuit, PEER_TIMEOUT)? != MAGIC {
             return Err(invalid_data(
-                "the peer does not speak of files, or a newer version of it",
+                "the peer does not use this file protocol, or a newer version of it",
             ));
         }
         let id = recv_array(circuit, PEER_TIMEOUT)?;
@@ -75,7 +75,7 @@ impl Offer {
     }
 }
 
-/// What the receiver has of it.
+/// The receiver's reply: length and digest of its partial file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ResumePoint {
     pub(super) len: u64,
@@ -97,7 +97,7 @@ impl ResumePoint {
     }
 }
 
-/// Says yes, or no and why.
+/// Sends success, or a refusal with its reason.
 pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::Result<()> {
     let Some(reason) = refusal else {
         return send_and_flush(circuit, &[0]);
@@ -107,22 +107,22 @@ pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::R
     send_and_flush(circuit, &[&[1], &len[..], reason].concat())
 }
 
-/// Hears yes; no is an error.
+/// Receives a status; a refusal is an error.
 pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<()> {
     match recv_array(circuit, limit)? {
         [0] => Ok(()),
         [1] => Err(io::Error::other(recv_text(circuit, REASON_MAX)?)),
-        _ => Err(invalid_data("the peer's answer makes no sense")),
+        _ => Err(invalid_data("the peer's status is invalid")),
     }
 }
 
-/// Sends octets that are to leave now.
+/// Sends octets without coalescing.
 pub(super) fn send_and_flush(circuit: &mut Circuit, octets: &[u8]) -> io::Result<()> {
     circuit.send(octets, PEER_TIMEOUT)?;
     circuit.flush()
 }
 
-/// The next octets, each waited for up to `limit`.
+/// Receives the next octets; waits up to `limit` for each.
 pub(super) fn recv_array<const N: usize>(
     circuit: &mut Circuit,
     limit: Duration,
@@ -132,7 +132,7 @@ pub(super) fn recv_array<const N: usize>(
     Ok(octets)
 }
 
-/// Fills `octets` from a source that gives what it has.
+/// Fills `octets` by repeated calls of `receive`.
 pub(super) fn recv_exact(
     octets: &mut [u8],
     mut receive: impl FnMut(&mut [u8]) -> io::Result<Option<usize>>,
@@ -150,12 +150,12 @@ pub(super) fn recv_exact(
 fn recv_text(circuit: &mut Circuit, most: usize) -> io::Result<String> {
     let len = usize::from(u16::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?));
     if len > most {
-        return Err(invalid_data("the peer says more than it may"));
+        return Err(invalid_data("the peer's text exceeds the maximum length"));
     }
     let mut octets = vec![0; len];
     recv_exact(&mut octets, |room| circuit.recv(room, PEER_TIMEOUT))?;
     let text = String::from_utf8_lossy(&octets);
-    // It is shown to people, whose terminal it must not command.
+    // The text is shown on a terminal: no control sequences.
     Ok(text.replace(char::is_control, "?"))
 }
 

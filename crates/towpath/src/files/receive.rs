@@ -1,4 +1,4 @@
-//! The receiving side.
+//! The receiving side of file transfers.
 
 use super::partial_file::{PartialFile, plain_name};
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
@@ -11,42 +11,42 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Transfers at once; peers beyond wait.
+/// Concurrent transfers; further peers wait.
 const TRANSFERS_MAX: usize = 32;
 
-/// How often a transfer looks whether to stop.
+/// How often a transfer checks whether to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A folder that files are received into.
+/// Receives files into a directory.
 pub struct FileReceiver {
-    /// Where peers reach it.
+    /// The endpoint that senders connect to.
     pub endpoint: Endpoint,
-    /// The folder.
+    /// The directory.
     pub folder: PathBuf,
-    /// Whether a file takes the place of one of the same name.
+    /// Whether a file replaces an existing one of the same name.
     pub overwrite: bool,
 }
 
-/// What became of a transfer.
+/// The outcome of a transfer.
 #[derive(Debug)]
 pub struct ReceivedFile {
-    /// Who sent it.
+    /// The sender.
     pub peer: SocketAddr,
-    /// The name it has here, or should have had; empty when the peer never said one.
+    /// The plain file name; empty if the offer was not received or invalid.
     pub name: String,
-    /// How far it got: all of it, if it is there.
+    /// How far the transfer got.
     pub progress: TransferProgress,
-    /// Where the file is, or why it is not.
+    /// The path of the file, or why the transfer failed.
     pub result: io::Result<PathBuf>,
 }
 
 impl FileReceiver {
-    /// Receives files until `stop` is set; `tell` hears of each that came or failed. Senders are
+    /// Receives files until `stop` is set; calls `on_received` after each transfer. Senders are
     /// refused before this begins, unless the endpoint listens already.
     ///
     /// # Errors
     ///
-    /// The kernel's, about the endpoint; what happens to one transfer ends only that one.
+    /// Errors of the endpoint; an error of one transfer ends only that transfer.
     pub fn run(
         &self,
         stop: &AtomicBool,
@@ -92,7 +92,7 @@ impl FileReceiver {
         };
         received.result = self.receive_file(&mut circuit, &mut received, stop);
         let refusal = received.result.as_ref().err().map(ToString::to_string);
-        // A peer that is gone needs no answer.
+        // If the status cannot be sent, the peer is gone, and there is nothing to close.
         let answered = protocol::send_status(&mut circuit, refusal.as_deref());
         on_received(received);
         if answered.is_ok() {
@@ -109,12 +109,12 @@ impl FileReceiver {
         let offer = Offer::receive(circuit)?;
         received.progress.size = offer.size;
         received.name = plain_name(&offer.name).ok_or_else(|| {
-            let text = format!("'{}' is no name of a file", offer.name);
+            let text = format!("'{}' is not a file name", offer.name);
             io::Error::new(ErrorKind::InvalidInput, text)
         })?;
         let mut partial =
             PartialFile::open(&self.folder, &received.name, offer.size, self.overwrite)?;
-        // Joined before it is said, so that the sender does not wait for it.
+        // Join before replying, so that the sender need not wait for the join.
         let group = offer
             .group
             .map(|group| self.join_group(group))
@@ -126,7 +126,7 @@ impl FileReceiver {
         resume_point.send(circuit)?;
         let from = u64::from_be_bytes(protocol::recv_array(circuit, HASH_TIMEOUT)?);
         if from > partial.len() {
-            let text = "the peer goes on from where nothing is";
+            let text = "the peer resumes beyond the end of the partial file";
             return Err(io::Error::new(ErrorKind::InvalidData, text));
         }
         partial.truncate_to(from)?;
@@ -143,10 +143,10 @@ impl FileReceiver {
                 let receive = |room: &mut [u8], limit| stream.recv(room, limit);
                 receive_into(&mut partial, offer.size, stop, &mut progress, receive)?;
                 let ended = stream.recv(&mut [0], PEER_TIMEOUT)?.is_none();
-                // All is here, whether or not the sender hears the goodbye.
+                // The data are complete, even if the sender does not acknowledge the close.
                 let _ = stream.close(PEER_TIMEOUT);
                 if !ended {
-                    let text = "the peer sent more than it said";
+                    let text = "the peer sent more bytes than it offered";
                     return Err(io::Error::new(ErrorKind::InvalidData, text));
                 }
             }
@@ -160,7 +160,7 @@ impl FileReceiver {
     }
 }
 
-/// The stream of the transfer `id`: a group may carry several.
+/// Accepts the stream of transfer `id`; a group may carry several.
 fn accept_stream(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::Result<Stream> {
     let end = Instant::now() + PEER_TIMEOUT;
     while !stop.load(Ordering::Relaxed) {
@@ -178,7 +178,7 @@ fn accept_stream(group: &Receiver, id: &[u8; ID_LEN], stop: &AtomicBool) -> io::
     Err(ErrorKind::Interrupted.into())
 }
 
-/// Adds bytes to `part` until it has `size`.
+/// Receives into `partial` until it has `size` bytes.
 fn receive_into(
     partial: &mut PartialFile,
     size: u64,
@@ -198,7 +198,7 @@ fn receive_into(
                 progress(partial);
             }
             Ok(None) => {
-                let text = "the peer ended before the file did";
+                let text = "the peer ended the transfer before the end of the file";
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => {
@@ -209,7 +209,7 @@ fn receive_into(
             Err(error) => return Err(error),
         }
         if stop.load(Ordering::Relaxed) {
-            let text = "the receiver stops; send it again later, it goes on from here";
+            let text = "the receiver is stopping; send the file again later to resume here";
             return Err(io::Error::new(ErrorKind::Interrupted, text));
         }
     }

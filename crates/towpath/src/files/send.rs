@@ -1,4 +1,4 @@
-//! The sending side.
+//! The sending side of file transfers.
 
 use super::partial_file::FileHasher;
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
@@ -11,22 +11,22 @@ use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-/// A file that arrived whole.
+/// A file that arrived complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SentFile {
     /// Bytes of the file.
     pub size: u64,
-    /// Of these, bytes that were there from an earlier try.
+    /// The offset at which the transfer resumed: bytes the receiver had already.
     pub resumed_from: u64,
 }
 
-/// Sends the file at `path` to the receiver at `to`; `progress` hears how far it is.
+/// Sends the file at `path` to the receiver at `to`; calls `progress` as it advances.
 ///
 /// # Errors
 ///
-/// The file system's, the receiver's own words when it refuses, `ConnectionRefused` or `TimedOut`
-/// when it does not answer, and those of a circuit that breaks. What arrived stays there for the
-/// next try.
+/// The file system's; the receiver's reason when it refuses; `ConnectionRefused` or `TimedOut` when
+/// it does not answer; those of a circuit that fails. The receiver keeps what arrived, and the next
+/// transfer resumes there.
 pub fn send(
     endpoint: &Endpoint,
     to: SocketAddr,
@@ -37,7 +37,7 @@ pub fn send(
     let mut circuit = endpoint.connect(to, PEER_TIMEOUT)?;
     let sent = send_over(&mut circuit, &mut file, &offer, progress);
     if sent.is_err() {
-        // So that the receiver does not wait for more; if it is gone, so be it.
+        // So that the receiver does not wait for more data; it may be gone already.
         let _ = circuit.abort();
     }
     sent
@@ -64,8 +64,8 @@ fn send_over(
 }
 
 /// Sends the file at `path` to all receivers at `hosts` at once, each byte once, to the multicast
-/// address `group`. The result of each host, in order. A host that fails does not hold up the
-/// others; what all have of an earlier try is not sent again.
+/// address `group`. Returns the result of each host, in order. A host that fails does not delay the
+/// others; data that all hosts have from an earlier transfer are not sent again.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ pub fn send_to_group(
             Ok((circuit, resume_point))
         })
         .collect();
-    // All begin where the first of them must.
+    // The transfer resumes at the smallest offset of all hosts.
     let mut from = offer.size;
     for (_, resume_point) in members.iter().flatten() {
         from = from.min(resume_offset(&mut file, resume_point, offer.size)?.0);
@@ -112,7 +112,7 @@ pub fn send_to_group(
     Ok(members.into_iter().map(finish).collect())
 }
 
-/// Sends the bytes to those members that are there.
+/// Multicasts the content to the members whose circuits are open.
 fn send_content_to_group(
     file: &mut File,
     offer: &Offer,
@@ -137,7 +137,7 @@ fn send_content_to_group(
     let settings = group::GroupEndpointConfig::for_members(reachable.len());
     let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {
-        // Those who did not join miss the stream, and say so themselves.
+        // A member that did not join reports the missing stream on its own circuit.
         Err(error) if error.kind() == ErrorKind::TimedOut && !sender.members().is_empty() => {}
         other => other?,
     }
@@ -146,14 +146,14 @@ fn send_content_to_group(
         sender.send(bytes, PEER_TIMEOUT)
     })?;
     match sender.close(PEER_TIMEOUT) {
-        // Each says on its circuit whether the file is whole.
+        // Each member reports on its circuit whether the file is complete.
         Err(error) if error.kind() == ErrorKind::TimedOut => {}
         other => drop(other?),
     }
     Ok(hasher)
 }
 
-/// The address from which this host speaks to a circuit's peer.
+/// The source address the kernel chooses for packets to a circuit's peer.
 fn source_address_to(circuit: &Circuit) -> io::Result<IpAddr> {
     let peer = circuit.peer();
     let socket = std::net::UdpSocket::bind(crate::socket::wildcard_address(&peer))?;
@@ -162,12 +162,12 @@ fn source_address_to(circuit: &Circuit) -> io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// Opens a file and says what comes.
+/// Opens a file and makes the offer for it.
 fn open_offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Offer)> {
     let file = File::open(path)?;
     let about = file.metadata()?;
     if !about.is_file() {
-        let text = "it is no plain file; send files one by one, or an archive of a folder";
+        let text = "not a regular file; send files one by one, or an archive of a directory";
         return Err(io::Error::new(ErrorKind::InvalidInput, text));
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -184,7 +184,7 @@ fn open_offer(path: &Path, group: Option<SocketAddr>) -> io::Result<(File, Offer
     Ok((file, offer))
 }
 
-/// From where to go on, and the sum up to there.
+/// The offset at which to resume, and the running hash up to it.
 fn resume_offset(
     file: &mut File,
     resume_point: &ResumePoint,
@@ -201,7 +201,7 @@ fn resume_offset(
     Ok((0, FileHasher::new()))
 }
 
-/// Sends the bytes of a file from `from` to `size`.
+/// Sends the bytes `from` to `size` of a file.
 fn send_content(
     file: &mut File,
     from: u64,
@@ -243,11 +243,11 @@ fn file_shrunk() -> io::Error {
     io::Error::new(ErrorKind::UnexpectedEof, text)
 }
 
-/// Sends the sum of all bytes and hears whether it is that of the file that arrived.
+/// Sends the SHA-256 of the file and receives whether it matched.
 fn send_digest(circuit: &mut Circuit, hasher: &FileHasher) -> io::Result<()> {
     circuit.send_last(&hasher.digest(), PEER_TIMEOUT)?;
     protocol::recv_status(circuit, HASH_TIMEOUT)?;
-    // It is there; whether the peer hears the end changes nothing.
+    // The file has arrived; an unacknowledged close does not matter.
     let _ = circuit.drain(CLOSE_TIMEOUT);
     Ok(())
 }

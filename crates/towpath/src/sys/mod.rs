@@ -1,4 +1,4 @@
-//! System calls that no library offers safely.
+//! System calls that no library wraps safely.
 #![allow(unsafe_code)]
 
 mod tcp_info;

@@ -1,21 +1,21 @@
-//! What the kernel tells of a TCP or MPTCP connection.
+//! TCP_INFO and MPTCP_INFO.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Counts of a connection since it was opened.
+/// The fields of `struct tcp_info` that are reported; counts since the connection was opened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TcpInfo {
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub(crate) retransmissions: u32,
     /// Segments sent, acknowledgements included.
     pub(crate) segments_sent: u32,
     /// Segments received, acknowledgements included.
     pub(crate) segments_received: u32,
-    /// The round trip as it smooths it, microseconds.
+    /// Smoothed RTT.
     pub(crate) rtt_us: u32,
-    /// Largest segment this end sends, octets.
+    /// Sending maximum segment size, octets.
     pub(crate) mss: u32,
 }
 
@@ -57,20 +57,20 @@ const MPTCP_INFO: i32 = 1;
 const MPTCP_INFO_FLAG_FALLBACK: u32 = 1;
 
 impl MptcpInfo {
-    /// Whether the connection went on as plain TCP.
+    /// Whether the connection fell back to plain TCP (RFC 8684 s. 3.7).
     pub(crate) fn fell_back(&self) -> bool {
         self.flags & MPTCP_INFO_FLAG_FALLBACK != 0
     }
 }
 
-/// Reads MPTCP_INFO. A connection that is plain TCP has none: the error then is the answer.
+/// Reads MPTCP_INFO; fails on a plain TCP connection.
 pub(crate) fn mptcp_info(socket: BorrowedFd<'_>) -> io::Result<MptcpInfo> {
     let mut info = MptcpInfo::default();
     getsockopt(socket, SOL_MPTCP, MPTCP_INFO, &mut info)?;
     Ok(info)
 }
 
-/// Fills the front of `value` with what the kernel gives, at most its size.
+/// Fills the front of `value` with the kernel's answer, at most its size.
 ///
 /// Private to this file: `T` must be plain data that holds any bytes.
 fn getsockopt<T: Copy>(

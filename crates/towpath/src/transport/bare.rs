@@ -1,8 +1,8 @@
-//! bare: this project's least engine over segmented UDP, the limit row of every race.
+//! bare: this project's minimal engine over segmented UDP, an upper bound for the other engines.
 //!
 //! Windowed, numbered packets without retransmission, run by `driver` in the user's thread. A short
-//! message leaves at once when nothing is on its way, else it may wait about a millisecond for
-//! others; a flush sends it on.
+//! message leaves at once if nothing is in flight; otherwise it is coalesced for about a
+//! millisecond or until a flush.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::engine_circuit::{self, EngineSetup, Introspection};
@@ -16,8 +16,8 @@ use std::io;
 #[derive(Debug)]
 pub struct Bare;
 
-/// Bytes of a circuit's send store: what is sent is forgotten at once, so this is room for the
-/// largest message (half of it, 128 KiB and a little) and stays in a second-level cache.
+/// Bytes of a circuit's send buffer. Data sent are released at once, so it must only hold the
+/// largest message (half of it: 128 KiB and a little), and stays in the L2 cache.
 const SEND_BUFFER_LEN: usize = 288 << 10;
 
 impl Transport for Bare {

@@ -1,4 +1,4 @@
-//! One file a transport.
+//! The transports, one file each.
 
 pub mod bare;
 pub mod mptcp;

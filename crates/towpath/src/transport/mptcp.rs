@@ -1,7 +1,7 @@
-//! mptcp: the kernel's Multipath TCP (RFC 8684), one send a message.
+//! mptcp: the kernel's Multipath TCP (RFC 8684), one send per message.
 //!
-//! Where the peer or something on the way does not speak it, the kernel goes on as plain TCP
-//! without a word. A circuit that would measure that fails instead.
+//! Where the peer or a middlebox does not support it, the kernel silently falls back to plain TCP
+//! (RFC 8684 s. 3.7). A circuit that fell back is an error here, as it would measure TCP.
 
 use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
@@ -44,7 +44,7 @@ impl Transport for Mptcp {
 
     fn listen(&self, options: &Options) -> io::Result<Box<dyn Listener>> {
         let listening = TcpCircuitListener::bind(options, Protocol::MPTCP)?;
-        // Unlike TCP's, a blocking accept knows no time limit and would wait for ever.
+        // Unlike with TCP, a blocking accept ignores SO_RCVTIMEO.
         listening.socket.set_nonblocking(true)?;
         Ok(Box::new(MptcpListener(listening)))
     }
@@ -74,7 +74,7 @@ impl Listener for MptcpListener {
     }
 }
 
-/// Makes sure that the connection speaks Multipath TCP.
+/// Fails if the connection fell back to plain TCP.
 fn require_mptcp(end: StreamCircuit) -> io::Result<StreamCircuit> {
     if fell_back(&end.socket) {
         return Err(io::Error::new(
@@ -87,7 +87,7 @@ fn require_mptcp(end: StreamCircuit) -> io::Result<StreamCircuit> {
 }
 
 fn fell_back(socket: &Socket) -> bool {
-    // A listener hands out plain TCP sockets for peers that asked for no more.
+    // For a peer without MPTCP the listener returns a plain TCP socket.
     let plain = !matches!(socket.protocol(), Ok(Some(Protocol::MPTCP)));
     plain || sys::mptcp_info(socket.as_fd()).is_ok_and(|info| info.fell_back())
 }
@@ -102,7 +102,7 @@ fn counts(socket: &Socket, into: &mut BTreeMap<String, u64>) {
     tcp::counts(socket, into);
     into.insert("fell_back".into(), u64::from(fell_back(socket)));
     if let Ok(info) = sys::mptcp_info(socket.as_fd()) {
-        // The first subflow is not counted by the kernel.
+        // The kernel does not count the first subflow.
         into.insert("subflows".into(), u64::from(info.subflows) + 1);
     }
 }

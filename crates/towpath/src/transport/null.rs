@@ -1,6 +1,6 @@
-//! null: no transport at all, the floor of the measuring loops.
+//! null: no transport, the baseline of the measuring loops.
 //!
-//! A send is counted and forgotten; a receive brings a message at once, without touching memory.
+//! A send discards the message; a receive returns one at once, without touching memory.
 
 use crate::contract::{
     Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
@@ -94,7 +94,7 @@ impl Circuit for NullCircuit {
         Ok(Some(self.message_len))
     }
 
-    // The provided loop reads the clock when it starts to wait; this one never waits.
+    // The default implementation reads the clock before it waits; this transport never waits.
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
         self.try_send(message)
     }

@@ -1,7 +1,8 @@
-//! pipe: two pipes, one for each direction, one write a message.
+//! pipe: two pipes, one for each direction, one write per message.
 //!
-//! The listener makes the pipes and passes their far ends in the rendezvous. A reader sees the end
-//! when every copy of the writing end is closed, so drop the rendezvous once all are connected.
+//! The listener creates the pipes and passes the connecting side's ends in the rendezvous. A reader
+//! sees the end only when every copy of the write end is closed, so drop the rendezvous once all
+//! circuits are connected.
 
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
@@ -82,11 +83,11 @@ impl Transport for Pipe {
     }
 }
 
-/// How often a blocking receive asks before reading, after reading at once found nothing. A reader
-/// that always waits so saves most of the vain reads, one that need not finds out soon.
+/// Blocking receives that poll before they read, after a read returned EAGAIN. A reader that always
+/// waits saves most of the failing reads; one that rarely waits soon reads directly again.
 const POLL_FIRST_CALLS: u32 = 16;
 
-/// A pipe's reading and writing end.
+/// One side's read end and write end.
 type PipeFds = (OwnedFd, OwnedFd);
 
 fn new_pipe(options: &Options) -> io::Result<PipeFds> {
@@ -124,11 +125,11 @@ impl Listener for PipeListener {
 
     fn accept(&mut self, _deadline: Instant) -> io::Result<Box<dyn Circuit>> {
         let ends = self.accept_fds.pop_front().ok_or_else(|| {
-            let text = "every pipe is taken; pipes are made when the listener is";
+            let text = "all pipes are in use; the listener creates them all when it starts";
             io::Error::new(io::ErrorKind::InvalidInput, text)
         })?;
         if self.accept_fds.is_empty() {
-            // The far ends have left with the rendezvous; a copy here would hide their closing.
+            // The peer has its ends from the rendezvous; a copy kept here would hide their closing.
             self.connect_fds.clear();
         }
         Ok(Box::new(PipeCircuit::new(ends, &self.options)))
@@ -138,12 +139,12 @@ impl Listener for PipeListener {
 #[derive(Debug)]
 struct PipeCircuit {
     read_fd: OwnedFd,
-    /// None once this direction was finished.
+    /// None once this direction is finished.
     write_fd: Option<OwnedFd>,
     unsent: Vec<u8>,
     unsent_offset: usize,
     read_len: usize,
-    /// Blocking receives to come that ask before they read, because reading at once found nothing.
+    /// Blocking receives left that poll before they read.
     poll_first: u32,
     send_calls: u64,
     receive_calls: u64,
@@ -183,7 +184,7 @@ impl PipeCircuit {
         }
     }
 
-    /// Writes what is left of the message before.
+    /// Writes the unsent tail of the previous message.
     fn flush_unsent(&mut self) -> io::Result<()> {
         while self.unsent_offset < self.unsent.len() {
             let rest = std::mem::take(&mut self.unsent);
@@ -196,7 +197,7 @@ impl PipeCircuit {
         Ok(())
     }
 
-    /// As push, waiting for room up to [`PATIENCE`].
+    /// Like `flush_unsent`, but waits for space up to [`BLOCKING_TIMEOUT`].
     fn flush_unsent_blocking(&mut self) -> io::Result<()> {
         let deadline = Instant::now() + BLOCKING_TIMEOUT;
         loop {
@@ -277,7 +278,7 @@ impl Circuit for PipeCircuit {
 
     fn finish(&mut self) -> io::Result<()> {
         self.flush_unsent_blocking()?;
-        // There is no half-close: closing the writing end is the end.
+        // A pipe has no half-close: the end of this direction is the close of its write end.
         self.write_fd = None;
         Ok(())
     }
@@ -291,7 +292,7 @@ impl Circuit for PipeCircuit {
         socket::wait(descriptor, interest, deadline)
     }
 
-    /// The reading end; room to write shows on another descriptor, for which there is `wait`.
+    /// The read end. Space to write shows on the write end: use `wait`.
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         Some(self.read_fd.as_fd())
     }

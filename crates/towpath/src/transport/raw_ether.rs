@@ -1,7 +1,7 @@
-//! raw-ether: Ethernet frames over packet sockets (AF_PACKET), one frame a message and a call.
+//! raw-ether: Ethernet frames over packet sockets (AF_PACKET), one frame per message and per call.
 //!
-//! On the interface and with the Ethernet type that the user names. The header is described in
-//! `wire_ether`; there is no checksum but the frame's own.
+//! The user names the interface and the EtherType. `wire_ether` describes the header; the only
+//! checksum is the frame's.
 
 use crate::contract::{
     Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
@@ -106,7 +106,7 @@ fn open(options: &Options) -> io::Result<EtherSocket> {
     Ok(socket)
 }
 
-/// A port that is likely nobody else's: nothing hands them out, so it is drawn from 65,535.
+/// A random port, 1 to 65,535. Nothing allocates these ports; collisions are unlikely.
 fn random_port() -> u16 {
     (RandomState::new().build_hasher().finish() % 65_535) as u16 + 1
 }
@@ -189,7 +189,7 @@ impl RawEtherCircuit {
             ),
             Errno::DESTADDRREQ => io::Error::new(
                 io::ErrorKind::NotConnected,
-                "no message has arrived yet that told where the peer is; let it send first",
+                "the peer's address is unknown until its first message arrives; let it send first",
             ),
             other => socket::to_io_error(other),
         }

@@ -1,4 +1,4 @@
-//! tcp: the kernel's TCP, one call a message.
+//! tcp: the kernel's TCP, one system call per message.
 
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable,
@@ -71,7 +71,7 @@ pub(crate) const CLASS: Class = Class {
     offload: "segmentation and coalescing by the kernel",
 };
 
-/// Whether the kernel has the congestion control that `options` ask for.
+/// Whether the kernel has the congestion control of `options`.
 pub(crate) fn congestion_available(options: &Options) -> Result<(), Unavailable> {
     let probe = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::TCP));
     let set = probe.and_then(|socket| socket.set_tcp_congestion(options.congestion.as_bytes()));
@@ -99,7 +99,7 @@ impl TcpCircuitListener {
         let socket = new_socket(address, options, protocol)?;
         socket.bind(&SockAddr::from(address))?;
         socket::set_blocking_timeout(&socket, Some(BLOCKING_TIMEOUT))?;
-        // Enough for a connect workload that the listener falls behind in for a moment.
+        // Backlog for a connect workload in which the listener briefly falls behind.
         socket.listen(1024)?;
         Ok(TcpCircuitListener {
             socket,

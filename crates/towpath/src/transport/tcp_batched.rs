@@ -1,7 +1,7 @@
-//! tcp-batched: the kernel's TCP behind a buffer of the application's own.
+//! tcp-batched: the kernel's TCP behind an application buffer.
 //!
-//! What a careful application does: short messages are put together and written 64 KiB at a time.
-//! A message leaves when the buffer is full, at a flush, or when the user waits or receives.
+//! As a careful application does, short messages are coalesced and written 64 KiB at a time. The
+//! buffer is written when it is full, at a flush, and when the user waits or receives.
 
 use crate::contract::{
     Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
@@ -19,7 +19,7 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct TcpBatched;
 
-/// Bytes of the application's buffer: the kernel's largest segment handed down at once.
+/// Bytes of the application's buffer: the largest segment the kernel passes down at once (TSO).
 const BUFFER_LEN: usize = 64 << 10;
 
 impl Transport for TcpBatched {
@@ -125,7 +125,7 @@ impl TcpBatchedCircuit {
         Ok(())
     }
 
-    /// Writes out what it can before the user turns to receiving.
+    /// Writes what the socket takes without blocking, before a receive or a wait.
     #[inline]
     fn flush_nonblocking(&mut self) -> io::Result<()> {
         if self.buffer.is_empty() {

@@ -1,4 +1,4 @@
-//! udp: the kernel's UDP, one sendto a message.
+//! udp: the kernel's UDP, one sendto per message.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::datagram::{
@@ -52,7 +52,7 @@ impl Transport for Udp {
     }
 }
 
-/// What plain UDP promises.
+/// The class of plain UDP.
 pub(crate) const CLASS: Class = Class {
     reliable: false,
     ordered: false,

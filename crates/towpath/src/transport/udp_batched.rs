@@ -1,7 +1,7 @@
-//! udp-batched: the kernel's UDP, many messages a call (sendmmsg, recvmmsg).
+//! udp-batched: the kernel's UDP, many messages per call (sendmmsg, recvmmsg).
 //!
-//! Each datagram still goes through the network stack alone; what is saved is the entry into the
-//! kernel. Single sends and receives are one datagram a call, as in `udp-connected`.
+//! Each datagram still passes through the network stack alone; only system-call entries are saved.
+//! Single sends and receives are one datagram per call, as in `udp-connected`.
 
 use crate::contract::{
     Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
@@ -29,15 +29,15 @@ static KIND: SocketKind = SocketKind {
     configure: configure_nothing,
 };
 
-/// Datagrams a call carries unless told otherwise. Beyond about 32 the saving flattens: the entry
-/// into the kernel is then a few percent of the call.
+/// Default datagrams per call. Above about 32 the gain flattens: kernel entry is then a few percent
+/// of the call.
 const BATCH: usize = 32;
 
 /// The most the kernel takes in one call (UIO_MAXIOV).
 const BATCH_MAX: usize = 1024;
 
-/// Smallest receive buffer of a message: one full Ethernet frame, so that short messages of a mix
-/// do not need a restart.
+/// Smallest receive buffer of a message: a full Ethernet frame, so that a mix of short messages
+/// needs no larger buffers.
 const MESSAGE_MIN: usize = 2048;
 
 impl Transport for UdpBatched {
@@ -146,7 +146,8 @@ fn truncated_message(limit: usize) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!(
-            "a message was longer than the {limit} bytes prepared for; name its size at both ends"
+            "a message was longer than the receive buffers ({limit} bytes); set the message \
+             length at both ends"
         ),
     )
 }
@@ -188,7 +189,7 @@ impl Circuit for UdpBatchedCircuit {
         Ok(done)
     }
 
-    /// Messages arrive in buffers of the circuit's own; `buffer` stays as it is.
+    /// Messages are received into the circuit's own buffers; `buffer` is not written.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         let mut arrived = ReceiveCounts::default();
         if !self.port.has_final_peer() {

@@ -1,6 +1,6 @@
-//! udp-connected: the kernel's UDP on connected sockets, one send a message.
+//! udp-connected: the kernel's UDP on connected sockets, one send per message.
 //!
-//! The kernel looks up the route and the peer once instead of at every call.
+//! The kernel looks up the route and the peer once instead of on every call.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::datagram::{

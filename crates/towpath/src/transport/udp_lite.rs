@@ -1,4 +1,4 @@
-//! udp-lite: UDP-Lite (RFC 3828), whose checksum guards the header alone.
+//! udp-lite: UDP-Lite (RFC 3828) with a checksum over the header alone.
 //!
 //! Kernels may be built without it, and Linux has announced its removal.
 
@@ -65,9 +65,9 @@ impl Transport for UdpLite {
     }
 }
 
-/// Octets under the checksum: the header's (RFC 3828, 3.1).
+/// Checksum coverage: the 8 octets of the header (RFC 3828 s. 3.1).
 const COVERAGE: i32 = 8;
-/// Socket options of linux/udp.h, which the C library's headers leave out.
+/// Socket options of linux/udp.h, missing in the C library's headers.
 const UDPLITE_SEND_CSCOV: i32 = 10;
 const UDPLITE_RECV_CSCOV: i32 = 11;
 

@@ -1,7 +1,7 @@
-//! udp-nochecksum: as `udp`, but datagrams leave without a checksum (SO_NO_CHECK).
+//! udp-nochecksum: like `udp`, but without a UDP checksum (SO_NO_CHECK).
 //!
-//! Over IPv4 only: IPv6 has no header checksum, so its UDP must have one (RFC 8200, 8.1).
-//! A loopback never computes checksums, so there only the saved preparation shows.
+//! IPv4 only: UDP over IPv6 must have a checksum (RFC 8200 s. 8.1). The loopback never computes
+//! checksums, so there only the saved set-up of the offload shows.
 
 use crate::contract::{Circuit, Class, Listener, Rendezvous, Transport, Unavailable};
 use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, PlainCircuit, SocketKind};

@@ -1,8 +1,8 @@
-//! udp-segmented: the kernel's UDP, many messages handed over as one buffer that the kernel cuts
-//! (UDP_SEGMENT), and received as one where they arrived together (UDP_GRO).
+//! udp-segmented: the kernel's UDP, many messages sent as one buffer that the kernel segments
+//! (UDP_SEGMENT), and received as one buffer if they were coalesced (UDP_GRO).
 //!
-//! Unlike `udp-batched`, the messages go through the network stack together. Single sends are one
-//! datagram a call.
+//! Unlike in `udp-batched`, the messages pass through the network stack together. Single sends are
+//! one datagram per call.
 
 use crate::contract::{
     Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
@@ -29,10 +29,10 @@ static KIND: SocketKind = SocketKind {
     configure: enable_coalescing,
 };
 
-/// Datagrams one segmented send may hold (UDP_MAX_SEGMENTS; 128 since Linux 6.9).
+/// Most datagrams in one segmented send (UDP_MAX_SEGMENTS; 128 since Linux 6.9).
 const SEGMENTS_MAX: usize = 64;
 
-/// Octets of the largest arrival.
+/// Octets of the largest coalesced receive.
 const COALESCED_LEN_MAX: usize = 65_536;
 
 fn enable_coalescing(socket: &Socket) -> io::Result<()> {
@@ -97,7 +97,7 @@ fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Bo
     }))
 }
 
-/// Messages of `len` bytes that one send carries.
+/// Messages of `len` bytes that fit in one segmented send.
 fn segments_for(segments_max: usize, len: usize) -> usize {
     segments_max.min(UDP_PAYLOAD_MAX / len.max(1)).max(1)
 }
@@ -105,14 +105,14 @@ fn segments_for(segments_max: usize, len: usize) -> usize {
 struct SegmentedCircuit {
     port: DatagramSocket,
     segments_max: usize,
-    /// The path took no segmented send: a device without it, or messages over its packet size.
+    /// A segmented send was refused: the device lacks it, or a message exceeds the MTU.
     segmentation_refused: bool,
-    /// Messages the last run sent in a call.
+    /// Messages per call of the last run.
     segments: usize,
-    /// Messages put together for one call. Naming each apart saves the copy, but costs the kernel
-    /// more than that for short ones (a quarter of the rate at 64 bytes).
+    /// Messages joined for one call. An I/O vector of separate messages would save the copy, but
+    /// costs the kernel more than that for short ones (a quarter of the rate at 64 bytes).
     send_buffer: Vec<u8>,
-    /// An arrival of which single receives have not taken all.
+    /// A coalesced receive; single receives return its datagrams one by one.
     receive_buffer: Vec<u8>,
     unread: Range<usize>,
     segment_size: usize,
@@ -149,7 +149,7 @@ impl SegmentedCircuit {
         }
     }
 
-    /// Receives what arrived together into `buffer`.
+    /// Receives coalesced datagrams into `buffer`; returns their length and the segment size.
     fn recv_coalesced(&mut self, buffer: &mut [u8], block: bool) -> io::Result<(usize, usize)> {
         self.port.call_counts.receive += 1;
         let flags = if block { 0 } else { libc::MSG_DONTWAIT };
@@ -184,7 +184,7 @@ impl SegmentedCircuit {
         Ok(Some(len))
     }
 
-    /// Counts what single receives left, then one more call.
+    /// Counts the datagrams that single receives left unread, or those of one more call.
     fn recv_counted(&mut self, buffer: &mut [u8]) -> io::Result<ReceiveCounts> {
         let (len, segment_size) = if self.unread.is_empty() {
             self.recv_into_large_enough(buffer)?
@@ -253,7 +253,7 @@ impl Circuit for SegmentedCircuit {
         Ok(done)
     }
 
-    /// With a `buffer` under 64 KiB, messages arrive in one of the circuit's own.
+    /// With a `buffer` under 64 KiB, messages are received into the circuit's own buffer.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         let mut arrived = ReceiveCounts::default();
         for _ in 0..calls {

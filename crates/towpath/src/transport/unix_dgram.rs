@@ -1,8 +1,8 @@
-//! unix-dgram: datagrams between local sockets.
+//! unix-dgram: datagrams between Unix sockets.
 //!
-//! The kernel keeps at most `net.unix.max_dgram_qlen` messages for a receiver that is not connected
-//! to the sender, and blocks the sender beyond that; once both ends are connected to each other,
-//! the sender's buffer is the limit.
+//! The kernel queues at most `net.unix.max_dgram_qlen` messages for a receiver that is not
+//! connected to the sender, then blocks the sender; once both ends are connected to each other, the
+//! sender's buffer is the limit.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::datagram::{

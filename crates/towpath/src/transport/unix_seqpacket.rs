@@ -1,6 +1,7 @@
-//! unix-seqpacket: messages in order between connected local sockets.
+//! unix-seqpacket: messages in order between connected Unix sockets.
 //!
-//! A message of no bytes looks like the end to its receiver, so none can be sent.
+//! The receiver cannot tell an empty message from the end of the stream, so empty messages are
+//! refused.
 
 use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
@@ -107,7 +108,7 @@ impl SeqpacketCircuit {
 fn empty_message_error() -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidInput,
-        "a message of 0 bytes would look like the end; send at least 1 byte",
+        "a message of 0 bytes would look like the end of the stream; send at least 1 byte",
     )
 }
 

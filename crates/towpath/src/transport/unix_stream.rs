@@ -1,4 +1,4 @@
-//! unix-stream: byte streams between local sockets, one send a message.
+//! unix-stream: byte streams between Unix sockets, one send per message.
 
 use crate::contract::{Circuit, Class, Listener, Reach, Rendezvous, Transport, Unavailable};
 use crate::options::Options;
@@ -11,7 +11,7 @@ use std::io;
 #[derive(Debug)]
 pub struct UnixStream;
 
-/// What a connection between local sockets promises.
+/// The class of connections between Unix sockets.
 pub(crate) const CLASS: Class = Class {
     reliable: true,
     ordered: true,

@@ -1,10 +1,10 @@
-//! xtp, xtp-message and xtp-lent: XTP 4.0 over segmented UDP, as a byte stream, with messages kept
-//! apart, and as a byte stream that leaves from where the user's bytes lie.
+//! xtp, xtp-message and xtp-lent: XTP 4.0 over segmented UDP, as a byte stream, with message
+//! boundaries, and as a byte stream sent without a copy.
 //!
-//! Reliable and ordered unless `error=none` says otherwise; the engine is crate `engine-xtp`, run
-//! by `driver` in the user's thread. A short message leaves at once when nothing is on its way,
-//! else it may wait about a millisecond for others; a flush sends it on. Both ends of a race share
-//! the path with nobody, so the optional congestion controller is off unless asked for.
+//! Reliable and ordered unless `error=none` is set; the engine is crate `engine-xtp`, run by
+//! `driver` in the user's thread. A short message leaves at once if nothing is in flight; otherwise
+//! it is coalesced for about a millisecond or until a flush. A race has the path to itself, so
+//! congestion control is off by default.
 
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
@@ -21,7 +21,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::LazyLock;
 
-/// XTP with one way of keeping messages.
+/// XTP over UDP, with one framing.
 #[derive(Debug)]
 pub struct Xtp {
     framing: Framing,
@@ -34,17 +34,17 @@ pub const STREAM: Xtp = Xtp {
     zero_copy: false,
 };
 
-/// One packet a message, or more for long ones; the last is marked.
+/// Messages keep their boundaries: one packet or more each, the last marked (EOM).
 pub const MESSAGES: Xtp = Xtp {
     framing: Framing::Messages,
     zero_copy: false,
 };
 
-/// The byte stream, sent without a copy: what a user shares is lent until the peer has it. Messages
-/// under a kibibyte are copied, and so are those of workloads that change them.
+/// The byte stream without a copy: shared messages are lent to the engine until they are
+/// acknowledged. Messages under 1 KiB are copied, and so are those of workloads that change them.
 ///
-/// Each packet takes two pieces of memory more in a call of the kernel, which costs more than the copy
-/// of an Ethernet frame's worth. On the loopback packets are as long as it carries, as TCP's are.
+/// Each packet adds two entries to the kernel's I/O vector, which costs more than copying an
+/// Ethernet frame. So on the loopback packets are as long as its MTU allows, as TCP's are.
 pub const LENT: Xtp = Xtp {
     framing: Framing::Stream,
     zero_copy: true,
@@ -144,7 +144,7 @@ impl Transport for Xtp {
     }
 }
 
-/// The options of `xtp-lent`, whose packets have a length of their own.
+/// The options of `xtp-lent`, whose default packet length differs.
 static LENT_HELP: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let own = |word: &OptionHelp| match word.name {
         "packet" => OptionHelp {
@@ -163,7 +163,7 @@ fn settings(options: &Options) -> io::Result<EndpointConfig> {
 }
 
 impl Xtp {
-    /// For circuits to or from `host`.
+    /// The engine for circuits to or from `host`.
     fn setup(
         &self,
         settings: &EndpointConfig,
@@ -183,7 +183,7 @@ impl Xtp {
             send_buffer_len: settings.send_buffer_len,
             use_segmentation: settings.segmentation,
             zero_copy: self.zero_copy,
-            // The end of a message travels with its last byte.
+            // The EOM bit travels with the last byte of a message.
             empty_message_error: (self.framing == Framing::Messages).then_some(empty_message_error),
             introspection: Introspection::from_config(settings),
             buffer_posting: settings.buffer_posting(),

@@ -1,9 +1,9 @@
 //! xtp-multicast: one sender, many receivers in the listening process, each with a socket and a
 //! thread of its own.
 //!
-//! What the receiving circuit tells of is what *all* receivers have: its own receiver takes no byte
-//! that another one still lacks. So a rate is that of the slowest, a delay that until everybody has
-//! the message. The sender waits at the beginning until all have joined.
+//! The receiving circuit delivers only bytes that *all* receivers have: its own receiver does not
+//! read past the slowest of the others. So a rate is that of the slowest receiver, and a delay ends
+//! when the last one has the message. The sender first waits until all have joined.
 
 use crate::contract::{
     BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,
@@ -24,22 +24,22 @@ use std::time::{Duration, Instant};
 /// How long receivers may take to join.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a sender that goes away waits for its receivers.
+/// How long a dropped sender waits until all receivers have acknowledged.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How often a receiver's thread looks whether it should end.
+/// How often a receiver's thread checks whether to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Receivers unless told otherwise, and at most: each takes two threads.
+/// Default and maximum number of receivers; each takes two threads.
 const RECEIVERS_DEFAULT: usize = 8;
 const RECEIVERS_MAX: usize = 100;
 
-/// A receiver's window. 2 MiB: receivers share processors, and while one takes what came, the others
-/// wait with as much. A quarter of it is between two requests: each is answered by every receiver, and
-/// an answer that wakes the sender costs a receiver as much as copying 30 KiB.
+/// A receiver's window. 2 MiB: receivers share CPUs, and while one reads, data queue up at the
+/// others. A status request is sent every quarter of it: each receiver replies to each, and a reply
+/// that wakes the sender costs a receiver as much as copying 30 KiB.
 const WINDOW: u64 = 2 << 20;
 
-/// Bytes the sender keeps. Two windows, so that the user writes one while the other is under way.
+/// The send buffer. Two windows: the user writes one while the other is in flight.
 const SEND_BUFFER_LEN: usize = 4 << 20;
 
 const HELP: &[OptionHelp] = &[OptionHelp {
@@ -163,7 +163,7 @@ impl Transport for XtpMulticast {
 }
 
 struct GroupListener {
-    /// Groups nobody accepted yet, the first last.
+    /// Groups not accepted yet, in reverse order.
     groups: Vec<(SocketAddr, Vec<Receiver>)>,
     lines: Vec<String>,
 }
@@ -199,14 +199,14 @@ impl Listener for GroupListener {
     }
 }
 
-/// The receivers beside the one whose bytes the user gets.
+/// The receivers besides the one that delivers to the user.
 struct OtherReceivers {
-    /// Bytes each has; all that can ever be at the end.
+    /// Bytes each has received; `u64::MAX` once its stream ended.
     received: Vec<AtomicU64>,
     bytes: Vec<AtomicU64>,
     failed: Mutex<Option<String>>,
     stopped: AtomicBool,
-    /// The position somebody waits for all to reach; 0 for nobody.
+    /// The position that a waiting circuit needs all to reach; 0 if none waits.
     awaited_position: AtomicU64,
     all_received: (Mutex<()>, Condvar),
 }
@@ -224,7 +224,7 @@ impl OtherReceivers {
         }
     }
 
-    /// One receiver's thread, to the end of its stream or of the circuit.
+    /// One receiver's thread; ends with its stream or the circuit.
     fn receive(&self, index: usize, receiver: &Receiver, limit: Duration) {
         let done = receiver.accept(limit).and_then(|mut stream| {
             while !self.stopped.load(Ordering::Relaxed) {
@@ -252,8 +252,8 @@ impl OtherReceivers {
         self.notify_waiter();
     }
 
-    /// Wakes who waits, if this was the last one waited for: with each of them on the same
-    /// processor, a wake-up for every one would take as long as their work.
+    /// Wakes the waiting circuit once all receivers have reached its position. A wake-up for each
+    /// receiver would take as long as their work when they share a CPU.
     fn notify_waiter(&self) {
         let awaited = self.awaited_position.load(Ordering::SeqCst);
         if awaited != 0
@@ -269,14 +269,14 @@ impl OtherReceivers {
         }
     }
 
-    /// What all of them have.
+    /// Bytes that all of them have received.
     fn min_received(&self) -> u64 {
         let received = self.received.iter();
         let least = received.map(|bytes| bytes.load(Ordering::SeqCst)).min();
         least.unwrap_or(u64::MAX)
     }
 
-    /// Waits until all of them have more than `position`, a millisecond at most.
+    /// Waits until all of them have more than `position` bytes, at most a millisecond.
     fn wait(&self, position: u64) {
         let lock = self
             .all_received
@@ -303,12 +303,12 @@ struct GroupReceiverCircuit {
     stream: Stream,
     first_receiver: Receiver,
     others: Arc<OtherReceivers>,
-    /// Bytes the user has, and so all receivers.
+    /// Bytes delivered to the user; all receivers have them.
     received: u64,
 }
 
 impl GroupReceiverCircuit {
-    /// The part of `buffer` that may be filled: what all others have.
+    /// The part of `buffer` that may be filled: bytes that all other receivers have.
     fn readable_part<'a>(&self, buffer: &'a mut [u8]) -> io::Result<&'a mut [u8]> {
         let ahead = self.others.min_received().saturating_sub(self.received);
         let len = usize::try_from(ahead)
@@ -483,7 +483,7 @@ impl Circuit for GroupSenderCircuit {
 
 impl Drop for GroupSenderCircuit {
     fn drop(&mut self) {
-        // The helper thread goes with the circuit, and with it what is still on its way.
+        // The helper thread ends with the circuit, so unacknowledged data would be lost.
         let _ = self.sender.close(CLOSE_TIMEOUT);
     }
 }

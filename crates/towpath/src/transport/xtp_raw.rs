@@ -1,8 +1,8 @@
-//! xtp-rawip and xtp-ether: XTP 4.0 without UDP below it, straight over IP and over Ethernet.
+//! xtp-rawip and xtp-ether: XTP 4.0 without UDP, directly over IP and over Ethernet.
 //!
-//! Byte streams, as `xtp`. Ends on one address hear one another's packets and tell their own by
-//! XTP's keys and ports; on the IPv4 loopback each takes an address of its own. Nothing below raw IP
-//! sums user bytes, so XTP does there unless told not to; a frame on a cable has a sum of its own.
+//! Byte streams, like `xtp`. Endpoints on one address receive each other's packets and select their
+//! own by XTP's keys and ports; on the IPv4 loopback each takes its own address. Raw IP has no
+//! checksum over user data, so XTP's is on by default there; an Ethernet frame has its FCS.
 
 use crate::contract::{
     Circuit, Class, Listener, OptionHelp, Reach, Rendezvous, Transport, Unavailable,
@@ -18,13 +18,13 @@ use std::io;
 use std::sync::LazyLock;
 use wire_ip::IpWire;
 
-/// Octets of a full packet: 1500 of an Ethernet frame less 20 of an IPv4 header.
+/// Octets of a full packet: Ethernet's 1500 less 20 for the IPv4 header.
 const V4_PACKET_LEN: usize = 1480;
 
-/// The same less 40 of an IPv6 header.
+/// Octets of a full packet: 1500 less 40 for the IPv6 header.
 const V6_PACKET_LEN: usize = 1460;
 
-/// The words of XTP over Ethernet.
+/// The options of `xtp-ether`.
 static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let words = EndpointConfig::HELP.iter().copied();
     let words = words.filter(|word| word.name != "segmentation");
@@ -47,7 +47,7 @@ static ETHER_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     words.map(own).chain([bypass]).collect()
 });
 
-/// The words of XTP but those that mean something to UDP alone.
+/// The options of `xtp-rawip`: XTP's, without those for UDP.
 static IP_OPTIONS: LazyLock<Vec<OptionHelp>> = LazyLock::new(|| {
     let words = EndpointConfig::HELP.iter().copied();
     let words = words.filter(|word| word.name != "segmentation");
@@ -218,7 +218,7 @@ impl Transport for Ethernet {
     }
 }
 
-/// What `settings` change of a class.
+/// `class`, as changed by `settings`.
 fn class_with_config(class: Class, settings: &EndpointConfig) -> Class {
     Class {
         reliable: settings.is_reliable(),
@@ -236,7 +236,7 @@ fn class_with_config(class: Class, settings: &EndpointConfig) -> Class {
     }
 }
 
-/// An engine that shares its address with others and is told apart by `port`.
+/// An engine that shares its address with others, identified by `port`.
 fn setup(settings: &EndpointConfig, port: u16) -> EngineSetup<Engine> {
     let config = Config {
         port,
@@ -265,14 +265,14 @@ fn to_io_result(settings: Result<EndpointConfig, String>) -> io::Result<Endpoint
     settings.map_err(|text| io::Error::new(io::ErrorKind::InvalidInput, text))
 }
 
-/// Settings from words, for packets of up to `packet_max` octets.
+/// `base` changed by options, for packets of up to `packet_max` octets.
 fn parse_options(
     base: EndpointConfig,
     own: &BTreeMap<String, String>,
     packet_max: usize,
 ) -> Result<EndpointConfig, String> {
     if own.contains_key("segmentation") {
-        return Err("there is no option segmentation here: the kernel cuts UDP only".into());
+        return Err("there is no option segmentation here: the kernel segments UDP only".into());
     }
     let settings = base.with_options(own)?;
     let len = settings.config.packet_len;
@@ -306,7 +306,7 @@ fn ether_config(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String
     parse_options(settings, &own, ETHER_PACKET_MAX)
 }
 
-/// What the system said, without the remedy that follows it.
+/// The cause of an error, without the remedy that follows it.
 fn error_cause(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => {

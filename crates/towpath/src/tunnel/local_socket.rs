@@ -1,4 +1,4 @@
-//! The sockets that connections are carried between and circuits.
+//! The local sockets whose connections a tunnel carries.
 
 use crate::xtp::Circuit;
 use socket2::SockRef;
@@ -8,46 +8,46 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-/// A socket of a byte stream.
+/// A stream socket.
 pub trait LocalSocket: Read + Write + AsFd + Send {
-    /// Makes it ready to be carried: its calls must not wait.
+    /// Configures the socket for the tunnel: non-blocking.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Those of the system call, as for all calls of this trait.
     fn configure(&self) -> io::Result<()>;
 
-    /// The peer's answer has come: what its other end sends may be read from now on.
+    /// Called when the circuit's handshake is complete; the socket is read from now on.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error resets the connection.
     fn on_connected(&self) -> io::Result<()> {
         Ok(())
     }
 
-    /// Ends the direction towards its other end.
+    /// Ends the write direction.
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error resets the connection.
     fn shutdown_write(&self) -> io::Result<()>;
 
-    /// The error it had, if any, which is forgotten then.
+    /// Returns and clears the pending error (SO_ERROR).
     ///
     /// # Errors
     ///
-    /// The kernel's.
+    /// Any error resets the connection.
     fn take_error(&self) -> io::Result<Option<io::Error>>;
 
-    /// Makes its end a break, which the other end sees as one; `why`, if it is not the socket's own.
+    /// Makes the coming close a reset; `why` is the error that caused it, if known.
     fn reset(&self, why: Option<&io::Error>);
 }
 
 impl LocalSocket for TcpStream {
     fn configure(&self) -> io::Result<()> {
         self.set_nonblocking(true)?;
-        // What is to wait for company waits in XTP.
+        // XTP coalesces small messages; Nagle's algorithm would only delay them.
         self.set_nodelay(true)
     }
 
@@ -60,20 +60,20 @@ impl LocalSocket for TcpStream {
     }
 
     fn reset(&self, _why: Option<&io::Error>) {
-        // One that is gone needs no break.
+        // SO_LINGER 0: close sends RST. Fails only if the connection is gone already.
         let _ = SockRef::from(self).set_linger(Some(Duration::ZERO));
     }
 }
 
-/// What a program hands over to be carried, until nobody is left who could: the forwarder ends when
-/// all senders of `more` are gone and all connections have ended.
+/// Sockets that a program hands over. The tunnel ends when all senders of `incoming` are gone and
+/// all connections have ended.
 pub struct ExternalSockets {
-    /// Sockets with the circuits they belong to.
+    /// Sockets with their circuits.
     pub incoming: Receiver<(Box<dyn LocalSocket>, Circuit)>,
-    /// An event descriptor that does not block; a number is written to it when there are some.
+    /// A non-blocking eventfd, signalled when `incoming` has entries.
     pub event_fd: OwnedFd,
-    /// How long a peer may take to answer an opening.
+    /// Timeout of a handshake with a peer.
     pub handshake_timeout: Duration,
-    /// Gives a socket for a circuit that a peer opened from an address.
+    /// Makes the socket for a circuit that the peer at an address opened.
     pub make_socket: Box<dyn FnMut(SocketAddr) -> io::Result<Box<dyn LocalSocket>> + Send>,
 }

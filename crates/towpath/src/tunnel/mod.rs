@@ -1,14 +1,14 @@
-//! TCP programs over XTP: what one end of a forwarder does.
+//! TCP connections over XTP: one end of a tunnel (`towpath forward`).
 //!
-//! A forwarder stands at each end of a path. The near one takes TCP connections and opens a circuit
-//! of XTP for each ([`Forwarder::to_xtp`]); the far one takes circuits and opens a TCP connection for
-//! each ([`Forwarder::from_xtp`]). Both directions are carried as they come, each ends by itself, and
-//! a connection that breaks on one side is broken on the other.
+//! A tunnel has two ends. The near end accepts TCP connections and opens an XTP circuit for each
+//! ([`Tunnel::to_xtp`]); the far end accepts circuits and opens a TCP connection for each
+//! ([`Tunnel::from_xtp`]). Both directions are independent (half-close), and a reset on one side
+//! becomes a reset on the other.
 //!
-//! One thread serves all connections of an endpoint: it waits for the endpoint's watch and for the
-//! sockets together (`line` is one connection). A side that is not read from fills its socket or its
-//! window, and then the other is not read from either: a connection holds at most 64 KiB each way
-//! besides what socket and circuit hold.
+//! One thread serves all connections of an endpoint: an epoll instance waits for the endpoint's
+//! watch and for all sockets (`proxied_connection` is one connection). Backpressure: when one side
+//! is not read, its socket buffer or window fills, and the other side is not read either. A
+//! connection buffers at most 64 KiB each way besides its socket and circuit.
 
 mod local_socket;
 mod proxied_connection;
@@ -28,33 +28,32 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, Instant};
 
-/// Connections a forwarder carries at once unless told otherwise; those beyond wait unaccepted.
+/// Default limit of concurrent connections; further ones wait in the accept queue.
 pub const CONNECTIONS_MAX: usize = 1000;
 
-/// How often the loop looks around although nothing happened: whether to stop, and whose opening
-/// takes too long.
+/// How often the loop checks for stop, and for handshakes that timed out.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a peer or a target may take to answer an opening.
+/// Timeout of a handshake with the peer or the target.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the end waits for what is on its way.
+/// How long shutdown waits for unacknowledged data.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Names of what is waited for; connections are numbered from the next on.
+/// Epoll tokens; connections count up from [`FIRST_CONNECTION_TOKEN`].
 const WATCH_TOKEN: u64 = 0;
 const LISTENER_TOKEN: u64 = 1;
 const EVENT_FD_TOKEN: u64 = 2;
 const FIRST_CONNECTION_TOKEN: u64 = 3;
 
-/// What became of the connections.
+/// Counters of a tunnel's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TunnelCounts {
-    /// Taken so far.
+    /// Accepted so far.
     pub opened: u64,
-    /// Ended in good order on both sides.
+    /// Closed in both directions.
     pub ended: u64,
-    /// Broken by one side, or refused.
+    /// Reset by one side, or refused.
     pub broken: u64,
     /// User bytes from TCP to XTP.
     pub sent_bytes: u64,
@@ -62,14 +61,14 @@ pub struct TunnelCounts {
     pub received_bytes: u64,
 }
 
-/// Where connections come from, and go to.
+/// Where connections come from, with the XTP peer or the TCP target of the other side.
 enum TunnelSource {
     Tcp(TcpListener, SocketAddr),
     Xtp(SocketAddr),
     External(ExternalSockets),
 }
 
-/// One end of a forwarder.
+/// One end of a tunnel.
 pub struct Tunnel {
     source: TunnelSource,
     endpoint: Endpoint,
@@ -79,21 +78,17 @@ pub struct Tunnel {
     by_circuit: HashMap<AssociationId, u64>,
     next_token: u64,
     connections_max: usize,
-    /// The listener is not waited for while there are as many connections as may be.
+    /// At the connection limit: the listener is removed from the epoll interest.
     accept_paused: bool,
     chunk_len: usize,
     handshake_timeout: Duration,
-    /// Nobody can hand over any more.
+    /// All senders of [`ExternalSockets::incoming`] are gone.
     source_closed: bool,
     counts: TunnelCounts,
 }
 
 impl Tunnel {
-    /// Takes TCP connections at `listen` and opens a circuit to the forwarder at `peer` for each.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the addresses.
+    /// Accepts TCP connections at `listen`, and opens a circuit to the tunnel at `peer` for each.
     pub fn to_xtp(
         listen: SocketAddr,
         peer: SocketAddr,
@@ -105,11 +100,7 @@ impl Tunnel {
         Tunnel::new(TunnelSource::Tcp(listener, peer), endpoint, settings)
     }
 
-    /// Takes circuits at `listen` and opens a TCP connection to `target` for each.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the address.
+    /// Accepts circuits at `listen` and opens a TCP connection to `target` for each.
     pub fn from_xtp(
         listen: SocketAddr,
         target: SocketAddr,
@@ -120,7 +111,7 @@ impl Tunnel {
         Tunnel::new(TunnelSource::Xtp(target), endpoint, settings)
     }
 
-    /// Carries what a program of this process hands over: sockets whose other ends it keeps.
+    /// Carries sockets that a program in this process hands over; the program keeps the other ends.
     ///
     /// # Errors
     ///
@@ -166,7 +157,7 @@ impl Tunnel {
             next_token: FIRST_CONNECTION_TOKEN,
             connections_max: CONNECTIONS_MAX,
             accept_paused: false,
-            // A circuit takes half of its store at once at most.
+            // A message may take half of the send buffer at most.
             chunk_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
             handshake_timeout,
             source_closed: false,
@@ -174,16 +165,12 @@ impl Tunnel {
         })
     }
 
-    /// Sets how many connections are carried at once, at least one; others wait.
+    /// Sets the limit of concurrent connections, at least one; further ones wait.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.connections_max = connections_max.max(1);
     }
 
-    /// Where it takes connections: a TCP address, or a UDP one for XTP.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says; none are known for a bound socket.
+    /// Where it accepts connections: a TCP address, or XTP's UDP address.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         match &self.source {
             TunnelSource::Tcp(listener, _) => listener.local_addr(),
@@ -191,33 +178,33 @@ impl Tunnel {
         }
     }
 
-    /// The endpoint its circuits are on.
+    /// The endpoint of its circuits.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// What became of the connections so far.
+    /// The counters so far.
     pub fn counts(&self) -> TunnelCounts {
         self.counts
     }
 
-    /// Connections it carries now.
+    /// Open connections.
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Carries connections until `stop` is set, seen within a tenth of a second, or until all have
-    /// ended that a program handed over and can hand over.
+    /// Carries connections until `stop` is set, checked every 100 ms, or, with external sockets,
+    /// until no more can be handed over and all connections have ended.
     ///
     /// # Errors
     ///
-    /// The kernel's, about the endpoint; what happens to one connection ends only that one.
+    /// Errors of the endpoint; an error of one connection ends only that connection.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut buffer = vec![0; self.chunk_len];
         let (mut ready, mut unfinished) = (Vec::new(), Vec::new());
         let mut last_housekeeping = Instant::now();
         while !stop.load(Ordering::Relaxed) && !self.is_finished() {
-            // Those with more to do have had their turn; others come first.
+            // Connections with more to do wait until the others have been served.
             let limit = if unfinished.is_empty() {
                 HOUSEKEEPING_INTERVAL
             } else {
@@ -252,7 +239,7 @@ impl Tunnel {
         Ok(())
     }
 
-    /// Sleeps until something happens; adds the connections to which it did.
+    /// Sleeps until an event or `limit`; adds the connections that became ready to `todo`.
     fn wait(&mut self, limit: Duration, todo: &mut Vec<u64>) -> io::Result<()> {
         let timeout = self.watch.prepare_wait()?;
         let limit = timeout.map_or(limit, |timeout| timeout.min(limit));
@@ -292,8 +279,8 @@ impl Tunnel {
                 return;
             };
             let Ok((tcp, _)) = listener.accept() else {
-                // None is there, or it is gone again, or there are no descriptors left: the next
-                // look tries again.
+                // None pending, or aborted already, or out of descriptors: the next readiness or
+                // housekeeping tries again.
                 return;
             };
             self.counts.opened += 1;
@@ -336,12 +323,12 @@ impl Tunnel {
         }
     }
 
-    /// Takes what a program handed over.
+    /// Accepts the sockets that a program handed over.
     fn accept_external(&mut self, todo: &mut Vec<u64>) {
         let TunnelSource::External(external) = &self.source else {
             return;
         };
-        // Heard first: what is handed over from here on rings again.
+        // Clear the eventfd first: sockets handed over from here on signal it again.
         let _ = rustix::io::read(&external.event_fd, &mut [0; 8]);
         let mut all = Vec::new();
         let disconnected = loop {
@@ -363,12 +350,12 @@ impl Tunnel {
         }
     }
 
-    /// Whether nothing is carried, and nothing can come any more.
+    /// Whether all connections have ended and no more can be handed over.
     fn is_finished(&self) -> bool {
         self.source_closed && self.connections.is_empty()
     }
 
-    /// Listens again when there is room again.
+    /// Accepts again once the number of connections is below the limit.
     fn resume_accepting(&mut self) -> io::Result<()> {
         if self.accept_paused && self.connections.len() < self.connections_max {
             self.accept_paused = false;
@@ -379,7 +366,7 @@ impl Tunnel {
 
     fn set_listener_interest(&self, flags: epoll::EventFlags) {
         if let TunnelSource::Tcp(listener, _) = &self.source {
-            // The descriptor is there, and was added.
+            // Cannot fail: the descriptor is registered.
             let _ = epoll::modify(
                 &self.epoll,
                 listener,
@@ -435,7 +422,7 @@ impl Tunnel {
         step
     }
 
-    /// Breaks what is still open, and lets the peer know.
+    /// Resets the open connections, then waits up to [`CLOSE_TIMEOUT`] for their circuits to close.
     fn shutdown(&mut self) {
         self.endpoint.listen(false);
         for (_, connection) in self.connections.drain() {
@@ -444,14 +431,14 @@ impl Tunnel {
         }
         self.by_circuit.clear();
         let end = Instant::now() + CLOSE_TIMEOUT;
-        // What ended before may still be on its way.
+        // Circuits that ended earlier may still have unacknowledged data.
         while self.endpoint.holdings().associations > 0 && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
-/// Begins a connection to `target`.
+/// Starts a non-blocking connect to `target`.
 fn connect(target: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(target), Type::STREAM, None)?;
     socket.set_nonblocking(true)?;

@@ -1,4 +1,4 @@
-//! One connection: a socket, of TCP in most cases, and a circuit.
+//! One connection of a tunnel: a local stream socket, usually TCP, and the circuit that carries it.
 
 use super::{LocalSocket, TunnelCounts};
 use crate::xtp::Circuit;
@@ -7,39 +7,39 @@ use rustix::event::epoll::EventFlags;
 use std::io::{self, ErrorKind};
 use std::time::Instant;
 
-/// Turns in which one connection moves bytes before others have theirs: half a megabyte each way.
+/// Passes of one connection before the others are served: up to 512 KiB each way.
 const PASSES_PER_CALL: usize = 8;
 
-/// What serving a connection came to.
+/// Outcome of serving a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PumpOutcome {
-    /// It waits for either side.
+    /// Neither side is ready.
     Waiting,
-    /// There is more to do at once.
+    /// More data can be moved at once.
     MoreToDo,
     /// Both directions have ended.
     Ended,
-    /// One side broke, or never answered.
+    /// One side was reset, or its handshake failed.
     Broken,
 }
 
-/// A connection.
+/// A socket and its circuit.
 pub(super) struct ProxiedConnection {
     socket: Box<dyn LocalSocket>,
     circuit: Circuit,
-    /// The TCP side has not answered yet.
+    /// The socket's connect is in progress.
     connecting: bool,
-    /// Until when both sides must have answered; None once they have.
+    /// Until when both handshakes must be complete; None once they are.
     handshake_deadline: Option<Instant>,
     readable: bool,
     writable: bool,
-    /// Bytes from TCP that the circuit had no room for.
+    /// Bytes from the socket that the circuit had no space for.
     unsent_to_circuit: Vec<u8>,
-    /// Bytes from the circuit that TCP had no room for.
+    /// Bytes from the circuit that the socket had no space for.
     unsent_to_socket: Vec<u8>,
     socket_finished: bool,
     circuit_finished: bool,
-    /// Why it broke.
+    /// Why it was reset.
     error: Option<io::Error>,
 }
 
@@ -69,19 +69,19 @@ impl ProxiedConnection {
         self.circuit.id()
     }
 
-    /// Whether a side has not answered yet.
+    /// Whether a handshake is incomplete.
     pub(super) fn is_handshaking(&self) -> bool {
         self.handshake_deadline.is_some()
     }
 
-    /// What the socket is ready for.
+    /// Notes the socket's readiness (edge-triggered).
     pub(super) fn set_readiness(&mut self, flags: EventFlags) {
         let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
         self.readable |= broken || flags.contains(EventFlags::IN);
         self.writable |= broken || flags.contains(EventFlags::OUT);
     }
 
-    /// Moves what can be moved.
+    /// Moves data in both directions.
     pub(super) fn pump(&mut self, buffer: &mut [u8], counts: &mut TunnelCounts) -> PumpOutcome {
         self.try_pump(buffer, counts).unwrap_or_else(|error| {
             self.error = Some(error);
@@ -120,7 +120,7 @@ impl ProxiedConnection {
         )
     }
 
-    /// Sees whether both sides have answered, in time.
+    /// Checks whether both handshakes are complete, or have timed out.
     fn check_handshake(&mut self) -> io::Result<()> {
         let Some(handshake_deadline) = self.handshake_deadline else {
             return Ok(());
@@ -148,7 +148,7 @@ impl ProxiedConnection {
         Ok(())
     }
 
-    /// Moves one piece from TCP to the circuit; true when it did.
+    /// Moves one chunk from the socket to the circuit; true if it did.
     fn socket_to_circuit(
         &mut self,
         buffer: &mut [u8],
@@ -189,7 +189,7 @@ impl ProxiedConnection {
         }
     }
 
-    /// Moves one piece from the circuit to TCP; true when it did.
+    /// Moves one chunk from the circuit to the socket; true if it did.
     fn circuit_to_socket(
         &mut self,
         buffer: &mut [u8],
@@ -215,7 +215,7 @@ impl ProxiedConnection {
         Ok(self.unsent_to_socket.is_empty())
     }
 
-    /// Writes what TCP had no room for; true when nothing is left.
+    /// Writes the bytes unsent to the socket; true if none are left.
     fn flush_to_socket(&mut self) -> io::Result<bool> {
         let at = write_available(
             &mut *self.socket,
@@ -226,17 +226,17 @@ impl ProxiedConnection {
         Ok(self.unsent_to_socket.is_empty())
     }
 
-    /// Lets go of both sides; `broken` tells both.
+    /// Drops both sides; `broken` resets both.
     pub(super) fn close(self, broken: bool) {
         if broken {
             self.socket.reset(self.error.as_ref());
-            // Nobody is left to tell about an error.
+            // There is no caller to report an error to.
             let _ = self.circuit.abort();
         }
     }
 }
 
-/// Writes as much as TCP has room for, as long as it is `writable`; gives how much.
+/// Writes as much as the socket takes while it is `writable`; returns how much.
 fn write_available(
     socket: &mut dyn LocalSocket,
     writable: &mut bool,
@@ -254,7 +254,7 @@ fn write_available(
     Ok(at)
 }
 
-/// Gives bytes to the circuit; false when it has no room.
+/// Sends bytes on the circuit; false when it has no space.
 fn try_send(circuit: &mut Circuit, bytes: &[u8]) -> io::Result<bool> {
     match circuit.try_send(bytes) {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! One association.
+//! The circuit: what the user holds of one association.
 
 use driver::CircuitStatus;
 use engine::{Address, AssociationId};
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use wire::trace::Traced;
 use wire_udp::UdpWire;
 
-/// A circuit to a peer. Used by one thread at a time; other circuits of the endpoint may be used
-/// by others.
+/// A circuit to a peer. Used by one thread at a time; different circuits of an endpoint may be used
+/// by different threads.
 pub struct Circuit {
     pub(super) inner: driver::Circuit<Xtp, Traced<UdpWire>>,
 }
@@ -18,12 +18,12 @@ pub struct Circuit {
 /// Octets of a tag.
 const TAG_LEN: usize = 8;
 
-/// What travels beside a message.
+/// The tags of a message (XTP 4.0: BTAG; XTP 3.x: BTAG and ETAG).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tags {
-    /// In front of it (BTAG).
+    /// Before it (BTAG).
     pub begin: Option<[u8; 8]>,
-    /// Behind it (ETAG), in the third revision.
+    /// After it (ETAG); XTP 3.x only.
     pub end: Option<[u8; 8]>,
 }
 
@@ -32,12 +32,12 @@ impl Circuit {
         Circuit { inner }
     }
 
-    /// Its number within its endpoint, as a [`super::Watch`] names it.
+    /// Its identifier within the endpoint, as an [`super::EndpointWatch`] reports it.
     pub fn id(&self) -> AssociationId {
         self.inner.id()
     }
 
-    /// Where its peer was when it was opened.
+    /// The peer's address when the circuit was opened.
     pub fn peer(&self) -> SocketAddr {
         match self.inner.peer() {
             Address::Socket(peer) => peer,
@@ -46,40 +46,42 @@ impl Circuit {
         }
     }
 
-    /// How it stands.
+    /// Its state.
     pub fn status(&self) -> CircuitStatus {
         self.inner.status()
     }
 
-    /// Sends one message, or bytes of a stream, whole; waits for room up to `limit`.
+    /// Sends one message, or bytes of a stream, whole; waits up to `limit` for space in the send
+    /// buffer.
     ///
-    /// It leaves at once when nothing is on its way, else it may wait about a millisecond for
-    /// others to share a packet; [`flush`](Circuit::flush) ends that wait, and so does a receive.
+    /// The data leave at once if nothing is in flight; otherwise they may be coalesced for about a
+    /// millisecond. [`flush`](Circuit::flush) or a receive sends them.
     ///
     /// # Errors
     ///
-    /// `TimedOut` without room, `InvalidInput` for a message larger than the send store can ever
-    /// hold, `BrokenPipe` when the circuit ended, or the kernel's.
+    /// `TimedOut` without space, `InvalidInput` for a message larger than half the send buffer,
+    /// `BrokenPipe` when the circuit has ended.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.inner.send(message, limit)
     }
 
-    /// As [`send`](Circuit::send), without waiting.
+    /// [`send`](Circuit::send) without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` without room, else as `send`.
+    /// `WouldBlock` without space, else those of `send`.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.inner.try_send(message)
     }
 
-    /// Sends the last message: it and the end of this direction share a packet where they fit.
+    /// Sends the last message; it shares a packet with the end of this direction (WCLOSE) if it
+    /// fits.
     ///
     /// # Errors
     ///
-    /// As [`send`](Circuit::send).
+    /// Those of [`send`](Circuit::send).
     pub fn send_last(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         let mut end = None;
         loop {
@@ -96,44 +98,44 @@ impl Circuit {
         }
     }
 
-    /// Receives one message, or what there is of a stream: its length, or None when the peer ended
-    /// its direction. The part of a message beyond the buffer is dropped; the length tells.
+    /// Receives one message, or the bytes a stream has. Returns the length, or None when the peer
+    /// ended its direction. A message longer than the buffer is truncated; the length returned is
+    /// that of the whole message.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, `ConnectionReset` when the circuit broke, or the kernel's.
+    /// `TimedOut`, or `ConnectionReset` when the circuit failed.
     #[inline]
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         self.inner.recv(buffer, limit)
     }
 
-    /// As [`recv`](Circuit::recv), without waiting.
+    /// [`recv`](Circuit::recv) without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there, else as `recv`.
+    /// `WouldBlock` when there is nothing to receive, else those of `recv`.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.inner.try_recv(buffer)
     }
 
-    /// Receives everything up to the end of the peer's direction; what does not fit into the
-    /// buffer is dropped. Gives the length of all.
+    /// Receives everything up to the end of the peer's direction; drops what exceeds the buffer.
+    /// Returns the length of all data.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Circuit::recv).
+    /// Those of [`recv`](Circuit::recv).
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
         self.inner.recv_all(buffer, limit)
     }
 
-    /// Sends one message between tags of eight octets, which XTP does not look into
-    /// ([`super::Endpoint::bind_messages`] only). A tag behind a message is known to the dialects of
-    /// the third revision alone.
+    /// Sends one message with tags of eight octets, opaque to XTP
+    /// ([`super::Endpoint::bind_messages`] only). Only XTP 3.x has a tag after the message (ETAG).
     ///
     /// # Errors
     ///
-    /// `Unsupported` for a tag behind the message in 4.0, else as [`send`](Circuit::send).
+    /// `Unsupported` for an ETAG in 4.0, else those of [`send`](Circuit::send).
     pub fn send_tagged(&mut self, tags: Tags, message: &[u8], limit: Duration) -> io::Result<()> {
         let (id, start) = (self.inner.id(), self.inner.position());
         let octets = |tag: &Option<[u8; TAG_LEN]>| tag.map_or(Vec::new(), Vec::from);
@@ -166,7 +168,7 @@ impl Circuit {
     ///
     /// # Errors
     ///
-    /// As [`recv`](Circuit::recv).
+    /// Those of [`recv`](Circuit::recv).
     pub fn recv_tagged(
         &mut self,
         buffer: &mut [u8],
@@ -179,7 +181,7 @@ impl Circuit {
         let (begins, ends) = (self.inner.is_tagged(), self.inner.is_end_tagged());
         let front = if begins { TAG_LEN.min(len) } else { 0 };
         let back = if ends { TAG_LEN.min(len - front) } else { 0 };
-        // A tag behind a message that the buffer does not hold is lost with what it does not hold.
+        // The ETAG of a truncated message is lost with its tail.
         let behind = whole.get(len - back..).and_then(|rest| rest.first_chunk());
         let tags = Tags {
             begin: whole.first_chunk().copied().filter(|_| front == TAG_LEN),
@@ -190,103 +192,75 @@ impl Circuit {
         Ok(Some((tags, len - front - back)))
     }
 
-    /// Says that there is room for `bytes` more: the peer of a bulk may send as much, see
+    /// Posts a receive buffer of `bytes` more: the peer of a bulk transfer may send as much, see
     /// [`super::Endpoint::connect_bulk`].
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
     pub fn post(&mut self, bytes: u64) -> io::Result<()> {
         let id = self.inner.id();
         self.inner
             .command(|engine, now| engine.post(now, id, bytes))
     }
 
-    /// Sets the rate this side keeps to; None for no limit of its own.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Limits the rate at which this side sends; None for no limit of its own.
     pub fn set_rate(&mut self, rate: Option<RateLimit>) -> io::Result<()> {
         let id = self.inner.id();
         self.inner
             .command(|engine, now| engine.set_rate(now, id, rate))
     }
 
-    /// Sets the rate the peer is to keep to, and tells it.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Limits the rate at which the peer sends, and sends it the limit.
     pub fn impose_rate(&mut self, rate: Option<RateLimit>) -> io::Result<()> {
         let id = self.inner.id();
         self.inner
             .command(|engine, now| engine.impose_rate(now, id, rate))
     }
 
-    /// Sets the priority among the endpoint's circuits: the lowest value is served first, None
-    /// last.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Sets the priority among the endpoint's circuits (XTP's sort value): the lowest is served
+    /// first, None last.
     pub fn set_sort(&mut self, sort: Option<u16>) -> io::Result<()> {
         let id = self.inner.id();
         self.inner.command(|engine, _| engine.set_sort(id, sort))
     }
 
-    /// Lets answers wait a little for the next request.
+    /// Lets final acknowledgements be delayed and coalesced with the next packet.
     pub(super) fn set_delayed_ack(&mut self) {
         self.inner.set_delayed_ack();
     }
 
-    /// Sends everything handed over so far, as far as the peer lets it.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Sends all submitted data, as far as the send window allows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.inner.flush()
     }
 
-    /// Ends this direction after what was sent; the peer may go on sending.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Ends this direction after the data submitted (half-close); the peer may go on sending.
     pub fn finish(&mut self) -> io::Result<()> {
         self.inner.finish()
     }
 
-    /// Waits up to `limit` until the peer has everything that was sent.
+    /// Waits up to `limit` until the peer has acknowledged all data.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, `ConnectionRefused`, or the kernel's.
+    /// `TimedOut` or `ConnectionRefused`.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
         self.inner.drain(limit)
     }
 
-    /// Ends this direction and waits up to `limit` until the peer has all of it.
+    /// Ends this direction and waits up to `limit` until the peer has acknowledged all of it.
     ///
     /// # Errors
     ///
-    /// As [`drain`](Circuit::drain).
+    /// Those of [`drain`](Circuit::drain).
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
         self.inner.finish()?;
         self.inner.drain(limit)
     }
 
-    /// Ends both directions at once; what is on its way is lost, and the peer is told.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Aborts both directions and notifies the peer; data in flight are lost.
     pub fn abort(mut self) -> io::Result<()> {
         self.inner.abort()
     }
 
-    /// Messages that were dropped because bytes of them were lost (without error control).
+    /// Messages dropped because parts of them were lost (without error control).
     pub fn damaged(&self) -> u64 {
         self.inner.messages_damaged()
     }

@@ -1,4 +1,4 @@
-//! What can be set on an endpoint of XTP.
+//! Configuration of an XTP endpoint.
 
 use super::contexts::{self, EndpointIdentity};
 use super::option_values::{
@@ -17,46 +17,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use wire::trace::TraceLog;
 
-/// Settings of an endpoint. Those not named here are in the engine's [`Config`], which a program
-/// can change as a whole.
+/// Configuration of an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointConfig {
-    /// The engine's; what it says is explained there.
+    /// The engine's configuration.
     pub config: Config,
-    /// Bytes of a circuit's send store; bytes stay in it until they are acknowledged. Half of it
-    /// is room for the largest message.
+    /// Bytes of a circuit's send buffer; data stay in it until they are acknowledged. The largest
+    /// message is half of it.
     pub send_buffer_len: usize,
-    /// Octets of kernel buffer asked for in each direction. What all circuits of an endpoint may have
-    /// on their way should fit into it twice, as the kernel charges its own bookkeeping too.
+    /// SO_SNDBUF and SO_RCVBUF requested. Should hold twice the bytes in flight of all circuits,
+    /// because the kernel counts its overhead too.
     pub socket_buffer_len: usize,
-    /// Whether many packets pass through the kernel in one call, where it can do that.
+    /// Whether to use the kernel's segmentation and coalescing of UDP, where available.
     pub segmentation: bool,
-    /// How long a wait looks for arrivals before its thread sleeps. It finds them sooner, and keeps a
-    /// processor busy; zero is right unless one can be spared for it. For endpoints of this library.
+    /// How long a wait busy-polls before its thread sleeps. Lowers latency but occupies a CPU; zero
+    /// unless one can be dedicated to it. For endpoints of this library.
     pub spin: Duration,
-    /// Whether endpoints tell what their associations are doing; see [`super::contexts`].
+    /// Whether endpoints serve reports on their associations; see [`super::contexts`].
     pub contexts: bool,
-    /// Where packets are written down, for endpoints of this library.
+    /// The packet trace, for endpoints of this library.
     pub trace: Option<Arc<TraceLog>>,
 }
 
-/// The send store's default: acknowledgements come about every 120 KiB, so four of them.
+/// Default send buffer: four times the 120 KiB between acknowledgements.
 const SEND_BUFFER_LEN: usize = 512 << 10;
 
-/// Octets of the shortest and longest packet.
+/// Valid packet lengths, octets.
 const PACKET_LENS: std::ops::RangeInclusive<usize> = 128..=wire_udp::UDP_PAYLOAD_MAX;
 
-/// Bytes of the smallest and largest queue.
+/// Valid lengths of buffers and windows, bytes.
 const QUEUE_LENS: std::ops::RangeInclusive<usize> = 4096..=64 << 20;
 
-/// Silent peers are asked no more often than this, at an agent's expense too.
+/// Shortest keepalive interval. Limits the load that a race can put on an agent's host.
 const CTIMER_MIN: Duration = Duration::from_millis(1);
 
-/// No first answer is missed sooner than this.
+/// Shortest WTIMER before an RTT was measured.
 const WTIMER_MIN: Duration = Duration::from_micros(100);
 
 impl Default for EndpointConfig {
-    /// The engine's defaults, with user bytes summed once, by UDP.
+    /// The engine's defaults, without XTP's checksum over data, which UDP's covers.
     fn default() -> EndpointConfig {
         EndpointConfig {
             config: Config {
@@ -74,23 +73,23 @@ impl Default for EndpointConfig {
 }
 
 impl EndpointConfig {
-    /// The words [`parse`](Settings::parse) knows.
+    /// The options that [`parse`](EndpointConfig::parse) accepts.
     pub const HELP: &'static [OptionHelp] = option_values::HELP;
 
-    /// Settings from words.
+    /// A configuration from options.
     ///
     /// # Errors
     ///
-    /// A sentence that names the word and what would be right.
+    /// A sentence that names the option and its valid values.
     pub fn parse(own: &BTreeMap<String, String>) -> Result<EndpointConfig, String> {
         EndpointConfig::default().with_options(own)
     }
 
-    /// These settings, changed by words.
+    /// This configuration, changed by options.
     ///
     /// # Errors
     ///
-    /// As [`parse`](Settings::parse).
+    /// Those of [`parse`](EndpointConfig::parse).
     pub fn with_options(
         mut self,
         own: &BTreeMap<String, String>,
@@ -175,7 +174,7 @@ impl EndpointConfig {
         Ok(())
     }
 
-    /// The engine's configuration for circuits that keep messages as `framing` says.
+    /// The engine's configuration for circuits with `framing`.
     pub(crate) fn config(&self, framing: Framing) -> Config {
         Config {
             framing,
@@ -184,24 +183,24 @@ impl EndpointConfig {
         }
     }
 
-    /// Whether the settings or the environment want endpoints to tell of their associations.
+    /// Whether the configuration or the environment enables reports on associations.
     pub(crate) fn serves_contexts(&self) -> bool {
         self.contexts || contexts::enabled_by_environment()
     }
 
-    /// How receivers of a bulk post their buffers: as much as their window would be.
+    /// Receive buffers of the bulk service: as many bytes as the window.
     pub(crate) fn buffer_posting(&self) -> Option<ReceiveBufferPosting<Xtp>> {
         let bulk = self.config.service == Service::Bulk;
         bulk.then(|| ReceiveBufferPosting::new(self.config.window, Xtp::post))
     }
 
-    /// Whether every byte arrives.
+    /// Whether every byte is delivered.
     pub(crate) fn is_reliable(&self) -> bool {
         let config = &self.config;
         config.error != ErrorControl::None && config.service != Service::Isochronous
     }
 
-    /// Where an endpoint writes its packets down.
+    /// The packet trace of an endpoint, if any.
     pub(crate) fn log(&self) -> io::Result<Option<Arc<TraceLog>>> {
         match &self.trace {
             Some(log) => Ok(Some(Arc::clone(log))),
@@ -209,7 +208,7 @@ impl EndpointConfig {
         }
     }
 
-    /// What an endpoint at `address` says about itself.
+    /// The identity of an endpoint at `address`, for reports.
     pub(crate) fn identity(&self, address: String) -> EndpointIdentity {
         let mut dialects = VERSIONS.iter();
         let dialect = dialects.find(|(_, one)| *one == self.config.version);
@@ -219,7 +218,7 @@ impl EndpointConfig {
         }
     }
 
-    /// Settings as a result shows them.
+    /// Effective options, as shown in results.
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
         let checksum = match self.config.checksum {
             true => "on: XTP and UDP sum the data",

@@ -1,4 +1,4 @@
-//! A port with any number of circuits.
+//! The endpoint: a UDP port with any number of circuits.
 
 use super::circuit::Circuit;
 use super::config::EndpointConfig;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use wire::trace::Traced;
 use wire_udp::UdpWire;
 
-/// A UDP port that speaks XTP. Clones share it.
+/// An XTP endpoint on a UDP port. Clones share it.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: driver::Endpoint<Xtp, Traced<UdpWire>>,
@@ -21,24 +21,16 @@ pub struct Endpoint {
     identity: EndpointIdentity,
 }
 
-/// The readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
+/// Readiness of all circuits of an endpoint on one descriptor; see [`driver::Watch`].
 pub type EndpointWatch = driver::Watch<Xtp, Traced<UdpWire>>;
 
 impl Endpoint {
-    /// Binds a port, 0 for one the kernel picks, whose circuits are byte streams.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the address.
+    /// Binds a port, 0 for any free one, whose circuits are byte streams.
     pub fn bind(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
         Endpoint::bind_as(local, config, Framing::Stream)
     }
 
-    /// Binds a port whose circuits keep messages apart.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the address.
+    /// Binds a port whose circuits keep message boundaries.
     pub fn bind_messages(local: SocketAddr, config: &EndpointConfig) -> io::Result<Endpoint> {
         Endpoint::bind_as(local, config, Framing::Messages)
     }
@@ -49,7 +41,7 @@ impl Endpoint {
         framing: Framing,
     ) -> io::Result<Endpoint> {
         let mut wire = UdpWire::bind(local)?;
-        // The endpoint's helper ends waits whose time is over.
+        // The endpoint's helper thread ends waits that time out.
         wire.set_max_wait(None)?;
         wire.set_spin(config.spin);
         if let Some(socket) = wire::Wire::descriptor(&wire) {
@@ -74,13 +66,12 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Tells its user what the endpoint's associations are doing, from now on, when asked with
-    /// `towpath xtp contexts`; see [`contexts`]. Gives the path of the socket, which goes with the
-    /// endpoint.
+    /// Serves reports on the endpoint's associations to `towpath xtp contexts`, see [`contexts`].
+    /// Returns the path of the socket, which is removed with the endpoint.
     ///
     /// # Errors
     ///
-    /// A folder for sockets that is not the user's alone, or the system's.
+    /// `PermissionDenied` if the directory of the sockets is not private to the user.
     pub fn serve_contexts(&self) -> io::Result<PathBuf> {
         contexts::serve(&self.inner, self.identity.clone(), contexts::snapshot_xtp)
     }
@@ -90,16 +81,16 @@ impl Endpoint {
         self.address
     }
 
-    /// Accepts circuits that peers open, or refuses them, as it does at first.
+    /// Accepts circuits that peers open, or refuses them (the initial state).
     pub fn listen(&self, accept: bool) {
         self.inner.listen(accept);
     }
 
-    /// The next circuit a peer opened; waits for one up to `limit`.
+    /// The next circuit a peer opened; waits up to `limit`.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when none came, or the kernel's.
+    /// `TimedOut`.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit> {
         self.inner.accept(limit).map(Circuit::new)
     }
@@ -108,28 +99,28 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when there is none, or the kernel's.
+    /// `WouldBlock` when there is none.
     pub fn try_accept(&self) -> io::Result<Circuit> {
         self.inner.try_accept().map(Circuit::new)
     }
 
-    /// Opens a circuit to the endpoint at `to` and waits up to `limit` until it is ready.
+    /// Opens a circuit to the endpoint at `to`; waits up to `limit` for the handshake.
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused`, `TimedOut`, or the kernel's.
+    /// `ConnectionRefused` or `TimedOut`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
         let circuit = self.inner.connect(Address::Socket(to), limit)?;
         Ok(Circuit::new(circuit))
     }
 
-    /// Opens a circuit for bytes that are worth something at their time only: they leave at `rate`,
-    /// nothing is sent again, and no window holds them back. What gets lost is left out, and what
-    /// the receiver has no room for too. Waits up to `limit` until it is ready.
+    /// Opens a circuit for isochronous data: sent at `rate`, never retransmitted, and not subject
+    /// to the window. Data that are lost or that the receiver has no space for are skipped. Waits
+    /// up to `limit` for the handshake.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Endpoint::connect).
+    /// Those of [`connect`](Endpoint::connect).
     pub fn connect_isochronous(
         &self,
         to: SocketAddr,
@@ -141,13 +132,13 @@ impl Endpoint {
         Ok(circuit)
     }
 
-    /// Opens a circuit for a bulk of bytes into buffers that the receiving user posts
-    /// ([`Circuit::post`]): no more is sent than there is room for. A receiver that posts none has
-    /// its window. Waits up to `limit` until it is ready.
+    /// Opens a circuit for a bulk transfer into buffers that the receiving user posts
+    /// ([`Circuit::post`], XTP's reservation mode): no more is sent than was posted. Without posts
+    /// the receive window applies. Waits up to `limit` for the handshake.
     ///
     /// # Errors
     ///
-    /// As [`connect`](Endpoint::connect).
+    /// Those of [`connect`](Endpoint::connect).
     pub fn connect_bulk(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
         self.connect_as(to, Service::Bulk, limit)
     }
@@ -158,26 +149,26 @@ impl Endpoint {
         self.inner.connect_by(to, limit, open).map(Circuit::new)
     }
 
-    /// Begins a circuit to the endpoint at `to` and waits for nothing: what is sent on it follows
-    /// the opening, and its [`status`](Circuit::status) tells when the peer has answered.
+    /// Opens a circuit to the endpoint at `to` without waiting. Data may be sent at once; its
+    /// [`status`](Circuit::status) shows when the peer has answered.
     ///
     /// # Errors
     ///
-    /// When the endpoint holds as many circuits as it may, or the kernel's.
+    /// When the endpoint has its maximum number of circuits.
     pub fn begin_connect(&self, to: SocketAddr) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::Stream)?;
         circuit.flush()?;
         Ok(circuit)
     }
 
-    /// Sends a request and receives its reply, cut off if the buffer is shorter; gives the reply's
-    /// length. Set-up and close take no round trip of their own: three packets in all, the last of
-    /// which may travel up to a millisecond later, with those of other transactions. The caller looks
+    /// Sends a request and receives its reply, truncated to the buffer; returns the reply's length.
+    /// Set-up and close add no round trip: three packets in all, the last of which may be delayed
+    /// up to a millisecond and coalesced with those of other transactions. The caller busy-polls
     /// for the reply for up to 100 us before it sleeps.
     ///
     /// # Errors
     ///
-    /// `ConnectionRefused`, `TimedOut`, `ConnectionReset`, or the kernel's.
+    /// `ConnectionRefused`, `TimedOut` or `ConnectionReset`.
     pub fn transact(
         &self,
         to: SocketAddr,
@@ -191,33 +182,29 @@ impl Endpoint {
         circuit.recv_all(reply, limit)
     }
 
-    /// Sends the request of a transaction and waits for nothing; the reply is what the circuit receives
-    /// up to its end.
+    /// Sends the request of a transaction without waiting; the reply is all that the circuit
+    /// receives.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the request is longer than half the send store, or the kernel's.
+    /// `InvalidInput` when the request is longer than half the send buffer.
     pub fn begin_transaction(&self, to: SocketAddr, request: &[u8]) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::Transaction)?;
         circuit.send_last(request, Duration::ZERO)?;
         Ok(circuit)
     }
 
-    /// Sends one message in a packet and forgets it.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Sends one message as an unacknowledged datagram.
     pub fn send_datagram(&self, to: SocketAddr, message: &[u8]) -> io::Result<()> {
         self.open(to, Service::Datagram)?
             .send_last(message, Duration::ZERO)
     }
 
-    /// Sends one message and waits up to `limit` until the peer has it.
+    /// Sends one message as an acknowledged datagram; waits up to `limit` for the acknowledgement.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, `ConnectionRefused`, or the kernel's.
+    /// `TimedOut` or `ConnectionRefused`.
     pub fn send_acknowledged(
         &self,
         to: SocketAddr,
@@ -230,18 +217,19 @@ impl Endpoint {
         circuit.drain(end.saturating_duration_since(Instant::now()))
     }
 
-    /// Sends one message and waits for nothing: the circuit is drained once the peer has it.
+    /// Sends one message as an acknowledged datagram without waiting; the circuit is drained once
+    /// the peer has acknowledged it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when the message is longer than half the send store, or the kernel's.
+    /// `InvalidInput` when the message is longer than half the send buffer.
     pub fn begin_acknowledged(&self, to: SocketAddr, message: &[u8]) -> io::Result<Circuit> {
         let mut circuit = self.open(to, Service::AckedDatagram)?;
         circuit.send_last(message, Duration::ZERO)?;
         Ok(circuit)
     }
 
-    /// A way to wait for all circuits at once, on one descriptor. An endpoint has one watch.
+    /// One descriptor for the readiness of all circuits. An endpoint has one watch.
     ///
     /// # Errors
     ///
@@ -250,24 +238,24 @@ impl Endpoint {
         self.inner.watch()
     }
 
-    /// What the endpoint holds right now.
+    /// Resources the endpoint holds now.
     pub fn holdings(&self) -> Holdings {
         self.inner.with_pump(|pump| pump.engine().holdings())
     }
 
-    /// The work done so far.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.inner.with_pump(|pump| pump.engine().counters())
     }
 
-    /// Makes room for `bytes` more on circuit `id`, in reservation mode
+    /// Posts a receive buffer of `bytes` more on circuit `id`, in reservation mode
     /// ([`super::FlowControl::Reservation`]).
     pub fn post(&self, id: AssociationId, bytes: u64) -> io::Result<()> {
         self.inner
             .command(|engine, now| engine.post(now, id, bytes))
     }
 
-    /// Admits a circuit a peer opened, if openings are supervised.
+    /// Admits a circuit that a peer opened, if admission is supervised.
     pub fn admit(&self, id: AssociationId) -> io::Result<()> {
         self.inner.command(|engine, now| engine.admit(now, id))
     }

@@ -1,12 +1,12 @@
-//! Sending and receiving without a copy.
+//! Zero-copy send and receive.
 
 use super::Circuit;
 pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
 use std::io;
 use std::time::Duration;
 
-/// A circuit takes memory over and sends it from where it lies, instead of copying it into its send
-/// store first; nobody can change it meanwhile. What the peer has acknowledged comes back, in order.
+/// A circuit takes ownership of a buffer and sends from it, instead of copying it into its send
+/// buffer. Buffers return, in order, when the peer has acknowledged them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,15 +36,15 @@ use std::time::Duration;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl Circuit {
-    /// Sends `buffer` - a `Vec<u8>`, `Box<[u8]>` or `Arc<[u8]>` - as [`send`](Circuit::send) sends
-    /// its bytes, waiting for room up to `limit`, and keeps it until the peer has them: then it comes
-    /// back by [`reclaim`](Circuit::reclaim). Buffers shorter than [`LEND_FROM`] are copied, and are
-    /// the caller's at once ([`Lent::Copied`]).
+    /// Sends `buffer` - a `Vec<u8>`, `Box<[u8]>` or `Arc<[u8]>` - without a copy; waits up to
+    /// `limit` for space. The circuit keeps it until the peer has acknowledged it; then
+    /// [`reclaim`](Circuit::reclaim) returns it. Buffers shorter than [`LEND_BYTES_MIN`] are copied
+    /// and returned at once ([`LendOutcome::Copied`]).
     ///
     /// # Errors
     ///
-    /// As [`send`](Circuit::send), with the buffer. `WouldBlock` when [`LENT_MAX`] are lent and some
-    /// of them can be reclaimed.
+    /// Those of [`send`](Circuit::send), with the buffer. `WouldBlock` when [`LOANS_MAX`] are lent
+    /// and some of them can be reclaimed.
     #[inline]
     pub fn lend(
         &mut self,
@@ -54,23 +54,23 @@ impl Circuit {
         self.inner.lend(buffer, limit)
     }
 
-    /// As [`lend`](Circuit::lend), without waiting.
+    /// [`lend`](Circuit::lend) without waiting.
     ///
     /// # Errors
     ///
-    /// As [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while [`LENT_MAX`]
-    /// are lent and not reclaimed.
+    /// Those of [`try_send`](Circuit::try_send), with the buffer; `WouldBlock` also while
+    /// [`LOANS_MAX`] are lent and not reclaimed.
     #[inline]
     pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         self.inner.try_lend(buffer)
     }
 
-    /// Receives what there is of a stream without copying it: `take` sees it piece by piece where it
-    /// lies. Gives the length of all pieces, or None when the peer ended its direction.
+    /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.
+    /// Returns their total length, or None when the peer ended its direction.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Circuit::recv), and `Unsupported` where messages are kept apart.
+    /// Those of [`recv`](Circuit::recv), and `Unsupported` for messages.
     pub fn recv_in_place(
         &mut self,
         take: impl FnMut(&[u8]),
@@ -79,33 +79,33 @@ impl Circuit {
         self.inner.recv_in_place(take, limit)
     }
 
-    /// The next buffer to come back, the one lent first, waiting up to `limit` for it; None when
-    /// none is lent. What was lent comes back once, unchanged, however the circuit ends.
+    /// Returns the next buffer, in the order lent; waits up to `limit` for it. None when none is
+    /// lent. Each buffer returns once, unchanged, however the circuit ends.
     ///
     /// # Errors
     ///
-    /// `TimedOut`, or the kernel's; the buffers stay lent.
+    /// `TimedOut`; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
         self.inner.reclaim(limit)
     }
 
-    /// The next buffer that came back already, if any.
+    /// The next buffer already acknowledged, if any.
     #[inline]
     pub fn try_reclaim(&mut self) -> Option<ReturnedBuffer> {
         self.inner.try_reclaim()
     }
 
-    /// Buffers lent and not reclaimed.
+    /// Number of buffers lent and not reclaimed.
     pub fn lent(&self) -> usize {
         self.inner.loans()
     }
 
-    /// Ends this direction, waits up to `limit` until the peer has all of it, and gives back what is
-    /// still lent. The circuit is aborted if the peer does not take everything in time.
+    /// Ends this direction, waits up to `limit` until the peer has acknowledged all of it, and
+    /// returns the buffers still lent. Aborts the circuit on timeout.
     ///
     /// # Errors
     ///
-    /// As [`close`](Circuit::close), beside the buffers.
+    /// Those of [`close`](Circuit::close), beside the buffers.
     pub fn close_lent(mut self, limit: Duration) -> (Vec<ReturnedBuffer>, io::Result<()>) {
         let mut back = Vec::new();
         let closed = self.finish_lent(limit, &mut back);
@@ -124,9 +124,9 @@ impl Circuit {
         Ok(())
     }
 
-    /// As [`abort`](Circuit::abort), and gives back what is still lent.
+    /// [`abort`](Circuit::abort) that returns the buffers still lent.
     pub fn abort_lent(mut self) -> Vec<ReturnedBuffer> {
-        // An error of the wire keeps the peer from being told, and the buffers from nobody.
+        // If the wire fails the peer is not notified, but the buffers return all the same.
         let _ = self.inner.abort();
         self.inner.reclaim_all()
     }

@@ -1,7 +1,7 @@
-//! XTP 4.0 as a library: what a program uses that wants the protocol and not a race.
+//! XTP 4.0 as a library, for programs that use the protocol outside races.
 //!
 //! An [`Endpoint`] is a UDP port with any number of circuits (XTP calls them associations), which
-//! may be used from different threads. Circuits are byte streams, or keep messages apart.
+//! may be used from different threads. Circuits are byte streams, or keep message boundaries.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,22 +51,22 @@
 //!
 //! let client = Endpoint::bind("127.0.0.1:0".parse()?, &Settings::default())?;
 //! let mut reply = [0; 64];
-//! let len = client.transact(address, b"what is new?", &mut reply, limit)?;
-//! assert_eq!(&reply[..len], b"what is new?");
+//! let len = client.transact(address, b"what time is it?", &mut reply, limit)?;
+//! assert_eq!(&reply[..len], b"what time is it?");
 //! serving.join().expect("the server does not panic")?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! * [`settings`] - what can be set, in a program and as words on a command line.
-//! * [`endpoint`] - the port: listen, accept, connect, transactions, datagrams.
-//! * [`circuit`] - send, receive, end.
-//! * [`tracing`] - packets of live endpoints as lines of a file.
-//! * [`contexts`] - what live endpoints are doing, told to their user.
-//! * [`lend`] - sending from buffers that the caller lends until they are acknowledged.
-//! * [`group`] - one sender, many receivers.
-//! * [`forwarder`] - an intermediate system of 3.6, which passes packets on by their routes.
+//! * [`config`] - configuration of an endpoint, in a program and as command-line options.
+//! * [`endpoint`] - listen, accept, connect, transactions, datagrams.
+//! * [`circuit`] - send, receive, close.
+//! * [`tracing`] - packet traces of live endpoints.
+//! * [`contexts`] - reports on the associations of live endpoints.
+//! * [`lend`] - zero-copy: buffers lent to a circuit until they are acknowledged.
+//! * [`group`] - reliable multicast.
+//! * [`router`] - a router (intermediate system) of XTP 3.6.
 //!
-//! For a loop of one's own see [`Endpoint::watch`]: the readiness of all circuits on one
+//! For the program's own event loop see [`Endpoint::watch`]: readiness of all circuits on one
 //! descriptor.
 
 pub mod circuit;

@@ -1,4 +1,4 @@
-//! Settings as words: what they are called, and how their values are read.
+//! The XTP options: names, help texts, and parsers of their values.
 
 use crate::contract::OptionHelp;
 use engine_xtp::pdu::{Service, Version};
@@ -14,47 +14,47 @@ const fn option(name: &'static str, values: &'static str, meaning: &'static str)
     }
 }
 
-/// All words. Those of the studies keep their names.
+/// All options. Those from the XTP studies keep their names.
 pub(super) const HELP: &[OptionHelp] = &[
     option(
         "ask",
         "received|delivered",
-        "what status requests ask for: what arrived, or what the user took",
+        "status requests ask for data received, or for data delivered to the user",
     ),
     option(
         "burst",
         "BYTES",
-        "bytes sent at once under a rate; 8 full packets if not given",
+        "burst of the rate limit, bytes; 8 full packets if not given",
     ),
     option(
         "checksum",
         "off|on",
-        "XTP's own checksum over user bytes, besides UDP's",
+        "XTP's own checksum over user data, besides UDP's",
     ),
     option(
         "congestion",
         "off|loss|delay|rate",
-        "how the sender learns what a shared path takes; XTP itself has nothing",
+        "congestion control, by loss, delay or rate; XTP itself has none",
     ),
     option(
         "ctimeout",
         "TIME",
-        "how long a peer that does not answer is asked, such as 30s",
+        "how long an opening or a synchronizing handshake may last, such as 30s",
     ),
     option(
         "ctimer",
         "TIME",
-        "silence after which a peer is asked whether it is there, from 1ms; 0s for never",
+        "keepalive: silence of the peer before a status request, from 1ms; 0s for never",
     ),
     option(
         "dialect",
         "4.0|3.6|3.5|3.3",
-        "which revision; both ends the same",
+        "XTP version; the same at both ends",
     ),
     option(
         "error",
         "selective|gbn|none",
-        "what is sent again after a loss: what is missing, all from there on, nothing",
+        "retransmission after a loss: selective, go-back-N, or none",
     ),
     option(
         "fastnak",
@@ -64,22 +64,22 @@ pub(super) const HELP: &[OptionHelp] = &[
     option(
         "gateway",
         "ADDR:PORT",
-        "the intermediate system that circuits go through, and come from; dialect=3.6",
+        "the router (intermediate system) that circuits pass through; needs dialect=3.6",
     ),
     option(
         "iqmax",
         "BYTES",
-        "bytes kept for a user that does not take them",
+        "receive buffer: most bytes kept for a user that does not read",
     ),
     option(
         "nulldata",
         "off|on",
-        "whether status requests without bytes travel as DATA without bytes",
+        "whether status requests without data are sent as empty DATA packets",
     ),
     option(
         "oqmax",
         "BYTES",
-        "bytes sent and kept to be sent again at most",
+        "most unacknowledged bytes kept for retransmission",
     ),
     option(
         "packet",
@@ -89,33 +89,29 @@ pub(super) const HELP: &[OptionHelp] = &[
     option(
         "queue",
         "BYTES|study",
-        "send store and receive window of a circuit, such as 32k; the study's are 16k",
+        "send buffer and receive window of a circuit, such as 32k; the study's are 16k",
     ),
     option("ralloc", "BYTES", "receive window"),
     option(
         "rate",
         "RATE",
-        "packets sent a second, and accepted, in bits: such as 100mbit",
+        "rate limit, bits per second sent and accepted, such as 100mbit",
     ),
     option(
         "retrycount",
         "COUNT",
-        "status requests without an answer before a circuit is given up",
+        "status requests without a reply before a circuit is aborted",
     ),
-    option(
-        "rtt",
-        "TIME",
-        "round trip taken for granted before one was measured",
-    ),
+    option("rtt", "TIME", "initial RTT, until one is measured"),
     option(
         "segmentation",
         "on|off",
-        "whether many packets pass through the kernel in one call",
+        "segmentation offload: many packets per system call",
     ),
     option(
         "service",
         "stream|isochronous|bulk",
-        "what is asked for: all bytes, those in time at a rate, all into buffers posted for them",
+        "reliable stream; isochronous: at a rate, unreliable; bulk: into posted receive buffers",
     ),
     option(
         "sort",
@@ -125,12 +121,12 @@ pub(super) const HELP: &[OptionHelp] = &[
     option(
         "talloc",
         "BYTES",
-        "what a sender may send before it heard of the receiver's window",
+        "initial send window, until the receiver advertises its own",
     ),
     option(
         "wtimer",
         "TIME",
-        "wait for an answer before a round trip was measured, from 100us",
+        "initial WTIMER: wait for a reply until an RTT is measured, from 100us",
     ),
 ];
 
@@ -182,7 +178,7 @@ pub(super) fn parse_choice<T: Copy>(
     })
 }
 
-/// The digits of `value`, and the letters behind them.
+/// Splits `value` into its number and its unit.
 fn split_unit(value: &str) -> (Option<u64>, &str) {
     let digits = value.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     (digits.parse().ok(), &value[digits.len()..])
@@ -226,7 +222,7 @@ where
     })
 }
 
-/// The address of a neighbour.
+/// The address of a router.
 pub(super) fn parse_gateway(name: &str, value: &str) -> Result<engine::Address, String> {
     let address = value.parse::<std::net::SocketAddr>();
     address.map(engine::Address::Socket).map_err(|_| {
@@ -253,7 +249,7 @@ pub(super) fn parse_time(name: &str, value: &str) -> Result<Duration, String> {
     })
 }
 
-/// A time after which something is sent, again and again: not so short that it is all that is sent.
+/// The interval of a repeated packet, at least `minimum` to limit its load.
 pub(super) fn parse_interval(
     name: &str,
     value: &str,

@@ -1,8 +1,8 @@
-//! An intermediate system of XTP 3.6 on a UDP port.
+//! A router (intermediate system) of XTP 3.6 on a UDP port.
 //!
-//! Endpoints on both sides name it as their gateway (the word `gateway=ADDR:PORT`, with
-//! `dialect=3.6`). It looks at the address in the first packet of an association, and from then on
-//! at the route in the header alone. It passes on to hosts it is told of and to no others.
+//! Endpoints on both sides name it as their gateway (option `gateway=ADDR:PORT`, with
+//! `dialect=3.6`). It routes the first packet of an association by its address, and all later ones
+//! by the route in the header. It forwards to the hosts in its configuration only.
 
 use crate::socket;
 use driver::Endpoint;
@@ -13,27 +13,23 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use wire_udp::UdpWire;
 
-/// What is set on a forwarder.
+/// Configuration of a router.
 #[derive(Clone, Debug, Default)]
 pub struct UdpRouterConfig {
-    /// The neighbour on the way to each host that can be reached: its own port, or another forwarder.
+    /// The next hop to each reachable host: the host itself, or another router.
     pub next_hops: BTreeMap<IpAddr, SocketAddr>,
-    /// What all associations of a route together may send through it; None for no limit.
+    /// Rate limit of all associations of a route together; None for no limit.
     pub rate: Option<RateLimit>,
 }
 
-/// A forwarder at work; dropping it ends it.
+/// A running router; dropping it stops it.
 pub struct Router {
     endpoint: Endpoint<engine_xtp::Router, UdpWire>,
     address: SocketAddr,
 }
 
 impl Router {
-    /// Binds `local` and begins. A thread of its own does the work.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the address.
+    /// Binds `local` and starts the router in its own thread.
     pub fn bind(local: SocketAddr, settings: &UdpRouterConfig) -> io::Result<Router> {
         let wire = UdpWire::bind(local)?;
         if let Some(socket) = wire::Wire::descriptor(&wire) {
@@ -53,16 +49,12 @@ impl Router {
         Ok(Router { endpoint, address })
     }
 
-    /// Where it is; the unspecified address if it was bound to that.
+    /// The address it is bound to, which may be the wildcard address.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its address as neighbours on the way to `peer` see it.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says about the way.
+    /// Its address as seen by `peer`: the source address of packets to it.
     pub fn address_towards(&self, peer: SocketAddr) -> io::Result<SocketAddr> {
         let probe = std::net::UdpSocket::bind(socket::wildcard_address(&peer))?;
         probe.connect(peer)?;
@@ -72,26 +64,22 @@ impl Router {
         ))
     }
 
-    /// Imposes a rate on every route from now on, and tells all neighbours; None for no limit.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Imposes a rate limit on every route, and sends it to all neighbours; None for no limit.
     pub fn impose_rate(&self, rate: Option<RateLimit>) -> io::Result<()> {
         self.endpoint
             .command(|engine, now| engine.set_rate(now, rate))
     }
 
-    /// Trails there are: routes between two neighbours.
+    /// Path entries: routes between two neighbours.
     pub fn path_count(&self) -> usize {
         self.endpoint.with_pump(|pump| pump.engine().paths())
     }
 
-    /// The work done so far.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.endpoint.with_pump(|pump| pump.engine().counters())
     }
 }
 
-/// Octets of the stores of its circuits, of which it has none.
+/// Send buffer length; required by the endpoint, though a router has no circuits.
 const SEND_BUFFER_LEN: usize = 64 << 10;

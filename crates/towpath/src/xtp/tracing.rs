@@ -1,19 +1,19 @@
-//! Packets of live endpoints as lines of a file, as the simulator writes them.
+//! Packet traces of live endpoints, in the simulator's text format (see [`wire::trace`]).
 //!
-//! A program gives an endpoint a file by [`Settings::trace`](super::Settings); endpoints that share
-//! one share its clock and its numbers of stations. Or all endpoints of a process share one: by
-//! [`trace_all`], or by the environment variable [`VARIABLE`], whose value is the path. What stands
-//! in a line is explained in [`wire::trace`].
+//! A program sets the trace of an endpoint in [`EndpointConfig::trace`](super::EndpointConfig);
+//! endpoints that share a trace share its clock and its station numbers. Or all endpoints of a
+//! process share one: by [`trace_all`], or by the environment variable [`VARIABLE`], whose value is
+//! the path.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use wire::trace::TraceLog;
 
-/// The environment variable that names a file for the endpoints of a process.
+/// The environment variable with the path of the trace of a process.
 pub const VARIABLE: &str = "TOWPATH_TRACE";
 
-/// What was asked for, for all endpoints of this process.
+/// The trace of all endpoints of this process.
 #[derive(Default)]
 struct ProcessTrace {
     path: Option<PathBuf>,
@@ -25,9 +25,9 @@ static PROCESS_TRACE: Mutex<ProcessTrace> = Mutex::new(ProcessTrace {
     log: None,
 });
 
-/// Has all endpoints made from now on, whose settings name no file of their own, write to a new file
-/// at `path`. The first of them makes it: beside those that are there, with `.2` and so on behind
-/// its name. When there are 64, nothing is written.
+/// Traces all endpoints created from now on that have no trace of their own to a new file at
+/// `path`. The first endpoint creates it; if it exists, the name gets the suffix `.2` and so on.
+/// With 64 files already, nothing is written.
 pub fn trace_all(path: &Path) {
     let mut trace = PROCESS_TRACE.lock().unwrap_or_else(PoisonError::into_inner);
     *trace = ProcessTrace {
@@ -36,7 +36,7 @@ pub fn trace_all(path: &Path) {
     };
 }
 
-/// The file of this process, if one was asked for.
+/// The trace of this process, if enabled.
 pub(crate) fn process_log() -> io::Result<Option<Arc<TraceLog>>> {
     let mut trace = PROCESS_TRACE.lock().unwrap_or_else(PoisonError::into_inner);
     if trace.log.is_none()
@@ -54,8 +54,8 @@ pub(crate) fn process_log() -> io::Result<Option<Arc<TraceLog>>> {
     Ok(trace.log.clone())
 }
 
-/// What the environment names. A program with more rights than its user heeds it not, so that it
-/// writes no files where that one likes.
+/// The path from the environment. Ignored in a set-user-ID program, which would otherwise write a
+/// file wherever its caller likes.
 fn path_from_environment() -> Option<PathBuf> {
     let own = rustix::process::getuid() == rustix::process::geteuid();
     let path = std::env::var_os(VARIABLE).filter(|path| own && !path.is_empty());

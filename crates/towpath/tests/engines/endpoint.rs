@@ -26,7 +26,7 @@ fn messages() -> Endpoint {
         .expect("the loopback has a free port")
 }
 
-/// Echoes messages of every circuit in one thread, by readiness, until all of `count` ended.
+/// Echoes messages of all circuits in one thread, by readiness, until `count` have ended.
 fn serve_by_readiness(endpoint: &Endpoint, count: usize) -> io::Result<u64> {
     let mut watch = endpoint.watch()?;
     let mut circuits: BTreeMap<engine::AssociationId, Circuit> = BTreeMap::new();
@@ -136,7 +136,7 @@ fn echo(circuit: &mut Circuit) {
         .recv(&mut buffer, LIMIT)
         .expect("messages or the end")
     {
-        circuit.send(&buffer[..len], LIMIT).expect("room");
+        circuit.send(&buffer[..len], LIMIT).expect("space to send");
     }
 }
 
@@ -157,20 +157,20 @@ fn coalesced_message_leaves_while_thread_serves_another_circuit() {
             quiet_peer.recv(&mut buffer, LIMIT).expect("the second"),
         )
     });
-    // The second waits for company, since the first is on its way.
-    quiet.send(&[1; 10], LIMIT).expect("room");
-    quiet.send(&[2; 20], LIMIT).expect("room");
+    // The second is coalesced, since the first is in flight.
+    quiet.send(&[1; 10], LIMIT).expect("space to send");
+    quiet.send(&[2; 20], LIMIT).expect("space to send");
     let mut buffer = [0; 64];
     let end = Instant::now() + LIMIT;
     while !reader.is_finished() && Instant::now() < end {
-        busy.send(&[3; 30], LIMIT).expect("room");
+        busy.send(&[3; 30], LIMIT).expect("space to send");
         busy_peer.recv(&mut buffer, LIMIT).expect("it arrives");
     }
     assert_eq!(reader.join().expect("no panic"), (Some(10), Some(20)));
 }
 
-/// Accepts `count` circuits and reads those to their ends that begin with a one; the bytes each
-/// brought.
+/// Accepts `count` circuits and reads those whose data begin with 1 to the end; returns their
+/// lengths.
 fn read_those_marked(server: &Endpoint, count: usize) -> Vec<usize> {
     let mut others = Vec::new();
     let mut readers = Vec::new();
@@ -205,7 +205,7 @@ fn circuits_beyond_send_memory_pass_stalled_readers() {
     let open = |_| client.connect(address, LIMIT).expect("it listens");
     let mut stopped: Vec<Circuit> = (0..STOPPED).map(open).collect();
     for circuit in &mut stopped {
-        // Until its store is full, or it has no memory for one.
+        // Until its send buffer is full, or it gets no memory for one.
         let full = |result: &io::Result<()>| result.is_err();
         let sends = (0..1000).map(|_| circuit.send(&[0; 16 << 10], Duration::from_millis(20)));
         let last = sends.into_iter().find(full).expect("it fills");
@@ -218,7 +218,7 @@ fn circuits_beyond_send_memory_pass_stalled_readers() {
                 for number in 0..MESSAGES * circuits.len() {
                     let at = number % circuits.len();
                     let sent = circuits[at].send(&[1; 16 << 10], LIMIT);
-                    sent.expect("its turn comes");
+                    sent.expect("it gets a send buffer");
                 }
             });
         }
@@ -241,7 +241,9 @@ fn transactions_leave_no_state() {
             let mut circuit = server.accept(LIMIT).expect("a request");
             let len = circuit.recv_all(&mut request, LIMIT).expect("all of it");
             request[..len].reverse();
-            circuit.send_last(&request[..len], LIMIT).expect("room");
+            circuit
+                .send_last(&request[..len], LIMIT)
+                .expect("space to send");
             circuit.close(LIMIT).expect("the client takes it");
         }
         server.holdings()
@@ -255,7 +257,7 @@ fn transactions_leave_no_state() {
             .expect("a reply");
         assert!(reply[..len].iter().rev().eq(&request), "number {number}");
     }
-    // The server has the client's last answer, which may have waited for company.
+    // The server has the client's final acknowledgement, which may have been delayed.
     let holdings = serving.join().expect("no panic");
     assert_eq!((holdings.associations, holdings.reassembly_bytes), (0, 0));
     assert_eq!(client.holdings().associations, 0);
@@ -288,7 +290,7 @@ fn waits_end_at_timeout_despite_empty_foreign_datagrams() {
         sent.expect("the loopback takes it");
         thread::sleep(Duration::from_millis(1));
     }
-    peer.send(b"late", LIMIT).expect("room");
+    peer.send(b"late", LIMIT).expect("space to send");
     let got = waiting.join().expect("no panic");
     assert_eq!(got.expect("it arrives"), Some(4));
 }
@@ -366,7 +368,7 @@ fn unaccepted_circuits_are_limited_by_backlog() {
         .iter_mut()
         .filter_map(|circuit| circuit.try_recv(&mut buffer).err())
         .filter(|error| error.kind() == io::ErrorKind::WouldBlock);
-    assert_eq!(live.count(), 3, "the others are told");
+    assert_eq!(live.count(), 3, "the others are refused");
 }
 
 #[test]
@@ -413,7 +415,7 @@ fn xtp3_versions_run_over_udp() {
         for checksum in ["on", "off"] {
             let words = [("dialect", dialect), ("checksum", checksum)];
             let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            let settings = EndpointConfig::parse(&BTreeMap::from(words)).expect("known words");
+            let settings = EndpointConfig::parse(&BTreeMap::from(words)).expect("valid options");
             let bind = || Endpoint::bind_messages(local(), &settings).expect("a free port");
             let (server, client) = (bind(), bind());
             server.listen(true);
@@ -426,7 +428,9 @@ fn xtp3_versions_run_over_udp() {
             let mut buffer = [0; 4096];
             for len in [1, 3, 100, 1424, 1428, 4000] {
                 for round in 0..30u8 {
-                    circuit.send(&vec![round; len], LIMIT).expect("room");
+                    circuit
+                        .send(&vec![round; len], LIMIT)
+                        .expect("space to send");
                     let got = circuit.recv(&mut buffer, LIMIT).expect("the echo");
                     assert_eq!(got, Some(len), "{dialect}");
                     assert!(buffer[..len].iter().all(|&byte| byte == round));

@@ -1,4 +1,4 @@
-//! Files to one host and to many.
+//! File transfer to one host and to many.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -14,7 +14,7 @@ use towpath::xtp::{Endpoint, EndpointConfig, group::example_group};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A folder that is removed when it goes out of scope.
+/// A directory that is removed when it goes out of scope.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -57,7 +57,7 @@ fn endpoint() -> Endpoint {
     Endpoint::bind(local, &EndpointConfig::default()).expect("a free port")
 }
 
-/// A receiver at work. It stops when it goes out of scope.
+/// A running file receiver. It stops when it goes out of scope.
 struct Host {
     folder: Scratch,
     address: SocketAddr,
@@ -75,7 +75,7 @@ impl Host {
             overwrite,
         };
         let address = inbox.endpoint.local_addr();
-        // The thread may begin later than somebody sends.
+        // A sender may connect before the thread starts.
         inbox.endpoint.listen(true);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -83,7 +83,7 @@ impl Host {
         let say = Mutex::new(say);
         let thread = std::thread::spawn(move || {
             let tell = |received| {
-                let say = say.lock().expect("nobody panics with it");
+                let say = say.lock().expect("no panic");
                 let _ = say.send(received);
             };
             inbox.run(&stopped, &tell).expect("the endpoint lives");
@@ -164,12 +164,12 @@ fn transfer_resumes_from_matching_partial_file() {
     let (host, here) = (Host::new(false), Scratch::new());
     let content = bytes(2 << 20, 6);
     let path = here.file("data", &content);
-    // As an earlier receiver left it.
+    // A partial file of an earlier transfer.
     host.folder.file(".data.part", &content[..1_500_000]);
     let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
     assert_eq!(sent.resumed_from, 1_500_000);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
-    // What was left of another file is of no use, nor what is longer.
+    // A partial file of other content, or a longer one, is discarded.
     for (name, left) in [("b", bytes(1000, 7)), ("c", bytes(3 << 20, 6))] {
         let path = here.file(name, &content);
         host.folder.file(&format!(".{name}.part"), &left);
@@ -199,7 +199,7 @@ fn aborted_transfer_leaves_only_partial_file() {
     let received = host.received();
     assert!(received.result.is_err() && received.progress.done >= 1 << 20);
     assert_eq!(host.folder.names(), [".data.part"]);
-    fs::write(&path, &content).expect("room");
+    fs::write(&path, &content).expect("space to send");
     let sent = send(&endpoint(), host.address, &path, &mut |_| ()).expect("it arrives");
     assert_eq!(sent.resumed_from, received.progress.done);
     assert!(fs::read(host.folder.path("data")).expect("it is there") == content);
@@ -221,7 +221,7 @@ fn existing_file_is_overwritten_only_when_allowed() {
     free.folder.file("data", b"old");
     send(&endpoint(), free.address, &path, &mut |_| ()).expect("it arrives");
     assert_eq!(fs::read(free.folder.path("data")).expect("a file"), b"new");
-    // A folder is no file, and nobody at all is told from one who refuses.
+    // A directory is refused, and an endpoint that does not listen gives ConnectionRefused.
     let error = send(&endpoint(), free.address, &here.0, &mut |_| ()).expect_err("a folder");
     assert!(error.to_string().contains("archive"), "{error}");
     let nobody = endpoint();
@@ -236,7 +236,7 @@ fn existing_file_is_overwritten_only_when_allowed() {
 fn unknown_protocol_is_refused() {
     let host = Host::new(false);
     let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");
-    circuit.send(&[b'x'; 200], LIMIT).expect("room");
+    circuit.send(&[b'x'; 200], LIMIT).expect("space to send");
     circuit.flush().expect("sent");
     assert!(host.received().result.is_err());
     assert!(host.folder.names().is_empty());
@@ -248,7 +248,7 @@ fn file_is_sent_to_many_hosts_at_once() {
     let content = bytes(3_000_000, 9);
     let path = here.file("data", &content);
     let hosts: Vec<Host> = (0..3).map(|_| Host::new(false)).collect();
-    // One of them has a part already, and one has the whole under that name and refuses.
+    // One host has a partial file, and one refuses because the file exists.
     hosts[0].folder.file(".data.part", &content[..2_000_000]);
     hosts[2].folder.file("data", b"other");
     let addresses: Vec<SocketAddr> = hosts.iter().map(|host| host.address).collect();

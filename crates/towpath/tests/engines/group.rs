@@ -1,4 +1,4 @@
-//! Groups over real multicast: threads and processes of this host, and hosts without multicast.
+//! Groups over real multicast, between threads and processes of this host, and without multicast.
 
 use rustix::net::{AddressFamily, SocketType, netdevice, socket};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Bytes in which each place has its own.
+/// Bytes that differ at each position.
 pub fn pattern(len: usize) -> Vec<u8> {
     let word = |at: usize| {
         (at as u64)
@@ -35,7 +35,7 @@ fn read_all(stream: &mut Stream) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// A receiver in a thread: what it got.
+/// A receiver in a thread; returns the data it received.
 fn receive(
     group: SocketAddr,
     local: IpAddr,
@@ -45,7 +45,7 @@ fn receive(
     thread::spawn(move || {
         let mut stream = receiver.accept(LIMIT).expect("a sender comes");
         let all = read_all(&mut stream).expect("a whole stream");
-        // A goodbye that is lost takes some seconds.
+        // If the final acknowledgement is lost, the close takes some seconds.
         let _ = stream.close(LIMIT);
         all
     })
@@ -54,7 +54,7 @@ fn receive(
 fn send_all(sender: &mut Sender, bytes: &[u8]) {
     sender.wait_ready(LIMIT).expect("all join");
     for part in bytes.chunks(50_000) {
-        sender.send(part, LIMIT).expect("there will be room");
+        sender.send(part, LIMIT).expect("space to send");
     }
 }
 
@@ -90,7 +90,7 @@ fn group_messages_keep_boundaries_with_control_sent_to_group() {
     let mut sender = Sender::open(group, LOCAL, &settings).expect("it opens");
     sender.wait_ready(LIMIT).expect("all join");
     for len in [1, 5000, 64, 200_000] {
-        sender.send(&pattern(len), LIMIT).expect("there is room");
+        sender.send(&pattern(len), LIMIT).expect("space to send");
     }
     sender.flush().expect("the loopback takes it");
     let mut buffer = vec![0; 300_000];
@@ -119,7 +119,7 @@ fn bucket_reliability_delivers_to_uncounted_receivers() {
     send_all(&mut sender, &bytes);
     sender
         .close(LIMIT)
-        .expect("those who answered have everything");
+        .expect("all who responded have everything");
     assert!(sender.members().is_empty());
     for receiver in receivers {
         assert!(receiver.join().expect("no panic") == bytes);
@@ -228,7 +228,7 @@ fn unicast_address_is_refused_with_remedy() {
     }
 }
 
-/// The contestant of races, beside the conformance tests: one direction only.
+/// The transport xtp-multicast, which the conformance tests skip: one direction only.
 #[test]
 fn multicast_circuit_delivers_only_what_all_receivers_have() {
     let transport = towpath::find("xtp-multicast").expect("it is registered");
@@ -298,10 +298,10 @@ fn multicast_circuit_delivers_only_what_all_receivers_have() {
     }
 }
 
-/// The environment variable that makes this program a receiver.
+/// The environment variable that makes this program a receiving process.
 const GROUP: &str = "TOWPATH_TEST_GROUP";
 
-/// The child's half of the test below; a pass when it is run by itself.
+/// The child's half of the test below; passes when run alone.
 #[test]
 fn receiving_process() {
     let Ok(group) = std::env::var(GROUP) else {
@@ -326,7 +326,7 @@ fn child(group: SocketAddr) -> Child {
         .expect("this program runs")
 }
 
-/// Ends a process when the test fails.
+/// Kills a process when the test fails.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -359,7 +359,7 @@ fn one_process_sends_to_five_processes() {
     }
 }
 
-/// Runs `test` in a namespace with an interface that has IPv6; says aloud when it cannot.
+/// Runs `test` in a network namespace with IPv6; prints SKIPPED when it cannot.
 fn with_ipv6(test: impl FnOnce(u32) + Send) {
     let name = format!("towpath-group-{}", std::process::id());
     let ip = |words: &str| {

@@ -1,4 +1,4 @@
-//! Looking at live endpoints: what they tell, and what they write down.
+//! Introspection of live endpoints: context reports and packet traces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,11 +31,11 @@ fn joined(settings: &EndpointConfig) -> (Endpoint, Endpoint, Circuit, Circuit) {
 #[test]
 fn endpoint_report_shows_association_state() {
     let (client, server, mut near, mut far) = joined(&EndpointConfig::default());
-    let path = client.serve_contexts().expect("a folder of one's own");
+    let path = client.serve_contexts().expect("a private directory");
     let mode = |path: &std::path::Path| fs::metadata(path).expect("it is there").permissions();
     let folder = path.parent().expect("a folder");
     assert_eq!(mode(folder).mode() & 0o777, 0o700);
-    near.send(&[7; 1000], LIMIT).expect("room");
+    near.send(&[7; 1000], LIMIT).expect("space to send");
     near.flush().expect("a wire");
     let mut buffer = [0; 2000];
     assert_eq!(far.recv(&mut buffer, LIMIT).expect("bytes"), Some(1000));
@@ -67,9 +67,8 @@ fn endpoint_report_shows_association_state() {
 #[test]
 fn stale_context_socket_is_removed() {
     let endpoint = bind(&EndpointConfig::default());
-    let path = endpoint.serve_contexts().expect("a folder of one's own");
-    // As a process leaves it that was killed: a name nobody listens behind. No process has this
-    // number.
+    let path = endpoint.serve_contexts().expect("a private directory");
+    // A stale socket, as a killed process leaves it. No process has this PID.
     let stale = path.with_file_name(format!("4194305{}-1.sock", std::process::id() % 100));
     drop(std::os::unix::net::UnixListener::bind(&stale).expect("a socket"));
     assert!(stale.exists());
@@ -82,7 +81,7 @@ fn stale_context_socket_is_removed() {
 #[test]
 fn idle_context_clients_do_not_block_queries() {
     let endpoint = bind(&EndpointConfig::default());
-    let path = endpoint.serve_contexts().expect("a folder of one's own");
+    let path = endpoint.serve_contexts().expect("a private directory");
     let idle: Vec<_> = (0..20)
         .map(|_| std::os::unix::net::UnixStream::connect(&path).expect("it listens"))
         .collect();
@@ -90,7 +89,7 @@ fn idle_context_clients_do_not_block_queries() {
     drop(idle);
 }
 
-/// Formats as they stand in a header.
+/// Format values in the header.
 const DATA: u8 = 0;
 const FIRST: u8 = 2;
 const TCNTL: u8 = 5;
@@ -141,7 +140,7 @@ fn trace_of_live_transfer_is_complete_and_ordered() {
         ..EndpointConfig::default()
     };
     let (client, server, mut near, mut far) = joined(&settings);
-    near.send(&[9; 5000], LIMIT).expect("room");
+    near.send(&[9; 5000], LIMIT).expect("space to send");
     near.finish().expect("a wire");
     let mut buffer = vec![0; 8000];
     assert_eq!(far.recv_all(&mut buffer, LIMIT).expect("all"), 5000);
@@ -161,7 +160,7 @@ fn trace_of_live_transfer_is_complete_and_ordered() {
     check(&events(&text));
 }
 
-/// Station 0 opened, sent 5000 bytes and ended; station 1 answered.
+/// Station 0 opened the association, sent 5000 bytes and closed; station 1 replied.
 fn check(events: &[Event]) {
     let mut offered: BTreeMap<(&str, u64), i64> = BTreeMap::new();
     for event in events {

@@ -1,4 +1,4 @@
-//! Buffers lent to circuits on a real wire.
+//! Zero-copy send over UDP: buffers lent to circuits.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn endpoint() -> Endpoint {
     Endpoint::bind(local, &EndpointConfig::default()).expect("the loopback has a free port")
 }
 
-/// A circuit and the other end of it.
+/// A circuit and its peer.
 fn pair(server: &Endpoint, client: &Endpoint) -> (Circuit, Circuit) {
     server.listen(true);
     let address = server.local_addr();
@@ -97,7 +97,7 @@ fn abort_and_close_return_all_lent_buffers() {
         assert!(lent < LOANS_MAX, "the window is shorter than that");
         let back = if closes {
             let (back, closed) = circuit.close_lent(LIMIT);
-            closed.expect("the window is longer than the store");
+            closed.expect("the window exceeds the send buffer");
             assert!(back.iter().all(|returned| returned.is_complete));
             back
         } else {

@@ -1,4 +1,4 @@
-//! Engines of this project on a real wire.
+//! The engines of this project on real wires.
 
 mod endpoint;
 mod files;

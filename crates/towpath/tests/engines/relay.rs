@@ -19,12 +19,12 @@ fn read_all(mut stream: Stream) -> io::Result<Vec<u8>> {
     while let Some(len) = stream.recv(&mut buffer, LIMIT)? {
         all.extend_from_slice(&buffer[..len]);
     }
-    // The sender may have gone when it had heard all.
+    // The sender may be gone once it has all acknowledgements.
     let _ = stream.close(Duration::from_secs(5));
     Ok(all)
 }
 
-/// A relay at work, and what ends it.
+/// A running relay and its stop flag.
 fn start(mut relay: Relay) -> (Arc<AtomicBool>, JoinHandle<Relay>) {
     let stop = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&stop);
@@ -52,7 +52,7 @@ fn receivers_behind_relay_are_group_members() {
         .chain([near])
         .map(|receiver| {
             thread::spawn(move || {
-                // Two senders: concentration is a stream from each.
+                // Two senders, hence one stream from each.
                 let streams = [receiver.accept(LIMIT)?, receiver.accept(LIMIT)?];
                 let reading = streams.map(|stream| thread::spawn(|| read_all(stream)));
                 let all = reading.map(|one| one.join().expect("no panic"));

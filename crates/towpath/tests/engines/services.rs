@@ -1,5 +1,5 @@
-//! What XTP carries besides plain streams: tags, bulks into posted buffers, isochronous streams; as
-//! calls of the library and as contestants.
+//! XTP services besides plain streams: tags, bulk transfer into posted buffers, isochronous
+//! streams; by the library and by the transports.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -23,7 +23,7 @@ fn messages() -> Endpoint {
     Endpoint::bind_messages(local(), &EndpointConfig::default()).expect("a free port")
 }
 
-/// Sends messages with their tags from one end to the other.
+/// Sends messages with tags from one end to the other.
 pub fn carry_tagged(from: &mut Circuit, to: &mut Circuit, sent: &[(Tags, &[u8])]) {
     for (tags, message) in sent {
         let result = from.send_tagged(*tags, message, LIMIT);
@@ -42,7 +42,7 @@ pub fn carry_tagged(from: &mut Circuit, to: &mut Circuit, sent: &[(Tags, &[u8])]
 fn xtp3_messages_carry_btag_and_etag() {
     for dialect in ["3.6", "3.5", "3.3"] {
         let words = BTreeMap::from([("dialect".to_owned(), dialect.to_owned())]);
-        let settings = EndpointConfig::parse(&words).expect("known words");
+        let settings = EndpointConfig::parse(&words).expect("valid options");
         let bind = || Endpoint::bind_messages(local(), &settings).expect("a free port");
         let (server, client) = (bind(), bind());
         server.listen(true);
@@ -79,7 +79,7 @@ fn bulk_service_fills_posted_buffers() {
     let sending = thread::spawn(move || {
         let bytes: Vec<u8> = (0..600_000u32).map(|at| (at % 251) as u8).collect();
         for part in bytes.chunks(10_000) {
-            there.send(part, LIMIT).expect("room");
+            there.send(part, LIMIT).expect("space to send");
         }
         there.close(LIMIT).expect("an end");
     });
@@ -104,7 +104,7 @@ fn isochronous_sender_keeps_order_and_never_blocks() {
     let opened = client.connect_isochronous(server.local_addr(), rate, LIMIT);
     let mut there = opened.expect("it listens");
     let mut here = server.accept(LIMIT).expect("it was opened");
-    // Far more than any window holds, while nobody receives.
+    // Far more than any window, while the receiver does not read.
     for number in 0..6000u32 {
         let mut message = [7; 1000];
         message[..4].copy_from_slice(&number.to_be_bytes());
@@ -121,7 +121,7 @@ fn isochronous_sender_keeps_order_and_never_blocks() {
     assert!(came > 0, "some come in time");
 }
 
-/// XTP with options of its own, both ends in this process.
+/// An XTP transport with options, both ends in this process.
 fn xtp_pair(
     name: &str,
     words: &[(&str, &str)],
@@ -171,7 +171,7 @@ fn xtp_transport_isochronous_is_unreliable_but_ordered() {
         .class_with(&own.into());
     assert!(!class.reliable);
     for salt in 0..20 {
-        client.send(&pattern(200, salt)).expect("room");
+        client.send(&pattern(200, salt)).expect("space to send");
     }
     client.finish().expect("a wire");
     let mut next = 0;
@@ -196,7 +196,7 @@ fn pattern(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + salt * 31) as u8).collect()
 }
 
-/// The next `len` bytes of a stream, or messages joined.
+/// Receives `len` bytes of a stream or of concatenated messages.
 fn take(circuit: &mut dyn towpath::Circuit, len: usize) -> Vec<u8> {
     let (mut all, mut buffer) = (Vec::new(), [0; 8000]);
     let end = Instant::now() + LIMIT;

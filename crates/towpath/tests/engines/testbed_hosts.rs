@@ -1,4 +1,4 @@
-//! XTP between hosts of a testbed: through a forwarder, and to groups.
+//! XTP between hosts of a testbed: through a router, and to groups.
 
 use super::group::pattern;
 use link::{LinkConfig, Path};
@@ -15,7 +15,7 @@ use towpath::xtp::{Endpoint, EndpointConfig, RateLimit};
 const LIMIT: Duration = Duration::from_secs(60);
 const PORT: u16 = 9000;
 
-/// Hosts on a link, or None, said aloud, where none can be had.
+/// Hosts on a link, or None, with SKIPPED printed, where no testbed is possible.
 fn hosts(names: &[&str], link: LinkPlan) -> Option<Testbed> {
     let plan = TestbedPlan {
         hosts: names.iter().map(|name| HostPlan::new(*name)).collect(),
@@ -38,7 +38,7 @@ fn at(host: &Host) -> SocketAddr {
     SocketAddr::new(host.address(), PORT)
 }
 
-/// Settings of an endpoint behind the forwarder at `gateway`.
+/// Configuration of an endpoint behind the router at `gateway`.
 fn behind(gateway: SocketAddr) -> EndpointConfig {
     let words = [
         ("dialect", "3.6".to_owned()),
@@ -48,7 +48,7 @@ fn behind(gateway: SocketAddr) -> EndpointConfig {
     EndpointConfig::parse(&words.into_iter().collect()).expect("all of them are known")
 }
 
-/// An endpoint of `host` that accepts what comes through the forwarder at `gateway`.
+/// An endpoint of `host` that accepts circuits through the router at `gateway`.
 fn listening(host: &Host, local: SocketAddr, gateway: SocketAddr) -> Endpoint {
     let bound = host.run(move || Endpoint::bind(local, &behind(gateway)));
     let server = bound.expect("the host is there").expect("a port");
@@ -56,11 +56,11 @@ fn listening(host: &Host, local: SocketAddr, gateway: SocketAddr) -> Endpoint {
     server
 }
 
-/// Does `work` in a thread of its own of `host`.
+/// Runs `work` in a new thread of `host`.
 fn start<R: Send + 'static>(host: &Host, work: impl FnOnce() -> R + Send + 'static) -> Answer<R> {
     let (done, result) = channel();
     let begun = host.run(move || {
-        // A thread is of the host in which it is started.
+        // A thread belongs to the host on which it is started.
         thread::spawn(move || done.send(work()));
     });
     begun.expect("the host is there");
@@ -70,7 +70,7 @@ fn start<R: Send + 'static>(host: &Host, work: impl FnOnce() -> R + Send + 'stat
 #[test]
 fn separated_hosts_connect_through_router() {
     let link = LinkPlan::Emulated(Default::default(), FrameMode::Auto);
-    // Hosts at even places are on one side of the link, and do not reach each other.
+    // Hosts at even positions are on one side of the link, and cannot reach each other.
     let Some(testbed) = hosts(&["a", "middle", "b"], link) else {
         return;
     };
@@ -156,7 +156,7 @@ fn router_refuses_unknown_hosts_and_limits_rate() {
         let client = Endpoint::bind(from, &behind(between))?;
         let nobody = SocketAddr::new(IpAddr::from([10, 99, 99, 99]), PORT);
         let refused = client.connect(nobody, LIMIT).map(drop);
-        let kind = refused.expect_err("nobody is there").kind();
+        let kind = refused.expect_err("no listener").kind();
         let begun = std::time::Instant::now();
         let mut circuit = client.connect(to, LIMIT)?;
         circuit.send(&pattern(150_000), LIMIT)?;
@@ -170,7 +170,7 @@ fn router_refuses_unknown_hosts_and_limits_rate() {
     assert_eq!(kind, io::ErrorKind::ConnectionRefused);
     let total = serving.recv_timeout(LIMIT).expect("it ends");
     assert_eq!(total.expect("all calls do"), 150_000);
-    // The sender keeps to the rate, so it cannot be done sooner, however slow the machine is.
+    // The rate limit sets a lower bound, on any machine.
     assert!(took > Duration::from_millis(1000), "{took:?}");
     drop(router);
 }
@@ -191,7 +191,7 @@ fn group_behind_lossy_link_receives_all_data() {
         directions: [lossy; 2],
         ..Path::default()
     };
-    // Those at odd places are on the other side of the link.
+    // Hosts at odd positions are on the other side of the link.
     let names = ["sender", "one", "beside", "two"];
     let link = LinkPlan::Emulated(path, FrameMode::Single);
     receive_all(&names, &["one", "two"], link);
@@ -214,7 +214,7 @@ fn receive_all(names: &[&str], receiving: &[&str], link: LinkPlan) {
             while let Some(len) = stream.recv(&mut buffer, LIMIT)? {
                 all.extend_from_slice(&buffer[..len]);
             }
-            // The sender may have gone when it had heard all.
+            // The sender may be gone once it has all acknowledgements.
             let _ = stream.close(Duration::from_secs(5));
             Ok(all)
         })

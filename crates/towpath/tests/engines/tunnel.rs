@@ -1,4 +1,4 @@
-//! TCP programs through two forwarders, which share nothing but the loopback.
+//! TCP connections through both ends of a tunnel on the loopback.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use towpath::tunnel::{Tunnel, TunnelCounts};
 use towpath::xtp::EndpointConfig;
 
-/// No test waits longer for anything.
+/// Timeout of all waits.
 const LIMIT: Duration = Duration::from_secs(20);
 
 fn local() -> SocketAddr {
@@ -49,7 +49,7 @@ impl Path {
         with_timeouts(TcpStream::connect(self.entry).expect("the forwarder listens"))
     }
 
-    /// What became of the connections at either end.
+    /// Stops both ends; returns their counters.
     fn stop(self) -> [TunnelCounts; 2] {
         self.stop.store(true, Ordering::Relaxed);
         let mut counts = self.threads.into_iter().map(|thread| {
@@ -66,13 +66,13 @@ fn with_timeouts(tcp: TcpStream) -> TcpStream {
     tcp
 }
 
-/// Bytes that differ from one another and from those of other salts.
+/// Pseudo-random bytes, different for each salt.
 fn bytes(len: usize, salt: u64) -> Vec<u8> {
     let mut random = engine::SplitMix64::new(salt);
     (0..len).map(|_| random.next_u64() as u8).collect()
 }
 
-/// A server that answers each connection once it has all of the request: with `answer` of it.
+/// A server that replies to each connection with `answer` of the whole request.
 fn server(count: usize, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind(local()).expect("a free port");
     let address = listener.local_addr().expect("bound");
@@ -84,7 +84,7 @@ fn server(count: usize, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'stati
             std::thread::spawn(move || {
                 let (mut tcp, mut request) = (with_timeouts(tcp), Vec::new());
                 tcp.read_to_end(&mut request).expect("a whole request");
-                tcp.write_all(&answer(&request)).expect("room");
+                tcp.write_all(&answer(&request)).expect("space to send");
             });
         }
     });
@@ -95,15 +95,15 @@ fn server(count: usize, answer: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'stati
 fn tunnel_carries_both_directions_with_half_close() {
     for words in [&[][..], &[("queue", "32k"), ("packet", "600")]] {
         let own = words.iter().map(|(k, v)| (k.to_string(), v.to_string()));
-        let settings = EndpointConfig::parse(&own.collect()).expect("known words");
-        // The answer begins only when the request has ended.
+        let settings = EndpointConfig::parse(&own.collect()).expect("valid options");
+        // The reply starts only after the end of the request.
         let target = server(1, |request| {
             assert!(request == bytes(3 << 20, 1));
             bytes(5 << 20, 2)
         });
         let path = Path::to(target, &settings, 10);
         let mut tcp = path.connect();
-        tcp.write_all(&bytes(3 << 20, 1)).expect("room");
+        tcp.write_all(&bytes(3 << 20, 1)).expect("space to send");
         tcp.shutdown(Shutdown::Write).expect("an end");
         let mut answer = Vec::new();
         tcp.read_to_end(&mut answer).expect("a whole answer");
@@ -116,7 +116,7 @@ fn tunnel_carries_both_directions_with_half_close() {
 
 #[test]
 fn tunnel_does_not_delay_interactive_echo() {
-    // As a terminal session: a key, its echo, the next key.
+    // Like a terminal session: a key, its echo, the next key.
     let listener = TcpListener::bind(local()).expect("a free port");
     let target = listener.local_addr().expect("bound");
     let echo = std::thread::spawn(move || {
@@ -125,21 +125,21 @@ fn tunnel_does_not_delay_interactive_echo() {
         loop {
             match tcp.read(&mut key).expect("a key or the end") {
                 0 => return,
-                len => tcp.write_all(&key[..len]).expect("room"),
+                len => tcp.write_all(&key[..len]).expect("space to send"),
             }
         }
     });
     let path = Path::to(target, &EndpointConfig::default(), 10);
     let mut tcp = path.connect();
     for key in 0..200u8 {
-        tcp.write_all(&[key]).expect("room");
+        tcp.write_all(&[key]).expect("space to send");
         let mut echo = [0];
         tcp.read_exact(&mut echo).expect("its echo");
         assert_eq!(echo, [key]);
     }
     tcp.shutdown(Shutdown::Write).expect("an end");
     assert_eq!(tcp.read(&mut [0; 16]).expect("the other end"), 0);
-    echo.join().expect("it heard the end");
+    echo.join().expect("it saw the end of the stream");
     path.stop();
 }
 
@@ -147,7 +147,7 @@ fn tunnel_does_not_delay_interactive_echo() {
 fn connections_beyond_limit_wait_and_complete() {
     const COUNT: usize = 60;
     let target = server(COUNT, |request| [request, b"!"].concat());
-    // Fewer at once than there are: all have their turn.
+    // The limit is below COUNT: further connections wait.
     let path = Path::to(target, &EndpointConfig::default(), 8);
     std::thread::scope(|scope| {
         for number in 0..COUNT {
@@ -155,7 +155,7 @@ fn connections_beyond_limit_wait_and_complete() {
             scope.spawn(move || {
                 let mut tcp = path.connect();
                 let request = bytes(20_000 + number, number as u64);
-                tcp.write_all(&request).expect("room");
+                tcp.write_all(&request).expect("space to send");
                 tcp.shutdown(Shutdown::Write).expect("an end");
                 let mut answer = Vec::new();
                 tcp.read_to_end(&mut answer).expect("an answer");
@@ -177,7 +177,7 @@ fn refusing_target_resets_connection() {
     };
     let path = Path::to(nobody, &EndpointConfig::default(), 10);
     let mut tcp = path.connect();
-    let error = tcp.read(&mut [0; 16]).expect_err("nobody is there");
+    let error = tcp.read(&mut [0; 16]).expect_err("no listener");
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     let [near, far] = path.stop();
     assert_eq!((near.broken, far.broken), (1, 1));
@@ -189,7 +189,7 @@ fn reset_on_one_side_resets_the_other() {
     let target = listener.local_addr().expect("bound");
     let path = Path::to(target, &EndpointConfig::default(), 10);
     let mut tcp = path.connect();
-    tcp.write_all(b"hello").expect("room");
+    tcp.write_all(b"hello").expect("space to send");
     let mut server = with_timeouts(listener.accept().expect("a peer").0);
     server.read_exact(&mut [0; 5]).expect("a greeting");
     let socket = socket2::SockRef::from(&tcp);

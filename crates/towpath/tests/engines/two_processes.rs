@@ -1,4 +1,4 @@
-//! The walking skeleton on a real wire: call - engine - driver - wire - peer, two processes.
+//! The minimal engine end to end: call, engine, driver, wire, peer, between two processes.
 //!
 //! The same engine, pump and ring run in virtual time in `engine-bare/tests/bare.rs`.
 
@@ -22,7 +22,7 @@ fn endpoint() -> (Endpoint<Bare, UdpWire>, SocketAddr) {
     (endpoint.expect("a thread"), address)
 }
 
-/// The other process: sends every message back. Does nothing in an ordinary run.
+/// The child process: echoes every message. Does nothing in an ordinary run.
 #[test]
 fn echo_process() {
     if std::env::var_os(ROLE).is_none() {

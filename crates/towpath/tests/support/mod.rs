@@ -1,4 +1,4 @@
-//! What the conformance tests share: subjects, pairs of circuits, patient sends and receives.
+//! Shared by the conformance tests: subjects, pairs of circuits, sends and receives that retry.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod namespace;
@@ -7,7 +7,7 @@ use std::io::ErrorKind::WouldBlock;
 use std::time::{Duration, Instant};
 use towpath::{Circuit, Listener, Options, Transport, all};
 
-/// How long anything may take before the test fails instead of hanging.
+/// Timeout after which a test fails instead of hanging.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
 /// A transport with the options of both ends.
@@ -37,7 +37,7 @@ impl Subject {
         self.transport.name()
     }
 
-    /// Whether it knows interfaces and no Internet addresses.
+    /// Whether it uses interfaces instead of Internet addresses.
     pub fn is_link_layer(&self) -> bool {
         self.name().ends_with("-ether")
     }
@@ -62,7 +62,7 @@ impl Subject {
             .unwrap_or_else(|error| fail("rendezvous", error));
         let count = self.listening.circuits;
         let (mut clients, mut servers) = (Vec::new(), Vec::new());
-        // Some transports finish an opening only while the listener accepts.
+        // Some transports complete a handshake only while the listener accepts.
         std::thread::scope(|scope| {
             let connecting = scope.spawn(|| {
                 let connect = |index| {
@@ -90,11 +90,11 @@ impl Subject {
         }
     }
 
-    /// Opens one circuit on which the listening side knows its peer.
+    /// Opens one circuit whose listening side knows its peer.
     pub fn introduced_pair(&self) -> Pair {
         let mut pair = self.pair();
         send(&mut *pair.client, b"hello");
-        // Where the listening side connects its socket, it does so at the second message.
+        // A listening side that connects its socket does so on the second message.
         send(&mut *pair.client, b"hello");
         if self.transport.class().stream {
             assert_eq!(recv_bytes(&mut *pair.server, 10), b"hellohello");
@@ -106,13 +106,13 @@ impl Subject {
     }
 }
 
-/// Runs `test` for every transport that moves something and is available here.
+/// Runs `test` for every transport that carries data and is available.
 pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
     let mut tested = 0;
     for &transport in all() {
         match transport.name() {
             "null" => continue,
-            // Tested by itself: there is one direction only.
+            // One direction only: tested separately.
             _ if transport.is_one_to_many() => continue,
             "raw-ether" | "xtp-ether" => {
                 tested += usize::from(namespace::with_veth(transport, options, &test));
@@ -132,14 +132,14 @@ pub fn for_each(options: &Options, test: impl Fn(&Subject) + Sync) {
     assert!(tested >= 5, "hardly any transport is available here");
 }
 
-/// A message that differs from others in every part.
+/// A message whose content depends on the position and on `salt`.
 pub fn pattern(len: usize, salt: usize) -> Vec<u8> {
     (0..len)
         .map(|at| (at * 7 + salt * 31 + at / 251) as u8)
         .collect()
 }
 
-/// Sends one message and lets it go, however long the circuit is full.
+/// Sends one message and flushes; retries while the circuit is full.
 pub fn send(circuit: &mut dyn Circuit, message: &[u8]) {
     let deadline = Instant::now() + LIMIT;
     loop {
@@ -150,23 +150,23 @@ pub fn send(circuit: &mut dyn Circuit, message: &[u8]) {
         }
         assert!(
             Instant::now() < deadline,
-            "no room for {} bytes",
+            "no space for {} bytes",
             message.len()
         );
     }
     flush(circuit);
 }
 
-/// Lets go of what the circuit holds.
+/// Flushes the circuit; retries while it is full.
 pub fn flush(circuit: &mut dyn Circuit) {
     let deadline = Instant::now() + LIMIT;
     while let Err(error) = circuit.flush() {
         assert_eq!(error.kind(), WouldBlock, "flush: {error}");
-        assert!(Instant::now() < deadline, "a flush finds no room");
+        assert!(Instant::now() < deadline, "no space for a flush");
     }
 }
 
-/// Receives one message, or what a byte stream has; None is the end.
+/// Receives one message, or the bytes a stream has; None at the end.
 pub fn recv(circuit: &mut dyn Circuit) -> Option<Vec<u8>> {
     let mut buffer = vec![0; 128 << 10];
     let deadline = Instant::now() + LIMIT;
@@ -180,7 +180,7 @@ pub fn recv(circuit: &mut dyn Circuit) -> Option<Vec<u8>> {
     }
 }
 
-/// Receives a message that must come.
+/// Receives one message; panics at the end of the stream.
 pub fn recv_one(circuit: &mut dyn Circuit) -> Vec<u8> {
     recv(circuit).expect("a message, not the end")
 }

@@ -1,4 +1,4 @@
-//! A network namespace with two linked interfaces, for what must not touch the host's.
+//! A network namespace with a veth pair, for tests that must not use the host's interfaces.
 
 use super::Subject;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -14,7 +14,7 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// Makes one with the interfaces `near` and `far` linked to each other.
+    /// Creates one with a veth pair, `near` and `far`.
     fn new() -> Result<Namespace, String> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -56,8 +56,7 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
     Err(format!("ip {}: {text}", arguments.join(" ")))
 }
 
-/// Runs `test` for a transport of the link layer between two linked interfaces; false when it was
-/// skipped.
+/// Runs `test` for a link-layer transport over a veth pair; false if skipped.
 pub fn with_veth(
     transport: &'static dyn Transport,
     options: &Options,
@@ -79,7 +78,7 @@ pub fn with_veth(
         listening: on("far"),
         connecting: on("near"),
     };
-    // Only the thread moves; the test's others stay where they are.
+    // Only this thread enters the namespace.
     std::thread::scope(|scope| {
         let inside = scope.spawn(|| {
             namespace.enter().expect("root may enter its namespace");

@@ -1,4 +1,4 @@
-//! What an interface is.
+//! Interfaces by name.
 
 use crate::socket::Interface;
 use std::io;
@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Looks up an interface by name.
 pub(crate) fn interface(name: &str) -> io::Result<Interface> {
     let mut request = request_for(name)?;
-    // SAFETY: creates a descriptor that nobody else owns.
+    // SAFETY: creates a new descriptor.
     let raw = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
     if raw < 0 {
         return Err(io::Error::last_os_error());
@@ -38,7 +38,7 @@ pub(crate) fn interface(name: &str) -> io::Result<Interface> {
 fn request_for(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is a value.
     let mut request: libc::ifreq = unsafe { mem::zeroed() };
-    // The last byte stays zero, the end of the name.
+    // The last byte stays zero and ends the name.
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains('\0') {
         return Err(not_found(name));
     }

@@ -23,8 +23,8 @@ pub(crate) fn open(
     Ok((socket, hardware))
 }
 
-/// A socket that receives nothing before it is bound, so that nothing can come before its filter
-/// is in place.
+/// Opens a socket that receives nothing until it is bound, so that no frame passes before the
+/// filter is in place.
 pub(super) fn open_unbound(opening: &PacketSocketOptions) -> io::Result<OwnedFd> {
     let waits = if opening.nonblocking {
         libc::SOCK_NONBLOCK
@@ -32,7 +32,7 @@ pub(super) fn open_unbound(opening: &PacketSocketOptions) -> io::Result<OwnedFd>
         0
     };
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | waits;
-    // SAFETY: creates a descriptor that nobody else owns.
+    // SAFETY: creates a new descriptor.
     let raw = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
     check(raw)?;
     // SAFETY: a new descriptor, owned from here on.
@@ -49,7 +49,7 @@ pub(super) fn open_unbound(opening: &PacketSocketOptions) -> io::Result<OwnedFd>
     }
     if let Some(len) = opening.receive_buffer {
         let len = i32::try_from(len).unwrap_or(i32::MAX);
-        // The larger room needs a right; without it the usual room has to do.
+        // SO_RCVBUFFORCE needs CAP_NET_ADMIN; without it the kernel caps the buffer.
         set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &len)
             .or_else(|_| set_option(fd, libc::SOL_SOCKET, libc::SO_RCVBUF, &len))?;
     }
@@ -65,7 +65,7 @@ fn ignore_outgoing(socket: BorrowedFd<'_>) -> io::Result<()> {
     )
 }
 
-/// A program of the classic Berkeley packet filter: whole frames whose destination port is `port`.
+/// Attaches a classic BPF program that accepts frames whose destination port is `port`.
 fn attach_filter(socket: BorrowedFd<'_>, port: u16) -> io::Result<()> {
     let step = |code: u32, jt, jf, k| libc::sock_filter {
         code: code as u16,
@@ -97,7 +97,7 @@ fn attach_filter(socket: BorrowedFd<'_>, port: u16) -> io::Result<()> {
     set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// Starts to receive on the interface, and tells what it is.
+/// Binds the socket to the interface and returns its hardware type.
 pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Result<HardwareType> {
     // SAFETY: sockaddr_ll is plain data for which all zeros is a value.
     let mut address: libc::sockaddr_ll = unsafe { mem::zeroed() };
@@ -115,7 +115,7 @@ pub(super) fn bind(socket: BorrowedFd<'_>, index: u32, ethertype: u16) -> io::Re
     Ok(HardwareType(address.sll_hatype))
 }
 
-/// Receives frames to the group `group` of hardware addresses too.
+/// Joins the multicast hardware address `group` (PACKET_MR_MULTICAST).
 pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group);
@@ -133,7 +133,7 @@ pub(crate) fn join(socket: BorrowedFd<'_>, index: u32, group: [u8; 6]) -> io::Re
     )
 }
 
-/// How many packets the kernel dropped for want of room since the last call.
+/// Frames the kernel dropped since the last call because the buffer or ring was full.
 pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SAFETY: tpacket_stats is plain data for which all zeros is a value.
     let mut counts: libc::tpacket_stats = unsafe { mem::zeroed() };
@@ -152,7 +152,7 @@ pub(crate) fn drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(counts.tp_drops.into())
 }
 
-/// Sets an option to a value of plain data.
+/// Sets a socket option to a value of plain data.
 pub(super) fn set_option<T: Copy>(
     socket: BorrowedFd<'_>,
     level: i32,

@@ -1,8 +1,7 @@
-//! Rings of frames that the kernel and this process share (packet_mmap).
+//! Rings of frames that the kernel and this process share (PACKET_MMAP).
 //!
-//! Version 2 of their format: a reader sees each frame as it comes. Version 3 fills blocks and hands
-//! them over when they are full or a timer of some milliseconds runs out, which no protocol that
-//! waits for an answer can afford.
+//! They use TPACKET_V2, which hands over each frame as it arrives. TPACKET_V3 hands over blocks of
+//! frames when they are full or a timer of some milliseconds expires, which delays every reply.
 
 use super::packet::{self, check};
 use crate::packet::{OutgoingFrames, PacketSocketOptions};
@@ -13,26 +12,26 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Octets in front of a frame in a slot to be sent: the slot's header.
+/// Offset of the frame in a slot of the send ring, behind the slot's header.
 const SEND_OFFSET: usize = mem::size_of::<libc::tpacket2_hdr>();
 
-/// Octets a slot needs beside a frame: its header, a link-layer address and what aligns them.
+/// Octets of a slot beside its frame: header, link-layer address and alignment.
 pub(crate) const SLOT_OVERHEAD: usize = 96;
 
-/// Octets of a block, the unit in which the kernel finds memory; a multiple of every page size.
+/// Octets of a block, the kernel's unit of allocation; a multiple of every page size.
 const BLOCK_LEN: usize = 64 << 10;
 
-/// Kinds of packets (`<linux/if_packet.h>`) that are not for this socket.
+/// Packet types (`<linux/if_packet.h>`) that this socket ignores.
 const IGNORED_TYPES: [u8; 2] = [libc::PACKET_OTHERHOST, libc::PACKET_OUTGOING];
 
-/// How large the rings are.
+/// Sizes of the rings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RingSizes {
     /// Octets of a slot, a power of two.
     pub(crate) slot_len: usize,
-    /// Slots of received frames.
+    /// Slots of the receive ring.
     pub(crate) received: usize,
-    /// Slots of frames to send.
+    /// Slots of the send ring.
     pub(crate) sending: usize,
 }
 
@@ -48,15 +47,14 @@ impl RingSizes {
     }
 }
 
-/// The memory both rings lie in.
+/// The shared memory of both rings.
 struct RingMapping {
     start: NonNull<u8>,
     len: usize,
     slot_len: usize,
 }
 
-// SAFETY: the memory belongs to the kernel and to whoever holds a ring; each slot has one owner at
-// a time, which its status says.
+// SAFETY: kernel and process share the memory; the status of a slot names its one owner at a time.
 unsafe impl Send for RingMapping {}
 // SAFETY: as above.
 unsafe impl Sync for RingMapping {}
@@ -86,7 +84,7 @@ impl RingMapping {
         })
     }
 
-    /// The start of slot `index`, counted through both rings.
+    /// The start of slot `index`; the receive ring's slots come first, then the send ring's.
     fn slot(&self, index: usize) -> NonNull<u8> {
         debug_assert!((index + 1) * self.slot_len <= self.len);
         // SAFETY: rings hold indices below their numbers of slots, so this is inside the mapping.
@@ -102,7 +100,7 @@ impl RingMapping {
 
 impl Drop for RingMapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping of this value, which nobody else holds.
+        // SAFETY: this value is the only owner of the mapping.
         unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -126,7 +124,7 @@ pub(crate) fn open_rings(
     let level = libc::SOL_PACKET;
     let version = libc::tpacket_versions::TPACKET_V2 as i32;
     packet::set_option(fd, level, libc::PACKET_VERSION, &version)?;
-    // A frame the kernel cannot send does not stop those behind it.
+    // PACKET_LOSS: a malformed frame does not stop the frames behind it.
     packet::set_option(fd, level, libc::PACKET_LOSS, &1i32)?;
     if bypass {
         packet::set_option(fd, level, libc::PACKET_QDISC_BYPASS, &1i32)?;
@@ -151,7 +149,7 @@ pub(crate) fn open_rings(
     Ok((socket, received, sending))
 }
 
-/// The ring of received frames.
+/// The receive ring.
 pub(crate) struct ReceiveRing {
     map: Arc<RingMapping>,
     slots: usize,
@@ -159,8 +157,8 @@ pub(crate) struct ReceiveRing {
 }
 
 impl ReceiveRing {
-    /// The next frame for this socket, Ethernet header included, as it lies in the ring. Frames
-    /// that were longer than a slot are skipped.
+    /// The next frame for this socket, in the ring, Ethernet header included. Frames longer than a
+    /// slot are skipped.
     pub(crate) fn front(&mut self) -> Option<&[u8]> {
         for _ in 0..self.slots {
             let status = self.map.status(self.next).load(Ordering::Acquire);
@@ -168,8 +166,8 @@ impl ReceiveRing {
                 return None;
             }
             if let Some((offset, len)) = self.frame_bounds() {
-                // SAFETY: `frame_bounds` found the frame inside the slot, which is this process's until
-                // `release`; the borrow of self ends before that.
+                // SAFETY: `frame_bounds` found the frame inside the slot, which is this process's
+                // until `release`; the borrow of self ends before that.
                 let octets = unsafe {
                     let start = self.map.slot(self.next).add(offset);
                     std::slice::from_raw_parts(start.as_ptr(), len)
@@ -181,11 +179,11 @@ impl ReceiveRing {
         None
     }
 
-    /// Where in its slot the next frame lies, if it is whole and for this socket.
+    /// Offset and length of the next frame in its slot, if it is whole and for this socket.
     fn frame_bounds(&self) -> Option<(usize, usize)> {
         let slot = self.map.slot(self.next);
-        // SAFETY: a slot of this process begins with a header and an address behind it, both
-        // written by the kernel; a slot is longer than both.
+        // SAFETY: a slot owned by this process begins with a header and an address, both written by
+        // the kernel; a slot is longer than both.
         let (header, address) = unsafe {
             let header = slot.cast::<libc::tpacket2_hdr>().read();
             let address = slot.add(mem::size_of::<libc::tpacket2_hdr>());
@@ -196,7 +194,7 @@ impl ReceiveRing {
         (whole && !IGNORED_TYPES.contains(&address.sll_pkttype)).then_some((offset, len))
     }
 
-    /// Gives the slot of the frame that [`front`](Received::front) showed back to the kernel.
+    /// Returns the slot of the frame of [`front`](ReceiveRing::front) to the kernel.
     pub(crate) fn release(&mut self) {
         let status = self.map.status(self.next);
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -204,10 +202,10 @@ impl ReceiveRing {
     }
 }
 
-/// The ring of frames to send.
+/// The send ring.
 pub(crate) struct SendRing {
     map: Arc<RingMapping>,
-    /// Where its slots begin, behind those of the other ring.
+    /// Index of its first slot, behind those of the receive ring.
     first: usize,
     slots: usize,
     next: usize,
@@ -216,13 +214,13 @@ pub(crate) struct SendRing {
 }
 
 impl SendRing {
-    /// Whether `count` more frames fit. Slots are freed in order.
+    /// Whether `count` more frames fit.
     pub(crate) fn has_room(&self, count: usize) -> bool {
         let is_free = |index: usize| {
             let status = self.map.status(index).load(Ordering::Acquire);
             status & (libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING) == 0
         };
-        // The last of them is free only when all are, unless frames are freed out of order.
+        // All are checked, as a device may free slots out of order.
         count <= self.slots && (0..count).all(|step| is_free(self.index(step)))
     }
 
@@ -230,20 +228,20 @@ impl SendRing {
         self.first + (self.next + step) % self.slots
     }
 
-    /// Writes a frame into the next slot, which must be free: `write` gets the slot and says how
-    /// long the frame is.
+    /// Writes a frame into the next slot, which must be free. `write` fills the slot and returns
+    /// the frame's length.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut [u8]) -> usize) {
         let index = self.index(0);
         let slot = self.map.slot(index);
         let room = self.map.slot_len - SEND_OFFSET;
-        // SAFETY: the caller has seen that the slot is free, so it is this process's, and the
-        // exclusive borrow of self keeps others out until it is handed over below.
+        // SAFETY: the caller has checked that the slot is free, so this process owns it, and the
+        // exclusive borrow of self keeps it so until the status is set below.
         let octets = unsafe {
             let start = slot.add(SEND_OFFSET);
             std::slice::from_raw_parts_mut(start.as_ptr(), room)
         };
         let len = write(octets).min(room);
-        // SAFETY: the header lies at the start of the slot, which is this process's.
+        // SAFETY: the header is at the start of the slot, which this process owns.
         unsafe {
             let header = slot.cast::<libc::tpacket2_hdr>().as_ptr();
             (*header).tp_len = len as u32;
@@ -254,7 +252,7 @@ impl SendRing {
         self.last = Some(index);
     }
 
-    /// Has the kernel send what is in the ring, without waiting.
+    /// Has the kernel send the frames in the ring, without waiting.
     pub(crate) fn flush(&mut self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         // SAFETY: no memory is passed; the frames are in the ring.
@@ -262,7 +260,7 @@ impl SendRing {
         check(sent.clamp(-1, 1) as i32)
     }
 
-    /// Whether frames in the ring wait for another kick.
+    /// Whether frames in the ring need another [`flush`](SendRing::flush).
     pub(crate) fn has_unsent(&mut self) -> bool {
         let Some(last) = self.last else {
             return false;

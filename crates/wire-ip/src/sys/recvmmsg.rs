@@ -1,4 +1,4 @@
-//! Many packets received in one call.
+//! Many packets received in one call (recvmmsg).
 
 use std::fmt;
 use std::io;
@@ -10,19 +10,19 @@ use wire_udp::sys::RawAddress;
 /// Packets received in a call.
 const SLOTS: usize = 32;
 
-/// Octets of the longest packet. Memory of a slot is taken when a packet first fills it.
+/// Octets of the longest packet. The kernel commits a slot's memory when a packet first fills it.
 const SLOT_LEN: usize = 65_536;
 
-/// Room for what one call receives.
+/// Buffers of one call.
 pub(crate) struct ReceiveBuffers {
     octets: Vec<u8>,
     addresses: [RawAddress; SLOTS],
-    /// Of each packet of the last call; None for one that was cut off.
+    /// Length of each packet of the last call; None if it was truncated.
     lens: [Option<usize>; SLOTS],
 }
 
 impl ReceiveBuffers {
-    /// Empty.
+    /// Empty buffers.
     pub(crate) fn new() -> ReceiveBuffers {
         ReceiveBuffers {
             octets: vec![0; SLOTS * SLOT_LEN],
@@ -31,7 +31,7 @@ impl ReceiveBuffers {
         }
     }
 
-    /// Packet `index` of the last call and who sent it; None when it was cut off.
+    /// Packet `index` of the last call and its sender; None if it was truncated.
     pub(crate) fn packet(&self, index: usize) -> Option<(SocketAddr, &[u8])> {
         let len = (*self.lens.get(index)?)?;
         let from = self.addresses[index].to_socket()?;
@@ -41,7 +41,7 @@ impl ReceiveBuffers {
         ))
     }
 
-    /// Receives at least one packet, unless `flags` forbid waiting; gives how many.
+    /// Receives at least one packet, unless `flags` forbid waiting; returns their number.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>, flags: i32) -> io::Result<usize> {
         let empty = libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -81,7 +81,7 @@ impl ReceiveBuffers {
     }
 }
 
-/// The kernel fills in the protocol's number where a port would be.
+/// A raw socket reports the protocol number in the port field; engines use port 0.
 fn without_port(mut from: SocketAddr) -> SocketAddr {
     from.set_port(0);
     from

@@ -1,4 +1,4 @@
-//! Many packets sent in one call.
+//! Many packets sent in one call (sendmmsg).
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use wire_udp::sys::{RawAddress, option};
 
-/// Tables for sendmmsg, kept from call to call.
+/// Tables for sendmmsg, reused from call to call.
 #[derive(Default)]
 pub(crate) struct SendTables {
     headers: Vec<libc::mmsghdr>,
@@ -16,7 +16,7 @@ pub(crate) struct SendTables {
     counts: Vec<usize>,
 }
 
-// SAFETY: the raw pointers are set anew in each call and never used after it.
+// SAFETY: each call sets the raw pointers and none is used after it.
 unsafe impl Send for SendTables {}
 
 impl SendTables {
@@ -29,12 +29,12 @@ impl SendTables {
         }
     }
 
-    /// Sends the octets of `slices` to `to`, a packet each `segment_size` of them, without waiting.
+    /// Sends the octets of `slices` to `to` as packets of `segment_size` octets, without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing was taken. What a device has no room for in the middle is lost, as
-    /// it would be further on.
+    /// `WouldBlock` when no packet was taken. Packets behind one that the device refused are lost,
+    /// as they would be at a full queue of the path.
     pub(crate) fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -63,15 +63,15 @@ impl SendTables {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // Full: the device's queue, not the socket's buffer.
+            // The device's queue is full, not the socket's buffer.
             Some(libc::ENOBUFS) => Err(io::ErrorKind::WouldBlock.into()),
-            // Told by the peer's host about an earlier packet: nobody there listens.
+            // An ICMP error for an earlier packet: the peer's host has no such socket.
             Some(libc::ECONNREFUSED | libc::ENOPROTOOPT) => Ok(()),
             _ => Err(error),
         }
     }
 
-    /// Cuts the octets into packets.
+    /// Splits the octets into packets.
     fn split_packets(&mut self, slices: &[IoSlice<'_>], segment_size: usize) {
         self.slices.clear();
         self.counts.clear();
@@ -97,7 +97,7 @@ impl SendTables {
         }
     }
 
-    /// Makes a header for each packet.
+    /// Fills in a mmsghdr for each packet.
     fn build_headers(&mut self, address: &mut RawAddress) {
         self.headers.clear();
         let mut slices = &mut self.slices[..];
@@ -115,8 +115,8 @@ impl SendTables {
     }
 }
 
-/// Whether a whole batch fits into the socket's buffer: half of it is free, which is also when
-/// the kernel calls the socket writable.
+/// Whether a whole batch fits into the socket's buffer: at least half of it is free, as when the
+/// kernel reports the socket writable.
 fn has_room(socket: BorrowedFd<'_>) -> io::Result<bool> {
     let mut queued: libc::c_int = 0;
     // SAFETY: the request writes one live integer.
@@ -128,7 +128,7 @@ fn has_room(socket: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(queued <= whole / 2)
 }
 
-/// A raw socket wants no port.
+/// A raw socket takes port 0 only.
 fn without_port(mut to: SocketAddr) -> SocketAddr {
     to.set_port(0);
     to

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use wire::{Arrival, Wire};
 use wire_ip::IpWire;
 
-/// No test waits longer for anything.
+/// Longest wait of any test.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// For experiments (RFC 3692), so that nothing else on this machine is disturbed.
+/// Protocol number for experiments (RFC 3692), so that no other program is disturbed.
 const EXPERIMENT: u8 = 253;
 
-/// A wire at `local`; None, said aloud, where this user may have none.
+/// A wire at `local`; prints SKIPPED and returns None where this user may not open one.
 fn wire(local: &str, protocol: u8) -> Option<IpWire> {
     let local: IpAddr = local.parse().expect("a literal address");
     match IpWire::bind(local, protocol) {
@@ -50,7 +50,7 @@ fn send(wire: &mut IpWire, to: Address, octets: &[u8], segment_size: usize) {
         .expect("room for a few packets");
 }
 
-/// The packets of the next arrival, one a slice of its sender's.
+/// The next arrival and its packets.
 fn receive(wire: &mut IpWire) -> (Arrival, Vec<Vec<u8>>) {
     let mut buffer = vec![0; wire.capabilities().receive_len];
     let end = Instant::now() + LIMIT;

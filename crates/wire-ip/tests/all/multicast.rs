@@ -1,4 +1,4 @@
-//! Groups, on raw IP and on UDP, whose code is the same.
+//! Multicast on raw IP and on UDP, which share their code.
 
 use crate::{EXPERIMENT, LIMIT, address, receive, send, wire};
 use engine::Address;
@@ -38,7 +38,7 @@ fn multicast_reaches_each_member_and_replies_are_unicast() {
 fn udp_members_keep_their_own_ports() {
     let bind = || UdpWire::bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let (mut sender, mut receivers) = (bind(), [bind(), bind()]);
-    // A port of this process's own, so that no other test of this machine is heard.
+    // The process's own port, so that the test receives nothing of other tests on this machine.
     let port = sender.local_addr().expect("bound").port();
     let to = group(&format!("239.8.6.1:{port}"));
     for receiver in &mut receivers {
@@ -91,7 +91,8 @@ fn multicast_reaches_another_host() {
             }
             Ok::<_, std::io::Error>(wire)
         });
-        made.expect("the host lives").expect("whoever made it may")
+        made.expect("the host lives")
+            .expect("its owner may open sockets")
     });
     let [mut near, mut far] = wires;
     send(&mut near, group("239.8.7.1:0"), b"across", 10);

@@ -1,4 +1,4 @@
-//! What another program makes of XTP's packets as they crossed an interface.
+//! tshark reads XTP packets that crossed an interface.
 
 use crate::LIMIT;
 use capture::Capture;
@@ -13,7 +13,7 @@ use std::process::Command;
 use testbed::{Host, INTERFACE, Testbed, TestbedError, TestbedPlan};
 use wire_ip::{IpWire, XTP};
 
-/// User bytes: more than a window, so that acknowledgements of every kind are seen.
+/// User bytes: more than a window, so that the capture has every kind of acknowledgement.
 const LEN: usize = 3 << 20;
 
 #[test]
@@ -33,7 +33,7 @@ fn tshark_reads_xtp_over_raw_ip_without_errors() {
         let out = File::create(&file.0).expect("room for a file");
         let capture = testbed.hosts()[1].run(move || {
             let capture = Capture::start(&[INTERFACE], out, &CaptureConfig::default());
-            capture.expect("whoever made the host may capture in it")
+            capture.expect("the host's owner may capture in it")
         });
         let capture = capture.expect("the host lives");
         converse(&testbed, ipv6);
@@ -65,7 +65,9 @@ fn endpoint(host: &Host, ipv6: bool) -> (Endpoint<Xtp, IpWire>, Address) {
         true => host.address6(),
     };
     let wire = host.run(move || IpWire::bind(local, XTP));
-    let wire = wire.expect("the host lives").expect("whoever made it may");
+    let wire = wire
+        .expect("the host lives")
+        .expect("its owner may open sockets");
     let config = Config {
         packet_len: 1460,
         port: 7,
@@ -99,10 +101,10 @@ fn converse(testbed: &Testbed, ipv6: bool) {
         got += len;
     }
     assert_eq!(got, LEN);
-    // It stays to hear the goodbye.
+    // It stays until the close has been acknowledged.
     let _near = sending.join().expect("it was sent");
     circuit.finish().expect("the end is sent");
-    circuit.drain(LIMIT).expect("the peer hears it");
+    circuit.drain(LIMIT).expect("the peer acknowledges it");
 }
 
 const FIELDS: [&str; 7] = [
@@ -115,7 +117,7 @@ const FIELDS: [&str; 7] = [
     "_ws.expert.message",
 ];
 
-/// Every packet of the protocol is XTP, sums to what it should and is remarkable in no way.
+/// Every packet of the protocol is XTP with a good checksum and without expert messages.
 fn check(file: &Path, ipv6: bool) {
     let mut command = Command::new("tshark");
     command.args(["-n", "-o", "ip.check_checksum:TRUE", "-T", "fields"]);
@@ -124,7 +126,7 @@ fn check(file: &Path, ipv6: bool) {
         command.args(["-e", field]);
     }
     let Ok(output) = command.arg("-r").arg(file).output() else {
-        eprintln!("SKIPPED: tshark is not installed, so nobody else reads the packets");
+        eprintln!("SKIPPED: tshark is not installed");
         return;
     };
     let text = String::from_utf8(output.stdout).expect("text");
@@ -136,7 +138,7 @@ fn check(file: &Path, ipv6: bool) {
     let mut good = 0;
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
-        // Neighbours are looked for too.
+        // The capture has neighbour discovery too.
         if fields[number] == "36" {
             assert_eq!(fields, wanted);
             good += 1;

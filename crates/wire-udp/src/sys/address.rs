@@ -3,11 +3,11 @@
 use std::mem;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address as the kernel wants it, with its length.
+/// A sockaddr with its length.
 pub struct RawAddress {
-    /// Room for any address, of which the first octets are used.
+    /// Room for any address; the first `len` octets are used.
     pub storage: libc::sockaddr_storage,
-    /// How many.
+    /// Octets used.
     pub len: libc::socklen_t,
 }
 

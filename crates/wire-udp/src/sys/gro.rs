@@ -1,4 +1,4 @@
-//! One recvmsg that may bring several equal datagrams.
+//! One recvmsg that may return several datagrams of equal length (UDP_GRO).
 
 use super::address::RawAddress;
 use std::io;
@@ -7,10 +7,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Datagrams that arrived as one.
+/// Datagrams that the kernel coalesced.
 #[derive(Clone, Copy, Debug)]
 pub struct Coalesced {
-    /// Who sent them.
+    /// The sender's address.
     pub from: SocketAddr,
     /// Octets in the buffer.
     pub len: usize,
@@ -18,7 +18,7 @@ pub struct Coalesced {
     pub segment_size: usize,
 }
 
-/// Who sends the nothing that a socket receives once it is shut down.
+/// The sender reported for the empty result of a socket that was shut down for reading.
 pub const NO_SENDER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 #[repr(C, align(8))]
@@ -28,8 +28,8 @@ struct ControlBuffer([u8; 64]);
 ///
 /// # Errors
 ///
-/// `WouldBlock` when nothing is there, `InvalidData` when what came was longer than the buffer or
-/// has no Internet address, else what the kernel says.
+/// `WouldBlock` when no datagram is waiting, `InvalidData` when a datagram was longer than the
+/// buffer or has no Internet address.
 pub fn receive_coalesced(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
@@ -38,8 +38,8 @@ pub fn receive_coalesced(
     receive_coalesced_with(socket, buffer, peer, libc::MSG_DONTWAIT)
 }
 
-/// Receives into `buffer`; `flags` decide whether it blocks, as the socket's timeout does. On a
-/// connected socket `peer` is who sent it, and the kernel is not asked.
+/// Receives into `buffer`; `flags` and the socket's timeout decide whether it blocks. On a
+/// connected socket `peer` is the sender, and the kernel is not asked for it.
 ///
 /// # Errors
 ///
@@ -82,8 +82,8 @@ pub fn receive_coalesced_with(
     })
 }
 
-/// Receives as [`receive_coalesced_with`] does, by a shorter way into the kernel, and does not ask
-/// where datagrams end: `segment_size` is the length of all.
+/// Receives as [`receive_coalesced_with`] does, with recvfrom, which is cheaper than recvmsg and
+/// does not report the segment size: `segment_size` is the length of the whole arrival.
 ///
 /// # Errors
 ///
@@ -99,7 +99,7 @@ pub fn receive_plain_with(
         None => ((&raw mut raw.storage).cast(), &raw mut raw.len),
         Some(_) => (ptr::null_mut(), ptr::null_mut()),
     };
-    // SAFETY: pointers and lengths describe live memory; `raw` is not looked at meanwhile.
+    // SAFETY: pointers and lengths describe live memory; `raw` is not read during the call.
     let received = unsafe {
         libc::recvfrom(
             socket.as_raw_fd(),
@@ -126,16 +126,16 @@ pub fn receive_plain_with(
 
 const TOO_LONG: &str = "a datagram was longer than the buffer";
 
-/// Who sent what arrived.
+/// The sender of an arrival of `len` octets.
 fn sender(len: usize, peer: Option<SocketAddr>, raw: &RawAddress) -> io::Result<SocketAddr> {
-    // A socket that was shut down for reading gives no bytes from nobody.
+    // A socket that was shut down for reading returns no octets and no address.
     let nobody = (len == 0).then_some(NO_SENDER);
     peer.or_else(|| raw.to_socket())
         .or(nobody)
         .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "no Internet address"))
 }
 
-/// The size the kernel attached when it coalesced.
+/// The segment size from the UDP_GRO control message.
 fn segment_size(message: &libc::msghdr) -> Option<usize> {
     // SAFETY: the kernel filled the control buffer; the macros stay within its length.
     let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };

@@ -1,4 +1,4 @@
-//! One sendmsg that the kernel cuts into equal datagrams.
+//! One sendmsg that the kernel splits into datagrams of equal length (UDP_SEGMENT).
 
 use super::address::RawAddress;
 use std::io::{self, IoSlice};
@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 
-/// Room for one control message with a u16, aligned as the kernel wants it.
+/// Room for one control message with a u16, aligned as a cmsghdr.
 #[repr(C, align(8))]
 struct ControlBuffer([u8; 32]);
 
@@ -16,8 +16,8 @@ struct ControlBuffer([u8; 32]);
 ///
 /// # Errors
 ///
-/// `WouldBlock` when the socket's buffer is full; else what the kernel says. A refusal by an
-/// earlier datagram's receiver (ECONNREFUSED) is not an error of this one: it is sent again once.
+/// `WouldBlock` when the socket's buffer is full. ECONNREFUSED reports an ICMP error for an earlier
+/// datagram, so this one is sent again once.
 pub fn send_segmented(
     socket: BorrowedFd<'_>,
     to: Option<SocketAddr>,
@@ -27,11 +27,7 @@ pub fn send_segmented(
     send_segmented_with(socket, to, slices, segment_size, libc::MSG_DONTWAIT)
 }
 
-/// As [`send_segmented`]; `flags` decide whether it blocks, as the socket's timeout does.
-///
-/// # Errors
-///
-/// As [`send_segmented`].
+/// As [`send_segmented`]; `flags` and the socket's timeout decide whether it blocks.
 pub fn send_segmented_with(
     socket: BorrowedFd<'_>,
     to: Option<SocketAddr>,
@@ -59,7 +55,7 @@ pub fn send_segmented_with(
     retry_once_if_refused(|| send_once(socket, &message, flags))
 }
 
-/// Sends one datagram by the shortest way into the kernel.
+/// Sends one datagram with sendto, which is cheaper than sendmsg.
 fn send_plain(
     socket: BorrowedFd<'_>,
     to: Option<&RawAddress>,
@@ -89,7 +85,7 @@ fn send_plain(
     })
 }
 
-/// Tries again when the first try brought the refusal of an earlier datagram.
+/// Sends again when the first call returned the ICMP error of an earlier datagram.
 fn retry_once_if_refused(send: impl Fn() -> io::Result<()>) -> io::Result<()> {
     match send() {
         Err(error) if error.raw_os_error() == Some(libc::ECONNREFUSED) => send(),

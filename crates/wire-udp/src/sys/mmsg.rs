@@ -1,4 +1,4 @@
-//! Many datagrams a call: sendmmsg and recvmmsg, with their tables made once.
+//! Many datagrams a call: sendmmsg and recvmmsg, with tables that are reused.
 
 use std::io;
 use std::mem;
@@ -28,11 +28,12 @@ impl MmsgSender {
         self.headers.len()
     }
 
-    /// Sends `message` up to `count` times; gives how often the kernel took it.
+    /// Sends `message` up to `count` times and returns how often the kernel took it. `flags` decide
+    /// whether it blocks.
     ///
     /// # Errors
     ///
-    /// What the kernel says about the first; `flags` decide whether it blocks.
+    /// The error of the first datagram.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -88,12 +89,8 @@ impl MmsgReceiver {
         }
     }
 
-    /// Receives at least one datagram (unless `flags` forbid waiting) and at most `count`; gives
-    /// how many.
-    ///
-    /// # Errors
-    ///
-    /// What the kernel says.
+    /// Receives at least one datagram (unless `flags` forbid waiting) and at most `count`; returns
+    /// their number.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -113,7 +110,7 @@ impl MmsgReceiver {
         usize::try_from(received).map_err(|_| io::Error::last_os_error())
     }
 
-    /// Octets of datagram `index` of the last call, and whether it was cut off.
+    /// Octets of datagram `index` of the last call, and whether it was truncated.
     #[inline]
     pub fn datagram_len(&self, index: usize) -> (usize, bool) {
         let header = &self.headers[index];

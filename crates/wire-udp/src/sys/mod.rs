@@ -15,5 +15,5 @@ pub use gso::{send_segmented, send_segmented_with};
 pub use mmsg::{MmsgReceiver, MmsgSender};
 pub use options::{can_segment, option, receive_drops, set_buffers, set_coalescing, set_option};
 
-/// Do not wait: a flag of the calls that take some.
+/// MSG_DONTWAIT, for the calls that take flags.
 pub const DONT_WAIT: i32 = libc::MSG_DONTWAIT;

@@ -5,10 +5,6 @@ use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Sets an integer option of a socket.
-///
-/// # Errors
-///
-/// What the kernel says.
 pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> io::Result<()> {
     // SAFETY: the pointer and the length describe one live i32.
     let result = unsafe {
@@ -28,10 +24,6 @@ pub fn set_option(socket: BorrowedFd<'_>, level: i32, name: i32, value: i32) -> 
 }
 
 /// Reads an integer option of a socket.
-///
-/// # Errors
-///
-/// What the kernel says.
 pub fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> {
     let mut value = 0i32;
     let mut len = mem::size_of::<i32>() as libc::socklen_t;
@@ -52,12 +44,8 @@ pub fn option(socket: BorrowedFd<'_>, level: i32, name: i32) -> io::Result<i32> 
     }
 }
 
-/// Datagrams the kernel dropped because this socket's receive buffer was full, since it was made
-/// (SO_MEMINFO, Linux 4.12).
-///
-/// # Errors
-///
-/// What the kernel says; older ones do not know.
+/// Datagrams the kernel has dropped because this socket's receive buffer was full (SO_MEMINFO,
+/// Linux 4.12).
 pub fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     // SK_MEMINFO_VARS values, the drops last.
     let mut values = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
@@ -79,8 +67,8 @@ pub fn receive_drops(socket: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Asks for `len` octets of buffer in both directions: beyond the system's limit where the
-/// privilege allows, else up to it. What the kernel granted can be read back.
+/// Requests `len` octets of buffer in both directions: beyond the system's limit with
+/// CAP_NET_ADMIN, else up to it.
 pub fn set_buffers(socket: BorrowedFd<'_>, len: usize) {
     let len = i32::try_from(len).unwrap_or(i32::MAX);
     let pairs = [
@@ -89,7 +77,7 @@ pub fn set_buffers(socket: BorrowedFd<'_>, len: usize) {
     ];
     for (force, plain) in pairs {
         if set_option(socket, libc::SOL_SOCKET, force, len).is_err() {
-            // The kernel caps the plain form silently; nothing is left to do about an error.
+            // The kernel caps the plain form silently; an error leaves the default buffer.
             let _ = set_option(socket, libc::SOL_SOCKET, plain, len);
         }
     }

@@ -1,8 +1,8 @@
 //! One QUIC stream over the loopback between two processes, by crate `quinn`.
 //!
-//! `quinn-peer plain|aes MESSAGE_LEN SECONDS SENDER_CPU RECEIVER_CPU` prints the messages a second
-//! that arrived. `plain` leaves out packet protection, as XTP has none; `aes` is QUIC as it is.
-//! Packets are 1472 octets, segmentation offload is quinn's own, one thread a process.
+//! `quinn-peer plain|aes MESSAGE_LEN SECONDS SENDER_CPU RECEIVER_CPU` prints the received messages
+//! per second. `plain` omits packet protection, as XTP has none; `aes` is standard QUIC. Packets
+//! are 1472 octets, segmentation offload is quinn's own, each process has one thread.
 
 use quinn::{ClientConfig, Endpoint, EndpointConfig, ServerConfig, TransportConfig, VarInt};
 use std::error::Error;
@@ -16,10 +16,10 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "usage: quinn-peer plain|aes MESSAGE_LEN SECONDS SENDER_CPU RECEIVER_CPU";
 
-/// Octets of socket buffer, as XTP's wire asks for.
+/// Octets of socket buffer, as requested by XTP's wire.
 const BUFFER_LEN: usize = 4 << 20;
 
-/// Octets of flow control window: as much as the socket buffer takes with the kernel's overhead.
+/// Octets of flow control window: what fits in the socket buffer with the kernel's overhead.
 const WINDOW: u32 = 2 << 20;
 
 const PACKET_LEN: u16 = 1472;
@@ -39,7 +39,7 @@ fn main() -> Outcome<()> {
     }
 }
 
-/// Starts the receiver as a process of its own, sends to it, and prints what it counted.
+/// Starts the receiver as a separate process, sends to it, and prints the rate it measured.
 async fn race(
     kind: &str,
     len: usize,
@@ -53,9 +53,12 @@ async fn race(
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().ok_or("no pipe")?).lines();
-    let port: u16 = lines.next().ok_or("the receiver says no port")??.parse()?;
+    let port: u16 = lines
+        .next()
+        .ok_or("the receiver printed no port")??
+        .parse()?;
     let sent = send(kind == "plain", port, len, span).await;
-    let line = lines.next().ok_or("the receiver counted nothing")??;
+    let line = lines.next().ok_or("the receiver printed no count")??;
     child.wait()?;
     sent?;
     let (bytes, seconds) = line.split_once(' ').ok_or("two numbers were expected")?;
@@ -84,7 +87,7 @@ async fn send(plain: bool, port: u16, len: usize, span: Duration) -> Outcome<()>
     Ok(())
 }
 
-/// Receives one stream and prints its bytes and the seconds from its first to its last.
+/// Receives one stream and prints its bytes and its duration in seconds.
 async fn serve(plain: bool, cpu: usize) -> Outcome<()> {
     pin(cpu)?;
     let endpoint = endpoint(Some(server(plain)?))?;
@@ -115,8 +118,8 @@ fn endpoint(server: Option<ServerConfig>) -> Outcome<Endpoint> {
     Ok(Endpoint::new(config, server, socket, runtime)?)
 }
 
-/// What lets it go fastest on a loopback: a congestion window as large as the flow control's, and an
-/// acknowledgement for many packets instead of two.
+/// Fastest settings on a loopback: a congestion window as large as the flow control window, and an
+/// ACK per 40 packets instead of two.
 fn transport() -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut congestion = quinn::congestion::CubicConfig::default();
@@ -171,7 +174,7 @@ fn pin(cpu: usize) -> Outcome<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Trusts every server: the loopback's other end is this program.
+/// Accepts every certificate: the peer on the loopback is this program.
 #[derive(Debug)]
 struct AcceptAnyCertificate;
 

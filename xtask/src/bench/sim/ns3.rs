@@ -1,4 +1,4 @@
-//! ns-3 as Debian has it, and a small program of ours around it.
+//! Debian's ns-3, with a small program of ours.
 
 use super::scenarios::OfferedLoad;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ pub struct Ns3(PathBuf);
 
 /// A run of it.
 pub struct Ns3Run {
-    /// Packets that arrived in a second of the wall.
+    /// Packets received per second of wall time.
     pub packets_per_s: f64,
-    /// How ns-3 was built.
+    /// Build profile of ns-3.
     pub profile: String,
 }
 
-/// What the program uses, as pkg-config names it.
+/// Modules of ns-3 as named in pkg-config.
 const MODULES: [&str; 4] = ["core", "network", "csma", "internet"];
 
 impl Ns3 {
@@ -35,7 +35,7 @@ impl Ns3 {
             .map_err(|error| format!("g++ does not run: {error}"))?;
         match status.success() {
             true => Ok(Ns3(program)),
-            false => Err("the program around ns-3 does not build".to_owned()),
+            false => Err("csma.cc does not build against ns-3".to_owned()),
         }
     }
 
@@ -75,7 +75,7 @@ fn flags() -> Result<Vec<String>, String> {
         .map_err(|error| format!("pkg-config does not run: {error}"))?;
     if !output.status.success() {
         return Err(
-            "ns-3 is not here; on Debian: apt-get install g++ pkg-config ns3 libns3-dev libgsl-dev"
+            "ns-3 is absent; on Debian: apt-get install g++ pkg-config ns3 libns3-dev libgsl-dev"
                 .to_owned(),
         );
     }

@@ -1,8 +1,8 @@
-//! What the benchmark of the simulator runs.
+//! Scenarios of the simulator's benchmark.
 
-/// Stations of an ether that have a little more to say to ten of them than it carries. Ends after
-/// `messages` messages of 1 KiB, or a minute of simulated time: a thousand stations hardly get
-/// anything through.
+/// Stations of an Ethernet that offer ten of them slightly more than it carries. Ends after
+/// `messages` messages of 1 KiB, or a minute of simulated time: with a thousand stations hardly any
+/// frame gets through.
 pub fn saturated(stations: usize, messages: u64) -> String {
     let receivers = (stations / 2).min(10);
     let list = |range: std::ops::Range<usize>| format!("{:?}", range.collect::<Vec<usize>>());
@@ -29,8 +29,7 @@ interarrival = {{ exponential = "950 us" }}
     )
 }
 
-/// One XTP station sends `messages` messages of 64 KiB to another, as fast as a link of 1 Gbit/s
-/// takes them.
+/// One XTP station sends `messages` messages of 64 KiB to another at the rate of a 1 Gbit/s link.
 pub fn bulk_xtp(messages: u64) -> String {
     format!(
         r#"
@@ -52,7 +51,7 @@ messages = {messages}
     )
 }
 
-/// Stations of which two exchange a few messages and the others do nothing.
+/// Stations of which two exchange messages and the others are idle.
 pub fn idle(stations: usize) -> String {
     format!(
         r#"
@@ -73,7 +72,7 @@ messages = 100000
     )
 }
 
-/// What ns-3 and we are asked to do alike.
+/// The load that both ns-3 and our simulator run.
 pub struct OfferedLoad {
     /// Senders, and as many receivers.
     pub pairs: usize,
@@ -81,12 +80,11 @@ pub struct OfferedLoad {
     pub messages: u64,
     /// User bytes of each.
     pub bytes: u64,
-    /// Mean time from one to the next, exponential, us.
+    /// Mean inter-arrival time (exponential), us.
     pub mean_us: u64,
 }
 
-/// Ten senders and ten receivers; 1472 B fill a packet. With the answers 70 % of what 10 Mbit/s
-/// carry.
+/// Ten senders and ten receivers; 1472 B fill a packet. With the replies it is 70 % of 10 Mbit/s.
 pub const LOAD: OfferedLoad = OfferedLoad {
     pairs: 10,
     messages: 300_000,
@@ -95,10 +93,10 @@ pub const LOAD: OfferedLoad = OfferedLoad {
 };
 
 impl OfferedLoad {
-    /// In words.
+    /// A description for the note.
     pub fn description(&self) -> String {
         format!(
-            "{} senders and as many receivers at 10 Mbit/s, {} B every {} us in the mean:",
+            "{} senders and as many receivers at 10 Mbit/s, {} B every {} us on average:",
             self.pairs, self.bytes, self.mean_us
         )
     }
@@ -133,7 +131,7 @@ messages = {messages}
     )
 }
 
-/// Numbers of the first half of the stations and of the second.
+/// Station numbers of the first half and of the second half.
 fn halves(stations: usize) -> (String, String) {
     let list = |range: std::ops::Range<usize>| format!("{:?}", range.collect::<Vec<usize>>());
     (list(0..stations / 2), list(stations / 2..stations))

@@ -1,28 +1,28 @@
-//! Middle segments of the third revision.
+//! Middle segments of XTP 3.x.
 
 use super::super::{AddressSegment, Diag, TrafficSpec, u32_at};
 use super::{HeaderV3, PacketKind, Version, emit_first_segment, parse_first_segment};
 
-/// Pairs of a control segment with a fixed number of them.
+/// Resend pairs of a control segment at most, and with a fixed number.
 pub const PAIRS_MAX: usize = 16;
 
-/// Octets of a pair.
+/// Octets of a resend pair.
 const PAIR_LEN: usize = 8;
 
-/// A range of byte numbers that are to be sent again, from `left` to before `right`.
+/// A range to retransmit, from `left` to before `right`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResendPair {
     /// The first byte.
     pub left: u32,
-    /// The byte behind the last.
+    /// The number after the last byte.
     pub right: u32,
 }
 
-/// The resend pairs of a control segment, as they came.
+/// The resend pairs of a control segment as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResendPairs<'a> {
     octets: &'a [u8],
-    /// Sixteen are there, used or not.
+    /// Always sixteen on the wire, used or not.
     pub fixed: bool,
 }
 
@@ -33,13 +33,13 @@ impl<'a> ResendPairs<'a> {
         fixed: false,
     };
 
-    /// The pairs in `octets`, eight each; None when the last is cut off or there are too many.
+    /// The pairs in `octets`, eight each; None when the last is incomplete or there are too many.
     pub fn new(octets: &'a [u8], fixed: bool) -> Option<ResendPairs<'a>> {
         let fits = octets.len().is_multiple_of(PAIR_LEN) && octets.len() <= PAIRS_MAX * PAIR_LEN;
         fits.then_some(ResendPairs { octets, fixed })
     }
 
-    /// How many there are.
+    /// Number of pairs.
     pub fn len(&self) -> usize {
         self.octets.len() / PAIR_LEN
     }
@@ -49,7 +49,7 @@ impl<'a> ResendPairs<'a> {
         self.octets.is_empty()
     }
 
-    /// Each in turn.
+    /// Iterates over the pairs.
     pub fn iter(&self) -> impl Iterator<Item = ResendPair> + use<'a> {
         let (chunks, _) = self.octets.as_chunks::<PAIR_LEN>();
         chunks.iter().map(|chunk| ResendPair {
@@ -59,18 +59,18 @@ impl<'a> ResendPairs<'a> {
     }
 }
 
-/// What every control packet says.
+/// The control segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControlSegmentV3 {
-    /// Everything below arrived.
+    /// Everything below was received.
     pub rseq: u32,
-    /// Bytes from here on may not be sent.
+    /// Allocation: bytes from here on may not be sent.
     pub alloc: u32,
-    /// The highest sync seen.
+    /// The highest sync received.
     pub echo: u32,
-    /// Bytes a second the sender accepts; all ones for no limit.
+    /// Rate the sender accepts, bytes a second; all ones for no limit.
     pub rate: u32,
-    /// Bytes at once the sender accepts.
+    /// Burst the sender accepts, bytes.
     pub burst: u32,
     /// The sender's own key.
     pub xkey: u32,
@@ -80,16 +80,16 @@ pub struct ControlSegmentV3 {
     pub reserved: [u32; 4],
 }
 
-/// The segment of MAINT and MGMT packets: what is wanted, and octets that belong to it.
+/// The segment of MAINT and MGMT packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InformationSegment<'a> {
-    /// 1 asks, 2 answers.
+    /// 1 is a request, 2 a response.
     pub op: u32,
-    /// The rest.
+    /// Its argument.
     pub octets: &'a [u8],
 }
 
-/// What is between header and trailer.
+/// The content of the middle segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyV3<'a> {
     /// DATA.
@@ -98,14 +98,14 @@ pub enum BodyV3<'a> {
     Cntl(ControlSegmentV3, ResendPairs<'a>),
     /// FIRST.
     First {
-        /// Whom it is for.
+        /// Addresses of both ends.
         address: AddressSegment<'a>,
-        /// Which service.
+        /// Service and limits.
         traffic: TrafficSpec,
-        /// User bytes.
+        /// User data.
         data: &'a [u8],
     },
-    /// PATH: whom it is for.
+    /// PATH: addresses of both ends.
     Path(AddressSegment<'a>),
     /// DIAG.
     Diag(Diag<'a>),
@@ -113,25 +113,25 @@ pub enum BodyV3<'a> {
     Maint(InformationSegment<'a>),
     /// MGMT.
     Mgmt(InformationSegment<'a>),
-    /// ROUTE: 1 assigns `route`, 2 releases the route of the header, 3 says that it is released.
+    /// ROUTE: 1 assigns `route`, 2 requests the release of the header's route, 3 confirms it.
     Route {
-        /// What to do.
+        /// The operation.
         op: u32,
-        /// The value the sender knows the route by.
+        /// The sender's value of the route.
         route: u32,
     },
-    /// RCNTL: limits for all associations on the header's route.
+    /// RCNTL: rate limit for all associations on the header's route.
     Rcntl {
         /// Bytes a second; all ones for no limit.
         rate: u32,
-        /// Bytes at once.
+        /// Burst, bytes.
         burst: u32,
     },
 }
 
 impl<'a> BodyV3<'a> {
-    /// Reads the middle segment of `packet`, whose header was checked; None when it is not what
-    /// its kind demands.
+    /// Parses the middle segment of `packet`, whose header was checked; None when malformed for its
+    /// kind.
     pub fn parse(version: Version, header: &HeaderV3, packet: &'a [u8]) -> Option<BodyV3<'a>> {
         let start = version.header_len() + usize::from(header.pad_front);
         let end = version.header_len() + header.dlen as usize - usize::from(header.pad_back);
@@ -216,8 +216,8 @@ fn information(body: &[u8]) -> Option<InformationSegment<'_>> {
     })
 }
 
-/// A control segment: rseq, alloc, echo, rate, burst, xkey; the number of pairs and the longest
-/// packet in 16 bits each; a word of zero; in 3.5 and 3.6 four more. Then the pairs.
+/// Parses a control segment: words rseq, alloc, echo, rate, burst, xkey; number of pairs and
+/// longest packet in 16 bits each; a reserved word, in 3.5 and 3.6 four more; then the pairs.
 fn parse_control(version: Version, body: &[u8]) -> Option<BodyV3<'_>> {
     let pairs = body.get(version.control_len()..)?;
     let at = |index: usize| u32_at(body, 4 * index);

@@ -1,29 +1,29 @@
-//! Headers of the third revision.
+//! Headers of XTP 3.x.
 
 use super::super::{Options, Reject};
 use super::{TRAILER_LEN, Version};
 use engine::checksum;
 
-/// What a packet is.
+/// Kind of packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketKind {
-    /// User bytes.
+    /// DATA: user data.
     Data = 0,
-    /// The state of the receiving direction, and everything else an end says of itself.
+    /// CNTL: state of the receiving direction, key, limits and resend pairs.
     Cntl = 1,
-    /// Opens an association, with user bytes if there are any.
+    /// FIRST: opens an association, with user data if there are any.
     First = 2,
-    /// Finds a path again: goes where FIRST went.
+    /// PATH: a status request that is routed by address, as FIRST is.
     Path = 4,
-    /// Says that something went wrong.
+    /// DIAG: reports an error.
     Diag = 8,
-    /// Network maintenance.
+    /// MAINT: network maintenance.
     Maint = 9,
-    /// Network management.
+    /// MGMT: network management.
     Mgmt = 10,
-    /// Assigns and releases routes, between neighbours.
+    /// ROUTE: assigns and releases routes between neighbours.
     Route = 11,
-    /// An intermediate system's limits.
+    /// RCNTL: rate limits of a router.
     Rcntl = 12,
 }
 
@@ -61,29 +61,29 @@ impl PacketKind {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderV3 {
-    /// What the packet is.
+    /// The kind of packet.
     pub kind: PacketKind,
     /// The option bits, as in 4.0.
     pub options: Options,
-    /// Octets of padding in front of the middle segment's content, 0 to 15.
+    /// Octets of padding before the content of the middle segment, 0 to 15.
     pub pad_front: u8,
     /// Octets of padding behind it, 0 to 15.
     pub pad_back: u8,
-    /// Names the context, with [`super::RTN3`] in the top bit.
+    /// Names the context, with [`super::RTN_V3`] in the top bit.
     pub key: u32,
-    /// Names the route among neighbours, with [`super::RTN3`] in the top bit; 0 for none.
+    /// Names the route between neighbours, with [`super::RTN_V3`] in the top bit; 0 for none.
     pub route: u32,
-    /// Number of the first user byte, or of the next one the sender will send.
+    /// Number of the first user byte, or of the next one to be sent.
     pub seq: u32,
-    /// The sender's user took everything below, of the other direction.
+    /// Delivered sequence number: the sender's user consumed everything below.
     pub dseq: u32,
     /// Number of the sender's last status request.
     pub sync: u32,
-    /// Octets of the middle segment, padding included: a multiple of four.
+    /// Octets of the middle segment including padding, a multiple of four.
     pub dlen: u32,
     /// Priority, valid with [`Options::SORT`]; 3.3 has none.
     pub sort: u32,
-    /// Intermediate systems it may still pass; 3.6 only.
+    /// Time to live: routers that the packet may still pass; 3.6 only.
     pub ttl: u8,
 }
 
@@ -94,16 +94,12 @@ fn word(bytes: &[u8], at: usize) -> u32 {
         .map_or(0, |chunk| u32::from_be_bytes(*chunk))
 }
 
-/// Bits of options in 4.0's place, and above them the one that 4.0 lacks.
+/// The option bits of 4.0 and, above them, ETAG.
 const OPTIONS_MASK: u32 = 0xffff;
 
 impl HeaderV3 {
-    /// Reads and checks the header of `packet` and the check in its trailer, in the order of the
-    /// reasons in [`Reject`].
-    ///
-    /// # Errors
-    ///
-    /// The first rule that is broken.
+    /// Parses and checks the header of `packet` and the check in its trailer, in the order of
+    /// [`Reject`].
     pub fn parse(version: Version, packet: &[u8]) -> Result<HeaderV3, Reject> {
         let head = version.header_len();
         let header = HeaderV3::parse_header_only(version, packet)?;
@@ -120,11 +116,7 @@ impl HeaderV3 {
         Ok(header)
     }
 
-    /// Reads and checks the header of `packet` without a look behind it.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that is broken.
+    /// Parses and checks the header of `packet` only.
     pub fn parse_header_only(version: Version, packet: &[u8]) -> Result<HeaderV3, Reject> {
         let head = version.header_len();
         if packet.len() < head + 4 + TRAILER_LEN {
@@ -147,7 +139,7 @@ impl HeaderV3 {
         Ok(header)
     }
 
-    /// Reads the header of a packet that was checked.
+    /// Parses the header of a packet that was checked.
     pub(crate) fn parse_unchecked(version: Version, packet: &[u8]) -> HeaderV3 {
         let long = version != Version::V33;
         let sixth = word(packet, 24);
@@ -171,14 +163,14 @@ impl HeaderV3 {
         }
     }
 
-    /// The header as octets, its check worked out.
+    /// Encodes the header and fills in its check.
     pub fn emit(&self, version: Version) -> Vec<u8> {
         let mut out = vec![0; version.header_len()];
         self.emit_into(version, &mut out);
         out
     }
 
-    /// Writes the header over `out`, which is as long as one and zero.
+    /// Encodes the header into `out`, which has its length and is zero.
     pub(super) fn emit_into(&self, version: Version, out: &mut [u8]) {
         let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_be_bytes());
         let pads = u32::from(self.pad_front & 0xf) << 4 | u32::from(self.pad_back & 0xf);
@@ -204,7 +196,7 @@ impl HeaderV3 {
     }
 }
 
-/// Works out the check of a header whose other fields stand.
+/// Fills in the check of an encoded header.
 pub(crate) fn set_header_check(version: Version, header: &mut [u8]) {
     let check = header_check(version, header);
     let at = check_at(version);
@@ -215,7 +207,7 @@ pub(crate) fn set_header_check(version: Version, header: &mut [u8]) {
     }
 }
 
-/// Revisions as the packet type has them; 4.0 is 1.
+/// The version number in the packet type; 4.0 is 1.
 const fn version_number(version: Version) -> u8 {
     match version {
         Version::V33 => 3,
@@ -225,7 +217,7 @@ const fn version_number(version: Version) -> u8 {
     }
 }
 
-/// The check stands last, so it covers what is before it.
+/// Offset of the check, the last field; it covers everything before it.
 const fn check_at(version: Version) -> usize {
     match version {
         Version::V33 => 26,
@@ -234,7 +226,7 @@ const fn check_at(version: Version) -> usize {
     }
 }
 
-/// The check of 3.3 has room for the turned half alone.
+/// The check over a header. In 3.3 only the rotated half fits (0008, The packets).
 fn header_check(version: Version, header: &[u8]) -> u32 {
     let check = checksum::cxor(&header[..check_at(version)]);
     if version == Version::V33 {

@@ -1,10 +1,10 @@
-//! The octets of XTP's third revision: 3.3, 3.5 and 3.6.
+//! The packet codec of XTP 3.3, 3.5 and 3.6.
 //!
-//! The texts of these revisions are lost. What is known of them - the lengths of headers, trailers
-//! and control segments, 32-bit byte numbers, two checks, padding, routes, the kinds of packet - is
-//! kept; the places of the fields are decided in `docs/decisions/0008-xtp-3x.md`. Every packet is
-//! a [`Header3`], a middle segment ([`Body3`]) and a trailer of four octets that is a check over
-//! the middle segment, padding included.
+//! The texts of these versions are lost. Lengths of headers, trailers and control segments, 32-bit
+//! sequence numbers, two checks, padding, routes and kinds of packet are as the studies state
+//! them; the places of the fields are decided in `docs/decisions/0008-xtp-3x.md`. A packet is a
+//! [`HeaderV3`], a middle segment ([`BodyV3`]) and a trailer of four octets, a check over the
+//! middle segment including padding.
 
 mod body;
 mod header;
@@ -14,7 +14,7 @@ pub use header::{HeaderV3, PacketKind};
 
 use super::{AddressSegment, TrafficSpec};
 
-/// A revision of the protocol.
+/// A protocol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
     /// 3.3: header and trailer 32 octets, control segment 32.
@@ -27,14 +27,14 @@ pub enum Version {
     V40,
 }
 
-/// Octets of a trailer of the third revision.
+/// Octets of a 3.x trailer.
 pub const TRAILER_LEN: usize = 4;
 
 /// Top bit of keys and routes: the value is the receiver's own, returned to it.
 pub const RTN_V3: u32 = 1 << 31;
 
 impl Version {
-    /// Octets in front of the middle segment.
+    /// Octets before the middle segment.
     pub const fn header_len(self) -> usize {
         match self {
             Version::V33 => 28,
@@ -44,7 +44,7 @@ impl Version {
         }
     }
 
-    /// Octets of a packet that are not its middle segment.
+    /// Octets of header and trailer.
     pub const fn overhead(self) -> usize {
         match self {
             Version::V40 => super::HEADER_LEN,
@@ -52,7 +52,7 @@ impl Version {
         }
     }
 
-    /// Octets of a control segment without pairs.
+    /// Octets of a control segment without resend pairs.
     pub const fn control_len(self) -> usize {
         match self {
             Version::V33 => 32,
@@ -61,40 +61,37 @@ impl Version {
         }
     }
 
-    /// Whether it is one of the third revision.
+    /// Whether it is a 3.x version.
     pub const fn is_v3(self) -> bool {
         !matches!(self, Version::V40)
     }
 
-    /// What middle segments are filled up to a multiple of.
+    /// Middle segments are padded to a multiple of this.
     pub(crate) const fn segment_alignment(self) -> usize {
         if self.is_v3() { 4 } else { 1 }
     }
 }
 
-/// A packet of the third revision.
+/// A 3.x packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketV3<'a> {
     /// The header.
     pub header: HeaderV3,
-    /// The middle segment without its padding.
+    /// The middle segment without padding.
     pub body: BodyV3<'a>,
 }
 
 impl<'a> PacketV3<'a> {
-    /// Reads and checks a packet. Octets behind the trailer are padding of the medium.
-    ///
-    /// # Errors
-    ///
-    /// The first rule it breaks.
+    /// Parses and checks a packet; the error is the first rule that it breaks. Octets after the
+    /// trailer are padding of the link layer.
     pub fn parse(version: Version, octets: &'a [u8]) -> Result<PacketV3<'a>, super::Reject> {
         let header = HeaderV3::parse(version, octets)?;
         let body = BodyV3::parse(version, &header, octets).ok_or(super::Reject::Body)?;
         Ok(PacketV3 { header, body })
     }
 
-    /// The packet as octets, with length and checks worked out: padding in front as the header
-    /// has it, behind as the length demands and at least as much as the header has.
+    /// Encodes the packet and fills in length and checks. Padding before the segment is as in the
+    /// header; behind it as alignment requires, and at least as in the header.
     pub fn emit(&self, version: Version) -> Vec<u8> {
         let head = version.header_len();
         let mut out = vec![0; head + usize::from(self.header.pad_front)];
@@ -118,14 +115,14 @@ impl<'a> PacketV3<'a> {
     }
 }
 
-/// Octets behind a middle segment of `len` so that it is a multiple of four, four at least, and
-/// has `least` of them.
+/// Padding behind a middle segment of `len`, at least `least`, so that its length is a multiple of
+/// four and not zero.
 pub(crate) fn padding_len(len: usize, least: usize) -> usize {
     let whole = (len + least).next_multiple_of(4).max(4);
     whole - len
 }
 
-/// The parts of a FIRST, or of a PATH.
+/// Parses the middle segment of a FIRST: address, traffic specifier, user data.
 pub(crate) fn parse_first_segment<'a>(
     body: &'a [u8],
 ) -> Option<(AddressSegment<'a>, TrafficSpec, &'a [u8])> {
@@ -147,7 +144,7 @@ pub(crate) fn emit_first_segment(
     out[at + 2] = traffic.service().v3_code();
 }
 
-/// The middle segment of a packet that was checked, without its padding.
+/// The middle segment of a checked packet, without padding.
 pub(crate) fn segment(version: Version, packet: &[u8]) -> &[u8] {
     let header = HeaderV3::parse_unchecked(version, packet);
     let start = version.header_len() + usize::from(header.pad_front);

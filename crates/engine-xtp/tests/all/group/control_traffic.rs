@@ -1,4 +1,4 @@
-//! What is sent when nothing is lost, and what slotting and damping save.
+//! Control packets without loss, and how many slotting and damping save.
 
 use super::network::{ALL, GroupNetwork};
 use super::plan::{MS, Station};
@@ -26,7 +26,7 @@ fn bucketed(receivers: usize, damping: bool, slot: Duration) -> GroupNetwork {
     network.run(LONG);
     assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
     for station in 1..=receivers {
-        let stream = network.stream(station).expect("it heard the opening");
+        let stream = network.stream(station).expect("it received FIRST");
         assert_eq!((stream.bytes, stream.wrong, stream.gaps), (500_000, 0, 0));
     }
     network
@@ -87,8 +87,8 @@ fn counted_group_sends_one_control_packet_per_request() {
     assert!(given <= requests.count() as u64 * 20, "{given}");
 }
 
-/// A network of three receivers whose sender has sent 1000 bytes after a second, and more to come or
-/// nothing, and the packets of the minute that follows.
+/// Packets in the minute after the first second, with three receivers and a sender that submitted
+/// `bytes` and does not finish.
 fn packets_of_a_minute(bytes: u64, pause: Duration) -> usize {
     let config = Config {
         members_min: 3,

@@ -1,4 +1,4 @@
-//! Counted groups: joins, leaves, who is late, who is gone.
+//! Counted groups: joins, late joins, leaves, departures.
 
 use super::network::GroupNetwork;
 use super::plan::{MS, Station, clean};
@@ -15,7 +15,7 @@ fn config() -> Config {
     }
 }
 
-/// One sender of `bytes` and `receivers` others that it waits for.
+/// A sender of `bytes` and the `receivers` it waits for.
 fn group(config: &Config, bytes: u64, receivers: usize) -> Vec<Station> {
     let config = Config {
         members_min: receivers,
@@ -26,7 +26,7 @@ fn group(config: &Config, bytes: u64, receivers: usize) -> Vec<Station> {
     stations
 }
 
-fn check_all(network: &GroupNetwork, bytes: u64) {
+fn assert_all_received(network: &GroupNetwork, bytes: u64) {
     assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
     for station in 1..network.hosts.len() {
         let stream = network.stream(station).expect("it joined");
@@ -44,7 +44,7 @@ fn check_all(network: &GroupNetwork, bytes: u64) {
 fn eight_members_receive_and_are_reported_done() {
     let mut network = GroupNetwork::new(group(&config(), 500_000, 8), 1);
     network.run(LONG);
-    check_all(&network, 500_000);
+    assert_all_received(&network, 500_000);
     let id = network.hosts[0].sending.expect("it sends");
     let members = network.hosts[0].engine.members(id);
     assert_eq!(members.len(), 8);
@@ -53,14 +53,14 @@ fn eight_members_receive_and_are_reported_done() {
         assert_eq!(member.received, 500_000);
     }
     let sent = network.hosts[0].engine.counters().bytes_sent;
-    assert_eq!(sent, 500_000, "each byte was sent once for all");
+    assert_eq!(sent, 500_000, "each byte was sent once");
 }
 
 #[test]
 fn empty_stream_ends() {
     let mut network = GroupNetwork::new(group(&config(), 0, 3), 1);
     network.run(LONG);
-    check_all(&network, 0);
+    assert_all_received(&network, 0);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn one_members_loss_repaired_selectively_or_go_back_n() {
         stations[3].link.loss_ppm = 10_000;
         let mut network = GroupNetwork::new(stations, 4);
         network.run(LONG);
-        check_all(&network, 2_000_000);
+        assert_all_received(&network, 2_000_000);
         repeats.push(network.hosts[0].engine.counters().retransmissions);
     }
     assert!(repeats[0] > 0 && repeats[0] * 3 < repeats[1], "{repeats:?}");
@@ -97,7 +97,7 @@ fn late_join_earliest_next_or_never() {
             assert_eq!(late, LateJoin::Never);
             continue;
         };
-        let from = stream.start.expect("it got something");
+        let from = stream.start.expect("it received bytes");
         assert!(from > 0 && from < 3_000_000, "{from}");
         assert_eq!((from + stream.bytes, stream.wrong), (3_000_000, 0));
         assert_eq!((stream.gaps, stream.finished), (1, true));
@@ -255,7 +255,7 @@ fn replicate_sends_each_packet_to_each_receiver() {
     stations[4].out.loss_ppm = 20_000;
     let mut network = GroupNetwork::new(stations, 6);
     network.run(LONG);
-    check_all(&network, 300_000);
+    assert_all_received(&network, 300_000);
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn short_partition_loses_no_member() {
     stations[2].cut_ps = 50 * MS..900 * MS;
     let mut network = GroupNetwork::new(stations, 3);
     network.run(LONG);
-    check_all(&network, 3_000_000);
+    assert_all_received(&network, 3_000_000);
 }
 
 #[test]
@@ -279,5 +279,5 @@ fn shared_loss_loses_no_message() {
     };
     let mut network = GroupNetwork::new(stations, 8);
     network.run(LONG);
-    check_all(&network, 500_000);
+    assert_all_received(&network, 500_000);
 }

@@ -1,7 +1,8 @@
-//! Groups in virtual time: one sender or many, up to a hundred receivers, and what the medium and
-//! the hosts do to them.
+//! Groups in virtual time: one or many senders and up to a hundred receivers, with faults of the
+//! medium and the hosts.
 
 mod control_traffic;
+mod hostile;
 mod members;
 mod network;
 mod plan;
@@ -13,11 +14,12 @@ use engine_xtp::group::{BucketConfig, Config, Reliability};
 use network::GroupNetwork;
 use plan::{MS, Station};
 
-/// Packets of groups that lost some, both counted and not.
+/// Packets of groups of each reliability, with loss.
 pub fn recorded() -> Vec<Vec<u8>> {
     let kinds = [
         Reliability::Counted,
         Reliability::Buckets(BucketConfig::default()),
+        Reliability::None,
     ];
     let of_kind = |reliability| {
         let config = Config {

@@ -1,7 +1,7 @@
-//! Stations on a medium with multicast, each with an endpoint of groups and a user.
+//! A multicast medium in virtual time: stations with a group endpoint and a user each.
 //!
-//! A frame goes over the link out of its sender, whose faults all receivers share, and then over
-//! the link into each of them, whose faults are its own.
+//! A frame passes the sender's outgoing link, whose faults all receivers share, and then the
+//! incoming link of each receiver, whose faults are its own.
 
 use super::plan::Station;
 use engine::{Address, AssociationId, Batch, Bytes, CloseReason, Engine, Event, Instant};
@@ -10,18 +10,18 @@ use engine_xtp::pdu::{Body, Format, Header, Options, Packet, Reject};
 use link::Link;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The address of everybody else.
+/// The group's address: all other stations.
 pub const ALL: Address = Address::Station(u32::MAX);
 
 const FRAME_OVERHEAD: usize = 46;
 
-/// Bytes a sender's user keeps in its store at most.
+/// Size of a sender's send buffer.
 const STORE_LEN: u64 = 256 << 10;
 
-/// What a stream's receiver got.
+/// A stream as a station received it.
 #[derive(Clone, Debug, Default)]
 pub struct Stream {
-    /// Where its first byte stands in the sender's stream.
+    /// The position of its first byte in the sender's stream.
     pub start: Option<u64>,
     pub bytes: u64,
     pub wrong: u64,
@@ -30,7 +30,7 @@ pub struct Stream {
     pub closed: Option<CloseReason>,
 }
 
-/// A station's engine and user.
+/// A station: its engine and its user.
 pub struct Host {
     pub engine: GroupEndpoint,
     pub plan: Station,
@@ -39,12 +39,12 @@ pub struct Host {
     pub sending: Option<AssociationId>,
     pub connected: bool,
     pub closed: Option<CloseReason>,
-    /// Its user has more to say some day.
+    /// Its user never finishes the stream.
     pub never_ends: bool,
     written: u64,
     released: u64,
     finished: bool,
-    /// The streams it receives, and those of a life before.
+    /// The streams it receives, and those from before a crash.
     pub streams: BTreeMap<AssociationId, Stream>,
     pub earlier_streams: Vec<Stream>,
     pub member_events: Vec<Member>,
@@ -54,14 +54,14 @@ pub struct Host {
 }
 
 impl Host {
-    /// Packets it sent again.
+    /// Packets it retransmitted.
     pub fn engine_retransmissions(&self) -> u64 {
         self.engine.counters().retransmissions
     }
 }
 
 enum NetEvent {
-    /// A frame is on its way into every station it is for.
+    /// A frame reaches the medium: sender, destination, octets.
     Air(usize, Address, Vec<u8>),
     Arrival(usize, usize, Vec<u8>),
     Wake(usize),
@@ -76,9 +76,9 @@ pub struct GroupNetwork {
     pub trace: Vec<(u64, usize, Vec<u8>)>,
     /// Syncs of the status requests of station 0 in order.
     pub requests: Vec<u32>,
-    /// Echoes that station 0 took, by receiver.
+    /// Echoes that station 0 accepted, by receiver.
     pub echoes_accepted: BTreeMap<usize, BTreeSet<u32>>,
-    /// The most station 0 held at any time.
+    /// The highest holdings of station 0.
     pub holdings_max: Holdings,
     queue: BTreeMap<(u64, u64), NetEvent>,
     made: u64,
@@ -147,7 +147,7 @@ impl GroupNetwork {
         Instant::from_nanos(self.now_ps / 1000)
     }
 
-    /// Runs until nothing happens any more or `limit_ps`.
+    /// Runs until no event is left, or until `limit_ps`.
     pub fn run(&mut self, limit_ps: u64) {
         let mut still = 0;
         loop {
@@ -170,7 +170,7 @@ impl GroupNetwork {
             };
             self.now_ps = self.now_ps.max(next);
             still = if self.now_ps == before { still + 1 } else { 0 };
-            assert!(still < 10_000, "seed {}: time stands still", self.seed);
+            assert!(still < 10_000, "seed {}: time does not advance", self.seed);
             while let Some(entry) = self.queue.first_entry() {
                 if entry.key().0 > self.now_ps {
                     break;
@@ -195,7 +195,10 @@ impl GroupNetwork {
         if host.is_up && host.engine.poll_timeout().is_some_and(|at| at <= now) {
             host.engine.handle_timeout(now);
             let next = host.engine.poll_timeout();
-            assert!(next.is_none_or(|at| at > now), "a timer stays due");
+            assert!(
+                next.is_none_or(|at| at > now),
+                "an expired timer stays armed"
+            );
         }
     }
 
@@ -292,13 +295,13 @@ impl GroupNetwork {
         let stream = host.streams.entry(id).or_default();
         assert!(
             !stream.finished && stream.closed.is_none(),
-            "bytes behind the end"
+            "bytes after the end of the stream"
         );
         if gap {
             stream.gaps += 1;
         }
         if stream.start.is_none() || gap {
-            // Where it may begin: the place whose bytes these are.
+            // The position is found by the bytes: the first that matches.
             let starts = if gap { 0..4_000_000 } else { 0..1 };
             let fits = |start: &u64| {
                 let mut pairs = (*start..).zip(bytes);
@@ -320,7 +323,7 @@ impl GroupNetwork {
         self.push(at_ps, NetEvent::Wake(to));
     }
 
-    /// The user of `station` takes what it waited for.
+    /// The user of `station` consumes the bytes whose pause is over.
     fn read(&mut self, station: usize) {
         let now = self.now();
         let host = &mut self.hosts[station];
@@ -342,7 +345,10 @@ impl GroupNetwork {
                     host.streams.entry(id).or_default();
                 }
                 Event::Released(_, position) => {
-                    assert!(position <= host.written, "released the future");
+                    assert!(
+                        position <= host.written,
+                        "released bytes that were never written"
+                    );
                     host.released = host.released.max(position);
                 }
                 Event::Finished(id) => host.streams.entry(id).or_default().finished = true,
@@ -375,7 +381,7 @@ impl GroupNetwork {
                 self.carry(station, to, packet);
             }
             sent += 1;
-            assert!(sent < 10_000, "it sends without end");
+            assert!(sent < 10_000, "endless transmission");
             self.take_events(station);
         }
         self.take_events(station);
@@ -402,9 +408,15 @@ impl GroupNetwork {
         let host = &self.hosts[station];
         let bytes = |range: &std::ops::Range<u64>| -> Vec<u8> {
             if !range.is_empty() {
-                assert_eq!(Some(id), host.sending, "a receiver sent bytes");
-                assert!(range.start >= host.released, "named released bytes");
-                assert!(range.end <= host.written, "named bytes that are not there");
+                assert_eq!(Some(id), host.sending, "a receiver sent DATA");
+                assert!(
+                    range.start >= host.released,
+                    "a packet names released bytes"
+                );
+                assert!(
+                    range.end <= host.written,
+                    "a packet names bytes that were never written"
+                );
             }
             range.clone().map(|at| byte(station, at)).collect()
         };
@@ -438,7 +450,7 @@ impl GroupNetwork {
         }
     }
 
-    /// Requests in a row that station 0 made while `station` was there and had no answer to.
+    /// The longest run of requests of station 0 that `station` left unanswered.
     pub fn longest_silence(&self, station: usize) -> usize {
         let none = BTreeSet::new();
         let echoes_accepted = self.echoes_accepted.get(&station).unwrap_or(&none);
@@ -455,12 +467,12 @@ impl GroupNetwork {
         longest
     }
 
-    /// The stream that `station` received, if it received one.
+    /// The stream that `station` receives.
     pub fn stream(&self, station: usize) -> Option<&Stream> {
         self.hosts[station].streams.values().next()
     }
 
-    /// The last packets in words, for the message of a test that failed.
+    /// The last packets as text, for the message of a failed assertion.
     pub fn packet_log(&self, count: usize) -> String {
         let line = |(at_ps, from, octets): &(u64, usize, Vec<u8>)| {
             let packet = Packet::parse(octets).expect("an engine sends good packets");

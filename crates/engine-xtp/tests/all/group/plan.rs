@@ -1,4 +1,4 @@
-//! What a station is, does and suffers.
+//! Plans of stations: configuration, data, faults.
 
 use core::time::Duration;
 use engine_xtp::group::Config;
@@ -7,25 +7,25 @@ use link::LinkConfig;
 /// A millisecond in picoseconds.
 pub const MS: u64 = 1_000_000_000;
 
-/// What a station does.
+/// The plan of a station.
 #[derive(Clone, Debug)]
 pub struct Station {
     pub config: Config,
     /// Bytes its user sends to the group; None for a receiver.
     pub sends: Option<u64>,
-    /// When it begins, ps.
+    /// When it starts, ps.
     pub start_ps: u64,
     /// When it crashes, ps.
     pub crash_ps: Option<u64>,
-    /// When it is there again with nothing of what it had, ps.
+    /// When it restarts without its state, ps.
     pub restart_ps: Option<u64>,
-    /// Its user takes what came this much later.
+    /// Its user consumes data this much later.
     pub pause: Duration,
-    /// What befalls packets on their way in.
+    /// Its incoming link.
     pub link: LinkConfig,
-    /// What befalls packets on their way out, for all receivers alike.
+    /// Its outgoing link, whose faults all receivers share.
     pub out: LinkConfig,
-    /// When nothing gets in or out, ps.
+    /// When it is cut off, ps.
     pub cut_ps: std::ops::Range<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Buckets where packets wait in long queues: a sender that knows nobody must neither fill them
-//! faster than it can hear of it, nor forget what is still in them.
+//! Buckets with long queues: the sender must not fill them faster than answers arrive, nor release
+//! bytes that are still queued.
 
 use super::network::GroupNetwork;
 use super::plan::{MS, Station, clean};
@@ -30,7 +30,7 @@ fn behind_a_queue(bps: u64) -> LinkConfig {
     }
 }
 
-/// Four receivers, of which the last is reached at a rate of its own.
+/// Four receivers, the last behind a link with a rate of its own.
 fn run(config: &Config, shared_bps: u64, last_bps: u64) -> GroupNetwork {
     let mut sender = Station::sender(config, BYTES);
     sender.out = behind_a_queue(shared_bps);
@@ -60,7 +60,7 @@ fn no_receiver_lost_behind_queue_longer_than_rtt() {
                     "{about}"
                 );
                 for station in 1..=4 {
-                    let stream = network.stream(station).expect("it heard the opening");
+                    let stream = network.stream(station).expect("it received FIRST");
                     let got = (stream.bytes, stream.wrong, stream.gaps, stream.finished);
                     assert_eq!(got, (BYTES, 0, 0, true), "{about}: {station}");
                 }

@@ -1,4 +1,4 @@
-//! Groups with members behind a relay, in virtual time, with loss on every way.
+//! Groups with members behind a relay, in virtual time, with loss on every hop.
 
 use super::network::ALL;
 use crate::pair::seeds;
@@ -9,15 +9,15 @@ use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
 use engine_xtp::group::{Config, GroupEndpoint, MemberState};
 use std::collections::BTreeMap;
 
-/// Where the stand-ins' addresses begin.
+/// The first address of the stand-ins.
 const STAND_INS: u32 = 1000;
-/// A way takes 200 us.
+/// Delay of a hop: 200 us.
 const DELAY_NS: u64 = 200_000;
 const LIMIT_NS: u64 = 400_000_000_000;
-/// Bytes a sender's user writes before some are released.
+/// Size of a sender's send buffer.
 const STORE_LEN: u64 = 100_000;
 
-/// A stream as one receiver received it.
+/// A stream as a node received it.
 #[derive(Default)]
 struct Received {
     bytes: Vec<u8>,
@@ -49,7 +49,7 @@ struct RelayNetwork {
     loss_ppm: u64,
 }
 
-/// What stands for the relay's own receiver in the group.
+/// The relay's own address in the group.
 const RELAY: u32 = 999;
 
 impl RelayNetwork {
@@ -60,7 +60,7 @@ impl RelayNetwork {
             let config = Config {
                 packet_len: 500,
                 members_min: (direct + behind_relay) as usize,
-                // Four ways lead to an answer: a third of them fail when one in ten packets is lost.
+                // An answer takes four hops: with one packet in ten lost, a third of them fail.
                 retries_max: 20,
                 seed: seed * 100 + u64::from(index),
                 ..Config::default()
@@ -168,7 +168,7 @@ impl RelayNetwork {
         take_events(&mut self.nodes[index]);
     }
 
-    /// To everybody on the group's network, or to one address.
+    /// Sends to all nodes on the group's network, or to one address.
     fn send(&mut self, from: u32, to: Address, packet: &[u8]) {
         if to == ALL {
             let direct = (0..self.behind_relay).filter(|index| *index != from);
@@ -247,7 +247,7 @@ fn take_events(node: &mut Node) {
     while node.engine.poll_member_event().is_some() {}
 }
 
-/// What sender `index` sends; no two send as much.
+/// The bytes that sender `index` sends; each sender's length is different.
 fn stream_bytes(index: u32) -> Vec<u8> {
     let len = 60_000 + u64::from(index) * 7;
     (0..len)
@@ -307,7 +307,7 @@ fn relay_members_receive_all_senders_under_loss() {
 #[test]
 fn dead_member_behind_relay_reported_silent() {
     let mut network = RelayNetwork::new(3, [1, 1, 3], 0);
-    // It joins, and then it is gone.
+    // The last member joins and then crashes.
     while !network.nodes[0].connected {
         (0..network.nodes.len()).for_each(|index| network.serve(index));
         let Some((&key, _)) = network.air.iter().next() else {
@@ -344,7 +344,7 @@ fn dead_member_behind_relay_reported_silent() {
     }
 }
 
-/// The FIRST of a sender of its own.
+/// The FIRST of another sender.
 fn opening(seed: u64) -> Vec<u8> {
     let config = Config {
         seed,
@@ -376,7 +376,7 @@ fn relay_forwards_only_known_streams() {
         sent
     };
     let first = &packets[0];
-    // An answer before anything was heard leads nowhere, and strangers do not reach members.
+    // A control packet of an unknown stream is dropped, and so is a packet of a foreign source.
     let answer = packets.iter().find(|packet| packet[0] & 0x80 != 0);
     let answer = answer.expect("receivers answer");
     assert!(count(ArrivalAddress::StandIn(0), 1, answer).is_empty());
@@ -385,7 +385,8 @@ fn relay_forwards_only_known_streams() {
         count(ArrivalAddress::Group, 50, first),
         [(0, members[0]), (1, members[1])]
     );
-    // The same key from elsewhere, one stream too many, an answer to the group, a damaged packet.
+    // Dropped: the same key from another source, a stream beyond `streams_max`, a control packet
+    // to the group, damaged packets.
     assert!(count(ArrivalAddress::Group, 51, first).is_empty());
     assert!(count(ArrivalAddress::Group, 50, &opening(9)).is_empty());
     assert!(count(ArrivalAddress::Group, 50, answer).is_empty());
@@ -393,7 +394,7 @@ fn relay_forwards_only_known_streams() {
     damaged[20] ^= 1;
     assert!(count(ArrivalAddress::Group, 50, &damaged).is_empty());
     assert!(count(ArrivalAddress::Group, 50, &first[..20]).is_empty());
-    // The sender's word to one member, and a index that is none.
+    // The sender's packet to one member; an index without a member.
     assert_eq!(
         count(ArrivalAddress::StandIn(1), 50, first),
         [(1, members[1])]

@@ -1,4 +1,4 @@
-//! Groups drawn from seeds: what no fault may do.
+//! Random groups drawn from seeds, and the invariants that hold under any faults.
 
 use super::network::{ALL, GroupNetwork};
 use super::plan::{MS, Station, clean};
@@ -53,7 +53,7 @@ fn config(random: &mut SplitMix64, receivers: usize, counted: bool) -> Config {
     }
 }
 
-/// The stations of `seed`.
+/// Draws the stations of `seed`.
 fn draw(seed: u64, counted: bool) -> Vec<Station> {
     let mut random = SplitMix64::new(seed * 2 + u64::from(counted));
     let most = any(&mut random, &[2, 4, 8, 8, 30, 100]);
@@ -103,17 +103,17 @@ fn run(seed: u64, counted: bool) -> GroupNetwork {
     network
 }
 
-/// What holds for every receiver of any group.
-fn check_bytes(network: &GroupNetwork, about: &str) {
+/// Checks the received bytes of all receivers.
+fn assert_bytes(network: &GroupNetwork, about: &str) {
     for (station, host) in network.hosts.iter().enumerate().skip(1) {
         for stream in host.streams.values().chain(&host.earlier_streams) {
             assert_eq!(stream.wrong, 0, "{about}: wrong bytes at {station}");
-            assert!(stream.gaps <= 1, "{about}: a gap within at {station}");
+            assert!(stream.gaps <= 1, "{about}: a second gap at {station}");
         }
     }
 }
 
-fn check_state(network: &GroupNetwork, about: &str) {
+fn assert_state(network: &GroupNetwork, about: &str) {
     let config = &network.hosts[0].plan.config;
     let most = network.holdings_max;
     let window = config.window.max(config.initial_window);
@@ -128,8 +128,8 @@ fn counted_group_loses_no_byte_and_reports_departures() {
     for seed in seeds(60) {
         let network = run(seed, true);
         let about = format!("seed {seed}, {} receivers", network.hosts.len() - 1);
-        check_bytes(&network, &about);
-        check_state(&network, &about);
+        assert_bytes(&network, &about);
+        assert_state(&network, &about);
         let sender = &network.hosts[0];
         let total = sender.plan.sends.unwrap_or(0);
         let ended = sender.closed == Some(CloseReason::Graceful);
@@ -161,7 +161,7 @@ fn counted_group_loses_no_byte_and_reports_departures() {
                     let may_fail = host.plan.crash_ps.is_some() || !host.plan.cut_ps.is_empty();
                     assert!(may_fail, "{about}: {station} was dropped");
                 }
-                other => panic!("{about}: {station} stands {other:?}, {stream:?}"),
+                other => panic!("{about}: {station} is {other:?}, {stream:?}"),
             }
         }
         repaired += sender.engine_retransmissions();
@@ -178,8 +178,8 @@ fn bucket_group_loses_no_byte_within_tolerance() {
     for seed in seeds(60) {
         let network = run(seed, false);
         let about = format!("seed {seed}, {} receivers", network.hosts.len() - 1);
-        check_bytes(&network, &about);
-        check_state(&network, &about);
+        assert_bytes(&network, &about);
+        assert_state(&network, &about);
         let sender = &network.hosts[0];
         let total = sender.plan.sends.unwrap_or(0);
         let Reliability::Buckets(buckets) = sender.plan.config.reliability else {
@@ -190,7 +190,7 @@ fn bucket_group_loses_no_byte_within_tolerance() {
             let Some(stream) = host.streams.values().next_back() else {
                 assert!(
                     silence > buckets.tolerated as usize,
-                    "{about}: {station} never began"
+                    "{about}: {station} never joined"
                 );
                 continue;
             };

@@ -16,29 +16,29 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes written before blocking sends turn to the network: one segmented send.
+/// Bytes written before a blocking send drives the endpoint: one segmented send.
 const BATCH_LEN: usize = 64 << 10;
 
-/// How long a circuit that goes away waits until its peer has everything.
+/// How long a dropped circuit waits until the peer has acknowledged all data.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The code of an orderly close.
+/// The application error code of an orderly close.
 const ORDERLY_CLOSE: VarInt = VarInt::from_u32(0);
 
 pub(super) struct QuicCircuit {
     shared: Arc<SharedEndpoint>,
     handle: ConnectionHandle,
-    /// The stream this end writes.
+    /// This end's stream.
     send_stream_id: Option<StreamId>,
-    /// The stream the peer writes, once heard of.
+    /// The peer's stream, once opened.
     recv_stream_id: Option<StreamId>,
-    /// The end of the peer's stream was read.
+    /// The peer's stream was read to its end.
     recv_finished: bool,
-    /// The tail of a message of which the library took only the front.
+    /// The unsent tail of a message after a short write.
     unsent: Vec<u8>,
-    /// Bytes written, or read and to be told of, since the last turn to the network.
+    /// Bytes written since the endpoint was last driven; at least 1 if flow control credit is due.
     pending_bytes: usize,
-    /// Arrivals when this circuit last looked.
+    /// The endpoint's receives when this circuit last drove it.
     arrivals_seen: u64,
     read_len: usize,
     congestion: String,
@@ -64,7 +64,7 @@ impl QuicCircuit {
         }
     }
 
-    /// Completes the opening; false when `deadline` comes first, and it can be tried again.
+    /// Completes the handshake; false at `deadline`, and it can be called again.
     pub(super) fn establish(&mut self, deadline: Instant) -> io::Result<bool> {
         loop {
             if let Some(stream) = self.drive(true, open_stream)? {
@@ -78,8 +78,8 @@ impl QuicCircuit {
         }
     }
 
-    /// Turns to the network: takes in what arrived if `receive`, sends what there is to send. Then
-    /// looks at the connection while still alone with it.
+    /// Drives the endpoint: receives pending datagrams if `receive`, runs timers and sends. Then
+    /// calls `inspect` under the same lock.
     fn drive<R>(
         &mut self,
         receive: bool,
@@ -100,7 +100,7 @@ impl QuicCircuit {
             .sleep(Some(self.handle), self.arrivals_seen, deadline)
     }
 
-    /// Writes what fits of `bytes` to the stream.
+    /// Writes as much of `bytes` as flow control allows.
     #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let stream = self.send_stream_id.ok_or(io::ErrorKind::NotConnected)?;
@@ -120,7 +120,7 @@ impl QuicCircuit {
         }
     }
 
-    /// Appends one message whole, or what fits of it and keeps the rest.
+    /// Writes one message; if only part of it fits, keeps the rest as unsent.
     #[inline]
     fn append(&mut self, message: &[u8]) -> io::Result<()> {
         if message.is_empty() {
@@ -142,7 +142,7 @@ impl QuicCircuit {
         Ok(())
     }
 
-    /// Writes what is left of the message before.
+    /// Writes the unsent tail of the previous message.
     fn flush_unsent(&mut self) -> io::Result<()> {
         let mut driven = false;
         while !self.unsent.is_empty() {
@@ -165,7 +165,7 @@ impl QuicCircuit {
         self.retry_until_timeout(QuicCircuit::flush_unsent)
     }
 
-    /// Tries until it does not block, or [`PATIENCE`] is over.
+    /// Calls `act` until it does not return `WouldBlock`, for at most [`BLOCKING_TIMEOUT`].
     fn retry_until_timeout(
         &mut self,
         mut act: impl FnMut(&mut Self) -> io::Result<()>,
@@ -186,7 +186,7 @@ impl QuicCircuit {
         }
     }
 
-    /// Copies what the peer's stream has into `buffer`; None is its end, `WouldBlock` nothing yet.
+    /// Reads the peer's stream into `buffer`. None: end of stream; `WouldBlock`: no data yet.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if self.recv_finished {
             return Ok(None);
@@ -239,7 +239,7 @@ impl QuicCircuit {
             break;
         }
         if chunks.finalize().should_transmit() {
-            // The peer may send on, and learns so at the next turn to the network.
+            // Flow control credit (MAX_STREAM_DATA) is due; the next drive sends it.
             self.pending_bytes = self.pending_bytes.max(1);
         }
         (filled, outcome)
@@ -264,7 +264,7 @@ enum ReadOutcome {
     Reset,
 }
 
-/// Opens this end's stream once the connection is there.
+/// Opens this end's stream once the handshake is complete.
 fn open_stream(slot: &mut ConnectionState) -> io::Result<Option<StreamId>> {
     if let Some(close_reason) = &slot.close_reason {
         return Err(close_reason.clone().into());
@@ -285,7 +285,7 @@ fn write_error(close_reason: &ConnectionError) -> io::Error {
     close_reason.clone().into()
 }
 
-/// What a receive says when the stream has nothing.
+/// The result of a receive when the stream has no data.
 fn no_data(slot: &ConnectionState) -> io::Result<Option<usize>> {
     match &slot.close_reason {
         None => Err(io::ErrorKind::WouldBlock.into()),
@@ -404,7 +404,7 @@ fn count_packets(
         let stats = slot.connection.stats();
         counts.insert("packets_sent".into(), stats.udp_tx.datagrams);
         counts.insert("packets_received".into(), stats.udp_rx.datagrams);
-        // What was lost in a packet is sent again in others; the library counts the packets.
+        // Lost data are retransmitted in new packets; the library counts the lost packets.
         counts.insert("retransmissions".into(), stats.path.lost_packets);
     }
 }
@@ -420,7 +420,7 @@ impl Drop for QuicCircuit {
                 .close(Instant::now(), ORDERLY_CLOSE, Bytes::new());
         }
         endpoint.release(self.handle);
-        // Tells the peer, as far as the socket takes it; nobody is left to hear of an error.
+        // Sends CONNECTION_CLOSE if the socket has space; there is no caller to report an error to.
         let _ = endpoint.serve(self.handle);
     }
 }

@@ -1,4 +1,4 @@
-//! A socket, the library's endpoint, and the connections on them.
+//! A UDP socket, the library's endpoint, and its connections.
 
 use crate::options::Options;
 use crate::source_filter;
@@ -15,25 +15,25 @@ use std::sync::Arc;
 use std::time::Instant;
 use wire_udp::{BUFFER_LEN, UDP_PAYLOAD_MAX, sys};
 
-/// Datagrams one segmented send may hold.
+/// Most datagrams in one segmented send.
 const SEGMENTS_MAX: usize = 64;
 
-/// Arrivals taken in one go, so that a flood does not keep a user from sending.
+/// Most receives in a row, so that a flood does not keep a user from sending.
 const RECEIVES_MAX: usize = 64;
 
-/// A connection and what is known of it.
+/// A connection and its state.
 pub(super) struct ConnectionState {
     pub(super) connection: Connection,
-    /// The opening is complete.
+    /// The handshake is complete.
     pub(super) connected: bool,
-    /// Why it is no more.
+    /// Why it was closed or lost.
     pub(super) close_reason: Option<ConnectionError>,
-    /// The peer has all of this end's stream, or wants no more of it.
+    /// The peer acknowledged all of this end's stream, or stopped it (STOP_SENDING).
     pub(super) acknowledged: bool,
-    /// Built, but not taken by the socket.
+    /// A datagram batch that the socket had no space for.
     unsent: Option<Transmit>,
     transmit_buffer: Vec<u8>,
-    /// Its circuit is gone; it stays until the protocol lets it be forgotten.
+    /// Its circuit is gone; the connection is kept until it has drained (RFC 9000 s. 10.2).
     circuit_dropped: bool,
 }
 
@@ -42,9 +42,9 @@ pub(super) struct QuicEndpoint {
     socket: UdpSocket,
     endpoint: Endpoint,
     incoming: VecDeque<Incoming>,
-    /// By the library's handle, which is a small number that it uses again.
+    /// Indexed by the library's handle, a small number that is reused.
     slots: Vec<Option<Box<ConnectionState>>>,
-    /// Connections that something arrived for since they were last served.
+    /// Connections that received packets since they were last served.
     unserved: Vec<ConnectionHandle>,
     receive_buffer: Vec<u8>,
     response_buffer: Vec<u8>,
@@ -55,7 +55,7 @@ pub(super) struct QuicEndpoint {
 }
 
 impl QuicEndpoint {
-    /// Binds a socket; with `server` it takes new connections.
+    /// Binds a socket; with `server` it accepts connections.
     pub(super) fn bind(
         local: SocketAddr,
         server: Option<Arc<ServerConfig>>,
@@ -88,7 +88,7 @@ impl QuicEndpoint {
         &self.socket
     }
 
-    /// Begins a connection.
+    /// Starts a handshake.
     pub(super) fn connect(
         &mut self,
         config: ClientConfig,
@@ -102,7 +102,7 @@ impl QuicEndpoint {
         Ok(handle)
     }
 
-    /// A connection that a peer began.
+    /// Accepts the next connection of a peer, if any.
     pub(super) fn accept(&mut self) -> io::Result<Option<ConnectionHandle>> {
         while let Some(incoming) = self.incoming.pop_front() {
             self.response_buffer.clear();
@@ -144,19 +144,19 @@ impl QuicEndpoint {
         slot.ok_or_else(|| io::ErrorKind::NotConnected.into())
     }
 
-    /// Lets go of a connection whose circuit is gone.
+    /// Marks a connection whose circuit was dropped, to be freed once drained.
     pub(super) fn release(&mut self, handle: ConnectionHandle) {
         if let Ok(slot) = self.slot(handle) {
             slot.circuit_dropped = true;
         }
     }
 
-    /// Arrivals taken in so far.
+    /// Receives so far.
     pub(super) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// Whether anything built waits for room in the socket, and when a timer of `handle` is due.
+    /// Whether datagrams of `handle` wait for space in the socket, and when its next timer expires.
     pub(super) fn send_blocked_and_timeout(
         &mut self,
         handle: Option<ConnectionHandle>,
@@ -167,7 +167,7 @@ impl QuicEndpoint {
         })
     }
 
-    /// Takes in what is there, and serves every connection it was for.
+    /// Receives pending datagrams, and serves every connection that got some.
     pub(super) fn receive_pending(&mut self) -> io::Result<()> {
         let now = Instant::now();
         for _ in 0..RECEIVES_MAX {
@@ -181,15 +181,15 @@ impl QuicEndpoint {
         Ok(())
     }
 
-    /// Takes in one arrival; false when nothing was there.
+    /// Receives once; false when nothing was pending.
     fn receive(&mut self, now: Instant) -> io::Result<bool> {
         self.receives += 1;
         let got = match sys::receive_coalesced(self.socket.as_fd(), &mut self.receive_buffer, None)
         {
             Ok(got) => got,
             Err(error) => match error.kind() {
-                // A refusal answers an earlier datagram; the protocol's timers see to a peer that
-                // is gone.
+                // ECONNREFUSED reports an ICMP error for an earlier datagram; QUIC's timers detect
+                // a peer that is gone.
                 io::ErrorKind::WouldBlock
                 | io::ErrorKind::Interrupted
                 | io::ErrorKind::ConnectionRefused => return Ok(false),
@@ -234,13 +234,13 @@ impl QuicEndpoint {
         let sent = self.send(&response, &octets[..response.size]);
         self.response_buffer = octets;
         match sent {
-            // The asker asks again.
+            // The peer retransmits what caused the response.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             other => other,
         }
     }
 
-    /// Serves every connection: what nobody is there for must go on too.
+    /// Serves every connection, also those whose user is not in a call.
     pub(super) fn serve_all(&mut self) -> io::Result<()> {
         self.receive_pending()?;
         for index in 0..self.slots.len() {
@@ -249,7 +249,7 @@ impl QuicEndpoint {
         Ok(())
     }
 
-    /// Acts on the timers of a connection, hears its events and sends what it has to send.
+    /// Runs a connection's timers, handles its events and sends its datagrams.
     pub(super) fn serve(&mut self, handle: ConnectionHandle) -> io::Result<()> {
         let Some(mut slot) = self.slots.get_mut(handle.0).and_then(Option::take) else {
             return Ok(());
@@ -267,8 +267,7 @@ impl QuicEndpoint {
         sent
     }
 
-    /// Lets a connection and the endpoint tell each other what they must know; true when the
-    /// endpoint has forgotten the connection.
+    /// Exchanges events between a connection and the endpoint; true once the connection drained.
     fn exchange_endpoint_events(
         &mut self,
         handle: ConnectionHandle,
@@ -302,7 +301,7 @@ impl QuicEndpoint {
         }
     }
 
-    /// Datagrams of `len` octets that one send carries.
+    /// Datagrams of `len` octets that fit in one send.
     pub(super) fn segments(&self, len: usize) -> usize {
         if self.can_segment {
             SEGMENTS_MAX.min(UDP_PAYLOAD_MAX / len.max(1)).max(1)
@@ -311,10 +310,10 @@ impl QuicEndpoint {
         }
     }
 
-    /// Sends what was built.
+    /// Sends a batch of datagrams.
     ///
-    /// `WouldBlock` leaves it to be sent again; what the path refuses counts as lost, which the
-    /// protocol repairs.
+    /// After `WouldBlock` the caller sends it again; datagrams that the path refuses count as lost,
+    /// and QUIC retransmits.
     fn send(&mut self, transmit: &Transmit, octets: &[u8]) -> io::Result<()> {
         self.sends += 1;
         let sent = sys::send_segmented(
@@ -327,7 +326,7 @@ impl QuicEndpoint {
             return Ok(());
         };
         match error.raw_os_error() {
-            // A probe for a larger packet size that is too large.
+            // A path MTU probe that was too large.
             Some(libc::EMSGSIZE) => Ok(()),
             Some(libc::ENOBUFS) => Err(io::ErrorKind::WouldBlock.into()),
             Some(libc::EIO | libc::EINVAL) if transmit.segment_size.is_some() => {
@@ -354,8 +353,8 @@ impl ConnectionState {
     }
 }
 
-/// Makes packets that are too large for the path get lost instead of cut, as the protocol's search
-/// for the packet size wants it. A kernel that refuses leaves the search less exact, not wrong.
+/// Sets Don't Fragment, as QUIC's path MTU discovery requires (RFC 9000 s. 14): a packet above the
+/// path MTU is dropped. If the kernel refuses, the search is less exact, not wrong.
 fn set_dont_fragment(socket: &UdpSocket, local: SocketAddr) {
     let (level, name, value) = match local {
         SocketAddr::V4(_) => (

@@ -1,22 +1,22 @@
-//! TLS keys: one made for each listener, known to its peers from the rendezvous.
+//! TLS keys: one key pair per listener; peers get the public key from the rendezvous.
 //!
 //! Raw public keys (RFC 7250) instead of certificates: there is no name to certify. Peers accept
-//! exactly the key they were given, so the connection is authenticated, not just encrypted.
+//! only the key they were given, so the connection is authenticated as well as encrypted.
 
 use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use rawkeys::{AES_128, KeyPair, TrustedKeys};
 use std::io;
 use std::sync::Arc;
 
-/// The only cipher offered, so that every race encrypts alike. The protocol's first packets need it
-/// anyway.
+/// The only cipher suite offered, so that every race encrypts alike. QUIC's Initial packets need it
+/// anyway (RFC 9001 s. 5.2).
 pub(super) const CIPHER: &str = "TLS13_AES_128_GCM_SHA256";
 
 /// A listener's key pair.
 pub(super) struct ListenerKeys(KeyPair);
 
 impl ListenerKeys {
-    /// Makes a new one.
+    /// Generates a new key pair.
     pub(super) fn generate() -> io::Result<ListenerKeys> {
         KeyPair::generate()
             .map(ListenerKeys)
@@ -28,7 +28,7 @@ impl ListenerKeys {
         self.0.public_key()
     }
 
-    /// What a listener presents.
+    /// The listener's TLS configuration.
     pub(super) fn server(&self) -> io::Result<Arc<QuicServerConfig>> {
         let config =
             rawkeys::server_config(&self.0, None, vec![AES_128]).map_err(io::Error::other)?;
@@ -37,14 +37,14 @@ impl ListenerKeys {
     }
 }
 
-/// A client that accepts a listener with this public key and no other.
+/// The TLS configuration of a client that accepts this public key only.
 pub(super) fn client(key: Vec<u8>) -> io::Result<Arc<QuicClientConfig>> {
     let config = rawkeys::client_config(None, TrustedKeys::new([key]), vec![AES_128]);
     let config = QuicClientConfig::try_from(config.map_err(io::Error::other)?);
     Ok(Arc::new(config.map_err(io::Error::other)?))
 }
 
-/// A key as a line of text, and back.
+/// Encodes a key as hexadecimal text.
 pub(super) fn encode(key: &[u8]) -> Vec<u8> {
     let text: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     text.into_bytes()

@@ -1,17 +1,18 @@
-//! quic: QUIC (RFC 9000) by the library `quinn-proto`, one write a message on one stream for each
+//! quic: QUIC (RFC 9000) by the library `quinn-proto`, one write per message on one stream for each
 //! direction, encrypted.
 //!
-//! The library does no input or output of its own. It is driven here, in the user's thread, over
-//! UDP sockets with the kernel's segmentation and coalescing - the same calls that `udp-segmented`
-//! and the engines of this project use:
+//! The library is sans-I/O. It is driven here, in the user's thread, over UDP sockets with the
+//! kernel's segmentation and coalescing: the same calls as in `udp-segmented` and the engines of
+//! this project.
 //!
-//! * `hub` - a socket, the library's endpoint and the connections on them.
-//! * `shared` - a hub in several hands, and the helper thread for when none is there.
+//! * `endpoint` - a socket, the library's endpoint and its connections.
+//! * `shared_endpoint` - an endpoint shared by circuits, and the helper thread that serves it while
+//!   no user does.
 //! * `circuit` - one connection and its two streams.
-//! * `keys` - TLS with a key made for each listener, which peers know from the rendezvous.
+//! * `keys` - TLS with a key per listener, passed to peers in the rendezvous.
 //!
 //! A message leaves when about 64 KiB are written, at a flush, and when the user waits or receives;
-//! `try_send` lets it go at once.
+//! `try_send` sends it at once.
 
 mod circuit;
 mod endpoint;
@@ -36,21 +37,20 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Quic;
 
-/// Bytes a circuit keeps that its peer has not acknowledged; eight segmented sends, as in `bare`.
+/// The send window: most unacknowledged bytes. Eight segmented sends, as in `bare`.
 ///
-/// The library's own default is twenty times as much. It walks through what is unacknowledged
-/// message by message when it builds a packet, so that with 1 MiB of 64-byte messages two thirds of
-/// the time went into the walk.
+/// The library's default is twenty times as much. It walks all unacknowledged messages for each
+/// packet it builds, which took two thirds of the time with 1 MiB of 64-byte messages.
 const SEND_WINDOW: u64 = 512 << 10;
 
-/// A peer that was not heard for this long is gone. Longer than any pause between the phases of a
-/// measurement, during which nobody drives the connection.
+/// The idle timeout, ms (RFC 9000 s. 10.1). Longer than any pause between the phases of a
+/// measurement, when no user drives the connection.
 const IDLE_TIMEOUT: VarInt = VarInt::from_u32(60_000);
 
-/// How long a peer may take to answer a new connection.
+/// Timeout of the handshake.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a listener with several sockets waits at one of them.
+/// How long a listener with several sockets waits at each in turn.
 const ACCEPT_SLICE: Duration = Duration::from_millis(1);
 
 impl Transport for Quic {
@@ -123,7 +123,7 @@ impl Transport for Quic {
         let handle = endpoint.connect(config, peer)?;
         let mut circuit = QuicCircuit::new(SharedEndpoint::new(endpoint)?, handle, options);
         if !circuit.establish(Instant::now() + CONNECT_TIMEOUT)? {
-            let text = "the peer did not answer the opening of a connection";
+            let text = "the peer did not answer the handshake of a connection";
             return Err(io::Error::new(io::ErrorKind::TimedOut, text));
         }
         Ok(Box::new(circuit))
@@ -153,12 +153,12 @@ fn transport_config(options: &Options) -> io::Result<TransportConfig> {
     Ok(config)
 }
 
-/// A hub for each circuit it prepares for, so that circuits in several threads share nothing.
+/// One endpoint per circuit, so that circuits in different threads share nothing.
 struct QuicListener {
     endpoints: Vec<Arc<SharedEndpoint>>,
     key: Vec<u8>,
     accepted: usize,
-    /// One whose keys were not agreed on when the last accept ended.
+    /// A circuit whose handshake was incomplete when the last accept timed out.
     handshaking: Option<QuicCircuit>,
     options: Options,
 }
@@ -198,7 +198,7 @@ impl Listener for QuicListener {
             if now >= deadline {
                 return Err(accept_timeout());
             }
-            // With several sockets, peers may come in any order: look at each in turn.
+            // Peers may connect to the sockets in any order, so each is tried in turn.
             let slice_end = match self.endpoints.len() {
                 1 => deadline,
                 _ => deadline.min(now + ACCEPT_SLICE),
@@ -210,8 +210,8 @@ impl Listener for QuicListener {
 }
 
 impl QuicListener {
-    /// Completes what a peer opened, or keeps it for the next accept: to drop it would refuse a peer
-    /// that is only slow.
+    /// Completes a handshake, or keeps the circuit for the next accept: dropping it would refuse a
+    /// peer that is only slow.
     fn establish(
         &mut self,
         mut circuit: QuicCircuit,

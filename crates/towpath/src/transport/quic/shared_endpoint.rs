@@ -1,8 +1,8 @@
-//! A hub in the hands of a listener, its circuits and a helper thread.
+//! An endpoint shared by a listener, its circuits and a helper thread.
 //!
-//! The user's thread does the work while it is inside a call. The helper looks every millisecond
-//! whether anybody was there, and if not, it serves the hub: acknowledgements, timers and what the
-//! window held back go on while the user is away.
+//! The user's thread does the work while it is in a call. The helper checks every millisecond
+//! whether a user took the lock, and serves the endpoint if none did: acknowledgements, timers and
+//! data that flow control blocked go on while the user is elsewhere.
 
 use super::endpoint::QuicEndpoint;
 use quinn_proto::ConnectionHandle;
@@ -13,24 +13,24 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 
-/// How often the helper looks.
+/// How often the helper checks.
 const HELPER_TICK: Duration = Duration::from_millis(1);
 
-/// How long the helper rests after an error, which the user's next call meets and reports.
+/// How long the helper sleeps after an error; the user's next call meets and reports it.
 const HELPER_BACKOFF: Duration = Duration::from_millis(20);
 
 pub(super) struct SharedEndpoint {
     endpoint: Mutex<QuicEndpoint>,
-    /// The hub's socket, to sleep on without the lock.
+    /// The endpoint's socket, to sleep on without the lock.
     descriptor: OwnedFd,
-    /// Users asleep on the socket, whom what arrives must wake.
+    /// Users asleep on the socket, which a datagram must wake.
     waiters: AtomicU32,
-    /// Counts user visits, so that the helper sees whether there were any.
+    /// Locks taken by users, so that the helper sees whether there were any.
     lock_count: AtomicU64,
 }
 
 impl SharedEndpoint {
-    /// Shares `hub` and starts its helper, which ends with the last user.
+    /// Shares `endpoint` and starts its helper, which ends with the last user.
     pub(super) fn new(endpoint: QuicEndpoint) -> io::Result<Arc<SharedEndpoint>> {
         let shared = Arc::new(SharedEndpoint {
             descriptor: endpoint.socket().as_fd().try_clone_to_owned()?,
@@ -55,10 +55,10 @@ impl SharedEndpoint {
         self.descriptor.as_fd()
     }
 
-    /// Sleeps until something arrives, a timer of `handle` is due, or `deadline` has come.
+    /// Sleeps until a datagram arrives, a timer of `handle` expires, or `deadline` is reached.
     ///
-    /// `seen` is the number of arrivals when the caller last looked: when the helper took in more
-    /// since, there is nothing to sleep for.
+    /// `seen` is the number of receives when the caller last held the lock: returns at once if the
+    /// helper has received since.
     pub(super) fn sleep(
         &self,
         handle: Option<ConnectionHandle>,
@@ -70,7 +70,7 @@ impl SharedEndpoint {
             if endpoint.arrivals() != seen {
                 return Ok(());
             }
-            // While the lock is held, so that the helper stays out from here on.
+            // Set under the lock, so that the helper does not receive from here on.
             self.waiters.fetch_add(1, Ordering::Relaxed);
             let (blocked, timer) = endpoint.send_blocked_and_timeout(handle);
             let mut flags = PollFlags::IN;

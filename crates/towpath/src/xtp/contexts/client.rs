@@ -1,4 +1,4 @@
-//! Finds endpoints and asks them.
+//! Finds live endpoints and queries their reports.
 
 use super::report::EndpointReport;
 use super::socket_dir;
@@ -8,32 +8,32 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Octets of an answer at most; the longest there is has about one.
+/// Largest report accepted: 8 MiB; the largest sent is about 1 MiB.
 const REPORT_LEN_MAX: u64 = 8 << 20;
 
-/// How long an endpoint may take to answer.
+/// How long an endpoint may take to send its report.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Sockets looked at, at most.
+/// Most directory entries read.
 const SOCKETS_MAX: usize = 10_000;
 
-/// A socket of an endpoint, and what it answered.
+/// A queried endpoint and its report.
 #[derive(Debug)]
 pub struct QueriedEndpoint {
-    /// Where it is.
+    /// Its socket.
     pub path: PathBuf,
-    /// The process that made it, as its name says.
+    /// The PID in the socket's name.
     pub process: u32,
-    /// What it told, or why it did not.
+    /// Its report, or why there is none.
     pub report: io::Result<EndpointReport>,
 }
 
-/// Asks all endpoints of this user, or those of one process, in the order of their numbers. Sockets
-/// behind which there is nobody are removed.
+/// Queries all endpoints of this user, or those of one process, ordered by PID and number. Removes
+/// stale sockets.
 ///
 /// # Errors
 ///
-/// A folder that is not the user's alone, or the system's.
+/// `PermissionDenied` if the directory is not private to the user.
 pub fn query_all(process: Option<u32>) -> io::Result<Vec<QueriedEndpoint>> {
     match socket_dir::open_existing()? {
         Some(folder) => query_all_in(&folder, process),
@@ -59,7 +59,7 @@ fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEn
         if let Err(error) = &answer
             && error.kind() == io::ErrorKind::ConnectionRefused
         {
-            // It listened before it got its name, so its process is gone.
+            // A socket gets its name only once it listens, so its process is gone.
             let _ = std::fs::remove_file(&path);
             return None;
         }
@@ -73,7 +73,7 @@ fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEn
     Ok(answers.collect())
 }
 
-/// The process and the number in a name such as `4711-1.sock`.
+/// The PID and the number in a name such as `4711-1.sock`.
 fn parse_socket_name(path: &Path) -> Option<(u32, u32)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;
     let (process, number) = name.split_once('-')?;
@@ -88,17 +88,16 @@ fn remove_stale_temporary(path: &Path) {
     if let Some(process) = process.and_then(Pid::from_raw)
         && test_kill_process(process) == Err(rustix::io::Errno::SRCH)
     {
-        // Another reader may have been faster.
+        // Another client may have removed it already.
         let _ = std::fs::remove_file(path);
     }
 }
 
-/// Asks the endpoint behind the socket at `path`.
+/// Queries the endpoint whose socket is at `path`.
 ///
 /// # Errors
 ///
-/// `ConnectionRefused` when nobody listens any more, `InvalidData` for an answer that is none, or
-/// the system's.
+/// `ConnectionRefused` when the socket is stale, `InvalidData` for an invalid report.
 pub fn query(path: &Path) -> io::Result<EndpointReport> {
     let mut socket = UnixStream::connect(path)?;
     let end = Instant::now() + QUERY_TIMEOUT;
@@ -118,12 +117,12 @@ pub fn query(path: &Path) -> io::Result<EndpointReport> {
             Err(error) => return Err(error),
         }
         if answer.len() as u64 > REPORT_LEN_MAX {
-            let text = "the answer is longer than any endpoint's";
+            let text = "the report is longer than any endpoint's";
             return Err(io::Error::new(io::ErrorKind::InvalidData, text));
         }
     }
     serde_json::from_slice(&answer).map_err(|_| {
-        let text = "the answer is not that of an endpoint of this version";
+        let text = "the report is not that of an endpoint of this version";
         io::Error::new(io::ErrorKind::InvalidData, text)
     })
 }

@@ -1,14 +1,15 @@
-//! What live endpoints are doing, told to their user.
+//! Reports on the associations of live endpoints, for their user.
 //!
-//! An endpoint that [`answers`](super::Endpoint::answer_contexts) listens on a socket in a folder
-//! of the user alone: `$XDG_RUNTIME_DIR/towpath`, or `/tmp/towpath-UID` where there is none. Whoever
-//! connects, and is that user or root, gets an [`EndpointReport`] as JSON; nothing is read. The
-//! thread behind it sleeps until somebody does, so an endpoint that nobody asks pays nothing.
+//! An endpoint with [`serve_contexts`](super::Endpoint::serve_contexts) listens on a Unix socket in
+//! a private directory: `$XDG_RUNTIME_DIR/towpath`, or else `/tmp/towpath-UID`. A client that
+//! connects as the same user or root receives an [`EndpointReport`] as JSON; nothing is read from
+//! it. The server thread sleeps until a client connects, so an endpoint pays nothing for reports
+//! that are not requested.
 //!
-//! * [`report`] - what is told, as it stands in the JSON.
-//! * `folder` - where the sockets are, and what makes the folder safe.
-//! * `server` - the thread that answers.
-//! * [`reader`] - finds endpoints and asks them; sweeps what processes that were killed left.
+//! * [`report`] - the report, as written to JSON.
+//! * `socket_dir` - the directory of the sockets, and what makes it safe.
+//! * `server` - the thread that serves reports.
+//! * [`client`] - finds and queries endpoints; removes the sockets of killed processes.
 
 pub mod client;
 pub mod report;
@@ -19,10 +20,10 @@ pub use client::{QueriedEndpoint, query, query_all};
 pub use report::{AssociationReport, EndpointReport};
 pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_xtp};
 
-/// The environment variable that has every endpoint of a process answer, with the value `on`.
+/// The environment variable that, set to `on`, makes every endpoint of a process serve reports.
 pub const VARIABLE: &str = "TOWPATH_CONTEXTS";
 
-/// Whether the environment asks for it.
+/// Whether the environment enables reports.
 pub(crate) fn enabled_by_environment() -> bool {
     std::env::var_os(VARIABLE).is_some_and(|value| value == "on")
 }

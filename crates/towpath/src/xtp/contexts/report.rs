@@ -1,4 +1,4 @@
-//! What an endpoint tells.
+//! The report of an endpoint. Field names are the JSON keys.
 
 use super::server::{EndpointIdentity, Snapshot};
 use engine::{Address, Counters};
@@ -7,89 +7,89 @@ use engine_xtp::{AssociationView, Holdings, RateLimit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// An endpoint. Counts are since it was made.
+/// An endpoint. Counters are since it was created.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointReport {
-    /// Number of its process.
+    /// Its PID.
     pub process: u32,
     /// Name of its program.
     pub program: String,
-    /// Where it is.
+    /// Its address.
     pub address: String,
-    /// The revision of XTP it speaks.
+    /// Its XTP version.
     pub dialect: String,
-    /// How long it has been there, ns.
+    /// Time since it was created.
     pub age_ns: u64,
-    /// Associations it has, told here or not.
+    /// Number of its associations, listed here or not.
     pub associations_total: usize,
-    /// The first of them.
+    /// The first associations.
     pub associations: Vec<AssociationReport>,
-    /// What it holds.
+    /// Resources it holds.
     pub holdings: BTreeMap<String, u64>,
-    /// The work it has done.
+    /// Its counters.
     pub counters: BTreeMap<String, u64>,
-    /// Packets it dropped, by reason.
+    /// Packets rejected, by reason.
     pub rejects: BTreeMap<String, u64>,
 }
 
-/// An association. Byte numbers begin with 0 in each direction.
+/// An association. Sequence numbers start at 0 in each direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AssociationReport {
-    /// Its number within the endpoint.
+    /// Its identifier within the endpoint.
     pub circuit: u32,
-    /// The other end.
+    /// The peer's address.
     pub peer: String,
-    /// This side opened it.
+    /// Whether this side opened it.
     pub initiator: bool,
     /// opening, active, synchronizing or closing.
     pub state: String,
     /// Close bits that are set: wclose or rclose, sent or received.
     pub close: Vec<String>,
-    /// What its initiator asked for.
+    /// The service its initiator requested.
     pub service: String,
-    /// The own key, hexadecimal.
+    /// This side's key, hexadecimal.
     pub key: String,
     /// The peer's key, once known.
     pub remote_key: Option<String>,
-    /// The own value of the route; 0 for none.
+    /// This side's route value; 0 for none.
     pub route: u32,
-    /// The priority, if it has one.
+    /// The priority, if set.
     pub sort: Option<u16>,
-    /// The user's bytes end here, so far.
+    /// End of the data submitted by the user.
     pub send_end: u64,
-    /// The next byte to send for the first time.
+    /// Next byte to send for the first time.
     pub send_next: u64,
-    /// Everything below was acknowledged.
+    /// All bytes below are acknowledged.
     pub send_acknowledged: u64,
-    /// The peer takes bytes below this.
+    /// The peer's allocation: it accepts bytes below this (XTP alloc).
     pub send_allocation: u64,
-    /// Bytes that were lost and are yet to be sent again.
+    /// Lost bytes not retransmitted yet.
     pub send_lost_bytes: u64,
-    /// Packets sent again.
+    /// Packets retransmitted.
     pub retransmissions: u64,
-    /// Bytes the congestion controller lets be on their way.
+    /// Congestion window, bytes.
     pub congestion_window: Option<u64>,
-    /// The rate it keeps to, bytes a second.
+    /// Sending rate limit.
     pub rate_bytes_per_s: Option<u32>,
-    /// The last sync used.
+    /// The last sync value used.
     pub sync: u32,
-    /// Status requests that were not answered yet.
+    /// Status requests without a reply so far.
     pub requests: usize,
-    /// Everything below arrived.
+    /// All bytes below have arrived.
     pub receive_next: u64,
-    /// Bytes that the user has not taken.
+    /// Bytes the user has not read.
     pub unread_bytes: u64,
-    /// Bytes that came before their turn and are kept.
+    /// Bytes in the reassembly queue.
     pub held_bytes: u64,
-    /// The peer was told that it may send bytes below this.
+    /// The allocation advertised to the peer.
     pub receive_allocation: u64,
-    /// The smoothed round trip, once measured, ns.
+    /// Smoothed RTT, once measured.
     pub rtt_ns: Option<u64>,
-    /// How much it varies, ns.
+    /// RTT variation.
     pub rtt_variation_ns: u64,
-    /// Since when nothing was heard of the peer, ns.
+    /// Time since the last packet of the peer.
     pub silence_ns: u64,
-    /// Timers that run, and the time each has left, ns.
+    /// Running timers and the time left of each.
     pub timers_ns: BTreeMap<String, u64>,
 }
 
@@ -164,7 +164,7 @@ fn association_report(view: &AssociationView) -> AssociationReport {
     }
 }
 
-/// An address as people write it.
+/// An address as text.
 pub(crate) fn address(address: Address) -> String {
     match address {
         Address::Socket(socket) if socket.port() == 0 => socket.ip().to_string(),

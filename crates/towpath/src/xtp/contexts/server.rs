@@ -1,4 +1,4 @@
-//! The thread that answers.
+//! The thread that serves reports.
 
 use super::report::EndpointReport;
 use super::socket_dir;
@@ -16,20 +16,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use wire::Wire;
 
-/// Associations told at most, about a kilobyte each: half a megabyte, copied in a fraction of a
-/// millisecond while the endpoint waits.
+/// Most associations in a report, about 1 kB each: 500 kB, copied in a fraction of a millisecond
+/// while the endpoint is locked.
 const ASSOCIATIONS_MAX: usize = 500;
 
-/// How long an asker that does not read is waited for.
+/// How long a client that does not read is waited for.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Endpoints of a process that answer, at most.
+/// Most endpoints of a process that serve reports.
 const ENDPOINTS_MAX: u32 = 10_000;
 
-/// Octets of stack: lists and text are on the heap.
+/// Stack of the thread; lists and text are on the heap.
 const STACK_LEN: usize = 256 << 10;
 
-/// What an engine tells, copied while it is locked.
+/// The state of an engine, copied under its lock.
 pub(crate) struct Snapshot {
     pub(super) now: Instant,
     pub(super) associations: Vec<AssociationView>,
@@ -38,10 +38,10 @@ pub(crate) struct Snapshot {
     pub(super) rejects: Rejects,
 }
 
-/// How to look at an engine.
+/// Copies the state of an engine.
 pub(crate) type SnapshotFn<E> = fn(&mut E, Instant) -> Snapshot;
 
-/// How to look at an engine of XTP.
+/// Copies the state of an XTP engine.
 pub(crate) fn snapshot_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
     Snapshot {
         now,
@@ -52,16 +52,16 @@ pub(crate) fn snapshot_xtp(engine: &mut Xtp, now: Instant) -> Snapshot {
     }
 }
 
-/// What does not change about an endpoint.
+/// The constant part of an endpoint's report.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointIdentity {
-    /// Where it is.
+    /// Its address.
     pub(crate) address: String,
-    /// The revision it speaks.
+    /// Its XTP version.
     pub(crate) dialect: String,
 }
 
-/// A socket and the thread behind it; both end with this.
+/// Removes the socket and ends its thread when dropped.
 struct ServerHandle {
     path: PathBuf,
     process: u32,
@@ -71,18 +71,19 @@ struct ServerHandle {
 impl Drop for ServerHandle {
     fn drop(&mut self) {
         if self.process == std::process::id() {
-            // A child that was forked has neither. What cannot be removed is swept by a reader.
+            // A forked child owns neither. A client removes a socket that could not be removed
+            // here.
             let _ = std::fs::remove_file(&self.path);
             let _ = rustix::io::write(&self.stop_eventfd, &1u64.to_ne_bytes());
         }
     }
 }
 
-/// Has `endpoint` answer until it is gone; gives the path of its socket.
+/// Serves reports of `endpoint` until it is dropped; returns the path of the socket.
 ///
 /// # Errors
 ///
-/// A folder that is not the user's alone, or the system's.
+/// `PermissionDenied` if the directory is not private to the user.
 pub(crate) fn serve<E: Engine + Send + 'static, W: Wire + Send + 'static>(
     endpoint: &Endpoint<E, W>,
     identity: EndpointIdentity,
@@ -105,8 +106,8 @@ pub(crate) fn serve<E: Engine + Send + 'static, W: Wire + Send + 'static>(
     Ok(path)
 }
 
-/// A socket with a name of its own. It gets it when it listens, so that who finds it and is refused
-/// knows that nobody is there any more.
+/// Binds a socket with a unique name. It gets its final name only once it listens, so that a client
+/// whose connect is refused knows that the socket is stale.
 fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
     let process = std::process::id();
     for _ in 0..ENDPOINTS_MAX {
@@ -114,7 +115,7 @@ fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
         let temporary = folder.join(format!(".{process}-{number}.new"));
         let path = folder.join(format!("{process}-{number}.sock"));
         let Ok(listener) = UnixListener::bind(&temporary) else {
-            // A process that had this number before left it.
+            // Left by an earlier process with this PID.
             continue;
         };
         let free = !path.exists() || !has_listener(&path);
@@ -125,7 +126,7 @@ fn listen(folder: &Path) -> io::Result<(UnixListener, PathBuf)> {
         std::fs::remove_file(&temporary)?;
     }
     Err(io::Error::other(format!(
-        "{} has no room for another socket; remove those that are old",
+        "{} has no free name for another socket; remove old sockets",
         folder.display()
     )))
 }
@@ -149,7 +150,7 @@ fn run<E: Engine, W: Wire>(
             PollFd::new(listener, PollFlags::IN),
             PollFd::new(stop_eventfd, PollFlags::IN),
         ];
-        // An interrupted wait looks around once more than it must.
+        // EINTR only causes one more pass.
         let _ = poll(&mut ready, None);
         if !ready[1].revents().is_empty() {
             return;
@@ -160,7 +161,7 @@ fn run<E: Engine, W: Wire>(
         let Some(copied) = observer.with_pump(|pump, now| snapshot(pump.engine(), now)) else {
             return;
         };
-        // An asker that goes away, or does not read, asked for nothing.
+        // A client that left or does not read gets no report.
         let _ = send_report(client, &EndpointReport::new(identity, copied));
     }
 }

@@ -1,4 +1,4 @@
-//! Where sockets are: a folder that belongs to the user, and that nobody else may enter.
+//! The directory of the report sockets: owned by the user and closed to others.
 
 use rustix::process::geteuid;
 use std::fs::{DirBuilder, Metadata, symlink_metadata};
@@ -6,30 +6,30 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A path to a socket has 107 octets at most, of which a name takes up to 30.
+/// A Unix socket path has at most 107 octets (sun_path), of which the file name takes up to 30.
 const DIRECTORY_LEN_MAX: usize = 77;
 
-/// The folder, made if it is not there.
+/// The directory, created if it does not exist.
 ///
 /// # Errors
 ///
-/// One that is there and not the user's alone, or the system's.
+/// `PermissionDenied` if it exists and is not private to the user.
 pub(super) fn create() -> io::Result<PathBuf> {
     let folder = directory_path();
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-            let text = format!("cannot make the folder {}: {error}", folder.display());
+            let text = format!("cannot create the directory {}: {error}", folder.display());
             Err(io::Error::new(error.kind(), text))
         }
         _ => check_private(&folder).map(|()| folder),
     }
 }
 
-/// The folder if it is there.
+/// The directory, if it exists.
 ///
 /// # Errors
 ///
-/// One that is there and not the user's alone, or the system's.
+/// `PermissionDenied` if it exists and is not private to the user.
 pub(super) fn open_existing() -> io::Result<Option<PathBuf>> {
     let folder = directory_path();
     match check_private(&folder) {
@@ -48,15 +48,15 @@ fn directory_path() -> PathBuf {
     runtime.unwrap_or_else(own)
 }
 
-/// Whether `folder` is a folder of this user, into which nobody else may write.
+/// Checks that `folder` is a directory of this user that others cannot write to.
 fn check_owner(folder: &Path) -> io::Result<Metadata> {
-    // A link is not followed: others could have made it.
+    // Does not follow a symbolic link: another user could have created it.
     let found = symlink_metadata(folder)?;
     let own = found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o022 == 0;
     own.then_some(found).ok_or_else(|| not_private(folder))
 }
 
-/// Whether nobody else may enter it either.
+/// Checks that others cannot access it at all.
 fn check_private(folder: &Path) -> io::Result<()> {
     let found = check_owner(folder)?;
     match found.mode() & 0o077 {
@@ -67,7 +67,7 @@ fn check_private(folder: &Path) -> io::Result<()> {
 
 fn not_private(folder: &Path) -> io::Error {
     let text = format!(
-        "{} is no folder of this user alone; remove it, or take others' rights away (chmod 700)",
+        "{} is not a private directory of this user; remove it, or restrict it (chmod 700)",
         folder.display()
     );
     io::Error::new(io::ErrorKind::PermissionDenied, text)
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn directory_accessible_to_others_is_refused() {
         let base = std::env::temp_dir().join(format!("towpath-folder-{}", std::process::id()));
-        // What a process with this number left.
+        // Left by an earlier process with this PID.
         let _ = std::fs::remove_dir_all(&base);
         create_dir(&base).expect("a folder");
         for (mode, good) in [

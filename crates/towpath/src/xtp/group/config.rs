@@ -1,4 +1,4 @@
-//! What can be set on the ends of a group.
+//! Configuration of the two ends of a group.
 
 use super::Config;
 use engine::{Address, Framing};
@@ -8,31 +8,31 @@ use std::os::fd::AsFd;
 use wire::Wire;
 use wire_udp::UdpWire;
 
-/// Settings of a sender or a receiver. Those not named here are in the engine's [`Config`].
+/// Configuration of a sender or a receiver.
 #[derive(Clone, Debug)]
 pub struct GroupEndpointConfig {
-    /// The engine's; what it says is explained there.
+    /// The engine's configuration.
     pub config: Config,
-    /// Bytes of a sender's store; bytes stay in it until all members have them.
+    /// Bytes of a sender's send buffer; data stay in it until all members have acknowledged them.
     ///
-    /// 2 MiB: the slowest member may be a window of 1 MiB behind, and the user writes the next.
+    /// 2 MiB: the slowest member may be a window of 1 MiB behind while the user writes the next.
     pub send_buffer_len: usize,
-    /// Octets of kernel buffer asked for in each direction. Where the system grants less, a
-    /// receiver's window is a quarter of what it got: the kernel charges its own bookkeeping too.
+    /// SO_SNDBUF and SO_RCVBUF requested. If the system grants less, a receiver's window is a
+    /// quarter of the buffer granted, because the kernel counts its overhead too.
     pub socket_buffer_len: usize,
-    /// Routers that pass a sender's packets on: 1 keeps them on the local network.
+    /// IP_MULTICAST_TTL of a sender's packets: 1 keeps them on the local network.
     pub hops: u8,
-    /// Whether receivers answer to the group instead of the sender, at the port after the group's.
-    /// Damping needs it; both ends must agree.
+    /// Whether receivers send their control packets to the group instead of the sender, at the port
+    /// after the group's. Damping requires it; both ends must agree.
     pub ack_to_group: bool,
 }
 
-/// Octets of a full packet over IPv6: 1500 of an Ethernet frame less 40 of IPv6 and 8 of UDP. The
-/// kernel cuts segments, but no packets that are too long.
+/// Octets of a full packet over IPv6: Ethernet's 1500 less 40 for IPv6 and 8 for UDP. The kernel
+/// refuses segments longer than the MTU.
 const PACKET_V6_LEN: usize = 1452;
 
 impl Default for GroupEndpointConfig {
-    /// The engine's defaults, with user bytes summed once, by UDP.
+    /// The engine's defaults, without XTP's checksum over data, which UDP's covers.
     fn default() -> GroupEndpointConfig {
         GroupEndpointConfig {
             config: Config {
@@ -55,7 +55,7 @@ impl GroupEndpointConfig {
         settings
     }
 
-    /// These settings with messages kept apart: each send is a message, received as one.
+    /// This configuration with message boundaries: each send is a message, received as one.
     #[must_use]
     pub fn messages(mut self) -> GroupEndpointConfig {
         self.config.framing = Framing::Messages;
@@ -77,18 +77,18 @@ impl GroupEndpointConfig {
         }
     }
 
-    /// The largest window the system's buffers hold.
+    /// The largest window for which the system grants socket buffers.
     fn window_max(&self) -> u64 {
         let granted = || -> io::Result<i32> {
             let probe = UdpSocket::bind("127.0.0.1:0")?;
             wire_udp::sys::set_buffers(probe.as_fd(), self.socket_buffer_len);
             wire_udp::sys::option(probe.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
         };
-        // One that cannot be asked is taken at its word.
+        // If the buffer cannot be read back, assume it was granted.
         granted().map_or(u64::MAX, |len| (len as u64 / 4).max(8 << 10))
     }
 
-    /// A socket on the interface that has the address `local`.
+    /// A wire on the interface that has the address `local`.
     pub(super) fn bind_wire(&self, local: IpAddr, scope: u32, port: u16) -> io::Result<UdpWire> {
         let address = match local {
             IpAddr::V4(_) => SocketAddr::new(local, port),
@@ -103,14 +103,14 @@ impl GroupEndpointConfig {
     }
 }
 
-/// Where the receivers of `group` answer to the group: the port after its own.
+/// Where receivers of `group` send control packets to the group: the port after the group's.
 pub(super) fn ack_address(group: SocketAddr) -> SocketAddr {
     let mut to = group;
     to.set_port(group.port().wrapping_add(1).max(1));
     to
 }
 
-/// The scope of an IPv6 group, which names its interface; 0 for none.
+/// The scope of an IPv6 group, which selects its interface; 0 for none.
 pub(super) fn ipv6_scope(group: SocketAddr) -> u32 {
     match group {
         SocketAddr::V4(_) => 0,
@@ -118,7 +118,7 @@ pub(super) fn ipv6_scope(group: SocketAddr) -> u32 {
     }
 }
 
-/// Refuses what is no group.
+/// Refuses an address that is not multicast.
 pub(super) fn check_multicast(group: SocketAddr) -> io::Result<()> {
     if group.ip().is_multicast() {
         return Ok(());

@@ -1,16 +1,16 @@
 //! Reliable multicast: one sender, any number of receivers, each byte sent once for all.
 //!
 //! A group is a multicast address and a port, such as `239.1.2.3:5000`. Receivers join it; a sender
-//! opens a stream to it, waits until as many as it wants are there, and sends. The network copies the
-//! packets, and what anybody loses is sent again. Each receiver is a member the sender knows: it can
-//! say at any time who has what, and who left or fell silent while the others went on.
+//! opens a stream to it, waits for the number of members it wants, and sends. The network copies
+//! the packets, and data lost by any member are retransmitted. The sender knows each member: how
+//! much it has acknowledged, and whether it left or fell silent while the others went on.
 //!
 //! ```
 //! use std::time::Duration;
 //! use towpath::xtp::group::{Receiver, Sender, Settings, Standing};
 //!
 //! let limit = Duration::from_secs(10);
-//! // Which interface: here the loopback, where this example stays.
+//! // The interface to use: here the loopback.
 //! let local = "127.0.0.1".parse()?;
 //! let group = towpath::xtp::group::example_group();
 //!
@@ -39,28 +39,31 @@
 //!
 //! # A file to N named hosts
 //!
-//! 1. Each host runs a [`Receiver`] of the same group, by whatever way programs are started there, and
-//!    accepts streams: a host may get several files at once, each in a stream of its own.
-//! 2. The sender resolves the names, sets [`Config::admitted`] to their addresses, so that nobody else
-//!    joins, and [`Settings::for_members`] to their number. [`Sender::wait_ready`] waits for all;
-//!    when it gives `TimedOut`, [`Sender::members`] shows who is there, hence who is missing.
-//! 3. The first message says what comes: name, length, hash. Bytes of a stream have no borders, so it
-//!    begins with its own length; with [`Settings::messages`] each send is a message instead.
-//! 4. The bytes follow, [`Sender::send`] by [`Sender::send`], 64 KiB at a time.
-//! 5. [`Sender::close`] waits until all members have everything and gives the report: `Done` for who
-//!    has it, `Silent`, `Left`, `Lost` or `Restarted` for who has not, with the number of bytes each
-//!    had. A member is `Done` when its *protocol* has all bytes; whether the file is whole on the disk
-//!    is for the receiver to say, by hash, on a circuit of [`crate::xtp::Endpoint`] to the sender.
-//! 6. A transfer that broke off goes on by a new stream whose first message says from where: the
-//!    smallest `received` of those that lack something, or one stream for each that does.
+//! 1. Each host runs a [`Receiver`] of the same group and accepts streams: a host may receive
+//!    several files at once, each in its own stream.
+//! 2. The sender resolves the names, sets [`Config::admitted`] to their addresses, so that no other
+//!    host joins, and calls [`GroupEndpointConfig::for_members`] with their number.
+//!    [`Sender::wait_ready`] waits for all; after `TimedOut`, [`Sender::members`] lists those that
+//!    joined.
+//! 3. The first message describes the file: name, length, hash. A stream has no message boundaries,
+//!    so it begins with its own length; with [`GroupEndpointConfig::messages`] each send is a
+//!    message.
+//! 4. The content follows, 64 KiB per [`Sender::send`].
+//! 5. [`Sender::close`] waits until all members have acknowledged everything and returns the
+//!    report: `Done` for complete members, `Silent`, `Left`, `Lost` or `Restarted` for the others,
+//!    with the number of bytes each received. `Done` means that the member's *protocol* has all
+//!    bytes; the receiver confirms the file on its disk, by hash, on a circuit of
+//!    [`crate::xtp::Endpoint`].
+//! 6. An aborted transfer resumes in a new stream whose first message carries the offset: the
+//!    smallest `received` of the incomplete members, or one stream for each of them.
 //!
-//! Where the network has no multicast, [`Config::replicate`] names the receivers' addresses and the
-//! sender repeats each packet to each; receivers then listen with [`Receiver::listen`] instead.
-//! A [`Relay`] does the same for some members of a group that others join as ever.
+//! Where the network has no multicast, [`Config::replicate`] lists the receivers' addresses and the
+//! sender sends each packet to each of them; receivers then use [`Receiver::listen`]. A [`Relay`]
+//! does the same for members that multicast does not reach, in a group that others join.
 //!
-//! * [`settings`] - what can be set; the rest is the engine's [`Config`].
+//! * [`config`] - configuration of the two ends; the rest is in the engine's [`Config`].
 //! * [`sender`], [`receiver`] - the two ends.
-//! * [`relay`] - a host between them.
+//! * [`relay`] - a multicast repeater between them.
 
 pub mod config;
 pub mod receiver;
@@ -76,12 +79,12 @@ pub use sender::Sender;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// A group of its own for an example or a test: an address out of 239.192.0.0/14, which no router
-/// passes on (RFC 2365), and a port, both drawn.
+/// A random group for an example or a test: an address of 239.192.0.0/14, the organization-local
+/// scope (RFC 2365 s. 6.2), and a port.
 pub fn example_group() -> SocketAddr {
     let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
     let address = Ipv4Addr::new(239, 192 + a % 4, b, c);
-    // Below the ports that the kernel hands out; the next one is for answers.
+    // Below the kernel's ephemeral ports; the next port is for the receivers' control packets.
     let port = 20_000 + 2 * (u16::from_be_bytes([d, e]) % 5000);
     SocketAddr::from((address, port))
 }

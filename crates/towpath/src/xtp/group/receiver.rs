@@ -1,4 +1,4 @@
-//! The end that receives.
+//! The receiving end of a group.
 
 use super::GroupEndpointConfig;
 use super::config::{ack_address, check_multicast, ipv6_scope};
@@ -12,19 +12,19 @@ use std::time::{Duration, Instant};
 use wire::Wire;
 use wire_udp::UdpWire;
 
-/// A place in a group, with a stream from each sender that is heard.
+/// A member of a group, with a stream from each sender.
 pub struct Receiver {
     endpoint: Endpoint<GroupEndpoint, UdpWire>,
     address: SocketAddr,
 }
 
 impl Receiver {
-    /// Joins `group` on the interface that has the address `local` (unspecified: any; IPv6: the group's
-    /// scope). From then on streams to the group are received, those too that began before.
+    /// Joins `group` on the interface that has the address `local` (unspecified: any; IPv6: the
+    /// group's scope). Streams to the group are received from then on, also those already open.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when `group` is none, or the kernel's.
+    /// `InvalidInput` when `group` is no multicast address.
     pub fn join(
         group: SocketAddr,
         local: IpAddr,
@@ -42,11 +42,7 @@ impl Receiver {
         )
     }
 
-    /// Listens at `local` for senders that repeat their packets to each receiver.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Listens at `local` for senders that replicate their packets to each receiver.
     pub fn listen(local: SocketAddr, settings: &GroupEndpointConfig) -> io::Result<Receiver> {
         let wire = settings.bind_wire(local.ip(), ipv6_scope(local), local.port())?;
         Receiver::new(wire, GroupEndpoint::new(settings.engine_config(None)))
@@ -54,30 +50,30 @@ impl Receiver {
 
     fn new(mut wire: UdpWire, engine: GroupEndpoint) -> io::Result<Receiver> {
         let address = wire.local_addr()?;
-        // The endpoint's helper ends waits whose time is over.
+        // The endpoint's helper thread ends waits that time out.
         wire.set_max_wait(None)?;
-        // A receiver sends no user bytes; the store has no memory until somebody does.
+        // A receiver sends no user data, and an unused send buffer takes no memory.
         let endpoint = Endpoint::new(engine, wire, SEND_BUFFER_LEN)?;
         endpoint.listen(true);
         Ok(Receiver { endpoint, address })
     }
 
-    /// The address it answers from, by which senders name it.
+    /// The source address of its control packets, by which senders identify it.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// The next stream a sender opened; waits for one up to `limit`.
+    /// The next stream a sender opened; waits up to `limit`.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when none came, or the kernel's.
+    /// `TimedOut`.
     pub fn accept(&self, limit: Duration) -> io::Result<Stream> {
         let circuit = self.endpoint.accept(limit)?;
         Ok(Stream { circuit })
     }
 
-    /// The work done so far.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         let count = |pump: &mut driver::Pump<GroupEndpoint, UdpWire>| {
             let engine: &dyn engine::Engine = pump.engine();
@@ -86,17 +82,18 @@ impl Receiver {
         self.endpoint.with_pump(count)
     }
 
-    /// Answers sent, and answers left out because another receiver was heard to give them.
+    /// Control packets sent, and those suppressed because another receiver's made them redundant
+    /// (damping).
     pub fn control_packet_counts(&self) -> (u64, u64) {
         self.endpoint
             .with_pump(|pump| pump.engine().control_counts())
     }
 }
 
-/// Octets of the store of a receiver.
+/// Send buffer length of a receiver.
 const SEND_BUFFER_LEN: usize = 64 << 10;
 
-/// What one sender sends.
+/// The stream of one sender.
 pub struct Stream {
     circuit: driver::Circuit<GroupEndpoint, UdpWire>,
 }
@@ -107,24 +104,25 @@ impl Stream {
         self.circuit.peer()
     }
 
-    /// Receives what there is of a stream, or one message: its length, or None when the sender ended
-    /// it and all is here. The part of a message beyond the buffer is dropped; the length tells.
+    /// Receives the bytes a stream has, or one message. Returns the length, or None when the sender
+    /// ended the stream and all data were received. A message longer than the buffer is truncated;
+    /// the length returned is that of the whole message.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when nothing came for `limit`, `ConnectionReset` when bytes were lost for good, the
-    /// sender gave up or sent this receiver away, or the kernel's.
+    /// `TimedOut` when nothing arrived for `limit`; `ConnectionReset` when bytes were lost and will
+    /// not be retransmitted, or the sender aborted or expelled this receiver.
     #[inline]
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
         self.circuit.recv(buffer, limit)
     }
 
-    /// Receives what there is of a stream without copying it: `take` sees it piece by piece where it
-    /// lies. Gives the length of all pieces, or None as [`recv`](Stream::recv) does.
+    /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.
+    /// Returns their total length, or None as [`recv`](Stream::recv) does.
     ///
     /// # Errors
     ///
-    /// As [`recv`](Stream::recv), and `Unsupported` where messages are kept apart.
+    /// Those of [`recv`](Stream::recv), and `Unsupported` for messages.
     pub fn recv_in_place(
         &mut self,
         take: impl FnMut(&[u8]),
@@ -133,47 +131,38 @@ impl Stream {
         self.circuit.recv_in_place(take, limit)
     }
 
-    /// As [`recv`](Stream::recv), without waiting.
+    /// [`recv`](Stream::recv) without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there, else as `recv`.
+    /// `WouldBlock` when there is nothing to receive, else those of `recv`.
     #[inline]
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.circuit.try_recv(buffer)
     }
 
-    /// Takes in what came and answers it, for a user who has no use for it yet.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Processes arrived packets and sends the control packets due, without reading data.
     pub fn serve(&mut self) -> io::Result<()> {
         self.circuit.drive()
     }
 
-    /// Waits up to `limit` until something may have come.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Waits up to `limit` until packets may have arrived.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.circuit.wait(limit)
     }
 
-    /// A descriptor that is readable when something arrived.
+    /// A descriptor that is readable when packets arrived.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.circuit.descriptor()
     }
 
-    /// Says goodbye. After the end of the stream it waits up to `limit` until the sender has heard
-    /// that everything is here: to go away at once may leave it asking, and calling this receiver
-    /// silent. Before the end it leaves the group.
+    /// Closes the stream. After its end, waits up to `limit` until the sender has the final
+    /// acknowledgement; if it were lost, the sender would repeat its status request and report this
+    /// receiver as silent. Before the end of the stream, leaves the group.
     ///
     /// # Errors
     ///
-    /// `TimedOut` when the sender was not heard again - everything is here all the same - or the
-    /// kernel's.
+    /// `TimedOut` when the sender did not respond; all data have been received nevertheless.
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + limit;
         if !self.circuit.status().finished {

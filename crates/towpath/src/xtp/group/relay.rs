@@ -1,4 +1,4 @@
-//! A host between a group and members that multicast does not reach.
+//! A relay (multicast repeater) between a group and members that multicast does not reach.
 
 use super::config::check_multicast;
 use engine::{Address, Instant};
@@ -11,35 +11,35 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Members a relay serves at most: one socket each, of the 1024 that a process usually has.
+/// Most members of a relay: one socket each, of the usual limit of 1024 descriptors.
 pub const MEMBERS_MAX: usize = 500;
 
-/// How often the loop looks whether to stop.
+/// How often the loop checks whether to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Packets taken from one socket before the others have their turn.
+/// Packets received from one socket before the others are served.
 const PACKETS_PER_SOCKET: usize = 64;
 
-/// What a relay has done.
+/// Counters of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayCounters {
-    /// Packets sent to members.
+    /// Packets repeated to members.
     pub repeated: u64,
-    /// Answers returned to senders.
+    /// Control packets returned to senders.
     pub returned: u64,
     /// Packets that belong to no stream, or are damaged.
     pub rejected: u64,
-    /// Packets that the system took no more of, or refused.
+    /// Packets whose send failed.
     pub unsent: u64,
 }
 
-/// Hears a group and repeats its packets to each member; returns what they answer. Members listen with
-/// [`Receiver::listen`](super::Receiver::listen). To the sender each is a member of the group, at an
-/// address of the relay.
+/// Receives a group's packets, repeats them to each member, and returns the members' control
+/// packets to the sender. Members use [`Receiver::listen`](super::Receiver::listen). The sender
+/// sees each as a member of the group, at an address of the relay.
 pub struct Relay {
     core: Core,
     group: UdpSocket,
-    /// One for each member.
+    /// One per member, whose control packets arrive there.
     proxy_sockets: Vec<UdpSocket>,
     epoll: OwnedFd,
     started_at: std::time::Instant,
@@ -47,12 +47,12 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Joins `group` on the interface that has the address `local` (unspecified: any; IPv6: the group's
-    /// scope), for `members`.
+    /// Joins `group` on the interface that has the address `local` (unspecified: any; IPv6: the
+    /// group's scope), for `members`.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when `group` is none or there are no members or too many, or the kernel's.
+    /// `InvalidInput` when `group` is no multicast address, or there are no or too many members.
     pub fn join(group: SocketAddr, local: IpAddr, members: &[SocketAddr]) -> io::Result<Relay> {
         check_multicast(group)?;
         if !(1..=MEMBERS_MAX).contains(&members.len()) {
@@ -90,7 +90,7 @@ impl Relay {
         })
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> RelayCounters {
         let (repeated, returned) = self.core.forwarded_counts();
         RelayCounters {
@@ -101,11 +101,7 @@ impl Relay {
         }
     }
 
-    /// Where the members' stand-ins are, in the order of the members.
-    ///
-    /// # Errors
-    ///
-    /// None are known for bound sockets.
+    /// The relay's addresses that stand for the members, in the order of the members.
     pub fn proxy_addresses(&self) -> io::Result<Vec<SocketAddr>> {
         self.proxy_sockets
             .iter()
@@ -113,11 +109,11 @@ impl Relay {
             .collect()
     }
 
-    /// Passes packets on until `stop` is set, seen within a tenth of a second.
+    /// Relays packets until `stop` is set, checked every 100 ms.
     ///
     /// # Errors
     ///
-    /// The kernel's, about its own sockets; what cannot be sent is counted.
+    /// Errors of epoll; sends that fail are counted.
     pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut buffer = vec![0; usize::from(u16::MAX)];
         while !stop.load(Ordering::Relaxed) {
@@ -140,14 +136,14 @@ impl Relay {
         Ok(())
     }
 
-    /// Passes on what came to the group's socket, which is the first, or to a stand-in's.
+    /// Relays packets from the group's socket (token 0) or a proxy socket.
     fn relay_packets(&mut self, name: usize, buffer: &mut [u8]) {
         let (heard, socket) = match name.checked_sub(1) {
             None => (ArrivalAddress::Group, &self.group),
             Some(place) => (ArrivalAddress::StandIn(place), &self.proxy_sockets[place]),
         };
         for _ in 0..PACKETS_PER_SOCKET {
-            // An error is that of a packet sent before, which its sender will miss.
+            // An error may be that of an earlier send; the protocol retransmits.
             let Ok((len, from)) = socket.recv_from(buffer) else {
                 return;
             };
@@ -168,7 +164,8 @@ impl Relay {
     }
 }
 
-/// The address a stand-in has: that of the interface, if it is one by which members can be reached.
+/// The address of a proxy socket: `local` if both it and the member are on the loopback, else the
+/// wildcard address.
 fn proxy_host(local: IpAddr, member: SocketAddr) -> IpAddr {
     let alike = local.is_ipv4() == member.is_ipv4();
     if alike && local.is_loopback() && member.ip().is_loopback() {

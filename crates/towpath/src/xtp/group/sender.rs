@@ -1,4 +1,4 @@
-//! The end that sends.
+//! The sending end of a group.
 
 use super::config::{ack_address, check_multicast, ipv6_scope};
 use super::{GroupEndpointConfig, Member};
@@ -20,12 +20,12 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Opens a stream to `group` by the interface that has the address `local` (unspecified: the
-    /// system's choice; IPv6: the group's scope). Receivers hear of it at once and join; more may come later.
+    /// Opens a stream to `group` on the interface that has the address `local` (unspecified: the
+    /// system's choice; IPv6: the group's scope). Receivers join at once; others may join later.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` when `group` is none and nothing is replicated, or the kernel's.
+    /// `InvalidInput` when `group` is no multicast address and nothing is replicated.
     pub fn open(
         group: SocketAddr,
         local: IpAddr,
@@ -50,12 +50,12 @@ impl Sender {
         })
     }
 
-    /// Waits up to `limit` until as many members have joined as the settings ask for.
+    /// Waits up to `limit` until [`super::Config::members_min`] members have joined.
     ///
     /// # Errors
     ///
-    /// `TimedOut` with the number of those who did - [`members`](Sender::members) names them, and the
-    /// sender goes on waiting for the others - or the kernel's.
+    /// `TimedOut`, with the number that joined; [`members`](Sender::members) lists them. The others
+    /// may still join.
     pub fn wait_ready(&mut self, limit: Duration) -> io::Result<()> {
         let end = Instant::now() + limit;
         loop {
@@ -75,66 +75,59 @@ impl Sender {
         }
     }
 
-    /// Takes in what came, and waits up to `limit` for more.
+    /// Processes arrived packets, and waits up to `limit` for more.
     fn serve(&mut self, limit: Duration) -> io::Result<()> {
         let mut none = [0; 1];
         match self.circuit.recv(&mut none, limit) {
-            // A group never sends anything back.
+            // A group sends no user data back.
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::TimedOut => Ok(()),
-            // How the stream ended is for the caller to see.
+            // The caller reads from the status how the stream ended.
             Err(_) if self.circuit.status().closed.is_some() => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Sends bytes, or a message, whole; waits for room up to `limit`, while some member is behind.
+    /// Sends bytes, or a message, whole; waits up to `limit` for space in the send buffer, which
+    /// the slowest member frees.
     ///
     /// # Errors
     ///
-    /// `TimedOut` without room, `InvalidInput` for a message larger than half the store, `BrokenPipe`
-    /// when the stream ended because too few members are left, or the kernel's.
+    /// `TimedOut` without space, `InvalidInput` for a message larger than half the send buffer,
+    /// `BrokenPipe` when the stream ended because too few members are left.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
         self.circuit.send(message, limit)
     }
 
-    /// As [`send`](Sender::send), without waiting.
+    /// [`send`](Sender::send) without waiting.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` without room, else as `send`.
+    /// `WouldBlock` without space, else those of `send`.
     #[inline]
     pub fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.circuit.try_send(message)
     }
 
-    /// Sends everything handed over so far, as far as the members let it.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Sends all submitted data, as far as the send window allows.
     pub fn flush(&mut self) -> io::Result<()> {
         self.circuit.flush()
     }
 
-    /// Waits up to `limit` until something may have changed.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Waits up to `limit` until packets arrived or a timer expired.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
         self.circuit.wait(limit)
     }
 
-    /// Who is, or was, in the group: those that are gone first, then the others by address. Empty
-    /// when receivers are not counted.
+    /// Present and former members: those that are gone first, then the others by address. Empty
+    /// when members are not tracked ([`super::Reliability`]).
     pub fn members(&self) -> Vec<Member> {
         let id = self.circuit.id();
         self.endpoint.with_pump(|pump| pump.engine().members(id))
     }
 
-    /// What happened to members since the last call: joins, leaves, losses.
+    /// Changes of members since the last call: joins, leaves, losses.
     pub fn member_events(&self) -> Vec<Member> {
         self.endpoint.with_pump(|pump| {
             let news = std::iter::from_fn(|| pump.engine().poll_member_event());
@@ -142,22 +135,14 @@ impl Sender {
         })
     }
 
-    /// Takes a member out of the group, which is told so: for one that is too slow for the others.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Expels a member, for example one too slow for the others, and notifies it.
     pub fn expel(&self, member: Address) -> io::Result<()> {
         let id = self.circuit.id();
         self.endpoint
             .command(|engine, now| engine.expel(now, id, member))
     }
 
-    /// Ends the stream after what was sent, and waits for nothing.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Ends the stream after the data submitted, without waiting.
     pub fn finish(&mut self) -> io::Result<()> {
         match std::mem::replace(&mut self.is_finished, true) {
             true => Ok(()),
@@ -165,48 +150,44 @@ impl Sender {
         }
     }
 
-    /// Ends the stream after what was sent, waits up to `limit` until all members have everything, and
-    /// gives the report on each, as [`members`](Sender::members).
+    /// Ends the stream after the data submitted, waits up to `limit` until all members have
+    /// acknowledged everything, and returns [`members`](Sender::members).
     ///
     /// # Errors
     ///
-    /// `TimedOut`, also when no receiver of a group without members was heard; `ConnectionReset` when
-    /// too few members were left; or the kernel's. The report is to be had from `members` then too.
+    /// `TimedOut`, also when members are not tracked and no receiver responded; `ConnectionReset`
+    /// when too few members were left. `members` has the report then too.
     pub fn close(&mut self, limit: Duration) -> io::Result<Vec<Member>> {
         self.finish()?;
         self.circuit.drain(limit)?;
         Ok(self.members())
     }
 
-    /// Ends the stream at once; members are told so.
-    ///
-    /// # Errors
-    ///
-    /// The kernel's.
+    /// Aborts the stream and notifies the members.
     pub fn abort(mut self) -> io::Result<()> {
         self.circuit.abort()
     }
 
-    /// The work done so far.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.endpoint.with_pump(|pump| pump.engine().counters())
     }
 
-    /// Calls of the wire that sent, and that received something.
+    /// Send calls and successful receive calls of the wire.
     pub fn wire_calls(&self) -> (u64, u64) {
         self.endpoint.with_pump(|pump| pump.wire_calls())
     }
 
-    /// A descriptor that is readable when something arrived.
+    /// A descriptor that is readable when packets arrived.
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.circuit.descriptor()
     }
 
-    /// What the sender holds right now.
+    /// Resources the sender holds now.
     pub fn holdings(&self) -> Holdings {
         self.endpoint.with_pump(|pump| pump.engine().holdings())
     }
 }
 
-/// The longest wait between two looks at whether a stream is ready.
+/// The longest wait between two checks whether the members have joined.
 const READY_POLL_INTERVAL: Duration = Duration::from_millis(20);

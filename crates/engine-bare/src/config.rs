@@ -2,31 +2,32 @@
 
 use core::time::Duration;
 
-/// How an endpoint of `bare` behaves. All circuits of an engine share it.
+/// Configuration of an endpoint of `bare`; all its associations share it.
 #[derive(Clone, Debug)]
 pub struct BareConfig {
     /// Octets of a full packet, header included.
     ///
     /// 1472 fills an Ethernet frame of 1500 octets behind an IPv4 (20) and a UDP (8) header.
     pub packet_len: usize,
-    /// User bytes that may be on their way unacknowledged.
+    /// Send window: user bytes that may be in flight.
     ///
     /// 512 KiB is eight segmented sends of 64 KiB: enough that the receiver of a loopback never
-    /// starves the sender, and little enough to stay in a second-level cache.
+    /// blocks the sender, and little enough to stay in a second-level cache.
     pub window: u64,
-    /// The receiver acknowledges at the latest after this, when the window's eighth is not reached.
+    /// Longest delay of an acknowledgement while less than an eighth of the window was read.
     ///
-    /// 10 ms is far under the stall limit and costs 100 packets a second at most.
+    /// 10 ms is far below the RTO and costs at most 100 packets a second.
     pub ack_delay: Duration,
-    /// Without any news from the peer for this long, what is in flight is taken for lost.
+    /// Retransmission timeout of Open and Final. After as long without a packet of the peer, bytes
+    /// in flight are considered lost.
     pub rto: Duration,
-    /// Openings, endings and stalls in a row before the circuit is given up.
+    /// Opens, Finals and loss timeouts in a row before the association times out.
     ///
     /// With 200 ms each, 10 are two seconds.
     pub retries_max: u32,
-    /// Circuits an endpoint holds at most; each takes about 200 bytes.
+    /// Associations of an endpoint, at most; each takes about 200 bytes.
     pub associations_max: usize,
-    /// Makes the tokens of openings. Equal seeds, equal bytes.
+    /// Seed of the tokens of Opens. Equal seeds give equal packets.
     pub seed: u64,
 }
 
