@@ -1,8 +1,11 @@
 //! A group endpoint driven by a script of packets, commands and time steps.
 
-use super::script::{Summary, boundary};
+use super::script::{Summary, boundary, sender};
 use core::time::Duration;
-use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Instant};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, Deliveries, Event,
+    Instant, Note, Protocol, Received, SendFlags,
+};
 use engine_xtp::ErrorControl;
 use engine_xtp::group::{BucketConfig, Config, GroupEndpoint, LateJoin, Reliability};
 use engine_xtp::pdu::{Body, CHECK_AT, HEADER_LEN, Packet, RTN};
@@ -118,7 +121,7 @@ impl FuzzedGroup {
         let mut left = rest;
         match what % 16 {
             0 if self.associations.len() < ASSOCIATIONS_MAX => {
-                if let Ok(id) = self.group.connect(now, Address::Station(u32::MAX)) {
+                if let Ok(id) = self.group.connect(now, &[Address::Station(u32::MAX)]) {
                     self.associations.push(id);
                 }
             }
@@ -158,9 +161,12 @@ impl FuzzedGroup {
     fn write(&mut self, association: AssociationId, bytes: u64) {
         let end = self.written.entry(association).or_default();
         *end = (*end + bytes).min(STORE_MAX);
-        self.group.end_message(association, *end);
+        let flags = SendFlags {
+            push: bytes.is_multiple_of(128),
+            ..SendFlags::END_OF_MESSAGE
+        };
         self.group
-            .submit(self.now, association, *end, bytes.is_multiple_of(128));
+            .submit(self.now, association, *end, flags, &Note::default());
     }
 
     fn timeout(&mut self) {
@@ -213,10 +219,10 @@ impl FuzzedGroup {
     }
 
     fn deliver(&mut self, from: Address, packet: &[u8]) {
-        let mut deliveries: Vec<Delivery> = Vec::new();
+        let mut deliveries = Deliveries::default();
         self.group
-            .handle_packet(self.now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+            .handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             let len = match delivery.bytes {
                 Bytes::Packet(range) => {
                     assert!(range.start >= HEADER_LEN && range.end <= packet.len());
@@ -234,22 +240,20 @@ impl FuzzedGroup {
         for burst in 0.. {
             let mut batch = Batch::new(1);
             self.group.poll_transmit(self.now, &mut batch);
-            let Some((association, _)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            if batch.path().is_none() || batch.is_empty() {
                 break;
-            };
-            batch.extend_checksums(|_| 0);
-            for segment in batch.segments() {
-                let written = self.written.get(&association).copied().unwrap_or(0);
-                let released = self.released.get(&association).copied().unwrap_or(0);
-                let named = &segment.payload;
-                let in_buffer = named.start >= released && named.end <= written;
-                assert!(
-                    named.is_empty() || in_buffer,
-                    "{named:?} of {released}..{written}"
-                );
-                let mut packet = batch.header(segment).to_vec();
-                packet.resize(packet.len() + (named.end - named.start) as usize, 0);
-                self.observe_sent(&packet);
+            }
+            for packet in batch.packets() {
+                let mut octets = Vec::new();
+                batch.write(packet, &mut octets, |store, named, out| {
+                    let association = sender(&batch, store);
+                    let written = self.written.get(&association).copied().unwrap_or(0);
+                    let released = self.released.get(&association).copied().unwrap_or(0);
+                    let in_buffer = named.start >= released && named.end <= written;
+                    assert!(in_buffer, "{named:?} of {released}..{written}");
+                    out.resize(out.len() + (named.end - named.start) as usize, 0);
+                });
+                self.observe_sent(&octets);
             }
             self.events();
             assert!(burst < BURST_MAX, "endless sending");
@@ -261,10 +265,11 @@ impl FuzzedGroup {
         while let Some(event) = self.group.poll_event() {
             match event {
                 Event::Accepted(id, _) => self.associations.push(id),
-                Event::Released(id, position) => {
+                Event::Released(id, range) => {
                     let released = self.released.entry(id).or_default();
-                    assert!(position > *released, "position released twice");
-                    *released = position;
+                    assert_eq!(range.start, *released, "not the next bytes");
+                    assert!(range.end > *released, "position released twice");
+                    *released = range.end;
                 }
                 Event::Closed(id, _) => self.associations.retain(|known| *known != id),
                 _ => {}

@@ -4,7 +4,10 @@
 //! their octets. Lengths, checksums and keys are mostly fixed up, as an attacker would, so that
 //! packets pass the first checks.
 
-use engine::{Address, AssociationId, Batch, Bytes, Delivery, Engine, Event, Framing, Instant};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, Deliveries, Event,
+    Framing, Instant, Note, Protocol, Received, SendFlags, Store,
+};
 use engine_xtp::pdu::{Body, CHECK_AT, Format, HEADER_LEN, Header, Options, Packet, RTN, Service};
 use engine_xtp::{Config, Congestion, ErrorControl, FlowControl, SpanMeaning, Xtp};
 use std::collections::BTreeMap;
@@ -39,6 +42,13 @@ const BOUNDARIES: [u64; 4] = [1 << 32, 1 << 62, 1 << 63, 0];
 pub(crate) fn boundary(what: u8) -> u64 {
     let base = BOUNDARIES[usize::from(what >> 4 & 3)];
     base.wrapping_add(u64::from(what & 7)).wrapping_sub(4)
+}
+
+/// The association that `batch` names as its sender, whose bytes alone its packets carry.
+pub(crate) fn sender(batch: &Batch, store: Store) -> AssociationId {
+    let association = batch.sender().expect("user bytes have a sender");
+    assert_eq!(store, Store::Association(association), "bytes of another");
+    association
 }
 
 /// An endpoint with its inputs and outputs.
@@ -155,7 +165,7 @@ impl FuzzedEndpoint {
         match what % 16 {
             0 if self.associations.len() < 64 => {
                 let to = Address::Station(u32::from(argument % 2));
-                let _ = self.xtp.connect(now, to);
+                let _ = self.xtp.connect(now, &[to]);
             }
             1 => self.write(association, bytes),
             2 => self.xtp.finish(now, association),
@@ -189,9 +199,12 @@ impl FuzzedEndpoint {
     fn write(&mut self, association: AssociationId, bytes: u64) {
         let end = self.written.entry(association).or_default();
         *end = (*end + bytes).min(STORE_MAX);
-        self.xtp.end_message(association, *end);
+        let flags = SendFlags {
+            push: bytes.is_multiple_of(32),
+            ..SendFlags::END_OF_MESSAGE
+        };
         self.xtp
-            .submit(self.now, association, *end, bytes.is_multiple_of(32));
+            .submit(self.now, association, *end, flags, &Note::default());
     }
 
     fn read(&mut self, association: AssociationId) {
@@ -250,10 +263,10 @@ impl FuzzedEndpoint {
         if validated {
             *amplification_credit = i64::MAX / 2;
         }
-        let mut deliveries: Vec<Delivery> = Vec::new();
+        let mut deliveries = Deliveries::default();
         self.xtp
-            .handle_packet(self.now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+            .handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             let len = match delivery.bytes {
                 Bytes::Packet(range) => {
                     assert!(range.start >= HEADER_LEN && range.end <= packet.len());
@@ -271,17 +284,18 @@ impl FuzzedEndpoint {
         loop {
             let mut batch = Batch::new(1 + self.associations.len() % 4);
             self.xtp.poll_transmit(self.now, &mut batch);
-            let Some((association, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
                 break;
             };
-            batch.extend_checksums(|_| 0);
-            for segment in batch.segments() {
-                let written = self.written.get(&association).copied().unwrap_or(0);
-                assert!(segment.payload.is_empty() || segment.payload.end <= written);
-                let mut packet = batch.header(segment).to_vec();
-                let len = (segment.payload.end - segment.payload.start) as usize;
-                packet.resize(packet.len() + len, 0);
-                self.observe_sent(to, &packet);
+            for packet in batch.packets() {
+                let mut octets = Vec::new();
+                batch.write(packet, &mut octets, |store, named, out| {
+                    let association = sender(&batch, store);
+                    let written = self.written.get(&association).copied().unwrap_or(0);
+                    assert!(named.end <= written);
+                    out.resize(out.len() + (named.end - named.start) as usize, 0);
+                });
+                self.observe_sent(path.remote, &octets);
                 burst += 1;
             }
             assert!(burst < BURST_MAX, "endless sending");

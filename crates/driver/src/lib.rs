@@ -5,8 +5,8 @@
 //! ```text
 //! Circuit::try_send      copies it into the send store (sys/producer.rs), without a lock
 //! submit_and_flush       takes the lock of the pump (circuit.rs)
-//! Pump::submit_pending   tells the engine how far the store is filled: Engine::submit
-//! Pump::flush            asks the engine for packets: Engine::poll_transmit (pump/transmit.rs)
+//! Pump::submit_pending   tells the engine how far the store is filled: Associations::submit
+//! Pump::flush            asks the engine for packets: Protocol::poll_transmit (pump/transmit.rs)
 //! Consumer::gather       puts headers in front of the bytes where they lie (sys/ring.rs)
 //! Wire::send             one system call for the batch
 //! ```
@@ -17,6 +17,8 @@
 //!   without a lock and runs the pump once a batch; a helper thread runs the pump while no user
 //!   does, so that acknowledgements and timers go on.
 //! * [`circuit`] - what the user holds: send, receive, flush, wait.
+//! * [`transactions`] - message transactions under any number of calling threads.
+//! * [`RouterHost`] - a router in a thread of its own.
 //! * [`watch`] - readiness of all circuits of an endpoint on one descriptor, for an event loop.
 //! * [`receive_queue`] - received bytes, kept where the wire put them until the user reads them.
 //! * [`lend`] - zero-copy sends: buffers that are lent until the peer has acknowledged them.
@@ -35,16 +37,22 @@ mod demultiplex;
 pub mod endpoint;
 mod helper;
 pub mod lend;
+mod packet_pump;
 mod permits;
 pub mod pump;
 pub mod receive_queue;
+mod router_host;
 mod shared;
 pub mod sys;
+pub mod transactions;
 mod wait_list;
 pub mod watch;
 
 pub use circuit::Circuit;
 pub use circuit_state::CircuitStatus;
 pub use endpoint::{Endpoint, EndpointObserver};
+pub use packet_pump::WireCalls;
 pub use pump::Pump;
+pub use router_host::RouterHost;
+pub use transactions::TransactionEndpoint;
 pub use watch::Watch;

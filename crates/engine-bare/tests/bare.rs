@@ -2,7 +2,10 @@
 
 use driver::receive_queue::{MessageReader, ReadOutcome};
 use driver::sys::{Producer, ring};
-use engine::{Address, AssociationId, Engine, Instant, SplitMix64};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Deliveries, Instant, Protocol, Received,
+    SplitMix64,
+};
 use engine_bare::pdu::{BareHeader, HEADER_LEN, PacketType};
 use engine_bare::{Bare, BareConfig};
 use link::LinkConfig;
@@ -61,7 +64,7 @@ fn hostile_packets_neither_panic_nor_use_unbounded_memory() {
     let mut bare = Bare::new(config);
     bare.listen(true);
     let mut batch = engine::Batch::new(46);
-    let mut deliveries = Vec::new();
+    let mut deliveries = Deliveries::default();
     for step in 0..200_000u64 {
         let header = BareHeader {
             packet_type: [
@@ -79,12 +82,12 @@ fn hostile_packets_neither_panic_nor_use_unbounded_memory() {
         packet.resize(HEADER_LEN + random.below(1500) as usize, 0);
         let from = Address::Station(random.below(3) as u32);
         let now = Instant::from_nanos(step * 1000);
-        bare.handle_packet(now, from, &packet, &mut deliveries);
+        bare.handle_packet(now, Received::new(from, &packet), &mut deliveries);
         let within = |delivery: &engine::Delivery| match &delivery.bytes {
             engine::Bytes::Packet(range) => range.end <= packet.len(),
             engine::Bytes::Reassembled(_) => false,
         };
-        assert!(deliveries.iter().all(within));
+        assert!(deliveries.bytes.iter().all(within));
         deliveries.clear();
         bare.handle_timeout(now);
         batch.clear();
@@ -126,9 +129,9 @@ fn run(count: usize, config: LinkConfig, seed: u64) -> RunOutcome {
     let id = world
         .pump(0)
         .engine()
-        .connect(now, Address::Station(1))
+        .connect(now, &[Address::Station(1)])
         .expect("room for one");
-    let layout = world.pump(0).engine().layout();
+    let layout = world.pump(0).engine().layout(None);
     let (mut producer, consumer) = ring(layout, 64 << 10);
     world.pump(0).attach(id, consumer);
     let mut random = SplitMix64::new(seed);
@@ -149,10 +152,7 @@ fn run(count: usize, config: LinkConfig, seed: u64) -> RunOutcome {
         next = append(&mut producer, &sent, next);
         if next == sent.len() && !finished && world.pump(0).status(id).connected {
             let now = world.now();
-            world
-                .pump(0)
-                .engine()
-                .submit(now, id, producer.position(), true);
+            world.pump(0).engine().push(now, id, producer.position());
             world.pump(0).engine().finish(now, id);
             finished = true;
         }

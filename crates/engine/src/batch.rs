@@ -363,7 +363,7 @@ mod tests {
 
     fn byte_at(store: Store, position: u64) -> u8 {
         let salt = u64::from(store == MESSAGE) * 77;
-        ((position + salt) * 31 >> 2) as u8
+        (((position + salt) * 31) >> 2) as u8
     }
 
     fn copy(store: Store, range: &Range<u64>, out: &mut Vec<u8>) {

@@ -8,7 +8,7 @@ use crate::source_filter;
 use crate::xtp::EndpointConfig;
 use crate::xtp::contexts::{self, EndpointIdentity, SnapshotFn};
 use driver::Endpoint;
-use engine::{AssociationId, Engine};
+use engine::{AssociationId, Associations};
 use engine_xtp::Xtp;
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -148,7 +148,7 @@ pub(crate) fn loopback_packet_len(host: IpAddr) -> Option<usize> {
 
 /// Listens with one endpoint per circuit, so that circuits in different threads share nothing.
 /// `setup` gets the port that distinguishes engines on one address.
-pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
+pub(crate) fn listen<M: Medium, E: Associations + Send + 'static>(
     options: &Options,
     setup: impl Fn(u16) -> EngineSetup<E>,
 ) -> io::Result<Box<dyn Listener>> {
@@ -168,7 +168,7 @@ pub(crate) fn listen<M: Medium, E: Engine + Send + 'static>(
 }
 
 /// Opens circuit `index` to a listener.
-pub(crate) fn connect<M: Medium, E: Engine + Send + 'static>(
+pub(crate) fn connect<M: Medium, E: Associations + Send + 'static>(
     rendezvous: &Rendezvous,
     index: usize,
     options: &Options,
@@ -193,7 +193,7 @@ struct EngineEndpoint<M: Medium, E> {
     buffer_posting: Option<ReceiveBufferPosting<E>>,
 }
 
-impl<M: Medium, E: Engine> EngineEndpoint<M, E> {
+impl<M: Medium, E: Associations> EngineEndpoint<M, E> {
     fn circuit(
         &self,
         circuit: driver::Circuit<E, Traced<M::Wire>>,
@@ -211,7 +211,7 @@ impl<M: Medium, E: Engine> EngineEndpoint<M, E> {
     }
 }
 
-fn open_endpoint<M: Medium, E: Engine + Send + 'static>(
+fn open_endpoint<M: Medium, E: Associations + Send + 'static>(
     opened: OpenedWire<M::Wire>,
     options: &Options,
     setup: EngineSetup<E>,
@@ -231,7 +231,7 @@ fn open_endpoint<M: Medium, E: Engine + Send + 'static>(
     if options.blocking_timeout.is_none() {
         M::disable_receive_timeout(&mut wire)?;
     }
-    let packet_len = setup.engine.layout().packet();
+    let packet_len = setup.engine.layout(None).packet();
     let most = wire.capabilities().packet_max;
     if packet_len > most {
         let text = format!(
@@ -277,7 +277,7 @@ struct EngineListener<M: Medium, E> {
     one_peer: bool,
 }
 
-impl<M: Medium, E: Engine + Send + 'static> Listener for EngineListener<M, E> {
+impl<M: Medium, E: Associations + Send + 'static> Listener for EngineListener<M, E> {
     fn rendezvous(&self) -> io::Result<Rendezvous> {
         let lines: Vec<&str> = self.endpoints.iter().map(|end| end.line.as_str()).collect();
         Ok(Rendezvous {
@@ -301,7 +301,7 @@ impl<M: Medium, E: Engine + Send + 'static> Listener for EngineListener<M, E> {
     }
 }
 
-struct EngineCircuit<E: Engine, W: Wire> {
+struct EngineCircuit<E: Associations, W: Wire> {
     circuit: driver::Circuit<E, W>,
     effective: BTreeMap<String, String>,
     empty_message_error: Option<&'static str>,
@@ -310,7 +310,7 @@ struct EngineCircuit<E: Engine, W: Wire> {
     buffer_posting: Option<ReceiveBufferPosting<E>>,
 }
 
-impl<E: Engine, W: Wire> EngineCircuit<E, W> {
+impl<E: Associations, W: Wire> EngineCircuit<E, W> {
     /// Posts buffers again for `bytes` consumed, once enough have been.
     #[inline]
     fn post_consumed(&mut self, bytes: u64) -> io::Result<()> {
@@ -365,7 +365,7 @@ impl<E: Engine, W: Wire> EngineCircuit<E, W> {
     }
 }
 
-impl<E: Engine + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
+impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
         self.check_message(message)?;
@@ -460,7 +460,7 @@ impl<E: Engine + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     }
 }
 
-impl<E: Engine, W: Wire> Drop for EngineCircuit<E, W> {
+impl<E: Associations, W: Wire> Drop for EngineCircuit<E, W> {
     fn drop(&mut self) {
         // The helper thread ends with the circuit, so unacknowledged data would be lost.
         let _ = self.circuit.drain(CLOSE_TIMEOUT);

@@ -3,7 +3,10 @@
 use capture::{Recorder, Tap, ip};
 use driver::Pump;
 use driver::sys::{Producer, ring};
-use engine::{Address, AssociationId, Engine, Framing, Instant, PacketLen, SplitMix64};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Framing, Instant, PacketLen, Protocol,
+    SplitMix64,
+};
 use engine_xtp::{Config, Xtp};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -115,7 +118,9 @@ pub fn run(script: &Script, recorder: &Recorder) -> Outcome {
     let mut session = Session::new(script, recorder);
     session.pumps[1].engine().listen(true);
     let now = session.now();
-    let id = session.pumps[0].engine().connect(now, Address::Station(2));
+    let id = session.pumps[0]
+        .engine()
+        .connect(now, &[Address::Station(2)]);
     session.attach(0, id.expect("room for one"));
     session.act(0);
     while session.step() {
@@ -191,7 +196,7 @@ impl Session {
     }
 
     fn attach(&mut self, side: usize, id: AssociationId) {
-        let layout = self.pumps[side].engine().layout();
+        let layout = self.pumps[side].engine().layout(None);
         let (producer, consumer) = ring(layout, 512 << 10);
         self.pumps[side].attach(id, consumer);
         self.users[side].circuit = Some((id, producer));
@@ -252,7 +257,7 @@ impl Session {
             // The flush submits the ends of messages, which must precede the finish.
             pump.submit_all_and_flush(now, true)
                 .expect("this wire does not fail");
-            pump.engine().submit(now, id, end, true);
+            pump.engine().push(now, id, end);
             pump.engine().finish(now, id);
             user.done = true;
         }

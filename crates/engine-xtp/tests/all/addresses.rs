@@ -1,6 +1,7 @@
 //! FIRST with an address or traffic specifier that is malformed, unsupported or for another host.
 
-use engine::{Address, Batch, Engine, Instant};
+use crate::user::plain;
+use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received};
 use engine_xtp::pdu::{AddressFormat, Body, DiagValue, Format, Header, Options, Packet};
 use engine_xtp::{Config, Xtp};
 
@@ -24,11 +25,12 @@ fn refusal(body: &[u8]) -> Option<DiagValue> {
         body: Body::Data { data: body },
     }
     .emit_with_checksum(&mut packet);
-    engine.handle_packet(Instant::ZERO, Address::Station(0), &packet, &mut Vec::new());
+    let received = Received::new(Address::Station(0), &packet);
+    engine.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
     let mut batch = Batch::new(1);
     engine.poll_transmit(Instant::ZERO, &mut batch);
-    let segment = batch.segments().first()?;
-    let packet = Packet::parse(batch.header(segment)).expect("a good packet");
+    let packets = plain(&batch);
+    let packet = Packet::parse(packets.first()?).expect("a good packet");
     match packet.body {
         Body::Diag(diag) => Some(diag.value),
         _ => None,

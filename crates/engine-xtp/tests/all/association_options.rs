@@ -1,10 +1,13 @@
 //! Options of an association: rates, priorities, tags, queue limits, services.
 
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
-use crate::user::Plan;
+use crate::user::{Plan, zeros};
 use core::time::Duration;
 use engine::SplitMix64;
-use engine::{Address, AssociationId, Batch, Bytes, CloseReason, Engine, Event, Framing, Instant};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
+    Event, Framing, Instant, Protocol, Received,
+};
 use engine_xtp::config::STUDY_QUEUE_LEN;
 use engine_xtp::pdu::{Format, Header, Options, Service};
 use engine_xtp::{Config, Holdings, RateLimit, Xtp};
@@ -34,7 +37,7 @@ impl EnginePair {
     }
 
     fn open(&mut self) -> AssociationId {
-        let id = self.engines[0].connect(self.now, Address::Station(1));
+        let id = self.engines[0].connect(self.now, &[Address::Station(1)]);
         let id = id.expect("room for one");
         self.settle();
         while let Some(event) = self.engines[1].poll_event() {
@@ -52,24 +55,19 @@ impl EnginePair {
         while packets.len() < most {
             let mut batch = Batch::new(1);
             self.engines[side].poll_transmit(self.now, &mut batch);
-            batch.extend_checksums(|_| 0);
-            let Some(segment) = batch.segments().first() else {
+            if batch.is_empty() {
                 break;
-            };
-            let mut packet = Vec::new();
-            batch.write(segment, &mut packet, |payload, out| {
-                out.resize(out.len() + (payload.end - payload.start) as usize, 0);
-            });
-            packets.push(packet);
+            }
+            packets.extend(zeros(&batch));
         }
         packets
     }
 
     pub fn arrive(&mut self, to: usize, packet: &[u8]) {
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+        self.engines[to].handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             let len = match &delivery.bytes {
                 Bytes::Packet(range) => range.len(),
                 Bytes::Reassembled(bytes) => bytes.len(),
@@ -149,7 +147,7 @@ fn rate_imposed_changed_and_lifted_by_either_end() {
             assert_eq!(ends.engines[sender].rate(from), Some(limit(rate)));
             let before = ends.engines[sender].counters().bytes_sent;
             written += 1_000_000;
-            ends.engines[sender].submit(ends.now, from, written, true);
+            ends.engines[sender].push(ends.now, from, written);
             ends.pass(second);
             let sent = ends.engines[sender].counters().bytes_sent - before;
             let most = u64::from(rate) + 4500;
@@ -204,7 +202,7 @@ fn lowest_sort_sent_first_unsorted_last() {
     let (mut ends, ids) = EnginePair::new(&config, 4);
     for (id, sort) in ids.iter().zip([None, Some(9), Some(2), None]) {
         ends.engines[0].set_sort(*id, sort);
-        ends.engines[0].submit(ends.now, *id, 30_000, true);
+        ends.engines[0].push(ends.now, *id, 30_000);
     }
     let mut order: Vec<u16> = Vec::new();
     for packet in ends.take(0, 40) {
@@ -219,8 +217,8 @@ fn lowest_sort_sent_first_unsorted_last() {
     assert!(order.is_sorted(), "{order:?}");
     // A more urgent association becomes active and is served next.
     ends.engines[0].set_sort(ids[3], Some(1));
-    ends.engines[0].submit(ends.now, ids[3], 60_000, true);
-    ends.engines[0].submit(ends.now, ids[2], 60_000, true);
+    ends.engines[0].push(ends.now, ids[3], 60_000);
+    ends.engines[0].push(ends.now, ids[2], 60_000);
     let next = ends.take(0, 1).remove(0);
     let sort = Header::parse(&next).expect("a good packet").sort;
     assert!(sort == 1 || sort == 2, "{sort}");
@@ -237,7 +235,7 @@ fn users_and_control_served_by_priority() {
     let peer = |at: usize| ends.pairs[&ids[at]];
     assert_eq!(associations, [peer(2), peer(1), peer(0)]);
     for id in &ids {
-        ends.engines[0].submit(ends.now, *id, 200_000, true);
+        ends.engines[0].push(ends.now, *id, 200_000);
     }
     for packet in ends.take(0, 1000) {
         ends.arrive(1, &packet);
@@ -323,7 +321,7 @@ fn oqmax_and_iqmax_bound_buffered_bytes() {
         ..Config::default()
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
-    ends.engines[0].submit(ends.now, ids[0], 100_000, true);
+    ends.engines[0].push(ends.now, ids[0], 100_000);
     ends.take(0, 1000);
     let kept = ends.engines[0].bytes_in_flight(ids[0]);
     assert!((4000..=STUDY_QUEUE_LEN / 2).contains(&kept), "{kept}");
@@ -332,7 +330,7 @@ fn oqmax_and_iqmax_bound_buffered_bytes() {
         ..Config::default()
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
-    ends.engines[0].submit(ends.now, ids[0], 1_000_000, true);
+    ends.engines[0].push(ends.now, ids[0], 1_000_000);
     ends.settle();
     assert_eq!(ends.engines[1].counters().bytes_delivered, STUDY_QUEUE_LEN);
 }
@@ -345,7 +343,7 @@ fn configured_rtt_sets_first_wtimer() {
     };
     let mut engine = Xtp::new(config);
     let start = Instant::from_nanos(5);
-    engine.connect(start, Address::Station(1)).expect("room");
+    engine.connect(start, &[Address::Station(1)]).expect("room");
     engine.poll_transmit(start, &mut Batch::new(1));
     assert_eq!(
         engine.poll_timeout(),
@@ -410,7 +408,7 @@ fn bulk_data_fills_posted_buffers() {
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
     let peer = ends.pairs[&ids[0]];
-    ends.engines[0].submit(ends.now, ids[0], 3_000_000, true);
+    ends.engines[0].push(ends.now, ids[0], 3_000_000);
     ends.settle();
     let first = ends.engines[1].counters().bytes_delivered;
     assert_eq!(

@@ -4,9 +4,13 @@
 //! pair. All orders are tried, so all reachable pairs are seen, and each leads to the end.
 
 use crate::choices::Choices;
+use crate::user::zeros;
 use core::fmt::Write;
 use core::hash::Hasher;
-use engine::{Address, AssociationId, Batch, CloseReason, Delivery, Engine, Event, Instant};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Event,
+    Instant, Protocol, Received,
+};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Config, Holdings, Xtp};
 use std::collections::{BTreeSet, VecDeque};
@@ -64,7 +68,7 @@ impl CloseRun {
         };
         let mut engines = [engine(1), engine(2)];
         engines[1].listen(true);
-        let id = engines[0].connect(Instant::ZERO, Address::Station(1));
+        let id = engines[0].connect(Instant::ZERO, &[Address::Station(1)]);
         CloseRun {
             engines,
             ids: [Some(id.expect("room for one")), None],
@@ -175,17 +179,17 @@ impl CloseRun {
         let id = self.ids[side].expect("an association");
         let engine = &mut self.engines[side];
         match self.acts[side].pop_front().expect("an act") {
-            Send => engine.submit(self.now, id, BYTES, true),
+            Send => engine.push(self.now, id, BYTES),
             Finish | Answer => engine.finish(self.now, id),
             Abort => engine.abort(self.now, id),
         }
     }
 
     fn deliver(&mut self, to: usize, packet: &[u8]) {
-        let mut deliveries: Vec<Delivery> = Vec::new();
+        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+        self.engines[to].handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             let engine::Bytes::Packet(range) = delivery.bytes else {
                 panic!("nothing can arrive out of order");
             };
@@ -221,13 +225,7 @@ impl CloseRun {
                 if batch.is_empty() {
                     break;
                 }
-                batch.extend_checksums(|_| 0);
-                for segment in batch.segments() {
-                    let mut packet = batch.header(segment).to_vec();
-                    let len = segment.payload.end - segment.payload.start;
-                    packet.resize(packet.len() + len as usize, 0);
-                    self.in_flight[1 - side].push_back(packet);
-                }
+                self.in_flight[1 - side].extend(zeros(&batch));
             }
             while let Some(event) = self.engines[side].poll_event() {
                 self.handle_event(side, event);

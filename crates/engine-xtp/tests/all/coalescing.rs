@@ -1,8 +1,12 @@
 //! Coalescing of short messages: which are sent at once, which wait, and for how long. Draining.
 
 use crate::pair::both;
+use crate::user::zeros;
 use core::time::Duration;
-use engine::{Address, AssociationId, Batch, Engine, Event, Framing, Instant};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Deliveries, Event, Framing,
+    Instant, Note, Protocol, Received, SendFlags,
+};
 use engine_xtp::pdu::{HEADER_LEN, Header, Options};
 use engine_xtp::{Config, Xtp};
 
@@ -18,7 +22,7 @@ impl EnginePair {
         let mut engines = both(config, 9).map(Xtp::new);
         let now = Instant::from_nanos(1_000_000);
         engines[1].listen(true);
-        let id = engines[0].connect(now, Address::Station(1));
+        let id = engines[0].connect(now, &[Address::Station(1)]);
         let id = id.expect("room for one");
         let mut ends = EnginePair {
             engines,
@@ -43,21 +47,15 @@ impl EnginePair {
             if batch.is_empty() {
                 return packets;
             }
-            batch.extend_checksums(|_| 0);
-            for segment in batch.segments() {
-                let mut packet = batch.header(segment).to_vec();
-                let len = segment.payload.end - segment.payload.start;
-                packet.resize(packet.len() + len as usize, 0);
-                packets.push(packet);
-            }
+            packets.extend(zeros(&batch));
         }
     }
 
     fn arrive(&mut self, to: usize, packet: &[u8]) {
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(self.now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+        self.engines[to].handle_packet(self.now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             let engine::Bytes::Packet(range) = delivery.bytes else {
                 continue;
             };
@@ -81,7 +79,13 @@ impl EnginePair {
     }
 
     fn write(&mut self, end: u64) -> Vec<u64> {
-        self.engines[0].submit(self.now, self.ids[0], end, false);
+        self.engines[0].submit(
+            self.now,
+            self.ids[0],
+            end,
+            SendFlags::NONE,
+            &Note::default(),
+        );
         self.sent_lens()
     }
 
@@ -153,7 +157,7 @@ fn coalescing_bounded_by_delay_and_push() {
     ends.pass(Duration::from_millis(1));
     assert_eq!(ends.sent_lens(), [128]);
     assert!(ends.write(256).is_empty());
-    ends.engines[0].submit(ends.now, ends.ids[0], 300, true);
+    ends.engines[0].push(ends.now, ends.ids[0], 300);
     assert_eq!(ends.sent_lens(), [108]);
     let mut undelayed = EnginePair::new(&Config {
         coalesce_delay: Duration::ZERO,
@@ -169,7 +173,7 @@ fn ack_releases_coalesced_message() {
         coalesce_delay: Duration::from_secs(9),
         ..Config::default()
     });
-    ends.engines[0].submit(ends.now, ends.ids[0], 64, false);
+    ends.engines[0].submit(ends.now, ends.ids[0], 64, SendFlags::NONE, &Note::default());
     ends.settle();
     assert!(ends.write(128).is_empty());
     // The status timer requests an ACK, which releases the delayed message.
@@ -228,10 +232,10 @@ fn end_of_message_not_delayed() {
         ..config()
     });
     for end in [64, 128, 192] {
-        ends.engines[0].end_message(ends.ids[0], end);
+        ends.engines[0].end_message(ends.now, ends.ids[0], end);
     }
     assert_eq!(ends.write(192), [64, 64, 64]);
-    ends.engines[0].end_message(ends.ids[0], 256);
+    ends.engines[0].end_message(ends.now, ends.ids[0], 256);
     assert_eq!(ends.write(256), [64]);
 }
 
@@ -240,7 +244,7 @@ fn end_of_message_not_delayed() {
 fn drained_only_after_peer_knows_end_under_loss() {
     for lost in 0..12 {
         let mut ends = EnginePair::new(&Config::default());
-        ends.engines[0].submit(ends.now, ends.ids[0], 5000, true);
+        ends.engines[0].push(ends.now, ends.ids[0], 5000);
         ends.engines[0].finish(ends.now, ends.ids[0]);
         let (mut sent, mut finished) = (0, false);
         while ends.engines[0].bytes_in_flight(ends.ids[0]) > 0 {

@@ -1,6 +1,10 @@
 //! Malformed, forged and excessive packets: rejected, counted, and bounded in memory and replies.
 
-use engine::{Address, AssociationId, Batch, Delivery, Engine, Event, Instant, SplitMix64};
+use crate::user::zeros;
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Deliveries, Delivery, Event,
+    Instant, Protocol, Received, SplitMix64,
+};
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Diag, DiagCode, DiagValue, Endpoints, Format, HEADER_LEN,
     Header, Options, Packet, RTN, Reject, SPAN_LEN, Service, Spans, TrafficSpec,
@@ -61,7 +65,7 @@ struct Victim {
     xtp: Xtp,
     now: Instant,
     sent: Vec<(Address, Vec<u8>)>,
-    delivered: Vec<Delivery>,
+    delivered: Deliveries,
 }
 
 impl Victim {
@@ -72,13 +76,13 @@ impl Victim {
             xtp,
             now: at(1000),
             sent: Vec::new(),
-            delivered: Vec::new(),
+            delivered: Deliveries::default(),
         }
     }
 
     fn hit(&mut self, from: Address, packet: &[u8]) {
         self.xtp
-            .handle_packet(self.now, from, packet, &mut self.delivered);
+            .handle_packet(self.now, Received::new(from, packet), &mut self.delivered);
         self.drain();
     }
 
@@ -87,16 +91,12 @@ impl Victim {
         loop {
             let mut batch = Batch::new(8);
             self.xtp.poll_transmit(self.now, &mut batch);
-            let Some((_, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
                 return;
             };
-            batch.extend_checksums(|_| 0);
-            for segment in batch.segments() {
-                let mut packet = batch.header(segment).to_vec();
-                let len = (segment.payload.end - segment.payload.start) as usize;
-                packet.resize(packet.len() + len, 0);
-                self.sent.push((to, packet));
-            }
+            let packets = zeros(&batch);
+            self.sent
+                .extend(packets.into_iter().map(|packet| (path.remote, packet)));
         }
     }
 
@@ -106,7 +106,7 @@ impl Victim {
 
     /// Opens an association from the victim to `PEER` and answers it; returns its id and key.
     fn connected(&mut self) -> (AssociationId, u64) {
-        let id = self.xtp.connect(self.now, PEER).expect("room for one");
+        let id = self.xtp.connect(self.now, &[PEER]).expect("room for one");
         self.drain();
         let (_, packet) = self.sent.pop().expect("a FIRST");
         let header = Header::parse(&packet).expect("a good packet");
@@ -164,7 +164,7 @@ fn forged_keys_and_foreign_sources_ignored() {
 fn ack_of_unsent_data_rejected() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
-    victim.xtp.submit(victim.now, id, 10_000, true);
+    victim.xtp.push(victim.now, id, 10_000);
     victim.drain();
     let sync = Header::parse(&victim.sent.last().expect("data").1)
         .expect("good")
@@ -199,7 +199,7 @@ fn decreasing_alloc_ignored() {
     let sync = 0;
     victim.hit(PEER, &victim.report(key, 0, 5, sync, &[]));
     victim.sent.clear();
-    victim.xtp.submit(victim.now, id, 100_000, true);
+    victim.xtp.push(victim.now, id, 100_000);
     victim.drain();
     assert_eq!(victim.xtp.bytes_in_flight(id), 100_000);
 }
@@ -208,7 +208,7 @@ fn decreasing_alloc_ignored() {
 fn retransmission_request_below_una_rejected() {
     let mut victim = Victim::new(Config::default());
     let (id, key) = victim.connected();
-    victim.xtp.submit(victim.now, id, 10_000, true);
+    victim.xtp.push(victim.now, id, 10_000);
     victim.drain();
     victim.hit(PEER, &victim.report(key, 5000, 1 << 20, 0, &[]));
     victim.hit(PEER, &victim.report(key, 0, 1 << 20, 0, &[(1440, 2880)]));
@@ -272,7 +272,7 @@ fn amplification_limit_holds_for_user_data() {
     let Some(Event::Accepted(id, _)) = victim.xtp.poll_event() else {
         panic!("not accepted");
     };
-    victim.xtp.submit(victim.now, id, 100_000, true);
+    victim.xtp.push(victim.now, id, 100_000);
     victim.drain();
     while victim.now < at(20 * SECOND) {
         victim.now = victim.xtp.poll_timeout().expect("a timer").max(victim.now);
@@ -315,7 +315,7 @@ fn second_end_or_data_after_end_rejected() {
     victim.hit(PEER, &data(Options::NONE, 8, b"9"));
     victim.hit(PEER, &data(Options::NONE, u64::MAX, b"9"));
     assert_eq!(victim.rejected(Reject::State), 4);
-    assert_eq!(victim.delivered.len(), 1);
+    assert_eq!(victim.delivered.bytes.len(), 1);
 }
 
 #[test]
@@ -386,8 +386,8 @@ fn random_packets_bounded_memory() {
                 engine::Bytes::Packet(range) => range.end <= packet.len(),
                 engine::Bytes::Reassembled(bytes) => !bytes.is_empty(),
             };
-            assert!(victim.delivered.iter().all(within));
-            delivered += victim.delivered.len();
+            assert!(victim.delivered.bytes.iter().all(within));
+            delivered += victim.delivered.bytes.len();
             victim.delivered.clear();
             if let Some((_, sent)) = victim.sent.last()
                 && let Ok(parsed) = Packet::parse(sent)
@@ -398,7 +398,7 @@ fn random_packets_bounded_memory() {
             victim.sent.clear();
             victim.now = at(1000 + step * 100_000);
             victim.xtp.handle_timeout(victim.now);
-            victim.xtp.submit(victim.now, id, step, true);
+            victim.xtp.push(victim.now, id, step);
             while victim.xtp.poll_event().is_some() {}
             let holdings = victim.xtp.holdings();
             assert!(holdings.associations <= 6 && holdings.quarantined <= 20);

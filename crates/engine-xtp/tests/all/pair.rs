@@ -2,7 +2,10 @@
 //! The harness checks the invariants at every step of a run.
 
 use crate::user::{Plan, User};
-use engine::{Address, Batch, CloseReason, Counters, Engine, Event, Instant, SplitMix64};
+use engine::{
+    Address, Associations, Batch, CloseReason, Counters, Deliveries, Event, Instant, Protocol,
+    Received, SplitMix64,
+};
 use engine_xtp::config::Holdings;
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketV3};
 use engine_xtp::pdu::{Body, Header, Packet, Version};
@@ -121,7 +124,7 @@ pub fn run(configs: [Config; 2], plans: [Plan; 2], path: impl Into<Path>, seed: 
     let version = configs[0].version;
     let mut engines = configs.map(Xtp::new);
     engines[1].listen(true);
-    let id = engines[0].connect(Instant::ZERO, Address::Station(1));
+    let id = engines[0].connect(Instant::ZERO, &[Address::Station(1)]);
     users[0].attach(id.expect("room for one"));
     let links = [0, 1].map(|side| Link::new(path.link, seed, side));
     let mut world = PairSim {
@@ -208,10 +211,10 @@ impl PairSim {
 
     fn arrive(&mut self, to: usize, packet: &[u8]) {
         let now = self.now();
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let from = Address::Station(1 - to as u32);
-        self.engines[to].handle_packet(now, from, packet, &mut deliveries);
-        for delivery in deliveries {
+        self.engines[to].handle_packet(now, Received::new(from, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             self.users[to].deliver(delivery, packet);
         }
         self.take_events(to);
@@ -241,9 +244,9 @@ impl PairSim {
             if batch.is_empty() {
                 break;
             }
-            sent += batch.segments().len();
+            sent += batch.packets().len();
             assert!(sent < BURST_MAX, "endless transmission");
-            for packet in self.users[side].gather(&mut batch) {
+            for packet in self.users[side].gather(&batch) {
                 self.carry(side, packet);
             }
             self.take_events(side);

@@ -3,7 +3,7 @@
 use crate::pair::{MS, both, clean, joined, messages, run, seeds};
 use crate::star::{LONG, Sent, Star};
 use crate::user::Plan;
-use engine::{Address, AssociationId, CloseReason, Engine, SplitMix64};
+use engine::{Address, AssociationId, CloseReason, Protocol, SplitMix64};
 use engine_xtp::pdu::Version;
 use engine_xtp::pdu::v3::{HeaderV3, PacketKind, RTN_V3};
 use engine_xtp::{Config, Holdings, RateLimit, RouterConfig, Xtp};

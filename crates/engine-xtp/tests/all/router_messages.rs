@@ -3,8 +3,9 @@
 use crate::pair::{clean, messages, seeds};
 use crate::paths::{config, plan, star};
 use crate::star::LONG;
+use crate::user::plain;
 use core::time::Duration;
-use engine::{Address, Batch, Engine, Instant, SplitMix64};
+use engine::{Address, Associations, Batch, Deliveries, Instant, Protocol, Received, SplitMix64};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, InformationSegment, PacketV3, RTN_V3};
 use engine_xtp::pdu::{DiagCode, Options, Version};
 use engine_xtp::{Config, Router, RouterConfig, Xtp};
@@ -25,26 +26,29 @@ fn routing_loop_ended_by_ttl() {
         ..config()
     });
     let now = Instant::ZERO;
-    xtp.connect(now, Address::Station(9)).expect("room");
+    xtp.connect(now, &[Address::Station(9)]).expect("room");
     let mut batch = Batch::new(1);
     xtp.poll_transmit(now, &mut batch);
-    let segment = batch.segments()[0].clone();
-    let mut first = Vec::new();
-    batch.write(&segment, &mut first, |_, _| {});
+    let first = plain(&batch).remove(0);
     let mut waiting = vec![(0usize, 5u32, first)];
     let mut carried = 0;
     while let Some((to, from, packet)) = waiting.pop() {
         carried += 1;
         assert!(carried < 200, "the packet loops");
-        routers[to].handle_packet(now, Address::Station(from), &packet, &mut Vec::new());
+        let from = Address::Station(from);
+        routers[to].handle_packet(
+            now,
+            Received::new(from, &packet),
+            &mut Deliveries::default(),
+        );
         loop {
             let mut batch = Batch::new(1);
             routers[to].poll_transmit(now, &mut batch);
-            let Some((_, Address::Station(next))) = batch.destination() else {
+            let Some(Address::Station(next)) = batch.path().map(|path| path.remote) else {
                 break;
             };
             if next < 3 {
-                let packet = batch.header(&batch.segments()[0]).to_vec();
+                let packet = plain(&batch).remove(0);
                 waiting.push((next as usize, to as u32, packet));
             }
         }
@@ -70,15 +74,16 @@ fn send_to_idle(body: BodyV3<'_>) -> Vec<Vec<u8>> {
         ttl: 1,
     };
     let packet = PacketV3 { header, body }.emit(Version::V36);
-    xtp.handle_packet(Instant::ZERO, Address::Station(1), &packet, &mut Vec::new());
+    let received = Received::new(Address::Station(1), &packet);
+    xtp.handle_packet(Instant::ZERO, received, &mut Deliveries::default());
     let mut answers = Vec::new();
     loop {
         let mut batch = Batch::new(1);
         xtp.poll_transmit(Instant::ZERO, &mut batch);
-        let Some(segment) = batch.segments().first() else {
+        if batch.is_empty() {
             return answers;
-        };
-        answers.push(batch.header(segment).to_vec());
+        }
+        answers.extend(plain(&batch));
         assert!(
             answers[answers.len() - 1].len() <= packet.len(),
             "the reply is longer than the request"
@@ -155,7 +160,11 @@ fn router_survives_mutated_packets() {
                 continue;
             }
             let from = Address::Station(random.below(4) as u32);
-            victim.handle_packet(now, from, &packet, &mut Vec::new());
+            victim.handle_packet(
+                now,
+                Received::new(from, &packet),
+                &mut Deliveries::default(),
+            );
             now = now + Duration::from_micros(random.below(1 << 20));
             victim.handle_timeout(now);
             assert!(

@@ -1,9 +1,12 @@
 //! Transactions, datagrams, supervised opening, keepalive, reservation, rate.
 
 use crate::pair::{MS, Outcome, both, clean, joined, run, seeds};
-use crate::user::Plan;
+use crate::user::{Plan, zeros};
 use core::time::Duration;
-use engine::{Address, Batch, CloseReason, Engine, Event, Framing, Instant};
+use engine::{
+    Address, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Event, Framing,
+    Instant, Protocol, Received,
+};
 use engine_xtp::config::RateLimit;
 use engine_xtp::pdu::{DiagValue, Format, Header, Options, Service};
 use engine_xtp::{Config, FlowControl, Holdings, Xtp};
@@ -180,7 +183,7 @@ fn reservation_sends_only_posted_bytes() {
     };
     let (mut sender, mut receiver) = connected(config);
     let now = Instant::from_nanos(5_000_000);
-    sender.0.submit(now, sender.1, 10_000, true);
+    sender.0.push(now, sender.1, 10_000);
     exchange(now, &mut sender.0, &mut receiver.0);
     assert_eq!(receiver.0.counters().bytes_delivered, 0);
     receiver.0.post(now, receiver.1, 3000);
@@ -200,7 +203,7 @@ fn supervised_open_answered_after_user_decision() {
         let now = Instant::from_nanos(1);
         ends[1].listen(true);
         let id = ends[0]
-            .connect(now, Address::Station(1))
+            .connect(now, &[Address::Station(1)])
             .expect("room for one");
         let [first, second] = &mut ends;
         exchange(now, first, second);
@@ -270,7 +273,7 @@ fn connected(config: Config) -> ((Xtp, engine::AssociationId), (Xtp, engine::Ass
     let now = Instant::from_nanos(1_000_000);
     second.listen(true);
     let id = first
-        .connect(now, Address::Station(1))
+        .connect(now, &[Address::Station(1)])
         .expect("room for one");
     exchange(now, &mut first, &mut second);
     assert_eq!(first.poll_event(), Some(Event::Connected(id)));
@@ -294,15 +297,13 @@ fn exchange(now: Instant, first: &mut Xtp, second: &mut Xtp) {
 fn carry(now: Instant, from: &mut Xtp, to: &mut Xtp, station: u32) -> bool {
     let mut batch = Batch::new(1);
     from.poll_transmit(now, &mut batch);
-    batch.extend_checksums(|_| 0);
-    for segment in batch.segments() {
-        let mut packet = batch.header(segment).to_vec();
-        packet.resize(
-            packet.len() + (segment.payload.end - segment.payload.start) as usize,
-            0,
+    for packet in zeros(&batch) {
+        let mut deliveries = Deliveries::default();
+        to.handle_packet(
+            now,
+            Received::new(Address::Station(station), &packet),
+            &mut deliveries,
         );
-        let mut deliveries = Vec::new();
-        to.handle_packet(now, Address::Station(station), &packet, &mut deliveries);
     }
     !batch.is_empty()
 }

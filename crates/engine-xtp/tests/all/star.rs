@@ -1,8 +1,10 @@
 //! A star network in virtual time: stations around routers, each with a link of its own.
 
 use crate::pair::MS;
-use crate::user::{Plan, User};
-use engine::{Address, Batch, Delivery, Engine, Event, Instant};
+use crate::user::{Plan, User, plain};
+use engine::{
+    Address, Associations, Batch, Deliveries, Delivery, Event, Instant, Protocol, Received,
+};
 use engine_xtp::pdu::Version;
 use engine_xtp::pdu::v3::HeaderV3;
 use engine_xtp::{Config, Router, RouterConfig, Xtp};
@@ -113,7 +115,7 @@ impl Star {
     pub fn open(&mut self, from: u32, to: u32, plan: &Plan) {
         let (now, config) = (self.now(), self.config.clone());
         let (xtp, users) = self.station(from);
-        let id = xtp.connect(now, Address::Station(to)).expect("room");
+        let id = xtp.connect(now, &[Address::Station(to)]).expect("room");
         let mut user = User::new(plan, &config);
         user.attach(id);
         users.push(user);
@@ -163,15 +165,15 @@ impl Star {
 
     fn arrive(&mut self, to: u32, from: u32, packet: &[u8]) {
         let now = self.now();
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let from = Address::Station(from);
         match self.nodes.get_mut(&to) {
             Some(Node::Router(router)) => {
-                router.handle_packet(now, from, packet, &mut deliveries);
+                router.handle_packet(now, Received::new(from, packet), &mut deliveries);
             }
             Some(Node::Endpoint(xtp, _)) => {
-                xtp.handle_packet(now, from, packet, &mut deliveries);
-                self.deliver(to, deliveries, packet);
+                xtp.handle_packet(now, Received::new(from, packet), &mut deliveries);
+                self.deliver(to, deliveries.bytes, packet);
             }
             None => {}
         }
@@ -224,11 +226,9 @@ impl Star {
             let packets = match self.nodes.get_mut(&station) {
                 Some(Node::Endpoint(xtp, users)) => {
                     xtp.poll_transmit(now, &mut batch);
-                    let Some((id, _)) = batch.destination() else {
-                        break;
-                    };
-                    match users.iter().find(|user| user.has(id)) {
-                        Some(user) => user.gather(&mut batch),
+                    let is_sender = |user: &&User| batch.sender().is_some_and(|id| user.has(id));
+                    match users.iter().find(is_sender) {
+                        Some(user) => user.gather(&batch),
                         None => plain(&batch),
                     }
                 }
@@ -238,7 +238,7 @@ impl Star {
                 }
                 None => return,
             };
-            let Some((_, Address::Station(to))) = batch.destination() else {
+            let Some(Address::Station(to)) = batch.path().map(|path| path.remote) else {
                 break;
             };
             if packets.is_empty() {
@@ -293,13 +293,6 @@ impl Star {
             }
         }
     }
-}
-
-fn plain(batch: &Batch) -> Vec<Vec<u8>> {
-    let packets = batch.segments().iter();
-    packets
-        .map(|segment| batch.header(segment).to_vec())
-        .collect()
 }
 
 /// Long enough for all routes to be released after the last association ended.

@@ -2,7 +2,7 @@
 
 use crate::association_options::EnginePair;
 use core::time::Duration;
-use engine::Engine;
+use engine::{Associations, AssociationsExt, Protocol};
 use engine_xtp::pdu::{Format, HEADER_LEN, Header, Options};
 use engine_xtp::{Config, StatusRequestKind};
 
@@ -14,7 +14,7 @@ fn null_data_carries_status_request() {
         ..Config::default()
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
-    ends.engines[0].submit(ends.now, ids[0], 100, true);
+    ends.engines[0].push(ends.now, ids[0], 100);
     ends.now = ends.now + Duration::from_millis(5);
     let mut kinds = Vec::new();
     for _ in 0..20 {
@@ -50,7 +50,7 @@ fn null_data_carries_status_request() {
 #[test]
 fn request_ack_sends_one_sreq_until_answered() {
     let (mut ends, ids) = EnginePair::new(&Config::default(), 1);
-    ends.engines[0].submit(ends.now, ids[0], 100, true);
+    ends.engines[0].push(ends.now, ids[0], 100);
     ends.settle();
     assert!(
         ends.engines[0].bytes_in_flight(ids[0]) > 0,
@@ -88,7 +88,7 @@ fn dreq_answered_after_user_consumed() {
         ..Config::default()
     };
     let (mut ends, ids) = EnginePair::new(&config, 1);
-    ends.engines[0].submit(ends.now, ids[0], 4500, true);
+    ends.engines[0].push(ends.now, ids[0], 4500);
     ends.settle();
     assert!(
         ends.engines[0].bytes_in_flight(ids[0]) > 0,

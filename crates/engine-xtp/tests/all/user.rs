@@ -1,9 +1,13 @@
 //! A user of one association: its send buffer, what it received, and its plan for both.
 
 use core::time::Duration;
-use engine::{AssociationId, Batch, Bytes, CloseReason, Delivery, Engine, Event, Framing, Instant};
+use engine::{
+    AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Delivery, Event,
+    Framing, Instant, Note, SendFlags, Store,
+};
 use engine_xtp::{Config, FlowControl, Xtp};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// The plan of one side.
 #[derive(Clone, Debug, Default)]
@@ -109,12 +113,13 @@ impl User {
     pub fn handle_event(&mut self, event: Event) {
         let mine = |id: &AssociationId| self.id == Some(*id);
         match event {
-            Event::Released(id, position) if mine(&id) => {
+            Event::Released(id, range) if mine(&id) => {
                 assert!(
-                    position <= self.store.len() as u64,
+                    range.end <= self.store.len() as u64,
                     "released bytes that were never written"
                 );
-                self.released = self.released.max(position);
+                assert_eq!(range.start, self.released, "not the next bytes");
+                self.released = range.end;
             }
             Event::Finished(id) if mine(&id) => {
                 assert!(!self.peer_finished, "the stream ended twice");
@@ -176,11 +181,15 @@ impl User {
             self.store.extend_from_slice(bytes);
             self.plan.pop_front();
             if self.framing == Framing::Messages {
-                engine.end_message(id, self.store.len() as u64);
+                engine.end_message(now, id, self.store.len() as u64);
             }
         }
         if self.store.len() > before {
-            engine.submit(now, id, self.store.len() as u64, !self.never_pushes);
+            let flags = SendFlags {
+                push: !self.never_pushes,
+                ..SendFlags::NONE
+            };
+            engine.submit(now, id, self.store.len() as u64, flags, &Note::default());
         }
         if self.plan.is_empty() && !self.done && (self.peer_finished || !self.answers) {
             engine.finish(now, id);
@@ -189,33 +198,21 @@ impl User {
     }
 
     /// The packets of `batch` with their user bytes.
-    pub fn gather(&self, batch: &mut Batch) -> Vec<Vec<u8>> {
-        let (id, _) = batch.destination().expect("a batch goes somewhere");
-        let store = |range: &std::ops::Range<u64>| {
-            if range.is_empty() {
-                return &[][..];
-            }
+    pub fn gather(&self, batch: &Batch) -> Vec<Vec<u8>> {
+        assert!(batch.path().is_some(), "a batch goes somewhere");
+        let copy = |store: Store, range: &Range<u64>, out: &mut Vec<u8>| {
             assert_eq!(
-                Some(id),
-                self.id,
+                Some(store),
+                self.id.map(Store::Association),
                 "an association without a user sent bytes"
             );
             assert!(
                 range.start >= self.released,
                 "a packet names released bytes"
             );
-            &self.store[range.start as usize..range.end as usize]
+            out.extend_from_slice(&self.store[range.start as usize..range.end as usize]);
         };
-        batch.extend_checksums(|range| engine::checksum::sum(store(range)));
-        let batch = &*batch;
-        let packet = |segment: &engine::Segment| {
-            let mut packet = Vec::new();
-            batch.write(segment, &mut packet, |payload, out| {
-                out.extend_from_slice(store(payload));
-            });
-            packet
-        };
-        batch.segments().iter().map(packet).collect()
+        written(batch, copy)
     }
 
     pub fn deliver(&mut self, delivery: Delivery, packet: &[u8]) {
@@ -252,4 +249,32 @@ impl User {
             self.tagged.push(self.part_tagged);
         }
     }
+}
+
+/// The packets of `batch`; `copy` appends user bytes.
+pub fn written(
+    batch: &Batch,
+    mut copy: impl FnMut(Store, &Range<u64>, &mut Vec<u8>),
+) -> Vec<Vec<u8>> {
+    let mut packets = Vec::new();
+    for packet in batch.packets() {
+        let mut octets = Vec::new();
+        batch.write(packet, &mut octets, &mut copy);
+        packets.push(octets);
+    }
+    packets
+}
+
+/// The packets of `batch` with zeros as user bytes.
+pub fn zeros(batch: &Batch) -> Vec<Vec<u8>> {
+    written(batch, |_, range, out| {
+        out.resize(out.len() + (range.end - range.start) as usize, 0);
+    })
+}
+
+/// The packets of `batch`, which carry no user bytes.
+pub fn plain(batch: &Batch) -> Vec<Vec<u8>> {
+    written(batch, |store, range, _| {
+        panic!("bytes {range:?} of {store:?}, which nobody wrote")
+    })
 }

@@ -5,7 +5,10 @@ use crate::fuzz::targets::fix_checksums;
 use crate::pair::{MS, Outcome, both, clean, joined, messages, packet_log, run, seeds};
 use crate::user::Plan;
 use core::time::Duration;
-use engine::{Address, Batch, CloseReason, Engine, Framing, Instant, SplitMix64};
+use engine::{
+    Address, Associations, AssociationsExt, Batch, CloseReason, Deliveries, Framing, Instant,
+    Protocol, Received, SplitMix64,
+};
 use engine_xtp::pdu::v3::{BodyV3, HeaderV3, PacketKind, PacketV3};
 use engine_xtp::pdu::{Options, Service, Version};
 use engine_xtp::{Config, ErrorControl, Holdings, RateLimit, StatusRequestKind, Xtp};
@@ -177,13 +180,13 @@ fn dreq_answered_by_dseq_in_data() {
     let peer = ends.pairs[&id];
     let mut kinds = Vec::new();
     for round in 1..=10u64 {
-        ends.engines[0].submit(ends.now, id, 100 * round, true);
+        ends.engines[0].push(ends.now, id, 100 * round);
         for packet in ends.take(0, 10) {
             kinds.push(HeaderV3::parse(Version::V36, &packet).expect("good").kind);
             ends.arrive(1, &packet);
         }
         ends.engines[1].consume(ends.now, peer, 100);
-        ends.engines[1].submit(ends.now, peer, 50 * round, true);
+        ends.engines[1].push(ends.now, peer, 50 * round);
         for packet in ends.take(1, 10) {
             let header = HeaderV3::parse(Version::V36, &packet).expect("good");
             assert_eq!(header.dseq, 100 * round as u32);
@@ -286,7 +289,7 @@ fn run_mutated_packets(version: Version, recorded: &[crate::pair::TraceLine], se
     victim.listen(true);
     let mut now = Instant::from_nanos(1000);
     victim
-        .connect(now, Address::Station(0))
+        .connect(now, &[Address::Station(0)])
         .expect("room for one");
     for _ in 0..80 {
         let line = &recorded[random.below(recorded.len() as u64) as usize];
@@ -299,8 +302,12 @@ fn run_mutated_packets(version: Version, recorded: &[crate::pair::TraceLine], se
         if random.below(8) > 0 && !fix_checksums(version, &mut packet) {
             continue;
         }
-        let mut deliveries = Vec::new();
-        victim.handle_packet(now, Address::Station(0), &packet, &mut deliveries);
+        let mut deliveries = Deliveries::default();
+        victim.handle_packet(
+            now,
+            Received::new(Address::Station(0), &packet),
+            &mut deliveries,
+        );
         now = now + Duration::from_micros(random.below(1 << 18));
         victim.handle_timeout(now);
         assert!(

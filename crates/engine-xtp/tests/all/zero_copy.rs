@@ -4,7 +4,9 @@
 use crate::pair::{MS, clean, seeds};
 use driver::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
 use driver::sys::{Consumer, Producer, StorePool};
-use engine::{Address, AssociationId, Engine, Framing, SplitMix64};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Framing, Protocol, SplitMix64,
+};
 use engine_xtp::{Config, Xtp};
 use link::LinkConfig;
 use sim::World;
@@ -73,9 +75,9 @@ impl LoanRun {
         let mut world = World::new(engines, link, seed);
         world.pump(1).engine().listen(true);
         let now = world.now();
-        let opened = world.pump(0).engine().connect(now, Address::Station(1));
+        let opened = world.pump(0).engine().connect(now, &[Address::Station(1)]);
         let id = opened.expect("room for one");
-        let pool = StorePool::new(world.pump(0).engine().layout(), 48 << 10);
+        let pool = StorePool::new(world.pump(0).engine().layout(None), 48 << 10);
         let (producer, consumer): (Producer, Consumer) = pool.store(id);
         world.pump(0).attach(id, consumer);
         LoanRun {

@@ -113,10 +113,10 @@ impl Network {
         let Some(job) = host.reader.pop_front() else {
             return;
         };
-        if job.stream > 0 {
-            if let Some(users) = host.engine.users_mut() {
-                users.consume(now, job.circuit, job.stream);
-            }
+        if job.stream > 0
+            && let Some(users) = host.engine.users_mut()
+        {
+            users.consume(now, job.circuit, job.stream);
         }
         if let Some((flow, receiver)) = job.target {
             self.flows[flow].note_read(self.now_ps, receiver, job.user, job.ends);

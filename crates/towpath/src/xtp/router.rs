@@ -5,8 +5,8 @@
 //! by the route in the header. It forwards to the hosts in its configuration only.
 
 use crate::socket;
-use driver::Endpoint;
-use engine::{Address, Counters, Engine};
+use driver::RouterHost;
+use engine::{Address, Counters, Protocol};
 use engine_xtp::{RateLimit, RouterConfig};
 use std::collections::BTreeMap;
 use std::io;
@@ -24,7 +24,7 @@ pub struct UdpRouterConfig {
 
 /// A running router; dropping it stops it.
 pub struct Router {
-    endpoint: Endpoint<engine_xtp::Router, UdpWire>,
+    host: RouterHost<engine_xtp::Router, UdpWire>,
     address: SocketAddr,
 }
 
@@ -45,8 +45,8 @@ impl Router {
             rate: settings.rate,
             ..RouterConfig::default()
         });
-        let endpoint = Endpoint::new(engine, wire, SEND_BUFFER_LEN)?;
-        Ok(Router { endpoint, address })
+        let host = RouterHost::new(engine, wire)?;
+        Ok(Router { host, address })
     }
 
     /// The address it is bound to, which may be the wildcard address.
@@ -66,20 +66,16 @@ impl Router {
 
     /// Imposes a rate limit on every route, and sends it to all neighbours; None for no limit.
     pub fn impose_rate(&self, rate: Option<RateLimit>) -> io::Result<()> {
-        self.endpoint
-            .command(|engine, now| engine.set_rate(now, rate))
+        self.host.command(|router, now| router.set_rate(now, rate))
     }
 
     /// Path entries: routes between two neighbours.
     pub fn path_count(&self) -> usize {
-        self.endpoint.with_pump(|pump| pump.engine().paths())
+        self.host.with_router(engine_xtp::Router::paths)
     }
 
     /// Its counters.
     pub fn counters(&self) -> Counters {
-        self.endpoint.with_pump(|pump| pump.engine().counters())
+        self.host.with_router(Protocol::counters)
     }
 }
-
-/// Send buffer length; required by the endpoint, though a router has no circuits.
-const SEND_BUFFER_LEN: usize = 64 << 10;

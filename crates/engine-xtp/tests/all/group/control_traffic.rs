@@ -42,7 +42,7 @@ fn control_counts(network: &GroupNetwork) -> (u64, u64) {
 #[test]
 fn buckets_no_retransmission_without_loss() {
     let network = bucketed(20, false, Duration::ZERO);
-    let counters = engine::Engine::counters(&network.hosts[0].engine);
+    let counters = engine::Protocol::counters(&network.hosts[0].engine);
     assert_eq!(
         (counters.retransmissions, counters.bytes_sent),
         (0, 500_000)
@@ -73,7 +73,7 @@ fn counted_group_sends_one_control_packet_per_request() {
     stations.extend((0..20).map(|_| Station::receiver(&config)));
     let mut network = GroupNetwork::new(stations, 7);
     network.run(LONG);
-    let counters = engine::Engine::counters(&network.hosts[0].engine);
+    let counters = engine::Protocol::counters(&network.hosts[0].engine);
     assert_eq!(
         (counters.retransmissions, counters.bytes_sent),
         (0, 2_000_000)

@@ -1,6 +1,6 @@
 //! Malformed and forged packets to a group endpoint: wire numbers at the limits of 64 bits.
 
-use engine::{Address, Delivery, Engine, Event, Instant};
+use engine::{Address, Associations, Deliveries, Event, Instant, Protocol, Received};
 use engine_xtp::group::{Config, GroupEndpoint};
 use engine_xtp::pdu::{
     AddressSegment, Body, CommonControl, Format, Header, Options, Packet, Reject, Service,
@@ -35,9 +35,13 @@ fn octets(key: u64, options: Options, seq: u64, body: Body<'_>) -> Vec<u8> {
 
 /// Sends a packet of station 7 to `endpoint`.
 fn hit(endpoint: &mut GroupEndpoint, packet: &[u8]) {
-    let mut deliveries: Vec<Delivery> = Vec::new();
+    let mut deliveries = Deliveries::default();
     let now = Instant::from_nanos(1000);
-    endpoint.handle_packet(now, Address::Station(7), packet, &mut deliveries);
+    endpoint.handle_packet(
+        now,
+        Received::new(Address::Station(7), packet),
+        &mut deliveries,
+    );
 }
 
 /// The packets that can open a stream without error control.

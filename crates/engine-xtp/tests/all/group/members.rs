@@ -2,7 +2,7 @@
 
 use super::network::GroupNetwork;
 use super::plan::{MS, Station, clean};
-use engine::{Address, CloseReason, Engine};
+use engine::{Address, AssociationsExt, CloseReason, Protocol};
 use engine_xtp::group::{Config, LateJoin, MemberState};
 use link::LinkConfig;
 
@@ -175,7 +175,7 @@ fn leave_and_silence_reported_differently() {
     network.run(50 * MS);
     let now = engine::Instant::from_nanos(network.now_ps / 1000);
     let id = *network.hosts[2].streams.keys().next().expect("it joined");
-    engine::Engine::finish(&mut network.hosts[2].engine, now, id);
+    network.hosts[2].engine.finish(now, id);
     network.run(LONG);
     assert_eq!(network.hosts[0].closed, Some(CloseReason::Graceful));
     let id = network.hosts[0].sending.expect("it sends");

@@ -4,7 +4,11 @@
 //! incoming link of each receiver, whose faults are its own.
 
 use super::plan::Station;
-use engine::{Address, AssociationId, Batch, Bytes, CloseReason, Engine, Event, Instant};
+use crate::user::written;
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
+    Event, Instant, Protocol, Received, Store,
+};
 use engine_xtp::group::{Config, GroupEndpoint, Holdings, Member};
 use engine_xtp::pdu::{Body, Format, Header, Options, Packet, Reject};
 use link::Link;
@@ -228,7 +232,7 @@ impl GroupNetwork {
         });
         host.is_up = true;
         match host.plan.sends {
-            Some(_) => host.sending = host.engine.connect(now, ALL).ok(),
+            Some(_) => host.sending = host.engine.connect(now, &[ALL]).ok(),
             None => host.engine.listen(true),
         }
     }
@@ -260,15 +264,15 @@ impl GroupNetwork {
             return;
         }
         let late = host.engine.rejects().count(Reject::Released);
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         let source = Address::Station(from as u32);
         host.engine
-            .handle_packet(now, source, packet, &mut deliveries);
+            .handle_packet(now, Received::new(source, packet), &mut deliveries);
         let taken = host.engine.rejects().count(Reject::Released) == late;
         if to == 0 && taken {
             self.record_echo(from, packet);
         }
-        for delivery in deliveries {
+        for delivery in deliveries.bytes {
             let bytes = match delivery.bytes {
                 Bytes::Packet(range) => packet[range].to_vec(),
                 Bytes::Reassembled(bytes) => bytes,
@@ -344,18 +348,20 @@ impl GroupNetwork {
                 Event::Accepted(id, _) => {
                     host.streams.entry(id).or_default();
                 }
-                Event::Released(_, position) => {
+                Event::Released(_, range) => {
                     assert!(
-                        position <= host.written,
+                        range.end <= host.written,
                         "released bytes that were never written"
                     );
-                    host.released = host.released.max(position);
+                    assert_eq!(range.start, host.released, "not the next bytes");
+                    host.released = range.end;
                 }
                 Event::Finished(id) => host.streams.entry(id).or_default().finished = true,
                 Event::Closed(id, reason) if Some(id) == host.sending => host.closed = Some(reason),
                 Event::Closed(id, reason) => {
                     host.streams.entry(id).or_default().closed = Some(reason);
                 }
+                other => panic!("no event of a group: {other:?}"),
             }
         }
         while let Some((_, member)) = host.engine.poll_member_event() {
@@ -374,11 +380,11 @@ impl GroupNetwork {
         loop {
             let mut batch = Batch::new(1 + station % 3);
             self.hosts[station].engine.poll_transmit(now, &mut batch);
-            let Some((id, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
                 break;
             };
-            for packet in self.gather(station, id, &mut batch) {
-                self.carry(station, to, packet);
+            for packet in self.gather(station, &batch) {
+                self.carry(station, path.remote, packet);
             }
             sent += 1;
             assert!(sent < 10_000, "endless transmission");
@@ -396,7 +402,7 @@ impl GroupNetwork {
         let to = total.min(host.released + STORE_LEN);
         if host.connected && to > host.written {
             host.written = to;
-            host.engine.submit(now, id, to, true);
+            host.engine.push(now, id, to);
         }
         if host.written == total && !host.finished && !host.never_ends {
             host.finished = true;
@@ -404,29 +410,21 @@ impl GroupNetwork {
         }
     }
 
-    fn gather(&self, station: usize, id: AssociationId, batch: &mut Batch) -> Vec<Vec<u8>> {
+    fn gather(&self, station: usize, batch: &Batch) -> Vec<Vec<u8>> {
         let host = &self.hosts[station];
-        let bytes = |range: &std::ops::Range<u64>| -> Vec<u8> {
-            if !range.is_empty() {
-                assert_eq!(Some(id), host.sending, "a receiver sent DATA");
-                assert!(
-                    range.start >= host.released,
-                    "a packet names released bytes"
-                );
-                assert!(
-                    range.end <= host.written,
-                    "a packet names bytes that were never written"
-                );
-            }
-            range.clone().map(|at| byte(station, at)).collect()
-        };
-        batch.extend_checksums(|range| engine::checksum::sum(&bytes(range)));
-        let packet = |segment: &engine::Segment| {
-            let mut packet = batch.header(segment).to_vec();
-            packet.extend(bytes(&segment.payload));
-            packet
-        };
-        batch.segments().iter().map(packet).collect()
+        written(batch, |store, range, out| {
+            let own = host.sending.map(Store::Association);
+            assert_eq!(Some(store), own, "a receiver sent DATA");
+            assert!(
+                range.start >= host.released,
+                "a packet names released bytes"
+            );
+            assert!(
+                range.end <= host.written,
+                "a packet names bytes that were never written"
+            );
+            out.extend(range.clone().map(|at| byte(station, at)));
+        })
     }
 
     fn carry(&mut self, station: usize, to: Address, packet: Vec<u8>) {

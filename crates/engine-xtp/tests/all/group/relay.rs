@@ -2,8 +2,10 @@
 
 use super::network::ALL;
 use crate::pair::seeds;
+use crate::user::{plain, written};
 use engine::{
-    Address, AssociationId, Batch, Bytes, CloseReason, Engine, Event, Instant, SplitMix64,
+    Address, AssociationId, Associations, AssociationsExt, Batch, Bytes, CloseReason, Deliveries,
+    Event, Instant, Protocol, Received, SplitMix64,
 };
 use engine_xtp::group::relay::{ArrivalAddress, Relay, RelayConfig};
 use engine_xtp::group::{Config, GroupEndpoint, MemberState};
@@ -19,7 +21,7 @@ const STORE_LEN: u64 = 100_000;
 
 /// A stream as a node received it.
 #[derive(Default)]
-struct Received {
+struct ReceivedStream {
     bytes: Vec<u8>,
     finished: bool,
 }
@@ -34,7 +36,7 @@ struct Node {
     closed: Option<CloseReason>,
     written: u64,
     released: u64,
-    received: BTreeMap<AssociationId, Received>,
+    received: BTreeMap<AssociationId, ReceivedStream>,
 }
 
 /// Senders, then receivers of the group, then members behind the relay.
@@ -69,7 +71,7 @@ impl RelayNetwork {
             let sends = (index < senders).then(|| stream_bytes(index));
             let mut stream = None;
             match &sends {
-                Some(_) => stream = engine.connect(Instant::from_nanos(0), ALL).ok(),
+                Some(_) => stream = engine.connect(Instant::from_nanos(0), &[ALL]).ok(),
                 None => engine.listen(true),
             }
             Node {
@@ -140,7 +142,7 @@ impl RelayNetwork {
             let to = (bytes.len() as u64).min(node.released + STORE_LEN);
             if to > node.written {
                 node.written = to;
-                node.engine.submit(now, id, to, true);
+                node.engine.push(now, id, to);
             }
             if to == bytes.len() as u64 && !node.finished {
                 node.finished = true;
@@ -151,17 +153,15 @@ impl RelayNetwork {
             let mut batch = Batch::new(4);
             let node = &mut self.nodes[index];
             node.engine.poll_transmit(now, &mut batch);
-            let Some((_, to)) = batch.destination().filter(|_| !batch.is_empty()) else {
+            let Some(path) = batch.path().filter(|_| !batch.is_empty()) else {
                 break;
             };
             let sends = node.sends.clone().unwrap_or_default();
-            let bytes =
-                |range: &std::ops::Range<u64>| &sends[range.start as usize..range.end as usize];
-            batch.extend_checksums(|range| engine::checksum::sum(bytes(range)));
-            for segment in batch.segments() {
-                let mut packet = batch.header(segment).to_vec();
-                packet.extend_from_slice(bytes(&segment.payload));
-                self.send(index as u32, to, &packet);
+            let packets = written(&batch, |_, range, out| {
+                out.extend_from_slice(&sends[range.start as usize..range.end as usize]);
+            });
+            for packet in packets {
+                self.send(index as u32, path.remote, &packet);
             }
             take_events(&mut self.nodes[index]);
         }
@@ -216,10 +216,10 @@ impl RelayNetwork {
             return;
         }
         let node = &mut self.nodes[to as usize];
-        let mut deliveries = Vec::new();
+        let mut deliveries = Deliveries::default();
         node.engine
-            .handle_packet(now, source, packet, &mut deliveries);
-        for delivery in deliveries {
+            .handle_packet(now, Received::new(source, packet), &mut deliveries);
+        for delivery in deliveries.bytes {
             assert!(!delivery.gap);
             let bytes = match delivery.bytes {
                 Bytes::Packet(range) => packet[range].to_vec(),
@@ -238,10 +238,14 @@ fn take_events(node: &mut Node) {
         match event {
             Event::Connected(_) => node.connected = true,
             Event::Accepted(id, _) => drop(node.received.entry(id).or_default()),
-            Event::Released(_, position) => node.released = position,
+            Event::Released(_, range) => {
+                assert_eq!(range.start, node.released, "not the next bytes");
+                node.released = range.end;
+            }
             Event::Finished(id) => node.received.entry(id).or_default().finished = true,
             Event::Closed(id, reason) if Some(id) == node.stream => node.closed = Some(reason),
             Event::Closed(..) => {}
+            other => panic!("no event of a group: {other:?}"),
         }
     }
     while node.engine.poll_member_event().is_some() {}
@@ -351,10 +355,10 @@ fn opening(seed: u64) -> Vec<u8> {
         ..Config::default()
     };
     let (mut engine, now) = (GroupEndpoint::new(config), Instant::from_nanos(0));
-    engine.connect(now, ALL).expect("there is room");
+    engine.connect(now, &[ALL]).expect("there is room");
     let mut batch = Batch::new(1);
     engine.poll_transmit(now, &mut batch);
-    batch.header(&batch.segments()[0]).to_vec()
+    plain(&batch).remove(0)
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::report::EndpointReport;
 use super::socket_dir;
 use driver::{Endpoint, EndpointObserver};
-use engine::{Counters, Engine, Instant};
+use engine::{Associations, Counters, Instant, Protocol};
 use engine_xtp::pdu::Rejects;
 use engine_xtp::{AssociationView, Holdings, Xtp};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
@@ -84,7 +84,7 @@ impl Drop for ServerHandle {
 /// # Errors
 ///
 /// `PermissionDenied` if the directory is not private to the user.
-pub(crate) fn serve<E: Engine + Send + 'static, W: Wire + Send + 'static>(
+pub(crate) fn serve<E: Associations + Send + 'static, W: Wire + Send + 'static>(
     endpoint: &Endpoint<E, W>,
     identity: EndpointIdentity,
     snapshot: SnapshotFn<E>,
@@ -138,7 +138,7 @@ fn has_listener(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-fn run<E: Engine, W: Wire>(
+fn run<E: Associations, W: Wire>(
     listener: &UnixListener,
     stop_eventfd: &OwnedFd,
     observer: &EndpointObserver<E, W>,

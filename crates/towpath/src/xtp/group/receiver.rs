@@ -76,7 +76,7 @@ impl Receiver {
     /// Its counters.
     pub fn counters(&self) -> Counters {
         let count = |pump: &mut driver::Pump<GroupEndpoint, UdpWire>| {
-            let engine: &dyn engine::Engine = pump.engine();
+            let engine: &dyn engine::Protocol = pump.engine();
             engine.counters()
         };
         self.endpoint.with_pump(count)

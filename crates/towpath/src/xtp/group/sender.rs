@@ -3,7 +3,7 @@
 use super::config::{ack_address, check_multicast, ipv6_scope};
 use super::{GroupEndpointConfig, Member};
 use driver::Endpoint;
-use engine::{Address, Counters, Engine};
+use engine::{Address, Associations, Counters, Protocol};
 use engine_xtp::group::{GroupEndpoint, Holdings};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +41,7 @@ impl Sender {
         let engine = GroupEndpoint::new(settings.engine_config(Some(group)));
         let endpoint = Endpoint::new(engine, wire, settings.send_buffer_len)?;
         let to = Address::Socket(group);
-        let mut circuit = endpoint.open(to, |engine, now| engine.connect(now, to))?;
+        let mut circuit = endpoint.open(to, |engine, now| engine.connect(now, &[to]))?;
         circuit.flush()?;
         Ok(Sender {
             endpoint,

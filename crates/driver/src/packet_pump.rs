@@ -1,0 +1,226 @@
+//! A pump for engines whose users keep no send stores: routers, and engines of transactions.
+
+use crate::coalesce::CoalesceBuffer;
+use engine::{
+    Batch, Block, Deliveries, Event, Instant, OutgoingMessage, Part, Protocol, Received, Store,
+};
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use wire::Wire;
+
+/// An engine and the wire it speaks over. It reads no clock.
+pub(crate) struct PacketPump<P, W> {
+    pub(crate) engine: P,
+    wire: W,
+    batch: Batch,
+    /// Small packets on their way into one call of the wire.
+    coalesced: CoalesceBuffer,
+    deliveries: Deliveries,
+    buffer: Vec<u8>,
+    /// Messages on their way out, until the engine releases them.
+    pub(crate) messages: BTreeMap<OutgoingMessage, Arc<[u8]>>,
+    counts: WireCalls,
+}
+
+/// Calls of a wire, and the packets they carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireCalls {
+    /// Calls that sent something.
+    pub sends: u64,
+    /// Packets they carried.
+    pub packets_sent: u64,
+    /// Calls that received something.
+    pub receives: u64,
+}
+
+impl<P: Protocol, W: Wire> PacketPump<P, W> {
+    pub(crate) fn new(engine: P, mut wire: W) -> Self {
+        if let Some(packet_len) = engine.properties().packet_len {
+            wire.set_packet_len(packet_len);
+        }
+        let capabilities = wire.capabilities();
+        PacketPump {
+            engine,
+            wire,
+            batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
+            coalesced: CoalesceBuffer::new(&capabilities),
+            deliveries: Deliveries::default(),
+            buffer: vec![0; capabilities.receive_len],
+            messages: BTreeMap::new(),
+            counts: WireCalls::default(),
+        }
+    }
+
+    pub(crate) fn wire(&self) -> &W {
+        &self.wire
+    }
+
+    pub(crate) fn wire_calls(&self) -> WireCalls {
+        self.counts
+    }
+
+    /// Whether packets wait for the wire to have room.
+    pub(crate) fn is_blocked(&self) -> bool {
+        !self.batch.is_empty() || !self.coalesced.is_empty()
+    }
+
+    /// Takes in one arrival, and calls `each` for every block of a message in it, with the block's
+    /// octets; false when nothing was there.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire, except `WouldBlock`.
+    pub(crate) fn receive(
+        &mut self,
+        now: Instant,
+        mut each: impl FnMut(&Block, &[u8]),
+    ) -> io::Result<bool> {
+        let arrival = match self.wire.receive(&mut self.buffer) {
+            Ok(arrival) => arrival,
+            Err(error) => match error.kind() {
+                // A refused connection is an ICMP answer to a datagram sent earlier; the engine's
+                // timers find out that its peer is gone.
+                io::ErrorKind::WouldBlock
+                | io::ErrorKind::Interrupted
+                | io::ErrorKind::ConnectionRefused => return Ok(false),
+                _ => return Err(error),
+            },
+        };
+        if arrival.len == 0 {
+            return Ok(false);
+        }
+        self.counts.receives += 1;
+        let octets = &self.buffer[..arrival.len.min(self.buffer.len())];
+        for packet in octets.chunks(arrival.segment_size.max(1)) {
+            let received = Received::new(arrival.from, packet);
+            self.engine
+                .handle_packet(now, received, &mut self.deliveries);
+            for block in &self.deliveries.blocks {
+                each(block, &packet[block.range.clone()]);
+            }
+            self.deliveries.clear();
+        }
+        Ok(true)
+    }
+
+    /// Runs the engine's timers if its timeout is due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.engine.poll_timeout().is_some_and(|at| at <= now) {
+            self.engine.handle_timeout(now);
+        }
+    }
+
+    /// The next event of the engine; None as long as a batch waits, of which a released message may
+    /// be a part.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        match self.batch.is_empty() {
+            true => self.engine.poll_event(),
+            false => None,
+        }
+    }
+
+    /// Sends what the engine has to send, as far as the wire has room.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire, except `WouldBlock`; what was to be sent is lost then, as on a path.
+    pub(crate) fn flush(&mut self, now: Instant) -> io::Result<()> {
+        match self.send_until_blocked(now) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => {
+                self.batch.clear();
+                self.coalesced.clear();
+                Err(error)
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+        loop {
+            if self.batch.is_empty() {
+                self.engine.poll_transmit(now, &mut self.batch);
+            }
+            if self.batch.is_empty() {
+                return self.send_coalesced();
+            }
+            if !self.coalesced.fits(&self.batch) {
+                self.send_coalesced()?;
+            }
+            if self.coalesced.fits(&self.batch) {
+                let messages = &self.messages;
+                self.coalesced.append(&self.batch, |store, range, octets| {
+                    octets.extend_from_slice(message_part(messages, store, range));
+                });
+            } else {
+                self.send_batch()?;
+            }
+            self.batch.clear();
+        }
+    }
+
+    fn send_batch(&mut self) -> io::Result<()> {
+        let Some(path) = self.batch.path() else {
+            return Ok(());
+        };
+        let messages = &self.messages;
+        let mut copied = Vec::new();
+        let mut slices = Vec::new();
+        if self.batch.needs_copy() {
+            for packet in self.batch.packets() {
+                self.batch
+                    .write(packet, &mut copied, |store, range, octets| {
+                        octets.extend_from_slice(message_part(messages, store, range));
+                    });
+            }
+            slices.push(IoSlice::new(&copied));
+        } else {
+            self.batch.complete_checksums(|store, range| {
+                engine::checksum::sum(message_part(messages, store, range))
+            });
+            for packet in self.batch.packets() {
+                slices.extend(self.batch.parts(packet).iter().map(|part| match part {
+                    Part::Own(octets) => IoSlice::new(self.batch.own(octets)),
+                    Part::User(store, range) => IoSlice::new(message_part(messages, *store, range)),
+                }));
+            }
+        }
+        self.wire
+            .send(path.remote, &slices, self.batch.packet_len())?;
+        self.counts.sends += 1;
+        self.counts.packets_sent += self.batch.packets().len() as u64;
+        Ok(())
+    }
+
+    fn send_coalesced(&mut self) -> io::Result<()> {
+        let Some(path) = self.coalesced.path() else {
+            return Ok(());
+        };
+        let slice = IoSlice::new(self.coalesced.octets());
+        self.wire
+            .send(path.remote, &[slice], self.coalesced.packet_len())?;
+        self.counts.sends += 1;
+        self.counts.packets_sent += self.coalesced.packets() as u64;
+        self.coalesced.clear();
+        Ok(())
+    }
+}
+
+/// Octets of a message.
+///
+/// # Panics
+///
+/// When the engine names a message that it released, or octets outside of one.
+fn message_part<'a>(
+    messages: &'a BTreeMap<OutgoingMessage, Arc<[u8]>>,
+    store: Store,
+    range: &std::ops::Range<u64>,
+) -> &'a [u8] {
+    let message = match store {
+        Store::Message(id) => messages.get(&id),
+        Store::Association(_) => None,
+    };
+    let message = message.expect("the engine names a message that the host keeps");
+    &message[range.start as usize..range.end as usize]
+}

@@ -1,0 +1,141 @@
+//! A router in a thread of its own: nobody calls it, it forwards what arrives.
+
+use crate::packet_pump::{PacketPump, WireCalls};
+use crate::shared::timespec;
+use crate::wait_list::EventFd;
+use engine::{Instant, Router};
+use rustix::event::{PollFd, PollFlags, poll};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::Wire;
+
+/// The longest sleep of the thread.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// Pause after an error of the wire, so that one that lasts does not take a processor.
+const ERROR_PAUSE: Duration = Duration::from_millis(1);
+
+/// Arrivals taken in before what they caused is sent.
+const RECEIVES_MAX: usize = 64;
+
+struct RouterShared<R, W> {
+    pump: Mutex<PacketPump<R, W>>,
+    started_at: std::time::Instant,
+    /// Wakes the thread.
+    wakeup: EventFd,
+    closed: AtomicBool,
+}
+
+/// A router on a wire, forwarding until it is dropped.
+pub struct RouterHost<R: Router, W: Wire> {
+    shared: Arc<RouterShared<R, W>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
+    /// Starts `router` on `wire`.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a wire without a descriptor, or when there is no thread or descriptor left.
+    pub fn new(router: R, wire: W) -> io::Result<Self> {
+        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
+        let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
+        let shared = Arc::new(RouterShared {
+            pump: Mutex::new(PacketPump::new(router, wire)),
+            started_at: std::time::Instant::now(),
+            wakeup: EventFd::new()?,
+            closed: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("router".to_owned());
+        let thread = thread.spawn(move || own.run(&descriptor))?;
+        Ok(RouterHost {
+            shared,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl<R: Router, W: Wire> RouterHost<R, W> {
+    /// Carries out a command of the router, and sends what follows from it.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the wire.
+    pub fn command(&self, act: impl FnOnce(&mut R, Instant)) -> io::Result<()> {
+        let mut pump = self.shared.lock();
+        let now = self.shared.now();
+        act(&mut pump.engine, now);
+        pump.flush(now)
+    }
+
+    /// Calls `look` with the router.
+    pub fn with_router<T>(&self, look: impl FnOnce(&R) -> T) -> T {
+        look(&self.shared.lock().engine)
+    }
+
+    /// Calls of its wire so far.
+    pub fn wire_calls(&self) -> WireCalls {
+        self.shared.lock().wire_calls()
+    }
+}
+
+impl<R: Router, W: Wire> Drop for RouterHost<R, W> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.wakeup.signal();
+        if let Some(thread) = self.thread.take() {
+            // A panic in the router was reported when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<R: Router, W: Wire> RouterShared<R, W> {
+    fn lock(&self) -> MutexGuard<'_, PacketPump<R, W>> {
+        self.pump.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
+    }
+
+    fn run(&self, descriptor: &OwnedFd) {
+        while !self.closed.load(Ordering::Acquire) {
+            let (timeout, blocked) = {
+                let pump = self.lock();
+                (pump.engine.poll_timeout(), pump.is_blocked())
+            };
+            let left = timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX));
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, blocked);
+            let mut ready = [
+                PollFd::new(descriptor, flags),
+                PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
+            ];
+            // An interrupted sleep is a short one.
+            let _ = poll(&mut ready, Some(&timespec(left)));
+            if self.forward().is_err() {
+                // An error about one destination is a lost packet; the others are served.
+                std::thread::sleep(ERROR_PAUSE);
+            }
+        }
+    }
+
+    fn forward(&self) -> io::Result<()> {
+        let mut pump = self.lock();
+        let now = self.now();
+        pump.handle_timeout(now);
+        for _ in 0..RECEIVES_MAX {
+            if !pump.receive(now, |_, _| {})? && !pump.wire().has_buffered() {
+                break;
+            }
+        }
+        pump.flush(now)
+    }
+}

@@ -1,0 +1,341 @@
+//! Message transactions under any number of calling threads.
+//!
+//! A call is one buffer that stays here until the engine releases it. The calling thread leaves it in
+//! a list; the thread that holds the pump's lock takes in the whole list before it sends, so that
+//! requests and replies of many threads leave in one call of the wire (flat combining). Each caller
+//! sleeps on a place of its own and is woken for its own reply only. A service thread takes in
+//! arrivals and runs the engine's timers.
+//!
+//! | who | waits for | is woken by |
+//! | --- | --- | --- |
+//! | caller | its place to be filled | the thread that took in its reply, or its time-out |
+//! | server | the queue of requests | the thread that took in a request |
+//! | service thread | the wire, the engine's timeout | the wire; a submission that moved the timeout forward |
+//!
+//! * `state` - what the lock protects: the pump, messages on their way in, places, requests.
+//! * `place` - where a caller waits.
+
+mod place;
+mod state;
+
+use crate::packet_pump::WireCalls;
+use crate::shared::timespec;
+use crate::wait_list::EventFd;
+use engine::{Address, EntityId, Instant, TransactionId, Transactions};
+use place::Place;
+use rustix::event::{PollFd, PollFlags, poll};
+use state::{State, Submission};
+
+pub use state::Held;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+use wire::Wire;
+
+/// The longest sleep of the service thread.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// Pause after an error of the wire, so that one that lasts does not take a processor.
+const ERROR_PAUSE: Duration = Duration::from_millis(1);
+
+/// Arrivals taken in before what they caused is sent.
+const RECEIVES_MAX: usize = 64;
+
+/// Requests that wait for a server. With messages of 64 KiB they hold 64 MiB; those beyond are
+/// abandoned, and their callers told.
+const REQUESTS_MAX: usize = 1024;
+
+/// A request that a server is to answer.
+#[derive(Debug)]
+pub struct Request {
+    transaction: TransactionId,
+    /// The entity that calls.
+    pub from: EntityId,
+    /// The entity that is called.
+    pub to: EntityId,
+    /// The message.
+    pub octets: Vec<u8>,
+}
+
+struct Shared<E, W> {
+    state: Mutex<State<E, W>>,
+    /// What threads want done, until a holder of the lock does it.
+    submissions: Mutex<Vec<Submission>>,
+    requests: Mutex<VecDeque<Request>>,
+    request_arrived: Condvar,
+    started_at: std::time::Instant,
+    wakeup: EventFd,
+    /// When the service thread wakes by itself, nanoseconds.
+    sleeps_until: AtomicU64,
+    closed: AtomicBool,
+}
+
+/// An endpoint of transactions: threads call through it and serve with it.
+pub struct TransactionEndpoint<E: Transactions, W: Wire> {
+    shared: Arc<Shared<E, W>>,
+    service: Option<JoinHandle<()>>,
+}
+
+impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndpoint<E, W> {
+    /// Runs `engine` on `wire`.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` for a wire without a descriptor, or when there is no thread or descriptor left.
+    pub fn new(engine: E, wire: W) -> io::Result<Self> {
+        let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
+        let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::new(engine, wire)),
+            submissions: Mutex::new(Vec::new()),
+            requests: Mutex::new(VecDeque::new()),
+            request_arrived: Condvar::new(),
+            started_at: std::time::Instant::now(),
+            wakeup: EventFd::new()?,
+            sleeps_until: AtomicU64::new(0),
+            closed: AtomicBool::new(false),
+        });
+        let own = Arc::clone(&shared);
+        let service = std::thread::Builder::new().name("transactions".to_owned());
+        let service = service.spawn(move || own.serve(&descriptor))?;
+        Ok(TransactionEndpoint {
+            shared,
+            service: Some(service),
+        })
+    }
+}
+
+impl<E: Transactions, W: Wire> TransactionEndpoint<E, W> {
+    /// Creates an entity of this end, which may call and is called from now on.
+    ///
+    /// # Errors
+    ///
+    /// The engine's, when it has as many as it may.
+    pub fn create_entity(&self, entity: EntityId) -> io::Result<()> {
+        let create = |state: &mut State<E, W>| state.pump.engine.create_entity(entity);
+        self.shared.with_state(create).map_err(io::Error::other)
+    }
+
+    /// Says where an entity of another host is reached.
+    pub fn locate(&self, entity: EntityId, at: Address) {
+        let locate = |state: &mut State<E, W>| state.pump.engine.locate(entity, at);
+        self.shared.with_state(locate);
+    }
+
+    /// Calls `to` in the name of `from`, and waits for the reply up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for a call that the engine does not accept, `TimedOut` when no reply came,
+    /// `ConnectionRefused` when there is no such entity or it refused, `OutOfMemory` for a reply that
+    /// exceeds what incoming messages may take, or the wire's.
+    pub fn call(
+        &self,
+        from: EntityId,
+        to: EntityId,
+        request: impl Into<Arc<[u8]>>,
+        limit: Duration,
+    ) -> io::Result<Vec<u8>> {
+        let place = Arc::new(Place::default());
+        self.shared.submit(Submission::Call {
+            from,
+            to,
+            request: request.into(),
+            place: Arc::clone(&place),
+        });
+        place.wait(limit).unwrap_or_else(|| {
+            self.shared.submit(Submission::Abandon(place));
+            Err(io::ErrorKind::TimedOut.into())
+        })
+    }
+
+    /// The next request for an entity of this end, waiting for it up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// `TimedOut`.
+    pub fn receive(&self, limit: Duration) -> io::Result<Request> {
+        let requests = self.shared.lock_requests();
+        let (mut requests, _) = self
+            .shared
+            .request_arrived
+            .wait_timeout_while(requests, limit, |requests| requests.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        let request = requests.pop_front();
+        request.ok_or_else(|| io::ErrorKind::TimedOut.into())
+    }
+
+    /// Answers a request. A caller that gave up meanwhile does not get the reply.
+    pub fn reply(&self, request: Request, reply: impl Into<Arc<[u8]>>) {
+        let reply = reply.into();
+        let transaction = request.transaction;
+        self.shared.submit(Submission::Reply { transaction, reply });
+    }
+
+    /// Refuses a request.
+    pub fn refuse(&self, request: Request) {
+        let transaction = request.transaction;
+        self.shared.submit(Submission::Refuse(transaction));
+    }
+
+    /// Calls of the wire so far, and the packets they carried.
+    pub fn wire_calls(&self) -> WireCalls {
+        self.shared.with_state(|state| state.pump.wire_calls())
+    }
+
+    /// What the endpoint holds right now.
+    pub fn held(&self) -> Held {
+        self.shared.with_state(|state| state.held())
+    }
+}
+
+impl<E: Transactions, W: Wire> Drop for TransactionEndpoint<E, W> {
+    fn drop(&mut self) {
+        self.shared.closed.store(true, Ordering::Release);
+        self.shared.wakeup.signal();
+        if let Some(service) = self.service.take() {
+            // A panic in the engine was reported when it happened.
+            let _ = service.join();
+        }
+    }
+}
+
+impl<E: Transactions, W: Wire> Shared<E, W> {
+    fn lock(&self) -> MutexGuard<'_, State<E, W>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_submissions(&self) -> MutexGuard<'_, Vec<Submission>> {
+        let submissions = self.submissions.lock();
+        submissions.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_requests(&self) -> MutexGuard<'_, VecDeque<Request>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        Instant::from_nanos(self.started_at.elapsed().as_nanos() as u64)
+    }
+
+    /// Calls `act` under the lock, and works off what was left to its holder meanwhile.
+    fn with_state<T>(&self, act: impl FnOnce(&mut State<E, W>) -> T) -> T {
+        let outcome = act(&mut self.lock());
+        if !self.lock_submissions().is_empty() {
+            self.work_off(&mut self.lock());
+        }
+        outcome
+    }
+
+    /// Leaves a submission to the holder of the lock, or takes the lock and works off the list.
+    fn submit(&self, submission: Submission) {
+        self.lock_submissions().push(submission);
+        while let Ok(mut state) = self.state.try_lock() {
+            self.work_off(&mut state);
+            drop(state);
+            // What was left behind since has found the lock taken.
+            if self.lock_submissions().is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Carries out what threads want, sends, and hands over what the engine says.
+    fn work_off(&self, state: &mut State<E, W>) {
+        let now = self.now();
+        loop {
+            let submissions = std::mem::take(&mut *self.lock_submissions());
+            for submission in submissions {
+                state.submit(now, submission);
+            }
+            // An error about one destination is a lost packet; the engine's timers send it again.
+            let _ = state.pump.flush(now);
+            self.hand_over(state, now);
+            let is_settled = !state.abandon_without_room(now);
+            if is_settled && self.lock_submissions().is_empty() {
+                break;
+            }
+        }
+        let timeout = state.pump.engine.poll_timeout();
+        let sleeps_until = self.sleeps_until.load(Ordering::Relaxed);
+        if state.pump.is_blocked() || timeout.is_some_and(|at| at.as_nanos() < sleeps_until) {
+            self.wakeup.signal();
+        }
+    }
+
+    /// Gives whole requests to servers; replies go to their places.
+    fn hand_over(&self, state: &mut State<E, W>, now: Instant) {
+        state.drain_events();
+        if state.requests.is_empty() {
+            return;
+        }
+        let mut requests = self.lock_requests();
+        for request in state.requests.drain(..) {
+            if requests.len() < REQUESTS_MAX {
+                requests.push_back(request);
+                self.request_arrived.notify_one();
+            } else {
+                state.pump.engine.abandon(now, request.transaction);
+            }
+        }
+    }
+
+    fn serve(&self, descriptor: &OwnedFd) {
+        while !self.closed.load(Ordering::Acquire) {
+            self.sleep(descriptor);
+            let mut state = self.lock();
+            let now = self.now();
+            state.pump.handle_timeout(now);
+            let mut failed = false;
+            for _ in 0..RECEIVES_MAX {
+                match state.receive(now) {
+                    Ok(true) => {}
+                    Ok(false) if state.pump.wire().has_buffered() => {}
+                    Ok(false) => break,
+                    Err(_) => {
+                        failed = true;
+                        break;
+                    }
+                }
+            }
+            self.work_off(&mut state);
+            drop(state);
+            // A submission that found the lock taken while it was let go.
+            if !self.lock_submissions().is_empty() {
+                self.work_off(&mut self.lock());
+            }
+            if failed {
+                std::thread::sleep(ERROR_PAUSE);
+            }
+        }
+    }
+
+    fn sleep(&self, descriptor: &OwnedFd) {
+        let (until, flags) = {
+            let state = self.lock();
+            let now = self.now();
+            let latest = now + SLEEP_MAX;
+            let timeout = state.pump.engine.poll_timeout();
+            let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
+            let mut flags = PollFlags::IN;
+            flags.set(PollFlags::OUT, state.pump.is_blocked());
+            // Under the lock: whoever moves the timeout forward after this sees it.
+            self.sleeps_until.store(until.as_nanos(), Ordering::Relaxed);
+            (until, flags)
+        };
+        let mut ready = [
+            PollFd::new(descriptor, flags),
+            PollFd::new(self.wakeup.descriptor(), PollFlags::IN),
+        ];
+        // An interrupted sleep is a short one.
+        let _ = poll(&mut ready, Some(&timespec(until.since(self.now()))));
+        if !ready[1].revents().is_empty() {
+            self.wakeup.clear();
+        }
+        self.sleeps_until.store(0, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,5 @@
+//! Transactions between two endpoints: in virtual time over a path with faults, and under threads
+//! over UDP.
+
+mod pair;
+mod threads;

@@ -1,0 +1,310 @@
+//! Calls from one endpoint to another in virtual time.
+
+use engine::{
+    Address, Batch, Deliveries, EntityId, Event, IncomingMessage, Instant, Note, OutgoingMessage,
+    Path, Protocol, Received, SplitMix64, Store, TransactionEnd, TransactionEvent, TransactionId,
+    Transactions,
+};
+use engine_call::{Call, CallConfig};
+use std::collections::BTreeMap;
+
+const CLIENT: EntityId = EntityId(100);
+const SERVER: EntityId = EntityId(200);
+
+/// An endpoint and what its host keeps.
+struct End {
+    engine: Call,
+    outgoing: BTreeMap<OutgoingMessage, Vec<u8>>,
+    incoming: BTreeMap<IncomingMessage, Vec<u8>>,
+    events: Vec<TransactionEvent>,
+}
+
+struct Pair {
+    ends: [End; 2],
+    now: Instant,
+    /// When, to which end, and the packet.
+    flying: BTreeMap<(Instant, u64), (usize, Vec<u8>)>,
+    random: SplitMix64,
+    loss_percent: u64,
+    packets: u64,
+    messages: u64,
+}
+
+impl Pair {
+    fn new(seed: u64, loss_percent: u64) -> Pair {
+        let end = |station: u32| {
+            let mut engine = Call::new(CallConfig {
+                packet_len: 300,
+                seed,
+                ..CallConfig::default()
+            });
+            engine
+                .create_entity([CLIENT, SERVER][station as usize])
+                .expect("room");
+            engine.locate(SERVER, Address::Station(1));
+            End {
+                engine,
+                outgoing: BTreeMap::new(),
+                incoming: BTreeMap::new(),
+                events: Vec::new(),
+            }
+        };
+        Pair {
+            ends: [end(0), end(1)],
+            now: Instant::from_nanos(0),
+            flying: BTreeMap::new(),
+            random: SplitMix64::new(seed),
+            loss_percent,
+            packets: 0,
+            messages: 0,
+        }
+    }
+
+    fn message(&mut self, end: usize, octets: Vec<u8>) -> (OutgoingMessage, u64) {
+        self.messages += 1;
+        let id = OutgoingMessage(self.messages);
+        let len = octets.len() as u64;
+        self.ends[end].outgoing.insert(id, octets);
+        (id, len)
+    }
+
+    fn call(&mut self, octets: Vec<u8>) -> TransactionId {
+        let request = self.message(0, octets);
+        let engine = &mut self.ends[0].engine;
+        let called = engine.call(self.now, CLIENT, SERVER, request, &Note::default());
+        called.expect("a call")
+    }
+
+    fn transmit(&mut self, end: usize) {
+        loop {
+            let mut batch = Batch::new(4);
+            self.ends[end].engine.poll_transmit(self.now, &mut batch);
+            if batch.is_empty() {
+                return;
+            }
+            for packet in batch.packets() {
+                let mut octets = Vec::new();
+                let outgoing = &self.ends[end].outgoing;
+                batch.write(packet, &mut octets, |store, range, out| {
+                    let Store::Message(id) = store else {
+                        panic!("no association here")
+                    };
+                    let message = &outgoing[&id];
+                    out.extend(&message[range.start as usize..range.end as usize]);
+                });
+                self.fly(1 - end, octets);
+            }
+        }
+    }
+
+    fn fly(&mut self, to: usize, octets: Vec<u8>) {
+        let copies = 1 + u64::from(self.random.below(100) < self.loss_percent / 2);
+        for _ in 0..copies {
+            self.packets += 1;
+            if self.random.below(100) >= self.loss_percent {
+                let delay = 1_000_000 + self.random.below(3_000_000);
+                let at = Instant::from_nanos(self.now.as_nanos() + delay);
+                self.flying.insert((at, self.packets), (to, octets.clone()));
+            }
+        }
+    }
+
+    fn arrive(&mut self, to: usize, octets: &[u8]) {
+        let from = Path::to(Address::Station(1 - to as u32));
+        let mut deliveries = Deliveries::default();
+        let end = &mut self.ends[to];
+        let packet = Received::new(from, octets);
+        end.engine.handle_packet(self.now, packet, &mut deliveries);
+        for block in deliveries.blocks {
+            let message = end.incoming.entry(block.message).or_default();
+            message.resize(block.message_len as usize, 0);
+            let at = block.offset as usize;
+            message[at..at + block.range.len()].copy_from_slice(&octets[block.range]);
+        }
+    }
+
+    /// Goes on to the next arrival or time-out; false when there is none.
+    fn step(&mut self) -> bool {
+        for end in 0..2 {
+            self.transmit(end);
+            self.drain(end);
+        }
+        self.transmit(1);
+        let timers = self.ends.iter().filter_map(|end| end.engine.poll_timeout());
+        let arrival = self.flying.keys().next().map(|(at, _)| *at);
+        let Some(at) = timers.chain(arrival).min() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        while let Some(entry) = self
+            .flying
+            .first_entry()
+            .filter(|entry| entry.key().0 <= self.now)
+        {
+            let (to, octets) = entry.remove();
+            self.arrive(to, &octets);
+        }
+        for end in &mut self.ends {
+            if end.engine.poll_timeout().is_some_and(|at| at <= self.now) {
+                end.engine.handle_timeout(self.now);
+            }
+        }
+        true
+    }
+
+    /// Takes events; the server answers each request with the same octets, reversed.
+    fn drain(&mut self, end: usize) {
+        while let Some(event) = self.ends[end].engine.poll_event() {
+            let Event::Transaction(event) = event else {
+                panic!("no association here")
+            };
+            match &event {
+                TransactionEvent::Released(id) => {
+                    assert!(
+                        self.ends[end].outgoing.remove(id).is_some(),
+                        "released twice"
+                    );
+                }
+                TransactionEvent::Requested {
+                    transaction,
+                    message,
+                    ..
+                } => {
+                    let mut octets = self.ends[end].incoming.remove(message).unwrap_or_default();
+                    octets.reverse();
+                    let reply = self.message(end, octets);
+                    let engine = &mut self.ends[end].engine;
+                    let done = engine.reply(self.now, *transaction, reply, &Note::default());
+                    done.expect("it was not answered yet");
+                }
+                TransactionEvent::Discarded(id) => drop(self.ends[end].incoming.remove(id)),
+                _ => {}
+            }
+            self.ends[end].events.push(event);
+        }
+    }
+
+    fn requests(&self) -> usize {
+        let events = self.ends[1].events.iter();
+        events
+            .filter(|event| matches!(event, TransactionEvent::Requested { .. }))
+            .count()
+    }
+}
+
+fn octets(random: &mut SplitMix64) -> Vec<u8> {
+    let len = [0, 1, 259, 260, 261, 5000][random.below(6) as usize];
+    (0..len).map(|_| random.next_u64() as u8).collect()
+}
+
+/// Makes 20 calls and runs until nothing is left to do; packets of the whole run.
+fn run(seed: u64, loss_percent: u64) -> (u64, u64) {
+    let mut pair = Pair::new(seed, loss_percent);
+    let mut random = SplitMix64::new(!seed);
+    let mut wanted = BTreeMap::new();
+    for _ in 0..20 {
+        let request = octets(&mut random);
+        let mut reply = request.clone();
+        reply.reverse();
+        wanted.insert(pair.call(request), reply);
+    }
+    let mut steps = 0;
+    while pair.step() {
+        steps += 1;
+        assert!(steps < 100_000, "seed {seed} does not end");
+    }
+    assert_eq!(
+        pair.requests(),
+        20,
+        "seed {seed}: executed at most once, and at least once"
+    );
+    let mut events = std::mem::take(&mut pair.ends[0].events);
+    for event in events.drain(..) {
+        match event {
+            TransactionEvent::Replied {
+                transaction,
+                message,
+                ..
+            } => {
+                let got = pair.ends[0].incoming.remove(&message).unwrap_or_default();
+                assert_eq!(Some(got), wanted.remove(&transaction), "seed {seed}");
+            }
+            TransactionEvent::Ended(_, how) => assert_eq!(how, TransactionEnd::Complete),
+            TransactionEvent::Released(_) => {}
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+    assert!(wanted.is_empty(), "seed {seed}");
+    for end in &pair.ends {
+        assert!(
+            end.outgoing.is_empty() && end.incoming.is_empty(),
+            "seed {seed}"
+        );
+        assert_eq!(end.engine.transactions(), 0, "seed {seed}");
+    }
+    (pair.packets, pair.now.as_nanos())
+}
+
+#[test]
+fn clean_path_needs_request_reply_and_ack_only() {
+    let mut pair = Pair::new(1, 0);
+    pair.call(b"how do you do".to_vec());
+    while pair.step() {}
+    assert_eq!(pair.packets, 3);
+    assert_eq!(pair.requests(), 1);
+}
+
+#[test]
+fn every_call_is_executed_once_under_loss_duplication_and_reordering() {
+    for seed in 0..60 {
+        run(seed, seed % 25);
+    }
+}
+
+#[test]
+fn same_seed_gives_same_run() {
+    assert_eq!(run(7, 20), run(7, 20));
+    assert_ne!(run(7, 20), run(8, 20));
+}
+
+#[test]
+fn silent_server_times_out_and_releases_the_request() {
+    let mut pair = Pair::new(1, 100);
+    pair.call(vec![1; 1000]);
+    while pair.step() {}
+    let ended = |event: &TransactionEvent| {
+        matches!(event, TransactionEvent::Ended(_, TransactionEnd::TimedOut))
+    };
+    assert!(pair.ends[0].events.iter().any(ended));
+    assert!(pair.ends[0].outgoing.is_empty());
+}
+
+#[test]
+fn call_to_unknown_entity_is_refused_and_long_message_unsupported() {
+    let mut pair = Pair::new(1, 0);
+    pair.ends[1].engine.remove_entity(pair.now, SERVER);
+    pair.call(vec![1; 10]);
+    while pair.step() {}
+    let refused = |event: &TransactionEvent| {
+        matches!(event, TransactionEvent::Ended(_, TransactionEnd::Refused))
+    };
+    assert!(pair.ends[0].events.iter().any(refused));
+    let request = (OutgoingMessage(99), 1 << 30);
+    let engine = &mut pair.ends[0].engine;
+    assert!(
+        engine
+            .call(pair.now, CLIENT, SERVER, request, &Note::default())
+            .is_err()
+    );
+    assert!(
+        engine
+            .call(
+                pair.now,
+                CLIENT,
+                EntityId(5),
+                (OutgoingMessage(98), 1),
+                &Note::default()
+            )
+            .is_err()
+    );
+}
