@@ -15,6 +15,7 @@
 //! * [`batch`] - what an engine hands to a wire: up to n packets of parts, all of one path.
 //! * [`record`] - how messages share packets: fragments that each packet can explain alone.
 //! * [`checksum`] - the checks of packets, and how a host adds user bytes to them.
+//! * [`secret`] - what an engine knows and a peer must not guess.
 //! * [`time`], [`timer`], [`ranges`], [`random`], [`counters`] - the small parts every protocol needs.
 //!
 //! User bytes do not pass through an engine on their way out. The user writes them into a *send
@@ -36,6 +37,7 @@ pub mod random;
 pub mod ranges;
 pub mod record;
 pub mod router;
+pub mod secret;
 pub mod time;
 pub mod timer;
 pub mod transactions;
@@ -53,6 +55,7 @@ pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
 pub use ranges::RangeSet;
 pub use router::Router;
+pub use secret::Secret;
 pub use time::Instant;
 pub use timer::TimerTable;
 pub use transactions::{
