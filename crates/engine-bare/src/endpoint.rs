@@ -8,8 +8,8 @@ use core::ops::Range;
 use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, PathFault, Properties, Protocol,
-    Received, SendFlags, SplitMix64, Status, TimerTable,
+    Deliveries, Delivery, Event, Framing, Instant, KeyedStream, Layout, Note, PathFault,
+    Properties, Protocol, Purpose, Received, SendFlags, Status, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,7 +28,7 @@ pub struct Bare {
     pub(crate) control_queue: VecDeque<(AssociationId, Address, BareHeader)>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
-    pub(crate) random: SplitMix64,
+    pub(crate) tokens: KeyedStream,
     pub(crate) listening: bool,
     next_id: u32,
 }
@@ -43,7 +43,7 @@ impl Bare {
     /// An endpoint without associations. It refuses Opens until [`Engine::listen`].
     pub fn new(config: BareConfig) -> Self {
         Bare {
-            random: SplitMix64::new(config.seed),
+            tokens: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
             config,
             associations: BTreeMap::new(),
             accepted: BTreeMap::new(),
@@ -59,11 +59,15 @@ impl Bare {
     }
 
     pub(crate) fn add(&mut self, association: Association) -> Result<AssociationId, CommandError> {
-        if self.associations.len() >= self.config.associations_max || self.next_id == u32::MAX {
+        if self.associations.len() >= self.config.associations_max {
             return Err(CommandError::TooManyAssociations);
         }
-        let id = AssociationId(self.next_id);
-        self.next_id += 1;
+        // Numbers go round, past those in use. 0 names no association.
+        let mut id = AssociationId(self.next_id);
+        while id.0 == 0 || self.associations.contains_key(&id) {
+            id = AssociationId(id.0.wrapping_add(1));
+        }
+        self.next_id = id.0.wrapping_add(1);
         self.associations.insert(id, association);
         Ok(id)
     }
@@ -258,4 +262,21 @@ impl Associations for Bare {
 
     /// All are equal.
     fn sort_by_priority(&self, _ids: &mut [AssociationId]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn association_numbers_wrap_and_skip_those_in_use() {
+        let mut bare = Bare::new(BareConfig::default());
+        let now = Instant::from_nanos(0);
+        let open = |bare: &mut Bare| bare.connect(now, &[Address::Station(1)]).expect("room");
+        let first = open(&mut bare);
+        bare.next_id = u32::MAX - 1;
+        let ids: Vec<u32> = (0..4).map(|_| open(&mut bare).0).collect();
+        assert_eq!(first, AssociationId(1), "it is still in use");
+        assert_eq!(ids, [u32::MAX - 1, u32::MAX, 2, 3]);
+    }
 }

@@ -6,7 +6,7 @@ use crate::pdu::RTN;
 use crate::peer_index::PeerIndex;
 use crate::slot_index::SlotIndex;
 use core::time::Duration;
-use engine::{Address, AssociationId, Instant, SplitMix64};
+use engine::{Address, AssociationId, Instant, KeyedStream};
 use std::collections::VecDeque;
 
 #[derive(Debug)]
@@ -91,7 +91,7 @@ impl ContextTable {
         &mut self,
         peer: Address,
         now: Instant,
-        random: &mut SplitMix64,
+        keys: &mut KeyedStream,
     ) -> Option<usize> {
         if self.free.is_empty() && self.slots.len() >= SLOTS_MAX {
             self.release_oldest();
@@ -104,19 +104,29 @@ impl ContextTable {
             }
             None => return None,
         };
-        self.next_association = self.next_association.checked_add(1)?;
-        let id = AssociationId(self.next_association);
+        let id = self.next_id();
         let make = if self.short_keys {
             make_short_key
         } else {
             make_key
         };
-        let key = make(slot, random.next_u64());
+        let key = make(slot, keys.next_u64());
         let context = Context::new(id, slot, key, peer, now);
         self.slots[slot as usize] = Slot::Active(Box::new(context));
         self.by_association.insert(association_hash(id), slot);
         self.active += 1;
         Some(slot as usize)
+    }
+
+    /// A number for an association: they go round, past those in use. 0 names none.
+    fn next_id(&mut self) -> AssociationId {
+        loop {
+            self.next_association = self.next_association.wrapping_add(1);
+            let id = AssociationId(self.next_association);
+            if id.0 != 0 && self.find_association(id).is_none() {
+                return id;
+            }
+        }
     }
 
     /// Indexes the context at `slot` by the peer's address and key.
@@ -268,4 +278,31 @@ impl ContextTable {
 fn association_hash(id: AssociationId) -> u32 {
     // The golden ratio of 2^32, which is odd (Knuth, The Art of Computer Programming, 6.4).
     id.0.wrapping_mul(0x9e37_79b9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::{Purpose, Secret};
+
+    #[test]
+    fn association_numbers_wrap_and_skip_those_in_use() {
+        let mut table = ContextTable::new(1, false);
+        let mut keys = KeyedStream::new(&Secret::default(), Purpose::Keys, 0);
+        let (now, peer) = (Instant::from_nanos(0), Address::Station(1));
+        let mut add = |table: &mut ContextTable| {
+            let slot = table.add(peer, now, &mut keys).expect("room");
+            table.context(slot).expect("it was added").id
+        };
+        let first = add(&mut table);
+        table.next_association = u32::MAX - 10;
+        let ids: Vec<u32> = (0..20).map(|_| add(&mut table).0).collect();
+        assert_eq!(first, AssociationId(1), "it is still in use");
+        let expected = (u32::MAX - 9..=u32::MAX).chain(2..=11);
+        assert_eq!(ids, expected.collect::<Vec<u32>>());
+        assert!(
+            ids.iter()
+                .all(|id| table.find_association(AssociationId(*id)).is_some())
+        );
+    }
 }

@@ -17,8 +17,8 @@ use crate::procedure::{
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
-    Delivery, Event, Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags,
-    SplitMix64, Status,
+    Delivery, Event, Instant, KeyedStream, Layout, Note, PathFault, Properties, Protocol, Purpose,
+    Received, SendFlags, Status,
 };
 
 /// An endpoint of XTP: any number of associations over one wire.
@@ -46,7 +46,7 @@ impl Xtp {
         );
         Xtp {
             table: ContextTable::new(
-                SplitMix64::at(config.seed, u64::MAX),
+                KeyedStream::new(&config.secret, Purpose::Tables, config.seed).next_u64(),
                 config.version.is_v3(),
             ),
             state: EndpointState::new(config),

@@ -8,7 +8,7 @@ use crate::pdu::{
 use crate::procedure::v3::{self, HeaderContext};
 use crate::ready_queue::ReadyQueue;
 use crate::routes::Routes;
-use engine::{Address, AssociationId, Counters, Event, Instant, SplitMix64};
+use engine::{Address, AssociationId, Counters, Event, Instant, KeyedStream, Purpose};
 use std::collections::{BTreeSet, VecDeque};
 
 #[derive(Debug)]
@@ -23,7 +23,8 @@ pub(crate) struct EndpointState {
     pub(crate) stateless_replies: VecDeque<(Address, Vec<u8>)>,
     pub(crate) counters: Counters,
     pub(crate) rejects: Rejects,
-    pub(crate) rng: SplitMix64,
+    pub(crate) keys: KeyedStream,
+    pub(crate) rng: KeyedStream,
     pub(crate) listening: bool,
     /// An association has, or had, a sort value.
     pub(crate) uses_sort: bool,
@@ -47,7 +48,8 @@ impl EndpointState {
             payload_max: full_payload(&config),
             reply_route: 0,
             routes: Routes::default(),
-            rng: SplitMix64::new(config.seed),
+            keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
+            rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             config,
             timers: BTreeSet::new(),
             events: VecDeque::new(),

@@ -25,15 +25,17 @@ pub struct KeyedStream {
 }
 
 impl KeyedStream {
-    /// The stream of `purpose`. Its key is a hash of the purpose under all 256 bits of the secret.
-    pub fn new(secret: &Secret, purpose: Purpose) -> KeyedStream {
+    /// The stream of `purpose`. Its key is a hash of the purpose and the seed, which keeps endpoints
+    /// of one secret apart, under all 256 bits of the secret.
+    pub fn new(secret: &Secret, purpose: Purpose, seed: u64) -> KeyedStream {
         let word = |index: usize| {
             let octets = secret.octets()[8 * index..].first_chunk().copied();
             u64::from_le_bytes(octets.unwrap_or_default())
         };
         let half = |first: usize, salt: u64| {
             let key = [word(first), word(first + 1)];
-            siphash(key, &(purpose as u64 ^ salt << 32).to_le_bytes())
+            let input = [purpose as u64 ^ salt << 32, seed].map(u64::to_le_bytes);
+            siphash(key, input.as_flattened())
         };
         KeyedStream {
             key: [half(0, 0) ^ half(2, 1), half(0, 2) ^ half(2, 3)],
@@ -45,6 +47,11 @@ impl KeyedStream {
     pub fn next_u64(&mut self) -> u64 {
         self.next += 1;
         siphash(self.key, &self.next.to_le_bytes())
+    }
+
+    /// A number below `bound`, 0 if that is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
     }
 }
 
@@ -109,7 +116,7 @@ mod tests {
         for seed in 0..4 {
             let secret = Secret::from_seed(seed);
             for purpose in [Purpose::Keys, Purpose::Visible, Purpose::Tables] {
-                let mut stream = KeyedStream::new(&secret, purpose);
+                let mut stream = KeyedStream::new(&secret, purpose, 0);
                 assert!((0..1000).all(|_| seen.insert(stream.next_u64())));
             }
         }
@@ -117,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_octet_of_the_secret_matters() {
-        let first = |octets| KeyedStream::new(&Secret::new(octets), Purpose::Keys).next_u64();
+        let first = |octets| KeyedStream::new(&Secret::new(octets), Purpose::Keys, 0).next_u64();
         let plain = first([0; 32]);
         for at in 0..32 {
             let mut octets = [0; 32];
@@ -128,7 +135,7 @@ mod tests {
 
     #[test]
     fn same_secret_gives_same_numbers() {
-        let stream = || KeyedStream::new(&Secret::from_seed(5), Purpose::Keys);
+        let stream = || KeyedStream::new(&Secret::from_seed(5), Purpose::Keys, 7);
         let (mut one, mut other) = (stream(), stream());
         assert!((0..100).all(|_| one.next_u64() == other.next_u64()));
     }

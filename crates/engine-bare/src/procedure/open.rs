@@ -12,7 +12,7 @@ pub(crate) fn do_open(
     now: Instant,
     to: Address,
 ) -> Result<AssociationId, CommandError> {
-    let token = bare.random.next_u64();
+    let token = bare.tokens.next_u64();
     let phase = AssociationState::Opening { token, attempts: 1 };
     let id = bare.add(new_association(now, to, 0, token, phase))?;
     send_open(bare, now, id, to, token);

@@ -15,14 +15,20 @@ impl GroupEndpoint {
         if self.contexts.len() >= self.ep.config.associations_max {
             return None;
         }
-        self.last_id = self.last_id.checked_add(1)?;
-        Some(AssociationId(self.last_id))
+        // Numbers go round, past those in use.
+        loop {
+            self.last_id = self.last_id.wrapping_add(1);
+            let id = AssociationId(self.last_id);
+            if self.last_id != 0 && !self.contexts.contains_key(&id) {
+                return Some(id);
+            }
+        }
     }
 
     /// A key that cannot be guessed: 63 random bits, never zero.
     pub(super) fn new_key(&mut self) -> u64 {
         loop {
-            let key = self.ep.rng.next_u64() >> 1;
+            let key = self.ep.keys.next_u64() >> 1;
             if key != 0
                 && !self.senders_by_key.contains_key(&key)
                 && !self.receivers_by_key.contains_key(&key)

@@ -8,7 +8,7 @@ use crate::pdu::{
 };
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use core::time::Duration;
-use engine::{Address, AssociationId, Counters, Event, SplitMix64};
+use engine::{Address, AssociationId, Counters, Event, KeyedStream, Purpose};
 use std::collections::VecDeque;
 
 /// Control packets queued at most; more are dropped, and the next status request repeats them.
@@ -33,7 +33,8 @@ pub(super) struct GroupEndpointState {
     pub(super) control_queue: VecDeque<((AssociationId, Address), Vec<u8>)>,
     pub(super) counters: Counters,
     pub(super) rejects: Rejects,
-    pub(super) rng: SplitMix64,
+    pub(super) keys: KeyedStream,
+    pub(super) rng: KeyedStream,
     pub(super) listening: bool,
     /// Status control packets sent as a receiver.
     pub(super) control_sent: u64,
@@ -49,7 +50,8 @@ impl GroupEndpointState {
                 wtimer_max: config.wtimer_max,
                 ..crate::Config::default()
             },
-            rng: SplitMix64::new(config.seed),
+            keys: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),
+            rng: KeyedStream::new(&config.secret, Purpose::Visible, config.seed),
             config,
             events: VecDeque::new(),
             member_events: VecDeque::new(),

@@ -26,7 +26,7 @@ pub(crate) fn do_connect(
         return Err(CommandError::TooManyAssociations);
     }
     let neighbour = xtp.state.config.gateway.unwrap_or(to);
-    let added = xtp.table.add(neighbour, now, &mut xtp.state.rng);
+    let added = xtp.table.add(neighbour, now, &mut xtp.state.keys);
     let slot = added.ok_or(CommandError::TooManyAssociations)?;
     let ctx = xtp
         .table
@@ -345,7 +345,7 @@ pub(crate) fn handle_first(
         }
         return Err(reason);
     }
-    let added = xtp.table.add(from, now, &mut xtp.state.rng);
+    let added = xtp.table.add(from, now, &mut xtp.state.keys);
     let slot = added.ok_or(Reject::NoRoom)?;
     xtp.table.index_peer(from, header.key, slot);
     xtp.unvalidated += 1;

@@ -13,6 +13,7 @@ mod pair;
 mod paths;
 mod pdu;
 mod router_messages;
+mod secrets;
 mod services;
 mod star;
 mod status_requests;
