@@ -124,7 +124,7 @@ fn config(choice: [u8; 4]) -> Config {
             Service::AckedDatagram,
             Service::Datagram,
         ][pair(10)],
-        congestion: [Congestion::Off, Congestion::Loss, Congestion::Delay][pair(12).min(2)],
+        congestion: [Congestion::Off, Congestion::NewReno, Congestion::Ledbat][pair(12).min(2)],
         spans: if bit(14) {
             SpanMeaning::Received
         } else {

@@ -4,6 +4,8 @@ use crate::pdu::{Service, Version};
 use core::time::Duration;
 use engine::{Address, Framing, Secret};
 
+pub use congestion::{Congestion, RateLimit};
+
 /// Default length of a full packet: 1500 octets of an Ethernet frame less 20 of IPv4 and 8 of UDP.
 pub const PACKET_LEN: usize = 1472;
 
@@ -51,30 +53,6 @@ pub enum StatusRequestKind {
 /// Limit of an association's input and output queue in the 1992 studies, octets.
 pub const STUDY_QUEUE_LEN: u64 = 16 << 10;
 
-/// A limit on the sending rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RateLimit {
-    /// Octets of XTP packets a second, at least 1.
-    pub rate_bytes_per_s: u32,
-    /// Octets sent at once, then none for `burst / rate` seconds.
-    pub burst_bytes: u32,
-}
-
-/// Congestion control. XTP itself has none (0011).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Congestion {
-    /// None: only the allocation and the rate limit the sender.
-    Off,
-    /// Slow start, then one packet more a round trip; halves after a loss.
-    Loss,
-    /// As `Loss`; also leaves slow start or shrinks by an eighth when the RTT exceeds twice the
-    /// minimum RTT.
-    Delay,
-    /// Paces at the measured delivery rate and probes for more, as BBR does. It ignores single
-    /// losses, so use it on paths with random loss.
-    Rate,
-}
-
 /// Configuration of an endpoint, shared by all its associations.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -114,7 +92,7 @@ pub struct Config {
     pub supervised: bool,
     /// Rate limit of this side, which is also imposed on peers.
     pub rate: Option<RateLimit>,
-    /// Congestion control.
+    /// Congestion control. XTP itself has none (0011).
     pub congestion: Congestion,
     /// What spans list.
     pub spans: SpanMeaning,

@@ -142,7 +142,7 @@ impl Xtp {
                     .map(|range| range.end - range.start)
                     .sum(),
                 retransmissions: tx.retransmissions,
-                congestion_window: tx.congestion.as_ref().map(|control| control.cwnd()),
+                congestion_window: tx.congestion.as_ref().map(|control| control.window_bytes()),
                 rate: tx.limits.effective(),
                 sync: tx.sync,
                 outstanding_requests: tx.outstanding_requests.len(),

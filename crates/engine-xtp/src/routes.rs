@@ -6,7 +6,7 @@
 
 use crate::config::RateLimit;
 use crate::pdu::v3::RTN_V3;
-use crate::tx::{RateCredit, RttEstimator};
+use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
 use engine::{Address, Instant};
 use std::collections::{BTreeMap, BTreeSet};

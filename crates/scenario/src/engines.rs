@@ -74,13 +74,7 @@ pub fn xtp_config(spec: &EngineSpec, seed: u64) -> Result<engine_xtp::Config, Sp
         |time: Option<SimTime>, default_value: Duration| time.map_or(default_value, duration);
     let error = choice(&spec.error, default.error, "error control", &ERRORS)?;
     let flow = choice(&spec.flow, default.flow, "flow control", &FLOWS)?;
-    let default_value = default.congestion;
-    let congestion = choice(
-        &spec.congestion,
-        default_value,
-        "congestion control",
-        &CONGESTIONS,
-    )?;
+    let congestion = congestion(&spec.congestion, default.congestion)?;
     let burst = spec.burst.map_or(8 * packet_len as u64, |bytes| bytes.0);
     let dialect = choice(&spec.dialect, default.version, "dialect", &VERSIONS)?;
     let service = choice(&spec.service, default.service, "service", &SERVICES)?;
@@ -166,13 +160,6 @@ const FLOWS: [(&str, FlowControl); 2] = [
     ("off", FlowControl::Off),
 ];
 
-const CONGESTIONS: [(&str, Congestion); 4] = [
-    ("off", Congestion::Off),
-    ("loss", Congestion::Loss),
-    ("delay", Congestion::Delay),
-    ("rate", Congestion::Rate),
-];
-
 /// The value of a word in the file.
 fn choice<T: Copy>(
     word: &Option<toml::Spanned<String>>,
@@ -189,6 +176,21 @@ fn choice<T: Copy>(
     found
         .map(|(_, choice)| *choice)
         .ok_or((word.span(), refusal))
+}
+
+/// The congestion control that the file names.
+fn congestion(
+    word: &Option<toml::Spanned<String>>,
+    default: Congestion,
+) -> Result<Congestion, SpecError> {
+    let Some(word) = word else {
+        return Ok(default);
+    };
+    Congestion::from_name(word.get_ref()).ok_or_else(|| {
+        let names = Congestion::names();
+        let refusal = format!("no congestion control {:?}; use {names}", word.get_ref());
+        (word.span(), refusal)
+    })
 }
 
 fn rate_limit(rate: BitRate, burst: u64) -> RateLimit {

@@ -22,8 +22,8 @@ Examples:
   towpath forward 127.0.0.1:2222 --over xtp remote:9000          at the local end
   ssh -p 2222 localhost
 
-  towpath forward --from xtp,congestion=loss 0.0.0.0:9000 --to 127.0.0.1:80
-  towpath forward 127.0.0.1:8080 --over xtp,congestion=loss remote:9000
+  towpath forward --from xtp,congestion=newreno 0.0.0.0:9000 --to 127.0.0.1:80
+  towpath forward 127.0.0.1:8080 --over xtp,congestion=newreno remote:9000
   curl http://127.0.0.1:8080/"
 )]
 pub struct ForwardArgs {

@@ -5,7 +5,8 @@ use super::config::{Config, Holdings, MemberState, Reliability};
 use super::endpoint_state::GroupEndpointState;
 use super::members::{GroupMinimum, Members, StatusRequest};
 use super::retransmission_queue::{RetransmissionLog, RetransmissionQueue};
-use crate::tx::{MessageEnds, RateCredit, RateLimits, RttEstimator};
+use crate::tx::{MessageEnds, RateLimits, wtimer};
+use congestion::{RateCredit, RttEstimator};
 use core::time::Duration;
 use engine::{Address, AssociationId, CloseReason, Event, Framing, Instant};
 
@@ -148,7 +149,8 @@ impl Sender {
             self.timeouts = 0;
         }
         if answered.is_some() || members.requests.is_empty() {
-            let wait = self.rtt.wtimer(&ep.wtimer_config, members.unanswered_max()) + ep.slot_max();
+            let wait =
+                wtimer(&self.rtt, &ep.wtimer_config, members.unanswered_max()) + ep.slot_max();
             let oldest = members.requests.front();
             self.wtimer_at = oldest.map(|oldest| (oldest.at + wait).max(now));
         }
@@ -174,10 +176,10 @@ impl Sender {
         ep: &mut GroupEndpointState,
         summary: BucketSummary,
     ) {
-        let usual = self.rtt.wtimer(&ep.wtimer_config, 0);
+        let usual = wtimer(&self.rtt, &ep.wtimer_config, 0);
         if let Some(rtt) = summary.rtt {
             self.rtt.sample(rtt);
-            let wanted = self.rtt.wtimer(&ep.wtimer_config, 0);
+            let wanted = wtimer(&self.rtt, &ep.wtimer_config, 0);
             if let GroupTracking::Buckets(ring) = &mut self.tracking {
                 ring.lower_wtimer(wanted, usual);
             }
@@ -244,7 +246,7 @@ impl Sender {
             if self.wtimer_at.is_none() {
                 let tries = members.unanswered_max().max(self.timeouts);
                 self.wtimer_at =
-                    Some(now + self.rtt.wtimer(&ep.wtimer_config, tries) + ep.slot_max());
+                    Some(now + wtimer(&self.rtt, &ep.wtimer_config, tries) + ep.slot_max());
             }
         }
     }
@@ -366,12 +368,12 @@ impl Sender {
         }
         let delay = if self.next_seq > self.una || self.finishing {
             let delay = match self.bytes_since_request {
-                0 => self.rtt.wtimer(&ep.wtimer_config, self.probes),
+                0 => wtimer(&self.rtt, &ep.wtimer_config, self.probes),
                 _ => ep.config.status_delay,
             };
             Some(delay)
         } else if self.is_send_blocked() {
-            Some(self.rtt.wtimer(&ep.wtimer_config, self.probes))
+            Some(wtimer(&self.rtt, &ep.wtimer_config, self.probes))
         } else {
             Some(ep.config.keepalive).filter(|span| !span.is_zero())
         };

@@ -10,7 +10,8 @@ use crate::pdu::{
     Body, CommonControl, Diag, DiagCode, DiagValue, Header, Options, RTN, Reject, Spans,
     TrafficSpec, UNLIMITED,
 };
-use crate::tx::{RateCredit, RateLimits};
+use crate::tx::RateLimits;
+use congestion::RateCredit;
 use engine::{Address, Instant};
 
 /// Largest window taken from a JCNTL.

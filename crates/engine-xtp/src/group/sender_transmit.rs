@@ -6,7 +6,8 @@ use super::sender::{GroupTracking, Sender};
 use crate::endpoint_state::plain_header;
 use crate::pdu::{Body, CommonControl, Format, HEADER_LEN, Header, Options};
 use crate::procedure::data_send::internet_checksum;
-use crate::tx::{RateCredit, RateLimits};
+use crate::tx::{RateLimits, wtimer};
+use congestion::RateCredit;
 use core::ops::Range;
 use engine::{Batch, CloseReason, Framing, Instant, Store};
 
@@ -114,7 +115,7 @@ impl Sender {
         let GroupTracking::Buckets(ring) = &self.tracking else {
             return;
         };
-        let default_wtimer = self.rtt.wtimer(&ep.wtimer_config, 0);
+        let default_wtimer = wtimer(&self.rtt, &ep.wtimer_config, 0);
         let wtimer = ring
             .wtimer()
             .unwrap_or(default_wtimer)

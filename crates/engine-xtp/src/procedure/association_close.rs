@@ -128,7 +128,7 @@ pub(crate) fn handle_close_bits(
     }
     report_stream_complete(ctx, ep, now);
     if options.has(Options::RCLOSE) {
-        handle_rclose(ctx, ep, header.format);
+        handle_rclose(ctx, ep, now, header.format);
     }
     if options.has(Options::END) {
         // END before all four close bits is an abort (0007, Close).
@@ -182,11 +182,11 @@ fn report_stream_complete(ctx: &mut Context, ep: &mut EndpointState, now: Instan
 }
 
 /// RCLOSE answers WCLOSE if the peer has everything. Otherwise its reader stopped: abort.
-fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, format: Format) {
+fn handle_rclose(ctx: &mut Context, ep: &mut EndpointState, now: Instant, format: Format) {
     let data = matches!(format, Format::Data | Format::First);
     let whole = data || ctx.tx.acknowledged >= ctx.tx.submitted;
     if ctx.close.wclose_sent && whole {
-        control_receive::acknowledge(ctx, ep, ctx.tx.next_seq);
+        control_receive::acknowledge(ctx, ep, now, ctx.tx.next_seq);
         ctx.close.rclose_received = true;
     } else if !data {
         do_abort(ctx, ep);

@@ -11,7 +11,7 @@ use crate::pdu::{
 };
 use crate::procedure::v3::{self, HeaderContext};
 use crate::procedure::{data_receive, data_send, status_request};
-use crate::tx::CongestionController;
+use crate::tx::CongestionControl;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use engine::{Address, AssociationId, Batch, CommandError, Event, Instant, Store, checksum};
 
@@ -81,7 +81,7 @@ fn init_context(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     ctx.tx.payload_max = ep.payload_max();
     ctx.limits_pending = has_limits(ep);
     ctx.rx.advertised_alloc = data_receive::next_alloc(ctx, ep);
-    ctx.tx.congestion = CongestionController::new(ep.config.congestion, ep.payload_max());
+    ctx.tx.congestion = CongestionControl::new(ep.config.congestion, ep.payload_max());
     ctx.tx.apply_rate_limits(now);
     status_request::start_ctimer(ctx, ep, now);
 }

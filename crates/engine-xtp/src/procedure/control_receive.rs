@@ -6,7 +6,7 @@ use crate::endpoint_state::EndpointState;
 use crate::numbers::sync_before;
 use crate::pdu::{CommonControl, Reject, Span, Spans, TrafficSpec};
 use crate::procedure::{association_setup, status_request};
-use crate::tx::{AckSample, RttSample};
+use congestion::{AckSample, RttSample};
 use core::ops::Range;
 use engine::{Event, Instant};
 use std::collections::VecDeque;
@@ -43,20 +43,21 @@ pub(crate) fn handle_acknowledgment(
         ctx.tx.alloc_received = true;
         ctx.unanswered_probes = 0;
     }
-    acknowledge(ctx, ep, common.rseq);
+    let acked = release(ctx, ep, common.rseq);
     if let Some(congestion) = &mut ctx.tx.congestion {
         let delivered = delivered_bytes(ep, common.rseq, spans, sent_before_request.unwrap_or(0));
         let sent = ctx.tx.next_seq;
         let sample = AckSample {
-            delivered: delivered.min(sent),
-            sent,
-            rtt_sample,
+            acked_bytes: acked,
+            delivered_bytes: delivered.min(sent),
+            sent_bytes: sent,
+            rtt: rtt_sample,
         };
-        congestion.on_ack_sample(now, &sample);
+        congestion.on_ack(now, &sample);
     }
     // NOERR: everything sent before the answered request is released (0007, Repair).
     if ctx.options.has(crate::pdu::Options::NOERR) {
-        acknowledge(ctx, ep, sent_before_request.unwrap_or(0));
+        acknowledge(ctx, ep, now, sent_before_request.unwrap_or(0));
     } else {
         queue_retransmissions(ctx, ep, common, spans, sent_before_request);
     }
@@ -109,16 +110,11 @@ fn resolve_requests(
             let rtt = now.since(request.sent_at);
             rtt_sample = Some(RttSample {
                 rtt,
-                sent: request.highest_sent,
-                sync: request.sync,
+                packet: request.state,
             });
-            let queued = ctx.tx.rtt.is_queue_building(rtt);
             ctx.tx.rtt.sample(rtt);
             if ctx.route != 0 {
                 ep.routes.sample_rtt(ctx.route, rtt);
-            }
-            if let Some(congestion) = &mut ctx.tx.congestion {
-                congestion.on_rtt_sample(queued);
             }
         }
     }
@@ -145,22 +141,26 @@ fn restart_wtimer(ctx: &mut Context, ep: &mut EndpointState, now: Instant) {
     }
 }
 
-/// Everything below `position` is acknowledged and released.
-pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, position: u64) {
-    let position = position.min(ctx.tx.next_seq);
-    let Some(bytes) = position
-        .checked_sub(ctx.tx.acknowledged)
-        .filter(|&bytes| bytes > 0)
-    else {
-        return;
-    };
-    ctx.tx.release(position);
+/// Everything below `position` is acknowledged, other than by the rseq of a control packet.
+pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, now: Instant, position: u64) {
+    let bytes = release(ctx, ep, position);
     if let Some(congestion) = &mut ctx.tx.congestion {
-        congestion.on_acknowledged(bytes);
+        congestion.on_released(now, bytes);
     }
+}
+
+/// Releases everything below `position`. Returns how many bytes that is.
+fn release(ctx: &mut Context, ep: &mut EndpointState, position: u64) -> u64 {
+    let position = position.min(ctx.tx.next_seq);
+    let bytes = position.saturating_sub(ctx.tx.acknowledged);
+    if bytes == 0 {
+        return 0;
+    }
+    ctx.tx.release(position);
     // Without error control the range may be empty: it tells that less is in flight.
     let released = ctx.tx.newly_released(position);
     ep.events.push_back(Event::Released(ctx.id, released));
+    bytes
 }
 
 /// Queues lost bytes for retransmission. A control packet whose echo is older than the last

@@ -4,7 +4,7 @@ use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::EndpointState;
 use crate::pdu::{DiagCode, DiagValue, Options, Service};
 use crate::procedure::{data_send, v3};
-use crate::tx::SyncHandshake;
+use crate::tx::{self, SyncHandshake};
 use core::time::Duration;
 use engine::{CloseReason, Instant};
 
@@ -13,10 +13,10 @@ use engine::{CloseReason, Instant};
 pub(crate) fn wtimer(ctx: &Context, ep: &EndpointState, tries: u32) -> Duration {
     let own = &ctx.tx.rtt;
     if ctx.route == 0 {
-        return own.wtimer(&ep.config, tries);
+        return tx::wtimer(own, &ep.config, tries);
     }
     let route_rtt = ep.routes.rtt(ctx.route).unwrap_or(own);
-    route_rtt.wtimer(&ep.config, tries)
+    tx::wtimer(route_rtt, &ep.config, tries)
 }
 
 /// Makes a status request. Returns the sync of the packet that carries it.

@@ -295,7 +295,7 @@ pub(crate) fn handle_packet(
         }
         BodyV3::Cntl(control, pairs) => {
             handle_control(ctx, ep, now, &control, pairs)?;
-            handle_dseq(ctx, ep, header3.dseq);
+            handle_dseq(ctx, ep, now, header3.dseq);
             return packet_input::handle_control_options(ctx, ep, now, header);
         }
         // A PATH request is acknowledged like a status request.
@@ -311,7 +311,7 @@ pub(crate) fn handle_packet(
         return Err(Reject::Body);
     }
     if header3.kind == PacketKind::Data {
-        handle_dseq(ctx, ep, header3.dseq);
+        handle_dseq(ctx, ep, now, header3.dseq);
     }
     let range = end - data.len()..end;
     packet_input::handle_data(ctx, ep, now, header, packet, range, deliveries)
@@ -355,12 +355,12 @@ fn handle_control(
 
 /// The peer's user consumed everything below `dseq`, which acknowledges it and answers DREQ. It
 /// gives no RTT sample (0008, dseq).
-fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, dseq: u32) {
+fn handle_dseq(ctx: &mut Context, ep: &mut EndpointState, now: Instant, dseq: u32) {
     let position = unwrap_seq(ctx.seq_base, dseq, ctx.tx.acknowledged);
     let Some(position) = position.filter(|at| *at <= ctx.tx.next_seq) else {
         return;
     };
-    control_receive::acknowledge(ctx, ep, position);
+    control_receive::acknowledge(ctx, ep, now, position);
     let answered = |request: &crate::tx::StatusRequest| {
         request.asks_delivery && request.highest_sent <= position
     };

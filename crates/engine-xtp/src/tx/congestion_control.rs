@@ -1,116 +1,93 @@
-//! Congestion control, optional (0011).
+//! Congestion control of an association, optional (0011): what an XTP sender reports to its
+//! controller, and how the window limits it.
 
-use super::bbr::{AckSample, Bbr};
 use crate::config::Congestion;
+use congestion::{AckSample, CongestionController, LossSample, PacketState};
 use engine::Instant;
 
-/// The congestion controller of an association.
+/// The congestion controller of an association, with what it needs of XTP.
 #[derive(Clone, Debug)]
-pub(crate) enum CongestionController {
-    Window(WindowController),
-    Bbr(Box<Bbr>),
+pub(crate) struct CongestionControl {
+    controller: CongestionController,
+    /// Bytes in flight are those not delivered; else those not acknowledged.
+    counts_delivered: bool,
+    /// Bytes that the peer has, spans beyond gaps included.
+    delivered: u64,
+    /// When a DATA packet was last paced. Control packets are charged at this time: they do not
+    /// wait for pacing.
+    paced_at: Instant,
 }
 
-/// Slow start and congestion avoidance (RFC 5681).
-#[derive(Clone, Debug)]
-pub(crate) struct WindowController {
-    /// A long RTT reduces the window too.
-    reacts_to_delay: bool,
-    mss: u64,
-    cwnd: u64,
-    ssthresh: u64,
-}
-
-/// Initial window in packets (RFC 6928).
-const INITIAL_CWND_SEGMENTS: u64 = 10;
-
-impl CongestionController {
-    /// None when the mode is off.
-    pub(crate) fn new(mode: Congestion, mss: u64) -> Option<CongestionController> {
-        match mode {
-            Congestion::Off => None,
-            Congestion::Loss => Some(CongestionController::Window(WindowController::new(
-                false, mss,
-            ))),
-            Congestion::Delay => Some(CongestionController::Window(WindowController::new(
-                true, mss,
-            ))),
-            Congestion::Rate => Some(CongestionController::Bbr(Box::new(Bbr::new(mss)))),
-        }
+impl CongestionControl {
+    /// None when it is off.
+    pub(crate) fn new(selected: Congestion, mss: u64) -> Option<Box<CongestionControl>> {
+        let controller = CongestionController::new(selected, mss)?;
+        Some(Box::new(CongestionControl {
+            controller,
+            counts_delivered: selected == Congestion::Bbr,
+            delivered: 0,
+            paced_at: Instant::ZERO,
+        }))
     }
 
-    /// Bytes that may be in flight.
-    pub(crate) fn cwnd(&self) -> u64 {
-        match self {
-            CongestionController::Window(control) => control.cwnd,
-            CongestionController::Bbr(control) => control.cwnd(),
-        }
+    /// Congestion window.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        self.controller.window_bytes()
     }
 
-    /// Bytes below this may be sent when everything below `acknowledged` is acknowledged.
+    /// Bytes below this may be sent when everything below `acknowledged` is acknowledged. With BBR,
+    /// the window counts from what was delivered: acknowledgement stops at the first gap (0011).
     pub(crate) fn send_limit(&self, acknowledged: u64) -> u64 {
-        match self {
-            CongestionController::Window(control) => acknowledged.saturating_add(control.cwnd),
-            CongestionController::Bbr(control) => control.send_limit(acknowledged),
-        }
+        acknowledged
+            .max(self.delivered)
+            .saturating_add(self.window_bytes())
     }
 
     /// Largest distance of two status requests in bytes. BBR needs frequent samples (0011).
     pub(crate) fn status_interval_bytes(&self) -> u64 {
-        match self {
-            CongestionController::Window(_) => u64::MAX,
-            CongestionController::Bbr(control) => control.cwnd() / 8,
+        self.controller.sample_interval_bytes().unwrap_or(u64::MAX)
+    }
+
+    /// State to keep with a status request made after `sent` bytes; `app_limited` when the user has
+    /// nothing more to send.
+    pub(crate) fn request_state(&self, now: Instant, sent: u64, app_limited: bool) -> PacketState {
+        self.controller.packet_state(now, sent, app_limited)
+    }
+
+    /// A control packet acknowledged.
+    pub(crate) fn on_ack(&mut self, now: Instant, sample: &AckSample) {
+        if self.counts_delivered {
+            self.delivered = self.delivered.max(sample.delivered_bytes);
+        }
+        self.controller.on_ack(now, sample);
+    }
+
+    /// `bytes` were released other than by a control packet's rseq: by `dseq`, RCLOSE or NOERR. BBR
+    /// measures control packets alone.
+    pub(crate) fn on_released(&mut self, now: Instant, bytes: u64) {
+        if !self.counts_delivered {
+            let sample = AckSample {
+                acked_bytes: bytes,
+                delivered_bytes: 0,
+                sent_bytes: 0,
+                rtt: None,
+            };
+            self.controller.on_ack(now, &sample);
         }
     }
 
-    /// Status request `sync` is sent; `app_limited` when the user has nothing more to send.
-    pub(crate) fn on_status_request(&mut self, now: Instant, sync: u32, app_limited: bool) {
-        if let CongestionController::Bbr(control) = self {
-            control.on_status_request(now, sync, app_limited);
-        }
-    }
-
-    pub(crate) fn on_acknowledged(&mut self, bytes: u64) {
-        if let CongestionController::Window(control) = self {
-            control.on_acknowledged(bytes);
-        }
-    }
-
-    /// An RTT was measured; `queued` when it exceeds twice the minimum RTT.
-    pub(crate) fn on_rtt_sample(&mut self, queued: bool) {
-        if let CongestionController::Window(control) = self
-            && control.reacts_to_delay
-            && queued
-        {
-            control.reduce_to(control.cwnd - control.cwnd / 8);
-        }
-    }
-
-    /// A control packet was received.
-    pub(crate) fn on_ack_sample(&mut self, now: Instant, sample: &AckSample) {
-        if let CongestionController::Bbr(control) = self {
-            control.on_ack_sample(now, sample);
-        }
-    }
-
-    /// `bytes` were lost.
+    /// `bytes` were lost. There is one repair at a time (0007, Repair), and each is a recovery
+    /// episode.
     pub(crate) fn on_loss(&mut self, bytes: u64) {
-        match self {
-            CongestionController::Window(control) => control.reduce_to(control.cwnd / 2),
-            CongestionController::Bbr(control) => control.on_loss(bytes),
-        }
+        self.controller.on_loss(&LossSample {
+            lost_bytes: bytes,
+            starts_recovery: true,
+        });
     }
 
-    /// WTIMER expired.
+    /// WTIMER expired. Data stop until a request is answered.
     pub(crate) fn on_wtimer_expired(&mut self) {
-        match self {
-            CongestionController::Window(control) => {
-                // Slow start again, as after a retransmission timeout (RFC 5681 s. 3.1).
-                control.reduce_to(control.cwnd / 2);
-                control.cwnd = 2 * control.mss;
-            }
-            CongestionController::Bbr(control) => control.on_wtimer_expired(),
-        }
+        self.controller.on_rto();
     }
 
     /// When pacing allows the next packet, if not now.
@@ -120,65 +97,70 @@ impl CongestionController {
         now: Instant,
         nothing_in_flight: bool,
     ) -> Option<Instant> {
-        match self {
-            CongestionController::Window(_) => None,
-            CongestionController::Bbr(control) => control.blocked_until(now, nothing_in_flight),
+        self.paced_at = now;
+        if nothing_in_flight {
+            self.controller.on_restart_from_idle(now);
         }
+        self.controller.blocked_until(now)
     }
 
     /// A packet was sent.
     #[inline]
     pub(crate) fn on_packet_sent(&mut self, octets: usize) {
-        if let CongestionController::Bbr(control) = self {
-            control.on_packet_sent(octets);
-        }
+        self.controller.on_sent(self.paced_at, octets as u64);
     }
 }
-
-impl WindowController {
-    fn new(reacts_to_delay: bool, mss: u64) -> WindowController {
-        WindowController {
-            reacts_to_delay,
-            mss,
-            cwnd: INITIAL_CWND_SEGMENTS * mss,
-            ssthresh: u64::MAX,
-        }
-    }
-
-    fn on_acknowledged(&mut self, bytes: u64) {
-        let grown = if self.cwnd < self.ssthresh {
-            bytes
-        } else {
-            self.mss * bytes / self.cwnd.max(1)
-        };
-        self.cwnd = (self.cwnd + grown).min(CWND_MAX);
-    }
-
-    fn reduce_to(&mut self, window: u64) {
-        self.cwnd = window.max(2 * self.mss);
-        self.ssthresh = self.cwnd;
-    }
-}
-
-/// Largest window: no path has more than 1 GiB in flight.
-const CWND_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use congestion::RttSample;
+    use core::time::Duration;
+
+    fn control(selected: Congestion) -> CongestionControl {
+        *CongestionControl::new(selected, 1000).expect("congestion control is on")
+    }
+
+    fn answered(control: &CongestionControl, acked: u64, delivered: u64) -> AckSample {
+        AckSample {
+            acked_bytes: acked,
+            delivered_bytes: delivered,
+            sent_bytes: 10_000,
+            rtt: Some(RttSample {
+                rtt: Duration::from_millis(10),
+                packet: control.request_state(Instant::ZERO, 10_000, false),
+            }),
+        }
+    }
 
     #[test]
-    fn cwnd_slow_start_then_avoidance_and_halving() {
-        let mut control =
-            CongestionController::new(Congestion::Loss, 1000).expect("congestion control is on");
-        control.on_acknowledged(10_000);
-        assert_eq!(control.cwnd(), 20_000);
-        control.on_loss(1000);
-        assert_eq!(control.cwnd(), 10_000);
-        control.on_acknowledged(10_000);
-        assert_eq!(control.cwnd(), 11_000);
-        control.on_wtimer_expired();
-        assert_eq!(control.cwnd(), 2000);
-        assert!(CongestionController::new(Congestion::Off, 1000).is_none());
+    fn window_counts_from_acknowledged_bytes_and_with_bbr_from_delivered_bytes() {
+        let now = Instant::from_nanos(10_000_000);
+        for (selected, base) in [(Congestion::NewReno, 1000), (Congestion::Bbr, 8000)] {
+            let mut control = control(selected);
+            assert_eq!(control.send_limit(0), 10_000, "{selected:?}");
+            let sample = answered(&control, 1000, 8000);
+            control.on_ack(now, &sample);
+            let limit = base + control.window_bytes();
+            assert_eq!(control.send_limit(1000), limit, "{selected:?}");
+        }
+    }
+
+    #[test]
+    fn released_bytes_grow_window_of_new_reno_only() {
+        for (selected, grown) in [(Congestion::NewReno, 3000), (Congestion::Bbr, 0)] {
+            let mut control = control(selected);
+            control.on_released(Instant::ZERO, 3000);
+            assert_eq!(control.window_bytes(), 10_000 + grown, "{selected:?}");
+        }
+        assert!(CongestionControl::new(Congestion::Off, 1000).is_none());
+    }
+
+    #[test]
+    fn only_bbr_asks_for_frequent_status_requests() {
+        let every = |selected| control(selected).status_interval_bytes();
+        assert_eq!(every(Congestion::NewReno), u64::MAX);
+        assert_eq!(every(Congestion::Ledbat), u64::MAX);
+        assert_eq!(every(Congestion::Bbr), 1250);
     }
 }

@@ -1,17 +1,15 @@
 //! The sending direction.
 
-mod bbr;
 mod congestion_control;
 mod message_ends;
-mod rate_control;
-mod rtt;
+mod rate_limits;
 mod send_state;
 mod tags;
+mod wtimer;
 
-pub(crate) use bbr::{AckSample, RttSample};
-pub(crate) use congestion_control::CongestionController;
+pub(crate) use congestion_control::CongestionControl;
 pub(crate) use message_ends::MessageEnds;
-pub(crate) use rate_control::{RateCredit, RateLimits};
-pub(crate) use rtt::RttEstimator;
+pub(crate) use rate_limits::RateLimits;
 pub(crate) use send_state::{SendState, StatusRequest, SyncHandshake};
 pub(crate) use tags::TagPositions;
+pub(crate) use wtimer::wtimer;

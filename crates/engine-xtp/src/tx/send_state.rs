@@ -1,8 +1,7 @@
 //! State of the sending direction. Positions in the send buffer are sequence numbers.
 
-use super::{
-    CongestionController, MessageEnds, RateCredit, RateLimits, RttEstimator, TagPositions,
-};
+use super::{CongestionControl, MessageEnds, RateLimits, TagPositions};
+use congestion::{PacketState, RateCredit, RttEstimator};
 use core::ops::Range;
 use engine::Instant;
 use std::collections::VecDeque;
@@ -16,6 +15,8 @@ pub(crate) struct StatusRequest {
     pub(crate) sent_at: Instant,
     /// A DREQ, answered when the peer's user consumed everything: no RTT sample.
     pub(crate) asks_delivery: bool,
+    /// What congestion control keeps with the request.
+    pub(crate) state: PacketState,
 }
 
 /// The synchronizing handshake (0007, WTIMER).
@@ -75,7 +76,7 @@ pub(crate) struct SendState {
     pub(crate) rtt: RttEstimator,
     pub(crate) limits: RateLimits,
     pub(crate) rate_credit: Option<Box<RateCredit>>,
-    pub(crate) congestion: Option<CongestionController>,
+    pub(crate) congestion: Option<Box<CongestionControl>>,
 }
 
 impl SendState {
@@ -100,14 +101,14 @@ impl SendState {
             self.outstanding_requests.pop_front();
         }
         let app_limited = self.next_seq >= self.submitted;
-        if let Some(control) = &mut self.congestion {
-            control.on_status_request(now, self.sync, app_limited);
-        }
+        let control = self.congestion.as_ref();
+        let state = control.map(|control| control.request_state(now, self.next_seq, app_limited));
         self.outstanding_requests.push_back(StatusRequest {
             sync: self.sync,
             highest_sent: self.next_seq,
             sent_at: now,
             asks_delivery,
+            state: state.unwrap_or_default(),
         });
         self.bytes_since_request = 0;
         self.request_with_next_data = false;

@@ -92,7 +92,7 @@ fn options(random: &mut SplitMix64) -> Config {
         rate: any(random, &[None, None, None, Some(rate)]),
         congestion: any(
             random,
-            &[Congestion::Off, Congestion::Loss, Congestion::Delay],
+            &[Congestion::Off, Congestion::NewReno, Congestion::Ledbat],
         ),
         spans: any(random, &[SpanMeaning::Received, SpanMeaning::Missing]),
         sort: any(random, &[None, Some(7)]),

@@ -249,7 +249,7 @@ fn xtp_options(dice: &mut Dice, text: &mut String, (corrupt, many_retries): (boo
         text.push_str(", fastnak = true");
     }
     if dice.once_in(3) {
-        let kind = dice.one_of(&["loss", "delay", "rate"]);
+        let kind = dice.one_of(&["newreno", "ledbat", "bbr"]);
         let _ = write!(text, ", congestion = \"{kind}\"");
     }
     if dice.once_in(5) {

@@ -48,17 +48,17 @@ fn shared(controllers: &[&str], rate: &str, loss: &str, span_s: u32) -> Vec<f64>
 }
 
 #[test]
-fn rate_controller_fills_lossy_long_path() {
+fn bbr_fills_lossy_long_path() {
     let of = |kind: &str| shared(&[kind], "100 Mbit/s", "0.5%", 8)[0];
-    let (rate, loss) = (of("rate"), of("loss"));
-    eprintln!("rate {rate:.1} loss {loss:.1} Mbit/s");
-    assert!(rate > 70.0, "{rate} Mbit/s");
-    assert!(rate > 4.0 * loss, "{rate} beside {loss} Mbit/s");
+    let (bbr, newreno) = (of("bbr"), of("newreno"));
+    eprintln!("bbr {bbr:.1} newreno {newreno:.1} Mbit/s");
+    assert!(bbr > 70.0, "{bbr} Mbit/s");
+    assert!(bbr > 4.0 * newreno, "{bbr} beside {newreno} Mbit/s");
 }
 
 #[test]
 fn controllers_share_a_bottleneck_link() {
-    for kinds in [["rate", "rate"], ["rate", "loss"], ["loss", "loss"]] {
+    for kinds in [["bbr", "bbr"], ["bbr", "newreno"], ["newreno", "newreno"]] {
         let shares = shared(&kinds, "20 Mbit/s", "0%", 30);
         let total: f64 = shares.iter().sum();
         eprintln!("{kinds:?} {shares:.1?}");
@@ -69,14 +69,22 @@ fn controllers_share_a_bottleneck_link() {
 }
 
 #[test]
-fn rate_controller_finds_slow_and_fast_bottlenecks() {
+fn bbr_finds_slow_and_fast_bottlenecks() {
     for (rate, most) in [
         ("1 Mbit/s", 1.0),
         ("10 Mbit/s", 10.0),
         ("400 Mbit/s", 400.0),
     ] {
-        let found = shared(&["rate"], rate, "0%", 8)[0];
+        let found = shared(&["bbr"], rate, "0%", 8)[0];
         eprintln!("{rate}: {found:.2}");
         assert!(found > most * 0.7 && found <= most, "{found} of {rate}");
+    }
+}
+
+#[test]
+fn words_of_earlier_versions_name_the_same_controllers() {
+    for (alias, name) in [("loss", "newreno"), ("delay", "ledbat"), ("rate", "bbr")] {
+        let of = |kind: &str| shared(&[kind], "10 Mbit/s", "0.5%", 2);
+        assert_eq!(of(alias), of(name));
     }
 }

@@ -40,8 +40,9 @@ fn every_xtp_option_delivers_whole_messages_despite_loss() {
         "checksum = false",
         "fastnak = true",
         "flow = \"off\"",
-        "congestion = \"loss\"",
-        "congestion = \"delay\"",
+        "congestion = \"newreno\"",
+        "congestion = \"ledbat\"",
+        "congestion = \"bbr\"",
         "rate = \"5 Mbit/s\"",
         "rate = \"5 Mbit/s\", burst = \"3 KiB\"",
         "explicit = false",
@@ -174,7 +175,7 @@ fn unsupported_option_refused() {
         ),
         (
             "protocol = \"xtp\", congestion = \"cubic\"",
-            "no congestion control \"cubic\"; use off, loss, delay",
+            "no congestion control \"cubic\"; use off, newreno, ledbat, bbr",
         ),
         (
             "protocol = \"xtp-group\", reliability = \"some\"",

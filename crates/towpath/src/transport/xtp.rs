@@ -15,7 +15,7 @@ use crate::options::Options;
 use crate::socket;
 use crate::xtp::EndpointConfig;
 use engine::Framing;
-use engine_xtp::{Congestion, Xtp as Engine};
+use engine_xtp::Xtp as Engine;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
@@ -105,12 +105,7 @@ impl Transport for Xtp {
         };
         Class {
             reliable: settings.is_reliable(),
-            congestion: match settings.config.congestion {
-                Congestion::Off => "",
-                Congestion::Loss => "by loss",
-                Congestion::Delay => "by delay",
-                Congestion::Rate => "by rate",
-            },
+            congestion: settings.congestion_class(),
             offload: match settings.segmentation {
                 true => class.offload,
                 false => "",

@@ -12,7 +12,7 @@ use crate::medium::{ETHER_PACKET_MAX, EtherMedium, IpMedium};
 use crate::options::{Family, Options};
 use crate::xtp::EndpointConfig;
 use engine::Framing;
-use engine_xtp::{Config, Congestion, Xtp as Engine};
+use engine_xtp::{Config, Xtp as Engine};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::LazyLock;
@@ -222,12 +222,7 @@ impl Transport for Ethernet {
 fn class_with_config(class: Class, settings: &EndpointConfig) -> Class {
     Class {
         reliable: settings.is_reliable(),
-        congestion: match settings.config.congestion {
-            Congestion::Off => "",
-            Congestion::Loss => "by loss",
-            Congestion::Delay => "by delay",
-            Congestion::Rate => "by rate",
-        },
+        congestion: settings.congestion_class(),
         checksum: match settings.config.checksum {
             true => class.checksum,
             false => "Internet, 16 bit, by XTP over headers alone",

@@ -2,15 +2,15 @@
 
 use super::contexts::{self, EndpointIdentity};
 use super::option_values::{
-    self, CONGESTION_CONTROLS, ERROR_CONTROLS, OFF_ON, SERVICES, STATUS_REQUEST_KINDS, VERSIONS,
-    parse_bytes, parse_choice,
+    self, ERROR_CONTROLS, OFF_ON, SERVICES, STATUS_REQUEST_KINDS, VERSIONS, parse_bytes,
+    parse_choice,
 };
 use super::tracing;
 use crate::contract::OptionHelp;
 use crate::engine_circuit::ReceiveBufferPosting;
 use engine::Framing;
 use engine_xtp::pdu::Service;
-use engine_xtp::{Config, ErrorControl, Xtp};
+use engine_xtp::{Config, Congestion, ErrorControl, Xtp};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
@@ -126,7 +126,7 @@ impl EndpointConfig {
             "fastnak" => config.fastnak = parse_choice(name, value, &OFF_ON)?,
             "nulldata" => config.null_data = parse_choice(name, value, &OFF_ON)?,
             "segmentation" => self.segmentation = parse_choice(name, value, &OFF_ON)?,
-            "congestion" => config.congestion = parse_choice(name, value, &CONGESTION_CONTROLS)?,
+            "congestion" => config.congestion = option_values::parse_congestion(value)?,
             "dialect" => config.version = parse_choice(name, value, &VERSIONS)?,
             "error" => config.error = parse_choice(name, value, &ERROR_CONTROLS)?,
             "gateway" => config.gateway = Some(option_values::parse_gateway(name, value)?),
@@ -219,6 +219,16 @@ impl EndpointConfig {
         }
     }
 
+    /// The congestion control, as `towpath transports` shows it; empty for none.
+    pub(crate) fn congestion_class(&self) -> &'static str {
+        match self.config.congestion {
+            Congestion::Off => "",
+            Congestion::NewReno => "NewReno",
+            Congestion::Ledbat => "LEDBAT-like",
+            Congestion::Bbr => "BBR",
+        }
+    }
+
     /// Effective options, as shown in results.
     pub(crate) fn effective(&self) -> BTreeMap<String, String> {
         let checksum = match self.config.checksum {
@@ -228,19 +238,13 @@ impl EndpointConfig {
         let error = ERROR_CONTROLS
             .iter()
             .find(|(_, error)| *error == self.config.error);
-        let congestion = CONGESTION_CONTROLS
-            .iter()
-            .find(|(_, congestion)| *congestion == self.config.congestion);
         let named = |name: Option<&str>| name.unwrap_or("?").to_owned();
         let mut effective = BTreeMap::from([
             ("checksum".into(), checksum.into()),
             ("window".into(), self.config.window.to_string()),
             ("send_store".into(), self.send_buffer_len.to_string()),
             ("error".into(), named(error.map(|(name, _)| *name))),
-            (
-                "congestion".into(),
-                named(congestion.map(|(name, _)| *name)),
-            ),
+            ("congestion".into(), self.config.congestion.name().into()),
         ]);
         let dialect = VERSIONS.iter().find(|(_, one)| *one == self.config.version);
         effective.insert("dialect".into(), named(dialect.map(|(name, _)| *name)));
@@ -298,6 +302,21 @@ mod tests {
     }
 
     #[test]
+    fn congestion_words_of_earlier_versions_are_aliases() {
+        for (alias, name, class) in [
+            ("loss", "newreno", "NewReno"),
+            ("delay", "ledbat", "LEDBAT-like"),
+            ("rate", "bbr", "BBR"),
+        ] {
+            for word in [alias, name] {
+                let settings = parse(&[("congestion", word)]).expect("a known word");
+                assert_eq!(settings.effective()["congestion"], name);
+                assert_eq!(settings.congestion_class(), class);
+            }
+        }
+    }
+
+    #[test]
     fn every_option_in_help_parses_with_its_values() {
         for help in EndpointConfig::HELP {
             for value in help.values.split('|') {
@@ -326,6 +345,7 @@ mod tests {
     fn invalid_option_error_names_option_and_remedy() {
         let wrong = [
             (("error", "maybe"), "choose selective, gbn, none"),
+            (("congestion", "cubic"), "choose off, newreno, ledbat, bbr"),
             (("queue", "12"), "from 4096 to 67108864"),
             (("queue", "99999999999999999999k"), "queue=9999"),
             (("packet", "1472x"), "packet=1472x"),

@@ -33,8 +33,8 @@ pub(super) const HELP: &[OptionHelp] = &[
     ),
     option(
         "congestion",
-        "off|loss|delay|rate",
-        "congestion control, by loss, delay or rate; XTP itself has none",
+        "off|newreno|ledbat|bbr",
+        "congestion control, by loss, delay or a model of the path; XTP itself has none",
     ),
     option(
         "ctimeout",
@@ -156,12 +156,13 @@ pub(super) const SERVICES: [(&str, Service); 3] = [
     ("bulk", Service::Bulk),
 ];
 
-pub(super) const CONGESTION_CONTROLS: [(&str, Congestion); 4] = [
-    ("off", Congestion::Off),
-    ("loss", Congestion::Loss),
-    ("delay", Congestion::Delay),
-    ("rate", Congestion::Rate),
-];
+/// The congestion control that `value` names.
+pub(super) fn parse_congestion(value: &str) -> Result<Congestion, String> {
+    Congestion::from_name(value).ok_or_else(|| {
+        let names = Congestion::names();
+        format!("congestion={value} is not possible; choose {names}")
+    })
+}
 
 pub(super) fn parse_choice<T: Copy>(
     name: &str,

@@ -1,73 +1,70 @@
-//! Rate control: credit of one burst, refilled once every burst / rate; it does not accumulate
-//! (0007, Traffic specifiers).
+//! Rate control: credit of one burst, refilled once every burst / rate; it does not accumulate.
+//!
+//! This is the rate control of XTP's traffic specifiers (0007, Traffic specifiers). It enforces a rate that
+//! a user or a peer configured, and learns nothing from the path.
 
-use crate::config::RateLimit;
 use core::time::Duration;
 use engine::Instant;
 
+/// A limit on the sending rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Octets of packets a second, at least 1.
+    pub rate_bytes_per_s: u32,
+    /// Octets sent at once, then none for `burst / rate` seconds.
+    pub burst_bytes: u32,
+}
+
+/// Credit under a rate limit.
 #[derive(Clone, Debug)]
-pub(crate) struct RateCredit {
+pub struct RateCredit {
     limit: RateLimit,
-    credit: i64,
+    credit_bytes: i64,
     refill_at: Instant,
 }
 
 impl RateCredit {
-    pub(crate) fn new(limit: RateLimit, now: Instant) -> RateCredit {
+    /// The credit of one burst.
+    pub fn new(limit: RateLimit, now: Instant) -> RateCredit {
         RateCredit {
-            credit: i64::from(limit.burst_bytes.max(1)),
+            credit_bytes: i64::from(limit.burst_bytes.max(1)),
             refill_at: now + period(limit),
             limit,
         }
     }
 
     /// Changes the limit.
-    pub(crate) fn set_limit(&mut self, limit: RateLimit, now: Instant) {
+    pub fn set_limit(&mut self, limit: RateLimit, now: Instant) {
         if self.limit != limit {
             self.limit = limit;
-            self.credit = self.credit.min(i64::from(limit.burst_bytes.max(1)));
+            self.credit_bytes = self.credit_bytes.min(i64::from(limit.burst_bytes.max(1)));
             self.refill_at = self.refill_at.min(now + period(limit));
         }
     }
 
     /// Whether a packet may be sent now. With a burst shorter than a packet, credit goes negative.
-    pub(crate) fn allows(&mut self, now: Instant) -> bool {
+    pub fn allows(&mut self, now: Instant) -> bool {
         if now >= self.refill_at {
             let burst = i64::from(self.limit.burst_bytes.max(1));
-            self.credit = burst.min(self.credit.min(0) + burst);
+            self.credit_bytes = burst.min(self.credit_bytes.min(0) + burst);
             self.refill_at = now + period(self.limit);
         }
-        self.credit > 0
+        self.credit_bytes > 0
     }
 
-    pub(crate) fn spend(&mut self, octets: usize) {
-        self.credit -= octets as i64;
+    /// Charges a packet of `octets`.
+    pub fn spend(&mut self, octets: usize) {
+        self.credit_bytes -= octets as i64;
     }
 
-    pub(crate) fn limit(&self) -> RateLimit {
+    /// The limit in force.
+    pub fn limit(&self) -> RateLimit {
         self.limit
     }
 
-    pub(crate) fn next_refill(&self) -> Instant {
+    /// When there is credit again.
+    pub fn next_refill(&self) -> Instant {
         self.refill_at
-    }
-}
-
-/// Limits of both sides. The lower rate and the lower burst apply.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RateLimits {
-    pub(crate) own: Option<RateLimit>,
-    pub(crate) peer: Option<RateLimit>,
-}
-
-impl RateLimits {
-    /// The limit in force; None without a limit.
-    pub(crate) fn effective(&self) -> Option<RateLimit> {
-        let limits = [self.own, self.peer].into_iter().flatten();
-        limits.reduce(|one, other| RateLimit {
-            rate_bytes_per_s: one.rate_bytes_per_s.min(other.rate_bytes_per_s),
-            burst_bytes: one.burst_bytes.min(other.burst_bytes),
-        })
     }
 }
 
