@@ -8,8 +8,8 @@ use core::ops::Range;
 use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, PathFault, Properties, Protocol,
-    Received, SendFlags, SplitMix64, Status, TimerTable,
+    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, NoteFields, PathFault, Properties,
+    Protocol, Received, SendFlags, SplitMix64, Status, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -136,6 +136,7 @@ impl Protocol for Bare {
             packet_max: self.config.packet_len,
             packet_len: None,
             framing: Framing::Records,
+            notes: NoteFields::NONE,
             coalesce_delay: COALESCE_DELAY,
         }
     }

@@ -48,7 +48,7 @@ pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
 pub use layer::{Frames, Layer};
-pub use note::{Note, Reliability, SendFlags};
+pub use note::{Note, NoteFields, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
 pub use ranges::RangeSet;
