@@ -1,6 +1,7 @@
 //! The user's handle of a circuit.
 
 mod lend;
+mod noted;
 mod receive;
 
 use crate::circuit_state::CircuitStatus;
@@ -8,7 +9,10 @@ use crate::pump::Pump;
 use crate::receive_queue::MessageReader;
 use crate::shared::EndpointHandle;
 use crate::sys::Producer;
-use engine::{Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing};
+use engine::{
+    Address, AssociationId, Associations, AssociationsExt, CloseReason, Framing, NoteFields,
+    Properties,
+};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -25,6 +29,8 @@ pub struct Circuit<E: Associations, W: Wire> {
     shared: Arc<EndpointHandle<E, W>>,
     id: AssociationId,
     framing: Framing,
+    /// What messages may say in their notes.
+    notes: NoteFields,
     producer: Producer,
     reader: MessageReader,
     batch_bytes: u64,
@@ -47,7 +53,7 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     pub(crate) fn new(
         shared: Arc<EndpointHandle<E, W>>,
         id: AssociationId,
-        framing: Framing,
+        properties: Properties,
         producer: Producer,
         batch_bytes: u64,
         peer: Address,
@@ -56,8 +62,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             shared,
             id,
             producer,
-            framing,
-            reader: MessageReader::new(framing),
+            framing: properties.framing,
+            notes: properties.notes,
+            reader: MessageReader::new(properties.framing),
             batch_bytes,
             peer,
             submitted: 0,
@@ -137,10 +144,20 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     ///
     /// As [`try_send`](Circuit::try_send), and `TimedOut`.
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
+        self.retry_for_room(limit, |circuit| circuit.try_send(message))
+    }
+
+    /// Calls `attempt` until it does not return `WouldBlock`, waiting for room up to `limit`.
+    #[inline]
+    fn retry_for_room(
+        &mut self,
+        limit: Duration,
+        mut attempt: impl FnMut(&mut Self) -> io::Result<()>,
+    ) -> io::Result<()> {
         // The clock is read only when the call has to wait.
         let mut end = None;
         loop {
-            match self.try_send(message) {
+            match attempt(self) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     // Less than a batch stays in the store, to be coalesced with this message.
                     let left = time_until(*end.get_or_insert_with(|| Instant::now() + limit))?;
@@ -270,16 +287,6 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
         self.producer.position()
     }
 
-    /// Whether the last message received ended with a tag.
-    pub fn is_end_tagged(&self) -> bool {
-        self.reader.is_end_tagged()
-    }
-
-    /// Whether the last message received began with a tag.
-    pub fn is_tagged(&self) -> bool {
-        self.reader.is_tagged()
-    }
-
     /// Runs a command of the engine and sends the packets that follow from it.
     ///
     /// # Errors
@@ -324,6 +331,20 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     fn make_room(&mut self, message: &[u8]) -> io::Result<()> {
         self.poll_for_room(message.len())?;
         let appended = self.append(message);
+        self.append_result(appended)
+    }
+
+    /// Calls `append`, which needs room for `len` bytes, again after room was made.
+    fn append_with_room(
+        &mut self,
+        len: usize,
+        mut append: impl FnMut(&mut Producer) -> bool,
+    ) -> io::Result<()> {
+        if append(&mut self.producer) {
+            return Ok(());
+        }
+        self.poll_for_room(len)?;
+        let appended = append(&mut self.producer);
         self.append_result(appended)
     }
 

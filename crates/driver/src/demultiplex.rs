@@ -1,7 +1,7 @@
 //! Deliveries of one arrival, demultiplexed by circuit.
 
 use crate::receive_queue::ChunkSpan;
-use engine::{AssociationId, Bytes, Delivery};
+use engine::{AssociationId, Bytes, Delivery, Note};
 use std::ops::Range;
 
 /// Delivered ranges of one circuit that lie in one buffer: the arrival, or a copy by the engine.
@@ -9,6 +9,8 @@ pub(crate) struct CircuitDeliveries {
     pub(crate) id: AssociationId,
     pub(crate) reassembled: Option<Vec<u8>>,
     pub(crate) spans: Vec<ChunkSpan>,
+    /// As in [`crate::receive_queue::Chunk::notes`].
+    pub(crate) notes: Vec<(u32, Note)>,
 }
 
 /// Packets of a segmented send of 64 KiB, and so ranges of a usual arrival.
@@ -31,7 +33,7 @@ pub(crate) fn demultiplex(
         begin_tag,
         end_tag,
         end_of_message,
-        note: _,
+        note,
     } = delivery;
     let span = |range: Range<usize>| ChunkSpan {
         range: range.start as u32..range.end as u32,
@@ -53,6 +55,7 @@ pub(crate) fn demultiplex(
                         id,
                         reassembled: None,
                         spans,
+                        notes: Vec::new(),
                     });
                 }
             }
@@ -63,7 +66,19 @@ pub(crate) fn demultiplex(
                 id,
                 reassembled: Some(bytes),
                 spans,
+                notes: Vec::new(),
             });
         }
+    }
+    if !note.is_plain() {
+        keep_note(by_circuit, id, note);
+    }
+}
+
+/// Keeps the note of the range that was added last to circuit `id`.
+#[cold]
+fn keep_note(by_circuit: &mut [CircuitDeliveries], id: AssociationId, note: Note) {
+    if let Some(entry) = by_circuit.iter_mut().rev().find(|entry| entry.id == id) {
+        entry.notes.push((entry.spans.len() as u32 - 1, note));
     }
 }

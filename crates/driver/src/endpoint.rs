@@ -222,9 +222,9 @@ impl<E: Associations, W: Wire> Endpoint<E, W> {
     fn attach(&self, pump: &mut Pump<E, W>, id: AssociationId, peer: Address) -> Circuit<E, W> {
         let (producer, consumer) = self.shared.pool.store(id);
         pump.attach(id, consumer);
-        let framing = pump.engine().properties().framing;
+        let properties = pump.engine().properties();
         let batch_bytes = pump.batch_bytes();
         let shared = Arc::clone(&self.shared);
-        Circuit::new(shared, id, framing, producer, batch_bytes, peer)
+        Circuit::new(shared, id, properties, producer, batch_bytes, peer)
     }
 }

@@ -53,6 +53,8 @@ pub use circuit_state::CircuitStatus;
 pub use endpoint::{Endpoint, EndpointObserver};
 pub use packet_pump::WireCalls;
 pub use pump::Pump;
+pub use receive_queue::{ArrivalPiece, LentArrival, Part};
 pub use router_host::RouterHost;
+pub use sys::Reserved;
 pub use transactions::TransactionEndpoint;
 pub use watch::Watch;

@@ -1,6 +1,12 @@
 //! Received bytes that wait for their user, where the wire put them.
 
-use engine::{Framing, record};
+mod lent;
+mod parts;
+
+use engine::{Framing, Note, record};
+pub use lent::{ArrivalPiece, LentArrival};
+pub use parts::Part;
+use parts::{Place, Rest};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,6 +32,8 @@ pub struct Chunk {
     pub octets: Arc<Vec<u8>>,
     /// The circuit's ranges of it, in order.
     pub spans: Vec<ChunkSpan>,
+    /// Notes that are not plain, with the number of the range that the engine gave each with.
+    pub notes: Vec<(u32, Note)>,
 }
 
 impl Chunk {
@@ -35,6 +43,12 @@ impl Chunk {
             .iter()
             .map(|span| u64::from(span.range.end - span.range.start))
             .sum()
+    }
+
+    /// What travelled with range number `span`.
+    pub fn note(&self, span: usize) -> Note {
+        let noted = self.notes.iter().find(|(at, _)| *at as usize == span);
+        noted.map_or_else(Note::default, |(_, note)| *note)
     }
 
     /// Whether it holds no user bytes.
@@ -61,6 +75,10 @@ pub struct MessageReader {
     /// The last message ended with a tag.
     end_tagged: bool,
     messages_damaged: u64,
+    /// What is left of a message that is received in parts.
+    rest: Option<Box<Rest>>,
+    /// What is lent.
+    lent: lent::Lent,
 }
 
 /// Result of a read.
@@ -86,6 +104,8 @@ impl MessageReader {
             tagged: false,
             end_tagged: false,
             messages_damaged: 0,
+            rest: None,
+            lent: lent::Lent::default(),
         }
     }
 
@@ -102,25 +122,18 @@ impl MessageReader {
         self.messages_damaged
     }
 
-    /// Whether the last message began with a tag ([`Framing::Messages`] only).
-    pub fn is_tagged(&self) -> bool {
-        self.tagged
-    }
-
-    /// Whether the last message ended with a tag ([`Framing::Messages`] only).
-    pub fn is_end_tagged(&self) -> bool {
-        self.end_tagged
-    }
-
     /// Whether every range of the chunk was read.
     pub fn is_consumed(&self) -> bool {
         let spans = self.chunk.as_ref().map_or(0, |chunk| chunk.spans.len());
         self.span >= spans
     }
 
-    /// Takes the consumed chunk back.
+    /// Takes the consumed chunk back, and drops what is left of a message received in parts.
     pub fn take_consumed(&mut self) -> Option<Chunk> {
-        self.chunk.take()
+        match self.rest.take() {
+            Some(rest) => rest.chunk,
+            None => self.chunk.take(),
+        }
     }
 
     /// Takes the chunk back if no message is left in it.
@@ -188,14 +201,15 @@ impl MessageReader {
             self.span += 1;
             self.offset = 0;
         }
-        if filled > 0 {
+        // Nothing fits into an empty buffer, and nothing is lost.
+        if filled > 0 || self.span < chunk.spans.len() {
             ReadOutcome::Message(filled)
         } else {
             ReadOutcome::Empty
         }
     }
 
-    fn next_message(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+    fn next_message<P: Place + ?Sized>(&mut self, place: &mut P) -> ReadOutcome {
         let Some(chunk) = &self.chunk else {
             return ReadOutcome::Empty;
         };
@@ -219,7 +233,8 @@ impl MessageReader {
             }
             self.end_tagged = span.end_tag;
             if span.end_of_message && !self.reassembling {
-                return ReadOutcome::Message(copy(bytes, buffer));
+                place.put(0, bytes);
+                return ReadOutcome::Message(bytes.len());
             }
             let first = !self.reassembling;
             let complete = append_fragment(
@@ -231,14 +246,15 @@ impl MessageReader {
             );
             if complete && span.end_of_message {
                 self.reassembling = false;
-                return ReadOutcome::Message(copy(&self.partial, buffer));
+                place.put(0, &self.partial);
+                return ReadOutcome::Message(self.partial.len());
             }
         }
         ReadOutcome::Empty
     }
 
     #[inline]
-    fn next_record(&mut self, buffer: &mut [u8]) -> ReadOutcome {
+    fn next_record<P: Place + ?Sized>(&mut self, place: &mut P) -> ReadOutcome {
         let Some(chunk) = &self.chunk else {
             return ReadOutcome::Empty;
         };
@@ -255,7 +271,7 @@ impl MessageReader {
             };
             if fragment.first
                 && !fragment.last
-                && let Some(complete) = copy_whole_record(chunk, self.span, self.offset, buffer)
+                && let Some(complete) = copy_whole_record(chunk, self.span, self.offset, place)
             {
                 self.messages_damaged += u64::from(std::mem::take(&mut self.reassembling));
                 (self.span, self.offset) = (complete.span, complete.offset);
@@ -265,7 +281,8 @@ impl MessageReader {
             let bytes = &payload[fragment.bytes];
             if fragment.first && fragment.last {
                 self.messages_damaged += u64::from(std::mem::take(&mut self.reassembling));
-                return ReadOutcome::Message(copy(bytes, buffer));
+                place.put(0, bytes);
+                return ReadOutcome::Message(bytes.len());
             }
             if append_fragment(
                 &mut self.partial,
@@ -276,7 +293,8 @@ impl MessageReader {
             ) && fragment.last
             {
                 self.reassembling = false;
-                return ReadOutcome::Message(copy(&self.partial, buffer));
+                place.put(0, &self.partial);
+                return ReadOutcome::Message(self.partial.len());
             }
         }
         ReadOutcome::Empty
@@ -293,11 +311,11 @@ struct AssembledRecord {
 /// Copies the message at (`span`, `offset`) straight into `buffer`, if the chunk holds all of it
 /// without a gap. A message that continues in the next chunk is reassembled in `partial` instead,
 /// which costs a second copy.
-fn copy_whole_record(
+fn copy_whole_record<P: Place + ?Sized>(
     chunk: &Chunk,
     mut span: usize,
     mut offset: usize,
-    buffer: &mut [u8],
+    place: &mut P,
 ) -> Option<AssembledRecord> {
     let mut len = 0;
     let mut begun = false;
@@ -310,9 +328,7 @@ fn copy_whole_record(
         }
         begun = true;
         let bytes = &payload[fragment.bytes.clone()];
-        let start = len.min(buffer.len());
-        let room = (buffer.len() - start).min(bytes.len());
-        buffer[start..start + room].copy_from_slice(&bytes[..room]);
+        place.put(len, bytes);
         len += bytes.len();
         offset = fragment.bytes.end;
         if fragment.last {
@@ -323,12 +339,6 @@ fn copy_whole_record(
         span += 1;
         offset = 0;
     }
-}
-
-fn copy(bytes: &[u8], buffer: &mut [u8]) -> usize {
-    let len = bytes.len().min(buffer.len());
-    buffer[..len].copy_from_slice(&bytes[..len]);
-    bytes.len()
 }
 
 /// Appends a fragment to the message being reassembled; false when its beginning is missing or it

@@ -8,7 +8,7 @@ use core::ops::Range;
 use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, KeyedStream, Layout, Note, PathFault,
+    Deliveries, Delivery, Event, Framing, Instant, KeyedStream, Layout, Note, NoteFields, PathFault,
     Properties, Protocol, Purpose, Received, SendFlags, Status, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -140,6 +140,7 @@ impl Protocol for Bare {
             packet_max: self.config.packet_len,
             packet_len: None,
             framing: Framing::Records,
+            notes: NoteFields::NONE,
             coalesce_delay: COALESCE_DELAY,
         }
     }

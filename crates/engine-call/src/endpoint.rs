@@ -7,8 +7,8 @@ use crate::server::{ServerCall, ServerKey, State};
 use core::time::Duration;
 use engine::{
     Address, Batch, CommandError, Counters, Deliveries, EntityId, Event, Framing, IncomingMessage,
-    Instant, Integrity, Note, OutgoingMessage, Path, PathFault, Properties, Protocol, Received,
-    Store, TimerTable, TransactionEnd, TransactionEvent, TransactionId, Transactions,
+    Instant, Integrity, Note, NoteFields, OutgoingMessage, Path, PathFault, Properties, Protocol,
+    Received, Store, TimerTable, TransactionEnd, TransactionEvent, TransactionId, Transactions,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -395,6 +395,7 @@ impl Protocol for Call {
             packet_max: self.sh.config.packet_len,
             packet_len: None,
             framing: Framing::Messages,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::ZERO,
         }
     }

@@ -13,7 +13,7 @@ use crate::pdu::{
 use crate::procedure::v3;
 use crate::procedure::{
     association_close, association_setup, control_send, data_receive, data_send, packet_input,
-    route_management, status_request,
+    route_management, status_request, tags,
 };
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
@@ -148,24 +148,6 @@ impl Xtp {
             }
         });
         supported
-    }
-
-    /// Removes the tag that ends at `end`, if its bytes were not submitted.
-    pub fn untag_end(&mut self, id: AssociationId, end: u64) {
-        self.with_context(id, |ctx, _| {
-            if end > ctx.tx.submitted {
-                ctx.tx.end_tags.remove_last(end);
-            }
-        });
-    }
-
-    /// Removes the tag at `start`, if its bytes were not submitted.
-    pub fn untag(&mut self, id: AssociationId, start: u64) {
-        self.with_context(id, |ctx, _| {
-            if start >= ctx.tx.submitted {
-                ctx.tx.begin_tags.remove_last(start);
-            }
-        });
     }
 
     /// Sets the rate limit of this side; None for no limit. The rate that the peer accepts still
@@ -356,6 +338,7 @@ impl Protocol for Xtp {
             packet_max: config.packet_len,
             packet_len: (!config.version.is_v3()).then_some(packet_len),
             framing: config.framing,
+            notes: tags::note_fields(config),
             coalesce_delay: config.coalesce_delay,
         }
     }
@@ -445,9 +428,14 @@ impl Associations for Xtp {
         id: AssociationId,
         end: u64,
         flags: SendFlags,
-        _note: &Note,
+        note: &Note,
     ) {
-        self.with_context(id, |ctx, ep| submit(ctx, ep, end, flags));
+        self.with_context(id, |ctx, ep| {
+            if note.tag.is_some() || note.end_tag.is_some() {
+                tags::mark(ctx, ep, end, note);
+            }
+            submit(ctx, ep, end, flags);
+        });
     }
 
     fn consume(&mut self, _now: Instant, id: AssociationId, bytes: u64) {

@@ -91,7 +91,8 @@ pub trait Associations: Protocol {
     /// The send store of `id` now holds the bytes up to position `end`, which never goes back.
     ///
     /// With [`SendFlags::end_of_message`] a message ends at `end`, and `note` travels with it. A
-    /// submission whose `end` lies below the last one carries its flags alone.
+    /// submission whose `end` lies below the last one carries its flags alone. A message whose note
+    /// is not plain is submitted in one piece, from its first byte to its end.
     fn submit(&mut self, now: Instant, id: AssociationId, end: u64, flags: SendFlags, note: &Note);
 
     /// The user took `bytes` more of what was delivered.

@@ -53,7 +53,7 @@ pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
 pub use keyed::{KeyedStream, Purpose};
 pub use layer::{Frames, Layer};
-pub use note::{Note, Reliability, SendFlags};
+pub use note::{Note, NoteFields, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
 pub use ranges::RangeSet;

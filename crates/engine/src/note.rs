@@ -42,6 +42,61 @@ impl Note {
     }
 }
 
+/// The fields of a [`Note`] that a protocol carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoteFields {
+    /// [`Note::stream`].
+    pub stream: bool,
+    /// [`Note::tag`].
+    pub tag: bool,
+    /// [`Note::end_tag`].
+    pub end_tag: bool,
+    /// [`Note::unordered`].
+    pub unordered: bool,
+    /// [`Note::reliability`].
+    pub reliability: bool,
+    /// [`Note::context`].
+    pub context: bool,
+    /// Tags are octets of the byte stream, eight each in network byte order, in front of the message
+    /// and behind it (XTP). The host writes them there, and takes them out where
+    /// [`crate::Delivery::begin_tag`] and [`crate::Delivery::end_tag`] say that they are.
+    pub tags_are_data: bool,
+}
+
+impl NoteFields {
+    /// A protocol without notes.
+    pub const NONE: NoteFields = NoteFields {
+        stream: false,
+        tag: false,
+        end_tag: false,
+        unordered: false,
+        reliability: false,
+        context: false,
+        tags_are_data: false,
+    };
+
+    /// The first field in which `note` says more than the default and that the protocol does not
+    /// carry.
+    pub fn missing_for(&self, note: &Note) -> Option<&'static str> {
+        let fields = [
+            ("stream", self.stream, note.stream != 0),
+            ("tag", self.tag, note.tag.is_some()),
+            ("end_tag", self.end_tag, note.end_tag.is_some()),
+            ("unordered", self.unordered, note.unordered),
+            (
+                "reliability",
+                self.reliability,
+                note.reliability != Reliability::Full,
+            ),
+            ("context", self.context, note.context != 0),
+        ];
+        let missing = fields
+            .into_iter()
+            .find(|(_, carried, set)| *set && !carried);
+        missing.map(|(name, ..)| name)
+    }
+}
+
 /// What a submission asks for besides sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SendFlags {
@@ -83,4 +138,72 @@ impl SendFlags {
         fin: true,
         ..SendFlags::NONE
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_not_carried_are_named() {
+        let notes = [
+            (
+                "stream",
+                Note {
+                    stream: 1,
+                    ..Note::default()
+                },
+            ),
+            (
+                "tag",
+                Note {
+                    tag: Some(0),
+                    ..Note::default()
+                },
+            ),
+            (
+                "end_tag",
+                Note {
+                    end_tag: Some(0),
+                    ..Note::default()
+                },
+            ),
+            (
+                "unordered",
+                Note {
+                    unordered: true,
+                    ..Note::default()
+                },
+            ),
+            (
+                "reliability",
+                Note {
+                    reliability: Reliability::Retransmissions(0),
+                    ..Note::default()
+                },
+            ),
+            (
+                "context",
+                Note {
+                    context: 1,
+                    ..Note::default()
+                },
+            ),
+        ];
+        let all = NoteFields {
+            stream: true,
+            tag: true,
+            end_tag: true,
+            unordered: true,
+            reliability: true,
+            context: true,
+            tags_are_data: false,
+        };
+        for (name, note) in notes {
+            assert!(!note.is_plain(), "{name}");
+            assert_eq!(NoteFields::NONE.missing_for(&note), Some(name));
+            assert_eq!(all.missing_for(&note), None, "{name}");
+        }
+        assert_eq!(NoteFields::NONE.missing_for(&Note::default()), None);
+    }
 }

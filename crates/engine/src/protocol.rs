@@ -1,7 +1,7 @@
 //! The half of a protocol that faces the network: what a pump, the simulator, captures and the swarm
 //! need.
 
-use crate::{Batch, Counters, Deliveries, Event, Instant, PathFault, Received};
+use crate::{Batch, Counters, Deliveries, Event, Instant, NoteFields, PathFault, Received};
 use core::time::Duration;
 
 /// The length of the packet these octets begin with; None if they are not one.
@@ -28,6 +28,8 @@ pub struct Properties {
     pub packet_len: Option<PacketLen>,
     /// How users of this engine send and receive.
     pub framing: Framing,
+    /// What it carries of a note; a host refuses the rest.
+    pub notes: NoteFields,
     /// How long the host may keep a short message back to let it share a packet.
     pub coalesce_delay: Duration,
 }

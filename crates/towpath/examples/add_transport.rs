@@ -11,8 +11,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
 use std::time::Instant;
 use towpath::contract::BLOCKING_TIMEOUT;
+use towpath::parts::{self, MessageRest};
 use towpath::{
-    Circuit, Class, Interest, Listener, Options, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, Options, Part, Reach, Rendezvous,
+    Reserved, Transport, Unavailable,
 };
 
 /// The transport: its name, its class, how two ends connect.
@@ -39,6 +41,8 @@ impl Transport for SocketPair {
             // The pairs are created with the listener, so set-up cannot be repeated.
             connects: false,
             flow_control: true,
+            half_close: false,
+            calls: false,
             reach: Reach::Process,
             checksum: "none: memory",
             congestion: "",
@@ -102,14 +106,29 @@ impl Listener for Pairs {
 /// One end. Keep the calls thin: they are measured.
 struct End {
     socket: UnixDatagram,
+    rest: MessageRest,
 }
+
+/// The longest message the system takes by default: its usual send buffer, 208 KiB.
+const MESSAGE_MAX: usize = 208 << 10;
 
 impl End {
     fn new(socket: UnixDatagram) -> io::Result<End> {
         // Blocking calls time out, so that the caller's loop can check whether to stop.
         socket.set_read_timeout(Some(BLOCKING_TIMEOUT))?;
         socket.set_write_timeout(Some(BLOCKING_TIMEOUT))?;
-        Ok(End { socket })
+        Ok(End {
+            socket,
+            rest: MessageRest::default(),
+        })
+    }
+
+    fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
+        self.blocking(block)?;
+        self.socket.recv(buffer).map(Some)
     }
 
     fn blocking(&self, block: bool) -> io::Result<()> {
@@ -124,15 +143,42 @@ impl Circuit for End {
     }
 
     fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.blocking(false)?;
-        self.socket.recv(buffer).map(Some)
+        self.read(buffer, false)
     }
 
     // `send`, `recv` and the runs have default implementations, built on the two above and `wait`.
     // A transport whose system calls can block overrides them, as here.
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+        self.read(buffer, true)
+    }
+
+    // Nothing travels with a message here.
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    // What exceeds the buffer is kept for the next receive, here and in `read`.
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
         self.blocking(true)?;
-        self.socket.recv(buffer).map(Some)
+        if self.rest.is_empty() {
+            let len = self.socket.recv(self.rest.room(MESSAGE_MAX))?;
+            self.rest.keep(len, 0);
+        }
+        Ok(Some(self.rest.next(buffer)))
+    }
+
+    // The kernel copies what is sent and received: there is no memory to write into or to lend.
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn finish(&mut self) -> io::Result<()> {
@@ -175,6 +221,10 @@ fn main() -> io::Result<()> {
     let mut buffer = [0; 64];
     let arrived = server.recv_run(&mut buffer, taken)?.unwrap_or_default();
     assert_eq!((arrived.messages, arrived.bytes), (3, 15));
+    client.send(b"in parts")?;
+    let part = server.receive_part(&mut buffer[..3])?;
+    assert_eq!(part.map(|part| (part.len, part.end)), Some((3, false)));
+    assert_eq!(server.recv(&mut buffer)?, Some(5));
     println!(
         "{}: {} messages arrived",
         transport.name(),

@@ -1,6 +1,8 @@
 //! The contract of a transport: [`Transport`], [`Listener`], [`Circuit`].
 
 use crate::Options;
+pub use driver::{ArrivalPiece, LentArrival, Part, Reserved};
+pub use engine::{Note, Reliability};
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -123,7 +125,8 @@ pub trait Circuit: Send {
     /// `WouldBlock` when nothing of it was sent.
     fn try_send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// Receives one message, or the bytes a stream has, without blocking. None: end of stream.
+    /// Receives one message, or the bytes a stream has, without blocking. None: end of stream. What
+    /// exceeds the buffer of a message is dropped: see [`receive_part`](Circuit::receive_part).
     ///
     /// # Errors
     ///
@@ -216,6 +219,52 @@ pub trait Circuit: Send {
         }
         Ok(Some(arrived))
     }
+
+    /// Sends one message whole with what travels with it, blocking. With a note that says nothing
+    /// it is [`send`](Circuit::send).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the note says more than the default in a field that the transport does
+    /// not carry, else those of [`send`](Circuit::send).
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()>;
+
+    /// Receives the next part of a message, or at least one byte of a stream, blocking. What does
+    /// not fit into `buffer` stays for the next receive of any kind. None: end of stream.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` after [`BLOCKING_TIMEOUT`].
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>>;
+
+    /// Reserves room for a message of `len` bytes, or for bytes of a stream, where they will be sent
+    /// from, blocking. The user writes all pieces, then calls [`commit`](Circuit::commit). Whatever
+    /// is sent before that takes the place, and the reservation is gone.
+    ///
+    /// Transports of the kernel, which copies what is sent, have no such memory; those with an
+    /// engine in the user's process do ([`Class::kernel`]).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` without such memory, else those of [`send`](Circuit::send).
+    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>>;
+
+    /// Sends what was written where room was reserved last, as one message.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send_noted`](Circuit::send_noted), and `Unsupported` for a tag that lies among
+    /// the bytes, as XTP's do: there is no room for it. `InvalidInput` when nothing is reserved.
+    fn commit(&mut self, note: &Note) -> io::Result<()>;
+
+    /// Lends what arrived next where it lies, blocking, until it is dropped. None: end of stream. A
+    /// message that lies in several arrivals is lent in as many.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` without memory that both sides see, as for [`reserve`](Circuit::reserve), else
+    /// those of [`recv`](Circuit::recv).
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>>;
 
     /// Sends all data that the circuit coalesces to fill a packet or a buffer.
     ///
@@ -341,6 +390,11 @@ pub struct Class {
     pub connects: bool,
     /// A slow receiver blocks the sender.
     pub flow_control: bool,
+    /// One direction can end while the other goes on: see [`Circuit::finish`].
+    pub half_close: bool,
+    /// Message transactions: a message of the connecting side is a call, and its reply comes before
+    /// the next call. Where it is false, messages go either way at any time.
+    pub calls: bool,
     /// How far apart the two ends may be.
     pub reach: Reach,
     /// Checksums that protect the data on the path.

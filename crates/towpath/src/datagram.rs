@@ -1,7 +1,10 @@
 //! Shared by the datagram transports: sockets that know their peer, and their listener.
 
-use crate::contract::{Circuit, Interest, Listener, Reach, Rendezvous};
+use crate::contract::{
+    Circuit, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
+};
 use crate::options::Options;
+use crate::parts::{self, MessageRest};
 use crate::socket;
 use crate::source_filter;
 use rustix::io::Errno;
@@ -53,7 +56,13 @@ pub(crate) struct DatagramSocket {
     /// The listener uses the socket again, so it must be left unconnected.
     shared_with_listener: bool,
     pub(crate) call_counts: CallCounts,
+    family: AddressFamily,
+    /// What is left of a datagram received in parts.
+    rest: MessageRest,
 }
+
+/// Longer datagrams do not exist on the Internet: their length has 16 bits.
+const DATAGRAM_MAX: usize = u16::MAX as usize;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Peer {
@@ -99,6 +108,8 @@ impl DatagramSocket {
             peer_is_final: true,
             shared_with_listener: false,
             call_counts: CallCounts::default(),
+            family: kind.family,
+            rest: MessageRest::default(),
         })
     }
 
@@ -155,9 +166,12 @@ impl DatagramSocket {
         }
     }
 
-    /// Receives one datagram.
+    /// Receives one datagram, or what is left of one that is received in parts.
     #[inline]
     pub(crate) fn recv(&mut self, buffer: &mut [u8], block: bool) -> io::Result<usize> {
+        if !self.rest.is_empty() {
+            return Ok(self.rest.take(buffer));
+        }
         self.call_counts.receive += 1;
         if !self.peer_is_final {
             return self.recv_and_learn_peer(buffer, block);
@@ -170,6 +184,36 @@ impl DatagramSocket {
             }
             Err(errno) => Err(socket::to_io_error(errno)),
         }
+    }
+
+    /// Receives the next part of a datagram, blocking.
+    pub(crate) fn recv_part(&mut self, buffer: &mut [u8]) -> io::Result<Part> {
+        if !self.rest.is_empty() {
+            return Ok(self.rest.next(buffer));
+        }
+        let longest = match self.family {
+            AddressFamily::Internet(_) => DATAGRAM_MAX,
+            AddressFamily::Unix => socket::message_len(self.inner.as_fd())?,
+        };
+        self.call_counts.receive += 1;
+        let room = self.rest.room(longest.saturating_sub(buffer.len()));
+        let received = match socket::recv_split(self.inner.as_fd(), buffer, room) {
+            Err(Errno::CONNREFUSED) if self.family != AddressFamily::Unix => {
+                socket::recv_split(self.inner.as_fd(), buffer, room)
+            }
+            received => received,
+        };
+        let (len, from) = received.map_err(socket::to_io_error)?;
+        if let (false, Some(from)) = (self.peer_is_final, from) {
+            self.learn_peer(from)?;
+        }
+        Ok(self.rest.keep(len, buffer.len()))
+    }
+
+    /// Whether a datagram is being received in parts.
+    #[inline]
+    pub(crate) fn has_rest(&self) -> bool {
+        !self.rest.is_empty()
     }
 
     #[cold]
@@ -211,6 +255,9 @@ impl DatagramSocket {
     }
 
     pub(crate) fn wait(&self, interest: Interest, deadline: Instant) -> io::Result<()> {
+        if interest == Interest::Read && self.has_rest() {
+            return Ok(());
+        }
         socket::wait(self.inner.as_fd(), interest, deadline)
     }
 
@@ -234,7 +281,7 @@ impl DatagramSocket {
     }
 
     fn is_internet(&self) -> bool {
-        !matches!(self.inner.domain(), Ok(Domain::UNIX))
+        self.family != AddressFamily::Unix
     }
 }
 
@@ -385,6 +432,8 @@ impl Listener for DatagramListener {
             peer_is_final: false,
             shared_with_listener: true,
             call_counts: CallCounts::default(),
+            family: self.kind.family,
+            rest: MessageRest::default(),
         };
         (self.make_circuit)(port, &self.options)
     }
@@ -434,6 +483,27 @@ impl Circuit for PlainCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.socket.recv(buffer, true).map(Some)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.socket.recv_part(buffer).map(Some)
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn finish(&mut self) -> io::Result<()> {

@@ -1,6 +1,9 @@
 //! Shared by the transports whose protocol engine runs in the user's thread: listener and circuit.
 
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, Listener, Reach, Rendezvous};
+use crate::contract::{
+    BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous,
+    Reserved,
+};
 use crate::medium::{Medium, OpenedWire};
 use crate::options::Options;
 use crate::socket;
@@ -340,11 +343,9 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
     }
 
     #[inline]
-    fn check_message(&self, message: &[u8]) -> io::Result<()> {
+    fn check_message(&self, len: usize) -> io::Result<()> {
         match self.empty_message_error {
-            Some(why) if message.is_empty() => {
-                Err(io::Error::new(io::ErrorKind::InvalidInput, why))
-            }
+            Some(why) if len == 0 => Err(io::Error::new(io::ErrorKind::InvalidInput, why)),
             _ => Ok(()),
         }
     }
@@ -382,7 +383,7 @@ impl<E: Associations, W: Wire> EngineCircuit<E, W> {
 impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
     #[inline]
     fn try_send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.check_message(message)?;
+        self.check_message(message.len())?;
         self.circuit.try_send(message)
     }
 
@@ -395,7 +396,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
 
     #[inline]
     fn send(&mut self, message: &[u8]) -> io::Result<()> {
-        self.check_message(message)?;
+        self.check_message(message.len())?;
         match self.circuit.try_send(message) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.send_blocking(message),
             other => other,
@@ -406,7 +407,7 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
         if !self.zero_copy {
             return self.send_run(message, count);
         }
-        self.check_message(message)?;
+        self.check_message(message.len())?;
         for done in 0..count {
             match self.send_lent(message) {
                 Ok(()) => {}
@@ -424,11 +425,40 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
                 self.post_consumed(got.unwrap_or(0) as u64)?;
                 Ok(got.map(|len| len.min(buffer.len())))
             }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                Err(io::ErrorKind::WouldBlock.into())
-            }
-            Err(error) => Err(error),
+            Err(error) => Err(would_block(error)),
         }
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        self.check_message(message.len())?;
+        let sent = self.circuit.send_noted(message, note, BLOCKING_TIMEOUT);
+        sent.map_err(would_block)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        let received = self.circuit.receive_part(buffer, self.recv_timeout);
+        let part = received.map_err(would_block)?;
+        self.post_consumed(part.map_or(0, |part| part.len as u64))?;
+        Ok(part)
+    }
+
+    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
+        self.check_message(len)?;
+        let reserved = self.circuit.reserve(len, BLOCKING_TIMEOUT);
+        reserved.map_err(would_block)
+    }
+
+    fn commit(&mut self, note: &Note) -> io::Result<()> {
+        self.circuit.commit(note)
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        let prepared = self.circuit.prepare_arrival(self.recv_timeout);
+        let Some(bytes) = prepared.map_err(would_block)? else {
+            return Ok(None);
+        };
+        self.post_consumed(bytes)?;
+        Ok(Some(self.circuit.prepared_arrival()))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -471,6 +501,15 @@ impl<E: Associations + Send, W: Wire + Send> Circuit for EngineCircuit<E, W> {
             ("send_calls".into(), sends),
             ("receive_calls".into(), receives),
         ])
+    }
+}
+
+/// The contract's word for a wait that ended.
+#[cold]
+fn would_block(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::TimedOut => io::ErrorKind::WouldBlock.into(),
+        _ => error,
     }
 }
 

@@ -25,6 +25,8 @@
 //!
 //! * [`contract`] - [`Transport`], [`Listener`], [`Circuit`]: what each call promises.
 //! * [`options`] - the options of listeners and circuits, and what an unset option means.
+//! * [`parts`] - for transports: messages longer than a buffer, and what a transport without notes or
+//!   memory of its own answers.
 //! * [`registry`] - all transports of this build, and how to add one.
 //! * `transport/` - one file per transport.
 //! * `datagram`, `stream`, `unix_socket`, `socket` - shared by the kernel transports: datagram
@@ -45,6 +47,7 @@ mod engine_circuit;
 pub mod files;
 mod medium;
 pub mod options;
+pub mod parts;
 pub mod registry;
 mod socket;
 mod source_filter;
@@ -56,8 +59,8 @@ mod unix_socket;
 pub mod xtp;
 
 pub use contract::{
-    Circuit, Class, Interest, Listener, OptionHelp, Reach, ReceiveCounts, Rendezvous, Transport,
-    Unavailable,
+    ArrivalPiece, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part, Reach,
+    ReceiveCounts, Reliability, Rendezvous, Reserved, Transport, Unavailable,
 };
 pub use options::{Family, Options};
 pub use registry::{UnknownTransport, all, find};

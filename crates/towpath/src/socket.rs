@@ -3,11 +3,11 @@
 use crate::contract::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendFlags, SocketAddrAny, recvmsg};
 use socket2::{SockAddr, SockRef, Socket};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -189,6 +189,30 @@ pub(crate) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8], block: bool) -> io::Re
         Ok((len, _)) => Ok(len),
         Err(errno) => Err(to_io_error(errno)),
     }
+}
+
+/// The length of the next message, blocking; the message stays where it is. 0 at the end of a stream
+/// of messages.
+pub(crate) fn message_len(fd: BorrowedFd<'_>) -> io::Result<usize> {
+    // With MSG_TRUNC the kernel returns the length of the message, of which nothing is copied.
+    let flags = RecvFlags::PEEK | RecvFlags::TRUNC;
+    match rustix::net::recv(fd, &mut [0u8; 0][..], flags) {
+        Ok((_, len)) => Ok(len),
+        Err(errno) => Err(to_io_error(errno)),
+    }
+}
+
+/// Receives one message into `buffer` and, beyond that, `rest`, blocking: its length as far as both
+/// hold it, and its source.
+pub(crate) fn recv_split(
+    fd: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    rest: &mut [u8],
+) -> Result<(usize, Option<SocketAddrAny>), Errno> {
+    let mut slices = [IoSliceMut::new(buffer), IoSliceMut::new(rest)];
+    let mut control = RecvAncillaryBuffer::default();
+    let got = recvmsg(fd, &mut slices, &mut control, RecvFlags::empty())?;
+    Ok((got.bytes, got.address))
 }
 
 /// The unsent tail of a message after a short write on a byte stream.

@@ -1,7 +1,8 @@
 //! Shared by the stream-socket transports: the circuit on a connected socket.
 
-use crate::contract::{Circuit, Interest};
+use crate::contract::{Circuit, Interest, LentArrival, Note, Part, Reserved};
 use crate::options::Options;
+use crate::parts;
 use crate::socket::{self, UnsentTail};
 use socket2::Socket;
 use std::collections::BTreeMap;
@@ -88,6 +89,27 @@ impl Circuit for StreamCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.read(buffer, true)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -2,7 +2,7 @@
 
 use super::{Circuit, close_error};
 use crate::pump::Pump;
-use crate::receive_queue::ReadOutcome;
+use crate::receive_queue::{LentArrival, Part, ReadOutcome};
 use crate::shared::WaitOutcome;
 use engine::{AssociationId, Associations, Framing, Instant};
 use std::io;
@@ -16,7 +16,8 @@ const WAIT_MAX: Duration = Duration::from_secs(3600);
 impl<E: Associations, W: Wire> Circuit<E, W> {
     /// Receives one message: its length, or None at the end of the peer's stream.
     ///
-    /// What exceeds the buffer is dropped; the length returned is that of the whole message.
+    /// What exceeds the buffer is dropped; the length returned is that of the whole message. What is
+    /// left of a message begun by [`receive_part`](Circuit::receive_part) counts as one.
     ///
     /// # Errors
     ///
@@ -26,6 +27,9 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             if let ReadOutcome::Message(len) = self.reader.next(buffer) {
+                return Ok(Some(len));
+            }
+            if let Some(len) = self.reader.next_rest(buffer) {
                 return Ok(Some(len));
             }
             let owner = Arc::clone(&self.shared);
@@ -50,11 +54,65 @@ impl<E: Associations, W: Wire> Circuit<E, W> {
             if let ReadOutcome::Message(len) = self.reader.next(buffer) {
                 return Ok(Some(len));
             }
+            if let Some(len) = self.reader.next_rest(buffer) {
+                return Ok(Some(len));
+            }
             let refilled = self.refill_blocking(&mut end, limit)?;
             if refilled == RefillOutcome::Ended {
                 return Ok(None);
             }
         }
+    }
+
+    /// Receives the next part of a message, or the bytes a stream has, waiting for it up to `limit`.
+    /// What does not fit into `buffer` stays for the next call. The whole message is here when its
+    /// first part is returned. None at the end of the peer's stream.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv).
+    pub fn receive_part(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Part>> {
+        let mut end = None;
+        loop {
+            if let Some(part) = self.reader.next_part(buffer) {
+                return Ok(Some(part));
+            }
+            if self.refill_blocking(&mut end, limit)? == RefillOutcome::Ended {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Lends what arrived next to the user, where it lies, waiting for it up to `limit`. None at
+    /// the end of the peer's stream. A message that lies in several arrivals is lent in as many.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv).
+    pub fn take_arrival(&mut self, limit: Duration) -> io::Result<Option<LentArrival<'_>>> {
+        let prepared = self.prepare_arrival(limit)?;
+        Ok(prepared.map(|_| self.reader.lent()))
+    }
+
+    /// The first half of [`take_arrival`](Circuit::take_arrival): how many bytes
+    /// [`prepared_arrival`](Circuit::prepared_arrival) will lend.
+    ///
+    /// # Errors
+    ///
+    /// As [`recv`](Circuit::recv).
+    pub fn prepare_arrival(&mut self, limit: Duration) -> io::Result<Option<u64>> {
+        let mut end = None;
+        while !self.reader.lend() {
+            if self.refill_blocking(&mut end, limit)? == RefillOutcome::Ended {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.reader.lent_bytes()))
+    }
+
+    /// The second half of [`take_arrival`](Circuit::take_arrival): lends what was prepared.
+    pub fn prepared_arrival(&mut self) -> LentArrival<'_> {
+        self.reader.lent()
     }
 
     /// Receives the available bytes of a byte stream without copying them: `take` is called with

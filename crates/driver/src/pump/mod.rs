@@ -223,7 +223,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     /// Tells the engine that the user has read `chunk`, and recycles its memory.
     pub fn consume(&mut self, now: Instant, id: AssociationId, chunk: Chunk) {
         self.engine.consume(now, id, chunk.len());
-        let Chunk { octets, mut spans } = chunk;
+        let Chunk {
+            octets, mut spans, ..
+        } = chunk;
         spans.clear();
         recycle(&mut self.spare_lists, spans);
         self.recycle_octets(octets);
@@ -351,6 +353,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             id,
             reassembled,
             spans,
+            notes,
         } in self.by_circuit.drain(..)
         {
             left -= 1;
@@ -361,7 +364,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             };
             let state = self.circuits.entry(id).or_default();
             if let (false, Some(octets)) = (state.detached, octets) {
-                state.receive_queue.push_back(Chunk { octets, spans });
+                state.receive_queue.push_back(Chunk {
+                    octets,
+                    spans,
+                    notes,
+                });
                 state.newly_ready = true;
                 mark_changed(&mut self.changed, id, state);
             }

@@ -43,12 +43,15 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
         let engine = &mut self.engine;
         store.take_message_ends();
+        store.take_notes();
         let payload = engine.layout(Some(id)).payload as u64;
         let submitted = store.submitted();
         let first = submitted.div_ceil(payload);
         let batches = (head / payload).saturating_sub(first) / self.segments_per_batch;
         let end = match batches {
             _ if push => head,
+            // A message with a note is submitted in one piece.
+            _ if store.has_notes() => head,
             0 => submitted,
             _ => (first + batches * self.segments_per_batch) * payload,
         };
@@ -212,14 +215,18 @@ fn submit<E: Associations>(
     end: u64,
     push: bool,
 ) {
-    let note = Note::default();
+    let plain = Note::default();
     let mut last = None;
     while let Some(at) = store.pop_message_end(end) {
         let flags = SendFlags {
             push: push && at == end,
             ..SendFlags::END_OF_MESSAGE
         };
-        engine.submit(now, id, at, flags, &note);
+        if store.has_notes() {
+            engine.submit(now, id, at, flags, &store.pop_note());
+        } else {
+            engine.submit(now, id, at, flags, &plain);
+        }
         last = Some(at);
     }
     if last != Some(end) {
@@ -227,7 +234,7 @@ fn submit<E: Associations>(
             push,
             ..SendFlags::NONE
         };
-        engine.submit(now, id, end, flags, &note);
+        engine.submit(now, id, end, flags, &plain);
     }
 }
 

@@ -4,12 +4,17 @@
 mod consumer_loans;
 mod loans;
 mod memory;
+mod notes;
 mod producer;
+mod reservation;
 mod ring;
+mod unsubmitted;
 
 pub use memory::StorePool;
 pub use producer::Producer;
-pub use ring::{Consumer, UnsubmittedStore};
+pub use reservation::Reserved;
+pub use ring::Consumer;
+pub use unsubmitted::UnsubmittedStore;
 
 use engine::{AssociationId, Layout};
 

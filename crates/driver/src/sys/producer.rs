@@ -2,10 +2,11 @@
 
 use super::loans::Loan;
 use super::memory::MESSAGE_ENDS_MAX;
-use super::ring::{Ring, UnsubmittedStore};
+use super::ring::Ring;
+use super::unsubmitted::UnsubmittedStore;
 use crate::lend::{Buffer, LOANS_MAX, ReturnedBuffer};
 use crate::permits::Permit;
-use engine::{AssociationId, record};
+use engine::{AssociationId, Note, record};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,21 +16,23 @@ const PERMIT_FREE_BYTES: u64 = 60 << 10;
 
 /// The producer's end, held by the user's circuit.
 pub struct Producer {
-    ring: Arc<Ring>,
+    pub(super) ring: Arc<Ring>,
     /// The store's memory; null while it has none.
-    base: *mut u8,
-    head: u64,
+    pub(super) base: *mut u8,
+    pub(super) head: u64,
     /// There is room for bytes below this position, as of the last read of the tail.
     limit: u64,
     /// Offset in the octets of the next byte.
-    offset: usize,
+    pub(super) offset: usize,
     /// User bytes left in the slot.
-    room: usize,
+    pub(super) room: usize,
     id: AssociationId,
     /// The position at which its permit was granted.
     permit_start: u64,
     /// Buffers lent and not reclaimed.
     loans: usize,
+    /// Where room was reserved, and for how many bytes.
+    pub(super) reserved: Option<(u64, usize)>,
 }
 
 impl Drop for Producer {
@@ -50,6 +53,7 @@ impl Producer {
             id,
             permit_start: 0,
             loans: 0,
+            reserved: None,
             base: null_mut(),
             head: 0,
             limit: 0,
@@ -89,18 +93,38 @@ impl Producer {
     /// Appends `message` and its end; false when there is no room now.
     #[inline]
     pub fn append_message(&mut self, message: &[u8]) -> bool {
-        let space = message.len() as u64;
-        if !self.has_message_end_room() || !self.has_space(space) {
-            return false;
-        }
-        // An empty message takes no bytes, but its end needs memory.
-        if self.base.is_null() && !self.recheck_space(space) {
+        if !self.has_message_room(message.len() as u64) {
             return false;
         }
         self.write_bytes(message);
         self.end_message();
         self.ring.producer.head.store(self.head, Ordering::Release);
         true
+    }
+
+    /// Appends a message that lies in three pieces, its end and its note; false when there is no room
+    /// now.
+    #[cold]
+    pub fn append_noted(&mut self, pieces: [&[u8]; 3], note: Note) -> bool {
+        let len: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if !self.has_message_room(len as u64) {
+            return false;
+        }
+        pieces.iter().for_each(|piece| self.write_bytes(piece));
+        self.hand_over_note(note);
+        self.end_message();
+        self.ring.producer.head.store(self.head, Ordering::Release);
+        true
+    }
+
+    /// Hands over the note of the message that ends next.
+    pub(super) fn hand_over_note(&self, note: Note) {
+        if note.is_plain() {
+            return;
+        }
+        let number = self.ring.producer.ends_put.load(Ordering::Relaxed);
+        let notes = self.ring.notes.get_or_init(Box::default);
+        notes.hand_over(number, note);
     }
 
     /// Appends `buffer` without copying it: a message if `ends`, else bytes of a stream.
@@ -120,15 +144,20 @@ impl Producer {
             buffer,
         };
         self.ring.loans.get_or_init(Box::default).hand_over(loan);
-        self.head += len;
-        let payload = self.ring.pool.layout.payload;
-        self.offset = self.ring.offset(self.head);
-        self.room = payload - (self.head % payload as u64) as usize;
+        self.skip(len);
         if ends {
             self.end_message();
         }
         self.ring.producer.head.store(self.head, Ordering::Release);
         Ok(())
+    }
+
+    /// Passes over `len` bytes that lie elsewhere, or that were written already.
+    pub(super) fn skip(&mut self, len: u64) {
+        self.head += len;
+        let payload = self.ring.pool.layout.payload;
+        self.offset = self.ring.offset(self.head);
+        self.room = payload - (self.head % payload as u64) as usize;
     }
 
     /// The next returned buffer, oldest first.
@@ -151,6 +180,15 @@ impl Producer {
         self.loans
     }
 
+    /// Whether there is room for a message of `space` bytes and its end.
+    #[inline]
+    pub(super) fn has_message_room(&mut self, space: u64) -> bool {
+        // An empty message takes no bytes, but its end needs memory.
+        self.has_message_end_room()
+            && self.has_space(space)
+            && !(self.base.is_null() && !self.recheck_space(space))
+    }
+
     /// Whether there is room for one more message end.
     #[inline]
     fn has_message_end_room(&self) -> bool {
@@ -160,7 +198,7 @@ impl Producer {
 
     /// Adds a message end at the head; there is room for it.
     #[inline]
-    fn end_message(&mut self) {
+    pub(super) fn end_message(&mut self) {
         let put = self.ring.producer.ends_put.load(Ordering::Relaxed);
         let end = self.ring.end(self.base, put);
         end.store(self.head, Ordering::Relaxed);
@@ -213,7 +251,7 @@ impl Producer {
     /// Releases the store's memory if the store is empty.
     pub fn release_memory(&mut self) {
         let empty = self.ring.consumer.tail.load(Ordering::Acquire) == self.head;
-        if self.base.is_null() || !empty || !self.ring.ends_are_taken() {
+        if self.base.is_null() || !empty || !self.ring.ends_are_taken() || self.has_reserved() {
             return;
         }
         self.ring.release_memory();
@@ -222,7 +260,7 @@ impl Producer {
     }
 
     #[inline]
-    fn has_space(&mut self, space: u64) -> bool {
+    pub(super) fn has_space(&mut self, space: u64) -> bool {
         self.head + space <= self.limit || self.recheck_space(space)
     }
 
@@ -347,6 +385,12 @@ impl Producer {
             target.copy_from_nonoverlapping(fragment.as_ptr(), fragment.len());
         }
         self.advance(len);
+        self.pad_slot();
+    }
+
+    /// Goes on to the next slot when no fragment fits into the rest of this one.
+    #[inline]
+    pub(super) fn pad_slot(&mut self) {
         if self.room < record::FRAGMENT_ROOM_MIN {
             self.write_octets(&[0; record::FRAGMENT_ROOM_MIN][..self.room]);
             self.next_slot();
@@ -354,14 +398,14 @@ impl Producer {
     }
 
     #[inline]
-    fn advance(&mut self, len: usize) {
+    pub(super) fn advance(&mut self, len: usize) {
         self.offset += len;
         self.room -= len;
         self.head += len as u64;
     }
 
     #[inline]
-    fn write_octets(&mut self, bytes: &[u8]) {
+    pub(super) fn write_octets(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room, "a fragment stays within its slot");
         // SAFETY: `offset` and `room` describe the rest of a slot within the octets, and has_space
         // made sure that there is memory and that the slot is the producer's.
@@ -375,7 +419,7 @@ impl Producer {
     #[cold]
     fn next_slot(&mut self) {
         let layout = self.ring.pool.layout;
-        self.offset += layout.header;
+        self.offset += layout.trailer + layout.header;
         self.room = layout.payload;
         if self.offset >= self.ring.pool.octets() {
             self.offset = layout.header;

@@ -13,8 +13,9 @@
 
 use super::loans::{Loan, Loans};
 use super::memory::{MESSAGE_ENDS_MAX, StoreMemory, StorePool};
+use super::notes::Notes;
 use crate::permits::Permit;
-use engine::{Batch, Part, RangeSet, checksum};
+use engine::{Batch, Note, Part, RangeSet, checksum};
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -49,11 +50,13 @@ pub(super) struct Ring {
     base: AtomicPtr<u8>,
     /// The number of the first slot in the memory.
     first_slot: AtomicU64,
-    noted_unsubmitted: AtomicBool,
+    pub(super) noted_unsubmitted: AtomicBool,
     /// A [`Permit`].
     permit: AtomicU8,
     /// Present once a buffer was lent.
     pub(super) loans: OnceLock<Box<Loans>>,
+    /// Present once a message had a note.
+    pub(super) notes: OnceLock<Box<Notes>>,
     pub(super) pool: Arc<StorePool>,
     pub(super) producer: ProducerState,
     _between: [u8; CACHE_LINE_GAP],
@@ -77,6 +80,7 @@ impl Ring {
             noted_unsubmitted: AtomicBool::new(false),
             permit: AtomicU8::new(Permit::Idle as u8),
             loans: OnceLock::new(),
+            notes: OnceLock::new(),
             pool,
             producer: ProducerState {
                 head: AtomicU64::new(0),
@@ -176,34 +180,6 @@ impl Drop for Ring {
     }
 }
 
-/// A store with bytes that were not submitted to the engine, listed for the helper.
-pub struct UnsubmittedStore {
-    ring: Arc<Ring>,
-}
-
-impl UnsubmittedStore {
-    pub(super) fn new(ring: Arc<Ring>) -> UnsubmittedStore {
-        UnsubmittedStore { ring }
-    }
-
-    /// Notes the store; whether it was not noted before.
-    #[inline]
-    pub fn set_noted(&self) -> bool {
-        self.ring.set_noted()
-    }
-
-    /// Clears the note, so that the producer lists the store again.
-    pub fn clear_noted(&self) {
-        self.ring.noted_unsubmitted.store(false, Ordering::SeqCst);
-    }
-
-    /// How far the store was submitted, if it holds more bytes.
-    pub fn submitted_if_behind(&self) -> Option<u64> {
-        let submitted = self.ring.consumer.submitted.load(Ordering::Relaxed);
-        (self.ring.producer.head.load(Ordering::Acquire) > submitted).then_some(submitted)
-    }
-}
-
 /// The consumer's end, held by the pump.
 pub struct Consumer {
     pub(super) ring: Arc<Ring>,
@@ -213,6 +189,8 @@ pub struct Consumer {
     released: RangeSet,
     /// Ends of messages that were not submitted.
     message_ends: VecDeque<u64>,
+    /// Notes of messages that were not submitted, with their numbers.
+    pub(super) notes: VecDeque<(u64, Note)>,
 }
 
 impl Consumer {
@@ -222,6 +200,7 @@ impl Consumer {
             loans: VecDeque::new(),
             released: RangeSet::new(),
             message_ends: VecDeque::new(),
+            notes: VecDeque::new(),
         }
     }
 
@@ -248,6 +227,12 @@ impl Consumer {
     /// The next end of a message at or below `limit`, oldest first.
     pub fn pop_message_end(&mut self, limit: u64) -> Option<u64> {
         self.message_ends.pop_front_if(|end| *end <= limit)
+    }
+
+    /// How many ends of messages were popped.
+    pub(super) fn message_ends_popped(&self) -> u64 {
+        let taken = self.ring.consumer.ends_taken.load(Ordering::Relaxed);
+        taken - self.message_ends.len() as u64
     }
 
     /// The ones' complement sum of the bytes of `payload`.

@@ -45,8 +45,8 @@ use crate::pdu::{HEADER_LEN, Options, Rejects};
 use endpoint_state::GroupEndpointState;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
-    Instant, Layout, Note, PathFault, Properties, Protocol, Received, SendFlags, Status,
-    TimerTable,
+    Instant, Layout, Note, NoteFields, PathFault, Properties, Protocol, Received, SendFlags,
+    Status, TimerTable,
 };
 use receiver::Receiver;
 use replication::Replicator;
@@ -216,6 +216,7 @@ impl Protocol for GroupEndpoint {
             packet_max: config.packet_len,
             packet_len: None,
             framing: config.framing,
+            notes: NoteFields::NONE,
             coalesce_delay: config.coalesce_delay,
         }
     }

@@ -1,5 +1,6 @@
 //! Receiving user data: flow control, reassembly, delivery.
 
+use super::tags::TAG_LEN;
 use crate::config::{ErrorControl, FlowControl};
 use crate::context::{Context, ContextState};
 use crate::endpoint_state::EndpointState;
@@ -12,9 +13,6 @@ use engine::{Bytes, Delivery, Framing, Instant};
 
 /// Bounds the fragments in the reassembly queue: one for every 64 bytes of the window.
 const BYTES_PER_FRAGMENT: u64 = 64;
-
-/// Octets of a tag. It is received whole or not at all (0007, Tags).
-const TAG_LEN: u64 = 8;
 
 /// Limit for a sender with NOFLOW, in windows.
 const NOFLOW_WINDOWS: u64 = 4;

@@ -1,5 +1,6 @@
 //! Sending user data: which bytes a packet carries, when it may be sent, what it asks for.
 
+use super::tags::TAG_LEN;
 use crate::config::StatusRequestKind;
 use crate::context::{Context, ContextState, Timer};
 use crate::endpoint_state::{EndpointState, plain_header};
@@ -230,9 +231,6 @@ fn plan_packet(
         ends_at_boundary: stop == border,
     }
 }
-
-/// Octets of a tag.
-const TAG_LEN: u64 = 8;
 
 /// Moves the end `stop` of a packet from `start` so that no end tag is split.
 fn avoid_splitting_tag(end_tags: &TagPositions, start: u64, stop: u64) -> u64 {

@@ -10,4 +10,5 @@ pub(crate) mod data_send;
 pub(crate) mod packet_input;
 pub(crate) mod route_management;
 pub(crate) mod status_request;
+pub(crate) mod tags;
 pub(crate) mod v3;

@@ -19,8 +19,8 @@ use crate::procedure::route_management::{
 use core::net::IpAddr;
 use core::time::Duration;
 use engine::{
-    Address, Batch, Counters, Deliveries, Event, Framing, Instant, Path, PathFault, Properties,
-    Protocol, Received,
+    Address, Batch, Counters, Deliveries, Event, Framing, Instant, NoteFields, Path, PathFault,
+    Properties, Protocol, Received,
 };
 use route_table::RouteTable;
 use std::collections::{BTreeMap, VecDeque};
@@ -373,6 +373,7 @@ impl Protocol for Router {
             packet_max: PACKET_MAX,
             packet_len: None,
             framing: Framing::Records,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::from_millis(1),
         }
     }

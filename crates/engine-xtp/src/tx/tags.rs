@@ -22,16 +22,6 @@ impl TagPositions {
         }
     }
 
-    /// Removes the last position if it is `start`.
-    pub(crate) fn remove_last(&mut self, start: u64) {
-        if let Some(tags) = &mut self.0
-            && tags.back() == Some(&start)
-        {
-            tags.pop_back();
-        }
-        self.free_if_empty();
-    }
-
     pub(crate) fn first(&self) -> Option<u64> {
         self.0.as_ref()?.front().copied()
     }
@@ -90,8 +80,7 @@ mod tests {
         );
         tags.release(11);
         assert_eq!(tags.first(), Some(30));
-        tags.remove_last(29);
-        tags.remove_last(30);
+        tags.release(31);
         assert!(tags.is_empty());
     }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use towpath::contract::ReceiveCounts;
-use towpath::{Circuit, Interest};
+use towpath::{Circuit, Interest, LentArrival, Note, Part, Reserved};
 
 /// Largest grant of an allowance to a circuit, bytes; and 1/[`GRANTS`] of what is left at most. The
 /// shared counter is touched seldom, and one circuit leaves enough for the others.
@@ -230,10 +230,15 @@ fn quota_exceeded() -> io::Error {
     io::Error::new(io::ErrorKind::QuotaExceeded, QUOTA_EXCEEDED)
 }
 
+/// Bytes that an arrival usually has at most: a full receive of the wires.
+const ARRIVAL_LEN: usize = 64 << 10;
+
 /// A circuit limited by a meter.
 pub(crate) struct MeteredCircuit<'a> {
     circuit: &'a mut dyn Circuit,
     meter: &'a Meter<'a>,
+    /// Bytes of the last reservation.
+    reserved_len: usize,
 }
 
 impl<'a> MeteredCircuit<'a> {
@@ -248,7 +253,11 @@ impl<'a> MeteredCircuit<'a> {
     {
         match meter {
             None => circuit,
-            Some(meter) => storage.insert(MeteredCircuit { circuit, meter }),
+            Some(meter) => storage.insert(MeteredCircuit {
+                circuit,
+                meter,
+                reserved_len: 0,
+            }),
         }
     }
 
@@ -316,6 +325,41 @@ impl Circuit for MeteredCircuit<'_> {
         let result = self.circuit.recv_run(buffer, calls);
         if let Ok(Some(arrived)) = &result {
             self.meter.consume(arrived.bytes);
+        }
+        result
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        self.meter.sends_allowed(message.len(), 1, true)?;
+        let result = self.circuit.send_noted(message, note);
+        self.sent(result, message.len())
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.meter.receives_allowed(buffer.len(), 1)?;
+        let result = self.circuit.receive_part(buffer);
+        if let Ok(Some(part)) = &result {
+            self.meter.consume(part.len as u64);
+        }
+        result
+    }
+
+    fn reserve(&mut self, len: usize) -> io::Result<Reserved<'_>> {
+        self.meter.sends_allowed(len, 1, true)?;
+        self.reserved_len = len;
+        self.circuit.reserve(len)
+    }
+
+    fn commit(&mut self, note: &Note) -> io::Result<()> {
+        let result = self.circuit.commit(note);
+        self.sent(result, self.reserved_len)
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        self.meter.receives_allowed(ARRIVAL_LEN, 1)?;
+        let result = self.circuit.take_arrival();
+        if let Ok(Some(arrival)) = &result {
+            self.meter.consume(arrival.len() as u64);
         }
         result
     }

@@ -2,8 +2,8 @@
 
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
-    Framing, Instant, Layout, Note, Path, PathError, PathFault, Properties, Protocol, Received,
-    Router, SendFlags, Status,
+    Framing, Instant, Layout, Note, NoteFields, Path, PathError, PathFault, Properties, Protocol,
+    Received, Router, SendFlags, Status,
 };
 use scenario::swarm::canary::{PlantedFault, plant};
 use sim::Node;
@@ -33,6 +33,7 @@ impl Protocol for Probe {
             packet_max: 17,
             packet_len: Some(|octets| Some(octets.len() + 17)),
             framing: Framing::Stream,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::from_millis(37),
         }
     }

@@ -26,8 +26,8 @@ pub use packet::{ControlSegment, PacketFormat, StudyHeader, options};
 use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Bytes, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, PathFault, Properties, Protocol,
-    Received, SendFlags, SplitMix64, Status,
+    Deliveries, Delivery, Event, Framing, Instant, Layout, Note, NoteFields, PathFault, Properties,
+    Protocol, Received, SendFlags, SplitMix64, Status,
 };
 use receiver::ReceiverState;
 use sender::SenderState;
@@ -243,6 +243,7 @@ impl Protocol for StudyXtp {
             packet_max: self.config.revision.header_len() + self.config.payload(),
             packet_len: None,
             framing: Framing::Messages,
+            notes: NoteFields::NONE,
             coalesce_delay: Duration::from_millis(1),
         }
     }

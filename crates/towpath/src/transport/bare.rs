@@ -39,6 +39,8 @@ impl Transport for Bare {
             connectionless: false,
             connects: true,
             flow_control: true,
+            half_close: true,
+            calls: false,
             reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP",
             congestion: "",

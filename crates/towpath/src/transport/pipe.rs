@@ -5,9 +5,11 @@
 //! circuits are connected.
 
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach,
+    Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::options::Options;
+use crate::parts;
 use crate::socket;
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, fcntl_getpipe_size, fcntl_setpipe_size, pipe_with};
@@ -39,6 +41,8 @@ impl Transport for Pipe {
             connectionless: false,
             connects: false,
             flow_control: true,
+            half_close: true,
+            calls: false,
             reach: Reach::Process,
             checksum: "none: memory",
             congestion: "",
@@ -270,6 +274,27 @@ impl Circuit for PipeCircuit {
             }
             other => other,
         }
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn flush(&mut self) -> io::Result<()> {

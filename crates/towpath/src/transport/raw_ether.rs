@@ -4,9 +4,11 @@
 //! checksum is the frame's.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
+    Transport, Unavailable,
 };
 use crate::options::Options;
+use crate::parts::{self, MessageRest};
 use crate::socket;
 use rustix::io::Errno;
 use socket2::SockRef;
@@ -40,6 +42,8 @@ impl Transport for RawEther {
             connectionless: true,
             connects: true,
             flow_control: false,
+            half_close: false,
+            calls: false,
             reach: Reach::Network,
             checksum: "the frame's, 32 bit, where there is a wire",
             congestion: "",
@@ -146,6 +150,8 @@ struct RawEtherCircuit {
     receive_calls: u64,
     no_buffers: u64,
     frames_discarded: u64,
+    /// What is left of a message received in parts.
+    rest: MessageRest,
 }
 
 impl RawEtherCircuit {
@@ -157,6 +163,7 @@ impl RawEtherCircuit {
             receive_calls: 0,
             no_buffers: 0,
             frames_discarded: 0,
+            rest: MessageRest::default(),
         }
     }
 
@@ -197,6 +204,9 @@ impl RawEtherCircuit {
 
     #[inline]
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
         self.receive_calls += 1;
         let frame = self
             .socket
@@ -232,6 +242,36 @@ impl Circuit for RawEtherCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.read(buffer, true)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if self.rest.is_empty() {
+            let mut rest = std::mem::take(&mut self.rest);
+            let got = self.read(rest.room(self.socket.interface().payload_max()), true);
+            if let Ok(Some(len)) = got {
+                rest.keep(len, 0);
+            }
+            self.rest = rest;
+            got?;
+        }
+        Ok(Some(self.rest.next(buffer)))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn finish(&mut self) -> io::Result<()> {

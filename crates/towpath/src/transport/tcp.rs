@@ -65,6 +65,8 @@ pub(crate) const CLASS: Class = Class {
     connectionless: false,
     connects: true,
     flow_control: true,
+    half_close: true,
+    calls: false,
     reach: Reach::Network,
     checksum: "Internet, 16 bit",
     congestion: "as set, read back",

@@ -4,9 +4,11 @@
 //! buffer is written when it is full, at a flush, and when the user waits or receives.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, Reach, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Reach, Rendezvous, Reserved,
+    Transport, Unavailable,
 };
 use crate::options::Options;
+use crate::parts;
 use crate::stream::StreamCircuit;
 use crate::transport::tcp::{self, TcpCircuitListener};
 use socket2::Protocol;
@@ -159,6 +161,27 @@ impl Circuit for TcpBatchedCircuit {
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.flush_nonblocking()?;
         self.inner.recv(buffer)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn flush(&mut self) -> io::Result<()> {

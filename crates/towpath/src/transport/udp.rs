@@ -62,6 +62,8 @@ pub(crate) const CLASS: Class = Class {
     connectionless: true,
     connects: true,
     flow_control: false,
+    half_close: false,
+    calls: false,
     reach: Reach::Network,
     checksum: "Internet, 16 bit",
     congestion: "",

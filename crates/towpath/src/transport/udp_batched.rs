@@ -4,12 +4,14 @@
 //! Single sends and receives are one datagram per call, as in `udp-connected`.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, Part, ReceiveCounts, Rendezvous,
+    Reserved, Transport, Unavailable,
 };
 use crate::datagram::{
     AddressFamily, DatagramListener, DatagramSocket, SocketKind, configure_nothing,
 };
 use crate::options::Options;
+use crate::parts;
 use crate::transport::udp;
 use rustix::io::Errno;
 use socket2::Protocol;
@@ -173,6 +175,27 @@ impl Circuit for UdpBatchedCircuit {
         self.port.recv(buffer, true).map(Some)
     }
 
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.port.recv_part(buffer).map(Some)
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {
         if !self.port.is_connected() {
             self.port.send(message, true)?;
@@ -192,7 +215,7 @@ impl Circuit for UdpBatchedCircuit {
     /// Messages are received into the circuit's own buffers; `buffer` is not written.
     fn recv_run(&mut self, buffer: &mut [u8], calls: usize) -> io::Result<Option<ReceiveCounts>> {
         let mut arrived = ReceiveCounts::default();
-        if !self.port.has_final_peer() {
+        if !self.port.has_final_peer() || self.port.has_rest() {
             arrived.add(self.port.recv(buffer, true)?);
             return Ok(Some(arrived));
         }

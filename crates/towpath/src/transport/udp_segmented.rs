@@ -5,10 +5,12 @@
 //! one datagram per call.
 
 use crate::contract::{
-    Circuit, Class, Interest, Listener, ReceiveCounts, Rendezvous, Transport, Unavailable,
+    Circuit, Class, Interest, LentArrival, Listener, Note, Part, ReceiveCounts, Rendezvous,
+    Reserved, Transport, Unavailable,
 };
 use crate::datagram::{AddressFamily, DatagramListener, DatagramSocket, SocketKind};
 use crate::options::Options;
+use crate::parts;
 use crate::transport::udp;
 use rustix::io::Errno;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -94,6 +96,7 @@ fn segmented_circuit(socket: DatagramSocket, options: &Options) -> io::Result<Bo
         receive_buffer: Vec::new(),
         unread: 0..0,
         segment_size: 1,
+        part_offset: 0,
     }))
 }
 
@@ -116,6 +119,8 @@ struct SegmentedCircuit {
     receive_buffer: Vec<u8>,
     unread: Range<usize>,
     segment_size: usize,
+    /// Bytes of the first unread message that were received in parts.
+    part_offset: usize,
 }
 
 impl SegmentedCircuit {
@@ -167,6 +172,36 @@ impl SegmentedCircuit {
     }
 
     fn recv_one(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        let message = self.next_message(block)?;
+        let len = message.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&self.receive_buffer[message.start..message.start + len]);
+        self.unread.start = message.end;
+        self.part_offset = 0;
+        Ok(Some(len))
+    }
+
+    /// Copies the next part of a message; what does not fit stays.
+    fn recv_part(&mut self, buffer: &mut [u8]) -> io::Result<Part> {
+        let message = self.next_message(true)?;
+        let len = message.len().min(buffer.len());
+        buffer[..len].copy_from_slice(&self.receive_buffer[message.start..message.start + len]);
+        let end = len == message.len();
+        if end {
+            self.unread.start = message.end;
+            self.part_offset = 0;
+        } else {
+            self.part_offset += len;
+        }
+        Ok(Part {
+            len,
+            end,
+            note: Note::default(),
+        })
+    }
+
+    /// Where the next message, or what is left of it, lies in the receive buffer.
+    #[inline]
+    fn next_message(&mut self, block: bool) -> io::Result<Range<usize>> {
         if self.unread.is_empty() {
             let mut arrival = std::mem::take(&mut self.receive_buffer);
             arrival.resize(COALESCED_LEN_MAX, 0);
@@ -177,11 +212,7 @@ impl SegmentedCircuit {
             self.segment_size = segment_size;
         }
         let end = self.unread.end.min(self.unread.start + self.segment_size);
-        let message = &self.receive_buffer[self.unread.start..end];
-        let len = message.len().min(buffer.len());
-        buffer[..len].copy_from_slice(&message[..len]);
-        self.unread.start = end;
-        Ok(Some(len))
+        Ok(self.unread.start + self.part_offset..end)
     }
 
     /// Counts the datagrams that single receives left unread, or those of one more call.
@@ -191,9 +222,11 @@ impl SegmentedCircuit {
         } else {
             (std::mem::take(&mut self.unread).len(), self.segment_size)
         };
+        // What is left of a message counts as one.
+        let parts = std::mem::take(&mut self.part_offset);
         Ok(ReceiveCounts {
             messages: len.div_ceil(segment_size).max(1) as u64,
-            bytes: len as u64,
+            bytes: (len - parts) as u64,
             calls: 1,
         })
     }
@@ -229,6 +262,27 @@ impl Circuit for SegmentedCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.recv_one(buffer, true)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        self.recv_part(buffer).map(Some)
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn send_run(&mut self, message: &[u8], count: usize) -> io::Result<usize> {

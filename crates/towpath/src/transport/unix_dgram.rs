@@ -36,6 +36,8 @@ impl Transport for UnixDgram {
             reliable: true,
             ordered: true,
             flow_control: true,
+            half_close: false,
+            calls: false,
             reach: Reach::Host,
             checksum: "none: memory",
             ..udp::CLASS

@@ -3,8 +3,12 @@
 //! The receiver cannot tell an empty message from the end of the stream, so empty messages are
 //! refused.
 
-use crate::contract::{Circuit, Class, Interest, Listener, Rendezvous, Transport, Unavailable};
+use crate::contract::{
+    Circuit, Class, Interest, LentArrival, Listener, Note, Part, Rendezvous, Reserved, Transport,
+    Unavailable,
+};
 use crate::options::Options;
+use crate::parts::{self, MessageRest};
 use crate::socket;
 use crate::transport::unix_stream;
 use crate::unix_socket::{self, UnixSocketListener};
@@ -58,6 +62,7 @@ fn seqpacket_circuit(socket: Socket, _options: &Options) -> Box<dyn Circuit> {
         socket,
         send_calls: 0,
         receive_calls: 0,
+        rest: MessageRest::default(),
     })
 }
 
@@ -66,6 +71,8 @@ struct SeqpacketCircuit {
     socket: Socket,
     send_calls: u64,
     receive_calls: u64,
+    /// What is left of a message received in parts.
+    rest: MessageRest,
 }
 
 impl SeqpacketCircuit {
@@ -98,6 +105,9 @@ impl SeqpacketCircuit {
 
     #[inline]
     fn read(&mut self, buffer: &mut [u8], block: bool) -> io::Result<Option<usize>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.take(buffer)));
+        }
         self.receive_calls += 1;
         let got = socket::recv(self.socket.as_fd(), buffer, block)?;
         Ok((got > 0).then_some(got))
@@ -131,6 +141,35 @@ impl Circuit for SeqpacketCircuit {
     #[inline]
     fn recv(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         self.read(buffer, true)
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        if !self.rest.is_empty() {
+            return Ok(Some(self.rest.next(buffer)));
+        }
+        self.receive_calls += 2;
+        let len = socket::message_len(self.socket.as_fd())?;
+        let room = self.rest.room(len.saturating_sub(buffer.len()));
+        let (len, _) =
+            socket::recv_split(self.socket.as_fd(), buffer, room).map_err(socket::to_io_error)?;
+        Ok((len > 0).then(|| self.rest.keep(len, buffer.len())))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn finish(&mut self) -> io::Result<()> {

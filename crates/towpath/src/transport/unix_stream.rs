@@ -21,6 +21,8 @@ pub(crate) const CLASS: Class = Class {
     connectionless: false,
     connects: true,
     flow_control: true,
+    half_close: true,
+    calls: false,
     reach: Reach::Host,
     checksum: "none: memory",
     congestion: "",

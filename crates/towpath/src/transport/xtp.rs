@@ -91,6 +91,8 @@ impl Transport for Xtp {
             connectionless: false,
             connects: true,
             flow_control: true,
+            half_close: true,
+            calls: false,
             reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers, and over data if asked",
             congestion: "",

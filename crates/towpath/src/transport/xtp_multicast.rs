@@ -6,11 +6,12 @@
 //! when the last one has the message. The sender first waits until all have joined.
 
 use crate::contract::{
-    BLOCKING_TIMEOUT, Circuit, Class, Interest, Listener, OptionHelp, Reach, Rendezvous, Transport,
-    Unavailable,
+    BLOCKING_TIMEOUT, Circuit, Class, Interest, LentArrival, Listener, Note, OptionHelp, Part,
+    Reach, Rendezvous, Reserved, Transport, Unavailable,
 };
 use crate::medium::source_address_to;
 use crate::options::{Family, Options};
+use crate::parts;
 use crate::socket;
 use crate::xtp::group::{GroupEndpointConfig, Receiver, Sender, Stream, example_group};
 use std::collections::BTreeMap;
@@ -105,6 +106,8 @@ impl Transport for XtpMulticast {
             connectionless: false,
             connects: false,
             flow_control: true,
+            half_close: false,
+            calls: false,
             reach: Reach::Network,
             checksum: "Internet, 16 bit, by UDP; XTP's own over headers",
             congestion: "",
@@ -367,6 +370,27 @@ impl Circuit for GroupReceiverCircuit {
         }
     }
 
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
+    }
+
     fn finish(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -442,6 +466,27 @@ impl Circuit for GroupSenderCircuit {
 
     fn try_recv(&mut self, _buffer: &mut [u8]) -> io::Result<Option<usize>> {
         Err(one_way_error("the sender to a group receives nothing"))
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn flush(&mut self) -> io::Result<()> {

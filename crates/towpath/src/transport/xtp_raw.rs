@@ -98,6 +98,8 @@ impl Transport for RawIp {
             connectionless: false,
             connects: true,
             flow_control: true,
+            half_close: true,
+            calls: false,
             reach: Reach::Network,
             checksum: "Internet, 16 bit, by XTP",
             congestion: "",

@@ -1,7 +1,7 @@
 //! The circuit: what the user holds of one association.
 
-use driver::CircuitStatus;
-use engine::{Address, AssociationId};
+use driver::{CircuitStatus, Part};
+use engine::{Address, AssociationId, Note};
 use engine_xtp::{RateLimit, Xtp};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,9 +14,6 @@ use wire_udp::UdpWire;
 pub struct Circuit {
     pub(super) inner: driver::Circuit<Xtp, Traced<UdpWire>>,
 }
-
-/// Octets of a tag.
-const TAG_LEN: usize = 8;
 
 /// The tags of a message (XTP 4.0: BTAG; XTP 3.x: BTAG and ETAG).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -135,32 +132,15 @@ impl Circuit {
     ///
     /// # Errors
     ///
-    /// `Unsupported` for an ETAG in 4.0, else those of [`send`](Circuit::send).
+    /// `Unsupported` for an ETAG in 4.0 and on a byte stream, else those of [`send`](Circuit::send).
     pub fn send_tagged(&mut self, tags: Tags, message: &[u8], limit: Duration) -> io::Result<()> {
-        let (id, start) = (self.inner.id(), self.inner.position());
-        let octets = |tag: &Option<[u8; TAG_LEN]>| tag.map_or(Vec::new(), Vec::from);
-        let parts = [&octets(&tags.begin), message, &octets(&tags.end)];
-        let whole = parts.concat();
-        let end = start + whole.len() as u64;
-        let mut knows = true;
-        self.inner.command(|engine, _| {
-            knows = tags.end.is_none() || engine.tag_end(id, end);
-            if knows && tags.begin.is_some() {
-                engine.tag(id, start);
-            }
-        })?;
-        if !knows {
-            let text = "XTP 4.0 has no tag behind a message; choose dialect=3.6, 3.5 or 3.3";
-            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
-        }
-        let sent = self.inner.send(&whole, limit);
-        if self.inner.position() == start {
-            self.inner.command(|engine, _| {
-                engine.untag(id, start);
-                engine.untag_end(id, end);
-            })?;
-        }
-        sent
+        let [tag, end_tag] = [tags.begin, tags.end].map(|tag| tag.map(u64::from_be_bytes));
+        let note = Note {
+            tag,
+            end_tag,
+            ..Note::default()
+        };
+        self.send_noted(message, &note, limit)
     }
 
     /// Receives one message: its tags, and its length without them. None when the peer ended its
@@ -174,22 +154,39 @@ impl Circuit {
         buffer: &mut [u8],
         limit: Duration,
     ) -> io::Result<Option<(Tags, usize)>> {
-        let mut whole = vec![0; buffer.len() + 2 * TAG_LEN];
-        let Some(len) = self.inner.recv(&mut whole, limit)? else {
+        let Some(part) = self.receive_part(buffer, limit)? else {
             return Ok(None);
         };
-        let (begins, ends) = (self.inner.is_tagged(), self.inner.is_end_tagged());
-        let front = if begins { TAG_LEN.min(len) } else { 0 };
-        let back = if ends { TAG_LEN.min(len - front) } else { 0 };
-        // The ETAG of a truncated message is lost with its tail.
-        let behind = whole.get(len - back..).and_then(|rest| rest.first_chunk());
-        let tags = Tags {
-            begin: whole.first_chunk().copied().filter(|_| front == TAG_LEN),
-            end: behind.copied().filter(|_| back == TAG_LEN),
+        let more = match part.end {
+            true => None,
+            // What did not fit is dropped.
+            false => self.inner.try_recv(&mut [])?,
         };
-        let kept = (len - front - back).min(buffer.len());
-        buffer[..kept].copy_from_slice(&whole[front..front + kept]);
-        Ok(Some((tags, len - front - back)))
+        let tags = Tags {
+            begin: part.note.tag.map(u64::to_be_bytes),
+            end: part.note.end_tag.map(u64::to_be_bytes),
+        };
+        Ok(Some((tags, part.len + more.unwrap_or(0))))
+    }
+
+    /// Sends one message with a note ([`super::Endpoint::bind_messages`] only): XTP carries
+    /// [`Note::tag`] (BTAG), and XTP 3.x [`Note::end_tag`] (ETAG).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the note says anything else, else those of [`send`](Circuit::send).
+    pub fn send_noted(&mut self, message: &[u8], note: &Note, limit: Duration) -> io::Result<()> {
+        self.inner.send_noted(message, note, limit)
+    }
+
+    /// Receives the next part of a message, without its tags, or the bytes a stream has. What does
+    /// not fit into `buffer` stays for the next receive. None when the peer ended its direction.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Circuit::recv).
+    pub fn receive_part(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Part>> {
+        self.inner.receive_part(buffer, limit)
     }
 
     /// Posts a receive buffer of `bytes` more: the peer of a bulk transfer may send as much, see

@@ -2,6 +2,8 @@
 
 use super::Circuit;
 pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
+use driver::{LentArrival, Reserved};
+use engine::Note;
 use std::io;
 use std::time::Duration;
 
@@ -63,6 +65,36 @@ impl Circuit {
     #[inline]
     pub fn try_lend(&mut self, buffer: impl Into<Buffer>) -> Result<LendOutcome, LendError> {
         self.inner.try_lend(buffer)
+    }
+
+    /// Reserves room for a message of `len` bytes in the send buffer, waiting for it up to `limit`;
+    /// write all pieces of it, then call [`commit`](Circuit::commit). Whatever is sent before that
+    /// takes the place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`send`](Circuit::send).
+    pub fn reserve(&mut self, len: usize, limit: Duration) -> io::Result<Reserved<'_>> {
+        self.inner.reserve(len, limit)
+    }
+
+    /// Sends what was written where room was reserved last.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when nothing is reserved, or something was sent since.
+    pub fn commit(&mut self) -> io::Result<()> {
+        self.inner.commit(&Note::default())
+    }
+
+    /// Lends what arrived next where it lies, waiting for it up to `limit`: bytes of a stream, or
+    /// messages and parts of them. None when the peer ended its direction.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`recv`](Circuit::recv).
+    pub fn take_arrival(&mut self, limit: Duration) -> io::Result<Option<LentArrival<'_>>> {
+        self.inner.take_arrival(limit)
     }
 
     /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.

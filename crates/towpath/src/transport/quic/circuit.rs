@@ -3,8 +3,9 @@
 use super::endpoint::{ConnectionState, QuicEndpoint};
 use super::keys;
 use super::shared_endpoint::SharedEndpoint;
-use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest};
+use crate::contract::{BLOCKING_TIMEOUT, Circuit, Interest, LentArrival, Note, Part, Reserved};
 use crate::options::Options;
+use crate::parts;
 use crate::socket;
 use bytes::Bytes;
 use quinn_proto::{
@@ -330,6 +331,27 @@ impl Circuit for QuicCircuit {
             self.drive(true, |_| Ok(()))?;
         }
         Ok(())
+    }
+
+    fn send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        parts::check_plain(note)?;
+        self.send(message)
+    }
+
+    fn receive_part(&mut self, buffer: &mut [u8]) -> io::Result<Option<Part>> {
+        Ok(parts::part_of_stream(self.recv(buffer)?))
+    }
+
+    fn reserve(&mut self, _len: usize) -> io::Result<Reserved<'_>> {
+        parts::no_reservation()
+    }
+
+    fn commit(&mut self, _note: &Note) -> io::Result<()> {
+        parts::no_commit()
+    }
+
+    fn take_arrival(&mut self) -> io::Result<Option<LentArrival<'_>>> {
+        parts::no_arrival()
     }
 
     fn flush(&mut self) -> io::Result<()> {

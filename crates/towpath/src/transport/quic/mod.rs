@@ -72,6 +72,8 @@ impl Transport for Quic {
             connectionless: false,
             connects: true,
             flow_control: true,
+            half_close: true,
+            calls: false,
             reach: Reach::Network,
             checksum: "AES-128-GCM tag, 128 bit; Internet, 16 bit, by UDP",
             congestion: "as set, by the library",

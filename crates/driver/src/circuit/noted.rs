@@ -1,0 +1,94 @@
+//! Messages with notes, and messages that are written where they are sent from.
+
+use super::Circuit;
+use crate::sys::Reserved;
+use engine::{Associations, Framing, Note};
+use std::io;
+use std::time::Duration;
+use wire::Wire;
+
+impl<E: Associations, W: Wire> Circuit<E, W> {
+    /// Sends one message with a note if there is room. A note that says nothing makes it
+    /// [`try_send`](Circuit::try_send).
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` when the note says something that the protocol does not carry, else as
+    /// [`try_send`](Circuit::try_send).
+    pub fn try_send_noted(&mut self, message: &[u8], note: &Note) -> io::Result<()> {
+        if note.is_plain() {
+            return self.try_send(message);
+        }
+        self.check_note(note)?;
+        let tags = [note.tag, note.end_tag].map(|tag| {
+            let among_bytes = tag.filter(|_| self.notes.tags_are_data);
+            among_bytes.map(u64::to_be_bytes)
+        });
+        let [front, back] = tags.each_ref().map(|tag| tag.as_slice().as_flattened());
+        let pieces = [front, message, back];
+        let len = front.len() + message.len() + back.len();
+        self.append_with_room(len, |producer| producer.append_noted(pieces, *note))?;
+        self.submit_if_due()
+    }
+
+    /// Sends one message with a note, waiting for room up to `limit`.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send_noted`](Circuit::try_send_noted), and `TimedOut`.
+    pub fn send_noted(&mut self, message: &[u8], note: &Note, limit: Duration) -> io::Result<()> {
+        self.retry_for_room(limit, |circuit| circuit.try_send_noted(message, note))
+    }
+
+    /// Reserves room for a message of `len` bytes, or for bytes of a stream, where they will be sent
+    /// from; waits for it up to `limit`. The user writes all pieces, then calls
+    /// [`commit`](Circuit::commit). Whatever is sent before that takes the place, and the
+    /// reservation is gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Circuit::send).
+    pub fn reserve(&mut self, len: usize, limit: Duration) -> io::Result<Reserved<'_>> {
+        let framing = self.framing;
+        self.retry_for_room(limit, |circuit| {
+            circuit.append_with_room(len, |producer| producer.reserve(len, framing))
+        })?;
+        Ok(self.producer.reserved(framing))
+    }
+
+    /// Sends what was written where room was reserved last, as one message.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when nothing is reserved; `Unsupported` when the note says something that the
+    /// protocol does not carry, or has a tag that travels among the bytes: the room for it was not
+    /// reserved. The reservation stays after `Unsupported`. Else as
+    /// [`try_send`](Circuit::try_send).
+    pub fn commit(&mut self, note: &Note) -> io::Result<()> {
+        self.check_note(note)?;
+        if self.notes.tags_are_data && (note.tag.is_some() || note.end_tag.is_some()) {
+            let text = "a tag of this protocol lies among the bytes, and no room was reserved for \
+                        it; send the message with send_noted";
+            return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+        }
+        if !self.producer.commit(self.framing, *note) {
+            let text = "nothing is reserved, or something was sent since; reserve first";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        self.submit_if_due()
+    }
+
+    /// Refuses a note that says something that the protocol does not carry.
+    fn check_note(&self, note: &Note) -> io::Result<()> {
+        let missing = self.notes.missing_for(note);
+        let missing =
+            missing.or((!note.is_plain() && self.framing != Framing::Messages).then_some("note"));
+        match missing {
+            None => Ok(()),
+            Some(field) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("this circuit carries no {field} with a message; leave it out of the note"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Tags: eight octets in front of a message, and in 3.x behind it, that the sender set apart (0007,
+//! Tags).
+
+use crate::config::Config;
+use crate::context::Context;
+use crate::endpoint_state::EndpointState;
+use engine::{Framing, Note, NoteFields};
+
+/// Octets of a tag. It is received whole or not at all (0007, Tags).
+pub(crate) const TAG_LEN: u64 = 8;
+
+/// Tags belong to messages; an ETAG there is in 3.x alone (0007, Tags).
+pub(crate) fn note_fields(config: &Config) -> NoteFields {
+    let has_messages = config.framing == Framing::Messages;
+    NoteFields {
+        tag: has_messages,
+        end_tag: has_messages && config.version.is_v3(),
+        tags_are_data: true,
+        ..NoteFields::NONE
+    }
+}
+
+/// Marks the tags of the message from the last submission to `end`: it is submitted in one piece.
+#[cold]
+pub(crate) fn mark(ctx: &mut Context, ep: &EndpointState, end: u64, note: &Note) {
+    let carried = note_fields(&ep.config);
+    let start = ctx.tx.submitted;
+    if note.tag.is_some() && carried.tag && end >= start + TAG_LEN {
+        ctx.tx.begin_tags.push(start);
+    }
+    if note.end_tag.is_some() && carried.end_tag && end >= start + TAG_LEN {
+        ctx.tx.end_tags.push(end);
+    }
+}

@@ -1,0 +1,131 @@
+//! What the transports have in common in sending with notes, in receiving in parts and in lending
+//! memory.
+
+use crate::contract::{LentArrival, Note, Part, Reserved};
+use std::io;
+use std::ops::Range;
+
+/// Sends with a note on a transport without notes: `Ok` for a note that says nothing.
+///
+/// # Errors
+///
+/// `Unsupported` for any other.
+pub fn check_plain(note: &Note) -> io::Result<()> {
+    if note.is_plain() {
+        return Ok(());
+    }
+    let text = "this transport carries nothing with a message; send it without a note";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+/// What a receive of a byte stream brought, as a part.
+pub fn part_of_stream(received: Option<usize>) -> Option<Part> {
+    received.map(Part::of_stream)
+}
+
+/// A reservation on a transport that copies what is sent.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub fn no_reservation<'a>() -> io::Result<Reserved<'a>> {
+    let text = "this transport copies what is sent; send it from a buffer";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+/// A commit on a transport that copies what is sent.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub fn no_commit() -> io::Result<()> {
+    no_reservation().map(drop)
+}
+
+/// A loan on a transport that copies what arrived.
+///
+/// # Errors
+///
+/// `Unsupported`.
+pub fn no_arrival<'a>() -> io::Result<Option<LentArrival<'a>>> {
+    let text = "this transport copies what arrived; receive it into a buffer";
+    Err(io::Error::new(io::ErrorKind::Unsupported, text))
+}
+
+/// What is left of a message that did not fit into the user's buffer.
+#[derive(Debug, Default)]
+pub struct MessageRest {
+    bytes: Vec<u8>,
+    left: Range<usize>,
+}
+
+impl MessageRest {
+    /// Whether nothing is left.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Room for `len` bytes, to receive into what exceeds the user's buffer. Nothing may be left.
+    pub fn room(&mut self, len: usize) -> &mut [u8] {
+        debug_assert!(self.is_empty());
+        if self.bytes.len() < len {
+            self.bytes.resize(len, 0);
+        }
+        &mut self.bytes[..len]
+    }
+
+    /// Keeps what is in [`room`](MessageRest::room) of a message of `len` bytes, the first
+    /// `buffer_len` of which are in the user's buffer: the first part.
+    pub fn keep(&mut self, len: usize, buffer_len: usize) -> Part {
+        self.left = 0..len.saturating_sub(buffer_len).min(self.bytes.len());
+        Part {
+            len: len.min(buffer_len),
+            end: self.is_empty(),
+            note: Note::default(),
+        }
+    }
+
+    /// The next part of what is left.
+    pub fn next(&mut self, buffer: &mut [u8]) -> Part {
+        let len = self.left.len().min(buffer.len());
+        let end = self.left.start + len;
+        buffer[..len].copy_from_slice(&self.bytes[self.left.start..end]);
+        self.left.start = end;
+        Part {
+            len,
+            end: self.is_empty(),
+            note: Note::default(),
+        }
+    }
+
+    /// What is left as one message, of which `buffer` gets what fits; returns how many bytes.
+    #[cold]
+    pub fn take(&mut self, buffer: &mut [u8]) -> usize {
+        let part = self.next(buffer);
+        self.left = 0..0;
+        part.len
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_is_handed_out_in_parts_and_whole() {
+        let mut rest = MessageRest::default();
+        rest.room(6)[..5].copy_from_slice(b"56789");
+        assert_eq!((rest.keep(9, 4).len, rest.is_empty()), (4, false));
+        let mut buffer = [0; 3];
+        let part = rest.next(&mut buffer);
+        assert_eq!((&buffer, part.len, part.end), (b"567", 3, false));
+        let part = rest.next(&mut buffer);
+        assert_eq!((&buffer[..2], part.len, part.end), (&b"89"[..], 2, true));
+        assert!(rest.keep(4, 4).end && rest.is_empty());
+        rest.room(3).copy_from_slice(b"abc");
+        assert!(!rest.keep(3, 0).end);
+        assert_eq!(rest.take(&mut buffer[..2]), 2);
+        assert!(rest.is_empty(), "the rest of it is dropped");
+    }
+}
