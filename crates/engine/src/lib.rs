@@ -47,7 +47,7 @@ pub use associations::{
 pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
-pub use layer::{Frames, Layer};
+pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;
