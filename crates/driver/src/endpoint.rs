@@ -5,7 +5,7 @@ use crate::helper::Helper;
 use crate::pump::Pump;
 use crate::shared::{Companions, EndpointHandle, EndpointShared, WaitOutcome};
 use crate::watch::Watch;
-use engine::{Address, AssociationId, Associations, CommandError, Instant};
+use engine::{Address, AssociationId, Associations, CommandError, Instant, Layer};
 use std::io;
 use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -35,7 +35,27 @@ impl<E: Associations + Send + 'static, W: Wire + Send + 'static> Endpoint<E, W> 
     ///
     /// When no thread can be started, or the process is out of descriptors.
     pub fn new(engine: E, wire: W, store_bytes: usize) -> io::Result<Self> {
-        let owner = Arc::new(EndpointShared::new(engine, wire, store_bytes)?);
+        Endpoint::start(EndpointShared::new(engine, wire, store_bytes)?)
+    }
+
+    /// The same with `layer` between the engine's packets and the wire's frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Endpoint::new), and `InvalidInput` when packets do not fit the layer, or its frames
+    /// the wire.
+    pub fn with_layer(
+        engine: E,
+        wire: W,
+        layer: Box<dyn Layer + Send>,
+        store_bytes: usize,
+    ) -> io::Result<Self> {
+        let pump = Pump::with_layer(engine, wire, layer)?;
+        Endpoint::start(EndpointShared::over(pump, store_bytes)?)
+    }
+
+    fn start(shared: EndpointShared<E, W>) -> io::Result<Self> {
+        let owner = Arc::new(shared);
         let owner = EndpointHandle(owner, Companions::default());
         let shared = Arc::clone(&owner.0);
         std::thread::Builder::new()

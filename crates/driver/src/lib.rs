@@ -26,6 +26,7 @@
 //!   a packet wakes the thread it is for.
 //! * `circuit_state`, `demultiplex`, `coalesce` - the pump's state of each circuit, the deliveries
 //!   of an arrival by circuit, and small packets sent in one call.
+//! * `layer_port` - a layer between packets and frames, if there is one.
 //! * `permits` - limits how many circuits fill their send stores at a time.
 //! * `sys/` - the send store, shared by one producer and one consumer; the crate's only unsafe
 //!   code.
@@ -36,6 +37,7 @@ mod coalesce;
 mod demultiplex;
 pub mod endpoint;
 mod helper;
+mod layer_port;
 pub mod lend;
 mod packet_pump;
 mod permits;

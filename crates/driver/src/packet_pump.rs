@@ -1,8 +1,10 @@
 //! A pump for engines whose users keep no send stores: routers, and engines of transactions.
 
 use crate::coalesce::CoalesceBuffer;
+use crate::layer_port::{self, LayerPort};
 use engine::{
-    Batch, Block, Deliveries, Event, Instant, OutgoingMessage, Part, Protocol, Received, Store,
+    Batch, Block, Deliveries, Event, Instant, Layer, OutgoingMessage, Part, Path, Protocol,
+    Received, Store,
 };
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
@@ -12,6 +14,8 @@ use wire::Wire;
 /// An engine and the wire it speaks over. It reads no clock.
 pub(crate) struct PacketPump<P, W> {
     pub(crate) engine: P,
+    /// Between the engine's packets and the wire's frames, if they differ.
+    layer: Option<Box<LayerPort>>,
     wire: W,
     batch: Batch,
     /// Small packets on their way into one call of the wire.
@@ -19,11 +23,11 @@ pub(crate) struct PacketPump<P, W> {
     deliveries: Deliveries,
     buffer: Vec<u8>,
     /// Messages on their way out, until the engine releases them.
-    pub(crate) messages: BTreeMap<OutgoingMessage, Arc<[u8]>>,
+    pub(crate) messages: Messages,
     counts: WireCalls,
 }
 
-/// Calls of a wire, and the packets they carried.
+/// Calls of a wire, and the packets they carried; the frames, where there is a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireCalls {
     /// Calls that sent something.
@@ -39,9 +43,25 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         if let Some(packet_len) = engine.properties().packet_len {
             wire.set_packet_len(packet_len);
         }
+        PacketPump::over(engine, wire, None)
+    }
+
+    /// A pump whose packets pass through `layer`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the engine's packets do not fit the layer, or its frames the wire.
+    pub(crate) fn with_layer(engine: P, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
+        let packet_max = engine.properties().packet_max;
+        let port = LayerPort::new(layer, packet_max, &wire.capabilities())?;
+        Ok(PacketPump::over(engine, wire, Some(Box::new(port))))
+    }
+
+    fn over(engine: P, wire: W, layer: Option<Box<LayerPort>>) -> Self {
         let capabilities = wire.capabilities();
         PacketPump {
             engine,
+            layer,
             wire,
             batch: Batch::limited(capabilities.segments_max, capabilities.batch_bytes_max),
             coalesced: CoalesceBuffer::new(&capabilities),
@@ -57,12 +77,21 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     pub(crate) fn wire_calls(&self) -> WireCalls {
-        self.counts
+        let through_layer = self.layer.as_ref().map(|port| port.calls());
+        let through_layer = through_layer.unwrap_or_default();
+        WireCalls {
+            sends: self.counts.sends + through_layer.sends,
+            packets_sent: self.counts.packets_sent + through_layer.frames,
+            ..self.counts
+        }
     }
 
     /// Whether packets wait for the wire to have room.
     pub(crate) fn is_blocked(&self) -> bool {
-        !self.batch.is_empty() || !self.coalesced.is_empty()
+        let layer = self.layer.as_ref();
+        !self.batch.is_empty()
+            || !self.coalesced.is_empty()
+            || layer.is_some_and(|port| port.is_blocked())
     }
 
     /// Takes in one arrival, and calls `each` for every block of a message in it, with the block's
@@ -92,20 +121,38 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
         }
         self.counts.receives += 1;
         let octets = &self.buffer[..arrival.len.min(self.buffer.len())];
-        for packet in octets.chunks(arrival.segment_size.max(1)) {
-            let received = Received::new(arrival.from, packet);
-            self.engine
-                .handle_packet(now, received, &mut self.deliveries);
-            for block in &self.deliveries.blocks {
+        let (engine, deliveries) = (&mut self.engine, &mut self.deliveries);
+        let mut handle = |path: Path, packet: &[u8]| {
+            engine.handle_packet(now, Received::new(path, packet), deliveries);
+            for block in &deliveries.blocks {
                 each(block, &packet[block.range.clone()]);
             }
-            self.deliveries.clear();
+            deliveries.clear();
+        };
+        let Some(port) = &mut self.layer else {
+            for packet in octets.chunks(arrival.segment_size.max(1)) {
+                handle(Path::to(arrival.from), packet);
+            }
+            return Ok(true);
+        };
+        let packets = port.receive(now, &arrival, octets);
+        for (path, packet) in &packets {
+            handle(*path, packet);
         }
+        port.recycle(packets);
         Ok(true)
     }
 
-    /// Runs the engine's timers if its timeout is due.
+    /// When the next timer expires.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        layer_port::earlier(self.engine.poll_timeout(), self.layer.as_deref())
+    }
+
+    /// Runs the timers that are due.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(port) = &mut self.layer {
+            port.handle_timeout(now);
+        }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
         }
@@ -131,6 +178,9 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
             Err(error) => {
                 self.batch.clear();
                 self.coalesced.clear();
+                if let Some(port) = &mut self.layer {
+                    port.drop_frames();
+                }
                 Err(error)
             }
             Ok(()) => Ok(()),
@@ -138,6 +188,10 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 
     fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(port) = &mut self.layer {
+            let (engine, batch) = (&mut self.engine, &mut self.batch);
+            return send_through_layer(now, engine, batch, port, &mut self.wire, &self.messages);
+        }
         loop {
             if self.batch.is_empty() {
                 self.engine.poll_transmit(now, &mut self.batch);
@@ -207,13 +261,42 @@ impl<P: Protocol, W: Wire> PacketPump<P, W> {
     }
 }
 
+type Messages = BTreeMap<OutgoingMessage, Arc<[u8]>>;
+
+/// Sends packets as frames of the layer. It is given more only when the wire has taken its frames, so
+/// that it holds little.
+fn send_through_layer<P: Protocol, W: Wire>(
+    now: Instant,
+    engine: &mut P,
+    batch: &mut Batch,
+    port: &mut LayerPort,
+    wire: &mut W,
+    messages: &Messages,
+) -> io::Result<()> {
+    loop {
+        port.send_frames(now, wire)?;
+        let mut is_full = false;
+        while !is_full {
+            engine.poll_transmit(now, batch);
+            if batch.is_empty() {
+                // The frames of the last packets.
+                return port.send_frames(now, wire);
+            }
+            is_full = port.send_batch(now, batch, |store, range, octets| {
+                octets.extend_from_slice(message_part(messages, store, range));
+            });
+            batch.clear();
+        }
+    }
+}
+
 /// Octets of a message.
 ///
 /// # Panics
 ///
 /// When the engine names a message that it released, or octets outside of one.
 fn message_part<'a>(
-    messages: &'a BTreeMap<OutgoingMessage, Arc<[u8]>>,
+    messages: &'a Messages,
     store: Store,
     range: &std::ops::Range<u64>,
 ) -> &'a [u8] {

@@ -3,7 +3,7 @@
 use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
 use crate::wait_list::EventFd;
-use engine::{Instant, Router};
+use engine::{Instant, Layer, Router};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -43,10 +43,25 @@ impl<R: Router + Send + 'static, W: Wire + Send + 'static> RouterHost<R, W> {
     ///
     /// `Unsupported` for a wire without a descriptor, or when there is no thread or descriptor left.
     pub fn new(router: R, wire: W) -> io::Result<Self> {
+        RouterHost::start(PacketPump::new(router, wire))
+    }
+
+    /// Starts `router` on `wire`, with `layer` between packets and frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](RouterHost::new), and `InvalidInput` when packets do not fit the layer, or its
+    /// frames the wire.
+    pub fn with_layer(router: R, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
+        RouterHost::start(PacketPump::with_layer(router, wire, layer)?)
+    }
+
+    fn start(pump: PacketPump<R, W>) -> io::Result<Self> {
+        let wire = pump.wire();
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
         let shared = Arc::new(RouterShared {
-            pump: Mutex::new(PacketPump::new(router, wire)),
+            pump: Mutex::new(pump),
             started_at: std::time::Instant::now(),
             wakeup: EventFd::new()?,
             closed: AtomicBool::new(false),
@@ -109,7 +124,7 @@ impl<R: Router, W: Wire> RouterShared<R, W> {
         while !self.closed.load(Ordering::Acquire) {
             let (timeout, blocked) = {
                 let pump = self.lock();
-                (pump.engine.poll_timeout(), pump.is_blocked())
+                (pump.poll_timeout(), pump.is_blocked())
             };
             let left = timeout.map_or(SLEEP_MAX, |at| at.since(self.now()).min(SLEEP_MAX));
             let mut flags = PollFlags::IN;

@@ -88,14 +88,19 @@ impl<E: Associations, W: Wire> EndpointShared<E, W> {
         if let Some(packet_len) = engine.properties().packet_len {
             wire.set_packet_len(packet_len);
         }
+        EndpointShared::over(Pump::new(engine, wire), store_bytes)
+    }
+
+    pub(crate) fn over(mut pump: Pump<E, W>, store_bytes: usize) -> io::Result<Self> {
+        let wire = pump.wire();
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         Ok(EndpointShared {
-            pool: StorePool::new(engine.layout(None), store_bytes),
             descriptor: descriptor.transpose()?,
             receiver: wire.receiver(),
+            pool: StorePool::new(pump.engine().layout(None), store_bytes),
+            pump: Mutex::new(pump),
             user_receiving: AtomicBool::new(false),
             receive_deadline_ns: AtomicU64::new(u64::MAX),
-            pump: Mutex::new(Pump::new(engine, wire)),
             start: std::time::Instant::now(),
             waiting_users: AtomicU32::new(0),
             lock_generation: AtomicU64::new(0),

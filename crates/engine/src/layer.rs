@@ -89,3 +89,74 @@ pub trait Layer {
     /// Frames instead of packets: what was built, parsed and discarded.
     fn counters(&self) -> Counters;
 }
+
+/// A layer that does not fit between an engine and what is below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerMisfit {
+    /// The engine builds longer packets than the layer carries.
+    PacketTooLong {
+        /// Octets of the engine's longest packet.
+        packet_max: usize,
+        /// Octets of the longest packet the layer carries.
+        layer_max: usize,
+    },
+    /// The layer builds longer frames than the wire takes.
+    FrameTooLong {
+        /// Octets of the layer's longest frame.
+        frame_max: usize,
+        /// Octets of the longest frame the wire takes.
+        wire_max: usize,
+    },
+}
+
+impl core::fmt::Display for LayerMisfit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            LayerMisfit::PacketTooLong {
+                packet_max,
+                layer_max,
+            } => write!(
+                f,
+                "the engine builds packets of {packet_max} octets and the layer carries \
+                 {layer_max}; use shorter packets"
+            ),
+            LayerMisfit::FrameTooLong {
+                frame_max,
+                wire_max,
+            } => write!(
+                f,
+                "the layer builds frames of {frame_max} octets and the wire takes {wire_max}; use \
+                 shorter frames"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LayerMisfit {}
+
+/// Checks that packets of at most `packet_max` octets fit `layer`, and its frames a wire that takes
+/// `wire_max` octets.
+///
+/// # Errors
+///
+/// What does not fit.
+pub fn check_fit(
+    layer: &(impl Layer + ?Sized),
+    packet_max: usize,
+    wire_max: usize,
+) -> Result<(), LayerMisfit> {
+    let (layer_max, frame_max) = (layer.packet_max(), layer.frame_max());
+    if packet_max > layer_max {
+        return Err(LayerMisfit::PacketTooLong {
+            packet_max,
+            layer_max,
+        });
+    }
+    if frame_max > wire_max {
+        return Err(LayerMisfit::FrameTooLong {
+            frame_max,
+            wire_max,
+        });
+    }
+    Ok(())
+}

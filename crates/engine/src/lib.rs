@@ -52,7 +52,7 @@ pub use batch::{Batch, Integrity, Packet, PacketBuilder, Part, Store};
 pub use counters::Counters;
 pub use delivery::{Block, Bytes, CloseReason, Deliveries, Delivery, Event};
 pub use keyed::{KeyedStream, Purpose};
-pub use layer::{Frames, Layer};
+pub use layer::{Frames, Layer, LayerMisfit};
 pub use note::{Note, NoteFields, Reliability, SendFlags};
 pub use protocol::{Framing, PacketLen, Properties, Protocol};
 pub use random::SplitMix64;

@@ -2,7 +2,7 @@
 
 use crate::station::StationWire;
 use driver::Pump;
-use engine::{Address, Associations, Instant};
+use engine::{Address, Associations, Instant, Layer};
 use link::{EventQueue, Link, LinkConfig, LinkCounters};
 use std::io;
 
@@ -48,6 +48,41 @@ impl<E: Associations> World<E> {
             let (engine, wire) = paired.next().expect("two engines, two wires");
             Pump::new(engine, wire)
         });
+        World::over(pumps, wires, config, seed)
+    }
+
+    /// The same with a layer at each station; `make_layer` is given the longest packet.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when packets do not fit the layer.
+    pub fn with_layers(
+        engines: [E; 2],
+        make_layer: impl Fn(usize) -> Box<dyn Layer + Send>,
+        config: LinkConfig,
+        seed: u64,
+    ) -> io::Result<World<E>> {
+        let layers = engines
+            .each_ref()
+            .map(|engine| make_layer(engine.properties().packet_max));
+        let wires = layers
+            .each_ref()
+            .map(|layer| StationWire::new(layer.frame_max()));
+        let [first, second] = engines;
+        let [first_layer, second_layer] = layers;
+        let pumps = [
+            Pump::with_layer(first, wires[0].clone(), first_layer)?,
+            Pump::with_layer(second, wires[1].clone(), second_layer)?,
+        ];
+        Ok(World::over(pumps, wires, config, seed))
+    }
+
+    fn over(
+        pumps: [Pump<E, StationWire>; 2],
+        wires: [StationWire; 2],
+        config: LinkConfig,
+        seed: u64,
+    ) -> World<E> {
         World {
             pumps,
             wires,

@@ -8,9 +8,12 @@ mod transmit;
 use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
 use crate::coalesce::CoalesceBuffer;
 use crate::demultiplex::{CircuitDeliveries, demultiplex};
+use crate::layer_port::{self, LayerPort};
 use crate::receive_queue::{Chunk, ChunkSpan};
 use crate::sys::Consumer;
-use engine::{Address, AssociationId, Associations, Batch, Deliveries, Instant, Received};
+use engine::{
+    Address, AssociationId, Associations, Batch, Deliveries, Instant, Layer, Path, Received,
+};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -23,6 +26,8 @@ use wire::{Arrival, Wire};
 /// that never goes back.
 pub struct Pump<E, W> {
     engine: E,
+    /// Between the engine's packets and the wire's frames, if they differ.
+    layer: Option<Box<LayerPort>>,
     wire: W,
     batch: Batch,
     circuits: CircuitTable,
@@ -81,6 +86,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             coalesced: CoalesceBuffer::new(&capabilities),
             deferred: CoalesceBuffer::new(&capabilities),
             engine,
+            layer: None,
             wire,
             circuits: CircuitTable::default(),
             with_store: Vec::new(),
@@ -95,6 +101,19 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             sends: 0,
             refused: 0,
         }
+    }
+
+    /// A pump whose packets pass through `layer`.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` when the engine's packets do not fit the layer, or its frames the wire.
+    pub fn with_layer(engine: E, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
+        let packet_max = engine.properties().packet_max;
+        let port = LayerPort::new(layer, packet_max, &wire.capabilities())?;
+        let mut pump = Pump::new(engine, wire);
+        pump.layer = Some(Box::new(port));
+        Ok(pump)
     }
 
     /// The engine, for commands.
@@ -123,7 +142,8 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Calls of the wire so far that sent and that received something.
     pub fn wire_calls(&self) -> (u64, u64) {
-        (self.sends, self.arrivals)
+        let through_layer = self.layer.as_ref().map_or(0, |port| port.calls().sends);
+        (self.sends + through_layer, self.arrivals)
     }
 
     /// Arrivals received so far.
@@ -148,7 +168,10 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// Whether packets wait for the wire to have room.
     pub fn is_blocked(&self) -> bool {
-        !self.batch.is_empty() || !self.coalesced.is_empty()
+        let layer = self.layer.as_ref();
+        !self.batch.is_empty()
+            || !self.coalesced.is_empty()
+            || layer.is_some_and(|port| port.is_blocked())
     }
 
     /// Gives circuit `id` the store its user writes to.
@@ -290,16 +313,25 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             return Ok(false);
         }
         self.arrivals += 1;
-        let octets = &buffer[..arrival.len.min(buffer.len())];
-        self.handle_packets(now, arrival.from, octets, arrival.segment_size.max(1));
-        self.queue_deliveries(buffer, arrival.len);
+        if self.layer.is_some() {
+            self.handle_frames(now, buffer, &arrival);
+        } else {
+            let octets = &buffer[..arrival.len.min(buffer.len())];
+            let from = Path::to(arrival.from);
+            self.handle_packets(now, from, octets, arrival.segment_size.max(1));
+            let octets = self.keep_arrival(buffer, arrival.len);
+            self.queue_deliveries(octets);
+        }
         self.drain_events(now);
         self.publish_changes();
         Ok(true)
     }
 
-    /// Runs the engine's timers if its timeout is due.
+    /// Runs the timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if let Some(port) = &mut self.layer {
+            port.handle_timeout(now);
+        }
         if self.engine.poll_timeout().is_some_and(|at| at <= now) {
             self.engine.handle_timeout(now);
             self.drain_events(now);
@@ -307,13 +339,32 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// When the engine's next timer expires.
+    /// When the next timer expires.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.engine.poll_timeout()
+        layer_port::earlier(self.engine.poll_timeout(), self.layer.as_deref())
+    }
+
+    /// Gives the frames of an arrival to the layer. Each packet that is whole now is an arrival of
+    /// its own.
+    fn handle_frames(&mut self, now: Instant, buffer: Vec<u8>, arrival: &Arrival) {
+        let Some(port) = &mut self.layer else {
+            return;
+        };
+        let octets = &buffer[..arrival.len.min(buffer.len())];
+        let mut packets = port.receive(now, arrival, octets);
+        recycle(&mut self.spare_buffers, buffer);
+        for (path, packet) in packets.drain(..) {
+            self.handle_packets(now, path, &packet, packet.len().max(1));
+            let octets = self.has_deliveries_in_arrival().then(|| Arc::new(packet));
+            self.queue_deliveries(octets);
+        }
+        if let Some(port) = &mut self.layer {
+            port.recycle(packets);
+        }
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.
-    fn handle_packets(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
+    fn handle_packets(&mut self, now: Instant, from: Path, octets: &[u8], segment_size: usize) {
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
             self.engine
@@ -332,13 +383,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         }
     }
 
-    /// Puts the deliveries of an arrival into the receive queues.
-    fn queue_deliveries(&mut self, buffer: Vec<u8>, len: usize) {
-        let mut arrival = if self
-            .by_circuit
-            .iter()
-            .all(|entry| entry.reassembled.is_some())
-        {
+    /// Whether some of the deliveries lie in the arrival itself.
+    fn has_deliveries_in_arrival(&self) -> bool {
+        let mut entries = self.by_circuit.iter();
+        entries.any(|entry| entry.reassembled.is_none())
+    }
+
+    /// What the deliveries refer to of an arrival of `len` octets: the buffer, a copy of a short one,
+    /// or nothing.
+    fn keep_arrival(&mut self, buffer: Vec<u8>, len: usize) -> Option<Arc<Vec<u8>>> {
+        if !self.has_deliveries_in_arrival() {
             recycle(&mut self.spare_buffers, buffer);
             None
         } else if len < COPY_BELOW {
@@ -347,7 +401,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             Some(copy)
         } else {
             Some(Arc::new(buffer))
-        };
+        }
+    }
+
+    /// Puts the deliveries of an arrival into the receive queues.
+    fn queue_deliveries(&mut self, mut arrival: Option<Arc<Vec<u8>>>) {
         let mut left = self.by_circuit.len();
         for CircuitDeliveries {
             id,

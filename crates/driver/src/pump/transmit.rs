@@ -3,6 +3,7 @@
 use super::{Pump, mark_changed};
 use crate::circuit_state::CircuitTable;
 use crate::coalesce::CoalesceBuffer;
+use crate::layer_port::LayerPort;
 use crate::sys::Consumer;
 use engine::{AssociationId, Associations, Batch, Instant, Note, Part, SendFlags};
 use std::io;
@@ -103,6 +104,9 @@ impl<E: Associations, W: Wire> Pump<E, W> {
                 self.batch.clear();
                 self.coalesced.clear();
                 self.deferred.clear();
+                if let Some(port) = &mut self.layer {
+                    port.drop_frames();
+                }
                 Err(error)
             }
             Ok(()) => Ok(()),
@@ -110,6 +114,11 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     fn send_until_blocked(&mut self, now: Instant) -> io::Result<()> {
+        if let Some(mut port) = self.layer.take() {
+            let result = self.send_through_layer(now, &mut port);
+            self.layer = Some(port);
+            return result;
+        }
         loop {
             if self.batch.is_empty() {
                 self.engine.poll_transmit(now, &mut self.batch);
@@ -125,6 +134,30 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             }
             self.batch.clear();
             self.drain_events(now);
+        }
+    }
+
+    /// Sends packets as frames of the layer. It is given more only when the wire has taken its
+    /// frames, so that it holds little.
+    fn send_through_layer(&mut self, now: Instant, port: &mut LayerPort) -> io::Result<()> {
+        loop {
+            port.send_frames(now, &mut self.wire)?;
+            let mut is_full = false;
+            while !is_full {
+                self.engine.poll_transmit(now, &mut self.batch);
+                if self.batch.is_empty() {
+                    // The frames of the last packets.
+                    return port.send_frames(now, &mut self.wire);
+                }
+                let store = store_of(&mut self.circuits, self.batch.sender());
+                is_full = port.send_batch(now, &self.batch, |_, payload, octets| {
+                    if let Some(store) = &store {
+                        store.copy(payload, octets);
+                    }
+                });
+                self.batch.clear();
+                self.drain_events(now);
+            }
         }
     }
 

@@ -18,10 +18,10 @@
 mod place;
 mod state;
 
-use crate::packet_pump::WireCalls;
+use crate::packet_pump::{PacketPump, WireCalls};
 use crate::shared::timespec;
 use crate::wait_list::EventFd;
-use engine::{Address, EntityId, Instant, TransactionId, Transactions};
+use engine::{Address, EntityId, Instant, Layer, TransactionId, Transactions};
 use place::Place;
 use rustix::event::{PollFd, PollFlags, poll};
 use state::{State, Submission};
@@ -87,10 +87,25 @@ impl<E: Transactions + Send + 'static, W: Wire + Send + 'static> TransactionEndp
     ///
     /// `Unsupported` for a wire without a descriptor, or when there is no thread or descriptor left.
     pub fn new(engine: E, wire: W) -> io::Result<Self> {
+        TransactionEndpoint::start(PacketPump::new(engine, wire))
+    }
+
+    /// Runs `engine` on `wire`, with `layer` between packets and frames.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](TransactionEndpoint::new), and `InvalidInput` when packets do not fit the layer, or
+    /// its frames the wire.
+    pub fn with_layer(engine: E, wire: W, layer: Box<dyn Layer + Send>) -> io::Result<Self> {
+        TransactionEndpoint::start(PacketPump::with_layer(engine, wire, layer)?)
+    }
+
+    fn start(pump: PacketPump<E, W>) -> io::Result<Self> {
+        let wire = pump.wire();
         let descriptor = wire.descriptor().map(|fd| fd.try_clone_to_owned());
         let descriptor = descriptor.ok_or(io::ErrorKind::Unsupported)??;
         let shared = Arc::new(Shared {
-            state: Mutex::new(State::new(engine, wire)),
+            state: Mutex::new(State::new(pump)),
             submissions: Mutex::new(Vec::new()),
             requests: Mutex::new(VecDeque::new()),
             request_arrived: Condvar::new(),
@@ -260,7 +275,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
                 break;
             }
         }
-        let timeout = state.pump.engine.poll_timeout();
+        let timeout = state.pump.poll_timeout();
         let sleeps_until = self.sleeps_until.load(Ordering::Relaxed);
         if state.pump.is_blocked() || timeout.is_some_and(|at| at.as_nanos() < sleeps_until) {
             self.wakeup.signal();
@@ -319,7 +334,7 @@ impl<E: Transactions, W: Wire> Shared<E, W> {
             let state = self.lock();
             let now = self.now();
             let latest = now + SLEEP_MAX;
-            let timeout = state.pump.engine.poll_timeout();
+            let timeout = state.pump.poll_timeout();
             let until = timeout.map_or(latest, |at| at.min(latest)).max(now);
             let mut flags = PollFlags::IN;
             flags.set(PollFlags::OUT, state.pump.is_blocked());

@@ -69,9 +69,9 @@ pub(super) struct State<E, W> {
 }
 
 impl<E: Transactions, W: Wire> State<E, W> {
-    pub(super) fn new(engine: E, wire: W) -> Self {
+    pub(super) fn new(pump: PacketPump<E, W>) -> Self {
         State {
-            pump: PacketPump::new(engine, wire),
+            pump,
             requests: Vec::new(),
             incoming: BTreeMap::new(),
             incoming_bytes: 0,
