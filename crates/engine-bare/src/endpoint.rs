@@ -8,8 +8,8 @@ use core::ops::Range;
 use core::time::Duration;
 use engine::{
     Address, AssociationId, Associations, Batch, Close, CloseReason, CommandError, Counters,
-    Deliveries, Delivery, Event, Framing, Instant, KeyedStream, Layout, Note, NoteFields, PathFault,
-    Properties, Protocol, Purpose, Received, SendFlags, Status, TimerTable,
+    Deliveries, Delivery, Event, Framing, Instant, KeyedStream, Layout, Note, NoteFields,
+    PathFault, Properties, Protocol, Purpose, Received, SendFlags, Status, TimerTable,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -40,7 +40,7 @@ const COALESCE_DELAY: Duration = Duration::from_millis(1);
 const CONTROL_QUEUE_MAX: usize = 1024;
 
 impl Bare {
-    /// An endpoint without associations. It refuses Opens until [`Engine::listen`].
+    /// An endpoint without associations. It refuses Opens until [`Associations::listen`].
     pub fn new(config: BareConfig) -> Self {
         Bare {
             tokens: KeyedStream::new(&config.secret, Purpose::Keys, config.seed),

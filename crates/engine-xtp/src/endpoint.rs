@@ -33,7 +33,7 @@ pub struct Xtp {
 }
 
 impl Xtp {
-    /// An endpoint without associations. It refuses openings until [`Engine::listen`] is called.
+    /// An endpoint without associations. It refuses openings until [`Associations::listen`] is called.
     ///
     /// # Panics
     ///
@@ -85,7 +85,7 @@ impl Xtp {
         self.table.get(id).map(introspection::close_state)
     }
 
-    /// As [`Engine::connect`], with `service` instead of the configured one.
+    /// As [`Associations::connect`], with `service` instead of the configured one.
     ///
     /// # Errors
     ///

@@ -100,7 +100,7 @@ pub struct GroupEndpoint {
 }
 
 impl GroupEndpoint {
-    /// An endpoint without streams. It accepts none until [`Engine::listen`] is called.
+    /// An endpoint without streams. It accepts none until [`Associations::listen`] is called.
     ///
     /// # Panics
     ///

@@ -128,6 +128,7 @@ impl Protocol for StopAndWait {
             packet_len: None,
             framing: Framing::Stream,
             coalesce_delay: Duration::ZERO,
+            notes: NoteFields::NONE,
         }
     }
 
