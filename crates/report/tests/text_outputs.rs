@@ -85,6 +85,37 @@ fn offered_load_is_one_row_per_transport() {
 }
 
 #[test]
+fn loads_in_percent_show_the_verdict_on_the_peak_and_no_other_ratio() {
+    let mut run = synthetic::offered();
+    let ratios = |run: &results::RunData| {
+        let text = report::table(run, false, 100);
+        let words = text.split_whitespace();
+        words
+            .filter(|word| {
+                word.strip_suffix('x')
+                    .is_some_and(|n| n.parse::<f64>().is_ok())
+            })
+            .count()
+    };
+    // Shares of different capacities: medians of the two have no ratio.
+    assert_eq!(ratios(&run), 0);
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+    let text = report::table(&run, false, 100);
+    let udp = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("udp "));
+    assert!(udp.is_some_and(|row| row.contains("0.755x")), "{text}");
+    assert!(text.contains("Highest peak message rate: bare"), "{text}");
+    assert!(!text.contains("load percent"), "{text}");
+}
+
+#[test]
 fn colour_changes_only_escape_codes() {
     let coloured = report::table(&run(), true, 100);
     assert!(coloured.contains("\u{1b}[32m"));

@@ -2,6 +2,7 @@
 
 use crate::contests::cell_key;
 use crate::mean::Mean;
+use crate::peak;
 use crate::verdict::{Comparison, judge_means, more_is_better};
 use results::{Cell, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64)
         let transport = cell.transport();
         comparisons.push(Comparison {
             contest: cell.without(Cell::TRANSPORT),
-            metric: metric::primary(&cell.workload()).to_owned(),
+            metric: metric_of(&cell).to_owned(),
             baseline: format!("{transport} before"),
             contestant: transport,
             log_ratios: Vec::new(),
@@ -47,20 +48,43 @@ pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
     verdicts.iter().filter(worse).collect()
 }
 
+/// The metric by which two runs compare a cell. Loads in per cent are one cell, compared by its
+/// peak; every other cell of an open loop has its rate.
+fn metric_of(cell: &Cell) -> &'static str {
+    match metric::primary(&cell.workload()) {
+        metric::DELIVERED_PER_S if !cell.0.contains_key(Cell::RATE) => metric::PEAK_PER_S,
+        primary => primary,
+    }
+}
+
 type Logarithms = BTreeMap<String, (Cell, Vec<f64>)>;
 
-/// Logarithms of the primary metric of valid trials, by cell.
+/// Logarithms of the metric of valid trials, by cell.
 fn logarithms(trials: &[Trial]) -> Logarithms {
     let mut cells = Logarithms::new();
-    for trial in trials {
-        let name = metric::primary(&trial.cell.workload());
-        let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
-        let counts = trial.status == Status::Ok && trial.block > 0 && !trial.control;
-        if counts && log.is_finite() {
-            let entry = cells.entry(cell_key(&trial.cell));
-            let (_, values) = entry.or_insert_with(|| (trial.cell.clone(), Vec::new()));
-            values.push(log);
+    let counts = |trial: &&Trial| trial.status == Status::Ok && trial.block > 0 && !trial.control;
+    let mut sweeps: BTreeMap<String, (Cell, Vec<&Trial>)> = BTreeMap::new();
+    let mut put = |cell: Cell, log: f64| {
+        if log.is_finite() {
+            let entry = cells.entry(cell_key(&cell));
+            entry.or_insert_with(|| (cell, Vec::new())).1.push(log);
         }
+    };
+    for trial in trials.iter().filter(counts) {
+        if trial.cell.0.contains_key(Cell::LOAD_PERCENT) {
+            // The same share is another rate in each run.
+            let cell = trial.cell.without(Cell::LOAD_PERCENT);
+            let sweep = sweeps.entry(cell_key(&cell));
+            sweep.or_insert_with(|| (cell, Vec::new())).1.push(trial);
+            continue;
+        }
+        let name = metric_of(&trial.cell);
+        let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
+        put(trial.cell.clone(), log);
+    }
+    for (cell, trials) in sweeps.into_values() {
+        let peaks = peak::by_block(trials.into_iter());
+        peaks.values().for_each(|peak| put(cell.clone(), peak.ln()));
     }
     cells
 }

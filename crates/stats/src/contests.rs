@@ -1,5 +1,6 @@
 //! Trials grouped into contests, and the comparisons they allow.
 
+use crate::peak;
 use crate::verdict::Comparison;
 use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
@@ -67,7 +68,7 @@ fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
 }
 
 /// Position of an item in a list; after all others when it is not there.
-fn rank<T: PartialEq>(list: &[T], item: &T) -> usize {
+pub(crate) fn rank<T: PartialEq>(list: &[T], item: &T) -> usize {
     let found = list.iter().position(|other| other == item);
     found.unwrap_or(usize::MAX)
 }
@@ -105,16 +106,76 @@ impl<'a> Contest<'a> {
         let counted = self.valid_trials(contestant, control);
         counted.into_iter().filter_map(pair).collect()
     }
+}
 
-    /// Log-ratios of the contest's metric, by block.
+/// One question of a race: a contest, or a sweep of loads that are shares of each contestant's own
+/// capacity. The loads of such a sweep offer each contestant another rate, so their rates are not
+/// compared one by one; the sweep has one answer, the largest rate that was delivered.
+struct Question<'c, 'a> {
+    cell: Cell,
+    metric: &'static str,
+    contests: Vec<&'c Contest<'a>>,
+}
+
+fn questions<'c, 'a>(contests: &'c [Contest<'a>]) -> Vec<Question<'c, 'a>> {
+    let mut questions: Vec<Question> = Vec::new();
+    for contest in contests {
+        let swept = contest.cell.0.contains_key(Cell::LOAD_PERCENT);
+        let cell = contest.cell.without(Cell::LOAD_PERCENT);
+        let known = questions.iter_mut().find(|question| {
+            swept && question.metric == metric::PEAK_PER_S && question.cell == cell
+        });
+        match known {
+            Some(question) => question.contests.push(contest),
+            None => questions.push(Question {
+                cell,
+                metric: if swept {
+                    metric::PEAK_PER_S
+                } else {
+                    contest.metric
+                },
+                contests: vec![contest],
+            }),
+        }
+    }
+    questions
+}
+
+impl Question<'_, '_> {
+    /// The contestants, in the order of the plan.
+    fn transports(&self) -> Vec<&String> {
+        let mut names: Vec<&String> = Vec::new();
+        for name in self.contests.iter().flat_map(|contest| &contest.transports) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+
+    /// A contestant's value of the metric, by block.
+    fn values(&self, transport: &str, control: bool) -> BTreeMap<u32, f64> {
+        let trials = self.contests.iter();
+        let trials = trials.flat_map(|contest| contest.valid_trials(transport, control));
+        if self.metric == metric::PEAK_PER_S {
+            return peak::by_block(trials.map(|(_, trial)| trial));
+        }
+        let value = |(block, trial): (u32, &Trial)| {
+            let value = trial.metrics.get(self.metric)?;
+            Some((block, *value))
+        };
+        trials.filter_map(value).collect()
+    }
+
+    /// Log-ratios of the metric, by block.
     fn log_ratios(&self, contestant: &str, control: bool, baseline: &str) -> BTreeMap<u32, f64> {
-        let log = |trial: &Trial| trial.metrics.get(self.metric).map(|value| value.ln());
-        let ratio = |(block, ours, theirs): (u32, &Trial, &Trial)| {
-            let ratio = log(ours)? - log(theirs)?;
+        let theirs = self.values(baseline, false);
+        let ratio = |(block, ours): (u32, f64)| {
+            let ratio = ours.ln() - theirs.get(&block)?.ln();
             ratio.is_finite().then_some((block, ratio))
         };
-        let pairs = self.pairs(contestant, control, baseline);
-        pairs.into_iter().filter_map(ratio).collect()
+        let ours = self.values(contestant, control);
+        ours.into_iter().filter_map(ratio).collect()
     }
 
     fn comparison(&self, contestant: &str, control: bool, baseline: &str) -> Option<Comparison> {
@@ -129,36 +190,57 @@ impl<'a> Contest<'a> {
     }
 }
 
+/// Sweeps in per cent of capacity whose peak is unknown, one sentence each.
+pub(crate) fn unsaturated(contests: &[Contest]) -> Vec<String> {
+    let mut sentences = Vec::new();
+    let questions = questions(contests).into_iter();
+    for question in questions.filter(|question| question.metric == metric::PEAK_PER_S) {
+        for name in question.transports() {
+            let valid = |contest: &&Contest| !contest.valid_trials(name, false).is_empty();
+            if question.contests.iter().any(valid) && question.values(name, false).is_empty() {
+                let place = crate::phrasing::contest_text(&question.cell);
+                sentences.push(format!(
+                    "{place} {name} delivered its largest load whole in every block, so its peak is \
+                     unknown and not judged; offer more with --rate"
+                ));
+            }
+        }
+    }
+    sentences
+}
+
 /// One comparison per contest and contestant, in order; none without a block that has valid trials
 /// of both.
 pub fn comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
-    let of_contest = |contest: &Contest| -> Vec<Comparison> {
-        let rivals = contest.transports.iter().filter(|name| *name != baseline);
-        let compare = |name: &String| contest.comparison(name, false, baseline);
+    let of_question = |question: &Question| -> Vec<Comparison> {
+        let rivals = question.transports().into_iter();
+        let rivals = rivals.filter(|name| *name != baseline);
+        let compare = |name: &String| question.comparison(name, false, baseline);
         rivals.filter_map(compare).collect()
     };
-    contests.iter().flat_map(of_contest).collect()
+    questions(contests).iter().flat_map(of_question).collect()
 }
 
 /// The A/A control, the baseline against itself: one comparison per contest.
 pub fn control_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
-    let compare = |contest: &Contest| contest.comparison(baseline, true, baseline);
-    contests.iter().filter_map(compare).collect()
+    let compare = |question: &Question| question.comparison(baseline, true, baseline);
+    questions(contests).iter().filter_map(compare).collect()
 }
 
 /// Comparisons over all contests of a metric, one per contestant and metric with two or more
 /// contests.
 pub fn overall_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparison> {
+    let questions = questions(contests);
     let mut metrics: Vec<&str> = Vec::new();
-    for contest in contests {
-        if !metrics.contains(&contest.metric) {
-            metrics.push(contest.metric);
+    for question in &questions {
+        if !metrics.contains(&question.metric) {
+            metrics.push(question.metric);
         }
     }
     let of_metric = |metric: &&str| -> Vec<Comparison> {
-        let same: Vec<&Contest> = contests.iter().filter(|c| c.metric == *metric).collect();
+        let same: Vec<&Question> = questions.iter().filter(|q| q.metric == *metric).collect();
         let mut rivals: Vec<&String> = Vec::new();
-        for name in same.iter().flat_map(|contest| &contest.transports) {
+        for name in same.iter().flat_map(|question| question.transports()) {
             if name != baseline && !rivals.contains(&name) {
                 rivals.push(name);
             }
@@ -173,13 +255,13 @@ pub fn overall_comparisons(contests: &[Contest], baseline: &str) -> Vec<Comparis
 /// the mean is always over the same contests; a contest with less than half the blocks of the
 /// fullest is dropped instead of its missing blocks.
 fn overall_comparison(
-    contests: &[&Contest],
+    questions: &[&Question],
     contestant: &str,
     baseline: &str,
 ) -> Option<Comparison> {
-    let mut ratios: Vec<BTreeMap<u32, f64>> = contests
+    let mut ratios: Vec<BTreeMap<u32, f64>> = questions
         .iter()
-        .map(|contest| contest.log_ratios(contestant, false, baseline))
+        .map(|question| question.log_ratios(contestant, false, baseline))
         .collect();
     let fullest = ratios.iter().map(BTreeMap::len).max()?;
     ratios.retain(|blocks| !blocks.is_empty() && 2 * blocks.len() >= fullest);
@@ -192,7 +274,7 @@ fn overall_comparison(
     };
     Some(Comparison {
         contest: Cell::default(),
-        metric: contests.first()?.metric.to_owned(),
+        metric: questions.first()?.metric.to_owned(),
         contestant: contestant.to_owned(),
         baseline: baseline.to_owned(),
         log_ratios: ratios[0].keys().filter_map(mean).collect(),

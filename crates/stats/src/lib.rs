@@ -12,7 +12,8 @@
 //! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
 //! * [`steady`], [`series`], [`mod@pilot`] - within one trial: warm-up, noise, required length.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
-//! * [`knee`] - the largest offered load a transport still carries.
+//! * [`knee`] and [`peak`] - the largest offered load a transport still carries, and the largest
+//!   rate it delivers.
 //! * [`mod@compare`] - comparison of two runs.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod fit;
 pub mod holm;
 pub mod knee;
 pub mod mean;
+pub mod peak;
 pub mod phrasing;
 pub mod pilot;
 pub mod race;

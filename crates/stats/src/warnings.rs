@@ -1,6 +1,6 @@
 //! Warnings of a summary, one sentence each.
 
-use crate::contests::Contest;
+use crate::contests::{self, Contest};
 use crate::phrasing;
 use crate::race::Judgement;
 use results::{Ledger, Status, Trial, VerdictKind};
@@ -20,6 +20,7 @@ pub fn warnings(contests: &[Contest], judgement: &Judgement) -> Vec<String> {
     warnings.extend(control_warnings(judgement));
     warnings.extend(open_ledgers(&trials));
     warnings.extend(trials_without_ratio(contests));
+    warnings.extend(contests::unsaturated(contests));
     warnings.extend(broken_histograms(&trials));
     warnings
 }

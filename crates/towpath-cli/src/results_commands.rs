@@ -70,7 +70,7 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     for line in crate::environment_report::lines(run) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
-    for knee in stats::knees(&run.trials) {
+    for knee in stats::knees(&run.plan, &run.trials) {
         text.push_str(&format!(
             "\n{}",
             print::wrap(&stats::knee::sentence(&knee), width, 0, 2)

@@ -7,7 +7,7 @@ pub(crate) use estimate::geometric_mean;
 pub(crate) use setting::{Column, Entry, Setting};
 
 use crate::quantity;
-use results::{Cell, RunData, Status, Trial, Verdict};
+use results::{Cell, RunData, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
 /// A run arranged for reports.
@@ -67,9 +67,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The verdict on an entry's contestant, if any.
+    /// The verdict on an entry's contestant, if any. A sweep of loads in per cent of capacity has
+    /// one verdict, on its peak.
     pub fn verdict(&self, entry: &Entry, metric: &str) -> Option<&'a Verdict> {
         let contest = entry.cell.without(Cell::TRANSPORT);
+        let (contest, metric) = match (entry.is_share_of_capacity(), metric) {
+            (true, metric::DELIVERED_PER_S) => {
+                (contest.without(Cell::LOAD_PERCENT), metric::PEAK_PER_S)
+            }
+            _ => (contest, metric),
+        };
         let name = &self.contestants[entry.contestant].name;
         let summary = self.run.summary.as_ref()?;
         summary.verdicts.iter().find(|verdict| {
@@ -85,6 +92,8 @@ impl<'a> View<'a> {
             .filter(|baseline| *baseline != entry.contestant)?;
         let ratio = match self.verdict(entry, metric) {
             Some(verdict) => verdict.ratio,
+            // Each contestant was offered another rate.
+            None if entry.is_share_of_capacity() => return None,
             None => {
                 let base = setting.best_entry(baseline, &entry.column(), metric)?;
                 entry.estimate(metric)?.median / base.estimate(metric)?.median

@@ -38,7 +38,7 @@ pub(crate) struct Column {
 }
 
 /// Factors of the open-loop workload: offered messages per second, or per cent of capacity.
-const RATE_FACTORS: [&str; 2] = ["rate_per_s", "load_percent"];
+const RATE_FACTORS: [&str; 2] = [Cell::RATE, Cell::LOAD_PERCENT];
 
 impl<'a> Setting<'a> {
     /// Its title: the workload with the other factors.
@@ -118,6 +118,11 @@ impl<'a> Entry<'a> {
             None => quantity::clean(&self.cell.text(Cell::SIZE), 24),
         };
         Column { size, label }
+    }
+
+    /// Whether its load is a share of the contestant's own capacity.
+    pub fn is_share_of_capacity(&self) -> bool {
+        self.cell.0.contains_key(Cell::LOAD_PERCENT)
     }
 
     /// The estimate of a metric, if finite.
