@@ -2,7 +2,7 @@
 
 use crate::quantity;
 use crate::verdict_summary::{self, VerdictLine};
-use crate::view::{Column, Setting, View};
+use crate::view::{Column, Entry, Setting, View};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use results::{RunData, metric};
 
@@ -102,6 +102,10 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
         let value = value.map_or(quantity::MISSING.into(), |e| {
             quantity::measure(metric, e.median)
         });
+        let value = match entry.and_then(Entry::loss) {
+            Some(loss) => format!("{value}\n{loss}"),
+            None => value,
+        };
         cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
         let kind = entry.and_then(|entry| view.verdict(entry, metric));
         let kind = kind.map_or("", |verdict| verdict_summary::kind(verdict.kind).0);

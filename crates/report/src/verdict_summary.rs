@@ -260,7 +260,7 @@ fn context(view: &View) -> String {
     if !plan.sizes.is_empty() {
         parts.push(plural(plan.sizes.len(), "message size"));
     }
-    parts.push(plural(view.run.trials.len(), "trial"));
+    parts.push(plural(view.counted_trials().count(), "trial"));
     if let Some(summary) = &view.run.summary {
         parts.push(quantity::span_s(summary.elapsed_s));
     }
@@ -291,12 +291,19 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     ));
     lines.push(control_line(plan.control, &plan.baseline, &summary.control));
     let marked = view.marked_trials();
+    let marked = marked.filter(|trial| trial.status != Status::Interrupted);
     let (disturbed, bad): (Vec<_>, Vec<_>) = marked.partition(|t| t.status == Status::Ok);
-    if disturbed.len() + bad.len() > 0 {
+    let parts = [(bad.len(), "excluded"), (disturbed.len(), "disturbed")];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !parts.is_empty() {
+        let all = plural(view.counted_trials().count(), "trial");
         lines.push(format!(
-            "{} excluded, {} disturbed; the report lists them.",
-            plural(bad.len(), "trial"),
-            disturbed.len()
+            "Of {all} {}; the report lists them.",
+            parts.join(", ")
         ));
     }
     lines

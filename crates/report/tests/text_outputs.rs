@@ -73,6 +73,59 @@ fn long_label_is_folded_between_options() {
 }
 
 #[test]
+fn loss_stands_beside_its_rate() {
+    let mut run = run();
+    for cell in &mut run.summary.as_mut().expect("a summary").cells {
+        if cell.cell.transport() == "udp" && cell.cell.workload() == "throughput" {
+            let mut loss = cell.metrics[results::metric::MESSAGES_PER_S];
+            (loss.median, loss.low, loss.high) = (0.123, 0.1, 0.2);
+            cell.metrics.insert("loss_fraction".into(), loss);
+        }
+    }
+    let text = report::table(&run, false, 120);
+    let line = text.lines().find(|line| line.contains("12.3 % lost"));
+    assert_eq!(
+        line.map(|line| line.matches("12.3 % lost").count()),
+        Some(3),
+        "{text}"
+    );
+    let page = report::html(&run);
+    assert_eq!(
+        page.matches("<small class=\"loss\">12.3 % lost</small>")
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn every_sentence_counts_the_same_trials() {
+    let mut run = run();
+    for trial in &mut run.trials {
+        trial.disturbed = vec!["steal 4 % of the span".into()];
+    }
+    let mut pilots: Vec<results::Trial> = run.trials[..14].to_vec();
+    pilots.iter_mut().for_each(|trial| trial.block = 0);
+    run.trials.splice(0..0, pilots);
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+    let text = report::table(&run, false, 1000);
+    // 7 contestants, 6 cells, 5 blocks; two of the trials are not valid.
+    assert!(
+        text.contains("Of 210 trials 2 excluded, 208 disturbed"),
+        "{text}"
+    );
+    assert!(text.contains("208 of 208 trials were disturbed"), "{text}");
+    let page = report::html(&run);
+    assert!(page.contains("208 of 210 trials are valid. Before them 14 pilots"));
+    assert!(page.contains(", 210 trials, "));
+}
+
+#[test]
 fn offered_load_is_one_row_per_transport() {
     let text = report::table(&synthetic::offered(), false, 80);
     assert_eq!(

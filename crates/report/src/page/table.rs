@@ -25,6 +25,7 @@ struct TransportRow {
 struct CellText {
     median: String,
     range: String,
+    loss: String,
     ratio: String,
     kind: &'static str,
     sign: &'static str,
@@ -80,6 +81,7 @@ fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText
             quantity::measure(metric, estimate.low),
             quantity::measure(metric, estimate.high)
         ),
+        loss: entry.loss().unwrap_or_default(),
         ratio: ratio.map(quantity::ratio).unwrap_or_default(),
         kind,
         sign,

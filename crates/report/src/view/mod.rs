@@ -102,10 +102,21 @@ impl<'a> View<'a> {
         ratio.is_finite().then_some(ratio)
     }
 
-    /// Trials that are invalid or were disturbed.
+    /// Every trial but the pilots: those that figures and sentences count.
+    pub fn counted_trials(&self) -> impl Iterator<Item = &'a Trial> {
+        self.run.trials.iter().filter(|trial| trial.block > 0)
+    }
+
+    /// Counted trials that are invalid, were aborted or were disturbed.
     pub fn marked_trials(&self) -> impl Iterator<Item = &'a Trial> {
+        let marked = |trial: &&Trial| trial.status != Status::Ok || !trial.disturbed.is_empty();
+        self.counted_trials().filter(marked)
+    }
+
+    /// Pilots that failed or were invalid.
+    pub fn failed_pilots(&self) -> impl Iterator<Item = &'a Trial> {
         let trials = self.run.trials.iter();
-        trials.filter(|trial| trial.status != Status::Ok || !trial.disturbed.is_empty())
+        trials.filter(|trial| trial.block == 0 && trial.status != Status::Ok)
     }
 }
 

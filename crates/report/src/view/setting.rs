@@ -2,7 +2,7 @@
 
 use super::{Contestant, estimate};
 use crate::{phrasing, quantity};
-use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
+use results::{Cell, CellSummary, Estimate, RunData, Status, Trial, metric};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,6 +129,12 @@ impl<'a> Entry<'a> {
     pub fn estimate(&self, metric: &str) -> Option<Estimate> {
         let found = self.summary.metrics.get(metric).copied()?;
         found.median.is_finite().then_some(found)
+    }
+
+    /// The loss beside its rate, as text: `12 % lost`; None where nothing was lost.
+    pub fn loss(&self) -> Option<String> {
+        let lost = self.estimate(metric::LOSS_FRACTION)?.median;
+        (lost > 0.0).then(|| format!("{} lost", quantity::share(lost)))
     }
 
     /// Valid trials.
