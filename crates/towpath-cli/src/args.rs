@@ -221,10 +221,11 @@ pub struct RaceArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub circuits: u32,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
-    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided.
-    #[arg(long, value_name = "N or MIN..MAX", default_value = "10", value_parser = parse::blocks)]
-    pub blocks: (u32, u32),
-    /// Time for the whole race.
+    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
+    /// blocks than the time allows. Default: 10, fewer where the time does not suffice.
+    #[arg(long, value_name = "N or MIN..MAX", value_parser = parse::blocks)]
+    pub blocks: Option<(u32, u32)>,
+    /// Time for the whole race. Blocks asked for run even when they take longer.
     #[arg(long, default_value = "60s", value_parser = parse::time)]
     pub time: Duration,
     /// Measuring time of each trial; default: derived from the pilots.

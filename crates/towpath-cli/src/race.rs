@@ -21,6 +21,9 @@ use towpath::Options;
 /// Block counts at which a race with a range of blocks is analysed and may stop.
 const INTERIM_ANALYSES: [u32; 3] = [5, 10, 20];
 
+/// Blocks of a race that names no number.
+const BLOCKS: u32 = 10;
+
 /// Runs the command.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     if let Some(path) = &args.trace {
@@ -39,7 +42,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     }
     crate::environment::calibrate(args, &environment, &mut machine)?;
     let recording = crate::environment::start_capture(args, &environment)?;
-    let mut progress = ProgressDisplay::new(args.json);
+    let mut progress = ProgressDisplay::new(args.json, args.time);
     let result = measure::run(
         &spec,
         &machine,
@@ -389,12 +392,17 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
 
 /// Interim analyses are fixed before the first trial: 5, 10 and 20 blocks as far as they lie within
 /// the range, and its end.
-fn block_plan((min, max): (u32, u32)) -> BlockPlan {
+///
+/// Blocks that nobody asked for give way to `--time`, down to the fewest of a verdict.
+fn block_plan(asked: Option<(u32, u32)>) -> BlockPlan {
+    let (min, max) = asked.unwrap_or((BLOCKS, BLOCKS));
     let mut looks: Vec<u32> = INTERIM_ANALYSES
         .into_iter()
         .filter(|&look| look >= min && look < max)
         .collect();
     looks.push(max);
+    let fewest = stats::verdict::PAIRS_MIN as u32;
+    let min = asked.map_or(fewest.min(max), |(min, _)| min);
     BlockPlan { min, max, looks }
 }
 
