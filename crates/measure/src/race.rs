@@ -5,12 +5,12 @@ use crate::contestant::components;
 use crate::environment::Environment;
 use crate::packet_sizes::PacketSizeSampler;
 use crate::schedule::{OFFERED_MIN_S, Schedule, TRIAL_MIN_S};
-use crate::spec::{self, Contest, RaceSpec};
+use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
 use results::{
-    Cell, Histogram, Machine, Plan, RunFolder, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
+    Histogram, Machine, Plan, RunFolder, RunStatus, SCHEMA_VERSION, Status, Summary, Trial,
     VerdictKind, WriteError,
 };
 use std::collections::BTreeMap;
@@ -412,26 +412,6 @@ impl Race<'_> {
         });
         judgement.decided()
     }
-}
-
-/// Contests that have a pilot: one for all loads of a sweep, whose percentages thus refer to the
-/// same capacity.
-fn pilot_contests(contests: &[Contest]) -> Vec<usize> {
-    let all = 0..contests.len();
-    all.filter(|&contest| pilot_of(contests, contest) == contest)
-        .collect()
-}
-
-/// The contest whose pilot applies to this one.
-fn pilot_of(contests: &[Contest], contest: usize) -> usize {
-    let shape = |at: usize| {
-        let cell = &contests[at].cell;
-        cell.without(Cell::LOAD_PERCENT).without(Cell::RATE)
-    };
-    let wanted = shape(contest);
-    (0..contest)
-        .find(|&other| shape(other) == wanted)
-        .unwrap_or(contest)
 }
 
 fn limits(messages: u64, time_s: f64) -> Limits {

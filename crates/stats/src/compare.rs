@@ -2,23 +2,30 @@
 
 use crate::contests::cell_key;
 use crate::mean::Mean;
+use crate::order::CellOrder;
 use crate::peak;
 use crate::verdict::{Comparison, judge_means, more_is_better};
-use results::{Cell, Status, Trial, Verdict, metric};
+use results::{Cell, Plan, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
-/// Compares the cells that both runs have: `after` against `before`, each on the primary metric of
+/// Compares the cells that both runs have, in the order of the `plan` of `after`: `after` against `before`, each on the primary metric of
 /// its workload. Blocks of different runs are not paired, so the logarithms are compared by Welch's
 /// t test (on trimmed means, as Yuen, 1974); Holm's correction keeps the family-wise error at
 /// `alpha`. In each verdict the baseline is `<transport> before`.
 ///
 /// Trials of one run share the state of the machine. A verdict here says that the runs differ, not
 /// whether the software or the machine changed in between.
-pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64) -> Vec<Verdict> {
+pub fn compare(
+    plan: &Plan,
+    before: &[Trial],
+    after: &[Trial],
+    alpha: f64,
+    equal_within: f64,
+) -> Vec<Verdict> {
     let old = logarithms(before);
     let mut comparisons = Vec::new();
     let mut means = Vec::new();
-    for (name, (cell, values)) in in_order(after) {
+    for (name, (cell, values)) in in_order(plan, after) {
         let Some((_, others)) = old.get(&name) else {
             continue;
         };
@@ -89,14 +96,20 @@ fn logarithms(trials: &[Trial]) -> Logarithms {
     cells
 }
 
-/// The cells in the order of their workload, size and transport.
-fn in_order(trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+/// The cells in the order of the plan.
+fn in_order(plan: &Plan, trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+    let order = CellOrder::of(plan, trials);
     let mut cells: Vec<_> = logarithms(trials).into_iter().collect();
-    cells.sort_by_cached_key(|(name, (cell, _))| {
-        let size = cell.size().unwrap_or(u64::MAX);
-        (cell.workload(), size, name.clone())
-    });
+    cells.sort_by(|(_, (a, _)), (_, (b, _))| order.compare(a, b));
     cells
+}
+
+/// The cells that only one of two runs has a result in: those of `run` without `other`.
+pub fn only_in(plan: &Plan, run: &[Trial], other: &[Trial]) -> Vec<Cell> {
+    let known = logarithms(other);
+    let cells = in_order(plan, run).into_iter();
+    let alone = cells.filter(|(name, _)| !known.contains_key(name));
+    alone.map(|(_, (cell, _))| cell).collect()
 }
 
 /// The difference of two means with Welch's degrees of freedom.

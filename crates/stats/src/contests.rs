@@ -1,5 +1,7 @@
 //! Trials grouped into contests, and the comparisons they allow.
 
+use crate::missing::shape;
+use crate::order::CellOrder;
 use crate::peak;
 use crate::verdict::Comparison;
 use results::{Cell, Plan, Status, Trial, metric};
@@ -12,59 +14,70 @@ pub struct Contest<'a> {
     pub cell: Cell,
     /// The metric of its verdicts.
     pub metric: &'static str,
-    /// Transports that ran, in the order of the plan.
+    /// Transports that ran or had a pilot, in the order of the plan.
     pub transports: Vec<String>,
     /// All its trials but pilots, in the order they ran.
     pub trials: Vec<&'a Trial>,
 }
 
 /// Groups the trials of a run into contests, in the order of the plan: by workload, other factors,
-/// size. Pilots (block 0) are excluded.
+/// size. Pilots (block 0) are no trials of a contest, but what had a pilot takes part in it.
 pub fn contests<'a>(plan: &Plan, trials: &'a [Trial]) -> Vec<Contest<'a>> {
-    let mut indices = BTreeMap::new();
-    let mut contests: Vec<Contest> = Vec::new();
+    let mut contests = Contests::default();
     for trial in trials.iter().filter(|trial| trial.block > 0) {
-        let cell = trial.cell.without(Cell::TRANSPORT);
-        let index = *indices.entry(cell_key(&cell)).or_insert(contests.len());
-        if index == contests.len() {
-            contests.push(Contest {
+        let contest = contests.of(&trial.cell);
+        contests.0[contest].add(&trial.cell.transport());
+        contests.0[contest].trials.push(trial);
+    }
+    contests.add_pilots(trials.iter().filter(|trial| trial.block == 0));
+    let mut contests = contests.0;
+    let order = CellOrder::of(plan, trials);
+    contests.sort_by(|a, b| order.compare(&a.cell, &b.cell));
+    for contest in &mut contests {
+        let names = &mut contest.transports;
+        names.sort_by_key(|name| rank(&plan.transports, name));
+    }
+    contests
+}
+
+/// Contests by their cell.
+#[derive(Default)]
+struct Contests<'a>(Vec<Contest<'a>>, BTreeMap<String, usize>);
+
+impl Contests<'_> {
+    /// What had a pilot takes part in every contest that the pilot stood for.
+    fn add_pilots<'t>(&mut self, pilots: impl Iterator<Item = &'t Trial>) {
+        let mut by_shape: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (index, contest) in self.0.iter().enumerate() {
+            let key = cell_key(&shape(&contest.cell));
+            by_shape.entry(key).or_default().push(index);
+        }
+        for pilot in pilots {
+            let key = cell_key(&shape(&pilot.cell));
+            let covered = by_shape.entry(key).or_default();
+            if covered.is_empty() {
+                covered.push(self.of(&pilot.cell));
+            }
+            for &index in covered.iter() {
+                self.0[index].add(&pilot.cell.transport());
+            }
+        }
+    }
+
+    /// Index of the contest of a trial's cell; a new one if need be.
+    fn of(&mut self, cell: &Cell) -> usize {
+        let cell = cell.without(Cell::TRANSPORT);
+        let index = *self.1.entry(cell_key(&cell)).or_insert(self.0.len());
+        if index == self.0.len() {
+            self.0.push(Contest {
                 metric: metric::primary(&cell.workload()),
                 cell,
                 transports: Vec::new(),
                 trials: Vec::new(),
             });
         }
-        let contest = &mut contests[index];
-        let transport = trial.cell.transport();
-        if !contest.transports.contains(&transport) {
-            contest.transports.push(transport);
-        }
-        contest.trials.push(trial);
+        index
     }
-    in_plan_order(plan, &mut contests);
-    contests
-}
-
-fn in_plan_order(plan: &Plan, contests: &mut [Contest]) {
-    let mut others: Vec<String> = Vec::new();
-    let other = |cell: &Cell| cell_key(&cell.without(Cell::SIZE).without(Cell::WORKLOAD));
-    for contest in contests.iter_mut() {
-        let name = other(&contest.cell);
-        if !others.contains(&name) {
-            others.push(name);
-        }
-        contest
-            .transports
-            .sort_by_key(|name| rank(&plan.transports, name));
-    }
-    contests.sort_by_cached_key(|contest| {
-        let size = contest.cell.size().unwrap_or(u64::MAX);
-        (
-            rank(&plan.workloads, &contest.cell.workload()),
-            rank(&others, &other(&contest.cell)),
-            rank(&plan.sizes, &size),
-        )
-    });
 }
 
 /// Position of an item in a list; after all others when it is not there.
@@ -82,6 +95,12 @@ pub(crate) fn cell_key(cell: &Cell) -> String {
 }
 
 impl<'a> Contest<'a> {
+    fn add(&mut self, transport: &str) {
+        if !self.transports.iter().any(|name| name == transport) {
+            self.transports.push(transport.to_owned());
+        }
+    }
+
     /// Valid trials of a transport, by block; the first of a block when there are several.
     pub fn valid_trials(&self, transport: &str, control: bool) -> BTreeMap<u32, &'a Trial> {
         let mut by_block = BTreeMap::new();

@@ -5,8 +5,8 @@
 //! stays below [`DELAY_FACTOR`] times that of the lowest load. Beyond the knee a queue grows; the
 //! first of these conditions that fails shows where.
 
-use crate::contests::{cell_key, rank};
 use crate::estimate::median;
+use crate::order::CellOrder;
 use crate::phrasing;
 use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
@@ -82,12 +82,8 @@ pub fn knees(plan: &Plan, trials: &[Trial]) -> Vec<Knee> {
         });
         sweeps[at].1.entry(load).or_default().push(trial);
     }
-    sweeps.sort_by_cached_key(|(cell, _)| {
-        let size = rank(&plan.sizes, &cell.size().unwrap_or(u64::MAX));
-        let transport = rank(&plan.transports, &cell.transport());
-        let others = cell.without(Cell::SIZE).without(Cell::TRANSPORT);
-        (cell_key(&others), size, transport)
-    });
+    let order = CellOrder::of(plan, trials);
+    sweeps.sort_by(|(a, _), (b, _)| order.compare(a, b));
     sweeps.into_iter().filter_map(knee).collect()
 }
 

@@ -127,7 +127,7 @@ fn equal_absolute_rates_are_compared_at_each_rate() {
 fn two_runs_are_compared_by_peak_not_by_share() {
     let before = sweep("tcp", 1e5, 0.95e5, 1, false);
     let after = sweep("tcp", 1e5, 1.1e5, 2, false);
-    let verdicts = compare(&before, &after, 0.05, 0.03);
+    let verdicts = compare(&plan(), &before, &after, 0.05, 0.03);
     assert_eq!(only(&verdicts).kind, VerdictKind::Equal, "{verdicts:?}");
     assert_eq!(verdicts[0].metric, "peak_per_s");
 }

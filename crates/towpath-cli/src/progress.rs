@@ -3,7 +3,8 @@
 use crate::print::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Observer, Progress};
-use results::{Status, Trial};
+use results::{Cell, Status, Trial};
+use stats::phrasing::contest_text;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -96,15 +97,7 @@ impl ProgressDisplay {
         if counts || self.quiet {
             return;
         }
-        let cell = &trial.cell;
-        let fate = match (trial.block, trial.status) {
-            (0, _) => "excluded",
-            (_, Status::Invalid) => "invalid",
-            _ => "failed",
-        };
-        let size = size_text(cell.size().unwrap_or(0));
-        let (workload, transport) = (cell.workload(), cell.transport());
-        let line = format!("{fate}: {workload} {transport} at {size}: {}", trial.reason);
+        let line = failure_text(trial);
         let kind: String = line.chars().filter(|c| !c.is_ascii_digit()).collect();
         if self.reported_failures.insert(kind) {
             self.bar.suspend(|| note(line));
@@ -161,13 +154,24 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// Bytes with the unit that `--sizes` takes.
-fn size_text(bytes: u64) -> String {
-    match bytes {
-        0 => "no size".into(),
-        whole if whole.is_multiple_of(1 << 20) => format!("{} MiB", whole >> 20),
-        whole if whole.is_multiple_of(1 << 10) => format!("{} KiB", whole >> 10),
-        other => format!("{other} B"),
+/// What did not work, in which cell, and what it means. A failed pilot leaves out its whole cell.
+fn failure_text(trial: &Trial) -> String {
+    let cell = trial.cell.without(Cell::TRANSPORT);
+    let (cell, all) = match trial.cell.workload() == "offered" {
+        true => (
+            cell.without(Cell::LOAD_PERCENT).without(Cell::RATE),
+            " at any load",
+        ),
+        false => (cell, ""),
+    };
+    let transport = trial.cell.transport();
+    let place = format!("{} {}", cell.workload(), contest_text(&cell));
+    let reason = &trial.reason;
+    match (trial.block, trial.status) {
+        (0, Status::Invalid) => format!("pilot of {transport} in {place} is invalid: {reason}"),
+        (0, _) => format!("{transport} is left out of {place}{all}: its pilot failed: {reason}"),
+        (_, Status::Invalid) => format!("a trial of {transport} in {place} is invalid: {reason}"),
+        _ => format!("a trial of {transport} in {place} failed: {reason}"),
     }
 }
 
