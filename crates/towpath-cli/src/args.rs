@@ -61,7 +61,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   towpath show results/a
   towpath show results/a --json")]
-    Show(ResultArgs),
+    Show(ShowArgs),
     /// Simulate scenarios in virtual time.
     #[command(subcommand)]
     Sim(sim::SimCommand),
@@ -136,6 +136,19 @@ pub struct ResultArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A result to be shown.
+#[derive(Clone, Debug, Args)]
+pub struct ShowArgs {
+    /// The folder of a run.
+    pub folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// More metrics in each cell: p99 (delay), cpu (per message, both ends), mbit, bytes.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
+    pub show: Vec<report::Extra>,
 }
 
 /// A result and where its report goes.
@@ -311,6 +324,10 @@ pub struct RaceArgs {
     /// Write no HTML report.
     #[arg(long)]
     pub no_report: bool,
+    /// More metrics in each cell of the tables: p99 (delay), cpu (per message, both ends), mbit,
+    /// bytes.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
+    pub show: Vec<report::Extra>,
     /// Other hosts.
     #[command(flatten)]
     pub remote: crate::remote_race::RemoteArgs,

@@ -63,7 +63,8 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
 
 fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText {
     let Some(estimate) = entry.estimate(metric) else {
-        let note = format!("no valid trial out of {}", entry.summary.trials_bad);
+        let reason = entry.missing.as_deref().unwrap_or("nothing was measured");
+        let note = format!("no result: {reason}");
         return CellText {
             note,
             ..CellText::default()

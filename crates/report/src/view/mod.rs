@@ -1,12 +1,13 @@
 //! A run arranged for reports: contestants in a fixed order, cells grouped into settings.
 
 mod estimate;
+pub(crate) mod loads;
 mod setting;
 
 pub(crate) use estimate::geometric_mean;
 pub(crate) use setting::{Column, Entry, Setting};
 
-use crate::quantity;
+use crate::{phrasing, quantity};
 use results::{Cell, RunData, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ pub(crate) struct View<'a> {
     pub baseline: Option<usize>,
     /// One entry per workload and combination of factors other than transport and size.
     pub settings: Vec<Setting<'a>>,
+    /// Factors with one value in the whole run; said once.
+    shared: Cell,
 }
 
 /// A contestant of the race.
@@ -43,17 +46,37 @@ impl<'a> View<'a> {
             .iter()
             .position(|contestant| contestant.name == run.plan.baseline);
         let settings = setting::collect(run, &contestants);
+        let shared = shared(&settings);
         View {
             run,
             contestants,
             baseline,
             settings,
+            shared,
         }
     }
 
     /// A contestant's printable name.
     pub fn label(&self, contestant: usize) -> &str {
         &self.contestants[contestant].label
+    }
+
+    /// The factors that have one value in the whole run, as text; None without any.
+    pub fn shared_factors(&self) -> Option<String> {
+        let text = phrasing::other_factors(&self.shared);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A cell without the factors of [`View::shared_factors`].
+    pub fn varied(&self, cell: &Cell) -> Cell {
+        let mut cell = cell.clone();
+        cell.0.retain(|name, _| !self.shared.0.contains_key(name));
+        cell
+    }
+
+    /// The title of a setting: its workload, and the factors that vary.
+    pub fn title(&self, setting: &Setting) -> String {
+        setting::title(&self.varied(&setting.cell))
     }
 
     /// Whether a contestant may lose messages, by its class; None if unknown.
@@ -118,6 +141,22 @@ impl<'a> View<'a> {
         let trials = self.run.trials.iter();
         trials.filter(|trial| trial.block == 0 && trial.status != Status::Ok)
     }
+}
+
+/// The factors that all settings share, but for the workload and loads, which may be one of a sweep.
+fn shared(settings: &[Setting]) -> Cell {
+    let mut shared = match settings.first() {
+        Some(first) => first.cell.without(Cell::WORKLOAD),
+        None => Cell::default(),
+    };
+    let is_shared = |name: &String, value: &results::Factor| {
+        !loads::LOADS.iter().any(|(load, _)| load == name)
+            && settings
+                .iter()
+                .all(|setting| setting.cell.0.get(name) == Some(value))
+    };
+    shared.0.retain(|name, value| is_shared(name, value));
+    shared
 }
 
 fn contestants(run: &RunData) -> Vec<Contestant> {
