@@ -4,6 +4,9 @@
 //! `tcp,congestion=bbr`, `tcp+udp`. The same text with sorted keys is its label in plans, jobs,
 //! results and reports, so that one transport may take part several times.
 //!
+//! The same contestant may race against itself: the second is written `tcp#2`, the third `tcp#3`.
+//! The number distinguishes labels and nothing else.
+//!
 //! Besides the transport's own options ([`Transport::options`]), a component may override options
 //! of the race that apply to it.
 
@@ -46,7 +49,28 @@ pub struct Component {
 ///
 /// A sentence that names what is wrong, and the transport's options.
 pub fn parse(text: &str) -> Result<Vec<Component>, String> {
+    let text = without_number(text);
     text.split('+').map(Component::parse).collect()
+}
+
+/// A label without the number that distinguishes it from an equal one.
+pub fn without_number(label: &str) -> &str {
+    match label.rsplit_once('#') {
+        Some((name, number)) if number.parse::<u32>().is_ok() => name,
+        _ => label,
+    }
+}
+
+/// The labels with a number behind each that stood before: `tcp`, `tcp#2`.
+pub fn numbered(labels: &[String]) -> Vec<String> {
+    let number = |(place, label): (usize, &String)| {
+        let before = labels[..place].iter().filter(|other| *other == label);
+        match before.count() {
+            0 => label.clone(),
+            count => format!("{label}#{}", count + 1),
+        }
+    };
+    labels.iter().enumerate().map(number).collect()
 }
 
 /// The components of a valid label; none for any other text.
@@ -217,6 +241,17 @@ mod tests {
             let again = parse(&label(&components)).expect("its own label");
             assert_eq!(label(&again), label_wanted);
         }
+    }
+
+    #[test]
+    fn equal_contestants_are_numbered_and_parse_alike() {
+        let labels = ["tcp", "udp", "tcp", "tcp"].map(str::to_owned);
+        assert_eq!(numbered(&labels), ["tcp", "udp", "tcp#2", "tcp#3"]);
+        for text in ["tcp#2", "tcp,nodelay=on+udp#12"] {
+            let components = parse(text).expect("a contestant");
+            assert_eq!(label(&components), without_number(text));
+        }
+        assert!(parse("tcp#two").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! From the top:
 //!
 //! * [`race`] - a whole race: pilots, randomized blocks, interim looks, the summary.
+//! * `schedule` - how its time is divided, and how long the rest will take.
 //! * [`spec`] - the parameters of a race, and the cells they span.
 //! * [`contestant`] - transports with their options, and their text form.
 //! * [`quantity`] - parser of sizes such as `16KiB`.
@@ -29,6 +30,7 @@ pub mod packet_sizes;
 pub mod profiled;
 pub mod quantity;
 pub mod race;
+mod schedule;
 pub mod spec;
 pub mod trial;
 pub mod worker;

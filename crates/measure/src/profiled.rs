@@ -244,6 +244,12 @@ fn column(report: &WorkerReport, size: u64, tally: &SampleTally, lost: u64) -> C
     }
 }
 
+fn is_time(counter: &str) -> bool {
+    ["_ns", "_us", "_ms"]
+        .iter()
+        .any(|unit| counter.ends_with(unit))
+}
+
 /// Events per message: kernel tracepoints, and the transport's own counts.
 fn rates(
     report: &WorkerReport,
@@ -252,7 +258,9 @@ fn rates(
 ) -> BTreeMap<String, f64> {
     let mut all = counted;
     for circuit in &report.circuits {
-        for (name, count) in &circuit.counts {
+        // A measured time among the counters is no count.
+        let counts = circuit.counts.iter();
+        for (name, count) in counts.filter(|(name, _)| !is_time(name)) {
             let name = format!("own count: {}", name.replace('_', " "));
             *all.entry(name).or_default() += count;
         }

@@ -4,7 +4,8 @@ use crate::assemble;
 use crate::contestant::components;
 use crate::environment::Environment;
 use crate::packet_sizes::PacketSizeSampler;
-use crate::spec::{self, Contest, RaceSpec};
+use crate::schedule::{OFFERED_MIN_S, Schedule, TRIAL_MIN_S};
+use crate::spec::{self, Contest, RaceSpec, pilot_contests, pilot_of};
 use crate::trial::{self, TrialError, TrialSpec};
 use control::{Limits, Workload};
 use engine::SplitMix64;
@@ -19,9 +20,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Seconds a pilot measures.
 const PILOT_S: f64 = 0.12;
-
-/// Seconds a trial measures at least.
-const TRIAL_MIN_S: f64 = 0.05;
 
 /// Target precision of a trial: half the spread between trials on a quiet machine.
 const PRECISION_TARGET: stats::PrecisionTarget = stats::PrecisionTarget {
@@ -53,6 +51,19 @@ pub enum Progress<'a> {
         what: &'a str,
         /// Its block, 0 for a pilot.
         block: u32,
+        /// Seconds until the last trial is done, from what trials took so far.
+        left_s: f64,
+    },
+    /// The time does not suffice for the blocks planned.
+    Shortened {
+        /// Blocks that will run.
+        blocks: u32,
+        /// Blocks that were planned.
+        of: u32,
+        /// Trials of a block.
+        trials_per_block: u64,
+        /// Seconds they will take yet; None when they end in time.
+        late_s: Option<f64>,
     },
     /// A trial is done.
     Done(&'a Trial),
@@ -110,7 +121,10 @@ pub fn run(
             "there is nothing to race; give transports and sizes".into(),
         ));
     }
+    let kinds: Vec<Workload> = contests.iter().map(|contest| contest.workload).collect();
+    let pilots = pilot_contests(&contests).len() * spec.contestants.len();
     let race = Race {
+        schedule: Schedule::new(spec, &kinds, pilots as u64),
         spec,
         plan,
         environment,
@@ -122,8 +136,6 @@ pub fn run(
         random: SplitMix64::new(spec.seed),
         trials: Vec::new(),
         pilot_estimates: BTreeMap::new(),
-        planned: 0,
-        overhead_s: 0.03,
     };
     race.run()
 }
@@ -141,9 +153,7 @@ struct Race<'a> {
     trials: Vec<Trial>,
     /// Estimates of the pilots, by contest and contestant.
     pilot_estimates: BTreeMap<(usize, usize), PilotEstimate>,
-    planned: u64,
-    /// Seconds of set-up and tear-down of a trial.
-    overhead_s: f64,
+    schedule: Schedule,
 }
 
 /// Estimates from a pilot.
@@ -169,7 +179,8 @@ impl Race<'_> {
             self.spec.blocks.max
         };
         for block in 1..=blocks {
-            if !self.block(block)? {
+            self.shorten(block);
+            if block > self.schedule.last_block || !self.block(block)? {
                 break;
             }
             if looks.contains(&block) && block >= self.spec.blocks.min && self.interim_look(block) {
@@ -178,7 +189,8 @@ impl Race<'_> {
         }
         let (status, reason) = self.status();
         let elapsed_s = self.began.elapsed().as_secs_f64();
-        let summary = stats::summarise(&self.plan, &self.trials, status, &reason, elapsed_s);
+        let mut summary = stats::summarise(&self.plan, &self.trials, status, &reason, elapsed_s);
+        summary.warnings.extend(self.shortened_warning());
         let path = self.folder.finish(&summary)?;
         Ok((path, summary))
     }
@@ -199,27 +211,49 @@ impl Race<'_> {
         (RunStatus::Complete, String::new())
     }
 
-    fn trials_per_block(&self) -> u64 {
-        let contestants = self.spec.contestants.len() + usize::from(self.spec.control);
-        (self.contests.len() * contestants) as u64
+    fn report_plan(&mut self) {
+        self.observer.progress(&Progress::Planned {
+            trials: self.schedule.trials(),
+            expected_s: self.schedule.expected_s(self.pilot_s()),
+        });
     }
 
-    fn report_plan(&mut self) {
-        let pilots = (self.pilot_contests().len() * self.spec.contestants.len()) as u64;
-        self.planned = pilots + self.trials_per_block() * u64::from(self.spec.blocks.max);
-        let expected_s = match self.spec.trial_s {
-            Some(trial_s) => self.planned as f64 * (trial_s + self.overhead_s),
-            None => self.spec.time_s,
-        };
-        self.observer.progress(&Progress::Planned {
-            trials: self.planned,
-            expected_s,
+    /// Seconds a pilot measures.
+    fn pilot_s(&self) -> f64 {
+        PILOT_S.min(self.spec.trial_s.unwrap_or(PILOT_S))
+    }
+
+    /// Before a block: leaves out blocks that the time does not suffice for.
+    fn shorten(&mut self, block: u32) {
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        let fewer = self.schedule.fit(block, elapsed_s);
+        let late = !self.schedule.suffices(block, elapsed_s);
+        let is_news = fewer || late && block == 1;
+        if !is_news {
+            return;
+        }
+        let done = self.trials.len() as u64;
+        self.observer.progress(&Progress::Shortened {
+            blocks: self.schedule.last_block,
+            of: self.spec.blocks.max,
+            trials_per_block: self.schedule.per_block,
+            late_s: late.then(|| self.schedule.left_s(done, elapsed_s)),
         });
+    }
+
+    fn shortened_warning(&self) -> Option<String> {
+        let (blocks, of) = (self.schedule.last_block, self.spec.blocks.max);
+        (blocks < of).then(|| {
+            format!(
+                "the time given, {:.0} s, sufficed for {blocks} of {of} blocks; give more with --time",
+                self.spec.time_s
+            )
+        })
     }
 
     /// One short trial of each cell: does it work, how fast is it, how long must a trial be?
     fn pilots(&mut self) -> Result<(), RaceError> {
-        for contest in self.pilot_contests() {
+        for contest in pilot_contests(&self.contests) {
             for contestant in 0..self.spec.contestants.len() {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
@@ -227,37 +261,7 @@ impl Race<'_> {
                 self.pilot(contest, contestant)?;
             }
         }
-        let measured: Vec<f64> = self
-            .trials
-            .iter()
-            .filter(|trial| trial.status == Status::Ok)
-            .map(|trial| trial.span_s)
-            .collect();
-        if !measured.is_empty() {
-            let each_s = self.began.elapsed().as_secs_f64() / self.trials.len() as f64;
-            self.overhead_s = (each_s - stats::estimate::median(&measured)).clamp(0.005, 1.0);
-        }
         Ok(())
-    }
-
-    /// Contests that have a pilot: one for all loads of a sweep, whose percentages thus refer to
-    /// the same capacity.
-    fn pilot_contests(&self) -> Vec<usize> {
-        let all = 0..self.contests.len();
-        all.filter(|&contest| self.pilot_of(contest) == contest)
-            .collect()
-    }
-
-    /// The contest whose pilot applies to this one.
-    fn pilot_of(&self, contest: usize) -> usize {
-        let shape = |at: usize| {
-            let cell = &self.contests[at].cell;
-            cell.without("load_percent").without("rate_per_s")
-        };
-        let wanted = shape(contest);
-        (0..contest)
-            .find(|&other| shape(other) == wanted)
-            .unwrap_or(contest)
     }
 
     fn pilot(&mut self, contest: usize, contestant: usize) -> Result<(), RaceError> {
@@ -269,7 +273,7 @@ impl Race<'_> {
         let trial = TrialSpec {
             contest: shape,
             contestant: self.spec.contestants[contestant].clone(),
-            limits: limits(u64::MAX, PILOT_S.min(self.spec.trial_s.unwrap_or(PILOT_S))),
+            limits: limits(u64::MAX, self.pilot_s()),
             rate_per_s: None,
             seed: self.random.next_u64(),
         };
@@ -290,7 +294,8 @@ impl Race<'_> {
     fn block(&mut self, block: u32) -> Result<bool, RaceError> {
         let mut order: Vec<usize> = (0..self.contests.len()).collect();
         self.random.shuffle(&mut order);
-        let share_s = self.trial_share_s(block);
+        let elapsed_s = self.began.elapsed().as_secs_f64();
+        let share_s = self.schedule.trial_share_s(block, elapsed_s);
         for contest in order {
             let mut lineup: Vec<(usize, bool)> = (0..self.spec.contestants.len())
                 .map(|at| (at, false))
@@ -316,22 +321,11 @@ impl Race<'_> {
         Ok(true)
     }
 
-    /// Seconds a trial of this block may measure.
-    fn trial_share_s(&self, block: u32) -> f64 {
-        if let Some(trial_s) = self.spec.trial_s {
-            return trial_s;
-        }
-        let left_s = self.spec.time_s - self.began.elapsed().as_secs_f64();
-        let blocks = self.spec.blocks.max - block + 1;
-        let trials = self.trials_per_block() * u64::from(blocks);
-        (left_s / trials as f64 - self.overhead_s).max(TRIAL_MIN_S)
-    }
-
     /// The trial of a cell; None when its pilot failed.
     fn trial_spec(&mut self, contest: usize, contestant: usize, share_s: f64) -> Option<TrialSpec> {
         let need = *self
             .pilot_estimates
-            .get(&(self.pilot_of(contest), contestant))?;
+            .get(&(pilot_of(&self.contests, contest), contestant))?;
         let shape = self.contests[contest].clone();
         let wanted_s = if self.spec.trial_s.is_some() {
             share_s
@@ -344,7 +338,7 @@ impl Race<'_> {
             .map(|part| need.capacity_per_s * f64::from(part) / 100.0);
         let rate_per_s = shape.rate_per_s.or(percent);
         let limits = match shape.workload {
-            Workload::Offered => limits(u64::MAX, trial_s.max(0.1)),
+            Workload::Offered => limits(u64::MAX, trial_s.max(OFFERED_MIN_S)),
             _ => limits(
                 ((need.per_s * trial_s) as u64).max(10),
                 (trial_s * 2.0).max(0.1),
@@ -364,10 +358,14 @@ impl Race<'_> {
         let done = self.trials.len() as u64;
         self.observer.progress(&Progress::Started {
             done,
-            trials: self.planned,
+            trials: self.schedule.trials(),
             what: &what,
             block,
+            left_s: self
+                .schedule
+                .left_s(done, self.began.elapsed().as_secs_f64()),
         });
+        let began = Instant::now();
         let started_s = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .map_or(0.0, |since| since.as_secs_f64());
@@ -392,6 +390,8 @@ impl Race<'_> {
         let sizes = packets.and_then(|sizes| Histogram::encode(&sizes, "B").ok());
         made.histograms
             .extend(sizes.map(|sizes| ("packet_size".to_owned(), sizes)));
+        let took_s = began.elapsed().as_secs_f64();
+        self.schedule.learn(made.span_s, took_s, block == 0);
         self.folder.append(&made)?;
         self.observer.progress(&Progress::Done(&made));
         self.trials.push(made.clone());

@@ -160,6 +160,26 @@ pub(crate) fn in_each_setting(contests: &[Contest], settings: &[Cell]) -> Vec<Co
     settings.iter().enumerate().flat_map(in_setting).collect()
 }
 
+/// Contests that have a pilot: one for all loads of a sweep, whose percentages thus refer to the
+/// same capacity.
+pub(crate) fn pilot_contests(contests: &[Contest]) -> Vec<usize> {
+    let all = 0..contests.len();
+    all.filter(|&contest| pilot_of(contests, contest) == contest)
+        .collect()
+}
+
+/// The contest whose pilot applies to this one.
+pub(crate) fn pilot_of(contests: &[Contest], contest: usize) -> usize {
+    let shape = |at: usize| {
+        let cell = &contests[at].cell;
+        cell.without(Cell::LOAD_PERCENT).without(Cell::RATE)
+    };
+    let wanted = shape(contest);
+    (0..contest)
+        .find(|&other| shape(other) == wanted)
+        .unwrap_or(contest)
+}
+
 impl RaceSpec {
     /// All contests, in the order of the plan.
     pub fn contests(&self) -> Vec<Contest> {

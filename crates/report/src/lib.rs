@@ -24,7 +24,8 @@ mod verdict_summary;
 mod view;
 
 pub use export::csv;
-pub use page::comparison::{compare_html, compare_text};
+pub use page::comparison::{OneSided, compare_html, compare_text};
 pub use page::curves::{Curve, CurveFigure, CurveRow, Curves, curves_html};
 pub use page::html;
+pub use terminal::extra::Extra;
 pub use terminal::table;

@@ -25,6 +25,7 @@ pub(crate) fn more_is_better(name: &str) -> bool {
 pub(crate) fn metric_noun(name: &str) -> String {
     match name {
         metric::MESSAGES_PER_S | metric::DELIVERED_PER_S => "message rate".into(),
+        metric::PEAK_PER_S => "peak message rate".into(),
         metric::MBIT_PER_S => "throughput".into(),
         metric::DELAY_P50_US => "round-trip time".into(),
         metric::CONNECTIONS_PER_S => "connection rate".into(),

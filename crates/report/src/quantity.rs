@@ -112,6 +112,15 @@ pub(crate) fn bytes(value: u64) -> String {
     }
 }
 
+/// A share in per cent: `12.3 %`, `under 0.01 %`.
+pub(crate) fn share(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    if percent > 0.0 && percent < 0.01 {
+        return "under 0.01 %".into();
+    }
+    format!("{} %", short(percent))
+}
+
 /// A ratio: `1.40x`.
 pub(crate) fn ratio(value: f64) -> String {
     if value.is_finite() {
@@ -223,6 +232,8 @@ mod tests {
         assert_eq!(digits(1234.5), "1,234");
         assert_eq!(short(5.0), "5");
         assert_eq!(short(0.4), "0.4");
+        assert_eq!(share(0.1234), "12.3 %");
+        assert_eq!(share(0.000_000_1), "under 0.01 %");
         assert_eq!(span_s(65.2), "1 min 5 s");
         assert_eq!(measure("mbit_per_s", 9_650.0), "9.65 Gbit/s");
     }

@@ -3,7 +3,7 @@
 
 use crate::view::View;
 use crate::{phrasing, quantity};
-use results::{Cell, Status, Summary, Verdict, VerdictKind, metric};
+use results::{Cell, Status, Summary, Verdict, VerdictKind};
 use serde::Serialize;
 
 /// The transport that only measures the harness; it is never the leader.
@@ -37,6 +37,8 @@ pub(crate) struct Contest {
     pub leader: VerdictLine,
     /// The others, best first.
     pub others: Vec<VerdictLine>,
+    /// Blocks that would decide all of its verdicts, as far as known.
+    pub blocks_needed: Option<u32>,
 }
 
 /// One verdict.
@@ -56,20 +58,31 @@ pub(crate) fn summarise(view: &View) -> VerdictSummary {
     VerdictSummary {
         headline: summary.map_or_else(no_summary, |summary| headline(view, summary)),
         context: context(view),
-        contests: summary.map(contests).unwrap_or_default(),
+        contests: summary
+            .map(|summary| contests(view, summary))
+            .unwrap_or_default(),
         overall: summary.map(overall).unwrap_or_default(),
         confidence: summary
             .map(|summary| confidence_lines(view, summary))
             .unwrap_or_default(),
-        warnings: summary
-            .map(|s| {
-                s.warnings
-                    .iter()
-                    .map(|text| quantity::clean(text, 500))
-                    .collect()
-            })
-            .unwrap_or_default(),
+        warnings: warnings(view),
     }
+}
+
+/// What is missing in the folder, who was to race and could not, and the warnings of the summary.
+fn warnings(view: &View) -> Vec<String> {
+    let mut warnings: Vec<String> = view.run.missing_trials().into_iter().collect();
+    for (name, why) in &view.run.plan.options {
+        if let Some(name) = name.strip_prefix("unavailable.") {
+            warnings.push(format!("{name} did not race: {why}"));
+        }
+    }
+    let summary = view.run.summary.iter();
+    warnings.extend(summary.flat_map(|summary| summary.warnings.clone()));
+    warnings
+        .iter()
+        .map(|text| quantity::clean(text, 500))
+        .collect()
 }
 
 /// The pooled verdicts, where they cover several contests.
@@ -119,6 +132,12 @@ fn headline(view: &View, summary: &Summary) -> Vec<String> {
         if !metrics.contains(&verdict.metric.as_str()) {
             metrics.push(&verdict.metric);
         }
+    }
+    if view.contestants.len() == 1 {
+        let alone = view.label(0);
+        return vec![format!(
+            "{alone} raced alone: there is nothing to compare it with."
+        )];
     }
     if metrics.is_empty() {
         return vec!["No pooled verdict; see the single contests.".into()];
@@ -205,7 +224,7 @@ fn gain(verdict: &Verdict) -> f64 {
     }
 }
 
-fn contests(summary: &Summary) -> Vec<Contest> {
+fn contests(view: &View, summary: &Summary) -> Vec<Contest> {
     let mut places: Vec<(&Cell, &str)> = Vec::new();
     for verdict in &summary.verdicts {
         if !places.contains(&(&verdict.contest, verdict.metric.as_str())) {
@@ -223,12 +242,22 @@ fn contests(summary: &Summary) -> Vec<Contest> {
         others.sort_by(|a, b| gain(b).total_cmp(&gain(a)));
         Some(Contest {
             workload: quantity::spaced(&cell.workload()),
-            place: phrasing::place(cell),
+            place: phrasing::place(&view.varied(cell)),
             leader: leader_line(first),
+            blocks_needed: all_needed(first, &others),
             others: others.into_iter().map(line_without_place).collect(),
         })
     });
     contests.collect()
+}
+
+/// The blocks that decide the leader's verdict and the others; None when one of the undecided is
+/// out of reach.
+fn all_needed(leader: &Verdict, others: &[&Verdict]) -> Option<u32> {
+    let all = std::iter::once(leader).chain(others.iter().copied());
+    let open = all.filter(|verdict| verdict.kind == VerdictKind::NotEnoughData);
+    let needed: Option<Vec<u32>> = open.map(|verdict| verdict.blocks_needed).collect();
+    needed?.into_iter().max()
 }
 
 /// `no contestant is faster than tcp`; with an undecided verdict only `with confidence`.
@@ -260,7 +289,7 @@ fn context(view: &View) -> String {
     if !plan.sizes.is_empty() {
         parts.push(plural(plan.sizes.len(), "message size"));
     }
-    parts.push(plural(view.run.trials.len(), "trial"));
+    parts.push(plural(view.counted_trials().count(), "trial"));
     if let Some(summary) = &view.run.summary {
         parts.push(quantity::span_s(summary.elapsed_s));
     }
@@ -271,7 +300,9 @@ fn context(view: &View) -> String {
         parts.push(quantity::clean(path, 120));
     }
     let baseline = quantity::label(&plan.baseline);
-    format!("{}. The baseline is {baseline}.", parts.join(", "))
+    let shared = view.shared_factors();
+    let shared = shared.map_or(String::new(), |shared| format!(" All with {shared}."));
+    format!("{}.{shared} The baseline is {baseline}.", parts.join(", "))
 }
 
 fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
@@ -291,12 +322,19 @@ fn confidence_lines(view: &View, summary: &Summary) -> Vec<String> {
     ));
     lines.push(control_line(plan.control, &plan.baseline, &summary.control));
     let marked = view.marked_trials();
+    let marked = marked.filter(|trial| trial.status != Status::Interrupted);
     let (disturbed, bad): (Vec<_>, Vec<_>) = marked.partition(|t| t.status == Status::Ok);
-    if disturbed.len() + bad.len() > 0 {
+    let parts = [(bad.len(), "excluded"), (disturbed.len(), "disturbed")];
+    let parts: Vec<String> = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    if !parts.is_empty() {
+        let all = plural(view.counted_trials().count(), "trial");
         lines.push(format!(
-            "{} excluded, {} disturbed; the report lists them.",
-            plural(bad.len(), "trial"),
-            disturbed.len()
+            "Of {all} {}; the report lists them.",
+            parts.join(", ")
         ));
     }
     lines

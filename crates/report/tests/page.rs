@@ -150,7 +150,7 @@ fn empty_run_renders_page() {
     empty.machine.facts.clear();
     empty.plan.transports.clear();
     assert!(report::html(&empty).contains("</html>"));
-    assert!(report::table(&empty, false, 80).contains("No verdict"));
+    assert!(report::table(&empty, false, 80, &[]).contains("No verdict"));
     assert_eq!(report::csv(&empty).lines().count(), 1);
 }
 

@@ -6,7 +6,7 @@ use synthetic::run;
 
 #[test]
 fn table_per_workload_then_verdicts() {
-    let text = report::table(&run(), false, 100);
+    let text = report::table(&run(), false, 100, &[]);
     let place = |what: &str| {
         text.find(what)
             .unwrap_or_else(|| panic!("no {what} in\n{text}"))
@@ -25,7 +25,7 @@ fn table_per_workload_then_verdicts() {
 fn no_line_exceeds_terminal_width() {
     for width in [60, 80, 120] {
         for colour in [false, true] {
-            for line in report::table(&run(), colour, width).lines() {
+            for line in report::table(&run(), colour, width, &[]).lines() {
                 let plain = without_codes(line);
                 assert!(
                     plain.chars().count() <= width,
@@ -55,7 +55,7 @@ fn long_label_is_folded_between_options() {
         .for_each(|trial| rename(&mut trial.cell));
     run.summary = None;
     for width in [60, 80] {
-        let text = report::table(&run, false, width);
+        let text = report::table(&run, false, width, &[]);
         assert!(
             text.lines().all(|line| line.chars().count() <= width),
             "{text}"
@@ -73,8 +73,129 @@ fn long_label_is_folded_between_options() {
 }
 
 #[test]
+fn loss_stands_beside_its_rate() {
+    let mut run = run();
+    for cell in &mut run.summary.as_mut().expect("a summary").cells {
+        if cell.cell.transport() == "udp" && cell.cell.workload() == "throughput" {
+            let mut loss = cell.metrics[results::metric::MESSAGES_PER_S];
+            (loss.median, loss.low, loss.high) = (0.123, 0.1, 0.2);
+            cell.metrics.insert("loss_fraction".into(), loss);
+        }
+    }
+    let text = report::table(&run, false, 120, &[]);
+    let line = text.lines().find(|line| line.contains("12.3 % lost"));
+    assert_eq!(
+        line.map(|line| line.matches("12.3 % lost").count()),
+        Some(3),
+        "{text}"
+    );
+    let page = report::html(&run);
+    assert_eq!(
+        page.matches("<small class=\"loss\">12.3 % lost</small>")
+            .count(),
+        3
+    );
+}
+
+#[test]
+fn every_sentence_counts_the_same_trials() {
+    let mut run = run();
+    for trial in &mut run.trials {
+        trial.disturbed = vec!["steal 4 % of the span".into()];
+    }
+    let mut pilots: Vec<results::Trial> = run.trials[..14].to_vec();
+    pilots.iter_mut().for_each(|trial| trial.block = 0);
+    run.trials.splice(0..0, pilots);
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+    let text = report::table(&run, false, 1000, &[]);
+    // 7 contestants, 6 cells, 5 blocks; two of the trials are not valid.
+    assert!(
+        text.contains("Of 210 trials 2 excluded, 208 disturbed"),
+        "{text}"
+    );
+    assert!(text.contains("208 of 208 trials were disturbed"), "{text}");
+    let page = report::html(&run);
+    assert!(page.contains("208 of 210 trials are valid. Before them 14 pilots"));
+    assert!(page.contains(", 210 trials, "));
+}
+
+#[test]
+fn contestant_without_result_keeps_row_and_reason() {
+    let mut run = run();
+    let is_udp = |trial: &results::Trial| trial.cell.transport() == "udp";
+    let is_delay = |trial: &results::Trial| trial.cell.workload() == "delay";
+    let mut pilots: Vec<results::Trial> = run
+        .trials
+        .iter()
+        .filter(|t| t.block == 1)
+        .cloned()
+        .collect();
+    pilots.retain(|trial| is_udp(trial) && is_delay(trial));
+    for pilot in &mut pilots {
+        (pilot.block, pilot.status) = (0, results::Status::Failed);
+        pilot.reason = "the peer is gone".into();
+    }
+    run.trials
+        .retain(|trial| !(is_udp(trial) && is_delay(trial)));
+    run.trials.splice(0..0, pilots);
+    run.plan.options.insert(
+        "unavailable.raw-ether".into(),
+        "needs root; run as root".into(),
+    );
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+    let text = report::table(&run, false, 100, &[]);
+    let rows = text
+        .lines()
+        .filter(|line| line.trim_start().starts_with("udp "));
+    // A row each in throughput and delay, and the reason once.
+    let reason = "udp has no result: its pilot failed: the peer is gone";
+    assert_eq!(
+        rows.filter(|row| !row.contains("has no result")).count(),
+        2,
+        "{text}"
+    );
+    assert_eq!(text.matches(reason).count(), 1, "{text}");
+    assert!(
+        text.contains("raw-ether did not race: needs root"),
+        "{text}"
+    );
+    let page = report::html(&run);
+    assert_eq!(
+        page.matches("no result: its pilot failed: the peer is gone")
+            .count(),
+        3
+    );
+    assert!(page.contains("udp <small>no result</small></li>"));
+}
+
+#[test]
+fn folder_that_is_cut_off_says_so() {
+    let mut run = run();
+    assert_eq!(run.missing_trials(), None);
+    run.trials.truncate(20);
+    let text = report::table(&run, false, 300, &[]);
+    assert!(
+        text.contains("trials.jsonl is cut off: it has 20 of the 210 trials"),
+        "{text}"
+    );
+    assert!(report::html(&run).contains("trials.jsonl is cut off"));
+}
+
+#[test]
 fn offered_load_is_one_row_per_transport() {
-    let text = report::table(&synthetic::offered(), false, 80);
+    let text = report::table(&synthetic::offered(), false, 200, &[]);
     assert_eq!(
         text.lines()
             .filter(|line| line.trim_start().starts_with("udp "))
@@ -85,14 +206,188 @@ fn offered_load_is_one_row_per_transport() {
 }
 
 #[test]
+fn loads_in_percent_show_the_verdict_on_the_peak_and_no_other_ratio() {
+    let mut run = synthetic::offered();
+    let ratios = |run: &results::RunData| {
+        let text = report::table(run, false, 100, &[]);
+        let words = text.split_whitespace();
+        words
+            .filter(|word| {
+                word.strip_suffix('x')
+                    .is_some_and(|n| n.parse::<f64>().is_ok())
+            })
+            .count()
+    };
+    // Shares of different capacities: medians of the two have no ratio.
+    assert_eq!(ratios(&run), 0);
+    run.summary = Some(stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    ));
+    let text = report::table(&run, false, 100, &[]);
+    let udp = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("udp "));
+    assert!(udp.is_some_and(|row| row.contains("0.755x")), "{text}");
+    assert!(text.contains("Highest peak message rate: bare"), "{text}");
+    assert!(!text.contains("load percent"), "{text}");
+}
+
+/// The run with every trial repeated at some loads of the link, in an order of their own, over one
+/// link.
+fn under_load() -> results::RunData {
+    let mut run = run();
+    let mut trials = Vec::new();
+    for load in [3u64, 0, 10, 1] {
+        for trial in &run.trials {
+            let mut trial = trial.clone();
+            trial.cell = trial
+                .cell
+                .with("link_load", load)
+                .with("link", "rate=10mbit");
+            for value in trial.metrics.values_mut() {
+                *value /= 1.0 + load as f64;
+            }
+            trials.push(trial);
+        }
+    }
+    run.trials = trials;
+    resummarise(&mut run);
+    run
+}
+
+fn resummarise(run: &mut results::RunData) {
+    let summary = stats::summarise(
+        &run.plan,
+        &run.trials,
+        results::RunStatus::Complete,
+        "",
+        1.0,
+    );
+    run.summary = Some(summary);
+}
+
+#[test]
+fn load_sweep_is_a_matrix_with_a_curve() {
+    let text = report::table(&under_load(), false, 200, &[]);
+    let heading = "throughput at 64 B: messages received by load on the link";
+    let at = text
+        .find(heading)
+        .unwrap_or_else(|| panic!("no matrix in\n{text}"));
+    let lines: Vec<&str> = text[at..].lines().collect();
+    let loads: Vec<&str> = lines[1].split_whitespace().collect();
+    assert_eq!(loads, ["0", "1", "3", "10"]);
+    let tcp = lines
+        .iter()
+        .find(|line| line.trim_start().starts_with("tcp "));
+    let tcp = tcp.expect("tcp's row");
+    assert_eq!(tcp.matches("/s").count(), 4, "{tcp}");
+    let curve: String = tcp
+        .chars()
+        .filter(|c| ('\u{2581}'..='\u{2588}').contains(c))
+        .collect();
+    assert_eq!(curve.chars().count(), 4, "{tcp}");
+    // The matrices replace the tables of single loads, and come before the verdicts.
+    assert_eq!(
+        text.matches("messages received by load").count(),
+        3,
+        "{text}"
+    );
+    assert!(!text.contains("more is better"), "{text}");
+    let page = report::html(&under_load());
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("no {what}"));
+    assert!(place("id=\"loads\"") < place("id=\"w0\""));
+    assert!(page.contains("<figcaption>Against the load</figcaption>"));
+}
+
+#[test]
+fn factor_of_the_whole_run_is_said_once() {
+    let run = under_load();
+    let text = report::table(&run, false, 300, &[]);
+    assert!(text.starts_with("All with link rate=10mbit."), "{text}");
+    assert_eq!(text.matches("rate=10mbit").count(), 1, "{text}");
+}
+
+#[test]
+fn open_contests_of_a_workload_are_one_line() {
+    let mut run = run();
+    // The same values for all, with noise that five blocks do not resolve.
+    for (index, trial) in run.trials.iter_mut().enumerate() {
+        let noise = 1.0 + ((index * 2_654_435_761) >> 7) as f64 % 1000.0 / 1000.0;
+        for value in trial.metrics.values_mut() {
+            *value = 1e3 * noise;
+        }
+    }
+    resummarise(&mut run);
+    let text = report::table(&run, false, 300, &[]);
+    let folded = text
+        .lines()
+        .filter(|line| line.starts_with("? ") && line.contains("contests are open"));
+    let folded: Vec<&str> = folded.collect();
+    assert_eq!(folded.len(), 2, "{text}");
+    assert!(
+        folded[0].starts_with("? throughput: 3 of 3 contests are open; "),
+        "{folded:?}"
+    );
+    assert!(!text.contains("not enough data"), "{text}");
+}
+
+#[test]
+fn extras_stand_below_the_median() {
+    let mut run = run();
+    for trial in &mut run.trials {
+        trial.metrics.insert("cpu_ns_per_message".into(), 1234.0);
+    }
+    // The delays of one contestant are too few.
+    run.trials
+        .retain(|trial| trial.cell.transport() != "quic" || trial.block == 1);
+    for trial in &mut run.trials {
+        if trial.cell.transport() == "quic" && trial.cell.workload() == "delay" {
+            let mut few = results::new_histogram();
+            few.saturating_record(40_000);
+            let encoded = results::Histogram::encode(&few, "ns").expect("a histogram");
+            trial.histograms.insert("delay".into(), encoded);
+        }
+    }
+    resummarise(&mut run);
+    let extras =
+        ["p99", "cpu", "mbit", "bytes"].map(|word| report::Extra::parse(word).expect(word));
+    let text = report::table(&run, false, 300, &extras);
+    for words in [
+        " Gbit/s",
+        " GB/s",
+        "CPU 1.23 \u{b5}s",
+        "p99 1",
+        "p99 unknown: 1 samples are too few",
+    ] {
+        assert!(text.contains(words), "no {words} in\n{text}");
+    }
+    assert!(report::Extra::parse("speed").is_err_and(|why| why.contains("p99, cpu, mbit, bytes")));
+}
+
+#[test]
+fn contestant_alone_has_no_ratio() {
+    let mut run = run();
+    run.trials.retain(|trial| trial.cell.transport() == "tcp");
+    run.plan.transports = vec!["tcp".into()];
+    resummarise(&mut run);
+    let text = report::table(&run, false, 200, &[]);
+    assert!(!text.contains("ratio to"), "{text}");
+    assert!(text.contains("tcp raced alone"), "{text}");
+}
+
+#[test]
 fn colour_changes_only_escape_codes() {
-    let coloured = report::table(&run(), true, 100);
+    let coloured = report::table(&run(), true, 100, &[]);
     assert!(coloured.contains("\u{1b}[32m"));
     let plain: String = coloured
         .lines()
         .map(|line| without_codes(line) + "\n")
         .collect();
-    assert_eq!(plain, report::table(&run(), false, 100));
+    assert_eq!(plain, report::table(&run(), false, 100, &[]));
 }
 
 #[test]
@@ -128,13 +423,27 @@ fn csv_formulas_are_quoted() {
 fn comparison_lists_regressions_first() {
     let run = run();
     let verdicts = run.summary.expect("a summary").verdicts;
-    let text = report::compare_text(&verdicts);
+    let alone: Vec<results::Cell> = run.trials[..7].iter().map(|t| t.cell.clone()).collect();
+    let one_sided = report::OneSided {
+        run: "before",
+        cells: &alone[1..2],
+    };
+    let text = report::compare_text(&verdicts, &[one_sided]);
     assert!(text.starts_with('\u{25bc}'), "{text}");
     assert!(
         text.lines()
             .last()
             .expect("a sum")
             .contains("of 36 cells compared")
+    );
+    // Throughput and delay of one size are two lines.
+    assert!(
+        text.contains(" throughput at 64 B udp ") && text.contains(" delay at 64 B udp "),
+        "{text}"
+    );
+    assert!(
+        text.contains("- only in before: tcp-batched, throughput at 64 B\n"),
+        "{text}"
     );
     let page = report::compare_html(&verdicts, "before", "<b>after</b>");
     assert!(page.contains("&lt;b&gt;after") && !page.contains("<b>after"));

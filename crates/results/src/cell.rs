@@ -59,6 +59,11 @@ impl Cell {
     /// Which workload: `throughput`, `delay`, `offered`, `connect`.
     pub const WORKLOAD: &'static str = "workload";
 
+    /// An offered load in per cent of the contestant's own capacity.
+    pub const LOAD_PERCENT: &'static str = "load_percent";
+    /// An offered load in messages a second.
+    pub const RATE: &'static str = "rate_per_s";
+
     /// The cell with one more factor.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Factor>) -> Cell {

@@ -165,6 +165,23 @@ impl RunData {
             summary,
         })
     }
+
+    /// A sentence when the file of the trials has fewer than the summary counted, because it was
+    /// cut off. A run without a summary was killed, and counted none.
+    pub fn missing_trials(&self) -> Option<String> {
+        let cells = self.summary.iter().flat_map(|summary| &summary.cells);
+        let counted: u64 = cells
+            .map(|cell| u64::from(cell.trials_ok) + u64::from(cell.trials_bad))
+            .sum();
+        let is_counted = |trial: &&Trial| trial.block > 0 && !trial.control;
+        let here = self.trials.iter().filter(is_counted).count() as u64;
+        (here < counted).then(|| {
+            format!(
+                "trials.jsonl is cut off: it has {here} of the {counted} trials that the summary \
+                 counts (controls apart); restore it from a copy"
+            )
+        })
+    }
 }
 
 fn read_trials(folder: &Path) -> Result<Vec<Trial>, ReadError> {

@@ -21,6 +21,12 @@ pub const MBIT_PER_S: &str = "mbit_per_s";
 pub const DELAY_P50_US: &str = "delay_p50_us";
 /// Messages delivered a second at an offered load: the primary measure of `offered`.
 pub const DELIVERED_PER_S: &str = "delivered_per_s";
+/// Messages offered a second.
+pub const OFFERED_PER_S: &str = "offered_per_s";
+/// The largest rate delivered at any of several offered loads; of a sweep, not of a trial.
+pub const PEAK_PER_S: &str = "peak_per_s";
+/// Share of the messages sent that were not delivered.
+pub const LOSS_FRACTION: &str = "loss_fraction";
 /// Set-up, request, tear-down: the primary measure of `connect`.
 pub const CONNECTIONS_PER_S: &str = "connections_per_s";
 
@@ -34,8 +40,9 @@ pub const METRICS: &[Metric] = &[
     metric("delay_p999_us", "round trip, 99.9 %", "us", false),
     metric("delay_mean_us", "round trip, mean", "us", false),
     metric(DELIVERED_PER_S, "messages delivered", "/s", true),
-    metric("offered_per_s", "messages offered", "/s", true),
-    metric("loss_fraction", "messages lost", "", false),
+    metric(PEAK_PER_S, "messages delivered at most", "/s", true),
+    metric(OFFERED_PER_S, "messages offered", "/s", true),
+    metric(LOSS_FRACTION, "messages lost", "", false),
     metric("lag_p99_us", "generator lag, 99 %", "us", false),
     metric(CONNECTIONS_PER_S, "connections", "/s", true),
     metric("connection_p50_us", "connection, median", "us", false),

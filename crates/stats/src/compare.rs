@@ -2,29 +2,37 @@
 
 use crate::contests::cell_key;
 use crate::mean::Mean;
+use crate::order::CellOrder;
+use crate::peak;
 use crate::verdict::{Comparison, judge_means, more_is_better};
-use results::{Cell, Status, Trial, Verdict, metric};
+use results::{Cell, Plan, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
-/// Compares the cells that both runs have: `after` against `before`, each on the primary metric of
+/// Compares the cells that both runs have, in the order of the `plan` of `after`: `after` against `before`, each on the primary metric of
 /// its workload. Blocks of different runs are not paired, so the logarithms are compared by Welch's
 /// t test (on trimmed means, as Yuen, 1974); Holm's correction keeps the family-wise error at
 /// `alpha`. In each verdict the baseline is `<transport> before`.
 ///
 /// Trials of one run share the state of the machine. A verdict here says that the runs differ, not
 /// whether the software or the machine changed in between.
-pub fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal_within: f64) -> Vec<Verdict> {
+pub fn compare(
+    plan: &Plan,
+    before: &[Trial],
+    after: &[Trial],
+    alpha: f64,
+    equal_within: f64,
+) -> Vec<Verdict> {
     let old = logarithms(before);
     let mut comparisons = Vec::new();
     let mut means = Vec::new();
-    for (name, (cell, values)) in in_order(after) {
+    for (name, (cell, values)) in in_order(plan, after) {
         let Some((_, others)) = old.get(&name) else {
             continue;
         };
         let transport = cell.transport();
         comparisons.push(Comparison {
             contest: cell.without(Cell::TRANSPORT),
-            metric: metric::primary(&cell.workload()).to_owned(),
+            metric: metric_of(&cell).to_owned(),
             baseline: format!("{transport} before"),
             contestant: transport,
             log_ratios: Vec::new(),
@@ -47,32 +55,61 @@ pub fn worse_than(verdicts: &[Verdict], threshold: f64) -> Vec<&Verdict> {
     verdicts.iter().filter(worse).collect()
 }
 
+/// The metric by which two runs compare a cell. Loads in per cent are one cell, compared by its
+/// peak; every other cell of an open loop has its rate.
+fn metric_of(cell: &Cell) -> &'static str {
+    match metric::primary(&cell.workload()) {
+        metric::DELIVERED_PER_S if !cell.0.contains_key(Cell::RATE) => metric::PEAK_PER_S,
+        primary => primary,
+    }
+}
+
 type Logarithms = BTreeMap<String, (Cell, Vec<f64>)>;
 
-/// Logarithms of the primary metric of valid trials, by cell.
+/// Logarithms of the metric of valid trials, by cell.
 fn logarithms(trials: &[Trial]) -> Logarithms {
     let mut cells = Logarithms::new();
-    for trial in trials {
-        let name = metric::primary(&trial.cell.workload());
-        let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
-        let counts = trial.status == Status::Ok && trial.block > 0 && !trial.control;
-        if counts && log.is_finite() {
-            let entry = cells.entry(cell_key(&trial.cell));
-            let (_, values) = entry.or_insert_with(|| (trial.cell.clone(), Vec::new()));
-            values.push(log);
+    let counts = |trial: &&Trial| trial.status == Status::Ok && trial.block > 0 && !trial.control;
+    let mut sweeps: BTreeMap<String, (Cell, Vec<&Trial>)> = BTreeMap::new();
+    let mut put = |cell: Cell, log: f64| {
+        if log.is_finite() {
+            let entry = cells.entry(cell_key(&cell));
+            entry.or_insert_with(|| (cell, Vec::new())).1.push(log);
         }
+    };
+    for trial in trials.iter().filter(counts) {
+        if trial.cell.0.contains_key(Cell::LOAD_PERCENT) {
+            // The same share is another rate in each run.
+            let cell = trial.cell.without(Cell::LOAD_PERCENT);
+            let sweep = sweeps.entry(cell_key(&cell));
+            sweep.or_insert_with(|| (cell, Vec::new())).1.push(trial);
+            continue;
+        }
+        let name = metric_of(&trial.cell);
+        let log = trial.metrics.get(name).map_or(f64::NAN, |value| value.ln());
+        put(trial.cell.clone(), log);
+    }
+    for (cell, trials) in sweeps.into_values() {
+        let peaks = peak::by_block(trials.into_iter());
+        peaks.values().for_each(|peak| put(cell.clone(), peak.ln()));
     }
     cells
 }
 
-/// The cells in the order of their workload, size and transport.
-fn in_order(trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+/// The cells in the order of the plan.
+fn in_order(plan: &Plan, trials: &[Trial]) -> Vec<(String, (Cell, Vec<f64>))> {
+    let order = CellOrder::of(plan, trials);
     let mut cells: Vec<_> = logarithms(trials).into_iter().collect();
-    cells.sort_by_cached_key(|(name, (cell, _))| {
-        let size = cell.size().unwrap_or(u64::MAX);
-        (cell.workload(), size, name.clone())
-    });
+    cells.sort_by(|(_, (a, _)), (_, (b, _))| order.compare(a, b));
     cells
+}
+
+/// The cells that only one of two runs has a result in: those of `run` without `other`.
+pub fn only_in(plan: &Plan, run: &[Trial], other: &[Trial]) -> Vec<Cell> {
+    let known = logarithms(other);
+    let cells = in_order(plan, run).into_iter();
+    let alone = cells.filter(|(name, _)| !known.contains_key(name));
+    alone.map(|(_, (cell, _))| cell).collect()
 }
 
 /// The difference of two means with Welch's degrees of freedom.

@@ -83,14 +83,14 @@ pub const EVIDENCE: &[Evidence] = &[
     ),
     evidence(
         "sender_cpu_ns_per_message",
-        "{} ns of CPU a message at the sender",
+        "{} of CPU a message at the sender",
         "CPU at the sender, ns a message",
         5.0,
         EvidenceRole::Symptom,
     ),
     evidence(
         "receiver_cpu_ns_per_message",
-        "{} ns of CPU a message at the receiver",
+        "{} of CPU a message at the receiver",
         "CPU at the receiver, ns a message",
         5.0,
         EvidenceRole::Symptom,
@@ -157,16 +157,26 @@ pub fn explain(
     });
     let found = cause.or_else(|| strongest(&|role| role == EvidenceRole::Symptom));
     found.map_or_else(String::new, |(_, evidence, (ours, theirs))| {
-        let value = amount(ours);
+        let value = evidence.amount(ours);
         format!(
             "{} against {}",
             evidence.phrase.replace("{}", &value),
-            amount(theirs)
+            evidence.amount(theirs)
         )
     })
 }
 
 impl Evidence {
+    /// A value in words: a time with its unit, any other as a number.
+    fn amount(&self, value: f64) -> String {
+        match value {
+            value if !self.key.contains("_ns_") => amount(value),
+            ns if ns >= 1e6 => format!("{} ms", amount(ns / 1e6)),
+            ns if ns >= 1e3 => format!("{} us", amount(ns / 1e3)),
+            ns => format!("{} ns", amount(ns)),
+        }
+    }
+
     /// |ln| of the ratio of two values, when it is large enough and agrees with the verdict.
     fn strength(&self, faster: bool, ours: f64, theirs: f64) -> Option<f64> {
         let log = (ours.max(self.negligible) / theirs.max(self.negligible)).ln();
@@ -222,8 +232,12 @@ fn consistent(pairs: &[(u32, &Trial, &Trial)]) -> (Medians, Medians) {
 
 /// A value with two significant digits, without an exponent: 0.93, 2.1, 64, 14000, 0.
 fn amount(value: f64) -> String {
-    if value.abs() < 0.001 {
+    if value == 0.0 {
         return "0".to_owned();
+    }
+    if value.abs() < 0.001 {
+        // What happened a few times is not nothing.
+        return "under 0.001".to_owned();
     }
     let digits = 1 - value.abs().log10().floor() as i32;
     let scale = 10f64.powi(digits);
@@ -299,7 +313,7 @@ mod tests {
         let ours = map(&[("sender_cpu_ns_per_message", 100.0)]);
         assert_eq!(
             explain(true, &ours, &theirs),
-            "100 ns of CPU a message at the sender against 2000"
+            "100 ns of CPU a message at the sender against 2 us"
         );
     }
 
@@ -310,6 +324,7 @@ mod tests {
             (2.1, "2.1"),
             (64.2, "64"),
             (0.0, "0"),
+            (0.0004, "under 0.001"),
             (1.0, "1"),
             (0.098, "0.098"),
             (1448.3, "1448"),

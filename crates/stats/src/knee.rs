@@ -6,8 +6,9 @@
 //! first of these conditions that fails shows where.
 
 use crate::estimate::median;
+use crate::order::CellOrder;
 use crate::phrasing;
-use results::{Cell, Status, Trial, metric};
+use results::{Cell, Plan, Status, Trial, metric};
 use std::collections::BTreeMap;
 
 /// Share of the offered messages that must be delivered.
@@ -18,7 +19,7 @@ pub const LOSS_MAX: f64 = 0.001;
 pub const DELAY_FACTOR: f64 = 10.0;
 
 /// The factors that distinguish loads.
-const LOADS: [&str; 2] = ["load_percent", "rate_per_s"];
+const LOADS: [&str; 2] = [Cell::LOAD_PERCENT, Cell::RATE];
 
 /// Where a transport stops carrying the offered load.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,8 +42,8 @@ pub struct Load {
     pub delivered_per_s: f64,
     /// Share of messages lost.
     pub loss_fraction: f64,
-    /// 99 % delay from the intended send time, in us; 0 when it was not measured.
-    pub delay_p99_us: f64,
+    /// 99 % delay from the intended send time, in us; None without enough samples for it.
+    pub delay_p99_us: Option<f64>,
     /// Whether the generator kept its schedule in more than half of the trials.
     pub on_schedule: bool,
 }
@@ -60,9 +61,9 @@ pub enum KneeLimit {
     Delay,
 }
 
-/// The knee of each transport, size and other factors that `trials` sweep with at least two
-/// loads, in the order they first ran.
-pub fn knees(trials: &[Trial]) -> Vec<Knee> {
+/// The knee of each size, transport and other factors that `trials` sweep with at least two loads,
+/// in the order of the plan.
+pub fn knees(plan: &Plan, trials: &[Trial]) -> Vec<Knee> {
     let mut sweeps: Vec<(Cell, BTreeMap<String, Vec<&Trial>>)> = Vec::new();
     let counted = trials
         .iter()
@@ -81,6 +82,8 @@ pub fn knees(trials: &[Trial]) -> Vec<Knee> {
         });
         sweeps[at].1.entry(load).or_default().push(trial);
     }
+    let order = CellOrder::of(plan, trials);
+    sweeps.sort_by(|(a, _), (b, _)| order.compare(a, b));
     sweeps.into_iter().filter_map(knee).collect()
 }
 
@@ -101,16 +104,16 @@ pub fn sentence(knee: &Knee) -> String {
             rate(load.delivered_per_s)
         ),
         KneeLimit::Delay => format!(
-            "at {} the 99 % delay is {} us",
+            "at {} the 99 % delay is {}",
             rate(load.offered_per_s),
-            digits(load.delay_p99_us)
+            delay(load.delay_p99_us)
         ),
     });
     match (knee.carried, beyond) {
         (Some(load), Some(beyond)) => format!(
-            "{contest} {transport} carries {} (99 % delay {} us); {beyond}",
+            "{contest} {transport} carries {} (99 % delay {}); {beyond}",
             rate(load.offered_per_s),
-            digits(load.delay_p99_us)
+            delay(load.delay_p99_us)
         ),
         (Some(load), None) => format!(
             "{contest} {transport} carries {} and perhaps more; offer more to find the knee",
@@ -142,8 +145,8 @@ fn knee((cell, sweep): (Cell, BTreeMap<String, Vec<&Trial>>)) -> Option<Knee> {
 
 /// The condition that a load fails, if any.
 fn limit(load: &Load, lowest: &Load) -> Option<KneeLimit> {
-    let grown =
-        lowest.delay_p99_us > 0.0 && load.delay_p99_us >= DELAY_FACTOR * lowest.delay_p99_us;
+    let delays = lowest.delay_p99_us.zip(load.delay_p99_us);
+    let grown = delays.is_some_and(|(lowest, here)| here >= DELAY_FACTOR * lowest);
     if !load.on_schedule {
         Some(KneeLimit::Generator)
     } else if load.loss_fraction >= LOSS_MAX {
@@ -173,8 +176,16 @@ fn load(trials: &[&Trial]) -> Option<Load> {
         offered_per_s: of("offered_per_s")?,
         delivered_per_s: of(metric::DELIVERED_PER_S)?,
         loss_fraction: of("loss_fraction").unwrap_or(0.0),
-        delay_p99_us: of("delay_p99_us").unwrap_or(0.0),
+        // No message takes no time: a zero is a percentile that had no samples.
+        delay_p99_us: of("delay_p99_us").filter(|delay| *delay > 0.0),
         on_schedule: kept,
+    })
+}
+
+/// `12.3 us`.
+fn delay(p99_us: Option<f64>) -> String {
+    p99_us.map_or("unknown: too few samples".into(), |delay| {
+        format!("{} us", digits(delay))
     })
 }
 

@@ -12,8 +12,10 @@
 //! * [`explanation`] and [`phrasing`] - evidence for a verdict, and its sentence.
 //! * [`steady`], [`series`], [`mod@pilot`] - within one trial: warm-up, noise, required length.
 //! * [`fit`] and [`crossover`] - what a message costs as a function of its size.
-//! * [`knee`] - the largest offered load a transport still carries.
+//! * [`knee`] and [`peak`] - the largest offered load a transport still carries, and the largest
+//!   rate it delivers.
 //! * [`mod@compare`] - comparison of two runs.
+//! * [`missing`] and [`order`] - cells without a result, and the order of cells.
 //! * [`distribution`], [`estimate`], [`bootstrap`] - building blocks.
 #![forbid(unsafe_code)]
 
@@ -28,6 +30,9 @@ pub mod fit;
 pub mod holm;
 pub mod knee;
 pub mod mean;
+pub mod missing;
+pub mod order;
+pub mod peak;
 pub mod phrasing;
 pub mod pilot;
 pub mod race;
@@ -37,8 +42,10 @@ pub mod summary;
 pub mod verdict;
 pub mod warnings;
 
-pub use compare::{compare, worse_than};
+pub use compare::{compare, only_in, worse_than};
 pub use knee::{Knee, knees};
+pub use missing::{MissingResult, missing_results};
+pub use order::CellOrder;
 pub use phrasing::sentence;
 pub use pilot::{Bound, Pilot, PrecisionTarget, pilot};
 pub use race::{Judgement, is_look, judge_race};

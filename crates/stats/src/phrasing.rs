@@ -101,6 +101,7 @@ fn verb_and_object(name: &str) -> (&'static str, String) {
         metric::MBIT_PER_S => ("moves", "bits"),
         metric::DELAY_P50_US => ("answers in", "time"),
         metric::DELIVERED_PER_S => ("delivers", "messages"),
+        metric::PEAK_PER_S => ("delivers at most", "messages"),
         metric::CONNECTIONS_PER_S => ("makes", "connections"),
         _ => {
             let label = metric::find(name).map_or(name, |metric| metric.label);

@@ -3,8 +3,9 @@
 use crate::contests::{Contest, contests};
 use crate::crossover::{crossovers, curves, fit_of};
 use crate::estimate::{estimate, median, samples_needed};
+use crate::missing::missing_baseline;
 use crate::race::{alpha_of_look, judge_contests};
-use crate::warnings::warnings;
+use crate::warnings::warnings as warnings_of;
 use results::{CellSummary, Plan, RunStatus, SCHEMA_VERSION, Status, Summary, Trial};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,13 +35,15 @@ pub fn summarise(
     let of_contest = |contest| cells(contest);
     let cells: Vec<CellSummary> = contests.iter().flat_map(of_contest).collect();
     let curves = curves(&cells);
+    let mut warnings = missing_baseline(plan, &contests, trials);
+    warnings.extend(warnings_of(&contests, &judgement));
     Summary {
         version: SCHEMA_VERSION,
         status,
         reason: reason.to_owned(),
         blocks: complete_blocks(trials, status),
         elapsed_s,
-        warnings: warnings(&contests, &judgement),
+        warnings,
         cells,
         verdicts: judgement.verdicts,
         overall: judgement.overall,

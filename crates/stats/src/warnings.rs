@@ -1,6 +1,6 @@
 //! Warnings of a summary, one sentence each.
 
-use crate::contests::Contest;
+use crate::contests::{self, Contest};
 use crate::phrasing;
 use crate::race::Judgement;
 use results::{Ledger, Status, Trial, VerdictKind};
@@ -20,6 +20,7 @@ pub fn warnings(contests: &[Contest], judgement: &Judgement) -> Vec<String> {
     warnings.extend(control_warnings(judgement));
     warnings.extend(open_ledgers(&trials));
     warnings.extend(trials_without_ratio(contests));
+    warnings.extend(contests::unsaturated(contests));
     warnings.extend(broken_histograms(&trials));
     warnings
 }
@@ -63,16 +64,21 @@ fn disturbed_trials(trials: &[&Trial]) -> Option<String> {
         return None;
     }
     // Figures differ from trial to trial; the other words name the disturbance.
-    let causes = ok.iter().flat_map(|trial| &trial.disturbed);
-    let causes: Vec<String> = causes.map(|text| without_figures(text)).collect();
-    let cause = most_common(causes.iter().map(String::as_str).collect());
+    let causes: Vec<&String> = ok.iter().flat_map(|trial| &trial.disturbed).collect();
+    let kinds: Vec<String> = causes.iter().map(|text| without_figures(text)).collect();
+    let kind = most_common(kinds.iter().map(String::as_str).collect());
+    let same = causes
+        .into_iter()
+        .filter(|text| without_figures(text) == kind);
+    let cause = with_ranges(&same.map(String::as_str).collect::<Vec<_>>());
     let all = ok.len();
     Some(format!(
         "{touched} of {all} trials were disturbed, most often: {cause}"
     ))
 }
 
-/// The A/A control: the baseline against itself must be equal.
+/// The A/A control: the baseline against itself must not differ. That it is not shown to be equal
+/// either, as is usual after a few blocks, is one of the lines on confidence.
 fn control_warnings(judgement: &Judgement) -> Vec<String> {
     let differing = judgement
         .control
@@ -82,19 +88,7 @@ fn control_warnings(judgement: &Judgement) -> Vec<String> {
         let sentence = phrasing::sentence(verdict);
         format!("the control differs: {sentence}; distrust differences of that size")
     };
-    let mut warnings: Vec<String> = differing.map(differs).collect();
-    let open = judgement
-        .control
-        .iter()
-        .filter(|verdict| verdict.kind == VerdictKind::NotEnoughData);
-    let width = |verdict: &&results::Verdict| verdict.high / verdict.low;
-    if let Some(widest) = open.max_by(|a, b| width(a).total_cmp(&width(b))) {
-        let sentence = phrasing::sentence(widest);
-        warnings.push(format!(
-            "the control is not yet equal to the baseline: {sentence}"
-        ));
-    }
-    warnings
+    differing.map(differs).collect()
 }
 
 /// Ledgers that do not close.
@@ -161,11 +155,35 @@ fn broken_histograms(trials: &[&Trial]) -> Option<String> {
 
 /// The text with every figure replaced by `...`.
 fn without_figures(text: &str) -> String {
-    let open = |word: &str| {
-        let figure = word.starts_with(|first: char| first.is_ascii_digit());
-        if figure { "..." } else { word }.to_owned()
-    };
+    let open = |word: &str| if is_figure(word) { "..." } else { word }.to_owned();
     text.split(' ').map(open).collect::<Vec<_>>().join(" ")
+}
+
+fn is_figure(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit())
+}
+
+/// Texts that differ in their figures alone, as one with the range of each: `0.2 to 1.1`.
+fn with_ranges(texts: &[&str]) -> String {
+    let rows: Vec<Vec<&str>> = texts.iter().map(|text| text.split(' ').collect()).collect();
+    let value = |word: &str| -> f64 {
+        let number = word.trim_end_matches(|last: char| !last.is_ascii_digit());
+        number.replace(',', "").parse().unwrap_or(0.0)
+    };
+    let ranged = |place: usize| {
+        let words = || rows.iter().filter_map(move |row| row.get(place).copied());
+        let least = words().min_by(|a, b| value(a).total_cmp(&value(b)))?;
+        let most = words().max_by(|a, b| value(a).total_cmp(&value(b)))?;
+        Some(match is_figure(least) && value(least) < value(most) {
+            true => format!("{least} to {most}"),
+            false => least.to_owned(),
+        })
+    };
+    let longest = rows.iter().map(Vec::len).max().unwrap_or(0);
+    (0..longest)
+        .filter_map(ranged)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The most frequent text; the first in order of equal ones.
@@ -176,4 +194,22 @@ fn most_common(texts: Vec<&str>) -> String {
     }
     let most = counts.iter().rev().max_by_key(|(_, count)| **count);
     most.map_or_else(String::new, |(text, _)| (*text).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_of_equal_sentences_become_ranges() {
+        let busy = |processors: &str| format!("other work kept {processors} of 2 processors busy");
+        let texts = [busy("0.9"), busy("0.25"), busy("1.1")];
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        assert_eq!(
+            with_ranges(&texts),
+            "other work kept 0.25 to 1.1 of 2 processors busy"
+        );
+        assert_eq!(with_ranges(&["steal 4 %"]), "steal 4 %");
+        assert_eq!(with_ranges(&[]), "");
+    }
 }

@@ -4,7 +4,11 @@ mod common;
 
 use common::{Noise, block, plan};
 use results::{Trial, VerdictKind};
-use stats::{compare, sentence, worse_than};
+use stats::{only_in, sentence, worse_than};
+
+fn compare(before: &[Trial], after: &[Trial], alpha: f64, equal: f64) -> Vec<results::Verdict> {
+    stats::compare(&plan(&["tcp", "udp"]), before, after, alpha, equal)
+}
 
 fn run(seed: u64, speed: impl Fn(&str, u64) -> f64) -> Vec<Trial> {
     let plan = plan(&["tcp", "udp"]);
@@ -67,6 +71,15 @@ fn cells_of_single_run_are_skipped() {
     let verdicts = compare(&run(3, |_, _| 1.0), &after, 0.05, 0.03);
     assert_eq!(verdicts.len(), 3);
     assert!(compare(&[], &after, 0.05, 0.03).is_empty());
+    let plan = plan(&["tcp", "udp"]);
+    let alone = only_in(&plan, &run(3, |_, _| 1.0), &after);
+    let names: Vec<(String, Option<u64>)> = alone
+        .iter()
+        .map(|cell| (cell.transport(), cell.size()))
+        .collect();
+    let sizes = [64, 1024, 16_384];
+    assert_eq!(names, sizes.map(|size| ("udp".to_owned(), Some(size))));
+    assert!(only_in(&plan, &after, &run(3, |_, _| 1.0)).is_empty());
 }
 
 #[test]

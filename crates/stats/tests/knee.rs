@@ -4,7 +4,10 @@ mod common;
 
 use results::{Status, Trial};
 use stats::knee::{KneeLimit, sentence};
-use stats::knees;
+
+fn knees(trials: &[Trial]) -> Vec<stats::Knee> {
+    stats::knees(&common::plan(&["tcp", "udp"]), trials)
+}
 
 /// A trial at `offered` messages a second.
 fn point(offered: f64, delivered: f64, loss: f64, delay_p99_us: f64) -> Trial {
@@ -70,4 +73,59 @@ fn single_load_has_no_knee() {
     assert!(knees(&[point(1e5, 1e5, 0.0, 10.0)]).is_empty());
     let delay = common::trial(1, "udp", "delay", 64, 10.0);
     assert!(knees(&[delay]).is_empty());
+}
+
+#[test]
+fn missing_percentile_is_not_printed_as_zero() {
+    let without_p99 = |offered: f64, loss: f64| {
+        let mut trial = point(offered, offered, loss, 0.0);
+        trial.metrics.remove("delay_p99_us");
+        trial
+    };
+    let zero = point(2e5, 2e5, 0.5, 0.0);
+    for trials in [
+        [without_p99(1e5, 0.0), without_p99(2e5, 0.5)],
+        [point(1e5, 1e5, 0.0, 0.0), zero],
+    ] {
+        let text = sentence(&knees(&trials)[0]);
+        assert!(!text.contains("0.00"), "{text}");
+        assert!(
+            text.contains("(99 % delay unknown: too few samples)"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn knees_stand_in_the_order_of_the_plan() {
+    let at = |size: u64, transport: &str, offered: f64| {
+        let mut trial = point(offered, offered, 0.0, 10.0);
+        trial.cell = trial.cell.with("size", size).with("transport", transport);
+        trial
+    };
+    // The order of trials is random.
+    let places = [
+        (64, "udp"),
+        (16_384, "tcp"),
+        (1024, "udp"),
+        (64, "tcp"),
+        (1024, "tcp"),
+    ];
+    let trials: Vec<Trial> = places
+        .iter()
+        .flat_map(|&(size, name)| [at(size, name, 2e5), at(size, name, 1e5)])
+        .collect();
+    let knees = knees(&trials);
+    let order: Vec<(u64, String)> = knees
+        .iter()
+        .map(|knee| (knee.cell.size().expect("a size"), knee.cell.transport()))
+        .collect();
+    let wanted = [
+        (64, "tcp"),
+        (64, "udp"),
+        (1024, "tcp"),
+        (1024, "udp"),
+        (16_384, "tcp"),
+    ];
+    assert_eq!(order, wanted.map(|(size, name)| (size, name.to_owned())));
 }

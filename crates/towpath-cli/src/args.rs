@@ -61,7 +61,7 @@ pub enum Command {
     #[command(after_help = "Examples:
   towpath show results/a
   towpath show results/a --json")]
-    Show(ResultArgs),
+    Show(ShowArgs),
     /// Simulate scenarios in virtual time.
     #[command(subcommand)]
     Sim(sim::SimCommand),
@@ -136,6 +136,19 @@ pub struct ResultArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// A result to be shown.
+#[derive(Clone, Debug, Args)]
+pub struct ShowArgs {
+    /// The folder of a run.
+    pub folder: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// More metrics in each cell: p99 (delay), cpu (per message, both ends), mbit, bytes.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
+    pub show: Vec<report::Extra>,
 }
 
 /// A result and where its report goes.
@@ -221,10 +234,11 @@ pub struct RaceArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub circuits: u32,
     /// Blocks: each cell is measured once per block. With a range, the race ends at an interim
-    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided.
-    #[arg(long, value_name = "N or MIN..MAX", default_value = "10", value_parser = parse::blocks)]
-    pub blocks: (u32, u32),
-    /// Time for the whole race.
+    /// analysis (after 5, 10 or 20 blocks) at which every verdict is decided, and has no more
+    /// blocks than the time allows. Default: 10, fewer where the time does not suffice.
+    #[arg(long, value_name = "N or MIN..MAX", value_parser = parse::blocks)]
+    pub blocks: Option<(u32, u32)>,
+    /// Time for the whole race. Blocks asked for run even when they take longer.
     #[arg(long, default_value = "60s", value_parser = parse::time)]
     pub time: Duration,
     /// Measuring time of each trial; default: derived from the pilots.
@@ -310,6 +324,10 @@ pub struct RaceArgs {
     /// Write no HTML report.
     #[arg(long)]
     pub no_report: bool,
+    /// More metrics in each cell of the tables: p99 (delay), cpu (per message, both ends), mbit,
+    /// bytes.
+    #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = report::Extra::parse)]
+    pub show: Vec<report::Extra>,
     /// Other hosts.
     #[command(flatten)]
     pub remote: crate::remote_race::RemoteArgs,

@@ -2,8 +2,6 @@
 
 use crate::CliError;
 use crate::args::RaceArgs;
-use crate::print::note;
-use crate::race::without_duplicates;
 use measure::contestant::{self, Component};
 use std::collections::BTreeMap;
 use towpath::{Options, Reach};
@@ -19,15 +17,29 @@ pub const DEFAULT_CONTESTANTS: [&str; 7] = [
     "bare",
 ];
 
-/// The contestants. Named ones must be available; of the default ones and --all, unavailable ones
-/// are left out with a note.
-pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<String>, CliError> {
+/// The contestants, and the transports that were to take part and are not available: their names,
+/// and why. Named ones must be available; of the default ones and --all, the others race alone.
+pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Lineup, CliError> {
     if !args.transports.is_empty() {
         let label = |text: &String| resolve_label(text, options);
         let labels: Result<Vec<String>, CliError> = args.transports.iter().map(label).collect();
-        return Ok(without_duplicates(&labels?));
+        return Ok((contestant::numbered(&labels?), Vec::new()));
     }
-    let wanted: Vec<&str> = if args.all {
+    let (here, missing) = crate::transports::split_available(&wanted(args), options);
+    if here.is_empty() {
+        return Err(CliError::failed(
+            "no transport is available here; see `towpath transports`",
+        ));
+    }
+    Ok((here, missing))
+}
+
+/// Labels of contestants, and names of transports that are not available with the reason.
+pub(crate) type Lineup = (Vec<String>, Vec<(String, String)>);
+
+/// The names of a race that names no contestant.
+fn wanted(args: &RaceArgs) -> Vec<&'static str> {
+    let all: Vec<&str> = if args.all {
         towpath::all()
             .iter()
             .map(|transport| transport.name())
@@ -42,26 +54,37 @@ pub(crate) fn contestants(args: &RaceArgs, options: &Options) -> Result<Vec<Stri
         let alone = args.remote.is_given() && !agent::server::crosses_network(name);
         !args.leaves_host() || (reach.is_ok_and(|reach| reach == Reach::Network) && !alone)
     };
-    let wanted: Vec<&str> = wanted.into_iter().filter(crosses).collect();
-    let (here, missing) = crate::transports::split_available(&wanted, options);
-    if !missing.is_empty() && !args.json {
-        note(format_args!("unavailable: {}", missing.join("; ")));
+    all.into_iter().filter(crosses).collect()
+}
+
+/// The names of all transports that are to take part.
+pub(crate) fn transport_names(args: &RaceArgs) -> Vec<&'static str> {
+    if args.transports.is_empty() {
+        return wanted(args);
     }
-    if here.is_empty() {
-        return Err(CliError::failed(
-            "no transport is available here; see `towpath transports`",
-        ));
-    }
-    Ok(here)
+    let components = components_of(&args.transports);
+    components
+        .iter()
+        .map(|one| one.transport().name())
+        .collect()
 }
 
 /// The class of each component under the key `class.COMPONENT`, so that results explain themselves.
 pub(crate) fn classes(contestants: &[String]) -> BTreeMap<String, String> {
-    let class = |component: &Component| {
-        let class = crate::transports::class_line(&component.class());
-        (format!("class.{component}"), class)
+    let class = |label: &String| {
+        let components = contestant::parse(label).unwrap_or_default();
+        let line = |component: &Component| crate::transports::class_line(&component.class());
+        let each = components
+            .iter()
+            .map(|one| (format!("class.{one}"), line(one)));
+        let mut notes: Vec<(String, String)> = each.collect();
+        // A second contestant of the same kind has its number in its label.
+        if let [only] = &components[..] {
+            notes.push((format!("class.{label}"), line(only)));
+        }
+        notes
     };
-    components_of(contestants).iter().map(class).collect()
+    contestants.iter().flat_map(class).collect()
 }
 
 /// All components of all contestants.
@@ -95,6 +118,9 @@ pub(crate) fn baseline(args: &RaceArgs, contestants: &[String]) -> Result<String
     let Some(asked) = &args.baseline else {
         return Ok(contestants[0].clone());
     };
+    if contestants.contains(asked) {
+        return Ok(asked.clone());
+    }
     // In canonical order of its options.
     let components = contestant::parse(asked);
     let label = components.map_or(asked.clone(), |components| contestant::label(&components));

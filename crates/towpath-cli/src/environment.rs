@@ -55,7 +55,7 @@ pub struct EnvironmentArgs {
 /// File of a capture, and whether the receiver's interface is captured.
 #[derive(Clone, Debug)]
 pub struct CaptureTarget {
-    path: String,
+    pub(crate) path: String,
     on_receiver: bool,
 }
 

@@ -36,6 +36,7 @@ pub mod print;
 pub mod profile_command;
 pub mod progress;
 pub mod race;
+mod race_checks;
 pub mod remote_race;
 pub mod results_commands;
 pub mod sim;

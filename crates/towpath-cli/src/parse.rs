@@ -98,7 +98,7 @@ pub fn blocks(text: &str) -> Result<(u32, u32), String> {
     Ok((min, max))
 }
 
-/// `3%`, `3` or `0.03` as a fraction.
+/// `3%` or `0.03` as a fraction.
 ///
 /// # Errors
 ///
@@ -111,7 +111,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
     };
     if !(fraction > 0.0 && fraction < 1.0) {
         return Err(format!(
-            "'{text}' is out of range; it must lie between 0 and 100 %"
+            "'{text}' is out of range; it must lie between 0 and 100 %, as 3% or 0.03"
         ));
     }
     Ok(fraction)

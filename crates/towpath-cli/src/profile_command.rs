@@ -8,16 +8,16 @@ use anstyle::Style;
 use clap::{Args, Parser};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 use measure::profiled::{self, Profile, ProfilingError};
-use profile::table::{ProfileRow, SideProfile};
+use profile::table::{PER_MESSAGES, ProfileRow, SideProfile};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Options of a profile.
 #[derive(Clone, Debug, Args)]
 #[command(
-    after_help = "Times are CPU time in seconds per 10,000 messages; a row that grows significantly with size is \
-marked with +. The result folder has the same data as JSON (profile.json) and a flame graph \
-(flame.svg).
+    after_help = "Times are CPU time of a message in ns, with their share of all of it; a row that grows significantly \
+with size is marked with +. The result folder has the same data as JSON (profile.json, in seconds per \
+10,000 messages) and a flame graph (flame.svg).
 
 Examples:
   towpath profile tcp --size 64,1KiB,16KiB
@@ -188,7 +188,7 @@ fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
     let mut text = String::new();
     for side in &found.sides {
         let heading = format!(
-            "{} {}: CPU seconds per 10,000 messages ({})",
+            "{} {}: CPU time of a message, ns ({})",
             found.transport, side.name, found.clock
         );
         text.push_str(&format!(
@@ -220,39 +220,33 @@ fn tables_text(found: &Profile, colour: bool, width: usize) -> String {
 }
 
 fn time_table(side: &SideProfile, width: usize) -> String {
-    let (mut table, seconds_text) = (new_table(side, ""), digits(side));
-    for rows in &side.layers {
-        table.add_row(cells(&rows.layer, "", seconds_text));
-        for row in &rows.procedures {
-            table.add_row(cells(row, "  ", seconds_text));
-        }
-    }
-    for row in [&side.total, &side.off] {
-        table.add_row(cells(row, "", seconds_text));
-    }
-    let drawn = table.trim_fmt();
+    let drawn = times(side, true);
     let fits = drawn.lines().all(|line| line.chars().count() <= width);
-    if fits {
-        format!("{drawn}\n")
-    } else {
-        format!("{}\n", without_procedures(side))
-    }
+    // A narrow terminal has the layers alone.
+    let drawn = if fits { drawn } else { times(side, false) };
+    format!("{drawn}\n")
 }
 
-/// The table without procedures, for narrow terminals.
-fn without_procedures(side: &SideProfile) -> String {
-    let (mut table, seconds_text) = (new_table(side, ""), digits(side));
-    let layers = side.layers.iter().map(|rows| &rows.layer);
-    for row in layers.chain([&side.total, &side.off]) {
-        table.add_row(cells(row, "", seconds_text));
+/// Layers, with their procedures if wanted, each with its share of the time on the processor.
+fn times(side: &SideProfile, procedures: bool) -> String {
+    let mut table = new_table(side, "");
+    for rows in &side.layers {
+        table.add_row(time_cells(&rows.layer, "", Some(&side.total)));
+        for row in rows.procedures.iter().filter(|_| procedures) {
+            table.add_row(time_cells(row, "  ", Some(&side.total)));
+        }
     }
+    table.add_row(time_cells(&side.total, "", Some(&side.total)));
+    table.add_row(time_cells(&side.off, "", None));
     table.trim_fmt()
 }
 
 fn count_table(side: &SideProfile) -> String {
     let mut table = new_table(side, "count per message");
     for row in &side.counts {
-        table.add_row(cells(row, "", |value| format!("{value:.3}")));
+        table.add_row(cells(row, "", |_, value| {
+            (count_text(value), String::new())
+        }));
     }
     format!("{}\n", table.trim_fmt())
 }
@@ -266,30 +260,80 @@ fn new_table(side: &SideProfile, corner: &str) -> Table {
     for column in &side.columns {
         let label = format!("{} B", column.size);
         header.push(Cell::new(label).set_alignment(CellAlignment::Right));
+        header.push(Cell::new(""));
     }
     header.push(Cell::new(""));
     table.set_header(header);
     table
 }
 
-fn cells(row: &ProfileRow, indent: &str, text: impl Fn(f64) -> String) -> Vec<Cell> {
+/// A row of times, with their shares of `total`.
+fn time_cells(row: &ProfileRow, indent: &str, total: Option<&ProfileRow>) -> Vec<Cell> {
+    cells(row, indent, |place, value| {
+        let total = total.and_then(|total| total.values.get(place).copied().flatten());
+        (
+            time_text(value),
+            total.map_or(String::new(), |total| share_text(value, total)),
+        )
+    })
+}
+
+/// A row with two cells a size: the value and what stands beside it.
+fn cells(
+    row: &ProfileRow,
+    indent: &str,
+    text: impl Fn(usize, f64) -> (String, String),
+) -> Vec<Cell> {
+    let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
     let mut cells = vec![Cell::new(format!("{indent}{}", row.name))];
-    for value in &row.values {
-        let value = value.map_or("-".to_owned(), &text);
-        cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
+    for (place, value) in row.values.iter().enumerate() {
+        let unknown = ("-".to_owned(), String::new());
+        let (value, share) = value.map_or(unknown, |value| text(place, value));
+        cells.extend([right(value), right(share)]);
     }
     cells.push(Cell::new(if row.grows { "+" } else { "" }));
     cells
 }
 
-/// Formats seconds with as many decimals as give the smallest total three significant digits.
-fn digits(side: &SideProfile) -> impl Fn(f64) -> String + Copy {
-    let totals = side.total.values.iter().flatten().copied();
-    let least = totals.filter(|total| *total > 0.0).fold(1.0, f64::min);
-    let digits = (2.0 - least.log10().floor()).clamp(2.0, 7.0) as usize;
-    move |value| format!("{value:.digits$}")
+/// Seconds per 10,000 messages as ns of one message.
+fn time_text(seconds: f64) -> String {
+    match seconds * 1e9 / PER_MESSAGES {
+        ns if ns >= 10.0 => format!("{ns:.0}"),
+        ns => format!("{ns:.1}"),
+    }
+}
+
+fn share_text(part: f64, total: f64) -> String {
+    if total <= 0.0 {
+        return String::new();
+    }
+    format!("{:.1} %", part / total * 100.0)
+}
+
+/// A count per message; what happened a few times in all is not shown as nothing.
+fn count_text(value: f64) -> String {
+    match value {
+        value if value > 0.0 && value < 0.001 => "under 0.001".into(),
+        value => format!("{value:.3}"),
+    }
 }
 
 fn seconds(value: f64) -> String {
     format!("{value:.1} s")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_ns_of_a_message_with_shares() {
+        // 0.009 s for 10,000 messages are 900 ns for one.
+        assert_eq!(time_text(0.009), "900");
+        assert_eq!(time_text(0.000_02), "2.0");
+        assert_eq!(share_text(0.0045, 0.009), "50.0 %");
+        assert_eq!(share_text(0.0, 0.0), "");
+        assert_eq!(count_text(0.000_2), "under 0.001");
+        assert_eq!(count_text(2.0), "2.000");
+    }
 }

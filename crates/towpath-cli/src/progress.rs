@@ -3,7 +3,8 @@
 use crate::print::note;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use measure::{Observer, Progress};
-use results::{Status, Trial};
+use results::{Cell, Status, Trial};
+use stats::phrasing::contest_text;
 use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ pub struct ProgressDisplay {
     bar: ProgressBar,
     quiet: bool,
     without_terminal: bool,
-    expected: Duration,
-    began: Instant,
+    /// The time given, as `--time` wrote it.
+    time: Duration,
     last_line_at: Instant,
     reported_failures: BTreeSet<String>,
 }
@@ -23,22 +24,20 @@ pub struct ProgressDisplay {
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 impl ProgressDisplay {
-    /// With `quiet`, only the bar is shown.
-    pub fn new(quiet: bool) -> ProgressDisplay {
+    /// Of a race that was given `time`. With `quiet`, only the bar is shown.
+    pub fn new(quiet: bool, time: Duration) -> ProgressDisplay {
         let is_terminal = std::io::stderr().is_terminal();
         let target = if is_terminal {
             ProgressDrawTarget::stderr_with_hz(8)
         } else {
             ProgressDrawTarget::hidden()
         };
-        let now = Instant::now();
         ProgressDisplay {
             bar: ProgressBar::with_draw_target(None, target),
             quiet,
             without_terminal: !is_terminal,
-            expected: Duration::ZERO,
-            began: now,
-            last_line_at: now,
+            time,
+            last_line_at: Instant::now(),
             reported_failures: BTreeSet::new(),
         }
     }
@@ -49,8 +48,6 @@ impl ProgressDisplay {
     }
 
     fn on_planned(&mut self, trials: u64, expected_s: f64) {
-        self.expected = Duration::from_secs_f64(expected_s.max(0.0));
-        self.began = Instant::now();
         self.bar.set_length(trials);
         let template = "{bar:24} {pos}/{len}  {msg}";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -60,18 +57,29 @@ impl ProgressDisplay {
             note(format_args!(
                 "{}, about {}",
                 counted(trials, "trial"),
-                duration_text(self.expected)
+                duration_text(expected_s)
             ));
         }
     }
 
-    fn on_started(&mut self, done: u64, trials: u64, what: &str, block: u32) {
-        let left = duration_text(self.expected.saturating_sub(self.began.elapsed()));
+    /// Notes that there will be fewer blocks, and how long they take when even these exceed the
+    /// time.
+    fn on_shortened(&self, blocks: u32, of: u32, trials_per_block: u64, late_s: Option<f64>) {
+        if self.quiet {
+            return;
+        }
+        let line = shortened_text(self.time, blocks, of, trials_per_block, late_s);
+        self.bar.suspend(|| note(line));
+    }
+
+    fn on_started(&mut self, done: u64, trials: u64, what: &str, block: u32, left_s: f64) {
+        let left = duration_text(left_s);
         let phase = if block == 0 {
             "pilot".to_owned()
         } else {
             format!("block {block}")
         };
+        self.bar.set_length(trials);
         self.bar.set_position(done);
         self.bar
             .set_message(format!("{phase}: {what}, {left} left"));
@@ -89,15 +97,7 @@ impl ProgressDisplay {
         if counts || self.quiet {
             return;
         }
-        let cell = &trial.cell;
-        let fate = match (trial.block, trial.status) {
-            (0, _) => "excluded",
-            (_, Status::Invalid) => "invalid",
-            _ => "failed",
-        };
-        let size = size_text(cell.size().unwrap_or(0));
-        let (workload, transport) = (cell.workload(), cell.transport());
-        let line = format!("{fate}: {workload} {transport} at {size}: {}", trial.reason);
+        let line = failure_text(trial);
         let kind: String = line.chars().filter(|c| !c.is_ascii_digit()).collect();
         if self.reported_failures.insert(kind) {
             self.bar.suspend(|| note(line));
@@ -124,8 +124,17 @@ impl Observer for ProgressDisplay {
                 trials,
                 what,
                 block,
+                left_s,
             } => {
-                self.on_started(*done, *trials, what, *block);
+                self.on_started(*done, *trials, what, *block, *left_s);
+            }
+            Progress::Shortened {
+                blocks,
+                of,
+                trials_per_block,
+                late_s,
+            } => {
+                self.on_shortened(*blocks, *of, *trials_per_block, *late_s);
             }
             Progress::Done(trial) => self.on_done(trial),
             Progress::Look {
@@ -145,22 +154,87 @@ pub fn counted(number: u64, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// Bytes with the unit that `--sizes` takes.
-fn size_text(bytes: u64) -> String {
-    match bytes {
-        0 => "no size".into(),
-        whole if whole.is_multiple_of(1 << 20) => format!("{} MiB", whole >> 20),
-        whole if whole.is_multiple_of(1 << 10) => format!("{} KiB", whole >> 10),
-        other => format!("{other} B"),
+/// What did not work, in which cell, and what it means. A failed pilot leaves out its whole cell.
+fn failure_text(trial: &Trial) -> String {
+    let cell = trial.cell.without(Cell::TRANSPORT);
+    let (cell, all) = match trial.cell.workload() == "offered" {
+        true => (
+            cell.without(Cell::LOAD_PERCENT).without(Cell::RATE),
+            " at any load",
+        ),
+        false => (cell, ""),
+    };
+    let transport = trial.cell.transport();
+    let place = format!("{} {}", cell.workload(), contest_text(&cell));
+    let reason = &trial.reason;
+    match (trial.block, trial.status) {
+        (0, Status::Invalid) => format!("pilot of {transport} in {place} is invalid: {reason}"),
+        (0, _) => format!("{transport} is left out of {place}{all}: its pilot failed: {reason}"),
+        (_, Status::Invalid) => format!("a trial of {transport} in {place} is invalid: {reason}"),
+        _ => format!("a trial of {transport} in {place} failed: {reason}"),
     }
 }
 
-/// Seconds, or minutes and seconds.
-fn duration_text(time: Duration) -> String {
-    let seconds = time.as_secs_f64().ceil() as u64;
+/// Why there are fewer blocks, and when they end if that is too late.
+fn shortened_text(
+    time: Duration,
+    blocks: u32,
+    of: u32,
+    trials_per_block: u64,
+    late_s: Option<f64>,
+) -> String {
+    let asked = counted(u64::from(of), "block");
+    let all = counted(u64::from(of) * trials_per_block, "trial");
+    let time = duration_text(time.as_secs_f64());
+    let start = format!("--time {time} does not suffice for {all} in {asked}");
+    let late = late_s.map(|late_s| format!("they take about {} more", duration_text(late_s)));
+    match late {
+        None => format!("{start}: reduced to {blocks}"),
+        Some(late) if blocks == of => format!("{start}, as asked for; {late}"),
+        Some(late) => format!("{start}: reduced to {blocks}, the fewest allowed; {late}"),
+    }
+}
+
+/// Seconds, or minutes and seconds; never none.
+fn duration_text(time_s: f64) -> String {
+    let seconds = (time_s.max(0.0).ceil() as u64).max(1);
     if seconds < 100 {
         format!("{seconds} s")
     } else {
         format!("{} min {} s", seconds / 60, seconds % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shortened_race_names_time_trials_and_blocks() {
+        let time = Duration::from_secs(12);
+        assert_eq!(
+            shortened_text(time, 5, 20, 105, Some(48.2)),
+            "--time 12 s does not suffice for 2100 trials in 20 blocks: reduced to 5, the fewest \
+             allowed; they take about 49 s more"
+        );
+        assert_eq!(
+            shortened_text(time, 7, 20, 10, None),
+            "--time 12 s does not suffice for 200 trials in 20 blocks: reduced to 7"
+        );
+    }
+
+    #[test]
+    fn blocks_asked_for_stay_and_their_time_is_said() {
+        assert_eq!(
+            shortened_text(Duration::from_secs(1), 4, 4, 10, Some(9.0)),
+            "--time 1 s does not suffice for 40 trials in 4 blocks, as asked for; they take about 9 s more"
+        );
+    }
+
+    #[test]
+    fn time_left_is_never_zero() {
+        assert_eq!(duration_text(0.0), "1 s");
+        assert_eq!(duration_text(-3.0), "1 s");
+        assert_eq!(duration_text(111.2), "1 min 52 s");
     }
 }

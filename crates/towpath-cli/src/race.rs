@@ -7,7 +7,7 @@ use crate::print::{self, note};
 use crate::progress::{ProgressDisplay, counted};
 use crate::results_commands::{overview, write_report};
 use crate::transports::{wants_colour, width};
-use crate::{CliError, EXIT_FAILED, EXIT_OK, parse};
+use crate::{CliError, EXIT_FAILED, EXIT_OK, parse, race_checks};
 use control::{Arrivals, CircuitOptions};
 use measure::RaceSpec;
 use measure::environment::LocalEnvironment;
@@ -21,11 +21,12 @@ use towpath::Options;
 /// Block counts at which a race with a range of blocks is analysed and may stop.
 const INTERIM_ANALYSES: [u32; 3] = [5, 10, 20];
 
+/// Blocks of a race that names no number.
+const BLOCKS: u32 = 10;
+
 /// Runs the command.
 pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
-    if let Some(path) = &args.trace {
-        check_trace(path)?;
-    }
+    race_checks::check(args)?;
     if args.remote.is_given() {
         return crate::remote_race::run(args);
     }
@@ -39,7 +40,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     }
     crate::environment::calibrate(args, &environment, &mut machine)?;
     let recording = crate::environment::start_capture(args, &environment)?;
-    let mut progress = ProgressDisplay::new(args.json);
+    let mut progress = ProgressDisplay::new(args.json, args.time);
     let result = measure::run(
         &spec,
         &machine,
@@ -59,30 +60,10 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
     exit_code(&path, &summary)
 }
 
-/// Refuses a trace path that cannot be created.
-fn check_trace(path: &Path) -> Result<(), CliError> {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
-    let trouble = if path.to_str().is_none() {
-        "its name is not UTF-8"
-    } else if path.exists() {
-        "it exists; remove it"
-    } else if parent.is_some_and(|parent| !parent.is_dir()) {
-        "its folder does not exist; create it"
-    } else {
-        return Ok(());
-    };
-    Err(CliError::usage(format!(
-        "--trace {}: {trouble}, or name another",
-        path.display()
-    )))
-}
-
 /// The exit code of a finished race.
 pub(crate) fn exit_code(path: &Path, summary: &results::Summary) -> Result<u8, CliError> {
     match summary.status {
-        RunStatus::Complete => Ok(EXIT_OK),
+        RunStatus::Complete => race_checks::check_baseline(path).map(|()| EXIT_OK),
         RunStatus::Interrupted => Err(CliError::failed(format!(
             "the race was stopped; the finished trials are kept in {}",
             path.display()
@@ -121,7 +102,7 @@ pub(crate) fn print_result(args: &RaceArgs, path: &Path) -> Result<(), CliError>
         print::json(&run.summary)?;
         return written;
     }
-    print::line(overview(&run, wants_colour(), width()))?;
+    print::line(overview(&run, wants_colour(), width(), &args.show))?;
     print::line(format_args!("\nresult  {}", path.display()))?;
     written?;
     if !args.no_report {
@@ -194,7 +175,16 @@ pub(crate) fn default_folder(command: &str) -> PathBuf {
 /// When arguments contradict each other or a transport is not available.
 pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     let settings = job_settings(args);
-    let contestants = contestants(args, &options(&settings))?;
+    let (contestants, unavailable) = contestants(args, &options(&settings))?;
+    if !unavailable.is_empty() && !args.json {
+        let each = unavailable
+            .iter()
+            .map(|(name, why)| format!("{name} ({why})"));
+        note(format_args!(
+            "unavailable: {}",
+            each.collect::<Vec<_>>().join("; ")
+        ));
+    }
     let baseline = baseline(args, &contestants)?;
     let sizes = without_duplicates(&parse::sizes(&args.sizes).map_err(CliError::usage)?);
     check_sizes(args, &sizes)?;
@@ -216,6 +206,8 @@ pub fn spec(args: &RaceArgs) -> Result<RaceSpec, CliError> {
     notes.extend(
         crate::environment::cpu_allocation(args).map(|text| ("processors".to_owned(), text)),
     );
+    let unavailable = unavailable.into_iter();
+    notes.extend(unavailable.map(|(name, why)| (format!("unavailable.{name}"), why)));
     notes.extend(path_note(args).map(|text| ("path".to_owned(), text)));
     Ok(RaceSpec {
         command: std::env::args().collect(),
@@ -389,12 +381,17 @@ fn workload_name(workload: WorkloadArg) -> &'static str {
 
 /// Interim analyses are fixed before the first trial: 5, 10 and 20 blocks as far as they lie within
 /// the range, and its end.
-fn block_plan((min, max): (u32, u32)) -> BlockPlan {
+///
+/// Blocks that nobody asked for give way to `--time`, down to the fewest of a verdict.
+fn block_plan(asked: Option<(u32, u32)>) -> BlockPlan {
+    let (min, max) = asked.unwrap_or((BLOCKS, BLOCKS));
     let mut looks: Vec<u32> = INTERIM_ANALYSES
         .into_iter()
         .filter(|&look| look >= min && look < max)
         .collect();
     looks.push(max);
+    let fewest = stats::verdict::PAIRS_MIN as u32;
+    let min = asked.map_or(fewest.min(max), |(min, _)| min);
     BlockPlan { min, max, looks }
 }
 

@@ -103,7 +103,7 @@ pub fn run(args: &RaceArgs) -> Result<u8, CliError> {
         note(headline(&spec));
         note(hosts_line(&args));
     }
-    let mut progress = ProgressDisplay::new(args.json);
+    let mut progress = ProgressDisplay::new(args.json, args.time);
     let result = measure::run(
         &spec,
         &machine,

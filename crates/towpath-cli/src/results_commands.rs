@@ -1,10 +1,11 @@
 //! Commands that only read results: report, show, fit, compare, export.
 
-use crate::args::{CompareArgs, ReportArgs, ResultArgs};
+use crate::args::{CompareArgs, ReportArgs, ResultArgs, ShowArgs};
 use crate::print;
 use crate::transports::{wants_colour, width};
 use crate::{CliError, EXIT_OK, EXIT_REGRESSION};
-use results::{Fit, RunData, RunStatus, Summary};
+use report::Extra;
+use results::{Fit, FitPiece, RunData, RunStatus, Summary};
 use std::fs;
 use std::path::Path;
 
@@ -25,7 +26,7 @@ pub fn report(args: &ReportArgs) -> Result<u8, CliError> {
 
 /// Writes the report of the result in `folder` to `out` atomically.
 pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
-    let run = read(folder)?;
+    let run = read_whole(folder)?;
     let text = report::html(&run);
     let partial = out.with_extension("partial");
     let written = fs::write(&partial, text).and_then(|()| fs::rename(&partial, out));
@@ -44,18 +45,20 @@ pub fn write_report(folder: &Path, out: &Path) -> Result<(), CliError> {
 /// # Errors
 ///
 /// When the result cannot be read.
-pub fn show(args: &ResultArgs) -> Result<u8, CliError> {
+pub fn show(args: &ShowArgs) -> Result<u8, CliError> {
     let run = read(&args.folder)?;
     if args.json {
         return print_json(&run.summary);
     }
-    print::line(overview(&run, wants_colour(), width()))?;
+    print::line(overview(&run, wants_colour(), width(), &args.show))?;
     Ok(EXIT_OK)
 }
 
 /// The table and verdicts of a run, and the knees of its load sweeps.
-pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
-    let mut text = report::table(run, colour, width).trim_end().to_owned();
+pub fn overview(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
+    let mut text = report::table(run, colour, width, extras)
+        .trim_end()
+        .to_owned();
     let ended = run.summary.iter();
     for summary in ended.filter(|summary| summary.status != RunStatus::Complete) {
         let line = format!("The race is incomplete: {}.", summary.reason);
@@ -70,7 +73,7 @@ pub fn overview(run: &RunData, colour: bool, width: usize) -> String {
     for line in crate::environment_report::lines(run) {
         text.push_str(&format!("\n{}", print::wrap(&line, width, 0, 2)));
     }
-    for knee in stats::knees(&run.trials) {
+    for knee in stats::knees(&run.plan, &run.trials) {
         text.push_str(&format!(
             "\n{}",
             print::wrap(&stats::knee::sentence(&knee), width, 0, 2)
@@ -110,7 +113,7 @@ fn packet_line(trial: &results::Trial) -> Option<String> {
 ///
 /// When the result cannot be read.
 pub fn export(args: &ResultArgs) -> Result<u8, CliError> {
-    let run = read(&args.folder)?;
+    let run = read_whole(&args.folder)?;
     if args.json {
         return print_json(&run.trials);
     }
@@ -161,12 +164,30 @@ fn fit_text(fit: &Fit) -> String {
         fit.deviation_max * 100.0
     );
     for piece in &fit.pieces {
-        text.push_str(&format!(
-            "\n  {:>8.0} to {:>8.0} B: {:.1} + {:.4} x size",
-            piece.from, piece.to, piece.fixed, piece.per_byte
-        ));
+        text.push_str(&format!("\n  {}", piece_text(piece, unit(&fit.metric))));
     }
     text
+}
+
+/// The unit of a metric in words of a terminal.
+fn unit(metric: &str) -> &'static str {
+    match metric {
+        name if name.ends_with("_ns") => "ns",
+        name if name.ends_with("_us") => "us",
+        _ => "",
+    }
+}
+
+/// `1 to 512 B: 740.2 ns + 0.2700 ns/B x size`.
+fn piece_text(piece: &FitPiece, unit: &str) -> String {
+    let sizes = format!("{:>8.0} to {:>8.0} B", piece.from, piece.to);
+    match piece.per_byte {
+        0.0 => format!("{sizes}: {:.1} {unit}, whatever the size", piece.fixed),
+        per_byte => format!(
+            "{sizes}: {:.1} {unit} + {per_byte:.4} {unit}/B x size",
+            piece.fixed
+        ),
+    }
 }
 
 /// Compares two results.
@@ -175,16 +196,21 @@ fn fit_text(fit: &Fit) -> String {
 ///
 /// When one cannot be read, or they have no cell in common.
 pub fn compare(args: &CompareArgs) -> Result<u8, CliError> {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
+    let (a, b) = (read_whole(&args.a)?, read_whole(&args.b)?);
     let margin = args.fail_on.unwrap_or(a.plan.equal_within);
-    let verdicts = stats::compare(&a.trials, &b.trials, a.plan.alpha, margin);
+    let verdicts = stats::compare(&b.plan, &a.trials, &b.trials, a.plan.alpha, margin);
     if verdicts.is_empty() {
         return Err(CliError::failed("the two results have no cell in common"));
     }
     if args.json {
         print_json(&verdicts)?;
     } else {
-        print::line(report::compare_text(&verdicts))?;
+        let only_a = stats::only_in(&a.plan, &a.trials, &b.trials);
+        let only_b = stats::only_in(&b.plan, &b.trials, &a.trials);
+        let names = [&args.a, &args.b].map(|path| path.display().to_string());
+        let one_sided = [(&names[0], &only_a), (&names[1], &only_b)]
+            .map(|(run, cells)| report::OneSided { run, cells });
+        print::line(report::compare_text(&verdicts, &one_sided))?;
     }
     let worse = args
         .fail_on
@@ -197,6 +223,16 @@ fn read(folder: &Path) -> Result<RunData, CliError> {
     let mut run = RunData::read(folder).map_err(CliError::failed)?;
     if run.summary.is_none() {
         run.summary = Some(summarise(&run));
+    }
+    Ok(run)
+}
+
+/// Reads a result for a command that shows nothing of the summary, where a cut-off file would go
+/// unnoticed.
+fn read_whole(folder: &Path) -> Result<RunData, CliError> {
+    let run = read(folder)?;
+    if let Some(warning) = run.missing_trials() {
+        print::note(format_args!("warning: {}: {warning}", folder.display()));
     }
     Ok(run)
 }
@@ -220,4 +256,27 @@ fn summarise(run: &RunData) -> Summary {
 fn print_json(value: &impl serde::Serialize) -> Result<u8, CliError> {
     print::json(value)?;
     Ok(EXIT_OK)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_a_fit_have_units() {
+        let mut piece = FitPiece {
+            from: 1.0,
+            to: 512.0,
+            fixed: 740.25,
+            per_byte: 0.27,
+        };
+        let text = piece_text(&piece, unit("time_per_message_ns"));
+        assert!(
+            text.ends_with("512 B: 740.2 ns + 0.2700 ns/B x size"),
+            "{text}"
+        );
+        piece.per_byte = 0.0;
+        let text = piece_text(&piece, unit("delay_p50_us"));
+        assert!(text.ends_with("740.2 us, whatever the size"), "{text}");
+    }
 }

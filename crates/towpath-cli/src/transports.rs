@@ -141,15 +141,20 @@ fn describe(transport: &dyn Transport, options: &Options) -> serde_json::Value {
     })
 }
 
-/// The available ones of `wanted`, and reason and remedy for each of the others.
-pub fn split_available(wanted: &[&str], options: &Options) -> (Vec<String>, Vec<String>) {
+/// The available ones of `wanted`, and the names of the others with reason and remedy.
+pub fn split_available(wanted: &[&str], options: &Options) -> crate::contestants::Lineup {
     let mut here = Vec::new();
     let mut missing = Vec::new();
     for name in wanted {
         match towpath::find(name).map(|transport| transport.available(options)) {
             Ok(Ok(())) => here.push((*name).to_owned()),
-            Ok(Err(why)) => missing.push(format!("{name} ({}; {})", why.reason, why.remedy)),
-            Err(error) => missing.push(error.to_string()),
+            Ok(Err(why)) => {
+                missing.push((
+                    (*name).to_owned(),
+                    format!("{}; {}", why.reason, why.remedy),
+                ));
+            }
+            Err(error) => missing.push(((*name).to_owned(), error.to_string())),
         }
     }
     (here, missing)

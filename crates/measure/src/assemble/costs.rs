@@ -54,13 +54,15 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
             made.evidence.insert(name.into(), count / messages);
         }
     }
-    for (name, count) in [
-        ("retransmissions_per_1000", "retransmissions"),
-        ("receive_drops_per_1000", "receive_drops"),
-    ] {
-        made.evidence
-            .insert(name.into(), view.count(count) as f64 * 1000.0 / messages);
-    }
+    let retransmitted = view.count("retransmissions") as f64;
+    made.evidence.insert(
+        "retransmissions_per_1000".into(),
+        retransmitted * 1000.0 / messages,
+    );
+    made.evidence.insert(
+        "receive_drops_per_1000".into(),
+        dropped_of_1000(view.count("receive_drops"), view.sent()),
+    );
     let mut host = view.collected.host.evidence(&view.collected.interface);
     if let Some(link) = view.data_link_stats() {
         // The emulated link counts exactly, and separately for the direction that carries data.
@@ -85,6 +87,12 @@ fn evidence(made: &mut Trial, view: &TrialView<'_>, messages: f64) {
             .insert("cpu_user_fraction".into(), user_s / ticks_s);
     }
     made.evidence.extend(host);
+}
+
+/// Of a thousand messages sent, those dropped at the receiver. A counter of drops also counts what
+/// was sent before the span began, so the share is bounded.
+fn dropped_of_1000(dropped: u64, sent: u64) -> f64 {
+    dropped.min(sent) as f64 * 1000.0 / sent.max(1) as f64
 }
 
 /// Ticks needed for a user/system split of CPU time.
@@ -118,5 +126,18 @@ fn cpu(used: &CpuUse) -> Cpu {
         system_s: used.system_ns as f64 * 1e-9,
         voluntary_switches: used.voluntary_switches,
         involuntary_switches: used.involuntary_switches,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::dropped_of_1000;
+
+    #[test]
+    fn drops_are_a_share_of_messages_sent() {
+        // 523 of 1000 messages arrived; 477 in a thousand were dropped, not 912.
+        assert_eq!(dropped_of_1000(477, 1000), 477.0);
+        assert_eq!(dropped_of_1000(1095, 1000), 1000.0);
+        assert_eq!(dropped_of_1000(0, 0), 0.0);
     }
 }

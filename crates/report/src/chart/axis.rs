@@ -50,7 +50,9 @@ impl Axis {
     /// A linear axis from zero up.
     pub fn from_zero(title: &str, values: &[f64], label: impl Fn(f64) -> String) -> Axis {
         let usable = values.iter().copied().filter(|value| value.is_finite());
-        let high = ends(usable).map_or(1.0, |(_, high)| high).max(1e-12) * 1.06;
+        // Where all values are 0, the axis has room for one.
+        let high = ends(usable).map_or(1.0, |(_, high)| high);
+        let high = if high > 0.0 { high * 1.06 } else { 1.0 };
         let step = nice_step(high / 5.0);
         let count = (high / step).floor() as u32;
         let ticks = (0..=count).map(|i| f64::from(i) * step);

@@ -11,6 +11,7 @@ pub(crate) mod distribution;
 mod draw;
 pub(crate) mod improvement;
 mod labels;
+pub(crate) mod loads;
 mod marks;
 pub(crate) mod offered;
 pub(crate) mod percentiles;

@@ -24,7 +24,7 @@ pub(crate) const RAW_OFFSET: f64 = 0.022;
 /// Up to this many contestants, names stand at the line ends; beyond, only in the legend.
 pub(crate) const NAMES_MAX: usize = 9;
 
-/// The chart; None without any cell of a plain size.
+/// The chart; None without cells of two plain sizes.
 pub(crate) fn chart(view: &View, setting: &Setting, shape: &Shape) -> Option<Plot> {
     let shown: Vec<&Entry> = setting
         .entries
@@ -34,10 +34,15 @@ pub(crate) fn chart(view: &View, setting: &Setting, shape: &Shape) -> Option<Plo
     let mut sizes: Vec<u64> = shown.iter().filter_map(|entry| entry.cell.size()).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    if sizes.is_empty() {
+    // One size is a column of the table, and no curve.
+    if sizes.len() < 2 {
         return None;
     }
-    let title = format!("{} against message size, {}", shape.title, setting.title());
+    let title = format!(
+        "{} against message size, {}",
+        shape.title,
+        view.title(setting)
+    );
     let mut plot = Plot::new(title, Axis::sizes(&sizes), y_axis(shape, &shown));
     for entry in &shown {
         marks(&mut plot, view, entry, shape);

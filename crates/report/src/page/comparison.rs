@@ -2,7 +2,7 @@
 
 use crate::verdict_summary::{VerdictLine, kind, verdict_line};
 use crate::{phrasing, quantity};
-use results::{Verdict, VerdictKind};
+use results::{Cell, Verdict, VerdictKind};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -27,12 +27,27 @@ struct ComparisonRow {
     sign: &'static str,
 }
 
-/// Verdicts of a comparison as lines of text, regressions first, totals last.
-pub fn compare_text(verdicts: &[Verdict]) -> String {
+/// Cells that one run has a result in and the other has not.
+#[derive(Clone, Copy, Debug)]
+pub struct OneSided<'a> {
+    /// The run that has them.
+    pub run: &'a str,
+    /// The cells, with their transports.
+    pub cells: &'a [Cell],
+}
+
+/// Verdicts of a comparison as lines of text, regressions first, then what could not be compared,
+/// totals last.
+pub fn compare_text(verdicts: &[Verdict], one_sided: &[OneSided]) -> String {
     let mut text = String::new();
     for verdict in sorted_by_severity(verdicts) {
         let (_, sign) = kind(verdict.kind);
-        text.push_str(&format!("{sign} {}\n", phrasing::sentence(verdict)));
+        let workload = quantity::spaced(&verdict.contest.workload());
+        let sentence = phrasing::sentence(verdict);
+        text.push_str(&format!("{sign} {workload} {sentence}\n"));
+    }
+    for line in one_sided.iter().flat_map(one_sided_lines) {
+        text.push_str(&format!("- {line}\n"));
     }
     text.push_str(&format!("{}\n", totals_line(verdicts)));
     text
@@ -42,7 +57,14 @@ pub fn compare_text(verdicts: &[Verdict]) -> String {
 pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
     let lines: Vec<VerdictLine> = sorted_by_severity(verdicts)
         .into_iter()
-        .map(verdict_line)
+        .map(|verdict| {
+            let line = verdict_line(verdict);
+            let workload = quantity::spaced(&verdict.contest.workload());
+            VerdictLine {
+                text: format!("{workload} {}", line.text),
+                ..line
+            }
+        })
         .collect();
     let rows: Vec<ComparisonRow> = sorted_by_severity(verdicts).into_iter().map(row).collect();
     let page = Page {
@@ -55,6 +77,34 @@ pub fn compare_html(verdicts: &[Verdict], old: &str, new: &str) -> String {
     };
     super::render("compare.html", &page)
 }
+
+/// One line a transport and workload: `only in a: udp, throughput at 64 B, 1 KiB`.
+fn one_sided_lines(one: &OneSided) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for cell in one.cells {
+        let transport = quantity::label(&cell.transport());
+        let workload = quantity::spaced(&cell.workload());
+        let place = phrasing::place(&cell.without(Cell::TRANSPORT));
+        let group = format!("{transport}, {workload}");
+        match groups.iter_mut().find(|(name, _)| *name == group) {
+            Some((_, places)) => places.push(place),
+            None => groups.push((group, vec![place])),
+        }
+    }
+    let run = quantity::clean(one.run, 120);
+    let line = |(group, places): (String, Vec<String>)| {
+        let shown: Vec<&str> = places.iter().take(PLACES_MAX).map(String::as_str).collect();
+        let more = match places.len().saturating_sub(PLACES_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("only in {run}: {group} {}{more}", shown.join(", "))
+    };
+    groups.into_iter().map(line).collect()
+}
+
+/// Places of a line on what could not be compared.
+const PLACES_MAX: usize = 4;
 
 fn sorted_by_severity(verdicts: &[Verdict]) -> Vec<&Verdict> {
     let mut sorted: Vec<&Verdict> = verdicts.iter().collect();

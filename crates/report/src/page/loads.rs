@@ -1,18 +1,12 @@
 //! Load matrices: a row per transport, a column per load of a host or the link, as in Cabrera et
 //! al. 1984.
 
+use super::charts::Figure;
 use crate::quantity;
 use crate::view::View;
+use crate::view::loads::{LoadSweep, Step};
 use results::{CellSummary, metric};
 use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
-
-/// Factors that are loads, with their description.
-const LOADS: [(&str, &str); 3] = [
-    ("sender_load", "load on the sending host"),
-    ("receiver_load", "load on the receiving host"),
-    ("link_load", "load on the link"),
-];
 
 /// Maximum matrices in a page: three loads of a handful of sizes and workloads.
 const MATRICES_MAX: usize = 60;
@@ -23,6 +17,7 @@ pub(super) struct Matrix {
     title: String,
     columns: Vec<String>,
     rows: Vec<LoadRow>,
+    figures: Vec<Figure>,
 }
 
 #[derive(Serialize)]
@@ -40,86 +35,38 @@ struct CellText {
 
 /// The matrices of a run; none unless a load was varied.
 pub(super) fn matrices(view: &View) -> Vec<Matrix> {
-    let Some(summary) = &view.run.summary else {
-        return Vec::new();
+    let sweeps = view.load_sweeps();
+    let shown = sweeps.iter().take(MATRICES_MAX);
+    shown.map(|sweep| matrix(view, sweep)).collect()
+}
+
+fn matrix(view: &View, sweep: &LoadSweep) -> Matrix {
+    let row = |contestant: usize| LoadRow {
+        label: view.label(contestant).to_owned(),
+        glyph: crate::chart::glyph(contestant),
+        cells: (0..sweep.steps.len())
+            .map(|step| match sweep.entry(step, contestant) {
+                Some((_, entry)) => match &entry.missing {
+                    Some(reason) => CellText {
+                        value: quantity::MISSING.into(),
+                        notes: vec![format!("no result: {reason}")],
+                    },
+                    None => text(&entry.summary),
+                },
+                None => CellText::default(),
+            })
+            .collect(),
     };
-    let all = LOADS.iter().flat_map(|(factor, words)| {
-        let places = places(&summary.cells, factor);
-        let made = places
+    let curve = crate::chart::loads::chart(view, sweep);
+    Matrix {
+        title: format!("{}: {}", super::workload::capital(&sweep.title), sweep.load),
+        columns: sweep.steps.iter().map(Step::label).collect(),
+        rows: sweep.contestants().into_iter().map(row).collect(),
+        figures: curve
+            .map(|plot| Figure::new("Against the load", &plot))
             .into_iter()
-            .filter_map(|place| matrix(view, &place, words));
-        made.collect::<Vec<_>>()
-    });
-    all.take(MATRICES_MAX).collect()
-}
-
-/// Cells that differ only in transport and one load, by the value of the load.
-struct LoadSweep<'a> {
-    title: String,
-    cells: BTreeMap<i64, Vec<&'a CellSummary>>,
-}
-
-/// The sweeps of `factor` with every other load zero.
-fn places<'a>(cells: &'a [CellSummary], factor: &str) -> Vec<LoadSweep<'a>> {
-    let mut places: BTreeMap<String, LoadSweep<'a>> = BTreeMap::new();
-    for cell in cells {
-        let Some(load) = cell.cell.integer(factor) else {
-            continue;
-        };
-        let others = LOADS.iter().filter(|(name, _)| *name != factor);
-        if others
-            .clone()
-            .any(|(name, _)| cell.cell.integer(name).unwrap_or(0) != 0)
-        {
-            continue;
-        }
-        let rest = LOADS
-            .iter()
-            .fold(cell.cell.without("transport"), |rest, (name, _)| {
-                rest.without(name)
-            });
-        let workload = quantity::spaced(&rest.workload());
-        let place = crate::phrasing::place(&rest);
-        let title = format!("{workload} {place}");
-        let place = places.entry(title.clone()).or_insert_with(|| LoadSweep {
-            title,
-            cells: BTreeMap::new(),
-        });
-        place.cells.entry(load).or_default().push(cell);
+            .collect(),
     }
-    let varied = places.into_values();
-    varied.filter(|place| place.cells.len() > 1).collect()
-}
-
-fn matrix(view: &View, place: &LoadSweep<'_>, words: &str) -> Option<Matrix> {
-    let present: BTreeSet<String> = place
-        .cells
-        .values()
-        .flatten()
-        .map(|cell| cell.cell.transport())
-        .collect();
-    let all = view.contestants.iter().enumerate();
-    let rows = all
-        .filter(|(_, contestant)| present.contains(&contestant.name))
-        .map(|(index, contestant)| LoadRow {
-            label: contestant.label.clone(),
-            glyph: crate::chart::glyph(index),
-            cells: place
-                .cells
-                .values()
-                .map(|cells| {
-                    let mut cells = cells.iter();
-                    let found = cells.find(|cell| cell.cell.transport() == contestant.name);
-                    found.map(|cell| text(cell)).unwrap_or_default()
-                })
-                .collect(),
-        });
-    let rows: Vec<LoadRow> = rows.collect();
-    (!rows.is_empty()).then(|| Matrix {
-        title: format!("{}: {words}", place.title),
-        columns: place.cells.keys().map(i64::to_string).collect(),
-        rows,
-    })
 }
 
 /// The primary metric of the cell. For throughput: the received bit rate, the time per send, and
@@ -138,11 +85,19 @@ fn text(cell: &CellSummary) -> CellText {
             // Loss by the ledger: rates of a reliable sender and its receiver may differ too, when
             // one finishes earlier.
             let lost = median("loss_fraction").unwrap_or(0.0);
-            if lost > 0.01 {
+            if lost > 0.0 {
                 notes.push(format!("{} sent", quantity::measure("sent_per_s", sent)));
-                notes.push(format!("{} % of them lost", quantity::short(lost * 100.0)));
+                notes.push(format!("{} of them lost", quantity::share(lost)));
             }
             notes.push(format!("{} per send", quantity::time_ns(1e9 / sent)));
+        }
+    }
+    if workload == "offered" {
+        if let Some(lost) = median(metric::LOSS_FRACTION).filter(|lost| *lost > 0.0) {
+            notes.push(format!("{} lost", quantity::share(lost)));
+        }
+        if let Some(delay) = median("delay_p99_us").filter(|delay| *delay > 0.0) {
+            notes.push(format!("p99 {}", quantity::measure("delay_p99_us", delay)));
         }
     }
     CellText {
@@ -157,6 +112,7 @@ fn text(cell: &CellSummary) -> CellText {
 mod tests {
     use super::*;
     use results::{Cell, Estimate, Factor};
+    use std::collections::BTreeMap;
 
     fn cell(transport: &str, sender: i64, receiver: i64, sent: f64, received: f64) -> CellSummary {
         let mut cell = Cell::default()
@@ -196,21 +152,6 @@ mod tests {
             quantiles: BTreeMap::new(),
             samples: BTreeMap::new(),
         }
-    }
-
-    #[test]
-    fn load_sweep_excludes_cells_with_other_loads() {
-        let cells = [
-            cell("tcp", 0, 0, 1e3, 1e3),
-            cell("tcp", 2, 0, 5e2, 5e2),
-            cell("tcp", 0, 1, 7e2, 7e2),
-            cell("tcp", 1, 1, 4e2, 4e2),
-        ];
-        let sender = places(&cells, "sender_load");
-        assert_eq!(sender.len(), 1);
-        let loads: Vec<i64> = sender[0].cells.keys().copied().collect();
-        assert_eq!(loads, [0, 2]);
-        assert!(places(&cells, "link_load").is_empty());
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub fn html(run: &RunData) -> String {
     let view = View::new(run);
     let page = Page {
         title: title(&view),
-        incomplete: incomplete(run),
+        incomplete: incomplete(&view),
         verdict: verdict_summary::summarise(&view),
         legend: legend(&view),
         workloads: workload::sections(&view),
@@ -130,12 +130,12 @@ fn title(view: &View) -> String {
 }
 
 /// The banner of an incomplete run.
-fn incomplete(run: &RunData) -> Option<String> {
-    let Some(summary) = &run.summary else {
+fn incomplete(view: &View) -> Option<String> {
+    let trials = view.counted_trials().count();
+    let Some(summary) = &view.run.summary else {
         return Some(format!(
-            "This run was cut off before its summary was written: it has {} trials and no verdict. \
-             The sections below show those trials.",
-            run.trials.len()
+            "This run was cut off before its summary was written: it has {trials} trials and no \
+             verdict. The sections below show those trials."
         ));
     };
     let reason = quantity::clean(&summary.reason, 300);
@@ -144,11 +144,7 @@ fn incomplete(run: &RunData) -> Option<String> {
     } else {
         format!(" ({reason})")
     };
-    let kept = format!(
-        "{} complete blocks and {} trials",
-        summary.blocks,
-        run.trials.len()
-    );
+    let kept = format!("{} complete blocks and {trials} trials", summary.blocks);
     match summary.status {
         RunStatus::Complete => None,
         RunStatus::Interrupted => Some(format!(

@@ -25,6 +25,7 @@ struct TransportRow {
 struct CellText {
     median: String,
     range: String,
+    loss: String,
     ratio: String,
     kind: &'static str,
     sign: &'static str,
@@ -62,7 +63,8 @@ fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) ->
 
 fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText {
     let Some(estimate) = entry.estimate(metric) else {
-        let note = format!("no valid trial out of {}", entry.summary.trials_bad);
+        let reason = entry.missing.as_deref().unwrap_or("nothing was measured");
+        let note = format!("no result: {reason}");
         return CellText {
             note,
             ..CellText::default()
@@ -80,6 +82,7 @@ fn cell(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> CellText
             quantity::measure(metric, estimate.low),
             quantity::measure(metric, estimate.high)
         ),
+        loss: entry.loss().unwrap_or_default(),
         ratio: ratio.map(quantity::ratio).unwrap_or_default(),
         kind,
         sign,

@@ -64,10 +64,11 @@ pub(super) fn label(trial: &Trial) -> String {
         Status::Failed => ", failed",
         Status::Interrupted => ", interrupted",
     };
-    format!(
-        "{name}: {workload} {place}, block {}{control}{status}",
-        trial.block
-    )
+    let block = match trial.block {
+        0 => "pilot".to_owned(),
+        block => format!("block {block}"),
+    };
+    format!("{name}: {workload} {place}, {block}{control}{status}")
 }
 
 /// The series reduced to at most `points` points: means of adjacent points, at the time of the

@@ -10,6 +10,7 @@ use serde::Serialize;
 pub(super) struct Section {
     total: usize,
     good: usize,
+    pilots: usize,
     marked: Vec<MarkedTrialRow>,
     more: usize,
     ledger: Vec<LedgerRow>,
@@ -33,18 +34,19 @@ struct LedgerRow {
 const ROWS_MAX: usize = 200;
 
 pub(super) fn section(view: &View) -> Section {
-    let trials = &view.run.trials;
-    let marked: Vec<MarkedTrialRow> = view.marked_trials().map(row).collect();
-    let lossy = trials
-        .iter()
+    let marked = view.failed_pilots().chain(view.marked_trials());
+    let marked: Vec<MarkedTrialRow> = marked.map(row).collect();
+    let lossy = view
+        .counted_trials()
         .filter_map(|trial| Some((trial, trial.ledger.as_ref()?)));
     let lossy = lossy.filter(|(_, ledger)| ledger.delivered != ledger.sent || !balances(ledger));
     Section {
-        total: trials.len(),
-        good: trials
-            .iter()
+        total: view.counted_trials().count(),
+        good: view
+            .counted_trials()
             .filter(|trial| trial.status == Status::Ok)
             .count(),
+        pilots: view.run.trials.len() - view.counted_trials().count(),
         more: marked.len().saturating_sub(ROWS_MAX),
         marked: marked.into_iter().take(ROWS_MAX).collect(),
         ledger: lossy

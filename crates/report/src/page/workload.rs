@@ -18,6 +18,8 @@ pub(super) struct Section {
     explained: &'static str,
     measure: String,
     table: Table,
+    /// Contestants without any result here.
+    without: Vec<usize>,
     figures: Vec<Figure>,
     improvements: Vec<Improvement>,
     percentiles: Vec<Figure>,
@@ -52,10 +54,11 @@ pub(super) fn sections(view: &View) -> Vec<Section> {
 fn section(view: &View, setting: &Setting, place: usize) -> Section {
     Section {
         id: format!("w{place}"),
-        title: capital(&setting.title()),
+        title: capital(&view.title(setting)),
         explained: workload_description(&setting.workload),
         measure: phrasing::metric_noun(metric::primary(&setting.workload)),
         table: table(view, setting),
+        without: without(view, setting),
         figures: figures(view, setting),
         improvements: improvements(view, setting),
         percentiles: distributions(view, setting, "ns"),
@@ -63,6 +66,15 @@ fn section(view: &View, setting: &Setting, place: usize) -> Section {
         packets: distributions(view, setting, "B"),
         evidence: evidence(view, setting),
     }
+}
+
+fn without(view: &View, setting: &Setting) -> Vec<usize> {
+    let metric = metric::primary(&setting.workload);
+    let has_none = |contestant: &usize| {
+        let mut entries = setting.entries_of(*contestant);
+        entries.all(|entry| entry.estimate(metric).is_none())
+    };
+    (0..view.contestants.len()).filter(has_none).collect()
 }
 
 fn workload_description(workload: &str) -> &'static str {

@@ -1,13 +1,14 @@
 //! A run arranged for reports: contestants in a fixed order, cells grouped into settings.
 
 mod estimate;
+pub(crate) mod loads;
 mod setting;
 
 pub(crate) use estimate::geometric_mean;
 pub(crate) use setting::{Column, Entry, Setting};
 
-use crate::quantity;
-use results::{Cell, RunData, Status, Trial, Verdict};
+use crate::{phrasing, quantity};
+use results::{Cell, RunData, Status, Trial, Verdict, metric};
 use std::collections::BTreeMap;
 
 /// A run arranged for reports.
@@ -20,6 +21,8 @@ pub(crate) struct View<'a> {
     pub baseline: Option<usize>,
     /// One entry per workload and combination of factors other than transport and size.
     pub settings: Vec<Setting<'a>>,
+    /// Factors with one value in the whole run; said once.
+    shared: Cell,
 }
 
 /// A contestant of the race.
@@ -43,17 +46,37 @@ impl<'a> View<'a> {
             .iter()
             .position(|contestant| contestant.name == run.plan.baseline);
         let settings = setting::collect(run, &contestants);
+        let shared = shared(&settings);
         View {
             run,
             contestants,
             baseline,
             settings,
+            shared,
         }
     }
 
     /// A contestant's printable name.
     pub fn label(&self, contestant: usize) -> &str {
         &self.contestants[contestant].label
+    }
+
+    /// The factors that have one value in the whole run, as text; None without any.
+    pub fn shared_factors(&self) -> Option<String> {
+        let text = phrasing::other_factors(&self.shared);
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A cell without the factors of [`View::shared_factors`].
+    pub fn varied(&self, cell: &Cell) -> Cell {
+        let mut cell = cell.clone();
+        cell.0.retain(|name, _| !self.shared.0.contains_key(name));
+        cell
+    }
+
+    /// The title of a setting: its workload, and the factors that vary.
+    pub fn title(&self, setting: &Setting) -> String {
+        setting::title(&self.varied(&setting.cell))
     }
 
     /// Whether a contestant may lose messages, by its class; None if unknown.
@@ -67,9 +90,16 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The verdict on an entry's contestant, if any.
+    /// The verdict on an entry's contestant, if any. A sweep of loads in per cent of capacity has
+    /// one verdict, on its peak.
     pub fn verdict(&self, entry: &Entry, metric: &str) -> Option<&'a Verdict> {
         let contest = entry.cell.without(Cell::TRANSPORT);
+        let (contest, metric) = match (entry.is_share_of_capacity(), metric) {
+            (true, metric::DELIVERED_PER_S) => {
+                (contest.without(Cell::LOAD_PERCENT), metric::PEAK_PER_S)
+            }
+            _ => (contest, metric),
+        };
         let name = &self.contestants[entry.contestant].name;
         let summary = self.run.summary.as_ref()?;
         summary.verdicts.iter().find(|verdict| {
@@ -85,6 +115,8 @@ impl<'a> View<'a> {
             .filter(|baseline| *baseline != entry.contestant)?;
         let ratio = match self.verdict(entry, metric) {
             Some(verdict) => verdict.ratio,
+            // Each contestant was offered another rate.
+            None if entry.is_share_of_capacity() => return None,
             None => {
                 let base = setting.best_entry(baseline, &entry.column(), metric)?;
                 entry.estimate(metric)?.median / base.estimate(metric)?.median
@@ -93,11 +125,38 @@ impl<'a> View<'a> {
         ratio.is_finite().then_some(ratio)
     }
 
-    /// Trials that are invalid or were disturbed.
-    pub fn marked_trials(&self) -> impl Iterator<Item = &'a Trial> {
-        let trials = self.run.trials.iter();
-        trials.filter(|trial| trial.status != Status::Ok || !trial.disturbed.is_empty())
+    /// Every trial but the pilots: those that figures and sentences count.
+    pub fn counted_trials(&self) -> impl Iterator<Item = &'a Trial> {
+        self.run.trials.iter().filter(|trial| trial.block > 0)
     }
+
+    /// Counted trials that are invalid, were aborted or were disturbed.
+    pub fn marked_trials(&self) -> impl Iterator<Item = &'a Trial> {
+        let marked = |trial: &&Trial| trial.status != Status::Ok || !trial.disturbed.is_empty();
+        self.counted_trials().filter(marked)
+    }
+
+    /// Pilots that failed or were invalid.
+    pub fn failed_pilots(&self) -> impl Iterator<Item = &'a Trial> {
+        let trials = self.run.trials.iter();
+        trials.filter(|trial| trial.block == 0 && trial.status != Status::Ok)
+    }
+}
+
+/// The factors that all settings share, but for the workload and loads, which may be one of a sweep.
+fn shared(settings: &[Setting]) -> Cell {
+    let mut shared = match settings.first() {
+        Some(first) => first.cell.without(Cell::WORKLOAD),
+        None => Cell::default(),
+    };
+    let is_shared = |name: &String, value: &results::Factor| {
+        !loads::LOADS.iter().any(|(load, _)| load == name)
+            && settings
+                .iter()
+                .all(|setting| setting.cell.0.get(name) == Some(value))
+    };
+    shared.0.retain(|name, value| is_shared(name, value));
+    shared
 }
 
 fn contestants(run: &RunData) -> Vec<Contestant> {

@@ -2,7 +2,8 @@
 
 use super::{Contestant, estimate};
 use crate::{phrasing, quantity};
-use results::{Cell, CellSummary, Estimate, RunData, Status, Trial};
+use results::{Cell, CellSummary, Estimate, RunData, Status, Trial, metric};
+use stats::MissingResult;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,8 @@ pub(crate) struct Entry<'a> {
     pub summary: Cow<'a, CellSummary>,
     /// Its trials without controls and pilots.
     pub trials: Vec<&'a Trial>,
+    /// Why it has no result, cleaned; None when it has one.
+    pub missing: Option<String>,
 }
 
 /// A column of a setting's table: a size, or a mix of sizes.
@@ -38,20 +41,9 @@ pub(crate) struct Column {
 }
 
 /// Factors of the open-loop workload: offered messages per second, or per cent of capacity.
-const RATE_FACTORS: [&str; 2] = ["rate_per_s", "load_percent"];
+const RATE_FACTORS: [&str; 2] = [Cell::RATE, Cell::LOAD_PERCENT];
 
 impl<'a> Setting<'a> {
-    /// Its title: the workload with the other factors.
-    pub fn title(&self) -> String {
-        let rest = phrasing::other_factors(&self.cell);
-        let name = quantity::spaced(&self.workload);
-        match (name.is_empty(), rest.is_empty()) {
-            (true, _) => rest,
-            (false, true) => name,
-            (false, false) => format!("{name}, {rest}"),
-        }
-    }
-
     /// Its columns in ascending order.
     pub fn columns(&self) -> Vec<Column> {
         let mut columns: Vec<Column> = self.entries.iter().map(Entry::column).collect();
@@ -102,6 +94,34 @@ impl<'a> Setting<'a> {
         places.into_iter().any(|place| !seen.insert(place))
     }
 
+    /// Entries without a result, by contestant and reason: a sentence each.
+    pub fn missing(&self, label: impl Fn(usize) -> String) -> Vec<String> {
+        let mut groups: Vec<(usize, &str, Vec<String>)> = Vec::new();
+        for entry in &self.entries {
+            let Some(reason) = &entry.missing else {
+                continue;
+            };
+            let place = entry.column().label;
+            let same = |group: &&mut (usize, &str, Vec<String>)| {
+                group.0 == entry.contestant && group.1 == reason
+            };
+            match groups.iter_mut().find(same) {
+                Some(group) if group.2.contains(&place) => {}
+                Some(group) => group.2.push(place),
+                None => groups.push((entry.contestant, reason, vec![place])),
+            }
+        }
+        let all = self.columns().len();
+        let sentence = |(contestant, reason, places): (usize, &str, Vec<String>)| {
+            let at = match places.len() == all {
+                true => String::new(),
+                false => format!(" at {}", places.join(", ")),
+            };
+            format!("{}{at} has no result: {reason}", label(contestant))
+        };
+        groups.into_iter().map(sentence).collect()
+    }
+
     /// Whether any entry has the metric.
     pub fn has_metric(&self, metric: &str) -> bool {
         let mut entries = self.entries.iter();
@@ -120,10 +140,21 @@ impl<'a> Entry<'a> {
         Column { size, label }
     }
 
+    /// Whether its load is a share of the contestant's own capacity.
+    pub fn is_share_of_capacity(&self) -> bool {
+        self.cell.0.contains_key(Cell::LOAD_PERCENT)
+    }
+
     /// The estimate of a metric, if finite.
     pub fn estimate(&self, metric: &str) -> Option<Estimate> {
         let found = self.summary.metrics.get(metric).copied()?;
         found.median.is_finite().then_some(found)
+    }
+
+    /// The loss beside its rate, as text: `12 % lost`; None where nothing was lost.
+    pub fn loss(&self) -> Option<String> {
+        let lost = self.estimate(metric::LOSS_FRACTION)?.median;
+        (lost > 0.0).then(|| format!("{} lost", quantity::share(lost)))
     }
 
     /// Valid trials.
@@ -142,10 +173,27 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// A title: the workload with the other factors.
+pub(super) fn title(cell: &Cell) -> String {
+    let rest = phrasing::other_factors(cell);
+    let name = quantity::spaced(&cell.workload());
+    match (name.is_empty(), rest.is_empty()) {
+        (true, _) => rest,
+        (false, true) => name,
+        (false, false) => format!("{name}, {rest}"),
+    }
+}
+
 /// Groups the cells of a run into settings.
 pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<Setting<'a>> {
     let mut settings: Vec<Setting<'a>> = Vec::new();
-    for (cell, trials) in cells(run) {
+    let missing = stats::missing_results(&run.plan, &run.trials);
+    let cells = cells(run, &missing);
+    let reasons: BTreeMap<String, &str> = missing
+        .iter()
+        .map(|one| (key(&one.cell), one.reason.as_str()))
+        .collect();
+    for (cell, trials) in cells {
         let name = cell.transport();
         let Some(contestant) = contestants.iter().position(|c| c.name == name) else {
             continue;
@@ -163,12 +211,15 @@ pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<S
         settings[place].entries.push(Entry {
             contestant,
             summary: summary(run, &cell, &trials),
+            missing: reasons
+                .get(&key(&cell))
+                .map(|reason| quantity::clean(reason, 200)),
             cell,
             trials,
         });
     }
-    let order = |workload: &String| run.plan.workloads.iter().position(|w| w == workload);
-    settings.sort_by_key(|setting| order(&setting.workload).unwrap_or(usize::MAX));
+    let order = stats::CellOrder::of(&run.plan, &run.trials);
+    settings.sort_by(|a, b| order.compare(&a.cell, &b.cell));
     for setting in &mut settings {
         setting
             .entries
@@ -177,11 +228,12 @@ pub(super) fn collect<'a>(run: &'a RunData, contestants: &[Contestant]) -> Vec<S
     settings
 }
 
-/// Every cell with a trial or a summary, in the order of the first trial.
-fn cells(run: &RunData) -> Vec<(Cell, Vec<&Trial>)> {
-    let mut found: Vec<(Cell, Vec<&Trial>)> = Vec::new();
+/// Every cell with a trial or a summary, in the order of the first trial, and those that were to
+/// have one.
+fn cells<'a>(run: &'a RunData, missing: &[MissingResult]) -> Vec<(Cell, Vec<&'a Trial>)> {
+    let mut found: Vec<(Cell, Vec<&'a Trial>)> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    let mut place = |cell: &Cell, found: &mut Vec<(Cell, Vec<&Trial>)>| {
+    let mut place = |cell: &Cell, found: &mut Vec<(Cell, Vec<&'a Trial>)>| {
         *places.entry(key(cell)).or_insert_with(|| {
             found.push((cell.clone(), Vec::new()));
             found.len() - 1
@@ -193,6 +245,9 @@ fn cells(run: &RunData) -> Vec<(Cell, Vec<&Trial>)> {
     }
     for summary in run.summary.iter().flat_map(|summary| &summary.cells) {
         place(&summary.cell, &mut found);
+    }
+    for one in missing {
+        place(&one.cell, &mut found);
     }
     found
 }

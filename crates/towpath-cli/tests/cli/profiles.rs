@@ -112,10 +112,11 @@ fn profile_over_link_excludes_link_process() {
     }
     assert_eq!(said.code, 0, "{}", said.err);
     for words in [
-        "udp sender: CPU seconds",
+        "udp sender: CPU time of a message, ns",
         "udp receiver",
         "on the processor",
         "off the processor",
+        "100.0 %",
     ] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }

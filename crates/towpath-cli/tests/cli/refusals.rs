@@ -36,6 +36,33 @@ fn assert_refused_before_start(arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
+fn options_that_would_do_nothing_are_refused() {
+    let scratch = Scratch::new();
+    let trace = scratch.text("x.trace");
+    let capture = scratch.text("none/x.pcapng");
+    for (arguments, words) in [
+        (
+            &["tcp", "--trace", &trace][..],
+            &["--trace", "no contestant", "add xtp"][..],
+        ),
+        (
+            &["tcp", "--interface", "lo"],
+            &["--interface", "raw-ether", "omit it"],
+        ),
+        (
+            &["raw-ether", "--interface", "nosuch0"],
+            &["no interface 'nosuch0'", "ip link"],
+        ),
+        (
+            &["tcp", "--link", "rate=10mbit", "--capture", &capture],
+            &["its folder does not exist"],
+        ),
+    ] {
+        assert_refused_before_start(arguments, 2, words);
+    }
+}
+
+#[test]
 fn invalid_option_values_are_refused() {
     for (arguments, words) in [
         (

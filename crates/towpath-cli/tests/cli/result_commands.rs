@@ -119,6 +119,65 @@ fn all_result_commands_read_complete_result() {
 }
 
 #[test]
+fn equal_contestants_race_against_each_other() {
+    let scratch = Scratch::new();
+    let run = race(
+        &scratch,
+        "a",
+        &["tcp", "tcp", "--sizes", "64", "-w", "throughput"],
+    );
+    assert_eq!(run.plan.transports, ["tcp", "tcp#2"]);
+    for name in ["tcp", "tcp#2"] {
+        let own = crate::support::trials_of(&run, name);
+        assert!(own.iter().any(|trial| !trial.control), "{name}");
+    }
+    assert!(run.plan.options.contains_key("class.tcp#2"));
+    let verdicts = run.summary.expect("a summary").verdicts;
+    assert_eq!(verdicts[0].contestant, "tcp#2");
+    let said = towpath(&["show", &scratch.text("a")]);
+    assert!(said.out.contains("tcp#2"), "{}", said.out);
+}
+
+#[test]
+fn cut_off_trials_are_said_by_every_reader() {
+    let scratch = Scratch::new();
+    race(
+        &scratch,
+        "a",
+        &[
+            "tcp",
+            "udp",
+            "--sizes",
+            "64",
+            "-w",
+            "throughput",
+            "--blocks",
+            "4",
+        ],
+    );
+    let path = scratch.path("a").join("trials.jsonl");
+    let text = fs::read_to_string(&path).expect("trials");
+    let kept: Vec<&str> = text.lines().take(6).collect();
+    fs::write(&path, format!("{}\n{}", kept.join("\n"), &kept[0][..40])).expect("it is cut");
+    let folder = scratch.text("a");
+    let out = scratch.text("report.html");
+    let show = towpath(&["show", &folder]);
+    assert!(show.out.contains("trials.jsonl is cut off"), "{}", show.out);
+    for command in [
+        &["export", &folder][..],
+        &["report", &folder, "--out", &out],
+    ] {
+        let said = towpath(command);
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(
+            said.err.contains("trials.jsonl is cut off"),
+            "{command:?}: {}",
+            said.err
+        );
+    }
+}
+
+#[test]
 fn offered_load_sweep_prints_knee() {
     let scratch = Scratch::new();
     let arguments = [

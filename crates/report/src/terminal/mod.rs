@@ -1,9 +1,18 @@
-//! A run for a terminal: a table per setting, then the verdicts.
+//! A run for a terminal: a matrix per sweep of loads, a table per other setting, then the verdicts.
+//!
+//! * `loads` - matrices.
+//! * `verdicts` - sentences.
+//! * [`extra`] - further metrics in a table's cells.
+
+pub mod extra;
+mod loads;
+mod verdicts;
 
 use crate::quantity;
-use crate::verdict_summary::{self, VerdictLine};
-use crate::view::{Column, Setting, View};
+use crate::verdict_summary;
+use crate::view::{Column, Entry, Setting, View};
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use extra::Extra;
 use results::{RunData, metric};
 
 /// Invisible characters that mark colour changes until table widths are known. Names from files
@@ -20,18 +29,29 @@ const WIDTH_MIN: usize = 40;
 const LABEL_WIDTH: usize = 24;
 
 /// A run as text of at most `width` columns if possible: for each setting a table of medians with
-/// the ratio to the baseline, then the verdicts. `colour` adds ANSI colours.
-pub fn table(run: &RunData, colour: bool, width: usize) -> String {
+/// the ratio to the baseline, then the verdicts. `colour` adds ANSI colours, `extras` further
+/// metrics below each median.
+pub fn table(run: &RunData, colour: bool, width: usize, extras: &[Extra]) -> String {
     let view = View::new(run);
     let width = width.max(WIDTH_MIN);
+    let sweeps = view.load_sweeps();
     let mut text = String::new();
-    for setting in &view.settings {
-        let heading = heading(&view, setting);
-        text.push_str(&format!("{BOLD}{heading}{PLAIN}\n"));
-        text.push_str(&tables(&view, setting, width));
+    if let Some(shared) = view.shared_factors() {
+        text.push_str(&wrap(&format!("All with {shared}."), width, 2));
         text.push('\n');
     }
-    text.push_str(&verdicts(&view, width));
+    text.push_str(&loads::matrices(&view, &sweeps, width, extras));
+    let others = view.settings.iter();
+    for setting in others.filter(|setting| !view.is_swept(setting, &sweeps)) {
+        let heading = heading(&view, setting);
+        text.push_str(&format!("{BOLD}{heading}{PLAIN}\n"));
+        text.push_str(&tables(&view, setting, width, extras));
+        for line in setting.missing(|contestant| view.label(contestant).to_owned()) {
+            text.push_str(&wrap(&line, width, 2));
+        }
+        text.push('\n');
+    }
+    text.push_str(&verdicts::text(&view, width));
     paint(&text, colour)
 }
 
@@ -44,23 +64,26 @@ fn heading(view: &View, setting: &Setting) -> String {
         "less"
     };
     let baseline = view.baseline.map_or("", |baseline| view.label(baseline));
-    let ratio = if baseline.is_empty() {
+    let ratio = if baseline.is_empty() || view.contestants.len() < 2 {
         String::new()
     } else {
         format!("; ratio to {baseline}")
     };
-    format!("{}: {label}, {better} is better{ratio}", setting.title())
+    format!(
+        "{}: {label}, {better} is better{ratio}",
+        view.title(setting)
+    )
 }
 
 /// The setting's table, split into several when the sizes do not fit side by side.
-fn tables(view: &View, setting: &Setting, width: usize) -> String {
+fn tables(view: &View, setting: &Setting, width: usize, extras: &[Extra]) -> String {
     let columns = setting.columns();
     let mut parts = 1;
     loop {
         let chunk = columns.len().div_ceil(parts).max(1);
         let drawn: Vec<String> = columns
             .chunks(chunk)
-            .map(|columns| table_part(view, setting, columns))
+            .map(|columns| table_part(view, setting, columns, extras))
             .collect();
         let widest = drawn
             .iter()
@@ -74,11 +97,17 @@ fn tables(view: &View, setting: &Setting, width: usize) -> String {
     }
 }
 
-fn table_part(view: &View, setting: &Setting, columns: &[Column]) -> String {
+/// A table with a line below its header.
+fn new_table() -> Table {
     let mut table = Table::new();
     let rule = LineStyle::none().fill('\u{2500}').junction('\u{2500}');
     table.load_style(TableStyle::new().header_separator(rule));
     table.set_content_arrangement(ContentArrangement::Disabled);
+    table
+}
+
+fn table_part(view: &View, setting: &Setting, columns: &[Column], extras: &[Extra]) -> String {
+    let mut table = new_table();
     let mut header = vec![Cell::new("")];
     for column in columns {
         header.push(Cell::new(&column.label).set_alignment(CellAlignment::Right));
@@ -87,31 +116,54 @@ fn table_part(view: &View, setting: &Setting, columns: &[Column]) -> String {
     table.set_header(header);
     for contestant in 0..view.contestants.len() {
         if setting.entries_of(contestant).next().is_some() {
-            table.add_row(row(view, setting, contestant, columns));
+            table.add_row(row(view, setting, contestant, columns, extras));
         }
     }
     format!("{}\n", table.trim_fmt())
 }
 
-fn row(view: &View, setting: &Setting, contestant: usize, columns: &[Column]) -> Vec<Cell> {
+fn row(
+    view: &View,
+    setting: &Setting,
+    contestant: usize,
+    columns: &[Column],
+    extras: &[Extra],
+) -> Vec<Cell> {
     let metric = metric::primary(&setting.workload);
     let mut cells = vec![Cell::new(folded(view.label(contestant)))];
     for column in columns {
         let entry = setting.best_entry(contestant, column, metric);
-        let value = entry.and_then(|entry| entry.estimate(metric));
-        let value = value.map_or(quantity::MISSING.into(), |e| {
-            quantity::measure(metric, e.median)
-        });
+        let value = value_text(entry, metric, extras);
         cells.push(Cell::new(value).set_alignment(CellAlignment::Right));
-        let kind = entry.and_then(|entry| view.verdict(entry, metric));
-        let kind = kind.map_or("", |verdict| verdict_summary::kind(verdict.kind).0);
-        let ratio = entry.and_then(|entry| view.ratio(setting, entry, metric));
-        let text = ratio
-            .map(|ratio| ratio_text(ratio, kind))
-            .unwrap_or_default();
-        cells.push(Cell::new(text));
+        cells.push(Cell::new(
+            entry
+                .map(|entry| ratio_of(view, setting, entry, metric))
+                .unwrap_or_default(),
+        ));
     }
     cells
+}
+
+/// The median, what was lost, and the extras, a line each.
+fn value_text(entry: Option<&Entry>, metric: &str, extras: &[Extra]) -> String {
+    let estimate = entry.and_then(|entry| entry.estimate(metric));
+    let (Some(entry), Some(estimate)) = (entry, estimate) else {
+        return quantity::MISSING.into();
+    };
+    let mut lines = vec![quantity::measure(metric, estimate.median)];
+    lines.extend(entry.loss());
+    lines.extend(extras.iter().filter_map(|extra| extra.text(entry)));
+    lines.join("\n")
+}
+
+/// The ratio to the baseline with the sign of its verdict.
+fn ratio_of(view: &View, setting: &Setting, entry: &Entry, metric: &str) -> String {
+    let kind = view.verdict(entry, metric);
+    let kind = kind.map_or("", |verdict| verdict_summary::kind(verdict.kind).0);
+    let ratio = view.ratio(setting, entry, metric);
+    ratio
+        .map(|ratio| ratio_text(ratio, kind))
+        .unwrap_or_default()
 }
 
 /// A label in lines of at most [`LABEL_WIDTH`], broken between its options.
@@ -139,36 +191,6 @@ fn ratio_text(ratio: f64, kind: &str) -> String {
         "equal" => format!("{text} ="),
         _ => text,
     }
-}
-
-fn verdicts(view: &View, width: usize) -> String {
-    let findings = verdict_summary::summarise(view);
-    let mut text = String::new();
-    for line in &findings.headline {
-        text.push_str(&wrap(&format!("{BOLD}{line}{PLAIN}"), width, 0));
-    }
-    for contest in &findings.contests {
-        let VerdictLine {
-            kind,
-            sign,
-            text: words,
-        } = &contest.leader;
-        let colour = match *kind {
-            "faster" => GREEN,
-            "slower" => RED,
-            _ => PLAIN,
-        };
-        let place = format!("{} {}", contest.workload, contest.place);
-        let line = format!("{colour}{sign}{PLAIN} {}: {words}", place.trim());
-        text.push_str(&wrap(&line, width, 2));
-    }
-    for line in &findings.confidence {
-        text.push_str(&wrap(line, width, 0));
-    }
-    for line in &findings.warnings {
-        text.push_str(&wrap(&format!("! {line}"), width, 2));
-    }
-    text
 }
 
 /// Breaks a line at spaces; lines after the first are indented.

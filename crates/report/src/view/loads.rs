@@ -1,0 +1,160 @@
+//! Sweeps of a load: cells that differ in nothing else but the transport.
+
+use super::{Entry, Setting, View};
+use crate::{phrasing, quantity};
+use results::{Cell, Factor};
+
+/// Factors that are loads, with their description.
+pub(crate) const LOADS: [(&str, &str); 5] = [
+    ("sender_load", "load on the sending host"),
+    ("receiver_load", "load on the receiving host"),
+    ("link_load", "load on the link"),
+    (Cell::LOAD_PERCENT, "offered load, % of its own capacity"),
+    (Cell::RATE, "offered load, messages a second"),
+];
+
+/// Cells that differ only in transport and one load.
+pub(crate) struct LoadSweep<'v> {
+    /// Workload, size and other factors.
+    pub title: String,
+    /// What the load is.
+    pub load: &'static str,
+    /// The factor.
+    pub factor: &'static str,
+    /// The workload.
+    pub workload: String,
+    /// Values of the load, ascending, each with the cells there and their settings.
+    pub steps: Vec<Step<'v>>,
+}
+
+/// One value of a load.
+pub(crate) struct Step<'v> {
+    /// The load.
+    pub load: f64,
+    /// Its cells.
+    pub entries: Vec<(&'v Setting<'v>, &'v Entry<'v>)>,
+}
+
+impl Step<'_> {
+    /// Its heading: `30`, `10 k`.
+    pub fn label(&self) -> String {
+        match self.load {
+            load if load >= 10_000.0 => quantity::si(load, ""),
+            load => quantity::short(load),
+        }
+    }
+}
+
+impl<'v> LoadSweep<'v> {
+    /// The cell of a contestant at a step.
+    pub fn entry(
+        &self,
+        step: usize,
+        contestant: usize,
+    ) -> Option<(&'v Setting<'v>, &'v Entry<'v>)> {
+        let mut entries = self.steps[step].entries.iter();
+        entries
+            .find(|(_, entry)| entry.contestant == contestant)
+            .copied()
+    }
+
+    /// Contestants that take part, ascending.
+    pub fn contestants(&self) -> Vec<usize> {
+        let entries = self.steps.iter().flat_map(|step| &step.entries);
+        let mut all: Vec<usize> = entries.map(|(_, entry)| entry.contestant).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+impl View<'_> {
+    /// The sweeps of each load with every other load zero, in the order of the plan.
+    pub fn load_sweeps(&self) -> Vec<LoadSweep<'_>> {
+        let factors = LOADS.iter();
+        factors
+            .flat_map(|(factor, load)| self.sweeps_of(factor, load))
+            .collect()
+    }
+
+    fn sweeps_of(&self, factor: &'static str, load: &'static str) -> Vec<LoadSweep<'_>> {
+        let mut sweeps: Vec<LoadSweep> = Vec::new();
+        for (setting, entry) in self.entries() {
+            let Some(value) = load_of(&entry.cell, factor) else {
+                continue;
+            };
+            if LOADS
+                .iter()
+                .any(|(name, _)| *name != factor && other_load(&entry.cell, name))
+            {
+                continue;
+            }
+            let title = self.sweep_title(&entry.cell);
+            let at = sweeps.iter().position(|sweep| sweep.title == title);
+            let at = at.unwrap_or_else(|| {
+                sweeps.push(LoadSweep {
+                    workload: entry.cell.workload(),
+                    steps: Vec::new(),
+                    title,
+                    load,
+                    factor,
+                });
+                sweeps.len() - 1
+            });
+            let steps = &mut sweeps[at].steps;
+            match steps.iter_mut().find(|step| step.load == value) {
+                Some(step) => step.entries.push((setting, entry)),
+                None => steps.push(Step {
+                    load: value,
+                    entries: vec![(setting, entry)],
+                }),
+            }
+        }
+        sweeps.retain(|sweep| sweep.steps.len() > 1);
+        for sweep in &mut sweeps {
+            sweep.steps.sort_by(|a, b| a.load.total_cmp(&b.load));
+        }
+        sweeps
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&Setting<'_>, &Entry<'_>)> {
+        let settings = self.settings.iter();
+        settings.flat_map(|setting| setting.entries.iter().map(move |entry| (setting, entry)))
+    }
+
+    fn sweep_title(&self, cell: &Cell) -> String {
+        let rest = LOADS
+            .iter()
+            .fold(cell.without(Cell::TRANSPORT), |rest, (name, _)| {
+                rest.without(name)
+            });
+        let place = phrasing::place(&self.varied(&rest));
+        let title = format!("{} {place}", quantity::spaced(&rest.workload()));
+        title.trim().to_owned()
+    }
+
+    /// Whether all cells of a setting stand in one of the sweeps.
+    pub fn is_swept(&self, setting: &Setting, sweeps: &[LoadSweep]) -> bool {
+        let covered = |entry: &Entry| {
+            let mut steps = sweeps.iter().flat_map(|sweep| &sweep.steps);
+            steps.any(|step| {
+                step.entries
+                    .iter()
+                    .any(|(_, other)| std::ptr::eq(*other, entry))
+            })
+        };
+        setting.entries.iter().all(covered)
+    }
+}
+
+fn load_of(cell: &Cell, factor: &str) -> Option<f64> {
+    match cell.0.get(factor)? {
+        Factor::Integer(value) => Some(*value as f64),
+        Factor::Number(value) if value.is_finite() => Some(*value),
+        _ => None,
+    }
+}
+
+fn other_load(cell: &Cell, name: &str) -> bool {
+    load_of(cell, name).is_some_and(|load| load != 0.0)
+}

@@ -1,0 +1,121 @@
+//! Arguments of a race that are refused before anything starts, and what is said of a race whose
+//! baseline has no result.
+
+use crate::CliError;
+use crate::args::RaceArgs;
+use crate::contestants::transport_names;
+use results::{Cell, RunData, Status};
+use std::path::Path;
+
+/// Refuses what would fail only after a while, and options that would do nothing.
+///
+/// # Errors
+///
+/// Names the option and the remedy.
+pub(crate) fn check(args: &RaceArgs) -> Result<(), CliError> {
+    if let Some(path) = &args.trace {
+        check_trace(path)?;
+    }
+    check_out(args)?;
+    check_capture(args)?;
+    check_unused(args)
+}
+
+/// Refuses `--trace` and `--interface` where no contestant uses them, and an interface that is not
+/// there.
+fn check_unused(args: &RaceArgs) -> Result<(), CliError> {
+    let names = transport_names(args);
+    if args.trace.is_some() && !names.iter().any(|name| name.starts_with("xtp")) {
+        return Err(CliError::usage(
+            "--trace records packets of XTP, and no contestant is one; add xtp, or omit it",
+        ));
+    }
+    let Some(interface) = &args.interface else {
+        return Ok(());
+    };
+    if !names.iter().any(|name| name.ends_with("-ether")) {
+        return Err(CliError::usage(
+            "--interface is for raw-ether and xtp-ether, and no contestant is one; add one of \
+             them, or omit it",
+        ));
+    }
+    // Over a link it is one of the testbed's, which do not exist yet.
+    let is_here = Path::new("/sys/class/net").join(interface).exists();
+    if args.environment.link.is_empty() && !is_here {
+        return Err(CliError::usage(format!(
+            "there is no interface '{interface}' here; `ip link` lists them"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a folder with content, before the machine is looked at.
+fn check_out(args: &RaceArgs) -> Result<(), CliError> {
+    let Some(out) = &args.out else {
+        return Ok(());
+    };
+    let used = std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some());
+    match used {
+        true => Err(CliError::failed(results::WriteError::Exists(out.clone()))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a capture into a folder that does not exist, before the link is calibrated.
+fn check_capture(args: &RaceArgs) -> Result<(), CliError> {
+    let Some(target) = &args.environment.capture else {
+        return Ok(());
+    };
+    let path = &target.path;
+    let parent = Path::new(path).parent();
+    let parent = parent.filter(|parent| !parent.as_os_str().is_empty());
+    match parent.is_some_and(|parent| !parent.is_dir()) {
+        true => Err(CliError::usage(format!(
+            "--capture {path}: its folder does not exist; create it, or name another"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses a trace path that cannot be created.
+fn check_trace(path: &Path) -> Result<(), CliError> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    let trouble = if path.to_str().is_none() {
+        "its name is not UTF-8"
+    } else if path.exists() {
+        "it exists; remove it"
+    } else if parent.is_some_and(|parent| !parent.is_dir()) {
+        "its folder does not exist; create it"
+    } else {
+        return Ok(());
+    };
+    Err(CliError::usage(format!(
+        "--trace {}: {trouble}, or name another",
+        path.display()
+    )))
+}
+
+/// Refuses to call a race a success whose baseline has no result anywhere.
+///
+/// # Errors
+///
+/// Names the baseline, and why it has none.
+pub(crate) fn check_baseline(path: &Path) -> Result<(), CliError> {
+    let run = RunData::read(path).map_err(CliError::failed)?;
+    let baseline = &run.plan.baseline;
+    let is_own = |cell: &Cell| cell.transport() == *baseline;
+    let mut counted = run.trials.iter().filter(|trial| trial.block > 0);
+    if counted.any(|trial| trial.status == Status::Ok && is_own(&trial.cell)) {
+        return Ok(());
+    }
+    let missing = stats::missing_results(&run.plan, &run.trials);
+    let reason = missing.into_iter().find(|one| is_own(&one.cell));
+    let reason = reason.map_or("it did not run".into(), |one| one.reason);
+    Err(CliError::failed(format!(
+        "the baseline {baseline} has no result, so nothing was judged: {reason}; choose another \
+         with --baseline; the other results are kept in {}",
+        path.display()
+    )))
+}
