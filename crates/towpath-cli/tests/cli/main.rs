@@ -13,11 +13,13 @@
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
+//! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
 mod doctor_paths;
 mod help_and_output;
+mod hostile_files;
 mod interruptions;
 mod links;
 mod options;
