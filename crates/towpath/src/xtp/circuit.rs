@@ -1,5 +1,6 @@
 //! The circuit: what the user holds of one association.
 
+use super::timeout::finite;
 use driver::CircuitStatus;
 use engine::{Address, AssociationId};
 use engine_xtp::{RateLimit, Xtp};
@@ -63,7 +64,7 @@ impl Circuit {
     /// `BrokenPipe` when the circuit has ended.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.inner.send(message, limit)
+        self.inner.send(message, finite(limit))
     }
 
     /// [`send`](Circuit::send) without waiting.
@@ -89,7 +90,7 @@ impl Circuit {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            let end = *end.get_or_insert_with(|| Instant::now() + finite(limit));
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -107,7 +108,7 @@ impl Circuit {
     /// `TimedOut`, or `ConnectionReset` when the circuit failed.
     #[inline]
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        self.inner.recv(buffer, limit)
+        self.inner.recv(buffer, finite(limit))
     }
 
     /// [`recv`](Circuit::recv) without waiting.
@@ -127,7 +128,7 @@ impl Circuit {
     ///
     /// Those of [`recv`](Circuit::recv).
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
-        self.inner.recv_all(buffer, limit)
+        self.inner.recv_all(buffer, finite(limit))
     }
 
     /// Sends one message with tags of eight octets, opaque to XTP
@@ -153,7 +154,7 @@ impl Circuit {
             let text = "XTP 4.0 has no tag behind a message; choose dialect=3.6, 3.5 or 3.3";
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
-        let sent = self.inner.send(&whole, limit);
+        let sent = self.inner.send(&whole, finite(limit));
         if self.inner.position() == start {
             self.inner.command(|engine, _| {
                 engine.untag(id, start);
@@ -175,7 +176,7 @@ impl Circuit {
         limit: Duration,
     ) -> io::Result<Option<(Tags, usize)>> {
         let mut whole = vec![0; buffer.len() + 2 * TAG_LEN];
-        let Some(len) = self.inner.recv(&mut whole, limit)? else {
+        let Some(len) = self.inner.recv(&mut whole, finite(limit))? else {
             return Ok(None);
         };
         let (begins, ends) = (self.inner.is_tagged(), self.inner.is_end_tagged());
@@ -242,7 +243,7 @@ impl Circuit {
     ///
     /// `TimedOut` or `ConnectionRefused`.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        self.inner.drain(limit)
+        self.inner.drain(finite(limit))
     }
 
     /// Ends this direction and waits up to `limit` until the peer has acknowledged all of it.
@@ -252,7 +253,7 @@ impl Circuit {
     /// Those of [`drain`](Circuit::drain).
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
         self.inner.finish()?;
-        self.inner.drain(limit)
+        self.inner.drain(finite(limit))
     }
 
     /// Aborts both directions and notifies the peer; data in flight are lost.
