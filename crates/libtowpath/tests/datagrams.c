@@ -117,6 +117,45 @@ static void test_flags(int fd, struct sockaddr_in server)
     check(recv(fd, buffer, 4, MSG_DONTWAIT) < 0 && errno == EAGAIN, "the rest is dropped");
 }
 
+/* As many parts as POSIX allows, and one more. */
+static void test_most_parts(int fd, struct sockaddr_in server)
+{
+    enum { MOST = 1024 };
+    static char octets[2 * MOST], got[2 * MOST];
+    static struct iovec out[MOST + 1], in[MOST + 1];
+    volatile int negative = -1;
+    for (int at = 0; at <= MOST; at++) {
+        out[at] = (struct iovec){octets + 2 * at * (at < MOST), 2};
+        in[at] = (struct iovec){got + 2 * at * (at < MOST), 2};
+    }
+    for (unsigned at = 0; at < sizeof octets; at++)
+        octets[at] = 'a' + at % 23;
+    struct msghdr message = {.msg_name = &server, .msg_namelen = sizeof server,
+                             .msg_iov = out, .msg_iovlen = MOST};
+    check(sendmsg(fd, &message, 0) == sizeof octets, "sendmsg of 1024 parts");
+    await_readable(fd);
+    message = (struct msghdr){.msg_iov = in, .msg_iovlen = MOST};
+    check(recvmsg(fd, &message, 0) == sizeof got, "recvmsg of 1024 parts");
+    check(memcmp(octets, got, sizeof got) == 0, "all parts");
+    message.msg_iovlen = MOST + 1;
+    errno = 0;
+    check(recvmsg(fd, &message, MSG_DONTWAIT) < 0 && errno == EMSGSIZE, "recvmsg of 1025 parts");
+    errno = 0;
+    check(sendmsg(fd, &message, 0) < 0 && errno == EMSGSIZE, "sendmsg of 1025 parts");
+    errno = 0;
+    check(readv(fd, in, MOST + 1) < 0 && errno == EINVAL, "readv of 1025 parts");
+    errno = 0;
+    check(writev(fd, in, MOST + 1) < 0 && errno == EINVAL, "writev of 1025 parts");
+    check(sendto(fd, "kept", 4, 0, (struct sockaddr *)&server, sizeof server) == 4, "sendto");
+    await_readable(fd);
+    errno = 0;
+    check(readv(fd, in, negative) < 0 && errno == EINVAL, "readv of -1 parts");
+    errno = 0;
+    check(writev(fd, in, negative) < 0 && errno == EINVAL, "writev of -1 parts");
+    check(readv(fd, in, 0) == 0, "readv of no parts");
+    check(recv(fd, got, sizeof got, 0) == 4, "the datagram is still there");
+}
+
 /* Messages in several parts, and calls without addresses on a connected socket. */
 static void test_iovecs(int fd, struct sockaddr_in server)
 {
@@ -198,6 +237,7 @@ static void run_client(int port)
     int fd = bound_socket(&own);
     test_options(fd);
     test_sendto(fd, server);
+    test_most_parts(fd, server);
     test_flags(fd, server);
     test_iovecs(fd, server);
     test_peer_filter(fd, own);

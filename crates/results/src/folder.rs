@@ -1,9 +1,10 @@
 //! The folder of a run.
 
+use crate::bounded_file::{BoundedLines, open_regular, read_text};
 use crate::{Machine, Plan, Summary, Trial};
 use serde::Serialize;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// A run's folder being written.
@@ -60,6 +61,17 @@ pub enum ReadError {
         /// Why.
         source: io::Error,
     },
+    /// More trials than are read.
+    #[error(
+        "{path} holds more than {TRIALS_MAX} trials or {octets_max_mib} MiB of them; \
+         if it is your own, set {TRIALS_MIB_VARIABLE}, or split it into folders of fewer trials"
+    )]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// The limit on memory, in MiB.
+        octets_max_mib: usize,
+    },
     /// The content of a file is invalid.
     #[error("{path} is damaged: {what}; restore it from a copy, or race again")]
     Damaged {
@@ -70,8 +82,30 @@ pub enum ReadError {
     },
 }
 
-/// Most bytes of a trial's line: a histogram is below 1 MiB, a series below 1 MiB.
-const LINE_MAX: usize = 16 << 20;
+// What reading a folder takes at most, whatever is in it. JSON grows at most about tenfold when it is
+// parsed (`"a":1,` becomes an entry of a map), so one file at a time takes 160 MiB, and the trials
+// that are kept 128 MiB: with them, no parsed file is large.
+
+/// Most octets of `plan.toml`; one with every option set has below 10 KiB.
+const PLAN_OCTETS_MAX: u64 = 256 << 10;
+
+/// Most octets of `machine.json`: about 20 KiB a host, 64 hosts at most.
+const MACHINE_OCTETS_MAX: u64 = 2 << 20;
+
+/// Most octets of `summary.json`: about 300 an estimate, so 25,000 estimates.
+const SUMMARY_OCTETS_MAX: u64 = 8 << 20;
+
+/// Most octets of a trial's line: a full histogram has 600 KiB, a series of 1,000 slices 40 KiB.
+const LINE_OCTETS_MAX: usize = 4 << 20;
+
+/// Most trials: 100,000 trials of a second take more than a day.
+const TRIALS_MAX: usize = 100_000;
+
+/// Most octets that all trials take in memory.
+const TRIALS_OCTETS_MAX: usize = 128 << 20;
+
+/// Environment variable that replaces [`TRIALS_OCTETS_MAX`], in MiB, for a long race of one's own.
+const TRIALS_MIB_VARIABLE: &str = "TOWPATH_TRIALS_MIB";
 
 impl RunFolder {
     /// Creates the folder (and its parents) and writes plan and machine.
@@ -136,7 +170,7 @@ impl RunData {
     /// When a file but `summary.json` is missing, or any is damaged. The last line of the trials
     /// may be truncated when a run was killed; it is ignored.
     pub fn read(folder: &Path) -> Result<RunData, ReadError> {
-        let plan_text = read_text(folder, "plan.toml")?;
+        let plan_text = read_file(folder, "plan.toml", PLAN_OCTETS_MAX)?;
         let plan: Plan = toml::from_str(&plan_text).map_err(|error| {
             damaged(
                 folder.join("plan.toml").display(),
@@ -145,11 +179,11 @@ impl RunData {
         })?;
         plan.check()
             .map_err(|error| damaged(folder.join("plan.toml").display(), error))?;
-        let machine_text = read_text(folder, "machine.json")?;
+        let machine_text = read_file(folder, "machine.json", MACHINE_OCTETS_MAX)?;
         let machine = serde_json::from_str(&machine_text)
             .map_err(|error| damaged(folder.join("machine.json").display(), error))?;
         let summary_path = folder.join("summary.json");
-        let summary = match fs::read_to_string(&summary_path) {
+        let summary = match read_text(&summary_path, SUMMARY_OCTETS_MAX) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(folder, "summary.json", error)),
             Ok(text) => Some(
@@ -186,26 +220,38 @@ impl RunData {
 
 fn read_trials(folder: &Path) -> Result<Vec<Trial>, ReadError> {
     let path = folder.join("trials.jsonl");
-    let file = File::open(&path).map_err(|error| unreadable(folder, "trials.jsonl", error))?;
-    let mut reader = BufReader::new(file);
+    let refused = |error| unreadable(folder, "trials.jsonl", error);
+    let file = open_regular(&path).map_err(refused)?;
+    let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
     let mut trials = Vec::new();
-    let mut line = Vec::new();
-    for number in 1.. {
-        line.clear();
-        let read = io::Read::take(&mut reader, LINE_MAX as u64).read_until(b'\n', &mut line);
-        let read = read.map_err(|error| unreadable(folder, "trials.jsonl", error))?;
-        if read == 0 || !line.ends_with(b"\n") && read < LINE_MAX {
+    let (mut held_octets, octets_max) = (0, trials_octets_max());
+    while let Some(line) = lines.next_line().map_err(refused)? {
+        if !line.ends_with(b"\n") {
             break;
         }
-        let trial = serde_json::from_slice(&line)
-            .map_err(|error| damaged(format!("{}:{number}", path.display()), error))?;
+        let place = || format!("{}:{}", path.display(), trials.len() + 1);
+        let trial: Trial = serde_json::from_slice(line).map_err(|error| damaged(place(), error))?;
+        held_octets += trial.held_octets();
+        if trials.len() == TRIALS_MAX || held_octets > octets_max {
+            return Err(ReadError::TooLarge {
+                path,
+                octets_max_mib: octets_max >> 20,
+            });
+        }
         trials.push(trial);
     }
     Ok(trials)
 }
 
-fn read_text(folder: &Path, name: &str) -> Result<String, ReadError> {
-    fs::read_to_string(folder.join(name)).map_err(|error| unreadable(folder, name, error))
+/// Octets that trials may take in memory.
+fn trials_octets_max() -> usize {
+    let set = std::env::var(TRIALS_MIB_VARIABLE).ok();
+    let mib = set.and_then(|text| text.parse::<usize>().ok());
+    mib.map_or(TRIALS_OCTETS_MAX, |mib| mib.saturating_mul(1 << 20))
+}
+
+fn read_file(folder: &Path, name: &str, octets_max: u64) -> Result<String, ReadError> {
+    read_text(&folder.join(name), octets_max).map_err(|error| unreadable(folder, name, error))
 }
 
 fn unreadable(folder: &Path, name: &str, source: io::Error) -> ReadError {

@@ -23,6 +23,9 @@ pub enum HistogramError {
     /// Not HDR V2.
     #[error("the histogram is not HDR V2: {0}")]
     Hdr(String),
+    /// Finer than any histogram of this program.
+    #[error("the histogram claims {0} significant digits, more than the limit of {DIGITS_MAX}")]
+    TooFine(u32),
     /// Longer than any histogram of this program.
     #[error("the histogram is {0} characters long, more than the limit of {LEN_MAX}")]
     TooLong(usize),
@@ -31,6 +34,14 @@ pub enum HistogramError {
 /// Most characters of an encoded histogram. A full one of [`new_histogram`] has about 50,000 counts
 /// of at most 9 bytes, a third more in base64.
 const LEN_MAX: usize = 1 << 20;
+
+/// Most significant digits. With three a histogram has 2,048 counts and 1,024 more for each doubling of
+/// its range, so at most 450 KiB whatever its bounds; with five it may have 50 MiB.
+const DIGITS_MAX: u32 = 3;
+
+/// Where the header of V2 has the number of significant digits: behind cookie, length of the counts
+/// and normalising offset, of four octets each.
+const DIGITS_AT: usize = 12;
 
 /// An empty histogram for delays: 1 ns to 60 s, three significant digits, never resized.
 pub fn new_histogram() -> hdrhistogram::Histogram<u64> {
@@ -67,6 +78,12 @@ impl Histogram {
             return Err(HistogramError::TooLong(self.hdr_v2.len()));
         }
         let bytes = STANDARD.decode(&self.hdr_v2)?;
+        // Looked at before the decoder takes memory for what the header claims.
+        let header = bytes.get(DIGITS_AT..).and_then(<[u8]>::first_chunk);
+        let digits = header.map_or(0, |octets| u32::from_be_bytes(*octets));
+        if digits > DIGITS_MAX {
+            return Err(HistogramError::TooFine(digits));
+        }
         Deserializer::new()
             .deserialize(&mut bytes.as_slice())
             .map_err(|error| HistogramError::Hdr(format!("{error:?}")))
@@ -85,6 +102,25 @@ mod tests {
         }
         let encoded = Histogram::encode(&histogram, "ns").expect("it encodes");
         assert_eq!(encoded.decode().expect("it decodes"), histogram);
+    }
+
+    #[test]
+    fn decode_header_with_five_digits_is_refused() {
+        let fine = hdrhistogram::Histogram::new_with_bounds(1, u64::MAX, 5).expect("bounds");
+        let encoded = Histogram::encode(&fine, "ns").expect("it encodes");
+        let refused = encoded.decode();
+        assert!(
+            matches!(refused, Err(HistogramError::TooFine(5))),
+            "{refused:?}"
+        );
+        let coarse = hdrhistogram::Histogram::new_with_bounds(1, u64::MAX, 3).expect("bounds");
+        let encoded = Histogram::encode(&coarse, "ns").expect("it encodes");
+        let decoded = encoded.decode().expect("its memory is bounded");
+        assert!(
+            decoded.distinct_values() < 60_000,
+            "{}",
+            decoded.distinct_values()
+        );
     }
 
     #[test]

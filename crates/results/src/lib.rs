@@ -12,6 +12,7 @@
 //! `docs/schema/`; new factors, metrics and evidence are new keys of maps and do not change it.
 #![forbid(unsafe_code)]
 
+pub mod bounded_file;
 mod cell;
 mod folder;
 mod histogram;

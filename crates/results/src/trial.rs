@@ -1,6 +1,6 @@
 //! Trials: what was measured.
 
-use crate::{Cell, Histogram};
+use crate::{Cell, Factor, Histogram};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -51,6 +51,40 @@ pub struct Trial {
     /// Options as they took effect, read back, by `side.name`, e.g. `sender.congestion`.
     #[serde(default)]
     pub effective: BTreeMap<String, String>,
+}
+
+/// What an entry of a map takes beside its text: a slot in a node at least half full, and two
+/// allocations.
+const ENTRY_OCTETS: usize = 128;
+
+impl Trial {
+    /// About how many octets it takes in memory.
+    pub(crate) fn held_octets(&self) -> usize {
+        let numbers = self.metrics.keys().chain(self.evidence.keys());
+        let cell = self.cell.0.iter().map(|(name, value)| match value {
+            Factor::Text(text) => name.len() + text.len(),
+            Factor::Integer(_) | Factor::Number(_) => name.len(),
+        });
+        let series = self.series.iter().map(|(name, series)| {
+            8 * (series.at_s.capacity() + series.values.capacity()) + name.len() + series.unit.len()
+        });
+        let histograms = self.histograms.iter().map(|(name, histogram)| {
+            name.len() + histogram.unit.len() + histogram.hdr_v2.capacity()
+        });
+        let each = (numbers.map(String::len))
+            .chain(
+                self.effective
+                    .iter()
+                    .map(|(name, text)| name.len() + text.len()),
+            )
+            .chain(cell)
+            .chain(self.disturbed.iter().map(String::len))
+            .chain(self.cpu.keys().map(|name| name.len() + size_of::<Cpu>()))
+            .chain(series)
+            .chain(histograms);
+        let entries: usize = each.map(|octets| octets + ENTRY_OCTETS).sum();
+        size_of::<Trial>() + self.reason.len() + entries
+    }
 }
 
 /// Whether a trial is valid.

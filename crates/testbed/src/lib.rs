@@ -18,8 +18,9 @@
 //! * [`error`] - errors.
 //! * `netlink` - network configuration. `sys` - system calls that no library offers safely.
 //!
-//! Nothing has a global name: only descriptors and threads hold namespaces and devices, so they
-//! vanish with the process, and testbeds do not interfere.
+//! Only descriptors and threads hold namespaces and devices, so they vanish with the process, and
+//! testbeds do not interfere. Control groups and the folders of loads have names: a killed process
+//! leaves them, and [`remove_leftovers`] removes them (`owned_folder`).
 
 pub mod calibrate;
 pub mod emulate;
@@ -27,6 +28,7 @@ pub mod error;
 pub mod host;
 pub mod load;
 mod netlink;
+mod owned_folder;
 pub mod plan;
 mod ports;
 pub mod quota;
@@ -42,3 +44,9 @@ pub use host::{Host, INTERFACE};
 pub use plan::{FrameMode, HostPlan, LinkPlan, TestbedPlan};
 pub use testbed::Testbed;
 pub use user::{enter_user_namespace, is_privileged};
+
+/// Removes the control groups and folders that killed processes have left.
+pub fn remove_leftovers() {
+    quota::sweep();
+    load::scratch_folder::sweep();
+}

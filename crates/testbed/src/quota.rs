@@ -1,17 +1,28 @@
 //! CPU quota of a host, by a control group.
 //!
 //! Supports cgroup v2 (`cpu.max`) and the v1 cpu controller (`cpu.cfs_quota_us`). A group is
-//! removed on drop; the next run removes those of killed processes.
+//! removed on drop; the next command removes those of killed processes.
+//!
+//! In v2 the parent group must hand the cpu controller down (`cgroup.subtree_control`). A group whose
+//! parent does so only for groups of ours ends in `-cpu`; the last of them takes it back.
 
-use crate::load::scratch_folder;
-use std::fs;
+use crate::owned_folder::{OwnedFolder, claim_abandoned};
+use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Prefix of the groups' names.
 const PREFIX: &str = "towpath-quota-";
+
+/// End of the names of groups for whose sake the parent hands the cpu controller down.
+const ENABLED: &str = "-cpu";
+
+/// The file that names the controllers handed down.
+const SUBTREE_CONTROL: &str = "cgroup.subtree_control";
+
+/// Groups looked at by a sweep: more than a host with a thousand containers has.
+const SWEPT_MAX: usize = 20_000;
 
 /// Period, us: the default of 100 ms would stop a host for most of that at a time; 10 ms is the
 /// finest that costs little.
@@ -22,9 +33,7 @@ const TRIES: u32 = 50;
 
 /// A control group with a quota.
 #[derive(Debug)]
-pub struct Quota {
-    folder: PathBuf,
-}
+pub struct Quota(OwnedFolder);
 
 /// A cgroup hierarchy with the cpu controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +59,7 @@ impl Quota {
             "no control groups for processors are mounted",
         );
         for tree in find_trees(&mounts, &groups) {
-            sweep(&tree.root);
+            sweep_tree(&tree.root);
             for parent in tree.candidate_parents() {
                 match create_group(&tree, &parent, percent) {
                     Ok(quota) => return Ok(quota),
@@ -67,19 +76,19 @@ impl Quota {
     ///
     /// When the process has ended.
     pub fn add_process(&self, process: u32) -> io::Result<()> {
-        fs::write(self.folder.join("cgroup.procs"), process.to_string())
+        fs::write(self.0.path().join("cgroup.procs"), process.to_string())
     }
 }
 
 impl Drop for Quota {
     fn drop(&mut self) {
         for _ in 0..TRIES {
-            if fs::remove_dir(&self.folder).is_ok() {
+            if remove_group(self.0.path()).is_ok() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(2));
         }
-        // On failure the next run removes it.
+        // On failure the next command removes it.
     }
 }
 
@@ -98,28 +107,78 @@ impl CgroupTree {
 }
 
 fn create_group(tree: &CgroupTree, parent: &Path, percent: u32) -> io::Result<Quota> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    let count = COUNT.fetch_add(1, Ordering::Relaxed);
-    let process = std::process::id();
-    let started = scratch_folder::start_time_of(process).unwrap_or(0);
-    if tree.unified {
-        // If this fails, writing cpu.max will tell.
-        let _ = fs::write(parent.join("cgroup.subtree_control"), "+cpu");
-    }
-    let folder = parent.join(format!("{PREFIX}{process}-{started}-{count}"));
-    fs::create_dir(&folder)?;
-    let quota = Quota { folder };
+    // Against another process that removes its group meanwhile, and the controller with it.
+    let alone = lock_group(parent);
+    let is_enabled = tree.unified && enable_cpu(parent);
+    let suffix = if is_enabled { ENABLED } else { "" };
+    let folder = OwnedFolder::create(parent, PREFIX, suffix).inspect_err(|_| {
+        if is_enabled {
+            disable_cpu(parent);
+        }
+    })?;
+    drop(alone);
+    let quota = Quota(folder);
     let us = (u64::from(percent) * PERIOD_US / 100).max(1000);
+    let folder = quota.0.path();
     if tree.unified {
-        write_existing(&quota.folder.join("cpu.max"), &format!("{us} {PERIOD_US}"))?;
+        write_existing(&folder.join("cpu.max"), &format!("{us} {PERIOD_US}"))?;
     } else {
-        write_existing(
-            &quota.folder.join("cpu.cfs_period_us"),
-            &PERIOD_US.to_string(),
-        )?;
-        write_existing(&quota.folder.join("cpu.cfs_quota_us"), &us.to_string())?;
+        let period = PERIOD_US.to_string();
+        write_existing(&folder.join("cpu.cfs_period_us"), &period)?;
+        write_existing(&folder.join("cpu.cfs_quota_us"), &us.to_string())?;
     }
     Ok(quota)
+}
+
+/// Locks a group against other processes of ours until the result is dropped; None where the file
+/// system has no locks.
+fn lock_group(group: &Path) -> Option<File> {
+    let folder = File::open(group).ok()?;
+    folder.lock().ok().map(|()| folder)
+}
+
+/// Makes `parent` hand the cpu controller down; true if it does so only for groups of ours.
+fn enable_cpu(parent: &Path) -> bool {
+    let control = parent.join(SUBTREE_CONTROL);
+    let before = fs::read_to_string(&control).unwrap_or_default();
+    if before.split_whitespace().any(|name| name == "cpu") {
+        return own_groups(parent).iter().any(|group| is_enabling(group));
+    }
+    // If this fails, writing cpu.max will tell.
+    fs::write(control, "+cpu").is_ok()
+}
+
+/// Takes the cpu controller back from groups below `parent`, unless one of ours is left.
+fn disable_cpu(parent: &Path) {
+    if own_groups(parent).is_empty() {
+        // Refused if other groups have begun to use it.
+        let _ = fs::write(parent.join(SUBTREE_CONTROL), "-cpu");
+    }
+}
+
+fn own_groups(parent: &Path) -> Vec<PathBuf> {
+    let groups = groups_below(parent).into_iter();
+    let is_own = |path: &PathBuf| {
+        path.file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+    };
+    groups.filter(is_own).collect()
+}
+
+fn is_enabling(group: &Path) -> bool {
+    let name = group.file_name().unwrap_or_default();
+    name.as_encoded_bytes().ends_with(ENABLED.as_bytes())
+}
+
+/// Removes a group of ours, and takes back what its parent did for it.
+fn remove_group(group: &Path) -> io::Result<()> {
+    let parent = group.parent().unwrap_or(Path::new("/"));
+    let _alone = lock_group(parent);
+    fs::remove_dir(group)?;
+    if is_enabling(group) {
+        disable_cpu(parent);
+    }
+    Ok(())
 }
 
 fn write_existing(path: &Path, text: &str) -> io::Result<()> {
@@ -164,26 +223,38 @@ fn find_trees(mounts: &str, groups: &str) -> Vec<CgroupTree> {
     trees
 }
 
-/// Removes groups of processes that have ended, in the root and one level below.
-fn sweep(root: &Path) {
-    let below = |folder: &Path| -> Vec<PathBuf> {
-        let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>());
-        let entries = entries.unwrap_or_default().into_iter();
-        entries
-            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-            .map(|entry| entry.path())
-            .collect()
-    };
-    let mut all = below(root);
-    let inside: Vec<PathBuf> = all.iter().flat_map(|folder| below(folder)).collect();
-    all.extend(inside);
-    for path in all {
-        let name = path.file_name().and_then(|name| name.to_str());
-        if name.is_some_and(|name| scratch_folder::is_abandoned(name, PREFIX)) {
-            // Other users' groups are theirs to remove.
-            let _ = fs::remove_dir(path);
+/// Removes the groups of killed processes, wherever they are.
+pub fn sweep() {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    for tree in find_trees(&mounts, &groups) {
+        sweep_tree(&tree.root);
+    }
+}
+
+/// Removes the groups of killed processes at any depth below `root`.
+fn sweep_tree(root: &Path) {
+    let mut left = groups_below(root);
+    for _ in 0..SWEPT_MAX {
+        let Some(path) = left.pop() else {
+            return;
+        };
+        if let Some(_held) = claim_abandoned(&path, PREFIX) {
+            // Refused as long as processes in it have not ended.
+            let _ = remove_group(&path);
+        } else {
+            left.extend(groups_below(&path));
         }
     }
+}
+
+/// The groups in a group, by name.
+fn groups_below(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+        .map(|entry| entry.path())
+        .collect()
 }
 
 #[cfg(test)]
@@ -244,8 +315,60 @@ mod tests {
         // Ticks of 10 ms: a fifth of the time, and tolerance for a period and ticks.
         let allowed = most.as_secs_f64() * 0.2 + 0.04;
         assert!(ticks / 100.0 <= allowed, "{ticks} ticks of {allowed} s");
-        let folder = quota.folder.clone();
+        let folder = quota.0.path().to_owned();
         drop(quota);
         assert!(!folder.exists());
+    }
+
+    /// A tree of folders with the files of cgroup v2 that matter here.
+    fn unified_tree(name: &str) -> CgroupTree {
+        let root =
+            std::env::temp_dir().join(format!("towpath-groups-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("system.slice/user@1.service/app.slice")).expect("folders");
+        CgroupTree {
+            root,
+            own: PathBuf::from("/system.slice/user@1.service/app.slice"),
+            unified: true,
+        }
+    }
+
+    #[test]
+    fn sweep_removes_groups_at_any_depth_and_takes_the_controller_back() {
+        let tree = unified_tree("deep");
+        let parent = tree.candidate_parents().remove(0);
+        let control = parent.join(SUBTREE_CONTROL);
+        let abandoned = [
+            format!("{PREFIX}1-0{ENABLED}"),
+            format!("{PREFIX}1-1{ENABLED}"),
+        ];
+        for name in &abandoned {
+            fs::create_dir(parent.join(name)).expect("a group");
+        }
+        fs::write(&control, "cpu memory").expect("a file");
+        let held = OwnedFolder::create(&parent, PREFIX, ENABLED).expect("a group");
+        sweep_tree(&tree.root);
+        assert_eq!(own_groups(&parent), [held.path()]);
+        assert_eq!(fs::read_to_string(&control).expect("a file"), "cpu memory");
+        drop(held);
+        sweep_tree(&tree.root);
+        assert!(own_groups(&parent).is_empty());
+        assert_eq!(fs::read_to_string(&control).expect("a file"), "-cpu");
+        fs::remove_dir_all(&tree.root).expect("it is removed");
+    }
+
+    #[test]
+    fn controller_that_was_handed_down_before_stays() {
+        let tree = unified_tree("before");
+        let control = tree.root.join(SUBTREE_CONTROL);
+        fs::write(&control, "cpu").expect("a file");
+        // There is no cpu.max in a plain folder, so the group is removed at once.
+        let refused = create_group(&tree, &tree.root, 50);
+        assert!(refused.is_err() && own_groups(&tree.root).is_empty());
+        assert_eq!(fs::read_to_string(&control).expect("a file"), "cpu");
+        fs::write(&control, "memory").expect("a file");
+        assert!(create_group(&tree, &tree.root, 50).is_err());
+        assert_eq!(fs::read_to_string(&control).expect("a file"), "-cpu");
+        fs::remove_dir_all(&tree.root).expect("it is removed");
     }
 }

@@ -12,11 +12,16 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
-use towpath::files::{self, FileReceiver, ReceivedFile, SentFile, TransferProgress};
+use towpath::files::{
+    self, FileReceiver, GroupRange, ReceiveLimits, ReceivedFile, SentFile, TransferProgress,
+};
 use towpath::xtp::{Endpoint, EndpointConfig};
 
 /// Default port of receivers.
 const DEFAULT_PORT: u16 = 4036;
+
+/// Where a receiver listens: out of others' reach until its user says otherwise.
+const DEFAULT_LISTEN: &str = "127.0.0.1:4036";
 
 /// A file and its destinations, or a folder to receive into.
 #[derive(Clone, Debug, Args)]
@@ -24,10 +29,10 @@ const DEFAULT_PORT: u16 = 4036;
     after_help = "An interrupted transfer resumes when it is started again. A file gets its final name only after
 its SHA-256 was verified; until then it is hidden and ends in .part. Several hosts are sent to in
 parallel, or by multicast with --group. Nothing is encrypted, and anyone who can reach a receiver
-can send files to it.
+can send files to it, so it listens on the loopback unless --listen names another address.
 
 Examples:
-  towpath cp --receive inbox                             on the receiving host
+  towpath cp --receive inbox --listen 0.0.0.0:4036       on the receiving host
   towpath cp video.mkv lab2                              to host lab2, port 4036
   towpath cp --receive inbox --listen 10.0.0.7:5000 --overwrite
   towpath cp data.tar 10.0.0.7:5000 10.0.0.8:5000        to both, in parallel
@@ -47,9 +52,29 @@ pub struct CpArgs {
     /// Receive files into this folder instead.
     #[arg(long, value_name = "DIR")]
     pub receive: Option<PathBuf>,
-    /// Address to listen on; default: port 4036 on all addresses.
-    #[arg(long, value_name = "ADDR:PORT", requires = "receive")]
-    pub listen: Option<String>,
+    /// Address to listen on; 0.0.0.0:4036 for all of this host's.
+    #[arg(long, value_name = "ADDR:PORT", requires = "receive", default_value = DEFAULT_LISTEN)]
+    pub listen: String,
+    /// Refuse files of more bytes.
+    #[arg(long, value_name = "SIZE", requires = "receive", value_parser = measure::quantity::bytes)]
+    pub max_size: Option<u64>,
+    /// Bytes to keep free on the folder's file system.
+    #[arg(
+        long,
+        value_name = "SIZE",
+        requires = "receive",
+        value_parser = measure::quantity::bytes,
+        default_value = "64MiB"
+    )]
+    pub keep_free: u64,
+    /// Multicast groups that senders may name; without it none.
+    #[arg(
+        long,
+        value_name = "ADDR[/BITS]",
+        requires = "receive",
+        value_delimiter = ','
+    )]
+    pub groups: Vec<GroupRange>,
     /// Overwrite existing files of the same name.
     #[arg(long, requires = "receive")]
     pub overwrite: bool,
@@ -87,10 +112,7 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
             folder.display()
         )));
     }
-    let local = match &args.listen {
-        Some(text) => resolve(text)?,
-        None => SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT)),
-    };
+    let local = resolve(&args.listen)?;
     let endpoint = Endpoint::bind(local, settings).map_err(|error| {
         CliError::failed(format!(
             "cannot listen on {local}: {error}; choose another address with --listen"
@@ -108,6 +130,11 @@ fn receive(args: &CpArgs, folder: &Path, settings: &EndpointConfig) -> Result<u8
         endpoint,
         folder: folder.to_owned(),
         overwrite: args.overwrite,
+        limits: ReceiveLimits {
+            size_max: args.max_size.unwrap_or(u64::MAX),
+            keep_free_bytes: args.keep_free,
+            groups: args.groups.clone(),
+        },
     };
     let stop = StopSignal::on_signals()?;
     let (left, failed) = (
@@ -289,7 +316,17 @@ fn update_bar(bar: &ProgressBar, progress: TransferProgress) {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_PORT, host_address};
+    use super::{CpArgs, DEFAULT_PORT, host_address};
+    use clap::{Args, Command, FromArgMatches};
+
+    #[test]
+    fn receiver_without_listen_is_on_the_loopback() {
+        let command = CpArgs::augment_args(Command::new("cp"));
+        let parsed = command.get_matches_from(["cp", "--receive", "inbox"]);
+        let args = CpArgs::from_arg_matches(&parsed).expect("it is complete");
+        let listen: std::net::SocketAddr = args.listen.parse().expect("an address");
+        assert!(listen.ip().is_loopback() && listen.port() == DEFAULT_PORT);
+    }
 
     #[test]
     fn host_without_port_uses_default_port() {

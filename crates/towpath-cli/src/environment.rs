@@ -11,6 +11,7 @@ use measure::environment::loads::{host_loads, link_loads};
 use measure::environment::{EnvironmentPlan, HostLoads, LocalEnvironment};
 use results::{Fact, Finding, Machine, Severity};
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use testbed::load::{LoadTask, task};
 use testbed::{FrameMode, LinkPlan, TestbedError};
 
@@ -305,7 +306,10 @@ pub fn start_capture(
     let Some(CaptureTarget { path, on_receiver }) = &args.environment.capture else {
         return Ok(None);
     };
-    let file = File::create(path).map_err(|error| {
+    let mut options = File::options();
+    let options = options.write(true).create(true).truncate(true);
+    // A capture holds what went over the wire; other users need not see it.
+    let file = options.mode(0o600).open(path).map_err(|error| {
         CliError::failed(format!(
             "cannot write {path}: {error}; give another --capture"
         ))

@@ -8,6 +8,7 @@ use crate::{CliError, EXIT_OK};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use towpath::tunnel::{CONNECTIONS_MAX, Tunnel};
 use towpath::xtp::EndpointConfig;
 
@@ -50,6 +51,13 @@ pub struct ForwardArgs {
     /// Maximum concurrent connections; further ones wait.
     #[arg(long, default_value_t = CONNECTIONS_MAX as u32, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub connections: u32,
+    /// Maximum concurrent connections of one client or peer (of a /64 over IPv6); further ones are
+    /// reset.
+    #[arg(long, value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub per_peer: Option<u32>,
+    /// Reset connections over which nothing came or went for this long.
+    #[arg(long, value_name = "TIME", value_parser = crate::parse::time)]
+    pub idle: Option<Duration>,
     /// Write a packet trace of XTP, one line per packet.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -70,6 +78,9 @@ pub fn run(args: &ForwardArgs) -> Result<u8, CliError> {
     let mut forwarder = open_tunnel(args, &settings)?;
     serve_contexts(forwarder.endpoint());
     forwarder.set_connections_max(args.connections as usize);
+    forwarder.set_per_peer_max(args.per_peer.map(|count| count as usize));
+    forwarder.set_idle_timeout(args.idle);
+    forwarder.set_log(|line| note(format_args!("{line}")));
     let stop = StopSignal::on_signals()?;
     forwarder.run(stop.flag()).map_err(CliError::failed)?;
     let counts = forwarder.counts();

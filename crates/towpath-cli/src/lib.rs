@@ -15,6 +15,7 @@
 //! * [`xtp_command`] - state of live XTP endpoints; `xtp_router` - router and multicast relay.
 //! * [`race`], [`transports`], [`doctor`], [`results_commands`], [`mod@sim`], [`mod@study`] - the
 //!   other commands.
+//! * `leftovers` - what killed programs have left.
 //! * [`mod@print`] - standard output and standard error.
 //! * [`progress`] - progress of a running race.
 //!
@@ -31,6 +32,7 @@ pub mod environment_report;
 pub mod fairness;
 pub mod forward_command;
 pub mod key_command;
+mod leftovers;
 pub mod parse;
 pub mod print;
 pub mod profile_command;
@@ -110,6 +112,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run(command: Command) -> Result<u8, CliError> {
+    leftovers::remove_before(&command);
     match command {
         Command::Race(args) => race::run(&args),
         Command::Transports(args) => transports::run(args.json),

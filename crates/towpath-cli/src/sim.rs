@@ -11,10 +11,11 @@ use crate::{CliError, EXIT_OK};
 use clap::{Args, Subcommand};
 use eta::EtaReporter;
 use packet_logs::PacketLogs;
+use results::bounded_file::{BoundedLines, read_text};
 use scenario::Scenario;
 use scenario::sweep;
+use std::cell::RefCell;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -140,13 +141,25 @@ pub fn run(command: &SimCommand) -> Result<u8, CliError> {
     }
 }
 
-fn read(path: &Path) -> Result<String, CliError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))
+/// Most octets of a scenario; the longest of the examples has 3 KiB.
+const SCENARIO_OCTETS_MAX: u64 = 1 << 20;
+
+/// Most octets of the rows of a page: about 1 KiB a run, so 60,000 runs.
+const ROWS_OCTETS_MAX: u64 = 64 << 20;
+
+/// Most octets of a line of a trace or of a row; a row has about 1 KiB.
+const LINE_OCTETS_MAX: usize = 1 << 20;
+
+fn read(path: &Path, octets_max: u64) -> Result<String, CliError> {
+    read_text(path, octets_max).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::usage(format!("cannot read {}: {error}", path.display()))
 }
 
 fn parse(path: &Path, changes: &[String]) -> Result<Scenario, CliError> {
-    let text = read(path)?;
+    let text = read(path, SCENARIO_OCTETS_MAX)?;
     let refuse = |error: String| CliError::usage(format!("{}:{error}", path.display()));
     let scenario = scenario::parse(&text).map_err(refuse)?;
     if changes.is_empty() {
@@ -195,16 +208,31 @@ fn run_once(args: &RunArgs) -> Result<u8, CliError> {
 }
 
 fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
+    // What ends a trace early; a trace that cannot be read is not equal to another.
+    let failed: Rc<RefCell<Option<CliError>>> = Rc::default();
     let lines = |path: &Path| -> Result<_, CliError> {
-        let file = File::open(path)
-            .map_err(|error| CliError::usage(format!("cannot read {}: {error}", path.display())))?;
-        let lines = BufReader::new(file).lines().map_while(Result::ok);
+        let file = File::open(path).map_err(|error| unreadable(path, &error))?;
+        let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
+        let (failed, path) = (Rc::clone(&failed), path.to_owned());
+        let lines = std::iter::from_fn(move || {
+            let line = lines
+                .next_line()
+                .and_then(|line| line.map(to_text).transpose());
+            line.unwrap_or_else(|error| {
+                *failed.borrow_mut() = Some(unreadable(&path, &error));
+                None
+            })
+        });
         Ok(lines.filter_map(move |line| match outline {
             true => scenario::trace::outline(&line),
             false => Some(line),
         }))
     };
-    let Some(difference) = scenario::trace::difference(lines(first)?, lines(second)?) else {
+    let difference = scenario::trace::difference(lines(first)?, lines(second)?);
+    if let Some(error) = failed.take() {
+        return Err(error);
+    }
+    let Some(difference) = difference else {
         print::line("the traces are equal")?;
         return Ok(EXIT_OK);
     };
@@ -221,8 +249,14 @@ fn diff(first: &Path, second: &Path, outline: bool) -> Result<u8, CliError> {
     Ok(crate::EXIT_FAILED)
 }
 
+/// A line of a trace without its end.
+fn to_text(line: &[u8]) -> std::io::Result<String> {
+    let text = String::from_utf8(line.strip_suffix(b"\n").unwrap_or(line).to_vec());
+    text.map_err(|_| std::io::Error::new(std::io::ErrorKind::InvalidData, "it is not UTF-8 text"))
+}
+
 fn report(rows: &[PathBuf], html: &Path) -> Result<u8, CliError> {
-    let texts = rows.iter().map(|path| read(path));
+    let texts = rows.iter().map(|path| read(path, ROWS_OCTETS_MAX));
     let texts = texts.collect::<Result<Vec<String>, CliError>>()?;
     write_page(&texts.join("\n"), html)?;
     Ok(EXIT_OK)

@@ -18,6 +18,7 @@ use std::fmt::{self, Display, Write as _};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Write};
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,6 +31,9 @@ pub const LOG_MAX: u64 = 64 << 20;
 
 /// Stations with a number of their own; all others share the last number.
 const STATIONS_MAX: u32 = 65_536;
+
+/// Mode of a new trace, which holds keys of associations.
+const MODE: u32 = 0o600;
 
 /// Files of one name, at most; see [`TraceLog::create_beside`].
 const SIBLINGS_MAX: u32 = 64;
@@ -105,7 +109,10 @@ impl fmt::Debug for TraceLog {
 impl TraceLog {
     /// Creates a file at `path`, replacing an existing one.
     pub fn create(path: &Path) -> io::Result<TraceLog> {
-        Ok(TraceLog::to_file(File::create(path)?, path, LOG_MAX))
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true);
+        let file = options.mode(MODE).open(path)?;
+        Ok(TraceLog::to_file(file, path, LOG_MAX))
     }
 
     /// Creates a file at `path`, or at `path.2`, `path.3` and so on when those before exist.
@@ -120,7 +127,9 @@ impl TraceLog {
                 name.push(format!(".{number}"));
             }
             let name = PathBuf::from(name);
-            match OpenOptions::new().write(true).create_new(true).open(&name) {
+            let mut options = OpenOptions::new();
+            let options = options.write(true).create_new(true);
+            match options.mode(MODE).open(&name) {
                 Ok(file) => return Ok(TraceLog::to_file(file, &name, LOG_MAX)),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),

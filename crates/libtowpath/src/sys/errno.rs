@@ -84,3 +84,8 @@ fn dispatch_with(
         _ => system(),
     }
 }
+
+/// The error of an errno.
+pub(super) fn os_error(number: libc::c_int) -> io::Error {
+    io::Error::from_raw_os_error(number)
+}

@@ -2,9 +2,11 @@
 //! with a [`DatagramHeader`].
 
 use super::address;
-use super::errno::{check_errno, dispatch_after_fork, return_to_c};
+use super::errno::{check_errno, dispatch_after_fork, os_error, return_to_c};
+use super::iovec::{JoinedParts, counted_iovecs, gather, iovecs, single_iovec, total_len};
 use crate::calls::{self, Socket, SocketKind};
 use crate::datagram_header::{DatagramHeader, HEADER_LEN};
+use crate::datagram_port::DATAGRAM_MAX;
 use crate::socket_pair::{ConnState, SocketPairEnd};
 use std::io;
 use std::mem;
@@ -19,41 +21,12 @@ const MSG_EOF: libc::c_int = 0x200;
 /// Send flags that are passed on to the socket pair.
 const SEND_FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
-/// Entries of an iovec array at most (UIO_MAXIOV).
-const IOV_MAX: usize = 1024;
-
 /// Set with the first datagram socket; until then sends skip the table lookup.
 static HAS_DATAGRAM_SOCKETS: AtomicBool = AtomicBool::new(false);
 
 /// Notes that a datagram socket was created.
 pub(crate) fn note_datagram_socket() {
     HAS_DATAGRAM_SOCKETS.store(true, Ordering::Release);
-}
-
-fn os_error(number: libc::c_int) -> io::Error {
-    io::Error::from_raw_os_error(number)
-}
-
-/// One buffer as an iovec.
-fn single_iovec(octets: *const libc::c_void, len: libc::size_t) -> [libc::iovec; 1] {
-    [libc::iovec {
-        iov_base: octets.cast_mut(),
-        iov_len: len,
-    }]
-}
-
-/// The iovec array that C passed.
-///
-/// # Safety
-///
-/// `parts` points to `count` parts.
-unsafe fn iovecs<'a>(parts: *const libc::iovec, count: usize) -> io::Result<&'a [libc::iovec]> {
-    match (parts.is_null() || count == 0, count <= IOV_MAX) {
-        (true, _) => Ok(&[]),
-        // SAFETY: the caller's promise.
-        (_, true) => Ok(unsafe { std::slice::from_raw_parts(parts, count) }),
-        _ => Err(os_error(libc::EMSGSIZE)),
-    }
 }
 
 /// `parts` with the header in front, as a msghdr.
@@ -82,13 +55,21 @@ unsafe fn recv_datagram(
     parts: &[libc::iovec],
     flags: libc::c_int,
 ) -> io::Result<(isize, libc::c_int, Option<SocketAddr>)> {
+    let mut joined = JoinedParts::new(parts, DATAGRAM_MAX)?;
+    let fewer = joined.as_mut().map(|joined| joined.replace(parts));
     loop {
         let mut header = [0; HEADER_LEN];
-        let (_all, mut message) = with_header(&mut header, parts);
+        let (_all, mut message) = with_header(&mut header, fewer.as_deref().unwrap_or(parts));
         // SAFETY: the parts are the header's and those that the caller vouches for.
         let len = check_errno(unsafe { libc::recvmsg(fd, &raw mut message, flags) })?;
         match DatagramHeader::parse(&header[..HEADER_LEN.min(len as usize)]) {
             Some(DatagramHeader::Data(from)) => {
+                if let Some(joined) = &joined {
+                    let before = total_len(&parts[..parts.len() - 2]);
+                    let here = (len as usize - HEADER_LEN).saturating_sub(before);
+                    // SAFETY: the caller's promise.
+                    unsafe { joined.scatter(here) };
+                }
                 return Ok((len - HEADER_LEN as isize, message.msg_flags, Some(from)));
             }
             Some(DatagramHeader::Error) => {
@@ -118,35 +99,18 @@ unsafe fn send_datagram(
     parts: &[libc::iovec],
     flags: libc::c_int,
 ) -> io::Result<isize> {
-    let len = parts
-        .iter()
-        .fold(0usize, |sum, part| sum.saturating_add(part.iov_len));
-    let to = calls::destination(socket, to, len)?;
+    let to = calls::destination(socket, to, total_len(parts))?;
     let mut header = DatagramHeader::Data(to).encode();
-    let (_all, message) = with_header(&mut header, parts);
+    let mut joined = JoinedParts::new(parts, DATAGRAM_MAX)?;
+    if let Some(joined) = &mut joined {
+        // SAFETY: the caller's promise.
+        joined.octets = unsafe { gather(&joined.last) }?;
+    }
+    let fewer = joined.as_mut().map(|joined| joined.replace(parts));
+    let (_all, message) = with_header(&mut header, fewer.as_deref().unwrap_or(parts));
     // SAFETY: the parts are the header's and those that the caller vouches for.
     let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags & SEND_FLAGS) })?;
     Ok(sent - HEADER_LEN as isize)
-}
-
-/// Copies the bytes of an iovec array.
-///
-/// # Safety
-///
-/// All `parts` may be read.
-unsafe fn gather(parts: &[libc::iovec]) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    // POSIX allows a NULL base with length 0, which is no valid slice.
-    for part in parts.iter().filter(|part| part.iov_len > 0) {
-        if part.iov_base.is_null() {
-            return Err(os_error(libc::EFAULT));
-        }
-        // SAFETY: the caller's promise.
-        let octets =
-            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) };
-        bytes.extend_from_slice(octets);
-    }
-    Ok(bytes)
 }
 
 /// Sends stream bytes; with an address and MSG_FASTOPEN or MSG_EOF they open the association.
@@ -186,8 +150,7 @@ unsafe fn send_stream(
     let flags = flags & (SEND_FLAGS | libc::MSG_MORE);
     // SAFETY: the caller vouches for the parts.
     let sent = check_errno(unsafe { libc::sendmsg(fd, &raw const message, flags) })?;
-    let len: usize = parts.iter().map(|part| part.iov_len).sum();
-    if is_last && sent as usize == len {
+    if is_last && sent as usize == total_len(parts) {
         shutdown_write(fd)?;
     }
     Ok(sent)
@@ -321,7 +284,11 @@ pub unsafe extern "C" fn towpath_readv(
 ) -> libc::ssize_t {
     // SAFETY: the caller's promise.
     unsafe {
-        let all = iovecs(list, usize::try_from(count).unwrap_or(0));
+        // As the kernel: without parts nothing is received, not even an empty datagram.
+        if count == 0 {
+            return libc::readv(fd, list, count);
+        }
+        let all = counted_iovecs(list, count);
         receive(fd, all, 0, ignore_source, || libc::readv(fd, list, count))
     }
 }
@@ -438,7 +405,11 @@ pub unsafe extern "C" fn towpath_writev(
 ) -> libc::ssize_t {
     // SAFETY: the caller's promise.
     unsafe {
-        let all = iovecs(list, usize::try_from(count).unwrap_or(0));
+        // As the kernel: without parts nothing is sent, not even an empty datagram.
+        if count == 0 {
+            return libc::writev(fd, list, count);
+        }
+        let all = counted_iovecs(list, count);
         send(fd, None, all, 0, || libc::writev(fd, list, count))
     }
 }

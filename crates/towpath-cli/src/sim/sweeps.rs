@@ -1,14 +1,18 @@
 //! Sweeps: one scenario at many points and seeds.
 
 use super::eta::EtaReporter;
-use super::{SweepArgs, parse, read, write_page};
+use super::{
+    LINE_OCTETS_MAX, ROWS_OCTETS_MAX, SCENARIO_OCTETS_MAX, SweepArgs, parse, read, write_page,
+};
 use crate::print;
 use crate::{CliError, EXIT_OK};
+use results::bounded_file::{BoundedLines, open_regular};
 use scenario::RunOutcome;
 use scenario::sweep::{self, Axis};
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// Runs a sweep.
@@ -20,7 +24,8 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
         Some(text) => seeds(text)?,
         None => vec![scenario.seed],
     };
-    let mut jobs = sweep::jobs(&read(&args.file)?, &axes, &seeds).map_err(CliError::usage)?;
+    let mut jobs = sweep::jobs(&read(&args.file, SCENARIO_OCTETS_MAX)?, &axes, &seeds)
+        .map_err(CliError::usage)?;
     if let Some(text) = &args.shard {
         let (part, parts) = shard(text)?;
         let mut index = 0;
@@ -41,7 +46,10 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
     }
     let known = finished_keys(args.out.as_deref())?;
     let left = jobs.iter().filter(|job| !known.contains(&job.key)).count();
-    let file = args.out.as_deref().map(open_for_append).transpose()?;
+    let out = args.out.as_deref();
+    let file = out
+        .map(|path| Ok::<_, CliError>((path, open_for_append(path)?)))
+        .transpose()?;
     let mut rows = RowSink {
         file,
         csv: args.csv,
@@ -60,7 +68,7 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
     sweep::run_all(&jobs, &known, threads, |row| rows.write(&row)).map_err(CliError::failed)?;
     if let (Some(html), Some(kept)) = (&args.html, rows.page_rows) {
         let all = match &args.out {
-            Some(path) => read(path)?,
+            Some(path) => read(path, ROWS_OCTETS_MAX)?,
             None => kept,
         };
         write_page(&all, html)?;
@@ -69,8 +77,8 @@ pub fn run_sweep(args: &SweepArgs) -> Result<u8, CliError> {
 }
 
 /// Writes rows to a file or standard output.
-struct RowSink {
-    file: Option<File>,
+struct RowSink<'a> {
+    file: Option<(&'a Path, File)>,
     csv: bool,
     /// Rows for the HTML page.
     page_rows: Option<String>,
@@ -82,7 +90,7 @@ struct RowSink {
 const CSV_HEAD: &str = "changes,seed,ending,elapsed_s,offered,settled,received,throughput_bps,\
 delay_mean_us,delay_p99_us,utilisation,collisions";
 
-impl RowSink {
+impl RowSink<'_> {
     fn write(&mut self, row: &sweep::Row) -> Result<(), String> {
         let json = serde_json::to_string(row).map_err(|error| error.to_string())?;
         if let Some(kept) = &mut self.page_rows {
@@ -91,7 +99,9 @@ impl RowSink {
         }
         let line = if self.csv { csv(&row.outcome) } else { json };
         match &mut self.file {
-            Some(file) => writeln!(file, "{line}").map_err(|error| error.to_string())?,
+            Some((path, file)) => {
+                writeln!(file, "{line}").map_err(|error| write_error(path, &error).message)?;
+            }
             None => print::line(line).map_err(|error| error.message)?,
         }
         self.done += 1;
@@ -158,25 +168,27 @@ fn shard(text: &str) -> Result<(usize, usize), CliError> {
         .ok_or_else(|| CliError::usage(format!("{text:?} is no shard; use 1/4 to 4/4")))
 }
 
-/// Keys of the rows in a file. Truncated lines are skipped.
+/// Keys of the rows in a file. Truncated lines are skipped, and a device or a pipe has no rows.
 fn finished_keys(path: Option<&Path>) -> Result<BTreeSet<String>, CliError> {
-    let Some(path) = path.filter(|path| path.exists()) else {
-        return Ok(BTreeSet::new());
+    let mut keys = BTreeSet::new();
+    let Some(path) = path.filter(|path| path.is_file()) else {
+        return Ok(keys);
     };
-    let text = read(path)?;
-    let key = |line: &str| {
-        let row: serde_json::Value = serde_json::from_str(line).ok()?;
-        Some(row.get("key")?.as_str()?.to_owned())
-    };
-    Ok(text.lines().filter_map(key).collect())
+    let refuse = |error: std::io::Error| super::unreadable(path, &error);
+    let file = open_regular(path).map_err(refuse)?;
+    let mut lines = BoundedLines::new(file, LINE_OCTETS_MAX);
+    while let Some(line) = lines.next_line().map_err(refuse)? {
+        let row: Option<serde_json::Value> = serde_json::from_slice(line).ok();
+        let key = row.as_ref().and_then(|row| row.get("key")?.as_str());
+        keys.extend(key.map(str::to_owned));
+    }
+    Ok(keys)
 }
 
 /// Opens a file for appending rows; a truncated last line is terminated first.
 fn open_for_append(path: &Path) -> Result<File, CliError> {
-    let refuse = |error: std::io::Error| {
-        CliError::failed(format!("cannot write {}: {error}", path.display()))
-    };
-    let cut = std::fs::read(path).is_ok_and(|old| old.last().is_some_and(|last| *last != b'\n'));
+    let refuse = |error: std::io::Error| write_error(path, &error);
+    let cut = ends_within_line(path).map_err(refuse)?;
     let mut file = OpenOptions::new()
         .create(true)
         .append(true)
@@ -186,4 +198,20 @@ fn open_for_append(path: &Path) -> Result<File, CliError> {
         writeln!(file).map_err(refuse)?;
     }
     Ok(file)
+}
+
+/// Whether the last octet of a file, if it has one, ends no line.
+fn ends_within_line(path: &Path) -> std::io::Result<bool> {
+    let len =
+        std::fs::metadata(path).map_or(0, |about| if about.is_file() { about.len() } else { 0 });
+    let Some(last) = len.checked_sub(1) else {
+        return Ok(false);
+    };
+    let mut octet = [0];
+    open_regular(path)?.read_exact_at(&mut octet, last)?;
+    Ok(octet != *b"\n")
+}
+
+fn write_error(path: &Path, error: &std::io::Error) -> CliError {
+    CliError::failed(format!("cannot write {}: {error}", path.display()))
 }

@@ -14,6 +14,9 @@ pub const READY: &str = "ready";
 /// Timeout of reading a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long nothing is accepted when descriptors have run out.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
+
 /// A request to a holder.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum HolderRequest {
@@ -96,9 +99,15 @@ pub fn hold(args: &UpArgs) -> Result<u8, CliError> {
         }
     };
     print::line(READY)?;
-    for stream in listener.incoming().flatten() {
-        if !holder.serve_request(stream.into()) {
-            break;
+    for stream in listener.incoming() {
+        match stream {
+            Ok(stream) => {
+                if !holder.serve_request(stream.into()) {
+                    break;
+                }
+            }
+            // Out of descriptors: the client waits in the kernel's queue meanwhile.
+            Err(_) => std::thread::sleep(EXHAUSTED_PAUSE),
         }
     }
     // A socket that stays behind is removed by the next command.

@@ -6,6 +6,8 @@
 pub mod holder;
 pub mod registry;
 
+pub(crate) use registry::remove_stale_sockets;
+
 use crate::args::OutputArgs;
 use crate::print;
 use crate::{CliError, EXIT_OK};

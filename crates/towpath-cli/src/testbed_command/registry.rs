@@ -32,13 +32,19 @@ pub fn name(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The folder of this user's sockets, created if missing.
-fn folder() -> Result<PathBuf, CliError> {
+/// Where this user's sockets are.
+fn folder_path() -> PathBuf {
     let user = rustix::process::getuid().as_raw();
     let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let base = own.filter(|path| path.is_dir());
     let base = base.unwrap_or_else(std::env::temp_dir);
-    let path = base.join(format!("towpath-testbeds-{user}"));
+    base.join(format!("towpath-testbeds-{user}"))
+}
+
+/// The folder of this user's sockets, created if missing.
+fn folder() -> Result<PathBuf, CliError> {
+    let user = rustix::process::getuid().as_raw();
+    let path = folder_path();
     let made = fs::DirBuilder::new().mode(0o700).create(&path);
     match made {
         Ok(()) => {}
@@ -106,6 +112,14 @@ pub(super) fn names() -> Result<Vec<String>, CliError> {
     }
     names.sort();
     Ok(names)
+}
+
+/// Removes the sockets of killed holders, if there are any.
+pub(crate) fn remove_stale_sockets() {
+    if folder_path().is_dir() {
+        // An error of the folder is one for the commands that need it.
+        let _ = names();
+    }
 }
 
 /// Sends a request to the holder of the testbed called `name` and gives its reply.

@@ -4,6 +4,7 @@
 //! * `options` - effect of options, and that they are recorded in the result.
 //! * `refusals` - wrong input: a one-line error, the right exit code, no complete-looking folder.
 //! * `interruptions` - races that are stopped, killed, or lose a worker.
+//! * `leftovers` - what killed programs leave is removed by the next one.
 //! * `result_commands` - show, report, compare, fit and export, on complete and damaged folders.
 //! * `links` - effects of links of each kind on transports.
 //! * `profiles` - CPU time by layer and procedure.
@@ -13,12 +14,17 @@
 //! * `agents` - keys, agents and races against them.
 //! * `unprivileged` - the program for a user without privileges.
 //! * `doctor_paths` - the path between two hosts.
+//! * `exhaustion` - no descriptors left.
+//! * `hostile_files` - results and scenarios that are pipes, devices, endless or huge.
 //! * `help_and_output` - help, man page, completions, JSON, colours, pipes.
 
 mod agents;
 mod doctor_paths;
+mod exhaustion;
 mod help_and_output;
+mod hostile_files;
 mod interruptions;
+mod leftovers;
 mod links;
 mod options;
 mod profiles;

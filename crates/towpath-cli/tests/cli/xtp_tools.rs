@@ -12,24 +12,36 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// The running program, killed on drop.
-struct Tool {
-    child: Option<Child>,
+pub struct Tool {
+    pub child: Option<Child>,
     /// The address it listens on.
-    at: String,
-    said: BufReader<std::process::ChildStderr>,
+    pub at: String,
+    /// What it says after that.
+    pub said: BufReader<std::process::ChildStderr>,
 }
 
 impl Tool {
     /// Starts it and waits until it listens.
-    fn start(arguments: &[&str]) -> Tool {
+    pub fn start(arguments: &[&str]) -> Tool {
         Tool::start_with(arguments, &[])
     }
 
     /// The same with environment variables.
     fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Tool {
         let mut command = program();
-        let command = command.envs(environment.iter().copied());
-        let command = command.args(arguments).stdin(Stdio::null());
+        Tool::start_command(command.envs(environment.iter().copied()).args(arguments))
+    }
+
+    /// The same with a limit on its descriptors.
+    pub fn start_with_descriptors(count: u32, arguments: &[&str]) -> Tool {
+        let mut shell = Command::new("sh");
+        let script = format!("ulimit -n {count}; exec \"$0\" \"$@\"");
+        shell.args(["-c", &script]).arg(program().get_program());
+        Tool::start_command(shell.args(arguments))
+    }
+
+    fn start_command(command: &mut Command) -> Tool {
+        let command = command.stdin(Stdio::null());
         let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut said = BufReader::new(child.stderr.take().expect("piped"));
@@ -110,7 +122,7 @@ fn curl_fetches_through_tunnel() {
     }
     for end in [near, far] {
         let said = end.stop();
-        assert!(said.contains("3 connections: 3 ended, 0 broken"), "{said}");
+        assert!(said.contains("3 connections: 3 closed, 0 failed"), "{said}");
     }
 }
 
@@ -201,7 +213,7 @@ fn cp_copies_files_and_keeps_existing_ones() {
     assert_eq!(said.code, 1);
     assert!(said.err.contains("--overwrite"), "{}", said.err);
     let [one, two] = hosts;
-    assert!(one.stop().contains("is there already"));
+    assert!(one.stop().contains("exists already"));
     two.stop();
 }
 

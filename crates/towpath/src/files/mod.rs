@@ -4,6 +4,9 @@
 //! * [`receive`] - into a directory.
 //! * `protocol` - the messages between sender and receiver.
 //! * `partial_file` - an incomplete received file.
+//! * `inbox` - the directory they lie in: its old partial files, its free space.
+//! * `pace` - the least pace of a transfer.
+//! * `group_range` - the groups a receiver joins.
 //!
 //! The sender offers a file: its name and length. The receiver replies with the length and SHA-256
 //! of what an earlier transfer left; the sender compares them with its own file and resumes there,
@@ -13,18 +16,25 @@
 //! A receiver ignores the peer's path: a name is reduced to its last component, without leading
 //! dots and control characters. An existing file is overwritten only if the receiver allows it.
 
+mod group_range;
+mod inbox;
+mod pace;
 mod partial_file;
 mod protocol;
 pub mod receive;
 pub mod send;
 
-pub use receive::{FileReceiver, ReceivedFile};
+pub use group_range::GroupRange;
+pub use receive::{FileReceiver, ReceiveLimits, ReceivedFile};
 pub use send::{SentFile, send, send_to_group};
 
 use std::time::Duration;
 
 /// How long either side waits for the next data of the other.
 const PEER_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a sender may take for its whole offer: some round trips, packets lost twice included.
+const OFFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a side may take to read and hash what it has of a file: 100 GB at 170 MB/s.
 const HASH_TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,19 +1,23 @@
 //! An incomplete received file.
 
-use super::CHUNK;
-use super::protocol::Sha256;
+use super::protocol::{Sha256, is_unprintable};
+use super::{CHUNK, inbox};
 use ring::digest::{Context, SHA256};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Longest name, octets: with the leading dot and `.part` it fits the 255 of most file systems.
 const NAME_MAX: usize = 200;
 
+/// End of the name of a partial file; a dot is in front.
+pub(super) const PARTIAL_SUFFIX: &str = ".part";
+
 /// The plain file name in the name a peer sent; None when nothing is left.
 pub(super) fn plain_name(text: &str) -> Option<String> {
     let last = text.rsplit(['/', '\\']).next()?;
-    let kept: String = last.chars().filter(|c| !c.is_control()).collect();
+    let kept: String = last.chars().filter(|&c| !is_unprintable(c)).collect();
     let name = kept.trim().trim_start_matches('.').trim();
     let name = &name[..name.floor_char_boundary(NAME_MAX)];
     (!name.is_empty()).then(|| name.to_owned())
@@ -83,22 +87,20 @@ impl PartialFile {
         overwrite: bool,
     ) -> io::Result<PartialFile> {
         let final_path = folder.join(name);
-        let path = folder.join(format!(".{name}.part"));
-        if !overwrite && fs::symlink_metadata(&final_path).is_ok() {
-            return Err(already_exists(name));
+        let path = folder.join(format!(".{name}{PARTIAL_SUFFIX}"));
+        if fs::symlink_metadata(&path).is_err() {
+            inbox::check_partial_files(folder)?;
         }
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        // Do not follow a symbolic link that another user may have put there.
-        std::os::unix::fs::OpenOptionsExt::custom_flags(options, libc::O_NOFOLLOW);
-        let mut file = options.open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let text = format!("another transfer of '{name}' is in progress");
-                return Err(io::Error::new(ErrorKind::ResourceBusy, text));
+        let mut file = open_locked(&path)?.ok_or_else(|| {
+            let text = format!("another transfer of '{name}' is in progress");
+            io::Error::new(ErrorKind::ResourceBusy, text)
+        })?;
+        // With the lock, no other transfer of this name can publish the file any more.
+        if !overwrite && fs::symlink_metadata(&final_path).is_ok() {
+            if file.metadata()?.len() == 0 {
+                fs::remove_file(&path)?;
             }
-            Err(TryLockError::Error(error)) => return Err(error),
+            return Err(already_exists(name));
         }
         let found = file.metadata()?.len();
         let mut hasher = FileHasher::new();
@@ -173,7 +175,77 @@ impl PartialFile {
             })?;
             fs::remove_file(&self.path)?;
         }
-        Ok(self.final_path)
+        sync_folder(&self.final_path)?;
+        Ok(self.final_path.clone())
+    }
+}
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        // Nothing came that a later transfer could resume from. The lock is still held, and if the
+        // name leads elsewhere since `finish`, this is not its file.
+        let is_empty = self.file.metadata().is_ok_and(|about| about.len() == 0);
+        if is_empty && leads_to(&self.path, &self.file).unwrap_or(false) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Opens the file at `path`, or creates it, and locks it; None when another transfer holds the lock.
+pub(super) fn open_locked(path: &Path) -> io::Result<Option<File>> {
+    loop {
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true).truncate(false);
+        // Do not follow a symbolic link that another user may have put there, nor wait for a pipe.
+        let file = options
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            let text = format!("{} is no file; remove it", path.display());
+            return Err(io::Error::new(ErrorKind::InvalidInput, text));
+        }
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Between opening and locking, another transfer may have published or removed this file.
+        if leads_to(path, &file)? {
+            return Ok(Some(file));
+        }
+    }
+}
+
+/// Whether a transfer, here or in another process, holds the file at `path`; a file that cannot be
+/// opened counts as held.
+pub(super) fn is_locked_elsewhere(path: &Path) -> bool {
+    let mut options = OpenOptions::new();
+    let opened = options
+        .read(true)
+        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    opened
+        .open(path)
+        .map_or(true, |file| file.try_lock().is_err())
+}
+
+/// Whether `path` still names the open file.
+fn leads_to(path: &Path, file: &File) -> io::Result<bool> {
+    let opened = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(named) => Ok((named.dev(), named.ino()) == (opened.dev(), opened.ino())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Makes the name of a file durable.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    match File::open(folder)?.sync_all() {
+        // Some file systems cannot.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        result => result,
     }
 }
 
@@ -186,7 +258,40 @@ fn already_exists(name: &str) -> io::Error {
 
 #[cfg(test)]
 mod tests {
-    use super::plain_name;
+    use super::*;
+
+    #[test]
+    fn open_locked_name_that_moved_on_is_opened_anew() {
+        let folder = std::env::temp_dir().join(format!("towpath-part-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let (path, published) = (folder.join(".a.part"), folder.join("a"));
+        let first = open_locked(&path).expect("it opens").expect("it is free");
+        (&first).write_all(b"whole").expect("room");
+        assert!(open_locked(&path).expect("it opens").is_none());
+        // What a second transfer holds that opened the name before the first one published it.
+        let late = File::open(&path).expect("it is there");
+        fs::rename(&path, &published).expect("it is published");
+        drop(first);
+        assert!(!leads_to(&path, &late).expect("it is looked up"));
+        let second = open_locked(&path).expect("it opens").expect("it is free");
+        second.set_len(0).expect("an own file");
+        assert_eq!(fs::read(&published).expect("it is there"), b"whole");
+        assert!(leads_to(&path, &second).expect("it is looked up"));
+        fs::remove_dir_all(&folder).expect("it is removed");
+    }
+
+    #[test]
+    fn partial_file_without_bytes_is_removed() {
+        let folder = std::env::temp_dir().join(format!("towpath-none-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        drop(PartialFile::open(&folder, "a", 9, false).expect("it opens"));
+        assert_eq!(fs::read_dir(&folder).expect("a folder").count(), 0);
+        let mut partial = PartialFile::open(&folder, "a", 9, false).expect("it opens");
+        partial.write(b"some").expect("room");
+        drop(partial);
+        assert_eq!(fs::read(folder.join(".a.part")).expect("it stays"), b"some");
+        fs::remove_dir_all(&folder).expect("it is removed");
+    }
 
     #[test]
     fn plain_name_drops_path_and_control_characters() {
@@ -199,6 +304,8 @@ mod tests {
             (".bashrc", "bashrc"),
             ("...hidden..", "hidden.."),
             ("Übung 1.pdf", "Übung 1.pdf"),
+            ("invoice\u{202e}fdp.exe", "invoicefdp.exe"),
+            ("a\u{2067}b\u{200f}c\u{61c}d\u{feff}", "abcd"),
         ];
         for (text, name) in cases {
             assert_eq!(plain_name(text).as_deref(), Some(name), "{text:?}");

@@ -1,10 +1,10 @@
 //! The file protocol: offer, resume point, status, and how they are encoded.
 
-use super::PEER_TIMEOUT;
+use super::{OFFER_TIMEOUT, PEER_TIMEOUT};
 use crate::xtp::Circuit;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Octets of a SHA-256.
 pub(super) const SHA256_LEN: usize = 32;
@@ -55,17 +55,18 @@ impl Offer {
     }
 
     pub(super) fn receive(circuit: &mut Circuit) -> io::Result<Offer> {
-        if recv_array::<8>(circuit, PEER_TIMEOUT)? != MAGIC {
+        let end = Instant::now() + OFFER_TIMEOUT;
+        if recv_array_until::<8>(circuit, end)? != MAGIC {
             return Err(invalid_data(
                 "the peer does not use this file protocol, or a newer version of it",
             ));
         }
-        let id = recv_array(circuit, PEER_TIMEOUT)?;
-        let size = u64::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?);
-        let address = IpAddr::from(recv_array::<16>(circuit, PEER_TIMEOUT)?).to_canonical();
-        let port = u16::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?);
+        let id = recv_array_until(circuit, end)?;
+        let size = u64::from_be_bytes(recv_array_until(circuit, end)?);
+        let address = IpAddr::from(recv_array_until::<16>(circuit, end)?).to_canonical();
+        let port = u16::from_be_bytes(recv_array_until(circuit, end)?);
         let group = (port != 0).then(|| SocketAddr::new(address, port));
-        let name = recv_text(circuit, NAME_MAX)?;
+        let name = recv_text(circuit, NAME_MAX, end)?;
         Ok(Offer {
             name,
             size,
@@ -111,7 +112,10 @@ pub(super) fn send_status(circuit: &mut Circuit, refusal: Option<&str>) -> io::R
 pub(super) fn recv_status(circuit: &mut Circuit, limit: Duration) -> io::Result<()> {
     match recv_array(circuit, limit)? {
         [0] => Ok(()),
-        [1] => Err(io::Error::other(recv_text(circuit, REASON_MAX)?)),
+        [1] => {
+            let end = Instant::now() + PEER_TIMEOUT;
+            Err(io::Error::other(recv_text(circuit, REASON_MAX, end)?))
+        }
         _ => Err(invalid_data("the peer's status is invalid")),
     }
 }
@@ -122,14 +126,22 @@ pub(super) fn send_and_flush(circuit: &mut Circuit, octets: &[u8]) -> io::Result
     circuit.flush()
 }
 
-/// Receives the next octets; waits up to `limit` for each.
+/// Receives the next octets; waits up to `limit` for all of them.
 pub(super) fn recv_array<const N: usize>(
     circuit: &mut Circuit,
     limit: Duration,
 ) -> io::Result<[u8; N]> {
+    recv_array_until(circuit, Instant::now() + limit)
+}
+
+fn recv_array_until<const N: usize>(circuit: &mut Circuit, end: Instant) -> io::Result<[u8; N]> {
     let mut octets = [0; N];
-    recv_exact(&mut octets, |room| circuit.recv(room, limit))?;
+    recv_exact(&mut octets, |room| circuit.recv(room, until(end)))?;
     Ok(octets)
+}
+
+fn until(end: Instant) -> Duration {
+    end.saturating_duration_since(Instant::now())
 }
 
 /// Fills `octets` by repeated calls of `receive`.
@@ -147,16 +159,22 @@ pub(super) fn recv_exact(
     Ok(())
 }
 
-fn recv_text(circuit: &mut Circuit, most: usize) -> io::Result<String> {
-    let len = usize::from(u16::from_be_bytes(recv_array(circuit, PEER_TIMEOUT)?));
+fn recv_text(circuit: &mut Circuit, most: usize, end: Instant) -> io::Result<String> {
+    let len = usize::from(u16::from_be_bytes(recv_array_until(circuit, end)?));
     if len > most {
         return Err(invalid_data("the peer's text exceeds the maximum length"));
     }
     let mut octets = vec![0; len];
-    recv_exact(&mut octets, |room| circuit.recv(room, PEER_TIMEOUT))?;
+    recv_exact(&mut octets, |room| circuit.recv(room, until(end)))?;
     let text = String::from_utf8_lossy(&octets);
     // The text is shown on a terminal: no control sequences.
-    Ok(text.replace(char::is_control, "?"))
+    Ok(text.replace(is_unprintable, "?"))
+}
+
+/// Characters that move the cursor, change the direction of writing or hide others.
+pub(super) fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 fn invalid_data(text: &str) -> io::Error {

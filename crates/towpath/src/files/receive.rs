@@ -1,21 +1,31 @@
 //! The receiving side of file transfers.
 
+use super::group_range::GroupRange;
+use super::inbox;
+use super::pace::PaceLimit;
 use super::partial_file::{PartialFile, plain_name};
 use super::protocol::{self, ID_LEN, Offer, ResumePoint};
-use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, PEER_TIMEOUT, TransferProgress};
+use super::{CHUNK, CLOSE_TIMEOUT, HASH_TIMEOUT, OFFER_TIMEOUT, PEER_TIMEOUT, TransferProgress};
 use crate::xtp::group::{self, Receiver, Stream};
 use crate::xtp::{Circuit, Endpoint};
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// Concurrent transfers; further peers wait.
 const TRANSFERS_MAX: usize = 32;
 
 /// How often a transfer checks whether to stop.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How often old partial files are looked for.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(3600);
+
+/// Bytes between two looks at the free space: 32 transfers overshoot by 512 MiB at most, which is
+/// why each is checked for all its bytes when it begins.
+const SPACE_CHECK_BYTES: u64 = 16 << 20;
 
 /// Receives files into a directory.
 pub struct FileReceiver {
@@ -25,6 +35,30 @@ pub struct FileReceiver {
     pub folder: PathBuf,
     /// Whether a file replaces an existing one of the same name.
     pub overwrite: bool,
+    /// What it accepts of anybody who reaches the endpoint.
+    pub limits: ReceiveLimits,
+}
+
+/// What a receiver accepts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiveLimits {
+    /// Bytes of a file at most.
+    pub size_max: u64,
+    /// Bytes that stay free on the directory's file system.
+    pub keep_free_bytes: u64,
+    /// Groups that it joins when a sender names them.
+    pub groups: Vec<GroupRange>,
+}
+
+impl Default for ReceiveLimits {
+    /// Files of any size that leave 64 MiB free, so that others can still write, and no groups.
+    fn default() -> ReceiveLimits {
+        ReceiveLimits {
+            size_max: u64::MAX,
+            keep_free_bytes: 64 << 20,
+            groups: Vec::new(),
+        }
+    }
 }
 
 /// The outcome of a transfer.
@@ -42,7 +76,8 @@ pub struct ReceivedFile {
 
 impl FileReceiver {
     /// Receives files until `stop` is set; calls `on_received` after each transfer. Senders are
-    /// refused before this begins, unless the endpoint listens already.
+    /// refused before this begins, unless the endpoint listens already. Partial files untouched for
+    /// a week are removed.
     ///
     /// # Errors
     ///
@@ -55,7 +90,12 @@ impl FileReceiver {
         self.endpoint.listen(true);
         let busy = AtomicUsize::new(0);
         let result = std::thread::scope(|scope| {
+            let mut next_sweep_at = Instant::now();
             while !stop.load(Ordering::Relaxed) {
+                if Instant::now() >= next_sweep_at {
+                    inbox::remove_old_partial_files(&self.folder, SystemTime::now());
+                    next_sweep_at = Instant::now() + SWEEP_INTERVAL;
+                }
                 if busy.load(Ordering::Relaxed) >= TRANSFERS_MAX {
                     std::thread::sleep(STOP_POLL_INTERVAL);
                     continue;
@@ -112,8 +152,14 @@ impl FileReceiver {
             let text = format!("'{}' is not a file name", offer.name);
             io::Error::new(ErrorKind::InvalidInput, text)
         })?;
+        self.check_offer(&offer)?;
         let mut partial =
             PartialFile::open(&self.folder, &received.name, offer.size, self.overwrite)?;
+        inbox::check_space(
+            &self.folder,
+            offer.size - partial.len(),
+            self.limits.keep_free_bytes,
+        )?;
         // Join before replying, so that the sender need not wait for the join.
         let group = offer
             .group
@@ -124,7 +170,8 @@ impl FileReceiver {
             sha256: partial.digest(),
         };
         resume_point.send(circuit)?;
-        let from = u64::from_be_bytes(protocol::recv_array(circuit, HASH_TIMEOUT)?);
+        let patience = start_timeout(group.is_some(), partial.len());
+        let from = u64::from_be_bytes(protocol::recv_array(circuit, patience)?);
         if from > partial.len() {
             let text = "the peer resumes beyond the end of the partial file";
             return Err(io::Error::new(ErrorKind::InvalidData, text));
@@ -132,7 +179,15 @@ impl FileReceiver {
         partial.truncate_to(from)?;
         received.progress.resumed_from = from;
         received.progress.done = from;
-        let mut progress = |partial: &PartialFile| received.progress.done = partial.len();
+        let mut next_check = from;
+        let mut progress = |partial: &PartialFile| {
+            received.progress.done = partial.len();
+            if partial.len() < next_check {
+                return Ok(());
+            }
+            next_check = partial.len() + SPACE_CHECK_BYTES;
+            inbox::check_space(&self.folder, 0, self.limits.keep_free_bytes)
+        };
         match group {
             None => {
                 let receive = |room: &mut [u8], limit| circuit.recv(room, limit);
@@ -151,12 +206,44 @@ impl FileReceiver {
                 }
             }
         }
-        partial.finish(&protocol::recv_array(circuit, HASH_TIMEOUT)?)
+        // The sender hashed what it sent; a group's waits for all members to have it.
+        partial.finish(&protocol::recv_array(circuit, 2 * PEER_TIMEOUT)?)
+    }
+
+    /// Refuses what the limits do not allow.
+    fn check_offer(&self, offer: &Offer) -> io::Result<()> {
+        let refuse = |text: String| Err(io::Error::new(ErrorKind::InvalidInput, text));
+        let most = self.limits.size_max;
+        if offer.size > most {
+            return refuse(format!(
+                "the file has {} bytes and this receiver takes {most} at most (--max-size)",
+                offer.size
+            ));
+        }
+        match offer.group {
+            Some(group) if !self.limits.groups.iter().any(|r| r.contains(group.ip())) => {
+                refuse(format!(
+                    "this receiver does not join {}; start it with --groups {}",
+                    group.ip(),
+                    group.ip()
+                ))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn join_group(&self, group: SocketAddr) -> io::Result<Receiver> {
         let local = self.endpoint.local_addr().ip();
         Receiver::join(group, local, &group::GroupEndpointConfig::default())
+    }
+}
+
+/// How long the sender may take between the reply to its offer and the first byte: it hashes as much
+/// as this side has of the file, at 50 MB/s or faster; a group's sender first asks all other hosts.
+fn start_timeout(is_group: bool, have_bytes: u64) -> Duration {
+    match is_group {
+        true => HASH_TIMEOUT,
+        false => (OFFER_TIMEOUT + Duration::from_secs(have_bytes / 50_000_000)).min(HASH_TIMEOUT),
     }
 }
 
@@ -183,29 +270,25 @@ fn receive_into(
     partial: &mut PartialFile,
     size: u64,
     stop: &AtomicBool,
-    progress: &mut dyn FnMut(&PartialFile),
+    progress: &mut dyn FnMut(&PartialFile) -> io::Result<()>,
     mut receive: impl FnMut(&mut [u8], Duration) -> io::Result<Option<usize>>,
 ) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
-    let mut last_received_at = Instant::now();
+    let mut pace = PaceLimit::new(Instant::now());
     while partial.len() < size {
         let most = usize::try_from(size - partial.len()).unwrap_or(usize::MAX);
         let most = buffer.len().min(most);
         match receive(&mut buffer[..most], STOP_POLL_INTERVAL) {
             Ok(Some(len)) => {
                 partial.write(&buffer[..len.min(most)])?;
-                last_received_at = Instant::now();
-                progress(partial);
+                check_pace(&mut pace, len)?;
+                progress(partial)?;
             }
             Ok(None) => {
                 let text = "the peer ended the transfer before the end of the file";
                 return Err(io::Error::new(ErrorKind::UnexpectedEof, text));
             }
-            Err(error) if error.kind() == ErrorKind::TimedOut => {
-                if last_received_at.elapsed() >= PEER_TIMEOUT {
-                    return Err(error);
-                }
-            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => check_pace(&mut pace, 0)?,
             Err(error) => return Err(error),
         }
         if stop.load(Ordering::Relaxed) {
@@ -214,4 +297,12 @@ fn receive_into(
         }
     }
     Ok(())
+}
+
+fn check_pace(pace: &mut PaceLimit, len: usize) -> io::Result<()> {
+    if pace.is_kept(Instant::now(), len) {
+        return Ok(());
+    }
+    let text = "the data come slower than 1 KiB/s; send the file again later to resume here";
+    Err(io::Error::new(ErrorKind::TimedOut, text))
 }

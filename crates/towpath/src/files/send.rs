@@ -134,7 +134,10 @@ fn send_content_to_group(
     let Some(first) = reachable.first() else {
         return Ok(hasher);
     };
-    let settings = group::GroupEndpointConfig::for_members(reachable.len());
+    let mut settings = group::GroupEndpointConfig::for_members(reachable.len());
+    // A stranger who joins would count as one of the hosts, and could hold up all of them.
+    let hosts = reachable.iter().map(|circuit| circuit.peer().ip());
+    settings.config.admitted = Some(hosts.collect());
     let mut sender = Sender::open(group, source_address_to(first)?, &settings)?;
     match sender.wait_ready(PEER_TIMEOUT) {
         // A member that did not join reports the missing stream on its own circuit.

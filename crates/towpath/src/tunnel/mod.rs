@@ -9,7 +9,11 @@
 //! watch and for all sockets (`proxied_connection` is one connection). Backpressure: when one side
 //! is not read, its socket buffer or window fills, and the other side is not read either. A
 //! connection buffers at most 64 KiB each way besides its socket and circuit.
+//!
+//! When descriptors or ports run out, the tunnel accepts nothing for [`EXHAUSTED_PAUSE`]. A target
+//! that cannot be reached breaks its circuit, which the peer can tell from an end.
 
+mod limits;
 mod local_socket;
 mod proxied_connection;
 
@@ -17,12 +21,13 @@ pub use local_socket::{ExternalSockets, LocalSocket};
 
 use crate::xtp::{Circuit, Endpoint, EndpointConfig, EndpointWatch};
 use engine::AssociationId;
+use limits::{LimitedLog, PeerCounts, is_exhausted};
 use proxied_connection::{ProxiedConnection, PumpOutcome};
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
 use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
@@ -33,6 +38,9 @@ pub const CONNECTIONS_MAX: usize = 1000;
 
 /// How often the loop checks for stop, and for handshakes that timed out.
 const HOUSEKEEPING_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long nothing is accepted when descriptors or ports have run out.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Timeout of a handshake with the peer or the target.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -78,8 +86,14 @@ pub struct Tunnel {
     by_circuit: HashMap<AssociationId, u64>,
     next_token: u64,
     connections_max: usize,
-    /// At the connection limit: the listener is removed from the epoll interest.
+    /// At the connection limit, or out of descriptors or ports: the listener is removed from the
+    /// epoll interest.
     accept_paused: bool,
+    /// Until when nothing is accepted.
+    exhausted_until: Option<Instant>,
+    peers: PeerCounts,
+    idle_timeout: Option<Duration>,
+    log: LimitedLog,
     chunk_len: usize,
     handshake_timeout: Duration,
     /// All senders of [`ExternalSockets::incoming`] are gone.
@@ -157,6 +171,10 @@ impl Tunnel {
             next_token: FIRST_CONNECTION_TOKEN,
             connections_max: CONNECTIONS_MAX,
             accept_paused: false,
+            exhausted_until: None,
+            peers: PeerCounts::default(),
+            idle_timeout: None,
+            log: LimitedLog::default(),
             // A message may take half of the send buffer at most.
             chunk_len: (settings.send_buffer_len / 4).clamp(1024, 64 << 10),
             handshake_timeout,
@@ -168,6 +186,23 @@ impl Tunnel {
     /// Sets the limit of concurrent connections, at least one; further ones wait.
     pub fn set_connections_max(&mut self, connections_max: usize) {
         self.connections_max = connections_max.max(1);
+    }
+
+    /// Sets how many connections one peer may have at once: an IPv4 address, or an IPv6 network of
+    /// 64 bits. Further ones are reset. None for no limit.
+    pub fn set_per_peer_max(&mut self, per_peer_max: Option<usize>) {
+        self.peers.max = per_peer_max;
+    }
+
+    /// Resets connections over which nothing came or went for this long; None for never.
+    pub fn set_idle_timeout(&mut self, idle_timeout: Option<Duration>) {
+        self.idle_timeout = idle_timeout;
+    }
+
+    /// Sets what receives a line when a connection is refused or cannot be made, at most one a
+    /// second.
+    pub fn set_log(&mut self, log: impl FnMut(&str) + Send + 'static) {
+        self.log.sink = Some(Box::new(log));
     }
 
     /// Where it accepts connections: a TCP address, or XTP's UDP address.
@@ -220,12 +255,7 @@ impl Tunnel {
             }
             if last_housekeeping.elapsed() >= HOUSEKEEPING_INTERVAL {
                 last_housekeeping = Instant::now();
-                let opening = self
-                    .connections
-                    .iter()
-                    .filter(|(_, connection)| connection.is_handshaking());
-                todo.extend(opening.map(|(&token, _)| token));
-                self.resume_accepting()?;
+                self.housekeep(last_housekeeping, &mut todo);
             }
             todo.sort_unstable();
             todo.dedup();
@@ -237,6 +267,32 @@ impl Tunnel {
         }
         self.shutdown();
         Ok(())
+    }
+
+    /// Ends idle connections, looks at handshakes, and accepts what had to wait.
+    fn housekeep(&mut self, now: Instant, todo: &mut Vec<u64>) {
+        let idle_timeout = self.idle_timeout;
+        let is_idle = |connection: &ProxiedConnection| {
+            idle_timeout.is_some_and(|timeout| connection.idle_for(now) >= timeout)
+        };
+        let connections = self.connections.iter();
+        let idle: Vec<u64> = connections
+            .filter(|(_, connection)| is_idle(connection))
+            .map(|(&token, _)| token)
+            .collect();
+        for token in idle {
+            self.end(token, PumpOutcome::Broken);
+        }
+        let opening = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.is_handshaking());
+        todo.extend(opening.map(|(&token, _)| token));
+        if self.exhausted_until.is_some_and(|until| now >= until) {
+            self.exhausted_until = None;
+        }
+        self.resume_accepting();
+        self.accept_circuits(todo);
     }
 
     /// Sleeps until an event or `limit`; adds the connections that became ready to `todo`.
@@ -273,24 +329,37 @@ impl Tunnel {
         Ok(())
     }
 
+    /// Whether another connection may be accepted now.
+    fn has_room(&self) -> bool {
+        self.exhausted_until.is_none() && self.connections.len() < self.connections_max
+    }
+
     fn accept_connections(&mut self, todo: &mut Vec<u64>) {
-        while self.connections.len() < self.connections_max {
+        while self.has_room() {
             let TunnelSource::Tcp(listener, peer) = &self.source else {
                 return;
             };
-            let Ok((tcp, _)) = listener.accept() else {
-                // None pending, or aborted already, or out of descriptors: the next readiness or
-                // housekeeping tries again.
-                return;
+            let (tcp, client) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // It was gone before it was accepted; others may be pending.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(error) => {
+                    self.pause_exhausted();
+                    self.log_failure("cannot accept a connection", &error);
+                    break;
+                }
             };
             self.counts.opened += 1;
-            let connection = self
-                .endpoint
-                .begin_connect(*peer)
-                .and_then(|circuit| self.add(Box::new(tcp), circuit, false));
-            match connection {
-                Ok(token) => todo.push(token),
-                Err(_) => self.counts.broken += 1,
+            match self.endpoint.begin_connect(*peer) {
+                Ok(circuit) => {
+                    let added = self.add(Box::new(tcp), circuit, false, Some(client.ip()));
+                    todo.extend(self.settle("cannot carry a connection", added));
+                }
+                Err(error) => {
+                    tcp.reset(Some(&error));
+                    self.settle("cannot open an association", Err(error));
+                }
             }
         }
         self.accept_paused = true;
@@ -298,7 +367,7 @@ impl Tunnel {
     }
 
     fn accept_circuits(&mut self, todo: &mut Vec<u64>) {
-        while self.connections.len() < self.connections_max {
+        while self.has_room() {
             if let TunnelSource::Tcp(..) = self.source {
                 return;
             }
@@ -306,21 +375,50 @@ impl Tunnel {
                 return;
             };
             self.counts.opened += 1;
-            let added = match &mut self.source {
-                TunnelSource::Xtp(target) => {
-                    connect(*target).and_then(|tcp| self.add(Box::new(tcp), circuit, true))
+            let peer = circuit.peer();
+            let (socket, connecting, counted): (io::Result<Box<dyn LocalSocket>>, _, _) =
+                match &mut self.source {
+                    TunnelSource::Xtp(target) => {
+                        let socket = connect(*target);
+                        let socket = socket.map(|tcp| -> Box<dyn LocalSocket> { Box::new(tcp) });
+                        (socket, true, Some(peer.ip()))
+                    }
+                    TunnelSource::External(external) => ((external.make_socket)(peer), false, None),
+                    TunnelSource::Tcp(..) => return,
+                };
+            let added = match socket {
+                Ok(socket) => self.add(socket, circuit, connecting, counted),
+                Err(error) => {
+                    // Not dropped, which would look like an end to the peer.
+                    let _ = circuit.abort();
+                    Err(error)
                 }
-                TunnelSource::External(external) => {
-                    let socket = (external.make_socket)(circuit.peer());
-                    socket.and_then(|socket| self.add(socket, circuit, false))
-                }
-                TunnelSource::Tcp(..) => return,
             };
-            match added {
-                Ok(token) => todo.push(token),
-                Err(_) => self.counts.broken += 1,
+            todo.extend(self.settle("cannot connect to the target", added));
+        }
+    }
+
+    /// Counts and logs a connection that could not be carried.
+    fn settle(&mut self, what: &str, added: io::Result<u64>) -> Option<u64> {
+        match added {
+            Ok(token) => Some(token),
+            Err(error) => {
+                self.counts.broken += 1;
+                if is_exhausted(&error) {
+                    self.pause_exhausted();
+                }
+                self.log_failure(what, &error);
+                None
             }
         }
+    }
+
+    fn pause_exhausted(&mut self) {
+        self.exhausted_until = Some(Instant::now() + EXHAUSTED_PAUSE);
+    }
+
+    fn log_failure(&mut self, what: &str, error: &io::Error) {
+        self.log.line(Instant::now(), &format!("{what}: {error}"));
     }
 
     /// Accepts the sockets that a program handed over.
@@ -343,10 +441,8 @@ impl Tunnel {
         }
         for (socket, circuit) in all {
             self.counts.opened += 1;
-            match self.add(socket, circuit, false) {
-                Ok(token) => todo.push(token),
-                Err(_) => self.counts.broken += 1,
-            }
+            let added = self.add(socket, circuit, false, None);
+            todo.extend(self.settle("cannot carry a connection", added));
         }
     }
 
@@ -355,13 +451,12 @@ impl Tunnel {
         self.source_closed && self.connections.is_empty()
     }
 
-    /// Accepts again once the number of connections is below the limit.
-    fn resume_accepting(&mut self) -> io::Result<()> {
-        if self.accept_paused && self.connections.len() < self.connections_max {
+    /// Accepts again once there is room.
+    fn resume_accepting(&mut self) {
+        if self.accept_paused && self.has_room() {
             self.accept_paused = false;
             self.set_listener_interest(epoll::EventFlags::IN);
         }
-        Ok(())
     }
 
     fn set_listener_interest(&self, flags: epoll::EventFlags) {
@@ -376,31 +471,47 @@ impl Tunnel {
         }
     }
 
+    /// Adds a connection, of `peer` if its share is limited. On failure both sides are reset.
     fn add(
         &mut self,
         tcp: Box<dyn LocalSocket>,
         circuit: Circuit,
         connecting: bool,
+        peer: Option<IpAddr>,
     ) -> io::Result<u64> {
-        tcp.configure()?;
         let token = self.next_token;
+        let registered = self.register(&*tcp, token, peer);
+        let (id, now) = (circuit.id(), Instant::now());
+        let deadline = now + self.handshake_timeout;
+        let connection = ProxiedConnection::new(tcp, circuit, connecting, deadline, peer);
+        if let Err(error) = registered {
+            connection.fail(error.kind());
+            return Err(error);
+        }
         self.next_token += 1;
-        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
-        epoll::add(
-            &self.epoll,
-            tcp.as_fd(),
-            epoll::EventData::new_u64(token),
-            both,
-        )?;
-        self.by_circuit.insert(circuit.id(), token);
-        let connection = ProxiedConnection::new(
-            tcp,
-            circuit,
-            connecting,
-            Instant::now() + self.handshake_timeout,
-        );
+        self.by_circuit.insert(id, token);
         self.connections.insert(token, connection);
         Ok(token)
+    }
+
+    /// Counts the peer and waits for the socket.
+    fn register(
+        &mut self,
+        tcp: &dyn LocalSocket,
+        token: u64,
+        peer: Option<IpAddr>,
+    ) -> io::Result<()> {
+        tcp.configure()?;
+        let both = epoll::EventFlags::IN | epoll::EventFlags::OUT | epoll::EventFlags::ET;
+        let data = epoll::EventData::new_u64(token);
+        epoll::add(&self.epoll, tcp.as_fd(), data, both)?;
+        match peer {
+            Some(peer) if !self.peers.add(peer) => {
+                let text = format!("{peer} has as many connections as a peer may have");
+                Err(io::Error::new(io::ErrorKind::QuotaExceeded, text))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn serve(&mut self, token: u64, buffer: &mut [u8]) -> PumpOutcome {
@@ -408,18 +519,31 @@ impl Tunnel {
             return PumpOutcome::Waiting;
         };
         let step = connection.pump(buffer, &mut self.counts);
-        let (ended, broken) = match step {
-            PumpOutcome::Waiting | PumpOutcome::MoreToDo => return step,
+        self.end(token, step);
+        step
+    }
+
+    /// Ends a connection if its outcome says so.
+    fn end(&mut self, token: u64, outcome: PumpOutcome) {
+        let (ended, broken) = match outcome {
+            PumpOutcome::Waiting | PumpOutcome::MoreToDo => return,
             PumpOutcome::Ended => (1, 0),
             PumpOutcome::Broken => (0, 1),
         };
+        let Some(connection) = self.connections.remove(&token) else {
+            return;
+        };
         self.counts.ended += ended;
         self.counts.broken += broken;
-        if let Some(connection) = self.connections.remove(&token) {
-            self.by_circuit.remove(&connection.circuit_id());
-            connection.close(step == PumpOutcome::Broken);
+        self.by_circuit.remove(&connection.circuit_id());
+        if let Some(peer) = connection.peer() {
+            self.peers.remove(peer);
         }
-        step
+        if let (PumpOutcome::Broken, Some(error)) = (outcome, connection.connect_error()) {
+            let text = format!("cannot connect to the target: {error}");
+            self.log.line(Instant::now(), &text);
+        }
+        connection.close(outcome == PumpOutcome::Broken);
     }
 
     /// Resets the open connections, then waits up to [`CLOSE_TIMEOUT`] for their circuits to close.

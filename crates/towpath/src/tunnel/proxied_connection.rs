@@ -5,7 +5,8 @@ use crate::xtp::Circuit;
 use engine::{AssociationId, CloseReason};
 use rustix::event::epoll::EventFlags;
 use std::io::{self, ErrorKind};
-use std::time::Instant;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
 
 /// Passes of one connection before the others are served: up to 512 KiB each way.
 const PASSES_PER_CALL: usize = 8;
@@ -27,6 +28,10 @@ pub(super) enum PumpOutcome {
 pub(super) struct ProxiedConnection {
     socket: Box<dyn LocalSocket>,
     circuit: Circuit,
+    /// Whose share of the connections it takes.
+    peer: Option<IpAddr>,
+    /// When bytes last came or went.
+    moved_at: Instant,
     /// The socket's connect is in progress.
     connecting: bool,
     /// Until when both handshakes must be complete; None once they are.
@@ -49,10 +54,13 @@ impl ProxiedConnection {
         circuit: Circuit,
         connecting: bool,
         handshake_deadline: Instant,
+        peer: Option<IpAddr>,
     ) -> ProxiedConnection {
         ProxiedConnection {
             socket,
             circuit,
+            peer,
+            moved_at: Instant::now(),
             connecting,
             handshake_deadline: Some(handshake_deadline),
             readable: false,
@@ -67,6 +75,21 @@ impl ProxiedConnection {
 
     pub(super) fn circuit_id(&self) -> AssociationId {
         self.circuit.id()
+    }
+
+    /// Whose share of the connections it takes.
+    pub(super) fn peer(&self) -> Option<IpAddr> {
+        self.peer
+    }
+
+    /// How long no bytes came or went.
+    pub(super) fn idle_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.moved_at)
+    }
+
+    /// Why the socket's connect failed, if it did.
+    pub(super) fn connect_error(&self) -> Option<&io::Error> {
+        self.error.as_ref().filter(|_| self.connecting)
     }
 
     /// Whether a handshake is incomplete.
@@ -98,6 +121,7 @@ impl ProxiedConnection {
         if self.connecting {
             return Ok(PumpOutcome::Waiting);
         }
+        let moved_before = counts.sent_bytes + counts.received_bytes;
         let (mut sent, mut more) = (false, true);
         for _ in 0..PASSES_PER_CALL {
             let up = self.socket_to_circuit(buffer, counts)?;
@@ -107,6 +131,9 @@ impl ProxiedConnection {
             if !more {
                 break;
             }
+        }
+        if counts.sent_bytes + counts.received_bytes != moved_before {
+            self.moved_at = Instant::now();
         }
         if sent && !self.socket_finished {
             self.circuit.flush()?;
@@ -224,6 +251,12 @@ impl ProxiedConnection {
         )?;
         self.unsent_to_socket.drain(..at);
         Ok(self.unsent_to_socket.is_empty())
+    }
+
+    /// Resets both sides because of an error of this kind.
+    pub(super) fn fail(mut self, kind: ErrorKind) {
+        self.error = Some(kind.into());
+        self.close(true);
     }
 
     /// Drops both sides; `broken` resets both.

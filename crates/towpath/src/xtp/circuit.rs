@@ -1,5 +1,6 @@
 //! The circuit: what the user holds of one association.
 
+use super::timeout::finite;
 use driver::{CircuitStatus, Part};
 use engine::{Address, AssociationId, Note};
 use engine_xtp::{RateLimit, Xtp};
@@ -60,7 +61,7 @@ impl Circuit {
     /// `BrokenPipe` when the circuit has ended.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.inner.send(message, limit)
+        self.inner.send(message, finite(limit))
     }
 
     /// [`send`](Circuit::send) without waiting.
@@ -86,7 +87,7 @@ impl Circuit {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            let end = *end.get_or_insert_with(|| Instant::now() + limit);
+            let end = *end.get_or_insert_with(|| Instant::now() + finite(limit));
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
@@ -104,7 +105,7 @@ impl Circuit {
     /// `TimedOut`, or `ConnectionReset` when the circuit failed.
     #[inline]
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        self.inner.recv(buffer, limit)
+        self.inner.recv(buffer, finite(limit))
     }
 
     /// [`recv`](Circuit::recv) without waiting.
@@ -124,7 +125,7 @@ impl Circuit {
     ///
     /// Those of [`recv`](Circuit::recv).
     pub fn recv_all(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<usize> {
-        self.inner.recv_all(buffer, limit)
+        self.inner.recv_all(buffer, finite(limit))
     }
 
     /// Sends one message with tags of eight octets, opaque to XTP
@@ -176,7 +177,7 @@ impl Circuit {
     ///
     /// `Unsupported` when the note says anything else, else those of [`send`](Circuit::send).
     pub fn send_noted(&mut self, message: &[u8], note: &Note, limit: Duration) -> io::Result<()> {
-        self.inner.send_noted(message, note, limit)
+        self.inner.send_noted(message, note, finite(limit))
     }
 
     /// Receives the next part of a message, without its tags, or the bytes a stream has. What does
@@ -186,7 +187,7 @@ impl Circuit {
     ///
     /// Those of [`recv`](Circuit::recv).
     pub fn receive_part(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<Part>> {
-        self.inner.receive_part(buffer, limit)
+        self.inner.receive_part(buffer, finite(limit))
     }
 
     /// Posts a receive buffer of `bytes` more: the peer of a bulk transfer may send as much, see
@@ -239,7 +240,7 @@ impl Circuit {
     ///
     /// `TimedOut` or `ConnectionRefused`.
     pub fn drain(&mut self, limit: Duration) -> io::Result<()> {
-        self.inner.drain(limit)
+        self.inner.drain(finite(limit))
     }
 
     /// Ends this direction and waits up to `limit` until the peer has acknowledged all of it.
@@ -249,7 +250,7 @@ impl Circuit {
     /// Those of [`drain`](Circuit::drain).
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
         self.inner.finish()?;
-        self.inner.drain(limit)
+        self.inner.drain(finite(limit))
     }
 
     /// Aborts both directions and notifies the peer; data in flight are lost.

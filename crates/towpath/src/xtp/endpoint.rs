@@ -3,6 +3,7 @@
 use super::circuit::Circuit;
 use super::config::EndpointConfig;
 use super::contexts::{self, EndpointIdentity};
+use super::timeout::finite;
 use engine::{Address, AssociationId, Counters, Framing, Protocol};
 use engine_xtp::pdu::Service;
 use engine_xtp::{Holdings, RateLimit, Xtp};
@@ -92,7 +93,7 @@ impl Endpoint {
     ///
     /// `TimedOut`.
     pub fn accept(&self, limit: Duration) -> io::Result<Circuit> {
-        self.inner.accept(limit).map(Circuit::new)
+        self.inner.accept(finite(limit)).map(Circuit::new)
     }
 
     /// The next circuit a peer opened.
@@ -110,7 +111,7 @@ impl Endpoint {
     ///
     /// `ConnectionRefused` or `TimedOut`.
     pub fn connect(&self, to: SocketAddr, limit: Duration) -> io::Result<Circuit> {
-        let circuit = self.inner.connect(Address::Socket(to), limit)?;
+        let circuit = self.inner.connect(Address::Socket(to), finite(limit))?;
         Ok(Circuit::new(circuit))
     }
 
@@ -146,7 +147,9 @@ impl Endpoint {
     fn connect_as(&self, to: SocketAddr, service: Service, limit: Duration) -> io::Result<Circuit> {
         let to = Address::Socket(to);
         let open = |engine: &mut Xtp, now| engine.open(now, to, service);
-        self.inner.connect_by(to, limit, open).map(Circuit::new)
+        self.inner
+            .connect_by(to, finite(limit), open)
+            .map(Circuit::new)
     }
 
     /// Opens a circuit to the endpoint at `to` without waiting. Data may be sent at once; its
@@ -178,8 +181,8 @@ impl Endpoint {
     ) -> io::Result<usize> {
         let mut circuit = self.open(to, Service::Transaction)?;
         circuit.set_delayed_ack();
-        circuit.send_last(request, limit)?;
-        circuit.recv_all(reply, limit)
+        circuit.send_last(request, finite(limit))?;
+        circuit.recv_all(reply, finite(limit))
     }
 
     /// Sends the request of a transaction without waiting; the reply is all that the circuit
@@ -211,9 +214,9 @@ impl Endpoint {
         message: &[u8],
         limit: Duration,
     ) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = Instant::now() + finite(limit);
         let mut circuit = self.open(to, Service::AckedDatagram)?;
-        circuit.send_last(message, limit)?;
+        circuit.send_last(message, finite(limit))?;
         circuit.drain(end.saturating_duration_since(Instant::now()))
     }
 

@@ -1,6 +1,7 @@
 //! Zero-copy send and receive.
 
 use super::Circuit;
+use super::timeout::finite;
 pub use driver::lend::{Buffer, LEND_BYTES_MIN, LOANS_MAX, LendError, LendOutcome, ReturnedBuffer};
 use driver::{LentArrival, Reserved};
 use engine::Note;
@@ -53,7 +54,7 @@ impl Circuit {
         buffer: impl Into<Buffer>,
         limit: Duration,
     ) -> Result<LendOutcome, LendError> {
-        self.inner.lend(buffer, limit)
+        self.inner.lend(buffer, finite(limit))
     }
 
     /// [`lend`](Circuit::lend) without waiting.
@@ -108,7 +109,7 @@ impl Circuit {
         take: impl FnMut(&[u8]),
         limit: Duration,
     ) -> io::Result<Option<usize>> {
-        self.inner.recv_in_place(take, limit)
+        self.inner.recv_in_place(take, finite(limit))
     }
 
     /// Returns the next buffer, in the order lent; waits up to `limit` for it. None when none is
@@ -118,7 +119,7 @@ impl Circuit {
     ///
     /// `TimedOut`; the buffers stay lent.
     pub fn reclaim(&mut self, limit: Duration) -> io::Result<Option<ReturnedBuffer>> {
-        self.inner.reclaim(limit)
+        self.inner.reclaim(finite(limit))
     }
 
     /// The next buffer already acknowledged, if any.
@@ -149,8 +150,8 @@ impl Circuit {
 
     fn finish_lent(&mut self, limit: Duration, back: &mut Vec<ReturnedBuffer>) -> io::Result<()> {
         self.inner.finish()?;
-        self.inner.drain(limit)?;
-        while let Some(returned) = self.inner.reclaim(limit)? {
+        self.inner.drain(finite(limit))?;
+        while let Some(returned) = self.inner.reclaim(finite(limit))? {
             back.push(returned);
         }
         Ok(())

@@ -66,6 +66,8 @@
 //! * [`group`] - reliable multicast.
 //! * [`router`] - a router (intermediate system) of XTP 3.6.
 //!
+//! A `limit` is the longest wait of a call; [`Duration::MAX`](std::time::Duration::MAX) means for ever.
+//!
 //! For the program's own event loop see [`Endpoint::watch`]: readiness of all circuits on one
 //! descriptor.
 
@@ -77,6 +79,7 @@ pub mod group;
 pub mod lend;
 mod option_values;
 pub mod router;
+mod timeout;
 pub mod tracing;
 
 pub use circuit::{Circuit, Tags};

@@ -9,7 +9,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use towpath::files::{FileReceiver, ReceivedFile, SentFile, TransferProgress, send, send_to_group};
+use towpath::files::{
+    FileReceiver, ReceiveLimits, ReceivedFile, SentFile, TransferProgress, send, send_to_group,
+};
 use towpath::xtp::{Endpoint, EndpointConfig, group::example_group};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -68,11 +70,23 @@ struct Host {
 
 impl Host {
     fn new(overwrite: bool) -> Host {
+        let groups = vec!["239.0.0.0/8".parse().expect("a range")];
+        Host::with_limits(
+            overwrite,
+            ReceiveLimits {
+                groups,
+                ..ReceiveLimits::default()
+            },
+        )
+    }
+
+    fn with_limits(overwrite: bool, limits: ReceiveLimits) -> Host {
         let folder = Scratch::new();
         let inbox = FileReceiver {
             endpoint: endpoint(),
             folder: folder.0.clone(),
             overwrite,
+            limits,
         };
         let address = inbox.endpoint.local_addr();
         // A sender may connect before the thread starts.
@@ -240,6 +254,64 @@ fn unknown_protocol_is_refused() {
     circuit.flush().expect("sent");
     assert!(host.received().result.is_err());
     assert!(host.folder.names().is_empty());
+}
+
+#[test]
+fn offer_beyond_limits_is_refused_with_the_option() {
+    let here = Scratch::new();
+    let path = here.file("data", &bytes(5000, 11));
+    let small = ReceiveLimits {
+        size_max: 4999,
+        ..ReceiveLimits::default()
+    };
+    let full = ReceiveLimits {
+        keep_free_bytes: u64::MAX,
+        ..ReceiveLimits::default()
+    };
+    for (limits, option) in [(small, "--max-size"), (full, "--keep-free")] {
+        let host = Host::with_limits(false, limits);
+        let refused = send(&endpoint(), host.address, &path, &mut |_| ());
+        let why = refused.expect_err("it is too much").to_string();
+        assert!(why.contains(option), "{why}");
+        assert!(host.folder.names().is_empty());
+    }
+}
+
+#[test]
+fn group_outside_the_ranges_is_not_joined() {
+    let here = Scratch::new();
+    let path = here.file("data", &bytes(5000, 12));
+    let host = Host::with_limits(false, ReceiveLimits::default());
+    let sent = send_to_group(
+        &endpoint(),
+        &[host.address],
+        example_group(),
+        &path,
+        &mut |_| (),
+    );
+    let sent = sent.expect("nothing is sent to the group").remove(0);
+    let why = sent.expect_err("it is refused").to_string();
+    assert!(why.contains("--groups"), "{why}");
+    assert!(host.folder.names().is_empty());
+}
+
+#[test]
+fn offer_that_trickles_is_refused() {
+    let host = Host::new(false);
+    let mut circuit = endpoint().connect(host.address, LIMIT).expect("it listens");
+    // An octet each half second would take 40 s for its 80; the offer is given up before.
+    let offer = [b"towcp\0\0\x01".to_vec(), vec![7; 72]].concat();
+    let refused = offer.iter().find_map(|octet| {
+        let _ = circuit
+            .send(&[*octet], LIMIT)
+            .and_then(|()| circuit.flush());
+        host.received_files
+            .recv_timeout(Duration::from_millis(500))
+            .ok()
+    });
+    let refused = refused.expect("it is given up");
+    let error = refused.result.expect_err("no offer came");
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
 }
 
 #[test]

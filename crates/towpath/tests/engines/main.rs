@@ -8,5 +8,6 @@ mod lend;
 mod relay;
 mod services;
 mod testbed_hosts;
+mod timeouts;
 mod tunnel;
 mod two_processes;

@@ -4,10 +4,11 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use towpath::tunnel::{Tunnel, TunnelCounts};
-use towpath::xtp::EndpointConfig;
+use towpath::xtp::{Endpoint, EndpointConfig};
 
 /// Timeout of all waits.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -25,6 +26,15 @@ struct Path {
 
 impl Path {
     fn to(target: SocketAddr, settings: &EndpointConfig, connections: usize) -> Path {
+        Path::with(target, settings, connections, |_| ())
+    }
+
+    fn with(
+        target: SocketAddr,
+        settings: &EndpointConfig,
+        connections: usize,
+        configure: impl Fn(&mut Tunnel),
+    ) -> Path {
         let far = Tunnel::from_xtp(local(), target, settings).expect("a free port");
         let peer = far.local_addr().expect("bound");
         let near = Tunnel::to_xtp(local(), peer, settings).expect("a free port");
@@ -32,6 +42,7 @@ impl Path {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = [near, far].map(|mut end| {
             end.set_connections_max(connections);
+            configure(&mut end);
             let stop = Arc::clone(&stop);
             std::thread::spawn(move || {
                 end.run(&stop).expect("the endpoint lives");
@@ -167,6 +178,81 @@ fn connections_beyond_limit_wait_and_complete() {
     for counts in [near, far] {
         assert_eq!((counts.opened, counts.broken), (COUNT as u64, 0));
     }
+}
+
+#[test]
+fn unreachable_target_resets_connection_and_is_logged_once_a_second() {
+    // TCP has no connections to a broadcast address: the connect fails at once, without a packet.
+    let target = "255.255.255.255:9".parse().expect("a literal address");
+    let settings = EndpointConfig::default();
+    let mut far = Tunnel::from_xtp(local(), target, &settings).expect("a free port");
+    let peer = far.local_addr().expect("bound");
+    let (say, said) = channel();
+    far.set_log(move |line| say.send(line.to_owned()).expect("the test waits"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let running = std::thread::spawn(move || {
+        far.run(&stopped).expect("the endpoint lives");
+        far.counts()
+    });
+    let client = Endpoint::bind(local(), &settings).expect("a free port");
+    for _ in 0..5 {
+        let circuit = client.connect(peer, LIMIT);
+        // The reset may come before or after the answer to the first packet.
+        let ended = circuit.and_then(|mut circuit| circuit.recv(&mut [0; 16], LIMIT));
+        let error = ended.expect_err("a clean end would be taken for a whole answer");
+        assert_ne!(error.kind(), ErrorKind::TimedOut);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let counts = running.join().expect("no panic");
+    assert_eq!((counts.opened, counts.broken, counts.ended), (5, 5, 0));
+    let lines: Vec<String> = said.try_iter().collect();
+    assert!(
+        lines[0].starts_with("cannot connect to the target: "),
+        "{lines:?}"
+    );
+}
+
+#[test]
+fn peer_beyond_its_share_is_reset() {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let limited = |end: &mut Tunnel| end.set_per_peer_max(Some(2));
+    let path = Path::with(target, &EndpointConfig::default(), 10, limited);
+    let kept = [path.connect(), path.connect()];
+    let servers = [(); 2].map(|()| listener.accept().expect("both come through").0);
+    let mut third = path.connect();
+    let error = third.read(&mut [0; 1]).expect_err("it is one too many");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    drop((kept, servers));
+    // Their places are free again once both ends have noticed.
+    let again = (0..1000).find_map(|_| {
+        let mut tcp = path.connect();
+        tcp.write_all(b"x").ok()?;
+        listener.set_nonblocking(true).expect("a flag");
+        std::thread::sleep(Duration::from_millis(20));
+        listener.accept().ok()
+    });
+    assert!(again.is_some());
+    path.stop();
+}
+
+#[test]
+fn idle_connection_is_reset() {
+    let listener = TcpListener::bind(local()).expect("a free port");
+    let target = listener.local_addr().expect("bound");
+    let idle = |end: &mut Tunnel| end.set_idle_timeout(Some(Duration::from_millis(300)));
+    let path = Path::with(target, &EndpointConfig::default(), 10, idle);
+    let mut tcp = path.connect();
+    tcp.write_all(b"hello").expect("space to send");
+    let mut server = with_timeouts(listener.accept().expect("a peer").0);
+    server.read_exact(&mut [0; 5]).expect("a greeting");
+    let error = server.read(&mut [0; 1]).expect_err("nothing more came");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let error = tcp.read(&mut [0; 1]).expect_err("nothing came back");
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    let [near, far] = path.stop();
+    assert_eq!((near.broken, far.broken), (1, 1));
 }
 
 #[test]

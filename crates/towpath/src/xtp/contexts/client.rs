@@ -73,6 +73,34 @@ fn query_all_in(folder: &Path, process: Option<u32>) -> io::Result<Vec<QueriedEn
     Ok(answers.collect())
 }
 
+/// Removes the sockets that killed processes of this user have left. What cannot be removed is met
+/// again by the next command.
+pub fn remove_stale_sockets() {
+    let Ok(Some(folder)) = socket_dir::open_existing() else {
+        return;
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    for path in entries.take(SOCKETS_MAX).map(|entry| entry.path()) {
+        match parse_socket_name(&path) {
+            // A live process is not asked: that would cost it a report. A number in another PID
+            // namespace may be unknown here, and its socket still answers.
+            Some((process, _)) if has_ended(process) => {
+                let answer = UnixStream::connect(&path);
+                if answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+                    let _ = std::fs::remove_file(&path);
+                }
+            }
+            Some(_) => {}
+            None => remove_stale_temporary(&path),
+        }
+    }
+}
+
+fn has_ended(process: u32) -> bool {
+    let process = i32::try_from(process).ok().and_then(Pid::from_raw);
+    process.is_some_and(|process| test_kill_process(process) == Err(rustix::io::Errno::SRCH))
+}
+
 /// The PID and the number in a name such as `4711-1.sock`.
 fn parse_socket_name(path: &Path) -> Option<(u32, u32)> {
     let name = path.file_name()?.to_str()?.strip_suffix(".sock")?;

@@ -16,7 +16,7 @@ pub mod report;
 mod server;
 mod socket_dir;
 
-pub use client::{QueriedEndpoint, query, query_all};
+pub use client::{QueriedEndpoint, query, query_all, remove_stale_sockets};
 pub use report::{AssociationReport, EndpointReport};
 pub(crate) use server::{EndpointIdentity, SnapshotFn, serve, snapshot_xtp};
 

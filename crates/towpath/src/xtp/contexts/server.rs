@@ -6,7 +6,7 @@ use driver::{Endpoint, EndpointObserver};
 use engine::{Associations, Counters, Instant, Protocol};
 use engine_xtp::pdu::Rejects;
 use engine_xtp::{AssociationView, Holdings, Xtp};
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::process::{Uid, geteuid};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
@@ -60,6 +60,12 @@ pub(crate) struct EndpointIdentity {
     /// Its XTP version.
     pub(crate) dialect: String,
 }
+
+/// How long nothing is accepted when descriptors have run out: 100 ms.
+const EXHAUSTED_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 
 /// Removes the socket and ends its thread when dropped.
 struct ServerHandle {
@@ -155,8 +161,14 @@ fn run<E: Associations, W: Wire>(
         if !ready[1].revents().is_empty() {
             return;
         }
-        let Ok((client, _)) = listener.accept() else {
-            continue;
+        let client = match listener.accept() {
+            Ok((client, _)) => client,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+            // Out of descriptors: the client waits in the kernel's queue meanwhile.
+            Err(_) => {
+                let _ = poll(&mut ready[1..], Some(&EXHAUSTED_PAUSE));
+                continue;
+            }
         };
         let Some(copied) = observer.with_pump(|pump, now| snapshot(pump.engine(), now)) else {
             return;

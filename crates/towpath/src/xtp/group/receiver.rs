@@ -2,6 +2,7 @@
 
 use super::GroupEndpointConfig;
 use super::config::{ack_address, check_multicast, ipv6_scope};
+use crate::xtp::timeout::finite;
 use driver::Endpoint;
 use engine::{Address, Counters};
 use engine_xtp::group::GroupEndpoint;
@@ -69,7 +70,7 @@ impl Receiver {
     ///
     /// `TimedOut`.
     pub fn accept(&self, limit: Duration) -> io::Result<Stream> {
-        let circuit = self.endpoint.accept(limit)?;
+        let circuit = self.endpoint.accept(finite(limit))?;
         Ok(Stream { circuit })
     }
 
@@ -114,7 +115,7 @@ impl Stream {
     /// not be retransmitted, or the sender aborted or expelled this receiver.
     #[inline]
     pub fn recv(&mut self, buffer: &mut [u8], limit: Duration) -> io::Result<Option<usize>> {
-        self.circuit.recv(buffer, limit)
+        self.circuit.recv(buffer, finite(limit))
     }
 
     /// Receives the bytes a stream has without a copy: calls `take` with each chunk in place.
@@ -128,7 +129,7 @@ impl Stream {
         take: impl FnMut(&[u8]),
         limit: Duration,
     ) -> io::Result<Option<usize>> {
-        self.circuit.recv_in_place(take, limit)
+        self.circuit.recv_in_place(take, finite(limit))
     }
 
     /// [`recv`](Stream::recv) without waiting.
@@ -148,7 +149,7 @@ impl Stream {
 
     /// Waits up to `limit` until packets may have arrived.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.circuit.wait(limit)
+        self.circuit.wait(finite(limit))
     }
 
     /// A descriptor that is readable when packets arrived.
@@ -164,7 +165,7 @@ impl Stream {
     ///
     /// `TimedOut` when the sender did not respond; all data have been received nevertheless.
     pub fn close(mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = Instant::now() + finite(limit);
         if !self.circuit.status().finished {
             return self.circuit.abort();
         }

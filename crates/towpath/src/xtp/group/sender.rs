@@ -2,6 +2,7 @@
 
 use super::config::{ack_address, check_multicast, ipv6_scope};
 use super::{GroupEndpointConfig, Member};
+use crate::xtp::timeout::finite;
 use driver::Endpoint;
 use engine::{Address, Associations, Counters, Protocol};
 use engine_xtp::group::{GroupEndpoint, Holdings};
@@ -57,7 +58,7 @@ impl Sender {
     /// `TimedOut`, with the number that joined; [`members`](Sender::members) lists them. The others
     /// may still join.
     pub fn wait_ready(&mut self, limit: Duration) -> io::Result<()> {
-        let end = Instant::now() + limit;
+        let end = Instant::now() + finite(limit);
         loop {
             let status = self.circuit.status();
             if status.connected {
@@ -97,7 +98,7 @@ impl Sender {
     /// `BrokenPipe` when the stream ended because too few members are left.
     #[inline]
     pub fn send(&mut self, message: &[u8], limit: Duration) -> io::Result<()> {
-        self.circuit.send(message, limit)
+        self.circuit.send(message, finite(limit))
     }
 
     /// [`send`](Sender::send) without waiting.
@@ -117,7 +118,7 @@ impl Sender {
 
     /// Waits up to `limit` until packets arrived or a timer expired.
     pub fn wait(&mut self, limit: Duration) -> io::Result<()> {
-        self.circuit.wait(limit)
+        self.circuit.wait(finite(limit))
     }
 
     /// Present and former members: those that are gone first, then the others by address. Empty
@@ -159,7 +160,7 @@ impl Sender {
     /// when too few members were left. `members` has the report then too.
     pub fn close(&mut self, limit: Duration) -> io::Result<Vec<Member>> {
         self.finish()?;
-        self.circuit.drain(limit)?;
+        self.circuit.drain(finite(limit))?;
         Ok(self.members())
     }
 
