@@ -2,7 +2,7 @@
 
 use crate::pdu::{Service, Version};
 use core::time::Duration;
-use engine::{Address, Framing};
+use engine::{Address, Framing, Secret};
 
 pub use congestion::{Congestion, RateLimit};
 
@@ -219,6 +219,8 @@ pub struct Config {
     pub hop_limit: u8,
     /// Seed of keys and initial syncs. Equal seeds give equal packets.
     pub seed: u64,
+    /// What peers must not guess; from the operating system on a real host.
+    pub secret: Secret,
 }
 
 impl Default for Config {
@@ -270,6 +272,7 @@ impl Default for Config {
             gateway: None,
             hop_limit: 16,
             seed: 1,
+            secret: Secret::default(),
         }
     }
 }
