@@ -14,7 +14,8 @@
 //!   peer, state shared by all.
 //! * `procedure/` - one file a procedure: set-up, packet input, data and control in both
 //!   directions, status requests, close, routes, 3.x translation.
-//! * `tx/`, `rx/` - parts of each direction: RTT, rate control, congestion control, message ends;
+//! * `tx/`, `rx/` - parts of each direction: WTIMER, rate limits, congestion control (crate `congestion`),
+//!   message ends;
 //!   reassembly queue.
 //! * `introspection` - state of associations for users to inspect.
 //! * [`group`] - multicast: one sender, any number of receivers.

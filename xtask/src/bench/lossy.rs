@@ -15,12 +15,9 @@ const TRIALS: usize = 3;
 
 /// Contestants without a target: those with congestion control.
 const ROWS: [(&str, &str); 6] = [
-    ("xtp-lossy-congestion-loss", "xtp,congestion=loss,queue=1M"),
-    (
-        "xtp-lossy-congestion-delay",
-        "xtp,congestion=delay,queue=1M",
-    ),
-    ("xtp-lossy-congestion-rate", "xtp,congestion=rate,queue=4M"),
+    ("xtp-lossy-newreno", "xtp,congestion=newreno,queue=1M"),
+    ("xtp-lossy-ledbat", "xtp,congestion=ledbat,queue=1M"),
+    ("xtp-lossy-bbr", "xtp,congestion=bbr,queue=4M"),
     ("tcp-lossy-cubic", "tcp,congestion=cubic"),
     ("tcp-lossy-bbr", "tcp,congestion=bbr"),
     ("quic-lossy", "quic"),

@@ -1,4 +1,5 @@
-//! Engines are functions of their inputs: they have no clock, socket, thread or randomness.
+//! Engines, layers and congestion controllers are functions of their inputs: they have no clock,
+//! socket, thread or randomness.
 
 use super::words::has_word;
 use super::{Fault, File};
@@ -29,16 +30,23 @@ const WORLD: &[&str] = &[
     "eprintln!",
 ];
 
-/// Whether a crate is an engine, or the contract of engines.
-fn is_engine(name: &str) -> bool {
-    name == "engine" || name.starts_with("engine-")
+/// The crates that a pure crate may depend on: the contract, engines and their layers, and
+/// congestion controllers are pure. None for other crates.
+fn allowed_dependencies(name: &str) -> Option<&'static [&'static str]> {
+    match name {
+        "engine" => Some(&[]),
+        "congestion" => Some(&["engine"]),
+        _ if name.starts_with("layer-") => Some(&["engine"]),
+        _ if name.starts_with("engine-") => Some(&["engine", "congestion"]),
+        _ => None,
+    }
 }
 
 /// What the source of a crate may not say. `link` and `sim` run in virtual time.
 fn banned(name: &str) -> Vec<&'static str> {
     match name {
         "link" | "sim" => CHANCE.to_vec(),
-        _ if is_engine(name) => [CHANCE, WORLD].concat(),
+        _ if allowed_dependencies(name).is_some() => [CHANCE, WORLD].concat(),
         _ => Vec::new(),
     }
 }
@@ -46,8 +54,10 @@ fn banned(name: &str) -> Vec<&'static str> {
 pub(super) fn check(file: &File) -> Vec<Fault> {
     let manifest = file.path.strip_prefix("crates/");
     let manifest = manifest.and_then(|path| path.strip_suffix("/Cargo.toml"));
-    if manifest.is_some_and(is_engine) {
-        return check_manifest(file);
+    if let Some(name) = manifest
+        && let Some(allowed) = allowed_dependencies(name)
+    {
+        return check_manifest(file, name, allowed);
     }
     match (file.crate_of_source().map(banned), &file.rust) {
         (Some(banned), Some(source)) => check_source(file, &source.code, &banned),
@@ -55,11 +65,15 @@ pub(super) fn check(file: &File) -> Vec<Fault> {
     }
 }
 
-fn check_manifest(file: &File) -> Vec<Fault> {
+fn check_manifest(file: &File, name: &str, allowed: &[&str]) -> Vec<Fault> {
     let found = dependencies(&file.text).into_iter();
-    let found = found.filter(|(_, name)| *name != "engine");
-    let faults = found.map(|(line, name)| {
-        let what = format!("an engine depends on the crate engine only, not on {name}");
+    let found = found.filter(|(_, dependency)| !allowed.contains(dependency));
+    let faults = found.map(|(line, dependency)| {
+        let allowed = match allowed {
+            [] => "no crate".to_owned(),
+            _ => allowed.join(" and "),
+        };
+        let what = format!("{name} may depend on {allowed}, not on {dependency}");
         file.fault(line, what)
     });
     faults.collect()
@@ -129,7 +143,38 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_depends_on_the_contract_only() {
+    fn a_clock_in_a_layer_or_a_congestion_controller_is_a_fault() {
+        for name in ["congestion", "layer-halves"] {
+            let path = format!("crates/{name}/src/a.rs");
+            let source = |text: &str| check(&File::new(path.as_str(), text));
+            assert_eq!(source("use std::time::Instant;\n").len(), 1, "{name}");
+            assert_eq!(source("use std::fs;\n").len(), 1, "{name}");
+            assert_eq!(source("use core::time::Duration;\n"), []);
+        }
+    }
+
+    #[test]
+    fn pure_crates_depend_on_the_contract_and_engines_on_congestion_too() {
+        let faults = |name: &str, dependency: &str| {
+            let text = format!("[dependencies]\n{dependency}.workspace = true\n");
+            check(&File::new(
+                format!("crates/{name}/Cargo.toml"),
+                text.as_str(),
+            ))
+            .len()
+        };
+        assert_eq!(faults("engine-bare", "congestion"), 0);
+        assert_eq!(faults("congestion", "engine"), 0);
+        assert_eq!(faults("layer-halves", "engine"), 0);
+        assert_eq!(faults("driver", "libc"), 0);
+        assert_eq!(faults("congestion", "engine-bare"), 1);
+        assert_eq!(faults("layer-halves", "congestion"), 1);
+        assert_eq!(faults("engine", "congestion"), 1);
+        assert_eq!(faults("engine-bare", "engine-xtp"), 1);
+    }
+
+    #[test]
+    fn an_engine_depends_on_no_other_crate() {
         let manifest = |text: &str| check(&File::new("crates/engine-bare/Cargo.toml", text));
         let fine = "[dependencies]\nengine.workspace = true\n[dev-dependencies]\nsim.workspace = 1";
         assert_eq!(manifest(fine), []);

@@ -149,10 +149,11 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, now: Instan
     }
 }
 
-/// Releases everything below `position`. Returns how many bytes that is.
+/// Releases everything below `position`. Returns how many bytes left the flight.
 fn release(ctx: &mut Context, ep: &mut EndpointState, position: u64) -> u64 {
     let position = position.min(ctx.tx.next_seq);
     let bytes = position.saturating_sub(ctx.tx.acknowledged);
+<<<<<<< HEAD
     if bytes == 0 {
         return 0;
     }
@@ -160,6 +161,14 @@ fn release(ctx: &mut Context, ep: &mut EndpointState, position: u64) -> u64 {
     // Without error control the range may be empty: it tells that less is in flight.
     let released = ctx.tx.newly_released(position);
     ep.events.push_back(Event::Released(ctx.id, released));
+=======
+    if bytes > 0 {
+        ctx.tx.release(position);
+        // Without error control the range may be empty: it tells that less is in flight.
+        let released = ctx.tx.newly_released(position);
+        ep.events.push_back(Event::Released(ctx.id, released));
+    }
+>>>>>>> c_cong
     bytes
 }
 

@@ -90,10 +90,7 @@ fn options(random: &mut SplitMix64) -> Config {
         explicit: any(random, &[true, false]),
         supervised: any(random, &[true, false, false]),
         rate: any(random, &[None, None, None, Some(rate)]),
-        congestion: any(
-            random,
-            &[Congestion::Off, Congestion::NewReno, Congestion::Ledbat],
-        ),
+        congestion: any(random, &Congestion::ALL),
         spans: any(random, &[SpanMeaning::Received, SpanMeaning::Missing]),
         sort: any(random, &[None, Some(7)]),
         port: any(random, &[1, 5000]),
