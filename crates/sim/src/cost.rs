@@ -45,7 +45,7 @@ pub struct HostCost {
     /// if negative.
     pub clock_ppm: i32,
     /// Octets of a frame that must have arrived over a switch's link before the host forwards it,
-    /// if its engine needs no more ([`engine::Engine::supports_cut_through`]); None for all of it.
+    /// if its engine needs no more ([`engine::Router::supports_cut_through`]); None for all of it.
     pub cut_through: Option<u32>,
 }
 
