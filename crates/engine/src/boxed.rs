@@ -1,9 +1,9 @@
 //! A boxed engine is an engine.
 
 use crate::{
-    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries, Event,
-    Instant, Layout, Note, Path, PathFault, Properties, Protocol, Received, Router, SendFlags,
-    Status,
+    Address, AssociationId, Associations, Batch, Close, CommandError, Counters, Deliveries,
+    EntityId, Event, Instant, Layout, Note, OutgoingMessage, Path, PathFault, Properties, Protocol,
+    Received, Router, SendFlags, Status, TransactionId, Transactions,
 };
 
 impl<P: Protocol + ?Sized> Protocol for Box<P> {
@@ -81,5 +81,67 @@ impl<P: Router + ?Sized> Router for Box<P> {
 
     fn supports_cut_through(&self, path: Path, head: &[u8]) -> bool {
         (**self).supports_cut_through(path, head)
+    }
+}
+
+impl<P: Transactions + ?Sized> Transactions for Box<P> {
+    fn message_max(&self) -> u64 {
+        (**self).message_max()
+    }
+
+    fn create_entity(&mut self, entity: EntityId) -> Result<(), CommandError> {
+        (**self).create_entity(entity)
+    }
+
+    fn remove_entity(&mut self, now: Instant, entity: EntityId) {
+        (**self).remove_entity(now, entity);
+    }
+
+    fn set_member(
+        &mut self,
+        group: EntityId,
+        entity: EntityId,
+        is_member: bool,
+    ) -> Result<(), CommandError> {
+        (**self).set_member(group, entity, is_member)
+    }
+
+    fn locate(&mut self, entity: EntityId, at: Address) {
+        (**self).locate(entity, at);
+    }
+
+    fn call(
+        &mut self,
+        now: Instant,
+        from: EntityId,
+        to: EntityId,
+        request: (OutgoingMessage, u64),
+        note: &Note,
+    ) -> Result<TransactionId, CommandError> {
+        (**self).call(now, from, to, request, note)
+    }
+
+    fn reply(
+        &mut self,
+        now: Instant,
+        transaction: TransactionId,
+        reply: (OutgoingMessage, u64),
+        note: &Note,
+    ) -> Result<(), CommandError> {
+        (**self).reply(now, transaction, reply, note)
+    }
+
+    fn forward(
+        &mut self,
+        now: Instant,
+        transaction: TransactionId,
+        to: EntityId,
+        request: (OutgoingMessage, u64),
+    ) -> Result<(), CommandError> {
+        (**self).forward(now, transaction, to, request)
+    }
+
+    fn abandon(&mut self, now: Instant, transaction: TransactionId) {
+        (**self).abandon(now, transaction);
     }
 }

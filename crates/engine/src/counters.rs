@@ -27,3 +27,22 @@ pub struct Counters {
     /// Timers armed or re-armed.
     pub timers_set: u64,
 }
+
+impl core::ops::Add for Counters {
+    type Output = Counters;
+
+    fn add(self, other: Counters) -> Counters {
+        Counters {
+            packets_built: self.packets_built + other.packets_built,
+            packets_parsed: self.packets_parsed + other.packets_parsed,
+            packets_discarded: self.packets_discarded + other.packets_discarded,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            bytes_delivered: self.bytes_delivered + other.bytes_delivered,
+            bytes_lost: self.bytes_lost + other.bytes_lost,
+            bytes_copied: self.bytes_copied + other.bytes_copied,
+            bytes_summed: self.bytes_summed + other.bytes_summed,
+            retransmissions: self.retransmissions + other.retransmissions,
+            timers_set: self.timers_set + other.timers_set,
+        }
+    }
+}

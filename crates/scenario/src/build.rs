@@ -1,5 +1,6 @@
 //! Builds a network from a scenario.
 
+use crate::calls::{check_traffic, reply, set_layers};
 use crate::disturbance::schedule_disturbances;
 use crate::engines::{self, SpecError};
 use crate::file::{
@@ -38,7 +39,7 @@ pub fn build_with(
     seed: u64,
     wrap: &dyn Fn(Node) -> Node,
 ) -> Result<Network, SpecError> {
-    let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
+    let count = scenario.station_count();
     if !(2..=STATIONS_MAX).contains(&count) {
         let refusal = format!("{count} stations; a network has 2 to {STATIONS_MAX}");
         return Err((0..0, refusal));
@@ -68,8 +69,10 @@ pub fn build_with(
         }
     }
     let mut network = Network::new(&config, stations);
+    set_layers(&mut network, scenario)?;
     for spec in &scenario.traffic {
         let traffic = traffic(spec, count as usize)?;
+        check_traffic(scenario, spec, &traffic)?;
         let opened = network.add_traffic(traffic);
         opened.map_err(|error| (spec.from.span(), error.to_string()))?;
     }
@@ -214,6 +217,7 @@ fn traffic(spec: &TrafficSpec, count: usize) -> Result<Traffic, SpecError> {
         messages: spec.messages.unwrap_or(u64::MAX),
         start_ps: spec.start.0,
         outstanding: spec.outstanding.map(|most| most.max(1)),
+        reply: reply(spec)?,
     })
 }
 

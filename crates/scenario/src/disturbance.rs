@@ -90,7 +90,7 @@ fn validate(scenario: &Scenario, spec: &DisturbanceSpec) -> Result<(), SpecError
             "no disturbance {kind:?}; use crash, partition, flap or loss"
         ));
     }
-    let count: u64 = scenario.station.iter().map(|spec| spec.count).sum();
+    let count = scenario.station_count();
     if let Some(station) = spec.stations.iter().find(|&&at| at as u64 >= count) {
         return at(format!(
             "no station {station}; there are 0 to {}",
@@ -134,12 +134,9 @@ fn schedule_crash(
     wrap: &dyn Fn(Node) -> Node,
 ) -> Result<(), SpecError> {
     for &station in &spec.stations {
-        let mut first = 0;
-        let kind = scenario.station.iter().find(|kind| {
-            first += kind.count;
-            (station as u64) < first
-        });
-        let Some(kind) = kind else { continue };
+        let Some(kind) = scenario.station_spec(station) else {
+            continue;
+        };
         // Another seed: an engine that reused the keys of the one before would be taken for it.
         let own = engine::SplitMix64::at(seed, 0x2000 + station as u64);
         let engine = wrap(engines::make_engine(&kind.engine, own)?);

@@ -32,6 +32,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
     let protocol = spec.protocol.get_ref().as_str();
     let engine: Node = match protocol {
         "bare" => Node::associations(engine_bare::Bare::new(bare_config(spec, seed).map_err(at)?)),
+        "call" => Node::transactions(engine_call::Call::new(call_config(spec, seed).map_err(at)?)),
         "xtp" => Node::associations(engine_xtp::Xtp::new(xtp_config(spec, seed)?)),
         "xtp-forwarder" => Node::router(Router::new(router_config(spec))),
         "xtp-group" => Node::associations(engine_xtp::group::GroupEndpoint::new(group::config(
@@ -39,7 +40,7 @@ pub fn make_engine(spec: &EngineSpec, seed: u64) -> Result<Node, SpecError> {
         )?)),
         "xtp3" => Node::associations(StudyXtp::new(study_config(spec, seed)?)),
         other => {
-            let known = "bare, xtp, xtp-forwarder, xtp-group or xtp3";
+            let known = "bare, call, xtp, xtp-forwarder, xtp-group or xtp3";
             return Err(at(format!("no protocol {other:?}; use {known}")));
         }
     };
@@ -57,6 +58,22 @@ fn bare_config(spec: &EngineSpec, seed: u64) -> Result<engine_bare::BareConfig, 
         associations_max: ASSOCIATIONS_MAX,
         seed,
         secret: engine::Secret::from_seed(seed),
+        ..default
+    })
+}
+
+fn call_config(spec: &EngineSpec, seed: u64) -> Result<engine_call::CallConfig, String> {
+    let default = engine_call::CallConfig::default();
+    Ok(engine_call::CallConfig {
+        packet_len: packet_len(spec.packet.map_or(1500, |octets| octets.0))?,
+        // A wait of nothing would send everything at once.
+        retry: spec
+            .wait_initial
+            .map_or(default.retry, duration)
+            .max(Duration::from_micros(1)),
+        retries_max: spec.retries.unwrap_or(default.retries_max),
+        transactions_max: ASSOCIATIONS_MAX,
+        seed,
         ..default
     })
 }

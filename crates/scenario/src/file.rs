@@ -37,6 +37,22 @@ fn one() -> u64 {
     1
 }
 
+impl Scenario {
+    /// How many stations there are.
+    pub fn station_count(&self) -> u64 {
+        self.station.iter().map(|spec| spec.count).sum()
+    }
+
+    /// What station `number` is.
+    pub fn station_spec(&self, number: usize) -> Option<&StationSpec> {
+        let mut end = 0;
+        self.station.iter().find(|spec| {
+            end += spec.count;
+            (number as u64) < end
+        })
+    }
+}
+
 /// The medium between the stations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -89,6 +105,8 @@ pub struct StationSpec {
     pub count: u64,
     /// The protocol.
     pub engine: EngineSpec,
+    /// What lies between its packets and the frames of the medium: `halves`; nothing if not given.
+    pub layer: Option<Spanned<String>>,
     /// The cost of a host's work.
     #[serde(default)]
     pub chips: ChipsSpec,
@@ -142,6 +160,9 @@ pub struct TrafficSpec {
     pub start: SimTime,
     /// Unsettled messages at most; the next one is produced an interval after there is room.
     pub outstanding: Option<u64>,
+    /// Calls: what they are answered with: `empty`, or `same`, as many bytes as the request has;
+    /// `empty` if not given.
+    pub reply: Option<Spanned<String>>,
 }
 
 /// Stations of a pattern.

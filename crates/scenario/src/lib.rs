@@ -4,6 +4,7 @@
 //! * [`mod@units`] - values such as `"10 us"`, `"8 KiB"`, `"10 Mbit/s"`, `"1%"`.
 //! * [`mod@engines`] - protocols by name.
 //! * [`mod@build`] - builds a network from a scenario.
+//! * `calls` - what transactions and layers need besides.
 //! * [`mod@disturbance`] - crashes, partitions, flaps, periods of loss.
 //! * [`mod@outcome`] - the result of a run as a row.
 //! * [`mod@sweep`] - one scenario with many values and seeds.
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod build;
+mod calls;
 pub mod disturbance;
 pub mod engines;
 pub mod file;

@@ -2,12 +2,16 @@
 //!
 //! A message is settled when the protocol releases it: its sender need not keep it any longer.
 
+mod calls;
+
 use crate::histogram::Histogram;
 use crate::series::Series;
 use crate::store::{BytePattern, SendStore};
 use engine::{AssociationId, Framing, RangeSet, record};
 use std::collections::VecDeque;
 use std::ops::Range;
+
+pub(crate) use calls::Calls;
 
 /// Destination of a circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +113,8 @@ pub(crate) struct Flow {
     progress: Vec<ReceiverProgress>,
     /// Positions of message ends.
     ends: Vec<u64>,
+    /// Messages that are calls, if they are.
+    pub(crate) calls: Option<Calls>,
 }
 
 /// A receiver's progress in the stream.
@@ -151,6 +157,7 @@ impl Flow {
             },
             progress: Vec::new(),
             ends: Vec::new(),
+            calls: None,
         }
     }
 
@@ -198,6 +205,9 @@ impl Flow {
         self.circuit = None;
         self.queued_lengths.clear();
         self.outstanding.clear();
+        if let Some(calls) = &mut self.calls {
+            calls.clear();
+        }
         left
     }
 
@@ -227,6 +237,9 @@ impl Flow {
 
     /// The controller started a frame with the bytes `start..end` of the store.
     pub(crate) fn note_dequeued(&mut self, now_ps: u64, start: u64, end: u64) {
+        if let Some(calls) = &mut self.calls {
+            return calls.note_dequeued(now_ps, end);
+        }
         for message in &mut self.outstanding {
             if message.end > end {
                 return;

@@ -2,16 +2,55 @@
 
 use link::EtherDestination;
 
+/// What a packet, or the frame of a layer, carries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Contents {
+    /// The flow whose sender built it.
+    pub(crate) flow: Option<usize>,
+    /// The flow and the range of its store that leave with it.
+    pub(crate) carries: Option<(usize, u64, u64)>,
+    /// The message of a transaction.
+    pub(crate) message: Option<MessageTag>,
+}
+
+/// A message of a transaction, as the simulator knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MessageTag {
+    /// The flow of its request.
+    pub(crate) flow: usize,
+    /// Where the request begins among the bytes of its flow.
+    pub(crate) start: u64,
+    /// Octets of the message.
+    pub(crate) len: u64,
+    pub(crate) is_reply: bool,
+}
+
+/// Replies have other bytes than their requests: those of the pattern from here on.
+const REPLY_SHIFT: u64 = 31_337;
+
+impl MessageTag {
+    /// Where its bytes begin in the pattern.
+    pub(crate) fn position(&self) -> u64 {
+        self.start + if self.is_reply { REPLY_SHIFT } else { 0 }
+    }
+
+    /// The same transaction's reply of `len` octets.
+    pub(crate) fn reply(&self, len: u64) -> MessageTag {
+        MessageTag {
+            len,
+            is_reply: true,
+            ..*self
+        }
+    }
+}
+
 /// A packet between the sender that built it and the last receiver that handles it.
 #[derive(Debug)]
 pub(crate) struct Frame {
     pub(crate) packet: Vec<u8>,
     pub(crate) from: usize,
     pub(crate) to: EtherDestination,
-    /// The flow whose sender built it.
-    pub(crate) flow: Option<usize>,
-    /// The flow and the range of its store in the packet.
-    pub(crate) carries: Option<(usize, u64, u64)>,
+    pub(crate) contents: Contents,
     /// When its sender gave it to the network controller.
     pub(crate) offered_ps: u64,
     references: u32,
@@ -32,8 +71,7 @@ impl FrameTable {
                 packet: Vec::new(),
                 from,
                 to,
-                flow: None,
-                carries: None,
+                contents: Contents::default(),
                 offered_ps: 0,
                 references: 0,
             });
@@ -41,7 +79,7 @@ impl FrameTable {
         });
         let frame = &mut self.slots[slot];
         (frame.from, frame.to, frame.references) = (from, to, 1);
-        (frame.flow, frame.carries) = (None, None);
+        frame.contents = Contents::default();
         frame.packet.clear();
         slot as u64
     }

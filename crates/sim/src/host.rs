@@ -7,8 +7,13 @@
 
 use crate::cost::HostCost;
 use crate::flow::Target;
+use crate::frames::{Contents, MessageTag};
 use crate::node::Node;
-use engine::{Address, AssociationId, Batch, Counters, Deliveries, Instant};
+use crate::station_layer::StationLayer;
+use engine::{
+    Address, AssociationId, Batch, Counters, Deliveries, IncomingMessage, Instant, OutgoingMessage,
+    TransactionId,
+};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -64,6 +69,8 @@ pub(crate) struct WriteJob {
     pub(crate) last: bool,
     /// Number of the message within its flow.
     pub(crate) index: u64,
+    /// It is the reply of this transaction.
+    pub(crate) replies: Option<TransactionId>,
 }
 
 /// Bytes to be copied out.
@@ -78,6 +85,8 @@ pub(crate) struct ReadJob {
     pub(crate) user: u64,
     /// Message ends among them.
     pub(crate) ends: u64,
+    /// They are the request of this transaction, which is to be answered.
+    pub(crate) request: Option<TransactionId>,
 }
 
 /// A packet at the receiver.
@@ -95,8 +104,46 @@ pub(crate) enum Role {
     Receives { flow: usize, receiver: usize },
 }
 
+/// What the users of an engine of transactions keep.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    /// Messages that the engine has not released.
+    pub(crate) outgoing: BTreeMap<OutgoingMessage, MessageTag>,
+    /// Messages on their way in: which they are, and their octets.
+    pub(crate) incoming: BTreeMap<IncomingMessage, (MessageTag, Vec<u8>)>,
+    /// Requests of this station's calls.
+    pub(crate) called: BTreeMap<TransactionId, MessageTag>,
+    /// Requests to this station.
+    pub(crate) served: BTreeMap<TransactionId, ServedRequest>,
+    last: u64,
+}
+
+/// A request that the user of the called entity works on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ServedRequest {
+    pub(crate) tag: MessageTag,
+    /// The user has read it.
+    pub(crate) is_read: bool,
+    /// Its transaction is over: nobody waits for the reply.
+    pub(crate) is_over: bool,
+}
+
+impl Messages {
+    /// Keeps a message until the engine releases it.
+    pub(crate) fn keep(&mut self, tag: MessageTag) -> (OutgoingMessage, u64) {
+        self.last += 1;
+        let id = OutgoingMessage(self.last);
+        self.outgoing.insert(id, tag);
+        (id, tag.len)
+    }
+}
+
 pub(crate) struct Host {
     pub(crate) engine: Node,
+    /// Between the engine's packets and the frames of the medium, if they differ.
+    pub(crate) layer: Option<Box<StationLayer>>,
+    /// Only for engines of transactions.
+    pub(crate) messages: Option<Box<Messages>>,
     /// Shared by stations with equal costs: a thousand idle ones take little memory.
     pub(crate) cost: Rc<HostCost>,
     charges_work: bool,
@@ -111,8 +158,8 @@ pub(crate) struct Host {
     /// Read jobs of the packet in service.
     pub(crate) read_jobs: Vec<ReadJob>,
     pub(crate) deliveries: Deliveries,
-    /// Arrivals that the engine may forward, oldest first, and the flow of each.
-    pub(crate) forwardable: VecDeque<(u64, usize)>,
+    /// Arrivals that the engine may forward, oldest first, and what is in each.
+    pub(crate) forwardable: VecDeque<(u64, Contents)>,
     pub(crate) batch: Batch,
     /// The packet that the sender built.
     pub(crate) built: Option<u64>,
@@ -132,7 +179,9 @@ pub(crate) struct Host {
 impl Host {
     pub(crate) fn new(engine: Node, cost: Rc<HostCost>) -> Host {
         Host {
+            messages: messages_of(&engine),
             engine,
+            layer: None,
             charges_work: cost.charges_work(),
             cost,
             circuits: BTreeMap::new(),
@@ -179,33 +228,41 @@ impl Host {
         u64::try_from(ps).unwrap_or(u64::MAX)
     }
 
-    /// The engine's counters, if work has a cost.
+    /// The counters of engine and layer, if work has a cost.
     pub(crate) fn charged_counters(&self) -> Option<Counters> {
-        self.charges_work.then(|| self.engine.protocol().counters())
+        self.charges_work.then(|| self.work())
+    }
+
+    fn work(&self) -> Counters {
+        let layer = self.layer.as_ref().map(|layer| layer.counters());
+        self.engine.protocol().counters() + layer.unwrap_or_default()
     }
 
     /// Cost of the work since `before`, ps.
     pub(crate) fn work_since_ps(&self, before: Option<Counters>) -> u64 {
-        before.map_or(0, |before| {
-            self.cost
-                .work_ps(&before, &self.engine.protocol().counters())
-        })
+        before.map_or(0, |before| self.cost.work_ps(&before, &self.work()))
     }
 
     /// Counters of all its engines; the report has those of the engines before this one.
     pub(crate) fn counters(&self) -> Counters {
-        let (a, b) = (self.report.counters, self.engine.protocol().counters());
-        Counters {
-            packets_built: a.packets_built + b.packets_built,
-            packets_parsed: a.packets_parsed + b.packets_parsed,
-            packets_discarded: a.packets_discarded + b.packets_discarded,
-            bytes_sent: a.bytes_sent + b.bytes_sent,
-            bytes_delivered: a.bytes_delivered + b.bytes_delivered,
-            bytes_lost: a.bytes_lost + b.bytes_lost,
-            bytes_copied: a.bytes_copied + b.bytes_copied,
-            bytes_summed: a.bytes_summed + b.bytes_summed,
-            retransmissions: a.retransmissions + b.retransmissions,
-            timers_set: a.timers_set + b.timers_set,
+        self.report.counters + self.engine.protocol().counters()
+    }
+
+    /// When its engine, or its layer, wants to act next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let layer = self.layer.as_ref().and_then(|layer| layer.poll_timeout());
+        let engine = self.engine.protocol().poll_timeout();
+        engine.into_iter().chain(layer).min()
+    }
+
+    /// Runs the timers that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(layer) = &mut self.layer {
+            layer.handle_timeout(now);
+        }
+        let engine = self.engine.protocol_mut();
+        if engine.poll_timeout().is_some_and(|at| at <= now) {
+            engine.handle_timeout(now);
         }
     }
 
@@ -245,6 +302,11 @@ impl Host {
         self.controller_frames = self.controller_frames.saturating_add_signed(change);
         self.report.controller_max = self.report.controller_max.max(self.controller_frames);
     }
+}
+
+/// What the users of `engine` keep, if it is one of transactions.
+pub(crate) fn messages_of(engine: &Node) -> Option<Box<Messages>> {
+    matches!(engine, Node::Transactions(_)).then(Box::default)
 }
 
 /// The address of a target.

@@ -5,7 +5,7 @@
 //! patterns of traffic, seeds.
 //!
 //! * [`network`] - stations on a medium and the event loop; start reading here.
-//! * [`node`] - the engine of a station: one with users, or a router.
+//! * [`node`] - the engine of a station: one with circuits, with transactions, or a router.
 //! * [`host`] - a station: its engine, its processes and the chips beside the main processor.
 //! * [`cost`] - what a host's work costs: a table, never a clock.
 //! * [`medium`] - a shared ether, a pair of links, or a switch.
@@ -31,6 +31,7 @@ pub mod network;
 pub mod node;
 pub mod series;
 pub mod station;
+mod station_layer;
 mod store;
 pub mod traffic;
 pub mod world;
@@ -46,5 +47,5 @@ pub use network::{Network, NetworkConfig, NetworkReport, Observation, PacketEven
 pub use node::Node;
 pub use series::Series;
 pub use station::StationWire;
-pub use traffic::{Receivers, Traffic};
+pub use traffic::{Receivers, Reply, Traffic};
 pub use world::{TraceLine, World};

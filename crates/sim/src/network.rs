@@ -1,8 +1,10 @@
 //! Stations on a medium: the event loop.
 
 mod air;
+mod calls;
 mod circuits;
 mod disturbances;
+mod layers;
 mod packets;
 mod processes;
 
@@ -157,10 +159,12 @@ impl Network {
             medium.set_cut_through(station, cost.cut_through);
         }
         let mut shared = Rc::new(HostCost::FREE);
-        let hosts = stations.into_iter().map(|(mut engine, cost)| {
+        let hosts = stations.into_iter().enumerate();
+        let hosts = hosts.map(|(station, (mut engine, cost))| {
             if let Some(users) = engine.users_mut() {
                 users.listen(true);
             }
+            calls::create_entity(&mut engine, station);
             if *shared != cost {
                 shared = Rc::new(cost);
             }

@@ -11,6 +11,16 @@ pub enum Receivers {
     All,
 }
 
+/// What the user of a called entity answers: stations of transactions only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing but the answer itself.
+    #[default]
+    Empty,
+    /// As many bytes as the request has.
+    SameLength,
+}
+
 /// A pattern of messages: senders, receivers, lengths and intervals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traffic {
@@ -29,4 +39,6 @@ pub struct Traffic {
     pub outstanding: Option<u64>,
     /// Time before the first interval, ps.
     pub start_ps: u64,
+    /// What calls are answered with.
+    pub reply: Reply,
 }

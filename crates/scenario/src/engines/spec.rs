@@ -8,10 +8,10 @@ use toml::Spanned;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EngineSpec {
-    /// `bare`, `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
+    /// `bare`, `call` (transactions), `xtp` (4.0, 3.6, 3.5, 3.3), `xtp-forwarder` (a router of 3.6), `xtp-group` (4.0 to
     /// groups) or `xtp3` (3.3 and 3.5 as the study of 1992 simulated them).
     pub protocol: Spanned<String>,
-    /// `bare`, `xtp`: octets of a full packet; 1500 if not given.
+    /// `bare`, `call`, `xtp`: octets of a full packet; 1500 if not given.
     pub packet: Option<ByteCount>,
     /// `bare`: bytes in flight; `xtp`: receive buffer.
     pub window: Option<ByteCount>,
@@ -39,9 +39,11 @@ pub struct EngineSpec {
     pub wait_min: Option<SimTime>,
     /// `xtp`, `xtp-group`: longest wait for a status.
     pub wait_max: Option<SimTime>,
-    /// `xtp`, `xtp-group`: wait for a status before an RTT was measured.
+    /// `xtp`, `xtp-group`: wait for a status before an RTT was measured; `call`: until a message is
+    /// sent again for the first time.
     pub wait_initial: Option<SimTime>,
-    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed.
+    /// `xtp`, `xtp-group`: unanswered requests before a circuit is closed; `call`: times a message is
+    /// sent again.
     pub retries: Option<u32>,
     /// `xtp`, `xtp-group`: keepalive: silence before a status request; 0 for none.
     pub keep_alive: Option<SimTime>,
@@ -105,6 +107,8 @@ const BARE: Protocols = &["bare", "xtp", "xtp-group"];
 const XTP: Protocols = &["xtp"];
 const PACED: Protocols = &["xtp", "xtp-forwarder", "xtp-group"];
 const ROUTER: Protocols = &["xtp-forwarder"];
+const PACKETS: Protocols = &["bare", "call", "xtp", "xtp-group"];
+const RETRYING: Protocols = &["call", "xtp", "xtp-group"];
 const XTPS: Protocols = &["xtp", "xtp-group"];
 const GROUP: Protocols = &["xtp-group"];
 const GROUPS: Protocols = &["xtp3", "xtp-group"];
@@ -115,7 +119,7 @@ impl EngineSpec {
     pub(super) fn unsupported_option(&self) -> Option<&'static str> {
         let protocol = self.protocol.get_ref().as_str();
         let given = [
-            ("packet", self.packet.is_some(), BARE),
+            ("packet", self.packet.is_some(), PACKETS),
             ("window", self.window.is_some(), BARE),
             ("error", self.error.is_some(), XTPS),
             ("checksum", self.checksum.is_some(), XTPS),
@@ -129,8 +133,8 @@ impl EngineSpec {
             ("status_delay", self.status_delay.is_some(), XTPS),
             ("wait_min", self.wait_min.is_some(), XTPS),
             ("wait_max", self.wait_max.is_some(), XTPS),
-            ("wait_initial", self.wait_initial.is_some(), XTPS),
-            ("retries", self.retries.is_some(), XTPS),
+            ("wait_initial", self.wait_initial.is_some(), RETRYING),
+            ("retries", self.retries.is_some(), RETRYING),
             ("keep_alive", self.keep_alive.is_some(), XTPS),
             ("reliability", self.reliability.is_some(), GROUP),
             ("members", self.members.is_some(), GROUP),

@@ -99,7 +99,8 @@ pub fn check_with(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, Viola
     ran.unwrap_or(Err(panicked)).map_err(violated)
 }
 
-type InvariantFailure = (Invariant, String);
+/// An invariant that does not hold, and where.
+pub type InvariantFailure = (Invariant, String);
 
 fn run(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, InvariantFailure> {
     let text = draw(seed);
@@ -110,7 +111,25 @@ fn run(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, InvariantFailure
         )
     };
     let scenario = parse(&text).map_err(refused)?;
-    let network = build::build_with(&scenario, scenario.seed, wrap);
+    check_scenario(&scenario, wrap)
+}
+
+/// Runs `scenario` with its own seed, every engine passed through `wrap`.
+///
+/// # Errors
+///
+/// The first invariant that does not hold, and where.
+pub fn check_scenario(
+    scenario: &Scenario,
+    wrap: &dyn Fn(Node) -> Node,
+) -> Result<Tally, InvariantFailure> {
+    let network = build::build_with(scenario, scenario.seed, wrap);
+    let refused = |detail| {
+        (
+            Invariant::NoPanic,
+            format!("the scenario is invalid: {detail}"),
+        )
+    };
     let mut network = network.map_err(|(_, detail)| refused(detail))?;
     network.limit_steps(STEPS_MAX);
     let ending = network.run(scenario.time_limit.0);
@@ -123,7 +142,7 @@ fn run(seed: u64, wrap: &dyn Fn(Node) -> Node) -> Result<Tally, InvariantFailure
             })?;
         }
         let all = |(invariant, detail)| (invariant, format!("circuit {number}: {detail}"));
-        check_sender(&scenario, flow).map_err(all)?;
+        check_sender(scenario, flow).map_err(all)?;
     }
     check_stop_reason(&report)?;
     check_accounting(&report)?;

@@ -14,7 +14,7 @@ pub mod canary;
 pub mod check;
 pub mod draw;
 
-pub use check::{Invariant, Tally, Violation, check, check_with};
+pub use check::{Invariant, InvariantFailure, Tally, Violation, check, check_scenario, check_with};
 pub use draw::draw;
 
 /// Simulated time at which all faults and disturbances have ended, s.

@@ -209,6 +209,6 @@ fn faulty_engine_forwards_every_method() {
     let plant = |probe| plant(Node::associations(probe), PlantedFault::Damage);
     assert_forwards(|probe| match plant(probe) {
         Node::Associations(engine) => engine,
-        Node::Router(_) => panic!("it has users"),
+        Node::Transactions(_) | Node::Router(_) => panic!("it has users"),
     });
 }

@@ -1,5 +1,6 @@
 //! Scenarios: results, disturbances, reproducibility, and agreement with a real wire.
 
+mod calls;
 mod congestion;
 mod disturbances;
 mod forwarding;

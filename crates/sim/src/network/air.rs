@@ -25,7 +25,7 @@ impl Network {
         while let Some(event) = self.medium.poll() {
             match event {
                 MediumEvent::Dequeued { at_ps, tag } => {
-                    if let Some((flow, start, end)) = self.frames.get(tag).carries {
+                    if let Some((flow, start, end)) = self.frames.get(tag).contents.carries {
                         self.flows[flow].note_dequeued(at_ps, start, end);
                     }
                 }
@@ -94,7 +94,9 @@ impl Network {
     fn supports_cut_through(&self, station: usize, tag: u64) -> bool {
         let frame = self.frames.get(tag);
         let from = Path::to(Address::Station(frame.from as u32));
-        let router = self.hosts[station].engine.as_router();
+        let host = &self.hosts[station];
+        // A layer gives whole packets.
+        let router = host.engine.as_router().filter(|_| host.layer.is_none());
         router.is_some_and(|router| router.supports_cut_through(from, &frame.packet))
     }
 

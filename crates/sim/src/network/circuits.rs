@@ -3,6 +3,7 @@
 use super::{Network, ScheduledEvent};
 use crate::flow::{Flow, Target};
 use crate::host::{Role, address};
+use crate::node::Node;
 use engine::{AssociationId, CommandError, Event};
 
 impl Network {
@@ -12,6 +13,9 @@ impl Network {
         to: Target,
         source: usize,
     ) -> Result<usize, CommandError> {
+        if matches!(self.hosts[from].engine, Node::Transactions(_)) {
+            return self.open_calls(from, to, source);
+        }
         let index = self.flows.len();
         let host = &mut self.hosts[from];
         let now = host.local_time(self.now_ps);
@@ -58,7 +62,8 @@ impl Network {
                     Some(Role::Sends(flow)) => self.handle_closed(flow),
                     Some(Role::Receives { .. }) | None => {}
                 },
-                Event::Finished(_) | Event::LayoutChanged(..) | Event::Transaction(_) => {}
+                Event::Transaction(event) => self.handle_transaction(station, at_ps, event),
+                Event::Finished(_) | Event::LayoutChanged(..) => {}
             }
         }
     }
@@ -86,10 +91,10 @@ impl Network {
         }
     }
 
-    /// Sets the timer chip to the engine's next timeout.
+    /// Sets the timer chip to the next timeout.
     pub(super) fn arm_timer(&mut self, station: usize) {
         let host = &mut self.hosts[station];
-        let Some(deadline) = host.engine.protocol().poll_timeout().filter(|_| host.is_up) else {
+        let Some(deadline) = host.poll_timeout().filter(|_| host.is_up) else {
             return;
         };
         let at_ps = host.simulated_ps(deadline).max(self.now_ps);
@@ -109,19 +114,9 @@ impl Network {
             return false;
         }
         host.timer_at_ps = None;
-        if host
-            .engine
-            .protocol()
-            .poll_timeout()
-            .is_some_and(|at| at <= now)
-        {
-            host.engine.protocol_mut().handle_timeout(now);
-            if host
-                .engine
-                .protocol()
-                .poll_timeout()
-                .is_some_and(|at| at <= now)
-            {
+        if host.poll_timeout().is_some_and(|at| at <= now) {
+            host.handle_timeout(now);
+            if host.poll_timeout().is_some_and(|at| at <= now) {
                 // An engine whose timeout stays due must not stop the clock.
                 host.timer_at_ps = Some(now_ps + 1000);
                 self.queue

@@ -1,8 +1,9 @@
 //! Crashes, partitions, and circuits that are closed early.
 
+use super::calls;
 use super::{Network, ScheduledEvent};
 use crate::disturbance::{Disturbance, PARTITIONS_MAX};
-use crate::host::{Host, Role};
+use crate::host::{self, Host, Role};
 use crate::node::Node;
 
 /// How long users wait before they reopen a circuit that was closed early: 1 s, ps.
@@ -78,6 +79,7 @@ impl Network {
                 Role::Receives { flow, receiver } => self.flows[flow].mark_receiver_lost(receiver),
             }
         }
+        self.crash_calls(station);
     }
 
     fn restart(&mut self, station: usize, mut engine: Node) {
@@ -87,6 +89,7 @@ impl Network {
         if let Some(users) = engine.users_mut() {
             users.listen(true);
         }
+        calls::create_entity(&mut engine, station);
         let old = &mut self.hosts[station];
         old.restart(engine);
         for flow in std::mem::take(&mut old.interrupted) {
@@ -151,6 +154,8 @@ impl Host {
 
     fn restart(&mut self, engine: Node) {
         self.report.counters = self.counters();
+        self.messages = host::messages_of(&engine);
+        self.layer = self.layer.as_ref().map(|layer| Box::new(layer.restarted()));
         self.engine = engine;
         self.is_up = true;
     }

@@ -2,55 +2,117 @@
 
 use super::Network;
 use crate::flow::{Flow, records_in};
+use crate::frames::Contents;
 use crate::host::{GROUP, ReadJob, Role};
+use crate::station_layer::OutgoingFrame;
 use crate::store::BytePattern;
-use engine::{Address, Bytes, Delivery, Framing, Received};
+use engine::{Address, Bytes, Delivery, Framing, Instant, Path, Received, Store};
 use link::EtherDestination;
 use std::collections::VecDeque;
 
+/// What an engine of transactions keeps to.
+const UNRELEASED: &str = "the engine names a message that it has not released";
+
 impl Network {
-    /// The sender asks the engine for a packet. Returns how long that takes, ps.
+    /// The sender asks the engine for a packet, or the layer for a frame. Returns how long that takes,
+    /// ps.
     pub(super) fn build_packet(&mut self, station: usize) -> u64 {
-        let host = &mut self.hosts[station];
+        let host = &self.hosts[station];
         let now = host.local_time(self.now_ps);
         let before = host.charged_counters();
+        if host.layer.is_some() {
+            let Some(frame) = self.poll_frame(station, now) else {
+                return 0;
+            };
+            self.hold_built(station, frame);
+        } else {
+            let Some((path, contents)) = self.poll_engine(station, now) else {
+                return 0;
+            };
+            let tag = self.frames.add(station, destination(path));
+            let mut packet = std::mem::take(&mut self.frames.get_mut(tag).packet);
+            self.write_packet(station, contents, &mut packet);
+            let frame = self.frames.get_mut(tag);
+            (frame.packet, frame.contents) = (packet, contents);
+            self.hosts[station].built = Some(tag);
+        }
+        self.hosts[station].work_since_ps(before)
+    }
+
+    fn hold_built(&mut self, station: usize, built: OutgoingFrame) {
+        let tag = self.frames.add(station, destination(built.path));
+        let frame = self.frames.get_mut(tag);
+        (frame.packet, frame.contents) = (built.octets, built.contents);
+        self.hosts[station].built = Some(tag);
+    }
+
+    /// The next frame of the layer, which gets packets until it has one.
+    fn poll_frame(&mut self, station: usize, now: Instant) -> Option<OutgoingFrame> {
+        loop {
+            let frame = self.hosts[station].layer.as_mut()?.next_frame(now);
+            if frame.is_some() {
+                return frame;
+            }
+            let (path, contents) = self.poll_engine(station, now)?;
+            let mut packet = Vec::new();
+            self.write_packet(station, contents, &mut packet);
+            let layer = self.hosts[station].layer.as_mut()?;
+            layer.send(now, path, &packet, contents);
+        }
+    }
+
+    /// Asks the engine for a packet, which is then in the batch: where it goes, and what it carries.
+    fn poll_engine(&mut self, station: usize, now: Instant) -> Option<(Path, Contents)> {
+        let host = &mut self.hosts[station];
         host.batch.clear();
         host.engine
             .protocol_mut()
             .poll_transmit(now, &mut host.batch);
-        let (Some(path), Some(built)) = (host.batch.path(), host.batch.packets().first()) else {
-            return 0;
-        };
-        let to = match path.remote {
-            GROUP => EtherDestination::All,
-            Address::Station(to) => EtherDestination::Station(to as usize),
-            Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
-        };
-        let tag = self.frames.add(station, to);
-        let frame = self.frames.get_mut(tag);
+        let (path, built) = (host.batch.path()?, host.batch.packets().first()?);
         let role = host.batch.sender().and_then(|id| host.circuits.get(&id));
-        let mut store = None;
+        let mut contents = Contents::default();
         if let Some(&Role::Sends(flow)) = role {
             let first = host.batch.user(built).next();
-            frame.flow = Some(flow);
-            frame.carries = first.map(|(_, range)| (flow, range.start, range.end));
-            store = Some(&self.flows[flow].store);
+            contents.flow = Some(flow);
+            contents.carries = first.map(|(_, range)| (flow, range.start, range.end));
         } else if let Some(router) = host.engine.as_router() {
             let arrival = router.forwarded_from();
-            frame.flow = forwarded_flow(&mut host.forwardable, arrival);
+            contents = forwarded(&mut host.forwardable, arrival);
+        } else if let (Some(messages), Some((Store::Message(id), range))) =
+            (&host.messages, host.batch.user(built).next())
+        {
+            let tag = messages.outgoing.get(&id).copied().expect(UNRELEASED);
+            contents.flow = Some(tag.flow);
+            contents.message = Some(tag);
+            let sent = (tag.flow, tag.start + range.start, tag.start + range.end);
+            contents.carries = Some(sent).filter(|_| !tag.is_reply);
         }
-        frame.packet.reserve(built.len());
-        host.batch
-            .write(built, &mut frame.packet, |_, range, packet| {
-                if let Some(store) = store {
-                    store.gather(&self.pattern, range.clone(), packet);
-                }
-            });
-        host.built = Some(tag);
-        host.work_since_ps(before)
+        Some((path, contents))
     }
 
-    /// The receiver gives a packet to the engine. Returns how long that takes, ps.
+    /// Appends the packet in the batch to `packet`.
+    fn write_packet(&mut self, station: usize, contents: Contents, packet: &mut Vec<u8>) {
+        let host = &self.hosts[station];
+        let Some(built) = host.batch.packets().first() else {
+            return;
+        };
+        let (flows, pattern) = (&self.flows, &self.pattern);
+        let messages = host.messages.as_ref();
+        packet.reserve(built.len());
+        host.batch.write(built, packet, |store, range, packet| {
+            if let Store::Message(id) = store {
+                let known = messages.and_then(|messages| messages.outgoing.get(&id));
+                let from = known.expect(UNRELEASED).position() + range.start;
+                let len = (range.end - range.start) as usize;
+                packet.extend_from_slice(pattern.at(from, len));
+            } else if let Some((flow, ..)) = contents.carries {
+                flows[flow].store.gather(pattern, range.clone(), packet);
+            }
+        });
+    }
+
+    /// The receiver gives a packet to the engine, or a frame to the layer. Returns how long that
+    /// takes, ps.
     pub(super) fn parse_packet(&mut self, station: usize) -> u64 {
         let host = &mut self.hosts[station];
         let now = host.local_time(self.now_ps);
@@ -61,36 +123,60 @@ impl Network {
         if let Some(bit) = arrived.corrupt_bit {
             flip_bit(&mut frame.packet, bit);
         }
-        let from = Address::Station(frame.from as u32);
+        let path = Path::to(Address::Station(frame.from as u32));
+        let (octets, contents) = (std::mem::take(&mut frame.packet), frame.contents);
         let before = host.charged_counters();
-        let deliveries = &mut host.deliveries;
-        let packet = Received::new(from, &frame.packet);
-        host.engine
-            .protocol_mut()
-            .handle_packet(now, packet, deliveries);
-        let service = host.cost.interrupt_ps + host.work_since_ps(before);
-        self.arriving_flow = self.frames.get(arrived.tag).flow;
-        if let (Some(flow), Some(_)) = (self.arriving_flow, host.engine.as_router()) {
-            let arrival = host.engine.protocol().counters().packets_parsed;
-            note_forwardable(&mut host.forwardable, arrival, flow);
+        if let Some(layer) = &mut host.layer {
+            let packets = layer.receive(now, Received::new(path, &octets));
+            for (path, packet) in &packets {
+                let packet = Received::new(*path, packet);
+                self.handle_packet(station, now, packet, contents, arrived.at_ps);
+            }
+            if let Some(layer) = &mut self.hosts[station].layer {
+                layer.recycle(packets);
+            }
+        } else {
+            let packet = Received::new(path, &octets);
+            self.handle_packet(station, now, packet, contents, arrived.at_ps);
         }
-        self.drain_events(station, arrived.at_ps);
-        self.arriving_flow = None;
-        self.queue_deliveries(station, arrived.tag);
+        self.frames.get_mut(arrived.tag).packet = octets;
         if let Some(bit) = arrived.corrupt_bit {
             // Other receivers get it undamaged.
             flip_bit(&mut self.frames.get_mut(arrived.tag).packet, bit);
         }
         self.frames.release(arrived.tag);
-        service
+        let host = &self.hosts[station];
+        host.cost.interrupt_ps + host.work_since_ps(before)
+    }
+
+    /// Gives a packet to the engine, and what it brought to the users.
+    fn handle_packet(
+        &mut self,
+        station: usize,
+        now: Instant,
+        packet: Received<'_>,
+        contents: Contents,
+        at_ps: u64,
+    ) {
+        let host = &mut self.hosts[station];
+        let engine = host.engine.protocol_mut();
+        engine.handle_packet(now, packet, &mut host.deliveries);
+        if contents.flow.is_some() && host.engine.as_router().is_some() {
+            let arrival = host.engine.protocol().counters().packets_parsed;
+            note_forwardable(&mut host.forwardable, arrival, contents);
+        }
+        self.keep_blocks(station, packet.octets, contents);
+        self.arriving_flow = contents.flow;
+        self.drain_events(station, at_ps);
+        self.arriving_flow = None;
+        self.queue_deliveries(station, packet.octets);
     }
 
     /// Turns the deliveries of a packet into work for the reader.
-    pub(super) fn queue_deliveries(&mut self, station: usize, tag: u64) {
+    pub(super) fn queue_deliveries(&mut self, station: usize, packet: &[u8]) {
         let mut deliveries = std::mem::take(&mut self.hosts[station].deliveries);
         let mut counted = false;
         for delivery in deliveries.bytes.drain(..) {
-            let packet = &self.frames.get(tag).packet;
             let octets = packet.len() as u64;
             let reassembled;
             let bytes = match &delivery.bytes {
@@ -121,7 +207,7 @@ impl Network {
 /// Arrivals that an engine may still forward, at most: more than a queue of a mebibyte holds.
 const FORWARDABLE_MAX: usize = 1 << 16;
 
-fn note_forwardable(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64, flow: usize) {
+fn note_forwardable(forwardable: &mut VecDeque<(u64, Contents)>, arrival: u64, contents: Contents) {
     if forwardable.back().is_some_and(|&(last, _)| last >= arrival) {
         // The station restarted.
         forwardable.clear();
@@ -129,18 +215,31 @@ fn note_forwardable(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64, flow
     if forwardable.len() >= FORWARDABLE_MAX {
         forwardable.pop_front();
     }
-    forwardable.push_back((arrival, flow));
+    forwardable.push_back((arrival, contents));
 }
 
-/// The flow of a forwarded arrival. Those before it were dropped.
-fn forwarded_flow(forwardable: &mut VecDeque<(u64, usize)>, arrival: u64) -> Option<usize> {
-    while let Some(&(known, flow)) = forwardable.front().filter(|(known, _)| *known <= arrival) {
+/// What a forwarded arrival carries. Those before it were dropped.
+fn forwarded(forwardable: &mut VecDeque<(u64, Contents)>, arrival: u64) -> Contents {
+    while let Some(&(known, contents)) = forwardable.front().filter(|(known, _)| *known <= arrival)
+    {
         forwardable.pop_front();
         if known == arrival {
-            return Some(flow);
+            return Contents {
+                carries: None,
+                ..contents
+            };
         }
     }
-    None
+    Contents::default()
+}
+
+/// Where a packet on `path` goes.
+fn destination(path: Path) -> EtherDestination {
+    match path.remote {
+        GROUP => EtherDestination::All,
+        Address::Station(to) => EtherDestination::Station(to as usize),
+        Address::Socket(_) | Address::Ether(_) => EtherDestination::Station(usize::MAX),
+    }
 }
 
 /// The reader's work for a delivery.
@@ -167,6 +266,7 @@ fn read_job(
         stream,
         user,
         ends,
+        request: None,
     }
 }
 

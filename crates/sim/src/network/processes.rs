@@ -24,6 +24,7 @@ impl Network {
                 first: done == 0,
                 last: done + len == length,
                 index,
+                replies: None,
             });
             done += len;
             if done == length {
@@ -87,6 +88,14 @@ impl Network {
         let Some(job) = host.writer.pop_front() else {
             return;
         };
+        if host.messages.is_some() {
+            self.finish_message(station, job);
+            let host = &mut self.hosts[station];
+            if !host.writer.is_empty() {
+                host.signal(Process::Writer);
+            }
+            return;
+        }
         let flow = &mut self.flows[job.flow];
         flow.store
             .append(&self.pattern, job.len, job.first, job.last);
@@ -121,6 +130,10 @@ impl Network {
         if let Some((flow, receiver)) = job.target {
             self.flows[flow].note_read(self.now_ps, receiver, job.user, job.ends);
         }
+        if let Some(transaction) = job.request {
+            self.finish_request(station, transaction);
+        }
+        let host = &mut self.hosts[station];
         host.signal(Process::Sender);
         if !host.reader.is_empty() {
             host.signal(Process::Reader);

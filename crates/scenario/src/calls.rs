@@ -1,0 +1,132 @@
+//! What transactions and layers of a scenario need.
+
+use crate::engines::SpecError;
+use crate::file::{Scenario, TrafficSpec};
+use engine::Layer;
+use layer_halves::Halves;
+use sim::{Distribution, Network, Receivers, Reply, Traffic};
+use std::rc::Rc;
+
+/// The longest packet of a layer: its length has 16 bits.
+const PACKET_MAX: usize = 65_535;
+
+/// Octets of the longest message of a call.
+const CALL_MAX: u64 = 1 << 20;
+
+/// Gives each station its layer.
+///
+/// # Errors
+///
+/// A layer that is not known, or does not fit.
+pub(crate) fn set_layers(network: &mut Network, scenario: &Scenario) -> Result<(), SpecError> {
+    let mut first = 0;
+    for spec in &scenario.station {
+        let stations = first..first + spec.count as usize;
+        first = stations.end;
+        let Some(name) = &spec.layer else {
+            continue;
+        };
+        if name.get_ref() != "halves" {
+            let refusal = format!("no layer {:?}; use halves, or leave it out", name.get_ref());
+            return Err((name.span(), refusal));
+        }
+        let make: Rc<dyn Fn() -> Box<dyn Layer>> = Rc::new(|| Box::new(Halves::new(PACKET_MAX)));
+        for station in stations {
+            let set = network.set_layer(station, Rc::clone(&make));
+            set.map_err(|misfit| (name.span(), misfit.to_string()))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the calls of a pattern are answered with.
+///
+/// # Errors
+///
+/// A word that is not known.
+pub(crate) fn reply(spec: &TrafficSpec) -> Result<Reply, SpecError> {
+    let Some(word) = &spec.reply else {
+        return Ok(Reply::Empty);
+    };
+    match word.get_ref().as_str() {
+        "empty" => Ok(Reply::Empty),
+        "same" => Ok(Reply::SameLength),
+        other => Err((
+            word.span(),
+            format!("no reply {other:?}; use empty or same"),
+        )),
+    }
+}
+
+/// Checks that senders and receivers of a pattern understand each other.
+///
+/// # Errors
+///
+/// The first that do not: layers that differ, a call to a station without transactions or to a group,
+/// messages longer than a call carries, replies where there are no calls.
+pub(crate) fn check_traffic(
+    scenario: &Scenario,
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+) -> Result<(), SpecError> {
+    if check_peers(scenario, spec, traffic)? {
+        return check_calls(spec, traffic);
+    }
+    match &spec.reply {
+        Some(word) => Err((
+            word.span(),
+            "only calls have a reply; leave it out".to_owned(),
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Checks that all stations of a pattern have the same layer and half; whether they call.
+fn check_peers(
+    scenario: &Scenario,
+    spec: &TrafficSpec,
+    traffic: &Traffic,
+) -> Result<bool, SpecError> {
+    let receivers = match &traffic.receivers {
+        Receivers::One(stations) => stations.clone(),
+        Receivers::All => (0..scenario.station_count() as usize).collect(),
+    };
+    let mut stations = traffic.senders.iter().chain(&receivers).map(|&station| {
+        let spec = scenario.station_spec(station);
+        let layer = spec.and_then(|spec| spec.layer.as_ref());
+        let calls = spec.is_some_and(|spec| spec.engine.protocol.get_ref() == "call");
+        (station, layer.map(|layer| layer.get_ref().as_str()), calls)
+    });
+    let Some((first, layer, calls)) = stations.next() else {
+        return Ok(false);
+    };
+    for (other, other_layer, other_calls) in stations {
+        if layer != other_layer {
+            let refusal =
+                format!("stations {first} and {other} have different layers; give both the same");
+            return Err((spec.to.span(), refusal));
+        }
+        if calls != other_calls {
+            let refusal = format!(
+                "one of stations {first} and {other} has calls and one circuits; give both the \
+                 same protocol"
+            );
+            return Err((spec.to.span(), refusal));
+        }
+    }
+    Ok(calls)
+}
+
+fn check_calls(spec: &TrafficSpec, traffic: &Traffic) -> Result<(), SpecError> {
+    if traffic.receivers == Receivers::All {
+        let refusal = "call has no groups; give to numbers of stations";
+        return Err((spec.to.span(), refusal.to_owned()));
+    }
+    match traffic.length {
+        Distribution::Fixed(max) | Distribution::Uniform { max, .. } if max > CALL_MAX => {
+            let refusal = format!("a message of {max} B is longer than call carries: 1 MiB");
+            Err((spec.from.span(), refusal))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,339 @@
+//! Messages as calls: users of engines with transactions.
+//!
+//! A message from one station to another is a call of that length to the entity of the other station,
+//! whose user answers when it has read the request. The message is received with its request, and
+//! settled by its reply.
+
+use super::Network;
+use crate::flow::{Calls, Flow, Target};
+use crate::frames::{Contents, MessageTag};
+use crate::host::{Process, ReadJob, ServedRequest, WriteJob, address};
+use crate::node::Node;
+use crate::traffic::Reply;
+use engine::{
+    AssociationId, CommandError, EntityId, Framing, IncomingMessage, Note, TransactionEnd,
+    TransactionEvent, TransactionId,
+};
+
+/// The entity of a station.
+fn entity(station: usize) -> EntityId {
+    EntityId(station as u64)
+}
+
+/// Creates the entity of `station`, if `engine` is one of transactions.
+pub(super) fn create_entity(engine: &mut Node, station: usize) {
+    if let Some(engine) = engine.transactions_mut() {
+        // An engine without room for one entity refuses each call.
+        let _ = engine.create_entity(entity(station));
+    }
+}
+
+impl Network {
+    /// Adds a flow of calls from a station to another.
+    pub(super) fn open_calls(
+        &mut self,
+        from: usize,
+        to: Target,
+        source: usize,
+    ) -> Result<usize, CommandError> {
+        let Target::Station(station) = to else {
+            return Err(CommandError::Unsupported);
+        };
+        let engine = self.hosts[from].engine.transactions_mut();
+        let engine = engine.ok_or(CommandError::Unsupported)?;
+        engine.locate(entity(station), address(to));
+        let mut flow = Flow::new((from, to, source), Framing::Messages, 0);
+        flow.calls = Some(Calls::default());
+        flow.connected = true;
+        flow.add_receiver(station);
+        self.flows.push(flow);
+        Ok(self.flows.len() - 1)
+    }
+
+    /// The user's message is written: it is sent as a request, or as the reply it is.
+    pub(super) fn finish_message(&mut self, station: usize, job: WriteJob) {
+        match job.replies {
+            Some(transaction) => self.reply(station, transaction, job.len),
+            None => self.call(station, job),
+        }
+        self.hosts[station].signal(Process::Sender);
+    }
+
+    fn call(&mut self, station: usize, job: WriteJob) {
+        let flow = &mut self.flows[job.flow];
+        let tag = flow.begin_call(job.index, job.flow, job.len);
+        let Target::Station(to) = flow.to else {
+            return;
+        };
+        let host = &mut self.hosts[station];
+        let now = host.local_time(self.now_ps);
+        let (Some(engine), Some(messages)) = (host.engine.transactions_mut(), &mut host.messages)
+        else {
+            return;
+        };
+        let request = messages.keep(tag);
+        let note = Note::default();
+        match engine.call(now, entity(station), entity(to), request, &note) {
+            Ok(transaction) => drop(messages.called.insert(transaction, tag)),
+            Err(_) => {
+                messages.outgoing.remove(&request.0);
+                flow.note_request_released(tag.len);
+                self.give_up_call(tag);
+            }
+        }
+    }
+
+    fn reply(&mut self, station: usize, transaction: TransactionId, len: u64) {
+        let host = &mut self.hosts[station];
+        let now = host.local_time(self.now_ps);
+        let (Some(engine), Some(messages)) = (host.engine.transactions_mut(), &mut host.messages)
+        else {
+            return;
+        };
+        let served = messages.served.get(&transaction);
+        let Some(tag) = served.map(|served| served.tag.reply(len)) else {
+            // Its caller has given up.
+            return;
+        };
+        let reply = messages.keep(tag);
+        let taken = engine.reply(now, transaction, reply, &Note::default());
+        if taken.is_err() {
+            messages.outgoing.remove(&reply.0);
+        }
+    }
+
+    /// The user of the called entity has read a request, and answers it.
+    pub(super) fn finish_request(&mut self, station: usize, transaction: TransactionId) {
+        let host = &mut self.hosts[station];
+        let messages = host.messages.as_mut();
+        let served = messages.and_then(|messages| messages.served.get_mut(&transaction));
+        let Some(served) = served else {
+            return;
+        };
+        served.is_read = true;
+        let ServedRequest { tag, is_over, .. } = *served;
+        self.flows[tag.flow].note_request_read(self.now_ps, tag);
+        if is_over {
+            self.forget_served(station, transaction);
+            return;
+        }
+        match self.reply_len(tag) {
+            0 => self.reply(station, transaction, 0),
+            len => {
+                let host = &mut self.hosts[station];
+                host.writer.push_back(WriteJob {
+                    flow: tag.flow,
+                    len,
+                    first: true,
+                    last: true,
+                    index: 0,
+                    replies: Some(transaction),
+                });
+                host.signal(Process::Writer);
+            }
+        }
+    }
+
+    fn reply_len(&self, request: MessageTag) -> u64 {
+        let source = self.sources.get(self.flows[request.flow].source);
+        match source.map(|source| source.traffic.reply) {
+            Some(Reply::SameLength) => request.len,
+            Some(Reply::Empty) | None => 0,
+        }
+    }
+
+    fn forget_served(&mut self, station: usize, transaction: TransactionId) {
+        if let Some(messages) = &mut self.hosts[station].messages {
+            messages.served.remove(&transaction);
+        }
+    }
+
+    /// Puts the blocks that a packet brought where they belong.
+    pub(super) fn keep_blocks(&mut self, station: usize, packet: &[u8], contents: Contents) {
+        let host = &mut self.hosts[station];
+        let Some(messages) = &mut host.messages else {
+            return;
+        };
+        for block in host.deliveries.blocks.drain(..) {
+            let Some(tag) = contents.message else {
+                continue;
+            };
+            let (_, buffer) = messages
+                .incoming
+                .entry(block.message)
+                .or_insert_with(|| (tag, vec![0; block.message_len as usize]));
+            let at = block.offset as usize;
+            // A block outside of its message leaves zeros, which are found to be wrong.
+            if let Some(place) = buffer.get_mut(at..at + block.range.len()) {
+                place.copy_from_slice(&packet[block.range]);
+            }
+        }
+    }
+
+    pub(super) fn handle_transaction(
+        &mut self,
+        station: usize,
+        at_ps: u64,
+        event: TransactionEvent,
+    ) {
+        match event {
+            TransactionEvent::Requested {
+                transaction,
+                message,
+                from,
+                to,
+                ..
+            } => self.handle_request(station, transaction, message, (from, to)),
+            TransactionEvent::Replied {
+                transaction,
+                message,
+                ..
+            } => self.handle_reply(station, at_ps, transaction, message),
+            TransactionEvent::Released(message) => {
+                let messages = self.hosts[station].messages.as_mut();
+                let tag = messages.and_then(|messages| messages.outgoing.remove(&message));
+                if let Some(tag) = tag.filter(|tag| !tag.is_reply) {
+                    self.flows[tag.flow].note_request_released(tag.len);
+                }
+            }
+            TransactionEvent::Discarded(message) => {
+                drop(self.take_incoming(station, message));
+            }
+            TransactionEvent::Ended(transaction, how) => self.handle_end(station, transaction, how),
+        }
+    }
+
+    fn take_incoming(
+        &mut self,
+        station: usize,
+        message: IncomingMessage,
+    ) -> Option<(MessageTag, Vec<u8>)> {
+        let messages = self.hosts[station].messages.as_mut();
+        messages.and_then(|messages| messages.incoming.remove(&message))
+    }
+
+    fn handle_request(
+        &mut self,
+        station: usize,
+        transaction: TransactionId,
+        message: IncomingMessage,
+        entities: (EntityId, EntityId),
+    ) {
+        let Some((tag, octets)) = self.take_incoming(station, message) else {
+            let messages = self.hosts[station].messages.as_ref();
+            let served = messages.and_then(|messages| messages.served.get(&transaction));
+            // The user has this request. No request of the simulator is empty.
+            if let Some(tag) = served.map(|served| served.tag) {
+                self.flows[tag.flow].note_repeated(tag.len);
+            }
+            return;
+        };
+        let flow = &mut self.flows[tag.flow];
+        if tag.is_reply || entities != (entity(flow.from), entity(station)) {
+            flow.note_wrong(tag.len);
+            return;
+        }
+        flow.check_request(tag, &octets, &self.pattern);
+        let host = &mut self.hosts[station];
+        if let Some(messages) = &mut host.messages {
+            let served = ServedRequest {
+                tag,
+                is_read: false,
+                is_over: false,
+            };
+            messages.served.insert(transaction, served);
+        }
+        host.reader.push_back(read_job(tag.len, Some(transaction)));
+        host.signal(Process::Reader);
+    }
+
+    fn handle_reply(
+        &mut self,
+        station: usize,
+        at_ps: u64,
+        transaction: TransactionId,
+        message: IncomingMessage,
+    ) {
+        let incoming = self.take_incoming(station, message);
+        let octets = incoming.map_or_else(Vec::new, |(_, octets)| octets);
+        let host = &mut self.hosts[station];
+        let messages = host.messages.as_ref();
+        let called = messages.and_then(|messages| messages.called.get(&transaction));
+        let Some(&request) = called else {
+            return;
+        };
+        if !octets.is_empty() {
+            host.reader.push_back(read_job(octets.len() as u64, None));
+            host.signal(Process::Reader);
+        }
+        let reply = request.reply(self.reply_len(request));
+        let flow = &mut self.flows[request.flow];
+        if flow.note_replied(at_ps, (request, reply), &octets, &self.pattern) {
+            let source = flow.source;
+            self.unsettled -= 1;
+            self.settled += 1;
+            self.release_outstanding(source, 1);
+        }
+    }
+
+    fn handle_end(&mut self, station: usize, transaction: TransactionId, how: TransactionEnd) {
+        let Some(messages) = &mut self.hosts[station].messages else {
+            return;
+        };
+        if let Some(request) = messages.called.remove(&transaction) {
+            // One that is complete without a reply stays unsettled, which the run shows.
+            if how != TransactionEnd::Complete {
+                self.give_up_call(request);
+            }
+            return;
+        }
+        let Some(served) = messages.served.get_mut(&transaction) else {
+            return;
+        };
+        served.is_over = true;
+        if served.is_read {
+            messages.served.remove(&transaction);
+        }
+    }
+
+    fn give_up_call(&mut self, request: MessageTag) {
+        let flow = &mut self.flows[request.flow];
+        if flow.give_up_call(request) {
+            let source = flow.source;
+            self.unsettled -= 1;
+            self.release_outstanding(source, 1);
+        }
+    }
+
+    /// The calls of a station that crashed are given up, and it forgets what it executed.
+    pub(super) fn crash_calls(&mut self, station: usize) {
+        if self.hosts[station].messages.take().is_none() {
+            return;
+        }
+        for number in 0..self.flows.len() {
+            let flow = &mut self.flows[number];
+            let Some(calls) = &mut flow.calls else {
+                continue;
+            };
+            if flow.to == Target::Station(station) {
+                calls.forget_executed();
+            }
+            if flow.from == station && flow.is_open {
+                self.give_up(number);
+                self.hosts[station].interrupted.push(number);
+            }
+        }
+    }
+}
+
+/// The user's copy of a message that came.
+fn read_job(len: u64, request: Option<TransactionId>) -> ReadJob {
+    ReadJob {
+        circuit: AssociationId(0),
+        target: None,
+        stream: 0,
+        user: len,
+        ends: 0,
+        request,
+    }
+}

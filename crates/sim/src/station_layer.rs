@@ -1,0 +1,116 @@
+//! The layer of a station.
+
+use crate::frames::Contents;
+use engine::{Counters, Frames, Instant, Layer, Path, Received};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// Makes the layer of a station, at its start and after each crash.
+pub(crate) type MakeLayer = Rc<dyn Fn() -> Box<dyn Layer>>;
+
+/// A frame that waits for the sender process.
+#[derive(Debug)]
+pub(crate) struct OutgoingFrame {
+    pub(crate) path: Path,
+    pub(crate) octets: Vec<u8>,
+    pub(crate) contents: Contents,
+}
+
+/// A layer, and the frames that it built.
+pub(crate) struct StationLayer {
+    layer: Box<dyn Layer>,
+    make: MakeLayer,
+    frames: Frames,
+    outgoing: VecDeque<OutgoingFrame>,
+    /// What the last packet carries. Its frames leave before the next packet is built.
+    contents: Contents,
+    arrived: Vec<(Path, Vec<u8>)>,
+}
+
+/// Frames asked for at a time.
+const FRAMES_MAX: usize = 64;
+
+impl StationLayer {
+    pub(crate) fn new(make: MakeLayer) -> StationLayer {
+        StationLayer {
+            layer: make(),
+            make,
+            frames: Frames::default(),
+            outgoing: VecDeque::new(),
+            contents: Contents::default(),
+            arrived: Vec::new(),
+        }
+    }
+
+    /// A layer as after a restart of its station.
+    pub(crate) fn restarted(&self) -> StationLayer {
+        StationLayer::new(Rc::clone(&self.make))
+    }
+
+    /// Takes a packet of the engine.
+    pub(crate) fn send(&mut self, now: Instant, path: Path, packet: &[u8], contents: Contents) {
+        self.layer.send(now, path, packet);
+        self.contents = contents;
+    }
+
+    /// The next frame to send.
+    pub(crate) fn next_frame(&mut self, now: Instant) -> Option<OutgoingFrame> {
+        if self.outgoing.is_empty() {
+            self.take_frames(now);
+        }
+        self.outgoing.pop_front()
+    }
+
+    /// Takes all frames that the layer has. The bytes of a packet have left with its last one.
+    fn take_frames(&mut self, now: Instant) {
+        loop {
+            self.frames.clear();
+            self.layer.poll_transmit(now, FRAMES_MAX, &mut self.frames);
+            let Some(path) = self.frames.path() else {
+                break;
+            };
+            let contents = Contents {
+                carries: None,
+                ..self.contents
+            };
+            let frame_len = self.frames.frame_len().max(1);
+            let frames = self.frames.octets().chunks(frame_len);
+            self.outgoing.extend(frames.map(|octets| OutgoingFrame {
+                path,
+                octets: octets.to_vec(),
+                contents,
+            }));
+        }
+        if let Some(last) = self.outgoing.back_mut() {
+            last.contents.carries = self.contents.carries.take();
+        }
+    }
+
+    /// Takes a frame that arrived; the packets that are whole now. The list goes back through
+    /// [`recycle`](StationLayer::recycle).
+    pub(crate) fn receive(&mut self, now: Instant, frame: Received<'_>) -> Vec<(Path, Vec<u8>)> {
+        let mut packets = std::mem::take(&mut self.arrived);
+        self.layer.handle_frame(now, frame, &mut packets);
+        packets
+    }
+
+    /// Keeps the memory of a list of packets.
+    pub(crate) fn recycle(&mut self, mut packets: Vec<(Path, Vec<u8>)>) {
+        packets.clear();
+        self.arrived = packets;
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.layer.poll_timeout()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.layer.poll_timeout().is_some_and(|at| at <= now) {
+            self.layer.handle_timeout(now);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        self.layer.counters()
+    }
+}
