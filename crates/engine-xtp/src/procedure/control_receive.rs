@@ -153,22 +153,12 @@ pub(crate) fn acknowledge(ctx: &mut Context, ep: &mut EndpointState, now: Instan
 fn release(ctx: &mut Context, ep: &mut EndpointState, position: u64) -> u64 {
     let position = position.min(ctx.tx.next_seq);
     let bytes = position.saturating_sub(ctx.tx.acknowledged);
-<<<<<<< HEAD
-    if bytes == 0 {
-        return 0;
-    }
-    ctx.tx.release(position);
-    // Without error control the range may be empty: it tells that less is in flight.
-    let released = ctx.tx.newly_released(position);
-    ep.events.push_back(Event::Released(ctx.id, released));
-=======
     if bytes > 0 {
         ctx.tx.release(position);
         // Without error control the range may be empty: it tells that less is in flight.
         let released = ctx.tx.newly_released(position);
         ep.events.push_back(Event::Released(ctx.id, released));
     }
->>>>>>> c_cong
     bytes
 }
 
