@@ -8,7 +8,7 @@
 //! user namespaces.
 
 use driver::Endpoint;
-use engine::Engine;
+use engine::Associations;
 use engine_xtp::{Config, Xtp};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::error::Error;
@@ -165,7 +165,7 @@ fn bare([mut near, far]: [EtherWire; 2], span: Duration) -> Outcome<f64> {
         let octets = vec![1; PACKET * BATCH];
         let end = Instant::now() + span;
         while Instant::now() < end {
-            match near.send(to, &[IoSlice::new(&octets)], PACKET) {
+            match near.send(to.into(), &[IoSlice::new(&octets)], PACKET) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => std::thread::yield_now(),
                 other => other?,
             }
@@ -189,7 +189,7 @@ fn xtp([near, far]: [EtherWire; 2], span: Duration) -> Outcome<f64> {
             ..Config::default()
         })
     };
-    let payload = engine(1).layout().payload;
+    let payload = engine(1).layout(None).payload;
     let receiving = on(1, move || {
         let endpoint = Endpoint::new(engine(1), far, 512 << 10)?;
         endpoint.listen(true);

@@ -5,6 +5,7 @@
 mod events;
 mod transmit;
 
+use crate::checked_wire::{CheckedWire, PathErrors};
 use crate::circuit_state::{CircuitState, CircuitStatus, CircuitTable};
 use crate::coalesce::CoalesceBuffer;
 use crate::demultiplex::{CircuitDeliveries, demultiplex};
@@ -23,7 +24,7 @@ use wire::{Arrival, Wire};
 /// that never goes back.
 pub struct Pump<E, W> {
     engine: E,
-    wire: W,
+    wire: CheckedWire<W>,
     batch: Batch,
     circuits: CircuitTable,
     /// Circuits with a store, for hosts that submit all of them.
@@ -81,7 +82,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
             coalesced: CoalesceBuffer::new(&capabilities),
             deferred: CoalesceBuffer::new(&capabilities),
             engine,
-            wire,
+            wire: CheckedWire::new(wire),
             circuits: CircuitTable::default(),
             with_store: Vec::new(),
             accept_queue: VecDeque::new(),
@@ -104,7 +105,26 @@ impl<E: Associations, W: Wire> Pump<E, W> {
 
     /// The wire.
     pub fn wire(&self) -> &W {
-        &self.wire
+        self.wire.wire()
+    }
+
+    pub(crate) fn wire_mut(&mut self) -> &mut W {
+        self.wire.wire_mut()
+    }
+
+    /// What paths said so far of packets that they did not carry.
+    pub fn path_errors(&self) -> &PathErrors {
+        self.wire.errors()
+    }
+
+    /// Packets that the wire dropped on arrival because nobody can answer them.
+    pub fn unanswerable(&self) -> u64 {
+        self.wire().unanswerable()
+    }
+
+    /// Why the last send to `peer` failed, if it did since this was last asked.
+    pub(crate) fn take_send_error(&mut self, peer: Address) -> Option<io::Error> {
+        self.wire.take_send_error(peer)
     }
 
     /// User bytes of a full batch.
@@ -234,7 +254,7 @@ impl<E: Associations, W: Wire> Pump<E, W> {
         let Some(own) = Arc::get_mut(&mut octets) else {
             return;
         };
-        if own.len() < self.wire.capabilities().receive_len {
+        if own.len() < self.wire().capabilities().receive_len {
             recycle(&mut self.spare_copies, octets);
         } else {
             recycle(&mut self.spare_buffers, std::mem::take(own));
@@ -245,16 +265,16 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`.
+    /// Errors of the wire itself; those of a path are counted.
     pub fn receive(&mut self, now: Instant) -> io::Result<bool> {
         let mut buffer = self.take_receive_buffer();
-        let arrival = self.wire.receive(&mut buffer);
+        let arrival = self.wire.wire_mut().receive(&mut buffer);
         self.handle_arrival(now, buffer, arrival)
     }
 
     /// A buffer to receive into, for [`handle_arrival`](Pump::handle_arrival).
     pub fn take_receive_buffer(&mut self) -> Vec<u8> {
-        let len = self.wire.capabilities().receive_len;
+        let len = self.wire().capabilities().receive_len;
         self.spare_buffers.pop().unwrap_or_else(|| vec![0; len])
     }
 
@@ -262,34 +282,20 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     ///
     /// # Errors
     ///
-    /// Errors of the wire, except `WouldBlock`.
+    /// Errors of the wire itself; those of a path are counted.
     pub fn handle_arrival(
         &mut self,
         now: Instant,
         buffer: Vec<u8>,
         arrival: io::Result<Arrival>,
     ) -> io::Result<bool> {
-        let arrival = match arrival {
-            Ok(arrival) => arrival,
-            Err(error) => {
-                recycle(&mut self.spare_buffers, buffer);
-                return match error.kind() {
-                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(false),
-                    // An ICMP error for a datagram sent earlier: the port it went to is closed. The
-                    // engine's timers deal with a peer that is gone.
-                    io::ErrorKind::ConnectionRefused => Ok(false),
-                    _ => Err(error),
-                };
-            }
-        };
-        if arrival.len == 0 {
-            // An empty datagram, or a wire that was shut down: nothing for an engine.
+        let Some(arrival) = self.wire.check(arrival)? else {
             recycle(&mut self.spare_buffers, buffer);
             return Ok(false);
-        }
+        };
         self.arrivals += 1;
         let octets = &buffer[..arrival.len.min(buffer.len())];
-        self.handle_packets(now, arrival.from, octets, arrival.segment_size.max(1));
+        self.handle_packets(now, &arrival, octets);
         self.queue_deliveries(buffer, arrival.len);
         self.drain_events(now);
         self.publish_changes();
@@ -311,11 +317,17 @@ impl<E: Associations, W: Wire> Pump<E, W> {
     }
 
     /// Gives the packets of an arrival to the engine and demultiplexes the deliveries.
-    fn handle_packets(&mut self, now: Instant, from: Address, octets: &[u8], segment_size: usize) {
+    fn handle_packets(&mut self, now: Instant, arrival: &Arrival, octets: &[u8]) {
+        let segment_size = arrival.segment_size.max(1);
         let mut start = 0;
         for packet in octets.chunks(segment_size) {
+            let received = Received {
+                path: arrival.path,
+                ecn: arrival.ecn,
+                octets: packet,
+            };
             self.engine
-                .handle_packet(now, Received::new(from, packet), &mut self.deliveries);
+                .handle_packet(now, received, &mut self.deliveries);
             let more = (octets.len() - start) / segment_size;
             for delivery in self.deliveries.bytes.drain(..) {
                 demultiplex(
